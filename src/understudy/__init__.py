@@ -1,0 +1,94 @@
+"""understudy: online imitation learning, with the regret in numbers.
+
+The names below are the public ones. They are loaded when first used, so that importing the package (and asking the
+command line for help) does not wait for JAX.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+
+_HOMES = {
+    "replay": "replay",
+    "Replay": "replay",
+    "ftl": "learners",
+    "ftrl": "learners",
+    "alt_ftrl": "learners",
+    "adaftrl": "learners",
+    "ogd": "learners",
+    "adagrad": "learners",
+    "linearised": "learners",
+    "schedule": "learners",
+    "theorem": "learners",
+    "Learner": "learners",
+    "Ledger": "regret",
+    "Certificate": "regret",
+    "Status": "solvers",
+    "Solution": "solvers",
+    "closed_form": "solvers",
+    "newton": "solvers",
+    "lbfgs": "solvers",
+    "gd": "solvers",
+    "adam": "solvers",
+    "sls": "solvers",
+    "proximal_sgd": "solvers",
+    "interior_point": "solvers",
+    "Linear": "policies",
+    "Tabular": "policies",
+    "MLP": "policies",
+    "Squared": "losses",
+    "Absolute": "losses",
+    "Huber": "losses",
+    "CrossEntropy": "losses",
+    "UserError": "errors",
+}
+_ROOMS = ("checks", "losses", "policies", "objectives", "solvers", "learners", "regret", "experts")
+
+if TYPE_CHECKING:
+    from . import checks, learners, losses, objectives, policies, regret, solvers
+    from .errors import UserError
+    from .learners import Learner, adaftrl, adagrad, alt_ftrl, ftl, ftrl, linearised, ogd, schedule, theorem
+    from .losses import Absolute, CrossEntropy, Huber, Squared
+    from .policies import MLP, Linear, Tabular
+    from .regret import Certificate, Ledger
+    from .replay import Replay, replay
+    from .solvers import (
+        Solution,
+        Status,
+        adam,
+        closed_form,
+        gd,
+        interior_point,
+        lbfgs,
+        newton,
+        proximal_sgd,
+        sls,
+    )
+
+
+def register_learner(name: str, maker: Any) -> None:
+    """Makes ``maker()`` available as the learner `name`, wherever a learner's name is accepted."""
+    importlib.import_module(".learners", __name__).LEARNERS.register(name, maker)
+
+
+def register_solver(name: str, maker: Any) -> None:
+    """Makes ``maker(**options)`` available as the solver `name`."""
+    importlib.import_module(".solvers", __name__).SOLVERS.register(name, maker)
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOMES:
+        value = getattr(importlib.import_module(f".{_HOMES[name]}", __name__), name)
+    elif name in _ROOMS:
+        value = importlib.import_module(f".{name}", __name__)
+    else:
+        raise AttributeError(f"module 'understudy' has no attribute {name!r}")
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_HOMES, *_ROOMS})

@@ -1,0 +1,105 @@
+"""One round of labelled samples, checked and padded so that every round of a run has one shape."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from .errors import UserError
+from .losses import Loss
+
+
+class Batch(eqx.Module):
+    """The samples of one round: inputs (m, …), targets (m, k) and weights (m,) that sum to 1.
+
+    Rows from `size` on are padding and weigh nothing. The round's loss is ``Σ_s weights_s D(π_w(s), π_e(s))``.
+    """
+
+    inputs: Array
+    targets: Array
+    weights: Array
+    size: Array
+
+
+def batch(inputs: Any, targets: Any, weights: Any = None, *, rows: int | None = None, dtype: Any = None) -> Batch:
+    """A `Batch` of `rows` rows (default: no padding); equal weights 1/m unless given."""
+    inputs, targets = np.asarray(inputs), np.asarray(targets)
+    size = len(inputs)
+    rows = size if rows is None else rows
+    weights = np.full(size, 1.0 / size) if weights is None else np.asarray(weights)
+
+    def padded(values: np.ndarray) -> Array:
+        kind = dtype if np.issubdtype(values.dtype, np.floating) else None
+        full = np.zeros((rows, *values.shape[1:]), kind or values.dtype)
+        full[:size] = values
+        return jnp.asarray(full)
+
+    return Batch(padded(inputs), padded(targets), padded(weights), jnp.asarray(size, jnp.int32))
+
+
+def check_rounds(rounds: Iterable[Any], loss: Loss) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Recorded rounds [(X, Y), …] as arrays (m, …) and target rows (m, k), or one clear sentence.
+
+    >>> from understudy.losses import Squared
+    >>> [(X, Y)] = check_rounds([([[1.0, 2.0]], [3.0])], Squared())
+    >>> X.shape, Y.shape
+    ((1, 2), (1, 1))
+    """
+    try:
+        listed = list(rounds)
+    except TypeError:
+        raise UserError(
+            f"rounds: expected a list of (X, Y) pairs, one per round, got {type(rounds).__name__}."
+        ) from None
+    if not listed:
+        raise UserError("rounds: the list is empty; at least one round (X, Y) is needed.")
+    inputs = [_inputs(pair, t) for t, pair in enumerate(listed, 1)]
+    answers = [np.asarray(pair[1]) for pair in listed]
+    outputs = _outputs(answers, loss)
+    checked = []
+    for t, (X, answer) in enumerate(zip(inputs, answers, strict=True), 1):
+        if answer.ndim == 0 or len(answer) != len(X):
+            raise UserError(f"rounds: round {t} has {len(X)} inputs but answers of shape {answer.shape}.")
+        if answer.dtype == object or not np.isfinite(answer).all():
+            raise UserError(f"rounds: Y of round {t} holds a value that is not a finite number.")
+        try:
+            Y = loss.targets(answer, outputs)
+        except UserError as error:
+            raise UserError(f"rounds: round {t}: {error}") from None
+        if X.shape[1:] != inputs[0].shape[1:]:
+            raise UserError(f"rounds: X of round {t} has rows of shape {X.shape[1:]}, round 1 {inputs[0].shape[1:]}.")
+        if outputs is not None and Y.shape[1] != outputs:
+            raise UserError(f"rounds: Y of round {t} has {Y.shape[1]} outputs, round 1 has {outputs}.")
+        checked.append((X, Y))
+    return checked
+
+
+def _inputs(pair: Any, t: int) -> np.ndarray:
+    if not isinstance(pair, Sequence) or isinstance(pair, str) or len(pair) != 2:
+        raise UserError(f"rounds: round {t} is not a pair (X, Y).")
+    try:
+        X = np.asarray(pair[0])
+        X = X if np.issubdtype(X.dtype, np.integer) else X.astype(np.float64)
+    except (TypeError, ValueError):
+        raise UserError(f"rounds: X of round {t} is not an array of numbers.") from None
+    if X.ndim == 0 or len(X) == 0:
+        raise UserError(f"rounds: round {t} is empty; every round needs at least one sample.")
+    if not np.isfinite(X).all():
+        raise UserError(f"rounds: X of round {t} holds a value that is not a finite number.")
+    return X
+
+
+def _outputs(answers: list[np.ndarray], loss: Loss) -> int | None:
+    """How many outputs the answers ask for: labels count up to the largest one anywhere."""
+    if not loss.categorical:
+        return None if answers[0].ndim > 2 else (1 if answers[0].ndim < 2 else answers[0].shape[1])
+    flat = [a for a in answers if a.ndim == 1 or (a.ndim == 2 and a.shape[1] == 1)]
+    if len(flat) == len(answers):
+        top = max((float(np.max(a)) for a in flat if a.size and np.issubdtype(a.dtype, np.number)), default=0.0)
+        return max(int(top) + 1, 2) if np.isfinite(top) else None
+    return next(a.shape[1] for a in answers if a.ndim == 2 and a.shape[1] > 1)

@@ -1,0 +1,32 @@
+"""Learners: from the losses so far to the next parameters."""
+
+from __future__ import annotations
+
+from ..registry import Registry
+from .base import AnyLearner, Learner, LearnerState
+from .named import adaftrl, adagrad, alt_ftrl, ftl, ftrl, linearised, ogd
+from .schedules import Schedule, schedule, theorem
+
+LEARNERS: Registry[AnyLearner] = Registry(
+    "learner",
+    AnyLearner,
+    {"ftl": ftl, "ftrl": ftrl, "alt_ftrl": alt_ftrl, "adaftrl": adaftrl, "ogd": ogd, "adagrad": adagrad},
+    aliases={"dagger": "ftl", "alt-ftrl": "alt_ftrl"},
+)
+
+__all__ = [
+    "LEARNERS",
+    "AnyLearner",
+    "Learner",
+    "LearnerState",
+    "Schedule",
+    "adaftrl",
+    "adagrad",
+    "alt_ftrl",
+    "ftl",
+    "ftrl",
+    "linearised",
+    "ogd",
+    "schedule",
+    "theorem",
+]

@@ -1,0 +1,151 @@
+"""The algebra: every learner of the paper is a surrogate, a schedule and a centre."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple, Protocol, runtime_checkable
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+from jax import Array
+
+from ..objectives import Losses, Objective
+from ..policies import Params
+from ..solvers import Solution, project
+from ..solvers.base import Status
+from .schedules import Schedule
+
+Solve = Callable[[Objective, Params], Solution]
+
+
+class LearnerState(NamedTuple):
+    """What a learner carries from round to round: its size does not depend on the round."""
+
+    params: Params
+    """w_t, the parameters to play next."""
+    centre: Params
+    """c_t, the weighted mean of the iterates played so far."""
+    gradients: Params
+    """Σ g_i of the rounds so far (linearised learners around a mean centre)."""
+    squares: Params
+    """Σ g_i² where the schedule counts them: a number, or a pytree for diagonal AdaGrad."""
+    weight: Params
+    """Λ_t = 1/η_t = Σ σ_i, a number or a pytree."""
+    residual: Params
+    """r_t, the gradient of the naive FTRL objective left at w_t by inexact solves."""
+    round: Array
+
+
+@runtime_checkable
+class AnyLearner(Protocol):
+    """What a learner must be: pure functions over pytrees, to be run under jit."""
+
+    def init(self, params: Params) -> LearnerState: ...
+
+    def update(self, state: LearnerState, losses: Losses, gradient: Params, solve: Solve) -> Any: ...
+
+
+class Learner(eqx.Module):
+    """One learner of the family. In round t, with ``g_t = ∇l_t(w_t)`` and Λ_t from the schedule, it solves
+
+        ``w_{t+1} = argmin_w  F_t(w) − <w − c, tilt> + (Λ_t/2) ||w − c||²``
+
+    - surrogate `full`: F_t = Σ_{i≤t} l_i, handed to the solver; `linear`: F_t = Σ <g_i, w>, solved by a formula.
+    - centre `last` (the paper's reformulation): c = w_t and tilt = Σ_{i<t} ∇l_i(w_t);
+      centre `mean` (Alt-FTRL): c = c_t = Σσ_i w_i / Λ_t and tilt = 0.
+
+    `last` and `mean` agree when every round is solved exactly and no domain is active. `last` adds up the residuals of
+    inexact solves, `mean` does not. On an L2 ball (`radius`) the full surrogate uses the mean.
+    """
+
+    schedule: Schedule
+    linear: bool = eqx.field(static=True, default=False)
+    around_last: Array | np.ndarray = eqx.field(default_factory=lambda: np.asarray(False))
+    radius: Array | np.ndarray | None = None
+    diagonal: bool = eqx.field(static=True, default=False)
+    name: str = eqx.field(static=True, default="learner")
+
+    def init(self, params: Params) -> LearnerState:
+        """The state before round 1, at w_1 = `params`."""
+        params = project(params, self.radius)
+        zeros = optax.tree.zeros_like(params)
+        number = jnp.zeros((), jax.tree.leaves(params)[0].dtype)
+        each = zeros if self.diagonal else number
+        return LearnerState(params, params, zeros, each, each, zeros, jnp.zeros((), jnp.int32))
+
+    def update(
+        self, state: LearnerState, losses: Losses, gradient: Params, solve: Solve
+    ) -> tuple[LearnerState, Solution]:
+        """The state after a round with gradient g_t at w_t; `losses` already hold the round."""
+        t = state.round + 1
+        squares = self._squares(state, gradient, t)
+        weight = self.schedule.weight(t, squares)
+        # σ_t ≥ 0 by definition of every schedule; rounding must not make it negative.
+        weight = jax.tree.map(jnp.maximum, weight, state.weight)
+        centre = _toward(state, weight)
+        update = self._linear_step if self.linear else self._full_step
+        solution, gradients, residual = update(state, losses, gradient, solve, weight, centre)
+        new = LearnerState(solution.params, centre, gradients, squares, weight, residual, t)
+        return new, solution
+
+    def _squares(self, state: LearnerState, gradient: Params, t: Array) -> Params:
+        if self.diagonal:
+            new = jax.tree.map(lambda g: g**2, gradient)
+        else:
+            new = optax.tree.vdot(gradient, gradient)
+        return jax.tree.map(lambda s, n: s + jnp.where(t >= self.schedule.start, n, 0.0), state.squares, new)
+
+    def _full_step(
+        self, state: LearnerState, losses: Losses, gradient: Params, solve: Solve, weight: Array, centre: Params
+    ) -> tuple[Solution, Params, Params]:
+        last = self.around_last & (weight > 0)
+        before = jax.tree.map(lambda f, g: f - g, losses.gradient(state.params), gradient)
+        tilt = jax.tree.map(lambda b: jnp.where(last, b, 0.0), before)
+        # Without weight there is no penalty; the centre then says which of several minimisers: the nearest to w_t.
+        here = last | (weight <= 0)
+        around = jax.tree.map(lambda w, c: jnp.where(here, w, c), state.params, centre)
+        objective = Objective(losses, around, tilt, weight)
+        solution = solve(objective, state.params)
+        left = optax.tree.scale(objective.rounds, solution.residual)
+        residual = jax.tree.map(lambda r, new: jnp.where(last, r, 0.0) + new, state.residual, left)
+        return solution, state.gradients, residual
+
+    def _linear_step(
+        self, state: LearnerState, losses: Losses, gradient: Params, solve: Solve, weight: Params, centre: Params
+    ) -> tuple[Solution, Params, Params]:
+        gradients = optax.tree.add(state.gradients, gradient)
+
+        def step(w: Array, g: Array, c: Array, total: Array, each: Array) -> Array:
+            start, push = jnp.where(self.around_last, w, c), jnp.where(self.around_last, g, total)
+            # Λ = 0 means that every gradient so far was zero: there is nowhere to go.
+            return start - jnp.where(each > 0, push / jnp.where(each > 0, each, 1.0), 0.0)
+
+        each = broadcast(weight, gradient)
+        params = jax.tree.map(step, state.params, gradient, centre, gradients, each)
+        params = project(params, self.radius)
+        zeros = optax.tree.zeros_like(params)
+        none = jnp.zeros((), jax.tree.leaves(params)[0].dtype)
+        one = jnp.ones((), jnp.int32)
+        ok = jnp.where(jnp.isfinite(optax.tree.norm(params)), Status.CONVERGED, Status.NOT_FINITE).astype(jnp.int32)
+        return Solution(params, ok, none * jnp.nan, none, one, one, zeros, none), gradients, zeros
+
+
+def broadcast(weight: Any, like: Params) -> Params:
+    """The weight as a pytree shaped like the parameters: itself, or one number everywhere."""
+    if isinstance(weight, (Array, np.ndarray)) and weight.ndim == 0:
+        return jax.tree.map(lambda _: weight, like)
+    return weight
+
+
+def _toward(state: LearnerState, weight: Params) -> Params:
+    """``c_t = (1 − σ_t/Λ_t) c_{t−1} + (σ_t/Λ_t) w_t``, elementwise where the weight is a pytree."""
+
+    def blend(c: Array, w: Array, old: Array, new: Array) -> Array:
+        share = jnp.where(new > 0, (new - old) / jnp.where(new > 0, new, 1.0), 0.0)
+        return c + share * (w - c)
+
+    old, new = (broadcast(one, state.params) for one in (state.weight, weight))
+    return jax.tree.map(blend, state.centre, state.params, old, new)

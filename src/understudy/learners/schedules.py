@@ -1,0 +1,91 @@
+"""How the weight Λ_t = 1/η_t of the penalty moves."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from ..errors import UserError, unknown
+
+Number = Array | np.ndarray | float
+
+
+class Schedule(eqx.Module):
+    """``Λ_t = constant + root·√n + adaptive·√(Σ ||g_i||²)``, where n and the sum count rounds from `start` on.
+
+    One of the three is positive, or none (FTL). All are numbers, so that learners and step sizes can share one compiled
+    program. The first gradients may be zero: nothing here divides by Λ.
+    """
+
+    constant: Number = 0.0
+    root: Number = 0.0
+    adaptive: Number = 0.0
+    start: Number = 1
+
+    def weight(self, t: Array, squares: Any) -> Any:
+        """Λ_t after t rounds, shaped as `squares` (a number, or a pytree of squared gradients)."""
+
+        def one(square: Array) -> Array:
+            rounds = jnp.maximum(t - self.start + 1, 0).astype(square.dtype)
+            total = self.root * jnp.sqrt(rounds) + self.adaptive * jnp.sqrt(square)
+            return jnp.where(t >= self.start, self.constant + total, jnp.zeros_like(square))
+
+        return jax.tree.map(one, squares)
+
+
+def positive(field: str, value: Any) -> np.ndarray:
+    """`value` as a float64 number greater than zero, or one sentence."""
+    try:
+        number = np.asarray(value, dtype=np.float64)
+        good = number.ndim == 0 and np.isfinite(number) and number > 0
+    except (TypeError, ValueError):
+        good = False
+    if not good:
+        raise UserError(f"{field}: {value!r} is not a positive finite number.")
+    return number
+
+
+def first_round(value: Any) -> np.ndarray:
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 1:
+        raise UserError(f"start: {value!r} is not a round number 1, 2, 3, …")
+    return np.asarray(value, dtype=np.int32)
+
+
+SCHEDULES = {"constant", "sqrt", "adaptive"}
+
+
+def schedule(kind: str | Schedule, step: Any, *, field: str = "eta", start: int = 1) -> Schedule:
+    """A schedule by name: `constant` η_t = η, `sqrt` η_t = η/√t, `adaptive` η_t = η/√(Σ_{i≤t} ||g_i||²).
+
+    >>> float(schedule("sqrt", 0.5).weight(jnp.asarray(4), jnp.asarray(0.0)))
+    4.0
+    """
+    if isinstance(kind, Schedule):
+        return kind
+    if kind not in SCHEDULES:
+        raise unknown("schedule", kind, SCHEDULES)
+    inverse = 1.0 / positive(field, step)
+    name = {"constant": "constant", "sqrt": "root", "adaptive": "adaptive"}[kind]
+    zero = np.asarray(0.0)
+    parts = {"constant": zero, "root": zero, "adaptive": zero} | {name: np.asarray(inverse)}
+    return Schedule(**parts, start=first_round(start))
+
+
+def theorem(*, smoothness: float, interpolation: float) -> Schedule:
+    """The schedule of the paper's FTRL theorem: constant ``η = min{(Σε_t²)^(−1/2), 1/(2L)}``.
+
+    `smoothness` is L and `interpolation` is Σ ε_t², which is known in hindsight only: for replays.
+
+    >>> float(theorem(smoothness=2.0, interpolation=25.0).constant)
+    5.0
+    """
+    if not (np.isfinite(interpolation) and interpolation >= 0):
+        raise UserError(f"interpolation: {interpolation!r} is not a finite number ≥ 0.")
+    weight = max(float(np.sqrt(interpolation)), 2.0 * float(positive("smoothness", smoothness)))
+    zero = np.asarray(0.0)
+    return Schedule(np.asarray(weight), zero, zero, np.asarray(1, np.int32))

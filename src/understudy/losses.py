@@ -1,0 +1,150 @@
+"""Per-sample divergences between what the policy says and what the expert says.
+
+A loss takes the policy's raw outputs (a mean action, or logits) and the expert's answer, both vectors over
+action dimensions, and gives one number: a *sum* over dimensions. Averaging over the samples of a round is
+the objective's business.
+"""
+
+from __future__ import annotations
+
+import abc
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from .errors import UserError
+from .registry import Registry
+
+
+class Loss(eqx.Module):
+    """What every loss provides; `outputs` and `target` have shape (k,)."""
+
+    @abc.abstractmethod
+    def __call__(self, outputs: Array, target: Array) -> Array:
+        """The divergence of one sample, a scalar."""
+
+    @property
+    def categorical(self) -> bool:
+        """Whether outputs are logits of a distribution over k actions."""
+        return False
+
+    def targets(self, answers: Any, outputs: int | None = None) -> np.ndarray:
+        """The expert's answers as rows of floats (n, k); raises `UserError` when they cannot be."""
+        rows = _numbers("Y", answers)
+        return rows[:, None] if rows.ndim == 1 else rows
+
+
+class Squared(Loss):
+    """Squared loss, ``scale * ||outputs - target||²`` with scale 1 (½ when `half`).
+
+    >>> float(Squared()(jnp.array([1.0, 2.0]), jnp.array([0.0, 0.0])))
+    5.0
+    """
+
+    half: bool = eqx.field(static=True, default=False)
+
+    @property
+    def scale(self) -> float:
+        return 0.5 if self.half else 1.0
+
+    def __call__(self, outputs: Array, target: Array) -> Array:
+        return self.scale * jnp.sum((outputs - target) ** 2)
+
+
+class Absolute(Loss):
+    """Absolute loss, ``Σ_j |outputs_j - target_j|``; the subgradient at a kink is 0."""
+
+    def __call__(self, outputs: Array, target: Array) -> Array:
+        error = outputs - target
+        # jnp.abs has derivative sign(0) = 0 at the kink, which is a subgradient.
+        return jnp.sum(jnp.abs(error))
+
+
+class Huber(Loss):
+    """Huber loss, per dimension ``½e²`` where |e| ≤ delta, else ``delta (|e| − ½ delta)``.
+
+    >>> float(Huber()(jnp.array([0.5, 3.0]), jnp.array([0.0, 0.0])))
+    2.625
+    """
+
+    delta: float = eqx.field(static=True, default=1.0)
+
+    def __check_init__(self):
+        if not (np.isfinite(self.delta) and self.delta > 0):
+            raise UserError(f"delta: {self.delta!r} is not a positive number, as the Huber loss needs.")
+
+    def __call__(self, outputs: Array, target: Array) -> Array:
+        error = outputs - target
+        inside = jnp.clip(error, -self.delta, self.delta)
+        return jnp.sum(inside * (error - 0.5 * inside))
+
+
+class CrossEntropy(Loss):
+    """Cross-entropy ``-Σ_a target_a log softmax(outputs)_a`` to a label or to the expert's distribution.
+
+    Labels (whole numbers) become one-hot rows; rows of probabilities are taken as they are.
+
+    >>> round(float(CrossEntropy()(jnp.zeros(4), jnp.array([0.0, 1.0, 0.0, 0.0]))), 6)
+    1.386294
+    """
+
+    @property
+    def categorical(self) -> bool:
+        return True
+
+    def __call__(self, outputs: Array, target: Array) -> Array:
+        return -jnp.sum(target * jax.nn.log_softmax(outputs))
+
+    def targets(self, answers: Any, outputs: int | None = None) -> np.ndarray:
+        rows = np.asarray(answers)
+        if rows.ndim == 2 and rows.shape[1] == 1 and outputs != 1:
+            rows = rows[:, 0]
+        if rows.ndim == 1:
+            return one_hot(rows, outputs)
+        rows = _numbers("Y", rows)
+        if rows.min(initial=0.0) < 0 or np.abs(rows.sum(axis=1) - 1.0).max(initial=0.0) > 1e-5:
+            raise UserError(
+                "Y: rows for the cross-entropy loss must be probabilities (not negative, summing to 1) "
+                "or whole-number labels."
+            )
+        return rows
+
+
+def one_hot(labels: np.ndarray, classes: int | None) -> np.ndarray:
+    """Rows (n, classes) with a 1 at each label; refuses labels that are not whole numbers in range."""
+    values = np.asarray(labels)
+    if not np.issubdtype(values.dtype, np.number) or not np.array_equal(values, np.round(values)):
+        raise UserError("Y: labels for the cross-entropy loss must be whole numbers 0, 1, 2, …")
+    whole = values.astype(np.int64)
+    count = int(whole.max(initial=0)) + 1 if classes is None else classes
+    if whole.size and (whole.min() < 0 or whole.max() >= count):
+        bad = int(whole.min() if whole.min() < 0 else whole.max())
+        raise UserError(f"Y: label {bad} is outside 0 … {count - 1}.")
+    return np.eye(count)[whole]
+
+
+def _numbers(field: str, values: Any) -> np.ndarray:
+    try:
+        rows = np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise UserError(f"{field}: expected an array of numbers, got {type(values).__name__}.") from None
+    if rows.ndim not in (1, 2):
+        raise UserError(f"{field}: expected shape (samples,) or (samples, outputs), got {rows.shape}.")
+    return rows
+
+
+LOSSES: Registry[Loss] = Registry(
+    "loss",
+    Loss,
+    {
+        "squared": Squared,
+        "absolute": Absolute,
+        "huber": Huber,
+        "cross-entropy": CrossEntropy,
+    },
+    aliases={"l2": "squared", "l1": "absolute", "logistic": "cross-entropy", "cross_entropy": "cross-entropy"},
+)

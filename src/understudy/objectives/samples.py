@@ -1,0 +1,122 @@
+"""Every sample so far, in one buffer that a single compiled program reads whatever the round."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import optax
+from jax import Array
+from jax.flatten_util import ravel_pytree
+
+from ..data import Batch
+from ..losses import Loss
+from ..policies import Params, Policy
+
+
+class Samples(eqx.Module):
+    """The sum of round losses ``F_t(w) = Σ_i l_i(w)``, evaluated on kept data.
+
+    The buffer has a fixed capacity and is read in chunks: a loop runs over the chunks in use, so the cost follows the
+    data held while shapes, and hence the compiled program, stay the same in every round.
+    """
+
+    policy: Policy
+    loss: Loss
+    inputs: Array
+    targets: Array
+    weights: Array
+    filled: Array
+    rounds: Array
+    chunk: int = eqx.field(static=True)
+
+    def add(self, batch: Batch) -> Samples:
+        """The sum with one more round; its rows go after the ones in use, its padding is overwritten next time."""
+
+        def put(buffer: Array, rows: Array) -> Array:
+            start = (self.filled,) + (jnp.zeros((), self.filled.dtype),) * (buffer.ndim - 1)
+            return jax.lax.dynamic_update_slice(buffer, rows.astype(buffer.dtype), start)
+
+        return Samples(
+            self.policy,
+            self.loss,
+            put(self.inputs, batch.inputs),
+            put(self.targets, batch.targets),
+            put(self.weights, batch.weights),
+            self.filled + batch.size,
+            self.rounds + 1,
+            self.chunk,
+        )
+
+    def _loss(self, params: Params, inputs: Array, targets: Array, weights: Array) -> Array:
+        return jnp.sum(weights * jax.vmap(self.loss)(self.policy.apply(params, inputs), targets))
+
+    def _chunk(self, index: Array) -> tuple[Array, Array, Array]:
+        def take(buffer: Array) -> Array:
+            return jax.lax.dynamic_slice_in_dim(buffer, index * self.chunk, self.chunk)
+
+        return take(self.inputs), take(self.targets), take(self.weights)
+
+    def _over_chunks(self, function: Any) -> Any:
+        """Σ over the chunks in use of ``function(inputs, targets, weights)``, a pytree."""
+        shapes = jax.eval_shape(function, *self._chunk(jnp.zeros((), self.filled.dtype)))
+        zero = jax.tree.map(lambda s: jnp.zeros(s.shape, s.dtype), shapes)
+        used = (self.filled + self.chunk - 1) // self.chunk
+        return jax.lax.fori_loop(
+            jnp.zeros_like(used), used, lambda i, total: optax.tree.add(total, function(*self._chunk(i))), zero
+        )
+
+    def value(self, params: Params) -> Array:
+        return self._over_chunks(lambda *rows: self._loss(params, *rows))
+
+    def value_and_gradient(self, params: Params) -> tuple[Array, Params]:
+        return self._over_chunks(lambda *rows: jax.value_and_grad(self._loss)(params, *rows))
+
+    def gradient(self, params: Params) -> Params:
+        return self._over_chunks(lambda *rows: jax.grad(self._loss)(params, *rows))
+
+    def hessian_vector(self, params: Params, vector: Params) -> Params:
+        def product(*rows: Array) -> Params:
+            return jax.jvp(lambda w: jax.grad(self._loss)(w, *rows), (params,), (vector,))[1]
+
+        return self._over_chunks(product)
+
+    def hessian(self, params: Params) -> Array:
+        """The Hessian over the flattened parameters, (p, p)."""
+        if not self.policy.linear:
+            flat, unravel = ravel_pytree(params)
+            return self._over_chunks(lambda *rows: jax.hessian(lambda w: self._loss(unravel(w), *rows))(flat))
+
+        def linear(inputs: Array, targets: Array, weights: Array) -> Array:
+            # outputs = X W, so the Hessian is Σ_n weight_n (x_n x_nᵀ) ⊗ (the loss's own k × k Hessian).
+            rows = self.policy.design(inputs)
+            curvature = jax.vmap(jax.hessian(self.loss))(rows @ params, targets) * weights[:, None, None]
+            size = rows.shape[1] * curvature.shape[1]
+            half = jnp.einsum("ni,nab->niab", rows, curvature)
+            return jnp.einsum("niab,nj->iajb", half, rows).reshape(size, size)
+
+        return self._over_chunks(linear)
+
+    def minibatch(self, key: Array, size: int) -> tuple[Array, Array, Array]:
+        """`size` rows drawn with replacement; their weights make the sum an estimate of ``F_t``, unbiased."""
+        index = jax.random.randint(key, (size,), 0, self.filled)
+        scale = self.filled.astype(self.weights.dtype) / size
+        return self.inputs[index], self.targets[index], self.weights[index] * scale
+
+    def minibatch_value_and_gradient(self, params: Params, rows: tuple[Array, Array, Array]) -> tuple[Array, Params]:
+        return jax.value_and_grad(self._loss)(params, *rows)
+
+
+def empty_samples(policy: Policy, loss: Loss, like: Batch, *, capacity: int, chunk: int = 256) -> Samples:
+    """A buffer for `capacity` rows shaped like those of `like`, plus room for one padded round."""
+    rows = capacity + like.inputs.shape[0]
+    chunk = min(chunk, rows)
+    rows = -(-rows // chunk) * chunk
+
+    def zeros(values: Array) -> Array:
+        return jnp.zeros((rows, *values.shape[1:]), values.dtype)
+
+    none = jnp.zeros((), jnp.int32)
+    return Samples(policy, loss, zeros(like.inputs), zeros(like.targets), zeros(like.weights), none, none, chunk)

@@ -1,0 +1,201 @@
+"""One round of online learning as a pure function of state and data: what replay, imitation and sweeps all run."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+from jax import Array
+
+from .data import Batch
+from .errors import UserError
+from .learners import AnyLearner, Learner
+from .losses import Absolute, Loss, Squared
+from .objectives import Losses, Statistics, empty_samples, empty_statistics, plain
+from .policies import Params, Policy, count
+from .regret import certificate
+from .solvers import SOLVERS, AnySolver, InBall, auto
+
+
+class GameState(NamedTuple):
+    """Everything that moves: the learner, the losses so far, the best in hindsight and the running sums."""
+
+    learner: Any
+    losses: Losses
+    comparator: Params
+    running: certificate.Running
+    cumulative: Array
+
+
+class Game(eqx.Module):
+    """The fixed parts of a run. `play` is pure: under jit, scan or vmap it is the same game.
+
+    Arrays inside (step sizes, radii) are data; everything else selects the program.
+    """
+
+    policy: Policy
+    loss: Loss
+    learner: Any
+    solver: Any
+    hindsight: Any
+
+    @property
+    def certified(self) -> bool:
+        """Whether the bound is a proof: convex losses, a learner of the family, gradients measured in full."""
+        measured = getattr(self.solver, "measure", True) or not self.solver.minibatch
+        return self.policy.linear and isinstance(self.learner, Learner) and (self.learner.linear or measured)
+
+    def empty(self, params: Params, like: Batch, capacity: int) -> Losses:
+        """Losses of no rounds: streaming statistics where they are the whole story, else a buffer for `capacity` rows."""
+        streams = self.policy.linear and isinstance(self.loss, Squared)
+        if streams and not self.solver.minibatch and not self.hindsight.minibatch:
+            return empty_statistics(self.policy, self.loss, params)  # type: ignore[arg-type]
+        return empty_samples(self.policy, self.loss, like, capacity=capacity)
+
+    def init(self, params: Params, losses: Losses) -> GameState:
+        state = self.learner.init(params)
+        zero = jnp.zeros((), jax.tree.leaves(params)[0].dtype)
+        first = GameState(state, losses, params, certificate.start(params), zero)
+        # Every leaf its own buffer: the compiled round takes the state over, and no buffer can be given twice.
+        return jax.tree.map(jnp.copy, first)
+
+    def play(self, state: GameState, batch: Batch, key: Array, judge: Array) -> tuple[GameState, dict[str, Array]]:
+        """Plays one round: measures the loss, updates the learner and, where `judge`, finds the best in hindsight."""
+        old = state.learner
+        loss, gradient = jax.value_and_grad(self._round_loss)(old.params, batch)
+        losses = state.losses.add(batch)
+        learner, solution = self.learner.update(
+            old, losses, gradient, lambda objective, params: self.solver(objective, params, key)
+        )
+        cumulative = state.cumulative + loss
+        rounds = losses.rounds.astype(loss.dtype)
+        record = {
+            "loss": loss,
+            "cumulative_loss": cumulative,
+            "average_loss": cumulative / rounds,
+            "gradient_norm": optax.tree.norm(gradient),
+            "solver_status": solution.status,
+            "solver_grad_norm": solution.grad_norm,
+            "solver_iterations": solution.iterations,
+            "solver_evaluations": solution.evaluations,
+        }
+        running = state.running
+        known = isinstance(self.learner, Learner)
+        if known:
+            running = certificate.advance(
+                running, self.learner, old, learner, losses, gradient, solution.gap * rounds
+            )
+            record["weight"] = sum(jax.tree.leaves(jax.tree.map(jnp.sum, learner.weight))) / count(learner.weight)
+            record["residual"] = optax.tree.norm(learner.residual)
+        else:
+            record["weight"] = record["residual"] = jnp.nan * loss
+
+        def best(_: None) -> tuple[Params, dict[str, Array]]:
+            found = self.hindsight(plain(losses, state.comparator), state.comparator, key)
+            least = found.value * rounds
+            bound = certificate.bound(running, learner, found.params) if known else jnp.nan * loss
+            error = self._error(losses, found, rounds)
+            return found.params, {
+                "comparator": least,
+                "regret": cumulative - least,
+                "bound": bound,
+                "comparator_status": found.status,
+                "comparator_error": error,
+            }
+
+        def unasked(_: None) -> tuple[Params, dict[str, Array]]:
+            nan = jnp.full((), jnp.nan, loss.dtype)
+            names = ("comparator", "regret", "bound", "comparator_error")
+            return state.comparator, {name: nan for name in names} | {"comparator_status": jnp.zeros((), jnp.int32)}
+
+        comparator, verdict = jax.lax.cond(judge, best, unasked, None)
+        return GameState(learner, losses, comparator, running, cumulative), record | verdict
+
+    def _round_loss(self, params: Params, batch: Batch) -> Array:
+        outputs = self.policy.apply(params, batch.inputs)
+        return jnp.sum(batch.weights * jax.vmap(self.loss)(outputs, batch.targets))
+
+    def _error(self, losses: Losses, found: Any, rounds: Array) -> Array:
+        """How far the comparator may be above the minimum: ||∇||²/2μ for quadratics, the gap for interior points."""
+        if isinstance(losses, Statistics) and not isinstance(self.hindsight, InBall):
+            return losses.decrease(optax.tree.scale(rounds, found.residual), jnp.zeros_like(found.value))
+        return jnp.where(found.gap > 0, found.gap * rounds, jnp.nan)
+
+
+def make_game(policy: Policy, loss: Loss, learner: AnyLearner, solver: Any, params: Params, **options: Any) -> Game:
+    """A game from its parts: `solver` a name or an object, fitted to the learner's domain and the loss.
+
+    `options` (tolerance, max_iterations, batch_size, …) go to a solver given by name; `auto` takes the first two.
+    """
+    exact = auto(policy, loss, count(params))
+    radius = getattr(learner, "radius", None)
+    if isinstance(learner, Learner) and isinstance(loss, Absolute) and not learner.linear:
+        # The reformulation needs the optimal subgradients of past rounds, which sign(·) is not.
+        learner = eqx.tree_at(lambda one: one.around_last, learner, np.asarray(False))
+    options = {name: value for name, value in options.items() if value is not None}
+    if isinstance(solver, str):
+        maker: Callable[..., AnySolver] = type(exact) if solver == "auto" else SOLVERS.maker(solver)
+        try:
+            solver = _with(exact, options) if solver == "auto" else maker(**options)
+        except TypeError:
+            raise UserError(f"solver: {solver!r} does not take {', '.join(sorted(options))}.") from None
+    elif options:
+        raise UserError(f"solver: {', '.join(sorted(options))} can be given with a solver's name only, not an object.")
+    solver = SOLVERS.resolve(solver)
+    hindsight: Any = exact
+    if radius is not None and not (isinstance(learner, Learner) and learner.linear):
+        if not policy.linear:
+            raise UserError("radius: a domain needs a policy that is linear in its parameters, or a linearised learner.")
+        solver = InBall(solver, radius)
+    if radius is not None:
+        hindsight = InBall(exact, radius) if policy.linear else exact
+    return Game(policy, loss, learner, solver, hindsight)
+
+
+def _with(solver: Any, options: dict[str, Any]) -> Any:
+    fields = getattr(solver, "__dataclass_fields__", {})
+    for name in options:
+        if name not in fields:
+            if name in ("tolerance", "max_iterations"):
+                continue  # the closed form has neither: it is exact
+            raise TypeError(name)
+    return dataclasses.replace(solver, **{k: v for k, v in options.items() if k in fields})
+
+
+@functools.lru_cache(maxsize=64)
+def _compiled(static: Any) -> Any:
+    def play(arrays: Any, state: GameState, batch: Batch, key: Array, judge: Array) -> Any:
+        return eqx.combine(arrays, static.value).play(state, batch, key, judge)
+
+    return jax.jit(play, donate_argnums=1)
+
+
+class _Key:
+    """A hashable wrapper for the static half of a game."""
+
+    def __init__(self, value: Any):
+        leaves, structure = jax.tree.flatten(value)
+        self.value, self.identity = value, (tuple(leaves), structure)
+
+    def __hash__(self) -> int:
+        return hash(self.identity)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Key) and self.identity == other.identity
+
+
+def compiled(game: Game) -> Callable[[GameState, Batch, Array, Array], tuple[GameState, dict[str, Array]]]:
+    """`game.play` compiled once per program: games that differ in numbers only share it. The state is donated."""
+    arrays, static = eqx.partition(game, _is_data)
+    return functools.partial(_compiled(_Key(static)), arrays)
+
+
+def _is_data(leaf: Any) -> bool:
+    return isinstance(leaf, (Array, np.ndarray, np.generic))

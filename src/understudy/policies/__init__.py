@@ -1,0 +1,26 @@
+"""Policies: parameters in, actions out."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..errors import UserError
+from ..registry import Registry
+from .base import Params, Policy, count
+from .files import load, save
+from .linear import Linear, Tabular
+from .mlp import MLP
+
+POLICIES: Registry[Policy] = Registry("policy", Policy, {"linear": Linear, "tabular": Tabular, "mlp": MLP})
+
+
+def from_config(config: dict[str, Any]) -> Policy:
+    """The policy that `Policy.config()` described; unknown fields are left to whoever wrote them."""
+    maker = POLICIES.maker(config["policy"])
+    fields = getattr(maker, "__dataclass_fields__", None)
+    if fields is None:
+        raise UserError(f"policy: {config['policy']!r} cannot be made from a file.")
+    return maker(**{k: tuple(v) if isinstance(v, list) else v for k, v in config.items() if k in fields})
+
+
+__all__ = ["MLP", "POLICIES", "Linear", "Params", "Policy", "Tabular", "count", "from_config", "load", "save"]

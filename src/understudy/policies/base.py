@@ -1,0 +1,55 @@
+"""What every policy provides, and how its parameters are kept on disk."""
+
+from __future__ import annotations
+
+import abc
+from typing import Any, ClassVar
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jax import Array
+
+Params = Any
+"""A pytree of arrays. For a linear policy it is one array of shape (features, outputs)."""
+
+
+class Policy(eqx.Module):
+    """A map from parameters and inputs to outputs: a mean action, or the logits of a distribution.
+
+    A policy is its architecture and nothing else: it is static, hashable data, and the parameters are passed in.
+    """
+
+    name: ClassVar[str]
+
+    @abc.abstractmethod
+    def init(self, key: Array, features: int, outputs: int, dtype: Any = None) -> Params:
+        """The first parameters, for inputs of `features` numbers and `outputs` action dimensions."""
+
+    @abc.abstractmethod
+    def apply(self, params: Params, inputs: Array) -> Array:
+        """Outputs (n, k) for inputs (n, …)."""
+
+    @property
+    def linear(self) -> bool:
+        """Whether outputs are `design(inputs) @ params`, so that convex losses stay convex."""
+        return False
+
+    def design(self, inputs: Array) -> Array:
+        """The feature rows (n, d) of a linear policy."""
+        raise TypeError(f"the {self.name} policy is not linear in its parameters")
+
+    def act(self, params: Params, inputs: Array, *, categorical: bool = False) -> Array:
+        """The deterministic action: the outputs themselves, or the most likely of k choices (n,)."""
+        outputs = self.apply(params, inputs)
+        return jnp.argmax(outputs, axis=-1) if categorical else outputs
+
+    def config(self) -> dict[str, Any]:
+        """The architecture as plain data; `policies.from_config` reads it back."""
+        fields = {name: getattr(self, name) for name in self.__dataclass_fields__}
+        return {"policy": self.name} | {k: list(v) if isinstance(v, tuple) else v for k, v in fields.items()}
+
+
+def count(params: Params) -> int:
+    """How many numbers the parameters hold."""
+    return sum(leaf.size for leaf in jax.tree.leaves(params))

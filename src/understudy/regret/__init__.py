@@ -1,0 +1,9 @@
+"""Regret: the ledger, the best in hindsight, and what bounds the difference."""
+
+from __future__ import annotations
+
+from . import bounds, certificate
+from .certificate import Certificate
+from .ledger import COLUMNS, Ledger
+
+__all__ = ["COLUMNS", "Certificate", "Ledger", "bounds", "certificate"]

@@ -1,0 +1,87 @@
+"""Solvers: from an objective and a start to a `Solution` with a status."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Protocol, runtime_checkable
+
+from jax import Array
+
+from ..losses import Absolute, CrossEntropy, Huber, Loss, Squared
+from ..objectives import Objective
+from ..policies import Params, Policy
+from ..registry import Registry
+from .ball import InBall, project
+from .base import Progress, Solution, Solver, Status
+from .closed_form import ClosedForm, closed_form
+from .descent import Descent, Direction, gd, lbfgs, newton
+from .interior_point import InteriorPoint, interior_point
+from .stochastic import SLS, Adam, ProximalSGD, adam, proximal_sgd, sls
+
+NEWTON_LIMIT = 1500
+"""Up to this many parameters `auto` forms the Hessian of a linear policy; beyond, L-BFGS."""
+
+
+@runtime_checkable
+class AnySolver(Protocol):
+    """What a solver must be: a callable from (objective, params, key) to a `Solution`, under jit."""
+
+    def __call__(self, objective: Objective, params: Params, key: Array | None = None) -> Solution: ...
+
+
+SOLVERS: Registry[AnySolver] = Registry(
+    "solver",
+    Callable,  # type: ignore[arg-type]
+    {
+        "closed-form": closed_form,
+        "newton": newton,
+        "lbfgs": lbfgs,
+        "gd": gd,
+        "adam": adam,
+        "sls": sls,
+        "proximal-sgd": proximal_sgd,
+        "interior-point": interior_point,
+    },
+    aliases={"closed_form": "closed-form", "interior_point": "interior-point", "proximal_sgd": "proximal-sgd"},
+)
+
+
+def auto(policy: Policy, loss: Loss, parameters: int) -> Any:
+    """The solver that is exact where one exists: closed form, interior point, Newton, L-BFGS; Adam for networks."""
+    if not policy.linear:
+        return adam(batch_size=256)
+    if isinstance(loss, Squared):
+        return closed_form()
+    if isinstance(loss, Absolute):
+        return interior_point()
+    if isinstance(loss, (Huber, CrossEntropy)) and parameters <= NEWTON_LIMIT:
+        return newton()
+    return lbfgs()
+
+
+__all__ = [
+    "SLS",
+    "SOLVERS",
+    "Adam",
+    "AnySolver",
+    "ClosedForm",
+    "Descent",
+    "Direction",
+    "InBall",
+    "InteriorPoint",
+    "Progress",
+    "ProximalSGD",
+    "Solution",
+    "Solver",
+    "Status",
+    "adam",
+    "auto",
+    "closed_form",
+    "gd",
+    "interior_point",
+    "lbfgs",
+    "newton",
+    "project",
+    "proximal_sgd",
+    "sls",
+]

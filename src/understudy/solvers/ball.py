@@ -1,0 +1,120 @@
+"""Any solver on an L2 ball: the multiplier of the constraint is one more weight."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import optax
+from jax import Array
+
+from ..objectives import Objective
+from ..policies import Params
+from .base import Solution, Status
+
+
+class Bracket(NamedTuple):
+    solution: Solution
+    low: Array
+    high: Array
+    low_error: Array
+    high_error: Array
+    multiplier: Array
+    iterations: Array
+    evaluations: Array
+    turns: Array
+
+
+class InBall(eqx.Module):
+    """Minimises over ``||w|| ≤ radius``: with the constraint active, minimises ``J + ν/2t ||w||²`` for the right ν > 0.
+
+    The Lagrangian is an objective of the same form, so every solver works unchanged. ``1/||w(ν)|| − 1/radius`` rises
+    with ν and is close to a straight line; its root is bracketed in (0, ||∇F(0)||/radius] and found by regula falsi
+    (Illinois). The residual is that of the Lagrangian. Convex objectives only.
+    """
+
+    solver: object
+    radius: float | Array
+    max_turns: int = 100
+
+    @property
+    def minibatch(self) -> bool:
+        return self.solver.minibatch  # type: ignore[attr-defined]
+
+    def __call__(self, objective: Objective, params: Params, key: Array | None = None) -> Solution:
+        free = self._solve(objective, params, key)
+        inside = jnp.isfinite(free.value) & (optax.tree.norm(free.params) <= self.radius)
+        return jax.lax.cond(inside, lambda _: free, lambda _: self._bound(objective, params, key, free), None)
+
+    def _solve(self, objective: Objective, params: Params, key: Array | None) -> Solution:
+        return self.solver(objective, params, key)  # type: ignore[operator]
+
+    def _error(self, solution: Solution) -> Array:
+        """Negative outside the ball, positive inside."""
+        return 1.0 / jnp.maximum(optax.tree.norm(solution.params), 1e-300) - 1.0 / self.radius
+
+    def _bound(self, objective: Objective, params: Params, key: Array | None, free: Solution) -> Solution:
+        push = objective.rounds * optax.tree.norm(objective.gradient(optax.tree.zeros_like(params)))
+        high = jnp.maximum(push / self.radius, jnp.finfo(free.value.dtype).tiny)
+        start = self._project(params)
+        # At `high` the minimiser lies inside, by monotonicity of the gradient; at 0 it lies outside (or nowhere).
+        end = self._solve(objective.within(high), start, key)
+        first = Bracket(
+            end,
+            jnp.zeros_like(high),
+            high,
+            self._error(free),
+            self._error(end),
+            high,
+            free.iterations + end.iterations,
+            free.evaluations + end.evaluations,
+            jnp.zeros((), jnp.int32),
+        )
+        close = 64 * jnp.finfo(free.value.dtype).eps
+
+        def going(b: Bracket) -> Array:
+            miss = jnp.abs(optax.tree.norm(b.solution.params) / self.radius - 1.0)
+            return (miss > close) & (b.turns < self.max_turns) & (b.high - b.low > close * b.high)
+
+        def turn(b: Bracket) -> Bracket:
+            share = b.low_error / (b.low_error - b.high_error)
+            middle = b.low + (b.high - b.low) * jnp.clip(jnp.where(jnp.isfinite(share), share, 0.5), 1e-3, 0.999)
+            found = self._solve(objective.within(middle), self._project(b.solution.params), key)
+            error = self._error(found)
+            outside = error < 0
+            # Illinois: an end that stays put twice has its error halved, so that both ends move.
+            return Bracket(
+                found,
+                jnp.where(outside, middle, b.low),
+                jnp.where(outside, b.high, middle),
+                jnp.where(outside, error, 0.5 * b.low_error),
+                jnp.where(outside, 0.5 * b.high_error, error),
+                middle,
+                b.iterations + found.iterations,
+                b.evaluations + found.evaluations,
+                b.turns + 1,
+            )
+
+        last = jax.lax.while_loop(going, turn, first)
+        found = last.solution
+        params = self._project(found.params)
+        value = objective.value(params)
+        residual = objective.within(last.multiplier).gradient(params)
+        # A solver with duals knows the optimal subgradient, which the gradient formula does not.
+        residual = jax.tree.map(lambda a, b: jnp.where(found.gap == 0, a, b), residual, found.residual)
+        status = jnp.where(last.turns >= self.max_turns, Status.ITERATION_CAP, found.status).astype(jnp.int32)
+        norm = optax.tree.norm(residual)
+        return Solution(params, status, value, norm, last.iterations, last.evaluations, residual, found.gap)
+
+    def _project(self, params: Params) -> Params:
+        return project(params, self.radius)
+
+
+def project(params: Params, radius: float | Array | None) -> Params:
+    """The nearest point of the ball ``||w|| ≤ radius``; all of space when the radius is None."""
+    if radius is None:
+        return params
+    size = optax.tree.norm(params)
+    return optax.tree.scale(jnp.where(size > radius, radius / jnp.maximum(size, 1e-300), 1.0), params)

@@ -1,0 +1,142 @@
+"""What a solver returns, what a method provides, and the one loop that all of them share."""
+
+from __future__ import annotations
+
+import abc
+import enum
+from typing import Any, Generic, NamedTuple, TypeVar
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import optax
+from jax import Array
+
+from ..losses import CrossEntropy
+from ..objectives import Objective, Samples
+from ..policies import Params
+
+
+class Status(enum.IntEnum):
+    """How a solve ended. Only `CONVERGED` promises a gradient norm within the tolerance."""
+
+    RUNNING = 0
+    CONVERGED = 1
+    ITERATION_CAP = 2
+    """All iterations were used; the solution is the last iterate."""
+    STALLED = 3
+    """No step decreases the objective any more in this precision, and the gradient is above the tolerance."""
+    NO_MINIMISER = 4
+    """The objective falls for ever: unbounded below, or an infimum that no parameters attain."""
+    DIVERGED = 5
+    """A finite start led to numbers that are not; the solution is the last finite iterate."""
+    NOT_FINITE = 6
+    """The objective or its gradient was not finite at the start; the solution is the start."""
+
+
+class Solution(eqx.Module):
+    """Where a solver stopped and why. Norms and values are those of the mean objective J = (whole objective)/t."""
+
+    params: Params
+    status: Array
+    value: Array
+    grad_norm: Array
+    iterations: Array
+    evaluations: Array
+    residual: Params
+    """The gradient left at `params`: of J, of its Lagrangian on a domain, or the optimal subgradient (absolute loss)."""
+    gap: Array
+    """For non-smooth losses, how far J may still be above its minimum by the residual's account; else 0."""
+
+
+class Progress(NamedTuple):
+    """The part of a method's state that the loop reads."""
+
+    params: Params
+    value: Array
+    gradient: Params
+    iterations: Array
+    evaluations: Array
+    status: Array
+
+
+State = TypeVar("State")
+
+
+class Solver(eqx.Module, Generic[State]):
+    """A method (`init`, `step`, `progress`) run by the one loop until ``||∇J|| ≤ tolerance`` or `max_iterations`."""
+
+    tolerance: eqx.AbstractVar[float]
+    max_iterations: eqx.AbstractVar[int]
+
+    @abc.abstractmethod
+    def init(self, objective: Objective, params: Params, key: Array) -> State: ...
+
+    @abc.abstractmethod
+    def step(self, objective: Objective, state: State) -> State: ...
+
+    @abc.abstractmethod
+    def progress(self, state: State) -> Progress: ...
+
+    @property
+    def minibatch(self) -> bool:
+        """Whether samples must be kept, as minibatches are drawn from them."""
+        return False
+
+    def finish(self, objective: Objective, state: State) -> Solution:
+        """The solution at the end of the loop."""
+        done = self.progress(state)
+        return Solution(
+            done.params,
+            done.status,
+            done.value,
+            optax.tree.norm(done.gradient),
+            done.iterations,
+            done.evaluations,
+            done.gradient,
+            jnp.zeros_like(done.value),
+        )
+
+    def __call__(self, objective: Objective, params: Params, key: Array | None = None) -> Solution:
+        """Minimises `objective` from `params`; `key` is read by methods that draw minibatches."""
+        key = jax.random.key(0) if key is None else key
+
+        def going(state: State) -> Array:
+            done = self.progress(state)
+            return (done.status == Status.RUNNING) & (done.iterations < self.max_iterations)
+
+        state = self.init(objective, params, key)
+        state = jax.lax.while_loop(going, lambda state: self.step(objective, state), state)
+        solution = self.finish(objective, state)
+        status = jnp.where(solution.status == Status.RUNNING, Status.ITERATION_CAP, solution.status)
+        escaped = (status == Status.CONVERGED) & escapes(objective, solution)
+        status = jnp.where(escaped, Status.NO_MINIMISER, status)
+        return eqx.tree_at(lambda s: s.status, solution, status.astype(jnp.int32))
+
+
+def first_status(value: Array, gradient: Params, tolerance: float) -> Array:
+    """The status before any step."""
+    norm = optax.tree.norm(gradient)
+    finite = jnp.isfinite(value) & jnp.isfinite(norm)
+    status = jnp.where(norm <= tolerance, Status.CONVERGED, Status.RUNNING)
+    return jnp.where(finite, status, Status.NOT_FINITE).astype(jnp.int32)
+
+
+def escapes(objective: Objective, solution: Solution) -> Array:
+    """Whether a vanishing gradient only means that the parameters are on their way to infinity.
+
+    Cross-entropy on separable data has no minimiser: its gradient and its curvature vanish at the same rate, so the
+    Newton step along the gradient, ``||g||³ / gᵀHg``, stays of the order of 1 where at a minimiser it is of the order
+    of the tolerance.
+    """
+    losses = objective.losses
+    if not (isinstance(losses, Samples) and isinstance(losses.loss, CrossEntropy)):
+        return jnp.zeros((), bool)
+    gradient = solution.residual
+    norm = jnp.maximum(optax.tree.norm(gradient), jnp.finfo(solution.value.dtype).tiny)
+    unit = optax.tree.scale(1.0 / norm, gradient)
+    curvature = optax.tree.vdot(unit, objective.hessian_vector(solution.params, unit))
+    size = 1.0 + optax.tree.norm(solution.params)
+    return (objective.weight <= 0) & (norm > 1e-3 * size * jnp.maximum(curvature, 0.0)) & (norm > 1e-30)
+
+

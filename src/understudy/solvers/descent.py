@@ -1,0 +1,196 @@
+"""Full-batch descent: a direction (steepest, L-BFGS or Newton) and an Armijo line search."""
+
+from __future__ import annotations
+
+import abc
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import optax
+from jax import Array
+from jax.flatten_util import ravel_pytree
+
+from ..objectives import Objective
+from ..policies import Params
+from .base import Progress, Solver, Status, first_status
+
+
+class Direction(eqx.Module):
+    """Where to go from here; `memory` is whatever it needs to remember."""
+
+    warm_step: eqx.AbstractVar[bool]
+    """Whether the first step tried is the last one accepted, grown, rather than 1."""
+
+    @abc.abstractmethod
+    def init(self, params: Params) -> Any: ...
+
+    @abc.abstractmethod
+    def __call__(self, objective: Objective, params: Params, gradient: Params, memory: Any) -> tuple[Params, Any]: ...
+
+
+class Steepest(Direction):
+    """``−g``."""
+
+    warm_step: bool = eqx.field(static=True, default=True)
+
+    def init(self, params: Params) -> Any:
+        return ()
+
+    def __call__(self, objective: Objective, params: Params, gradient: Params, memory: Any) -> tuple[Params, Any]:
+        return optax.tree.scale(-1.0, gradient), memory
+
+
+class LimitedMemory(Direction):
+    """``−H g`` with the L-BFGS inverse Hessian of the last `memory` steps."""
+
+    memory: int = eqx.field(static=True, default=10)
+    warm_step: bool = eqx.field(static=True, default=False)
+
+    def _rule(self) -> optax.GradientTransformationExtraArgs:
+        return optax.with_extra_args_support(optax.scale_by_lbfgs(memory_size=self.memory, scale_init_precond=True))
+
+    def init(self, params: Params) -> Any:
+        return self._rule().init(params)
+
+    def __call__(self, objective: Objective, params: Params, gradient: Params, memory: Any) -> tuple[Params, Any]:
+        scaled, memory = self._rule().update(gradient, memory, params)
+        return optax.tree.scale(-1.0, scaled), memory
+
+
+class NewtonStep(Direction):
+    """``−(H + τ I)⁻¹ g`` with τ = 0.01 ||g||, which vanishes at the solution and keeps flat directions in bounds."""
+
+    warm_step: bool = eqx.field(static=True, default=False)
+
+    def init(self, params: Params) -> Any:
+        return ()
+
+    def __call__(self, objective: Objective, params: Params, gradient: Params, memory: Any) -> tuple[Params, Any]:
+        flat, unravel = ravel_pytree(gradient)
+        hessian = objective.hessian(params)
+        floor = 32 * flat.size * jnp.finfo(flat.dtype).eps * jnp.max(jnp.abs(jnp.diagonal(hessian)))
+        shift = 0.01 * jnp.linalg.norm(flat) + floor
+        lower = jnp.linalg.cholesky(hessian + shift * jnp.eye(flat.size, dtype=flat.dtype))
+        step = -jax.scipy.linalg.cho_solve((lower, True), flat)
+        return unravel(jnp.where(jnp.all(jnp.isfinite(step)), step, -flat)), memory
+
+
+class DescentState(NamedTuple):
+    progress: Progress
+    direction: Params
+    slope: Array
+    step: Array
+    memory: Any
+    backtracks: Array
+    floor: Array
+
+
+class Descent(Solver[DescentState]):
+    """``w ← w + s d`` with the first s in s₀, s₀·shrink, … where ``J(w + s d) ≤ J(w) + c s <g, d>``.
+
+    One turn of the loop tries one step, so a backtrack is a turn and not an inner loop: lanes of a vmapped solve wait
+    for each other as little as they can. When no step is found in `max_backtracks` tries the status is `STALLED`.
+    """
+
+    direction: Direction = eqx.field(default_factory=Steepest)
+    tolerance: float = 1e-8
+    max_iterations: int = 1000
+    c: float = 1e-4
+    shrink: float = 0.5
+    first_step: float = 1.0
+    growth: float = 2.0
+    max_backtracks: int = 60
+
+    def init(self, objective: Objective, params: Params, key: Array) -> DescentState:
+        value, gradient = objective.value_and_gradient(params)
+        direction, slope, memory = self._aim(objective, params, gradient, self.direction.init(params))
+        status = first_status(value, gradient, self.tolerance)
+        progress = Progress(params, value, gradient, _count(0), _count(1), status)
+        step = jnp.asarray(self.first_step, value.dtype)
+        if not self.direction.warm_step and not isinstance(self.direction, NewtonStep):
+            # A first quasi-Newton direction is the bare gradient: its length means nothing yet.
+            step = jnp.minimum(step, 1.0 / jnp.maximum(optax.tree.norm(gradient), 1e-30))
+        return DescentState(progress, direction, slope, step, memory, _count(0), -1e20 * (1.0 + jnp.abs(value)))
+
+    def _aim(self, objective: Objective, params: Params, gradient: Params, memory: Any) -> tuple[Params, Array, Any]:
+        direction, memory = self.direction(objective, params, gradient, memory)
+        slope = optax.tree.vdot(gradient, direction)
+        downhill = jnp.isfinite(slope) & (slope < 0)
+        direction = jax.tree.map(lambda d, g: jnp.where(downhill, d, -g), direction, gradient)
+        return direction, jnp.where(downhill, slope, -(optax.tree.norm(gradient) ** 2)), memory
+
+    def step(self, objective: Objective, state: DescentState) -> DescentState:
+        old = state.progress
+        trial = optax.tree.add_scale(old.params, state.step, state.direction)
+        value, gradient = objective.value_and_gradient(trial)
+        norm, before = optax.tree.norm(gradient), optax.tree.norm(old.gradient)
+        finite = jnp.isfinite(value) & jnp.isfinite(norm)
+        enough = value <= old.value + self.c * state.step * state.slope
+        # Close to the minimum differences of J are rounding; there the gradient tells whether a step is good.
+        rounding = 16 * jnp.finfo(value.dtype).eps * jnp.abs(old.value)
+        level = (value <= old.value + rounding) & (norm < before)
+        accepted = finite & (enough | level)
+
+        def move(_: None) -> DescentState:
+            direction, slope, memory = self._aim(objective, trial, gradient, state.memory)
+            status = jnp.where(norm <= self.tolerance, Status.CONVERGED, Status.RUNNING)
+            status = jnp.where(value < state.floor, Status.NO_MINIMISER, status).astype(jnp.int32)
+            done = Progress(trial, value, gradient, old.iterations + 1, old.evaluations + 1, status)
+            step = state.step * self.growth if self.direction.warm_step else jnp.ones_like(state.step)
+            return DescentState(done, direction, slope, step, memory, _count(0), state.floor)
+
+        def shorten(_: None) -> DescentState:
+            tries = state.backtracks + 1
+            status = jnp.where(tries > self.max_backtracks, Status.STALLED, Status.RUNNING).astype(jnp.int32)
+            done = old._replace(evaluations=old.evaluations + 1, status=status)
+            return state._replace(progress=done, step=state.step * self.shrink, backtracks=tries)
+
+        return jax.lax.cond(accepted, move, shorten, None)
+
+    def progress(self, state: DescentState) -> Progress:
+        return state.progress
+
+
+def _count(number: int) -> Array:
+    return jnp.asarray(number, jnp.int32)
+
+
+def gd(
+    *,
+    tolerance: float = 1e-8,
+    max_iterations: int = 1000,
+    c: float = 1e-4,
+    shrink: float = 0.5,
+    first_step: float = 1.0,
+    growth: float = 2.0,
+    max_backtracks: int = 60,
+) -> Descent:
+    """Gradient descent with Armijo backtracking, ``w ← w − s ∇J(w)``; the paper's inner solver.
+
+    Each line search starts at `growth` times the step accepted before.
+    """
+    return Descent(
+        direction=Steepest(),
+        tolerance=tolerance,
+        max_iterations=max_iterations,
+        c=c,
+        shrink=shrink,
+        first_step=first_step,
+        growth=growth,
+        max_backtracks=max_backtracks,
+    )
+
+
+def lbfgs(*, tolerance: float = 1e-9, max_iterations: int = 1000, memory: int = 10, c: float = 1e-4) -> Descent:
+    """L-BFGS with Armijo backtracking from step 1."""
+    return Descent(direction=LimitedMemory(memory=memory), tolerance=tolerance, max_iterations=max_iterations, c=c)
+
+
+def newton(*, tolerance: float = 1e-12, max_iterations: int = 200, c: float = 1e-4) -> Descent:
+    """Newton's method, regularised by the gradient's norm, with Armijo backtracking from step 1.
+
+    It forms the Hessian: meant for up to some two thousand parameters.
+    """
+    return Descent(direction=NewtonStep(), tolerance=tolerance, max_iterations=max_iterations, c=c)

@@ -1,0 +1,263 @@
+"""Methods for networks and large data: Adam, SGD with a stochastic line search, proximal SGD."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import optax
+from jax import Array
+
+from ..objectives import Objective, Samples
+from ..policies import Params
+from .base import Progress, Solution, Solver, Status, first_status
+
+
+def draw(objective: Objective, key: Array, size: int | None) -> tuple[Any, Array]:
+    """The rows of the next step and the next key; `None` stands for the full batch."""
+    if size is None:
+        return None, key
+    assert isinstance(objective.losses, Samples)
+    key, now = jax.random.split(key)
+    return objective.losses.minibatch(now, size), key
+
+
+def evaluate(objective: Objective, params: Params, rows: Any) -> tuple[Array, Params]:
+    """J and its gradient, or their estimates from `rows`."""
+    if rows is None:
+        return objective.value_and_gradient(params)
+    return objective.minibatch_value_and_gradient(params, rows)
+
+
+class StochasticState(NamedTuple):
+    progress: Progress
+    memory: Any
+    key: Array
+
+
+class Stochastic(Solver[StochasticState]):
+    """Shared by the methods below: where they start, when a step has left the finite numbers, and how they end."""
+
+    batch_size: eqx.AbstractVar[int | None]
+    measure: eqx.AbstractVar[bool]
+
+    @property
+    def minibatch(self) -> bool:
+        return self.batch_size is not None
+
+    def progress(self, state: StochasticState) -> Progress:
+        return state.progress
+
+    def start(self, objective: Objective, params: Params, key: Array, memory: Any) -> StochasticState:
+        rows, key = draw(objective, key, self.batch_size)
+        value, gradient = evaluate(objective, params, rows)
+        # One minibatch with a small gradient proves nothing: only the full batch may stop a method early.
+        status = first_status(value, gradient, -1.0 if self.minibatch else self.tolerance)
+        zero = jnp.zeros((), jnp.int32)
+        return StochasticState(Progress(params, value, gradient, zero, zero + 1, status), memory, key)
+
+    def moved(self, objective: Objective, state: StochasticState, trial: Params, memory: Any) -> StochasticState:
+        """The state at `trial`, with the gradient there on the next rows; a trial that is not finite is not taken."""
+        old = state.progress
+        rows, key = draw(objective, state.key, self.batch_size)
+        value, gradient = evaluate(objective, trial, rows)
+        norm = optax.tree.norm(gradient)
+        finite = jnp.isfinite(value) & jnp.isfinite(norm)
+        status = jnp.where(finite, Status.RUNNING, Status.DIVERGED)
+        if not self.minibatch:
+            status = jnp.where(finite & (norm <= self.tolerance), Status.CONVERGED, status)
+        new = Progress(
+            trial, value, gradient, old.iterations + 1, old.evaluations + 1, status.astype(jnp.int32)
+        )
+        kept = jax.tree.map(lambda a, b: jnp.where(finite, a, b), new[:3], old[:3])
+        return StochasticState(Progress(*kept, *new[3:]), memory, key)
+
+    def finish(self, objective: Objective, state: StochasticState) -> Solution:
+        done = state.progress
+        value, gradient = done.value, done.gradient
+        if self.minibatch and self.measure:
+            value, gradient = objective.value_and_gradient(done.params)
+            small = (optax.tree.norm(gradient) <= self.tolerance) & (done.status == Status.RUNNING)
+            done = done._replace(status=jnp.where(small, Status.CONVERGED, done.status).astype(jnp.int32))
+        norm = optax.tree.norm(gradient)
+        return Solution(
+            done.params, done.status, value, norm, done.iterations, done.evaluations, gradient, jnp.zeros_like(value)
+        )
+
+
+class Adam(Stochastic):
+    """Adam, ``w ← w − lr · m̂ / (√v̂ + 1e-8)``, full batch or on minibatches."""
+
+    learning_rate: float = 1e-3
+    batch_size: int | None = None
+    tolerance: float = 1e-8
+    max_iterations: int = 1000
+    measure: bool = True
+
+    def init(self, objective: Objective, params: Params, key: Array) -> StochasticState:
+        return self.start(objective, params, key, optax.scale_by_adam().init(params))
+
+    def step(self, objective: Objective, state: StochasticState) -> StochasticState:
+        old = state.progress
+        scaled, memory = optax.scale_by_adam().update(old.gradient, state.memory, old.params)
+        trial = optax.tree.add_scale(old.params, -self.learning_rate, scaled)
+        return self.moved(objective, state, trial, memory)
+
+
+class ProximalSGD(Stochastic):
+    """``w ← prox(w − γ ∇(F_t/t))``: a stochastic step on the losses, then the exact proximal step of tilt and weight.
+
+    The proximal operator of the penalty ``(weight/2||w − c||² − <w − c, tilt>)/t`` is a scaling and a shift,
+    ``u = (v + (γ/t)(weight·c + tilt)) / (1 + γ weight/t)``; the paper's stochastic solver for FTRL. The step is
+    ``γ_k = learning_rate / √(1 + decay·k)``; with `decay` 0 it is constant, as interpolation allows.
+    """
+
+    learning_rate: float = 1e-2
+    decay: float = 0.0
+    batch_size: int | None = None
+    tolerance: float = 1e-8
+    max_iterations: int = 1000
+    measure: bool = True
+
+    def init(self, objective: Objective, params: Params, key: Array) -> StochasticState:
+        return self.start(objective, params, key, ())
+
+    def step(self, objective: Objective, state: StochasticState) -> StochasticState:
+        old, t = state.progress, objective.rounds
+        k = old.iterations.astype(t.dtype)
+        gamma = self.learning_rate / jnp.sqrt(1.0 + self.decay * k)
+        pull = objective.penalty_gradient(old.params)
+
+        def proximal(w: Array, g: Array, p: Array, c: Array, b: Array) -> Array:
+            ahead = w - gamma * (g - p / t)
+            return (ahead + (gamma / t) * (objective.weight * c + b)) / (1.0 + gamma * objective.weight / t)
+
+        trial = jax.tree.map(proximal, old.params, old.gradient, pull, objective.centre, objective.tilt)
+        return self.moved(objective, state, trial, ())
+
+
+class SearchState(NamedTuple):
+    progress: Progress
+    rows: Any
+    step: Array
+    backtracks: Array
+    key: Array
+
+
+class SLS(Stochastic):
+    """SGD with a stochastic Armijo line search: ``w ← w − s g_B`` where ``J_B(w − s g_B) ≤ J_B(w) − c s ||g_B||²``.
+
+    Value and gradient of a trial are those of the same minibatch B. After a step the next search starts at `growth`
+    times the step accepted. Under interpolation it needs no tuning. One turn of the loop is one trial.
+    """
+
+    batch_size: int | None = None
+    c: float = 0.1
+    shrink: float = 0.9
+    growth: float = 1.5
+    first_step: float = 1.0
+    max_backtracks: int = 300
+    tolerance: float = 1e-8
+    max_iterations: int = 1000
+    measure: bool = True
+
+    def init(self, objective: Objective, params: Params, key: Array) -> Any:
+        rows, key = draw(objective, key, self.batch_size)
+        value, gradient = evaluate(objective, params, rows)
+        status = first_status(value, gradient, -1.0 if self.minibatch else self.tolerance)
+        zero = jnp.zeros((), jnp.int32)
+        done = Progress(params, value, gradient, zero, zero + 1, status)
+        return SearchState(done, rows, jnp.asarray(self.first_step, value.dtype), zero, key)
+
+    def step(self, objective: Objective, state: Any) -> Any:
+        old = state.progress
+        trial = optax.tree.add_scale(old.params, -state.step, old.gradient)
+        value, gradient = evaluate(objective, trial, state.rows)
+        square = optax.tree.norm(old.gradient) ** 2
+        fits = value <= old.value - self.c * state.step * square
+        # A minibatch with no gradient has nothing to say: keep the parameters and draw another.
+        accepted = jnp.isfinite(value) & (fits | (square == 0))
+
+        def move(_: None) -> SearchState:
+            rows, key, v, g = state.rows, state.key, value, gradient
+            if self.minibatch:
+                rows, key = draw(objective, key, self.batch_size)
+                v, g = evaluate(objective, trial, rows)
+            norm = optax.tree.norm(g)
+            status = jnp.where(jnp.isfinite(norm) & jnp.isfinite(v), Status.RUNNING, Status.DIVERGED)
+            if not self.minibatch:
+                status = jnp.where(norm <= self.tolerance, Status.CONVERGED, status)
+            turns = 2 if self.minibatch else 1
+            done = Progress(trial, v, g, old.iterations + 1, old.evaluations + turns, status.astype(jnp.int32))
+            step = jnp.where(square == 0, state.step, state.step * self.growth)
+            return SearchState(done, rows, step, jnp.zeros_like(state.backtracks), key)
+
+        def shorten(_: None) -> SearchState:
+            tries = state.backtracks + 1
+            status = jnp.where(tries > self.max_backtracks, Status.STALLED, Status.RUNNING).astype(jnp.int32)
+            done = old._replace(evaluations=old.evaluations + 1, status=status)
+            return state._replace(progress=done, step=state.step * self.shrink, backtracks=tries)
+
+        return jax.lax.cond(accepted, move, shorten, None)
+
+
+def adam(
+    *,
+    learning_rate: float = 1e-3,
+    batch_size: int | None = None,
+    max_iterations: int = 1000,
+    tolerance: float = 1e-8,
+    measure: bool = True,
+) -> Adam:
+    """Adam, full batch or minibatch. `measure` evaluates the full gradient once at the end, at a cost that grows with t."""
+    return Adam(
+        learning_rate=learning_rate,
+        batch_size=batch_size,
+        tolerance=tolerance,
+        max_iterations=max_iterations,
+        measure=measure,
+    )
+
+
+def sls(
+    *,
+    batch_size: int | None = None,
+    c: float = 0.1,
+    shrink: float = 0.9,
+    growth: float = 1.5,
+    max_iterations: int = 1000,
+    tolerance: float = 1e-8,
+    measure: bool = True,
+) -> SLS:
+    """SGD with a stochastic Armijo line search."""
+    return SLS(
+        batch_size=batch_size,
+        c=c,
+        shrink=shrink,
+        growth=growth,
+        tolerance=tolerance,
+        max_iterations=max_iterations,
+        measure=measure,
+    )
+
+
+def proximal_sgd(
+    *,
+    learning_rate: float = 1e-2,
+    decay: float = 0.0,
+    batch_size: int | None = None,
+    max_iterations: int = 1000,
+    tolerance: float = 1e-8,
+    measure: bool = True,
+) -> ProximalSGD:
+    """Proximal SGD: stochastic steps on the losses, exact proximal steps on tilt and weight."""
+    return ProximalSGD(
+        learning_rate=learning_rate,
+        decay=decay,
+        batch_size=batch_size,
+        tolerance=tolerance,
+        max_iterations=max_iterations,
+        measure=measure,
+    )
