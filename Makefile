@@ -1,0 +1,79 @@
+# The verbs are the habits. Each makes the virtual environment it needs, once, and then does its job.
+#   PYTHON=python3.12 make test     another interpreter (3.11 or newer; `make clean` first)
+#   make test ARGS="-k ledger -x"   arguments for pytest
+
+PYTHON ?= python3
+ARGS ?=
+VENV := .venv
+VENV_SB3 := .venv-sb3
+BENCHMARKS := $(sort $(wildcard benchmarks/bench_*.py))
+PINS := requirements/constraints.txt
+INSTALL = -m pip install --quiet --disable-pip-version-check --constraint $(PINS) --editable
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test test-slow test-sb3 lint bench paper docs clean
+.DELETE_ON_ERROR:
+
+help: ## list the verbs
+	@grep -E '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9-]+):.*## /\1\t/' | \
+	while IFS="$$(printf '\t')" read -r verb text; do printf '  make %-10s %s\n' "$$verb" "$$text"; done
+
+demo: $(VENV)/.run ## the main job, start to finish, with a table and a plot
+	$(VENV)/bin/understudy demo $(ARGS)
+
+test: $(VENV)/.dev ## the tests and the examples in docstrings (MuJoCo and Atari included, no PyTorch)
+	$(VENV)/bin/python -m pytest --doctest-modules tests src $(ARGS)
+
+test-slow: $(VENV)/.dev ## the tests that take long
+	$(VENV)/bin/python -m pytest -m slow tests $(ARGS)
+
+test-sb3: $(VENV_SB3)/.sb3 ## the tests against Stable-Baselines3 (installs PyTorch in its own environment)
+	$(VENV_SB3)/bin/python -m pytest -m sb3 tests/sb3 $(ARGS)
+
+lint: $(VENV)/.dev ## ruff, ruff format and pyright
+	$(VENV)/bin/ruff check
+	$(VENV)/bin/ruff format --check
+	$(VENV)/bin/pyright --pythonpath $(VENV)/bin/python
+
+bench: $(VENV)/.dev ## every benchmark, one after the other
+	@test -n "$(BENCHMARKS)" || { echo "there is no benchmarks/bench_*.py" >&2; exit 1; }
+	@for file in $(BENCHMARKS); do echo "== $$file"; $(VENV)/bin/python "$$file" $(ARGS) || exit 1; done
+
+paper: $(VENV)/.run ## the paper's figures and claims
+	$(VENV)/bin/understudy paper theorem $(ARGS)
+
+docs: $(VENV)/.docs ## the documentation, as a website in site/
+	$(VENV)/bin/mkdocs build --strict --quiet
+
+clean: ## remove the environments and everything that can be made again
+	rm -rf $(VENV) $(VENV_SB3) site dist build .pytest_cache .ruff_cache .hypothesis
+	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# Environments. A stamp is newer than what it was made from, so nothing is installed twice.
+
+$(VENV)/.made $(VENV_SB3)/.made:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	{ echo "understudy needs Python 3.11 or newer; say which, as in: make PYTHON=python3.12" >&2; exit 1; }
+	@echo "making $(@D)"
+	$(PYTHON) -m venv --clear $(@D)
+	@touch $@
+
+$(VENV)/.run: $(VENV)/.made pyproject.toml $(PINS)
+	@echo "installing understudy with the extra mujoco"
+	$(VENV)/bin/python $(INSTALL) '.[mujoco]'
+	@touch $@
+
+$(VENV)/.dev: $(VENV)/.made pyproject.toml $(PINS)
+	@echo "installing understudy with the extras dev, mujoco, atari"
+	$(VENV)/bin/python $(INSTALL) '.[dev,mujoco,atari]'
+	@touch $@ $(VENV)/.run
+
+$(VENV)/.docs: $(VENV)/.made pyproject.toml $(PINS)
+	@echo "installing understudy with the extra docs"
+	$(VENV)/bin/python $(INSTALL) '.[docs]'
+	@touch $@
+
+$(VENV_SB3)/.sb3: $(VENV_SB3)/.made pyproject.toml $(PINS)
+	@echo "installing understudy with the extras dev, mujoco, sb3 (this brings PyTorch)"
+	$(VENV_SB3)/bin/python $(INSTALL) '.[dev,mujoco,sb3]'
+	@touch $@

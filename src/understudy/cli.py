@@ -1,0 +1,220 @@
+"""The command line: a table of commands, each a dataclass of options and a function in its own room.
+
+Only what a call needs is imported: the first page imports neither tyro nor jax.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import importlib
+import io
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+from . import __version__
+from .errors import UserError, unknown
+
+
+@dataclasses.dataclass(frozen=True)
+class Command:
+    """One row of the table: the words typed, a line for the first page, where options and function live."""
+
+    words: str
+    line: str
+    options: str
+    function: str
+
+    def load(self, where: str) -> Any:
+        module, name = where.split(":")
+        return getattr(importlib.import_module(f"understudy.{module}"), name)
+
+
+COMMANDS: dict[str, tuple[Command, ...]] = {
+    "Learn from a recorded stream": (
+        Command(
+            "replay",
+            "play a stream of losses to a learner: ledger, regret, certificate, plot",
+            "options:Replay",
+            "commands.replay:run",
+        ),
+    ),
+    "The paper": (
+        Command(
+            "paper theorem",
+            "FTL's regret on an MDP stays below its bound, and where it does not",
+            "options:PaperTheorem",
+            "commands.paper:theorem",
+        ),
+    ),
+    "Your own parts": (
+        Command(
+            "check learner",
+            "put a learner through the conformance suite",
+            "options:CheckLearner",
+            "commands.check:learner",
+        ),
+        Command(
+            "check solver",
+            "put a solver through the conformance suite",
+            "options:CheckSolver",
+            "commands.check:solver",
+        ),
+    ),
+}
+
+FIRST_PAGE = """\
+understudy: online imitation learning with exact regret
+
+  An expert knows what to do; a policy learns to do it, round by round. Every learner (FTL, which is
+  DAgger; FTRL, Alt-FTRL, AdaFTRL, OGD, AdaGrad) is judged against the best policy in hindsight.
+
+Usage: understudy COMMAND [OPTIONS]
+
+Examples:
+  understudy replay stream.npz --learner ftrl --eta 0.1
+  understudy replay stream.npz --learner adaftrl --loss huber --out runs/huber --json
+  understudy check learner my_module:my_learner
+
+{commands}
+
+  understudy COMMAND --help    the options of a command
+  understudy --version         the version
+"""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Runs one command and gives its exit code: 0, 1 (a check failed), 2 (bad input) or 130 (interrupted)."""
+    args = list(sys.argv[1:] if argv is None else argv)
+    try:
+        return _run(args)
+    except UserError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print("error: interrupted.", file=sys.stderr)
+        return 130
+    except BrokenPipeError:
+        # Whoever read our output has left, as `head` does; Python would complain again when it flushes at exit.
+        sys.stdout = None  # type: ignore[assignment]
+        return 141
+
+
+def _run(args: list[str]) -> int:
+    if not args or args[0] in ("-h", "--help"):
+        print(FIRST_PAGE.format(commands=_listing(_all())), end="")
+        return 0
+    if args[0] in ("-V", "--version"):
+        print(f"understudy {__version__}")
+        return 0
+    command, rest = _find(args)
+    if command is None:
+        return 0
+    options = _parse(command, rest)
+    return int(command.load(command.function)(options) or 0)
+
+
+def _all() -> list[Command]:
+    return [command for group in COMMANDS.values() for command in group]
+
+
+def _listing(shown: list[Command]) -> str:
+    """Group by group, the commands among `shown` with one line each."""
+    blocks = []
+    for title, group in COMMANDS.items():
+        lines = [f"  {command.words:<15} {command.line}" for command in group if command in shown]
+        if lines:
+            blocks.append("\n".join([f"{title}:", *lines]))
+    return "\n\n".join(blocks)
+
+
+def _find(args: list[str]) -> tuple[Command | None, list[str]]:
+    """The command whose words `args` begin with, and the rest; None after a family's own help was printed."""
+    by_words = {tuple(command.words.split()): command for command in _all()}
+    for length in (1, 2):
+        if command := by_words.get(tuple(args[:length])):
+            return command, args[length:]
+    family = [words for words in by_words if words[0] == args[0]]
+    if not family:
+        raise unknown("command", args[0], {words[0] for words in by_words})
+    names = [words[1] for words in family]
+    if len(args) == 1:
+        raise UserError(f"{args[0]}: what? Accepted: {', '.join(sorted(names))}.")
+    if args[1] in ("-h", "--help"):
+        members = [by_words[words] for words in family]
+        print(f"Usage: understudy {args[0]} COMMAND [OPTIONS]\n\n{_listing(members)}")
+        return None, []
+    raise unknown(args[0], args[1], names)
+
+
+def _parse(command: Command, args: list[str]) -> Any:
+    import tyro
+
+    options = command.load(command.options)
+    _refuse(options, args)
+    complaint = io.StringIO()
+    try:
+        with contextlib.redirect_stderr(complaint):
+            return tyro.cli(
+                options,
+                prog=f"understudy {command.words}",
+                args=args,
+                config=(
+                    tyro.conf.FlagCreatePairsOff,
+                    tyro.conf.DisallowNone,
+                    tyro.conf.PositionalMetavarFromFieldName,
+                ),
+            )
+    except SystemExit as leaving:
+        if leaving.code:
+            raise UserError(
+                f"{_sentence(complaint.getvalue())} (see understudy {command.words} --help)"
+            ) from None
+        raise
+
+
+def _refuse(options: type, args: list[str]) -> None:
+    """Refuses, in our own words, an option that does not exist and a number that is not one."""
+    fields = {f"--{field.name.replace('_', '-')}": field for field in _fields(options)}
+    for index, given in enumerate(args):
+        if given == "--":
+            break
+        if not given.startswith("--"):
+            continue
+        typed, _, value = given.partition("=")
+        name = typed.replace("_", "-")
+        if name == "--help":
+            continue
+        if name not in fields:
+            raise unknown("option", typed, fields)
+        kind = {"Number": float, "float": float, "Whole": int, "int": int}.get(str(fields[name].type))
+        text = value or next(iter(args[index + 1 :]), "")
+        try:
+            _ = kind and text and kind(text)
+        except ValueError:
+            wanted = "a whole number" if kind is int else "a number"
+            raise UserError(f"{name}: {text!r} is not {wanted}.") from None
+
+
+def _fields(options: type) -> list[dataclasses.Field[Any]]:
+    """The fields that are options (those with a default; others are positional), inner dataclasses included."""
+    found = []
+    for field in dataclasses.fields(options):
+        if dataclasses.is_dataclass(field.default):
+            found.extend(_fields(type(field.default)))
+        elif field.default is not dataclasses.MISSING:
+            found.append(field)
+    return found
+
+
+def _sentence(box: str) -> str:
+    """The first paragraph inside a box that was drawn for a screen, on one line."""
+    lines = [line.strip("│ ").strip() for line in box.splitlines()]
+    inside = [line for line in lines if not line.startswith("╭")]
+    upto = next((i for i, line in enumerate(inside) if line.startswith(("─", "╰"))), len(inside))
+    return " ".join(" ".join(inside[:upto]).split())
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,136 @@
+"""`understudy replay`: a recorded stream in; ledger, certificate and plot out."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from .. import replay
+from ..errors import UserError
+from ..learners import LEARNERS
+from ..options import Replay
+from ..policies import Linear
+from ..report import plots, tables
+from ..solvers import SOLVERS
+from .folder import new_folder, refuse_taken
+from .parts import make
+from .stream import read_stream
+
+
+def run(options: Replay) -> int:
+    """Plays the stream, prints the outcome and, where asked, writes the folder."""
+    refuse_taken(options.out)
+    if options.keep_iterates and options.out is None:
+        raise UserError("keep-iterates: there is nowhere to write them; add --out.")
+    learner = make(LEARNERS, options.learner, options.learning.given())
+    rounds = read_stream(options.stream)
+    with tables.progress(f"{options.learner} on {options.stream.name}", len(rounds)) as progress:
+        result = replay(
+            rounds,
+            policy=_policy(options),
+            loss=options.loss,
+            learner=learner,
+            keep_iterates=options.keep_iterates,
+            seed=options.seed,
+            progress=progress,
+            **_solver(options),
+        )
+    outcome = _outcome(options, result)
+    if options.out is not None:
+        with new_folder(options.out) as folder:
+            _write(folder, options, result, outcome)
+    tables.show(tables.replay(options.learner, result))
+    if options.json:
+        print(json.dumps(outcome, allow_nan=False))
+    return 0
+
+
+def _policy(options: Replay) -> Any:
+    if not options.bias:
+        return options.policy
+    if options.policy != "linear":
+        raise UserError(f"bias: the policy {options.policy!r} does not take --bias; linear does.")
+    return Linear(bias=True)
+
+
+def _solver(options: Replay) -> dict[str, Any]:
+    names = ("tolerance", "max_iterations", "batch_size")
+    given = {name: getattr(options, name) for name in names if getattr(options, name) is not None}
+    if ":" in options.solver:
+        return {"solver": make(SOLVERS, options.solver, given)}
+    return {"solver": options.solver, **given}
+
+
+def _outcome(options: Replay, result: Any) -> dict[str, Any]:
+    """The numbers a script wants, ready for JSON, where what is not finite is null."""
+    last = {
+        name: result.ledger[name][-1].item()
+        for name in ("loss", "cumulative_loss", "average_loss", "comparator")
+    }
+    statuses, counts = np.unique(result.ledger["solver_status"], return_counts=True)
+    outcome = {
+        "learner": options.learner,
+        **options.learning.given(),
+        "policy": options.policy,
+        "loss_function": options.loss,
+        "solver": options.solver,
+        "seed": options.seed,
+        "rounds": result.ledger.rounds,
+        "samples": int(result.ledger["samples"].sum()),
+        **last,
+        **_certificate(result),
+        "solver_status": dict(zip(statuses.tolist(), counts.tolist(), strict=True)),
+        "comparator_status": str(result.ledger["comparator_status"][-1]),
+        "seconds": float(result.times.sum()),
+        "out": None if options.out is None else str(options.out),
+    }
+    return finite(outcome)
+
+
+def _certificate(result: Any) -> dict[str, Any]:
+    made = result.certificate
+    return {"kind": made.kind, "regret": made.regret, "bound": made.bound, "constants": dict(made.constants)}
+
+
+def _write(folder: Path, options: Replay, result: Any, outcome: dict[str, Any]) -> None:
+    result.ledger.to_csv(folder / "ledger.csv")
+    rows = [f"{t},{seconds!r}" for t, seconds in enumerate(result.times.tolist(), 1)]
+    (folder / "times.csv").write_text("\n".join(["round,seconds", *rows]) + "\n")
+    # Times differ from run to run, so the certificate keeps none: same seed, same bytes.
+    kept = finite(_certificate(result)) | {k: v for k, v in outcome.items() if k not in ("seconds", "out")}
+    (folder / "certificate.json").write_text(json.dumps(kept, indent=2, allow_nan=False) + "\n")
+    if options.keep_iterates:
+        np.savez(folder / "iterates.npz", **_stacked(result.iterates))
+    plots.save(
+        plots.regret({options.learner: result.ledger}, bound=result.certificate.kind == "certificate"),
+        folder / "regret.png",
+    )
+
+
+def _stacked(iterates: list[Any]) -> dict[str, np.ndarray]:
+    """Each leaf of the parameters with the rounds in front: `w` where there is one leaf, else its path."""
+    import jax
+
+    named = [jax.tree_util.tree_flatten_with_path(one)[0] for one in iterates]
+    paths = [
+        "w" if len(named[0]) == 1 else jax.tree_util.keystr(path, simple=True, separator=".")
+        for path, _ in named[0]
+    ]
+    return {name: np.stack([leaves[i][1] for leaves in named]) for i, name in enumerate(paths)}
+
+
+def finite(value: Any) -> Any:
+    """`value` with every number that JSON cannot say (nan, inf) as None.
+
+    >>> finite({"bound": float("inf"), "regret": [1.0]})
+    {'bound': None, 'regret': [1.0]}
+    """
+    if isinstance(value, dict):
+        return {key: finite(inner) for key, inner in value.items()}
+    if isinstance(value, list):
+        return [finite(inner) for inner in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value

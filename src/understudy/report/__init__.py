@@ -1,0 +1,1 @@
+"""Reports: tables for the terminal, plots for talks."""

@@ -1,0 +1,105 @@
+"""Plots, on matplotlib's objects alone: no window, no global figure, the same bytes for the same numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
+
+from .style import INK, look, style
+
+
+def figure(
+    columns: int = 1, rows: int = 1, *, width: float = 4.6, height: float = 3.3
+) -> tuple[Figure, np.ndarray]:
+    """A figure and its axes (rows, columns); `width` and `height` are of one panel, in inches.
+
+    Call it, and draw, inside ``with style():``.
+    """
+    made = Figure(figsize=(width * columns, height * rows), layout="constrained")
+    FigureCanvasAgg(made)
+    return made, made.subplots(rows, columns, squeeze=False)
+
+
+def save(made: Figure, *paths: Path) -> None:
+    """Writes the figure to each path, in the format of its ending, with no date or program's name inside."""
+    for path in paths:
+        nameless = {".png": {"Software": None}, ".svg": {"Date": None}, ".pdf": {"CreationDate": None}}
+        with style():
+            made.savefig(path, metadata=nameless.get(path.suffix))
+
+
+def curve(axes: Axes, x: Any, y: Any, *, name: str, label: str | None = None) -> None:
+    """One run, in the look of `name`."""
+    drawn = look(name)
+    axes.plot(x, y, color=drawn.colour, linestyle=drawn.dashes, label=drawn.label if label is None else label)
+
+
+def band(axes: Axes, x: Any, runs: Any, *, name: str, label: str | None = None) -> None:
+    """The mean of `runs` (seeds, len(x)) within their 5 % and 95 % quantiles; x without a value are left out."""
+    runs = np.atleast_2d(np.asarray(runs, float))
+    here = np.isfinite(runs).all(axis=0)
+    x, runs = np.asarray(x)[here], runs[:, here]
+    curve(axes, x, runs.mean(axis=0), name=name, label=label)
+    if len(runs) > 1:
+        low, high = np.quantile(runs, [0.05, 0.95], axis=0)
+        axes.fill_between(x, low, high, color=look(name).colour, alpha=0.18, linewidth=0)
+
+
+def regret(ledgers: Mapping[str, Any], *, bound: bool = True) -> Figure:
+    """Cumulative regret with its certified bound (thin) on the left, average cumulative loss on the right.
+
+    `ledgers` maps a learner's name to its ledger. A bound far above the regrets is told, not drawn.
+    """
+    with style():
+        made, [[left, right]] = figure(columns=2)
+        for name, ledger in ledgers.items():
+            rounds, found = ledger["round"], ledger["regret"]
+            judged = np.isfinite(found)
+            curve(left, rounds[judged], found[judged], name=name)
+            curve(right, rounds, ledger["average_loss"], name=name)
+        if bound:
+            _bounds(left, ledgers)
+        left.axhline(0.0, color=INK, linewidth=0.8)
+        left.set(title="Cumulative regret", xlabel="round")
+        right.set(title="Average cumulative loss", xlabel="round")
+        for axes in (left, right):
+            axes.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=6))
+            axes.margins(x=0.02)
+        left.legend()
+    return made
+
+
+def _bounds(axes: Axes, ledgers: Mapping[str, Any]) -> None:
+    """Thin dotted bounds; one that is far above every regret would flatten the curves, so it is only told."""
+    highest = max(np.nanmax(np.append(ledger["regret"], 0.0)) for ledger in ledgers.values())
+    for name, ledger in ledgers.items():
+        limit, drawn = ledger["bound"], look(name)
+        if not np.isfinite(limit[-1]):
+            continue
+        text = f"{drawn.label}, certified bound"
+        if limit[-1] > 8 * max(highest, np.finfo(float).tiny):
+            axes.plot(
+                [],
+                [],
+                color=drawn.colour,
+                linestyle=":",
+                linewidth=1.2,
+                label=f"{text} {limit[-1]:.3g} (above)",
+            )
+        else:
+            seen = np.isfinite(limit)
+            axes.plot(
+                ledger["round"][seen],
+                limit[seen],
+                color=drawn.colour,
+                linestyle=":",
+                linewidth=1.2,
+                label=text,
+            )

@@ -1,0 +1,83 @@
+"""Tables and progress for the terminal."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Table
+from rich.text import Text
+
+
+def show(table: Table) -> None:
+    """Prints a table: in colour on a terminal, plain in a pipe."""
+    Console(highlight=False).print(table)
+
+
+def facts(title: str, rows: Iterable[tuple[str, Any]]) -> Table:
+    """Names on the left, values on the right."""
+    table = Table(title=title, title_justify="left", title_style="bold", show_header=False, box=SIMPLE_HEAD)
+    table.add_column(style="dim", no_wrap=True)
+    table.add_column(overflow="fold")
+    for name, value in rows:
+        table.add_row(name, Text(number(value)))
+    return table
+
+
+def replay(learner: str, result: Any) -> Table:
+    """The outcome of a replay: its cost, the cost of the best in hindsight, what is proved, how solving went."""
+    ledger, made = result.ledger, result.certificate
+    solved = Counter(ledger["solver_status"].tolist())
+    certified = "certified bound" if made.kind == "certificate" else "bound (estimate)"
+    return facts(
+        f"{learner}: {ledger.rounds} rounds, {int(ledger['samples'].sum())} samples",
+        [
+            ("cumulative loss", ledger["cumulative_loss"][-1]),
+            ("best in hindsight", f"{number(ledger['comparator'][-1])} ({ledger['comparator_status'][-1]})"),
+            ("regret", made.regret),
+            (certified, made.bound),
+            ("average loss", ledger["average_loss"][-1]),
+            ("solver", ", ".join(f"{status} {count}×" for status, count in solved.most_common())),
+            ("accumulated residual", ledger["residual"][-1]),
+            ("seconds", float(result.times.sum())),
+        ],
+    )
+
+
+def verdicts(title: str, rows: Iterable[tuple[str, bool, str]]) -> Table:
+    """A list of checks: name, passed or failed, and the evidence."""
+    table = Table(title=title, title_justify="left", title_style="bold", box=SIMPLE_HEAD)
+    table.add_column("check", overflow="fold")
+    table.add_column("verdict", no_wrap=True)
+    table.add_column("detail", overflow="fold")
+    for name, passed, detail in rows:
+        mark = Text("passed", style="green") if passed else Text("FAILED", style="bold red")
+        table.add_row(Text(str(name)), mark, Text(str(detail)))
+    return table
+
+
+def number(value: Any) -> str:
+    """A number with six digits that matter; anything else as it is.
+
+    >>> number(0.1234567), number(3), number("closed form")
+    ('0.123457', '3', 'closed form')
+    """
+    return f"{value:.6g}" if isinstance(value, float) else str(value)
+
+
+@contextlib.contextmanager
+def progress(title: str, total: int) -> Iterator[Callable[[int, Any], None] | None]:
+    """A bar on the error stream while the block runs; None where nobody watches."""
+    if not sys.stderr.isatty():
+        yield None
+        return
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task(title, total=total)
+        yield lambda done, _row: bar.update(task, completed=done)

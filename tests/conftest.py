@@ -1,0 +1,36 @@
+"""What all tests share."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+from pathlib import Path
+
+# Numbers are compared bit for bit in places, so the device must not depend on the machine.
+os.environ.setdefault("JAX_PLATFORMS", "cpu")
+
+import jax
+import pytest
+from hypothesis import settings
+
+HERE = Path(__file__).parent
+
+# The first example compiles, which takes seconds; a deadline would only measure that.
+settings.register_profile("understudy", deadline=None, print_blob=True)
+settings.load_profile("understudy")
+
+collect_ignore = [] if importlib.util.find_spec("stable_baselines3") else ["sb3"]
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Everything under tests/sb3 carries the marker sb3 by itself."""
+    for item in items:
+        if HERE / "sb3" in item.path.parents:
+            item.add_marker(pytest.mark.sb3)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def strict_promotion():
+    """A float32 that meets a float64 is an error in tests: nothing may change precision in silence."""
+    with jax.numpy_dtype_promotion("strict"):
+        yield

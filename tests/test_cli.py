@@ -1,0 +1,135 @@
+"""The command line: what it prints, what it refuses, and what it does not import."""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib
+import re
+import subprocess
+import sys
+
+import pytest
+
+import understudy
+from understudy import cli, options
+from understudy.errors import UserError
+
+NOT_FOR_HELP = ("jax", "numpy", "scipy", "matplotlib", "equinox", "optax", "gymnasium", "understudy.replay")
+
+
+def call(capsys, *args: str) -> tuple[int, str, str]:
+    try:
+        code = cli.main(list(args))
+    except SystemExit as leaving:  # tyro leaves like this after it has printed a command's help
+        code = int(leaving.code or 0)
+    out, err = capsys.readouterr()
+    return code, out, err
+
+
+@pytest.mark.parametrize("args", [[], ["--help"], ["--version"], ["replay", "--help"], ["check", "--help"]])
+def test_help_imports_nothing_heavy(args):
+    program = (
+        "import sys\nfrom understudy.cli import main\n"
+        f"try:\n    code = main({args!r})\nexcept SystemExit as leaving:\n    code = leaving.code\n"
+        f"heavy = [name for name in {NOT_FOR_HELP!r} if name in sys.modules]\n"
+        "sys.exit(f'imported {heavy}' if heavy else code)"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert "understudy" in done.stdout
+
+
+def test_the_first_page_lists_every_command(capsys):
+    code, out, _ = call(capsys, "--help")
+    assert code == 0
+    for command in cli._all():
+        assert re.search(rf"^  {command.words} +\S", out, re.MULTILINE)
+    assert max(map(len, out.splitlines())) <= 100
+    assert call(capsys)[1] == out
+
+
+def test_version(capsys):
+    assert call(capsys, "--version") == (0, f"understudy {understudy.__version__}\n", "")
+
+
+@pytest.mark.parametrize("command", cli._all(), ids=lambda command: command.words)
+def test_every_row_of_the_table_leads_somewhere(command, capsys):
+    assert dataclasses.is_dataclass(command.load(command.options))
+    assert callable(command.load(command.function))
+    code, out, _ = call(capsys, *command.words.split(), "--help")
+    assert code == 0
+    assert out.startswith(f"usage: understudy {command.words}")
+
+
+@pytest.mark.parametrize(
+    ("args", "sentence"),
+    [
+        (["repaly", "x.npz"], "command: unknown value 'repaly', did you mean 'replay'?"),
+        (["--verbose"], "command: unknown value '--verbose'"),
+        (["check"], "check: what? Accepted: learner, solver."),
+        (["check", "lerner", "ftl"], "check: unknown value 'lerner', did you mean 'learner'?"),
+        (["replay", "x.npz", "--etta", "1"], "option: unknown value '--etta', did you mean '--eta'?"),
+        (["replay", "x.npz", "--etta=1"], "option: unknown value '--etta', did you mean '--eta'?"),
+        (["replay", "x.npz", "--max_iteration", "1"], "did you mean '--max-iterations'?"),
+        (["replay", "x.npz", "--eta", "large"], "--eta: 'large' is not a number."),
+        (["replay", "x.npz", "--seed=1.5"], "--seed: '1.5' is not a whole number."),
+        (["replay"], "STREAM"),
+        (["replay", "x.npz", "y.npz"], "y.npz"),
+        (["replay", "x.npz", "--eta"], "--eta"),
+    ],
+)
+def test_what_cannot_be_meant_is_refused_in_one_line(args, sentence, capsys):
+    code, out, err = call(capsys, *args)
+    assert (code, out) == (2, "")
+    assert err.startswith("error: ") and err.count("\n") == 1
+    assert sentence in err
+
+
+def test_a_number_that_starts_with_a_dash_is_a_number(monkeypatch):
+    seen = _body(monkeypatch)
+    assert cli.main(["replay", "x.npz", "--eta", "-1e-3"]) == 0
+    assert cli.main(["replay", "x.npz", "--learner", "ftrl", "--eta=0"]) == 0
+    assert [options.learning.given() for options in seen] == [{"eta": -1e-3}, {"eta": 0.0}]
+
+
+def test_options_not_given_are_not_passed_on():
+    assert options.LearnerOptions().given() == {}
+    assert options.LearnerOptions(eta=0.0, start=0, diagonal=True).given() == {
+        "eta": 0.0,
+        "start": 0,
+        "diagonal": True,
+    }
+
+
+@pytest.mark.parametrize(
+    ("raised", "code", "says"),
+    [(UserError("eta: no."), 2, "error: eta: no.\n"), (KeyboardInterrupt(), 130, "error: interrupted.\n")],
+)
+def test_errors_of_the_user_have_no_traceback(raised, code, says, monkeypatch, capsys):
+    _body(monkeypatch, raised)
+    assert call(capsys, "replay", "x.npz") == (code, "", says)
+
+
+def test_errors_of_ours_keep_their_traceback(monkeypatch):
+    _body(monkeypatch, ZeroDivisionError())
+    with pytest.raises(ZeroDivisionError):
+        cli.main(["replay", "x.npz"])
+
+
+def test_the_exit_code_is_the_commands(monkeypatch):
+    _body(monkeypatch, returns=1)
+    assert cli.main(["replay", "x.npz"]) == 1
+
+
+def _body(monkeypatch, raises: BaseException | None = None, returns: int = 0) -> list:
+    """Puts a recorder in the place of the command replay."""
+    seen = []
+
+    def run(options):
+        seen.append(options)
+        if raises is not None:
+            raise raises
+        return returns
+
+    monkeypatch.setattr(importlib.import_module("understudy.commands.replay"), "run", run)
+    return seen
