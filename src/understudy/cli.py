@@ -96,7 +96,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         print("error: interrupted.", file=sys.stderr)
         return 130
     except BrokenPipeError:
-        # Whoever read our output has left, as `head` does; Python would complain again when it flushes at exit.
+        # Whoever read our output has left, as `head` does; Python would complain again as it flushes.
         sys.stdout = None  # type: ignore[assignment]
         return 141
 
@@ -198,7 +198,7 @@ def _refuse(options: type, args: list[str]) -> None:
 
 
 def _fields(options: type) -> list[dataclasses.Field[Any]]:
-    """The fields that are options (those with a default; others are positional), inner dataclasses included."""
+    """The fields that are options (with a default; others are positional), inner dataclasses included."""
     found = []
     for field in dataclasses.fields(options):
         if dataclasses.is_dataclass(field.default):

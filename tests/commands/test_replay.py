@@ -1,4 +1,4 @@
-"""`understudy replay` from a file to a folder, and all that it must refuse without leaving anything behind."""
+"""`understudy replay` from a file to a folder, and all it must refuse without leaving anything behind."""
 
 from __future__ import annotations
 

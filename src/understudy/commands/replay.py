@@ -104,7 +104,7 @@ def _write(folder: Path, options: Replay, result: Any, outcome: dict[str, Any]) 
     kept = finite(_certificate(result)) | {k: v for k, v in outcome.items() if k not in ("seconds", "out")}
     (folder / "certificate.json").write_text(json.dumps(kept, indent=2, allow_nan=False) + "\n")
     if options.keep_iterates:
-        np.savez(folder / "iterates.npz", **_stacked(result.iterates))
+        np.savez(folder / "iterates.npz", **_stacked(result.iterates))  # type: ignore[arg-type]
     plots.save(
         plots.regret({options.learner: result.ledger}, bound=result.certificate.kind == "certificate"),
         folder / "regret.png",

@@ -42,7 +42,7 @@ def curve(axes: Axes, x: Any, y: Any, *, name: str, label: str | None = None) ->
 
 
 def band(axes: Axes, x: Any, runs: Any, *, name: str, label: str | None = None) -> None:
-    """The mean of `runs` (seeds, len(x)) within their 5 % and 95 % quantiles; x without a value are left out."""
+    """The mean of `runs` (seeds, len(x)) within their 5 % and 95 % quantiles; gaps are left out."""
     runs = np.atleast_2d(np.asarray(runs, float))
     here = np.isfinite(runs).all(axis=0)
     x, runs = np.asarray(x)[here], runs[:, here]

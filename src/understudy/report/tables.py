@@ -31,7 +31,7 @@ def facts(title: str, rows: Iterable[tuple[str, Any]]) -> Table:
 
 
 def replay(learner: str, result: Any) -> Table:
-    """The outcome of a replay: its cost, the cost of the best in hindsight, what is proved, how solving went."""
+    """The outcome of a replay: its cost, that of the best in hindsight, what is proved, how solving went."""
     ledger, made = result.ledger, result.certificate
     solved = Counter(ledger["solver_status"].tolist())
     certified = "certified bound" if made.kind == "certificate" else "bound (estimate)"
