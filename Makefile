@@ -43,7 +43,7 @@ paper: $(VENV)/.run ## the paper's figures and claims
 	$(VENV)/bin/understudy paper theorem $(ARGS)
 
 docs: $(VENV)/.docs ## the documentation, as a website in site/
-	$(VENV)/bin/mkdocs build --strict --quiet
+	NO_MKDOCS_2_WARNING=1 $(VENV)/bin/mkdocs build --strict --quiet
 
 clean: ## remove the environments and everything that can be made again
 	rm -rf $(VENV) $(VENV_SB3) site dist build .pytest_cache .ruff_cache .hypothesis
