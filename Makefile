@@ -22,7 +22,7 @@ demo: $(VENV)/.run ## the main job, start to finish, with a table and a plot
 	$(VENV)/bin/understudy demo $(ARGS)
 
 test: $(VENV)/.dev ## the tests and the examples in docstrings (MuJoCo and Atari included, no PyTorch)
-	$(VENV)/bin/python -m pytest --doctest-modules tests src $(ARGS)
+	$(VENV)/bin/python -m pytest --doctest-modules $(ARGS)
 
 test-slow: $(VENV)/.dev ## the tests that take long
 	$(VENV)/bin/python -m pytest -m slow tests $(ARGS)
