@@ -1,0 +1,199 @@
+"""Experts: those that come with the package, yours, other libraries', remote ones; `resolve` makes them.
+
+Importing this room is cheap; readers, planners, JAX and Gymnasium are imported by what needs them.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib
+import inspect
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ..errors import UserError, unknown
+from .base import Expert
+
+if TYPE_CHECKING:
+    from .callables import batched as batched
+    from .callables import from_callable as from_callable
+    from .callables import from_predictor as from_predictor
+    from .check import checked as checked
+    from .files import save as save
+    from .planners import dynamic_programming as dynamic_programming
+    from .planners import value_iteration as value_iteration
+    from .privileged import from_info as from_info
+    from .privileged import from_observation as from_observation
+    from .remote import from_remote as from_remote
+    from .shipped import card as card
+    from .shipped import for_env as for_env
+    from .shipped import get as get
+    from .shipped import names as names
+
+_LAZY = {
+    "batched": "callables",
+    "card": "shipped",
+    "checked": "check",
+    "dynamic_programming": "planners",
+    "for_env": "shipped",
+    "from_callable": "callables",
+    "from_info": "privileged",
+    "from_observation": "privileged",
+    "from_predictor": "callables",
+    "from_remote": "remote",
+    "get": "shipped",
+    "names": "shipped",
+    "save": "files",
+    "value_iteration": "planners",
+}
+
+__all__ = [
+    "Expert",
+    "resolve",
+    "batched",
+    "card",
+    "checked",
+    "dynamic_programming",
+    "for_env",
+    "from_callable",
+    "from_info",
+    "from_observation",
+    "from_predictor",
+    "from_remote",
+    "get",
+    "names",
+    "save",
+    "value_iteration",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _LAZY:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(f".{_LAZY[name]}", __name__), name)
+
+
+def __dir__() -> list[str]:
+    return __all__
+
+
+def resolve(
+    spec: Any = None,
+    *,
+    env_id: str | None = None,
+    observation_space: Any = None,
+    action_space: Any = None,
+    sees: str | None = None,
+    **options: Any,
+) -> Expert:
+    """An expert from whatever names or is one, for an environment with these spaces, its answers checked.
+
+    In this order: None (the shipped expert that serves `env_id`); an `Expert`; an object with `predict`; a
+    callable; and for a text the name of a shipped expert, a file (`.safetensors` with its card, or a
+    Stable-Baselines3 archive, whose `.zip` may be left out), `module:attribute` (searched in the current
+    directory too), a hub name `org/repo`.
+
+    `sees`: "info:KEY" or "observation:KEY" for a privileged expert. Other options go to the maker: `batched`,
+    `kind`, `name` (callables), `activation`, `vec_normalize` (archives and hub), `filename`, `revision`
+    (hub), `env_kwargs` (shipped). One that the expert in question has no use for is refused; None counts as
+    not given.
+
+    >>> resolve("lqr-CartPole-v1").label([[0.0, 0.0, 0.1, 0.0]])
+    array([1])
+    """
+    given = {key: value for key, value in options.items() if value is not None}
+    hidden = (
+        sees is not None
+    )  # a privileged expert is made for observations that the environment does not show
+    spaces = {} if hidden else {"observation_space": observation_space}
+    expert = _make(spec, env_id, {**spaces, "action_space": action_space}, given)
+    if sees is not None:
+        from .privileged import seeing
+
+        inner = getattr(observation_space, "spaces", {}).get(sees.partition(":")[2])
+        _require_spaces(expert, inner if sees.startswith("observation:") else None, action_space)
+        expert = seeing(expert, sees)
+    else:
+        _require_spaces(expert, observation_space, action_space)
+    if observation_space is not None:
+        expert = dataclasses.replace(expert, observation_space=observation_space)
+    if action_space is None and expert.action_space is None:
+        return expert
+    from .check import checked
+
+    return checked(expert, action_space)
+
+
+def _require_spaces(expert: Expert, observation_space: Any, action_space: Any) -> None:
+    if observation_space is not None or action_space is not None:
+        from .check import require_spaces
+
+        require_spaces(expert, observation_space, action_space)
+
+
+def _make(spec: Any, env_id: str | None, spaces: dict[str, Any], options: dict[str, Any]) -> Expert:
+    if spec is None:
+        from .shipped import for_env
+
+        if env_id is None:
+            raise UserError("expert: none was named and no environment is given for which to choose one.")
+        return for_env(env_id, **_only(options, "a shipped expert", "env_kwargs"))
+    if isinstance(spec, Expert):
+        _only(options, "an expert that is already made")
+        return spec
+    if isinstance(spec, str | os.PathLike):
+        return _from_text(os.fspath(spec), env_id, spaces, options)
+    if inspect.isclass(spec):
+        raise UserError(f"expert: {spec.__name__} is a class; give an object of it or a function.")
+    if callable(getattr(spec, "predict", None)):
+        from .callables import from_predictor
+
+        return from_predictor(spec, **spaces, **_only(options, "an object with predict", "name"))
+    if callable(spec):
+        from .callables import from_callable
+
+        return from_callable(spec, **spaces, **_only(options, "a callable", "batched", "kind", "name"))
+    raise UserError(
+        f"expert: {type(spec).__name__} is not accepted; give a name, a file, module:function, a callable "
+        "or an object with predict."
+    )
+
+
+def _from_text(text: str, env_id: str | None, spaces: dict[str, Any], options: dict[str, Any]) -> Expert:
+    from . import shipped
+
+    if text in shipped.names():
+        return shipped.get(text, env_id=env_id, **_only(options, "a shipped expert", "env_kwargs"))
+    if text.endswith(".safetensors"):
+        from . import files
+
+        _only(options, "a .safetensors file")
+        return files.load(text)
+    zipped = text if text.endswith(".zip") or Path(text).is_file() else f"{text}.zip"
+    if text.endswith(".zip") or Path(zipped).is_file():
+        from . import archive
+
+        return archive.load(zipped, **_only(options, "an archive", "activation", "vec_normalize", "name"))
+    if ":" in text:
+        from .callables import import_reference
+
+        found = import_reference(text)
+        if not isinstance(found, Expert) and "name" not in options and callable(found):
+            options = {**options, "name": text}
+        return _make(found, env_id, spaces, options)
+    from . import hub
+
+    if hub.is_hub_name(text):
+        keys = ("filename", "revision", "activation", "vec_normalize")
+        return hub.load(text, **_only(options, "a hub name", *keys))
+    raise unknown("expert", text, shipped.names())
+
+
+def _only(options: dict[str, Any], what: str, *accepted: str) -> dict[str, Any]:
+    """The options, all of which must be of use to the expert they are for."""
+    for key in options:
+        if key not in accepted:
+            uses = f"it uses {', '.join(accepted)}" if accepted else "it uses none"
+            raise UserError(f"expert: the option {key!r} is not for {what}; {uses}.")
+    return options

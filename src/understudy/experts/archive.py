@@ -1,0 +1,200 @@
+"""Stable-Baselines3 archives (PPO, A2C, SAC, TD3, DQN) as experts; nothing in the file is run.
+
+An archive is a zip with `data` (JSON in which Python objects are base64 pickles), `policy.pth` (the weights)
+and files that are not needed here. Every pickle is read as inert records; from the few that matter, known
+names alone are accepted; and a file that holds a pickle able to start a program, needed or not, is refused as
+a whole.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..errors import UserError
+from . import inert, layout, network, records, torchfile
+from .base import Expert, rowwise
+from .zips import member, opened
+
+LARGEST_FILE = 4 << 30
+_ACTIVATIONS = {
+    "ReLU": "relu",
+    "Tanh": "tanh",
+    "Sigmoid": "sigmoid",
+    "ELU": "elu",
+    "SELU": "selu",
+    "LeakyReLU": "leaky_relu",
+    "SiLU": "silu",
+    "Identity": "identity",
+}
+# What these policies use when the archive's policy_kwargs name no activation, by the module of the policy's
+# class.
+_DEFAULT_ACTIVATION = {
+    "stable_baselines3.common.policies": "tanh",
+    "stable_baselines3.ppo.policies": "tanh",
+    "stable_baselines3.a2c.policies": "tanh",
+    "stable_baselines3.sac.policies": "relu",
+    "stable_baselines3.td3.policies": "relu",
+    "stable_baselines3.dqn.policies": "relu",
+}
+_EXTRACTORS = ("FlattenExtractor", "NatureCNN")
+
+
+def load(
+    path: str | os.PathLike[str],
+    *,
+    activation: str | None = None,
+    vec_normalize: str | os.PathLike[str] | None = None,
+    name: str | None = None,
+) -> Expert:
+    """The expert in a Stable-Baselines3 archive: its answers are those of `predict(…, deterministic=True)`.
+
+    PPO and A2C with Discrete actions give their distribution. `activation` is needed only where the archive
+    does not say it (a policy class of one's own); `vec_normalize` is the file that `VecNormalize.save` wrote,
+    whose statistics are applied to what this expert sees and to nothing else.
+    """
+    path = Path(path)
+    what = f"archive {path.name!r}"
+    if not path.is_file():
+        raise UserError(f"expert: there is no archive {path}.")
+    try:
+        return _load(path, what, activation, vec_normalize, name)
+    except UserError:
+        raise
+    except (
+        KeyError,
+        IndexError,
+        TypeError,
+        ValueError,
+        AttributeError,
+        AssertionError,
+        OverflowError,
+    ) as error:
+        # Records of a shape nobody writes: hostile or damaged, and either way the file's fault.
+        raise UserError(f"{what}: is damaged ({type(error).__name__}: {error}).") from None
+
+
+def _load(path: Path, what: str, activation: str | None, vec_normalize: Any, name: str | None) -> Expert:
+    with opened(path, what) as archive:
+        data = _json(member(archive, "data", what), what)
+        pickles = {key: _pickle(value, f"{what}, {key}") for key, value in data.items() if _is_pickle(value)}
+        for other in archive.namelist():
+            if other != "policy.pth" and other.endswith((".pth", ".pt", ".pkl", ".pickle")):
+                torchfile.scan(member(archive, other, what), f"{what}, {other}")
+        tensors = torchfile.state_dict(member(archive, "policy.pth", what), f"{what}, policy.pth")
+        version = _text(archive, "_stable_baselines3_version", what)
+    for field in ("observation_space", "action_space"):
+        if field not in pickles:
+            raise UserError(f"{what}: has no {field}, so it is no archive of Stable-Baselines3.")
+    settings = layout.Settings(
+        observation_space=records.space(pickles["observation_space"], f"{what}, observation_space"),
+        action_space=records.space(pickles["action_space"], f"{what}, action_space"),
+        **_policy_settings(data, pickles, what, activation),
+    )
+    normaliser = None
+    if vec_normalize is not None:
+        from .vecnormalize import load as load_normaliser
+
+        normaliser = load_normaliser(vec_normalize, settings.observation_space.shape)
+    net = layout.build(tensors, settings, what, normaliser)
+    soft = net.head is network.softmax
+    return Expert(
+        name or path.stem,
+        ask=rowwise(net),
+        kind="distribution" if soft else "action",
+        observation_space=settings.observation_space,
+        action_space=settings.action_space,
+        card={
+            "name": name or path.stem,
+            "algorithm": _algorithm(data, tensors),
+            "architecture": {
+                "network": "nature-cnn" if net.cnn else "mlp",
+                "widths": list(net.mlp.widths),
+                "activation": net.mlp.activation,
+            },
+            "kind": "distribution" if soft else "action",
+            "normalised": normaliser is not None,
+            "made": f"read from {path.name}, written by Stable-Baselines3 {version or '(version unknown)'}",
+        },
+    )
+
+
+def _json(data: bytes, what: str) -> dict[str, Any]:
+    try:
+        value = json.loads(data)
+    except (ValueError, RecursionError):
+        raise UserError(
+            f"{what}: its member 'data' is not JSON, so it is no archive of Stable-Baselines3."
+        ) from None
+    if not isinstance(value, dict):
+        raise UserError(f"{what}: its member 'data' is not an archive of Stable-Baselines3.")
+    return value
+
+
+def _is_pickle(value: Any) -> bool:
+    return isinstance(value, dict) and isinstance(value.get(":serialized:"), str)
+
+
+def _pickle(value: Mapping[str, Any], what: str) -> Any:
+    try:
+        data = base64.b64decode(value[":serialized:"], validate=True)
+    except (binascii.Error, ValueError):
+        raise UserError(f"{what}: is not base64.") from None
+    return inert.read(data, what)
+
+
+def _text(archive: Any, name: str, what: str) -> str:
+    if name not in archive.namelist():
+        return ""
+    return member(archive, name, what)[:40].decode("ascii", "replace").strip()
+
+
+def _policy_settings(
+    data: Mapping[str, Any], pickles: Mapping[str, Any], what: str, activation: str | None
+) -> dict[str, Any]:
+    """What policy_kwargs and the policy's class say: activation, image scaling, squashing."""
+    given = pickles.get("policy_kwargs", data.get("policy_kwargs", {}))
+    if not isinstance(given, Mapping):
+        given = {}
+    extractor = given.get("features_extractor_class")
+    if isinstance(extractor, inert.Global | inert.Call):
+        label = extractor.name if isinstance(extractor, inert.Global) else "a class of its own"
+        if label not in _EXTRACTORS:
+            raise UserError(
+                f"{what}: uses the feature extractor {label}; {' and '.join(_EXTRACTORS)} can be read."
+            )
+    sde = data.get("use_sde") is True or given.get("use_sde") is True
+    clip_mean = float(records.number(given.get("clip_mean", 2.0), f"{what}, policy_kwargs"))
+    policy_class = pickles.get("policy_class")
+    off_policy = (
+        isinstance(policy_class, inert.Global) and policy_class.module == "stable_baselines3.sac.policies"
+    )
+    return {
+        "activation": activation or _activation(given.get("activation_fn"), policy_class),
+        "normalize_images": given.get("normalize_images", True) is not False,
+        "squash_output": given.get("squash_output", False) is True,
+        "clip_mean": clip_mean if sde and off_policy and clip_mean > 0 else None,
+    }
+
+
+def _activation(function: Any, policy_class: Any) -> str | None:
+    if isinstance(function, inert.Global) and function.module.startswith("torch.nn."):
+        return _ACTIVATIONS.get(function.name)
+    if function is None and isinstance(policy_class, inert.Global):
+        return _DEFAULT_ACTIVATION.get(policy_class.module)
+    return None
+
+
+def _algorithm(data: Mapping[str, Any], tensors: Mapping[str, np.ndarray]) -> str:
+    if "action_net.weight" in tensors:
+        return "PPO" if "clip_range" in data else "A2C"
+    if "target_entropy" in data or any(name.startswith("actor.latent_pi.") for name in tensors):
+        return "SAC"
+    return "DQN" if any(name.startswith("q_net.") for name in tensors) else "TD3"

@@ -1,0 +1,161 @@
+"""What an expert is: something that says, for a batch of observations, what it would have done.
+
+There is one final class. Everything else in this room is a function that returns one, and wrapping an expert
+(checking its answers, showing it other observations, asking it over a slow line) is `dataclasses.replace`
+with another `ask`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping
+from typing import Any, Literal, final
+
+import numpy as np
+
+from ..errors import UserError
+
+Ask = Callable[[Any, Any], Any]
+Kind = Literal["action", "distribution"]
+KINDS = ("action", "distribution")
+
+
+@final
+@dataclasses.dataclass(frozen=True, eq=False)
+class Expert:
+    """A named labeller of batches of observations.
+
+    `ask(observations, infos)` is given n observations at once and returns n labels. With `kind="action"` a
+    label is an action: float32 (n, *shape) for Box, int64 (n,) for Discrete, int64 (n, d) for MultiDiscrete.
+    With `kind="distribution"` (Discrete only) it is a row of probabilities, float32 (n, k). The spaces are
+    what the expert was made for, None where that is unknown; the card says where it comes from.
+
+    >>> left = Expert("left", ask=lambda observations, infos: np.zeros(len(observations), np.int64))
+    >>> left.label(np.ones((3, 4)))
+    array([0, 0, 0])
+    """
+
+    name: str
+    ask: Ask = dataclasses.field(repr=False)
+    kind: Kind = "action"
+    observation_space: Any = dataclasses.field(default=None, repr=False)
+    action_space: Any = dataclasses.field(default=None, repr=False)
+    card: Mapping[str, Any] = dataclasses.field(default_factory=dict, repr=False)
+    needs_infos: bool = False
+
+    def __post_init__(self):
+        if self.kind not in KINDS:
+            raise UserError(f"kind: {self.kind!r} is not a kind of label; accepted: {', '.join(KINDS)}.")
+
+    def label(self, observations: Any, infos: Any = None) -> np.ndarray:
+        """The expert's answers to n observations (arrays, or a dict of arrays, with n in front)."""
+        if batch_size(observations) == 0:
+            return self._no_labels()
+        labels = np.asarray(self.ask(observations, infos))
+        wanted = np.int64 if self.kind == "action" and labels.dtype.kind in "iub" else np.float32
+        return labels if labels.dtype == wanted else labels.astype(wanted)
+
+    def act(
+        self, observations: Any, infos: Any = None, *, rng: np.random.Generator | None = None
+    ) -> np.ndarray:
+        """The actions it would play: its labels, or from a distribution the mode, or with `rng` a sample.
+
+        >>> coin = Expert("coin", ask=lambda o, i: np.full((len(o), 2), [0.25, 0.75]), kind="distribution")
+        >>> coin.act(np.zeros(3)), coin.act(np.zeros(8), rng=np.random.default_rng(0)).sum()
+        (array([1, 1, 1]), np.int64(6))
+        """
+        labels = self.label(observations, infos)
+        if self.kind == "action":
+            return labels
+        indices = labels.argmax(axis=1) if rng is None else sample_rows(labels, rng)
+        return indices.astype(np.int64) + int(getattr(self.action_space, "start", 0))
+
+    def predict(
+        self, observation: Any, state: Any = None, episode_start: Any = None, deterministic: bool = False
+    ):
+        """Stable-Baselines3's signature: one observation or a batch in, (action or actions, state) out.
+
+        A distribution is answered with its mode whatever `deterministic` says: randomness is an argument here
+        (see `act`), never hidden in the expert.
+        """
+        if self.observation_space is None:
+            raise UserError(
+                f"expert {self.name!r}: predict cannot tell one observation from a batch because the "
+                "observation space is unknown; give observation_space=, or call act."
+            )
+        if not is_single(observation, self.observation_space):
+            return self.act(observation), state
+        return self.act(as_batch(observation))[0], state
+
+    def __call__(self, observation: Any) -> Any:
+        """The action for one observation, or the actions for a batch."""
+        return self.predict(observation)[0]
+
+    def _no_labels(self) -> np.ndarray:
+        space = self.action_space
+        if space is None:
+            raise UserError(f"expert {self.name!r}: was asked about nothing, and its actions are unknown.")
+        if self.kind == "distribution":
+            return np.empty((0, int(space.n)), np.float32)
+        discrete = np.issubdtype(space.dtype, np.integer)
+        return np.empty((0, *space.shape), np.int64 if discrete else np.float32)
+
+
+def sample_rows(probabilities: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """One index per row, drawn from it: the first whose cumulative probability exceeds a uniform number."""
+    cumulative = np.cumsum(probabilities, axis=1, dtype=np.float64)
+    thresholds = rng.random(len(cumulative)) * cumulative[:, -1]
+    return np.minimum((thresholds[:, None] >= cumulative).sum(axis=1), probabilities.shape[1] - 1)
+
+
+def batch_size(observations: Any) -> int:
+    """How many observations there are in an array, or in a dict of arrays, with the batch in front."""
+    if isinstance(observations, Mapping):
+        if not observations:
+            raise UserError("observations: a dict observation needs at least one key.")
+        return batch_size(next(iter(observations.values())))
+    try:
+        return len(observations)
+    except TypeError:
+        raise UserError(f"observations: {observations!r} is no batch.") from None
+
+
+def take(observations: Any, index: Any) -> Any:
+    """Observation number `index` of a batch (or those of several numbers)."""
+    if isinstance(observations, Mapping):
+        return {key: take(value, index) for key, value in observations.items()}
+    return observations[index]
+
+
+def as_batch(observation: Any) -> Any:
+    """One observation as a batch of one."""
+    if isinstance(observation, Mapping):
+        return {key: as_batch(value) for key, value in observation.items()}
+    return np.asarray(observation)[None]
+
+
+def is_single(observation: Any, space: Any) -> bool:
+    """Whether this is one observation of the space, not a batch: it has exactly the space's dimensions."""
+    inner = getattr(space, "spaces", None)
+    if isinstance(observation, Mapping):
+        key = next(iter(observation))
+        if not isinstance(inner, Mapping) or key not in inner:
+            raise UserError(
+                f"observation: has a key {key!r} which the observation space {space} does not have."
+            )
+        return is_single(observation[key], inner[key])
+    return np.ndim(observation) == len(space.shape or ())
+
+
+def rowwise(function: Callable[[Any], Any]) -> Ask:
+    """An `ask` from a function of one observation.
+
+    Every observation takes the same path through the same calls, so that its label does not depend, to the
+    last bit, on the batch it is in: a BLAS or XLA product of n rows differs from n products of one row.
+    """
+
+    def ask(observations: Any, infos: Any) -> np.ndarray:
+        n = batch_size(observations)
+        return np.stack([np.asarray(function(take(observations, i))) for i in range(n)])
+
+    return ask

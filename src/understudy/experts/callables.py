@@ -1,0 +1,204 @@
+"""Experts from Python functions and from objects with `predict`: yours, or another library's models."""
+
+from __future__ import annotations
+
+import copy
+import importlib
+import inspect
+import os
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ..errors import UserError, unknown
+from .base import Expert, as_batch, batch_size, take
+from .privileged import info_at
+
+
+def batched(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Marks a function as one that takes n observations at once and returns n answers.
+
+    >>> @batched
+    ... def act(observations):
+    ...     return observations.sum(axis=1) > 0
+    """
+    function.batched = True  # type: ignore[attr-defined]
+    return function
+
+
+def from_callable(
+    function: Callable[..., Any],
+    *,
+    batched: bool | None = None,
+    kind: str | None = None,
+    name: str | None = None,
+    observation_space: Any = None,
+    action_space: Any = None,
+) -> Expert:
+    """An expert from `function(observation)` or `function(observation, info)` -> action or probabilities.
+
+    - Batched: if `batched=True` is given or the function is marked with `experts.batched`, it is called with
+      n observations and must return n answers; otherwise it is called once per observation.
+    - Kind: `kind=` if given; otherwise the function's attribute `kind`; otherwise, for Discrete actions and a
+      function of the observation alone, it is asked once about a sample of the observation space, and k
+      numbers for an answer mean a distribution. Else an action.
+    - A parameter called `info` (or `infos`) receives the environment's info: a privileged expert.
+
+    >>> expert = from_callable(lambda observation: observation[:1] * 2, name="double")
+    >>> expert.label(np.array([[1.0, 9.0], [2.0, 9.0]]))
+    array([[2.],
+           [4.]], dtype=float32)
+    """
+    name = name or _name(function)
+    many = bool(getattr(function, "batched", False)) if batched is None else bool(batched)
+    wants = _info_parameter(function)
+    kind = kind or getattr(function, "kind", None)
+    call = _reporting(function, name)
+
+    def ask(observations: Any, infos: Any) -> Any:
+        if wants is not None and infos is None:
+            raise UserError(f"expert {name!r}: takes the environment's {wants}, which was not given to it.")
+        if many:
+            return call(observations, **({wants: infos} if wants else {}))
+        rows = range(batch_size(observations))
+        if wants is None:
+            answers = [call(take(observations, i)) for i in rows]
+        else:
+            answers = [call(take(observations, i), **{wants: info_at(infos, i)}) for i in rows]
+        return _stacked(answers, name)
+
+    if kind is None:
+        kind = "action"
+        if observation_space is not None and wants is None and type(action_space).__name__ == "Discrete":
+            answer = np.asarray(ask(as_batch(_sample(observation_space)), None))
+            if answer.shape == (1, int(action_space.n)) and answer.dtype.kind == "f":
+                kind = "distribution"
+    return Expert(
+        name,
+        ask=ask,
+        kind=kind,  # type: ignore[arg-type]
+        observation_space=observation_space,
+        action_space=action_space,
+        card={"name": name, "algorithm": "a Python function", "kind": kind},
+        needs_infos=wants is not None,
+    )
+
+
+def from_predictor(
+    model: Any, *, name: str | None = None, observation_space: Any = None, action_space: Any = None
+) -> Expert:
+    """An expert from an object with Stable-Baselines3's `predict`, asked with whole batches."""
+    name = name or type(model).__name__
+    call = _reporting(model.predict, name)
+
+    def ask(observations: Any, infos: Any) -> Any:
+        answer = call(observations, deterministic=True)
+        if not isinstance(answer, tuple) or len(answer) != 2:
+            raise UserError(f"expert {name!r}: its predict gave {type(answer).__name__}, not a pair.")
+        return np.asarray(answer[0])
+
+    return Expert(
+        name,
+        ask=ask,
+        observation_space=_space_of(model, "observation_space", observation_space),
+        action_space=_space_of(model, "action_space", action_space),
+        card={
+            "name": name,
+            "algorithm": f"an object of {type(model).__module__} with predict",
+            "kind": "action",
+        },
+    )
+
+
+def import_reference(reference: str) -> Any:
+    """The object that "module:attribute" names; the current directory is searched first, as `python` does.
+
+    >>> import_reference("math:tau") > 6
+    True
+    """
+    module_name, _, attribute = reference.partition(":")
+    if not module_name or not attribute:
+        raise UserError(f"expert: {reference!r} is not of the form module:function.")
+    here = os.getcwd()
+    if here not in sys.path and "" not in sys.path:
+        sys.path.insert(0, here)
+    try:
+        module = importlib.import_module(module_name)
+    except ModuleNotFoundError as error:
+        if error.name is not None and (module_name == error.name or module_name.startswith(f"{error.name}.")):
+            raise UserError(
+                f"expert: there is no module {module_name!r}, neither installed nor in {here}."
+            ) from None
+        raise UserError(
+            f"expert: the module {module_name!r} needs {error.name!r}, which is not installed."
+        ) from error
+    except Exception as error:
+        raise UserError(f"expert: the module {module_name!r} fails on import ({_told(error)}).") from error
+    found = module
+    for part in attribute.split("."):
+        if not hasattr(found, part):
+            raise unknown(f"expert: {module_name!r} has no such attribute", part, _public(found))
+        found = getattr(found, part)
+    return found
+
+
+def _public(module: Any) -> list[str]:
+    return [name for name in vars(module) if not name.startswith("_")] if hasattr(module, "__dict__") else []
+
+
+def _name(function: Any) -> str:
+    return getattr(function, "__qualname__", type(function).__qualname__).replace("<locals>.", "").strip("<>")
+
+
+def _info_parameter(function: Callable[..., Any]) -> str | None:
+    """The name of the parameter that wants the environment's info, if there is one."""
+    try:
+        parameters = inspect.signature(function).parameters
+    except (TypeError, ValueError):  # some functions written in C do not say
+        return None
+    return next((name for name in ("info", "infos") if name in parameters), None)
+
+
+def _sample(space: Any) -> Any:
+    """Some observation of a space, always the same one; the space's own generator stays where it is."""
+    space = copy.deepcopy(space)
+    space.seed(0)
+    return space.sample()
+
+
+def _space_of(model: Any, name: str, given: Any) -> Any:
+    return given if given is not None else getattr(model, name, None)
+
+
+def _stacked(answers: list[Any], name: str) -> np.ndarray:
+    try:
+        return np.stack([np.asarray(answer) for answer in answers])
+    except ValueError:
+        raise UserError(f"expert {name!r}: its answers do not all have the same shape.") from None
+
+
+def _reporting(function: Callable[..., Any], name: str) -> Callable[..., Any]:
+    """The function, whose failures are told as the expert's; the original error stays attached."""
+
+    def call(observation: Any, **keywords: Any) -> Any:
+        try:
+            return function(observation, **keywords)
+        except UserError:
+            raise
+        except Exception as error:
+            shape = (
+                {key: np.shape(value) for key, value in observation.items()}
+                if isinstance(observation, dict)
+                else (np.shape(observation))
+            )
+            raise UserError(
+                f"expert {name!r}: failed on observations of shape {shape} ({_told(error)})."
+            ) from error
+
+    return call
+
+
+def _told(error: Exception) -> str:
+    return " ".join(f"{type(error).__name__}: {error}".split())[:300]

@@ -1,0 +1,166 @@
+"""Answers are checked before anyone learns from them: shape, finite, inside the action space."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from gymnasium import spaces
+
+from ..errors import UserError
+from .base import Expert, batch_size
+
+# How far float32 arithmetic may put an action beyond a bound of size one, or a sum of probabilities off one.
+SLACK = 1e-5
+
+
+def checked(expert: Expert, action_space: Any = None) -> Expert:
+    """The same expert, whose every answer is verified; a wrong one raises `UserError` in one sentence.
+
+    Box: shape (n, *shape), finite, inside the bounds (what exceeds them by rounding, 1e-5 relative, is put on
+    them). Discrete: whole numbers (n,) in range, or rows (n, k) of probabilities that sum to one.
+    MultiDiscrete: (n, d).
+
+    >>> from understudy.experts.base import Expert
+    >>> nan = Expert("nan", ask=lambda observations, infos: np.full((len(observations), 1), np.nan))
+    >>> checked(nan, spaces.Box(-1, 1, (1,))).label(np.zeros((2, 3)))
+    Traceback (most recent call last):
+    understudy.errors.UserError: expert 'nan': its action [nan] in environment 0 is not finite.
+    """
+    space = expert.action_space if action_space is None else action_space
+    if space is None:
+        raise UserError(f"expert {expert.name!r}: cannot be checked because its action space is unknown.")
+    verify = _verifier(expert, space)
+    inner = expert.ask
+
+    def ask(observations: Any, infos: Any) -> np.ndarray:
+        answer = inner(observations, infos)
+        try:
+            labels = np.asarray(answer)
+        except ValueError:  # rows of different lengths
+            raise UserError(f"expert {expert.name!r}: its answers do not all have the same shape.") from None
+        return verify(labels, batch_size(observations))
+
+    return dataclasses.replace(expert, ask=ask, action_space=space)
+
+
+def require_spaces(expert: Expert, observation_space: Any = None, action_space: Any = None) -> None:
+    """Refuses an expert made for other observations or actions than these, where both are known."""
+    made, has = expert.observation_space, observation_space
+    if made is not None and has is not None and not _same_observations(made, has):
+        raise UserError(
+            f"expert {expert.name!r}: was made for observations {made}, the environment gives {has}."
+        )
+    made, has = expert.action_space, action_space
+    if made is not None and has is not None and not _same_actions(made, has):
+        raise UserError(f"expert {expert.name!r}: was made for actions {made}, the environment takes {has}.")
+
+
+def _same_observations(made: Any, has: Any) -> bool:
+    """Shapes decide: bounds of observations differ between versions of one environment and bind nobody."""
+    if isinstance(made, spaces.Dict) or isinstance(has, spaces.Dict):
+        if not (isinstance(made, spaces.Dict) and isinstance(has, spaces.Dict)):
+            return False
+        return made.keys() == has.keys() and all(
+            _same_observations(made[key], has[key]) for key in made.spaces
+        )
+    if isinstance(made, spaces.Discrete) or isinstance(has, spaces.Discrete):
+        return made == has
+    if len(made.shape) == 3 and len(has.shape) == 3:  # images: channels may come first or last
+        return has.shape in (made.shape, (*made.shape[1:], made.shape[0]))
+    return made.shape == has.shape
+
+
+def _same_actions(made: Any, has: Any) -> bool:
+    if isinstance(made, spaces.Box) and isinstance(has, spaces.Box):
+        same = made.shape == has.shape
+        return same and np.allclose(made.low, has.low) and np.allclose(made.high, has.high)
+    return made == has
+
+
+def _verifier(expert: Expert, space: Any) -> Callable[[np.ndarray, int], np.ndarray]:
+    who = f"expert {expert.name!r}"
+    if expert.kind == "distribution":
+        if not isinstance(space, spaces.Discrete):
+            raise UserError(
+                f"{who}: gives distributions, which need Discrete actions, but the actions are {space}."
+            )
+        return lambda labels, n: _distribution(who, labels, n, int(space.n))
+    if isinstance(space, spaces.Box):
+        slack = (SLACK * np.maximum(1, np.abs(bound)) for bound in (space.low, space.high))
+        outer = [np.where(np.isfinite(edge), edge, 0) for edge in slack]
+        low, high = space.low - outer[0], space.high + outer[1]
+        bounded = bool(np.isfinite(space.low).all() and np.isfinite(space.high).all())
+        return lambda labels, n: _box(who, labels, n, space, low, high, bounded)
+    if isinstance(space, spaces.Discrete):
+        first, count = np.asarray(space.start), np.asarray(space.n)
+        return lambda labels, n: _whole(who, labels, n, space, first, count)
+    if isinstance(space, spaces.MultiDiscrete):
+        return lambda labels, n: _whole(who, labels, n, space, space.start, space.nvec)
+    raise UserError(
+        f"{who}: the action space {space} is not supported; accepted: Box, Discrete, MultiDiscrete."
+    )
+
+
+def _box(who: str, labels: np.ndarray, n: int, space: Any, low: Any, high: Any, bounded: bool) -> np.ndarray:
+    if labels.shape != (n, *space.shape):
+        raise _shape(who, labels, n, space)
+    if labels.dtype.kind not in "fiub":
+        raise UserError(f"{who}: its actions are of type {labels.dtype}; numbers are expected.")
+    # A comparison with NaN is false, so that where bounds are finite these two passes are the whole check.
+    inside = (labels >= low) & (labels <= high)
+    if not inside.all() or not (bounded or np.isfinite(labels).all()):
+        finite = np.isfinite(labels)
+        wrong = finite if not finite.all() else inside
+        row = int(np.argwhere(~wrong)[0, 0])
+        value = f"{who}: its action {labels[row]} in environment {row} is"
+        if not finite.all():
+            raise UserError(f"{value} not finite.")
+        raise UserError(
+            f"{value} outside the bounds from {space.low} to {space.high}; clip or scale it in the expert."
+        )
+    return np.minimum(np.maximum(labels, space.low), space.high).astype(np.float32, copy=False)
+
+
+def _whole(
+    who: str, labels: np.ndarray, n: int, space: Any, first: np.ndarray, count: np.ndarray
+) -> np.ndarray:
+    if labels.shape != (n, *space.shape):
+        raise _shape(who, labels, n, space)
+    if labels.dtype.kind not in "iub":
+        numbers = labels.dtype.kind == "f" and bool((labels == np.floor(labels)).all())
+        if not (numbers and np.isfinite(labels).all()):
+            raise UserError(f"{who}: its actions {labels[:3]} are not whole numbers as {space} requires.")
+    inside = (labels >= first) & (labels < first + count)
+    if not inside.all():
+        row = int(np.argwhere(~inside)[0, 0])
+        raise UserError(f"{who}: its action {labels[row]} in environment {row} is not one of {space}.")
+    return labels.astype(np.int64, copy=False)
+
+
+def _distribution(who: str, labels: np.ndarray, n: int, k: int) -> np.ndarray:
+    if labels.shape != (n, k) or labels.dtype.kind not in "fiub":
+        raise UserError(
+            f"{who}: gave an array of shape {labels.shape} and type {labels.dtype} for {n} observation(s); "
+            f"rows of {k} probabilities, shape {(n, k)}, are expected."
+        )
+    fine = (labels >= -SLACK).all(axis=1) & (np.abs(labels.sum(axis=1) - 1) <= 10 * SLACK)
+    if not fine.all():
+        row = int(np.argmin(fine))
+        raise UserError(
+            f"{who}: its answer {labels[row]} in environment {row} is no distribution; numbers that are "
+            f"not negative and sum to 1 are expected (their sum is {labels[row].sum():.6g})."
+        )
+    return np.maximum(labels, 0).astype(np.float32, copy=False)
+
+
+def _shape(who: str, labels: np.ndarray, n: int, space: Any) -> UserError:
+    wanted = (n, *tuple(space.shape or ()))
+    hint = ""
+    if isinstance(space, spaces.Discrete) and labels.shape == (n, int(space.n)):
+        hint = "; if these are probabilities, give kind='distribution'"
+    return UserError(
+        f"{who}: gave an array of shape {labels.shape} for {n} observation(s); {space} needs {wanted}{hint}."
+    )

@@ -1,0 +1,93 @@
+"""The experts that come with the package: networks with their weights, planners and feedback laws, by name.
+
+Every name has a card `weights/NAME.json`; a network has `weights/NAME.safetensors` beside it.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from ..errors import UserError, unknown
+from . import files
+from .base import Expert
+from .network import Network
+
+FOLDER = Path(__file__).parent / "weights"
+
+# Names without weights: the module of this room and the function in it that makes them.
+MAKERS = {
+    "dp-FrozenLake-v1": ("planners", "dynamic_programming"),
+    "dp-FrozenLake8x8-v1": ("planners", "dynamic_programming"),
+    "dp-Taxi-v3": ("planners", "dynamic_programming"),
+    "lqr-CartPole-v1": ("controllers", "cartpole"),
+    "swingup-Acrobot-v1": ("controllers", "acrobot"),
+    "swingup-Pendulum-v1": ("controllers", "pendulum"),
+}
+
+
+@functools.cache
+def _cards() -> Mapping[str, dict[str, Any]]:
+    return {path.stem: files.read_card(path) for path in sorted(FOLDER.glob("*.json"))}
+
+
+def names() -> list[str]:
+    """The names of all experts that come with the package.
+
+    >>> "sac-Hopper-v5" in names()
+    True
+    """
+    return list(_cards())
+
+
+def card(name: str) -> dict[str, Any]:
+    """What is known about an expert: algorithm, environments, settings, measured returns, how it was made."""
+    if name not in _cards():
+        raise unknown("expert", name, names())
+    return dict(_cards()[name])
+
+
+def get(name: str, *, env_id: str | None = None, env_kwargs: Mapping[str, Any] | None = None) -> Expert:
+    """The expert of that name.
+
+    `env_id` and `env_kwargs` matter to planners only, which plan in the environment itself: one of the ids
+    the card lists, and the keywords it is made with.
+    """
+    about = card(name)
+    if name not in MAKERS:
+        return files.load(FOLDER / f"{name}.safetensors")
+    module, function = MAKERS[name]
+    make = getattr(importlib.import_module(f"{__package__}.{module}"), function)
+    if module == "planners":
+        if env_id is not None and env_id not in about["environments"]:
+            served = ", ".join(about["environments"])
+            raise UserError(f"expert: {name!r} plans in {served}, not in {env_id!r}.")
+        return make(env_id or _registered(about["environments"]), env_kwargs=env_kwargs, card=about)
+    return make(about)
+
+
+def for_env(env_id: str, *, env_kwargs: Mapping[str, Any] | None = None) -> Expert:
+    """The shipped expert for an environment, by the ids on the cards: sac-Hopper-v5 serves Hopper-v4 too."""
+    serving = [name for name in names() if env_id in card(name)["environments"]]
+    if not serving:
+        served = sorted({other for name in names() for other in card(name)["environments"]})
+        raise unknown("expert: none is shipped for this environment", env_id, served)
+    return get(serving[0], env_id=env_id, env_kwargs=env_kwargs)
+
+
+def network(name: str) -> Network:
+    """The network behind a shipped expert, for its features or its layers."""
+    card(name)
+    if name in MAKERS:
+        raise UserError(f"expert: {name!r} is no network but {card(name)['algorithm']}.")
+    return files.read(FOLDER / f"{name}.safetensors")[0]
+
+
+def _registered(env_ids: list[str]) -> str:
+    """The first of these ids that the installed Gymnasium has: Taxi-v3 became Taxi-v4."""
+    import gymnasium
+
+    return next((env_id for env_id in env_ids if env_id in gymnasium.registry), env_ids[0])

@@ -1,0 +1,134 @@
+"""Tensors out of a file that torch.save wrote, without torch and without running what the file says.
+
+Such a file is a zip: `…/data.pkl`, a pickle that names tensors, and `…/data/0`, `…/data/1`, … with their raw
+bytes. The pickle is read as inert records; accepted are torch._utils._rebuild_tensor_v2 (and its
+_rebuild_parameter), the storage types below, OrderedDict and plain containers. Any other name is refused.
+"""
+
+from __future__ import annotations
+
+import io
+import zipfile
+from typing import Any
+
+import numpy as np
+
+from ..errors import UserError
+from . import inert
+from .inert import Call, Global, Persistent
+from .records import is_name, refused
+from .zips import member, opened
+
+STORAGES = {
+    "FloatStorage": "<f4",
+    "DoubleStorage": "<f8",
+    "HalfStorage": "<f2",
+    "LongStorage": "<i8",
+    "IntStorage": "<i4",
+    "ShortStorage": "<i2",
+    "CharStorage": "<i1",
+    "ByteStorage": "<u1",
+    "BoolStorage": "?",
+}
+
+
+def state_dict(data: bytes, what: str) -> dict[str, np.ndarray]:
+    """The named tensors of a saved state dict, as arrays; entries that are no tensors are left out."""
+    with opened(io.BytesIO(data), what) as archive:
+        root, tree = _tree(archive, what)
+        _walk(tree, what)
+        entries = _entries(tree, what)
+        found = {key: _tensor(value, archive, root, what) for key, value in entries if _is_tensor(value)}
+    return {key: value for key, value in found.items() if isinstance(key, str)}
+
+
+def scan(data: bytes, what: str) -> None:
+    """Refuses a torch file, or a bare pickle, that would start a program; for files that are not needed."""
+    if not zipfile.is_zipfile(io.BytesIO(data)):
+        inert.read(data, what)
+        return
+    with opened(io.BytesIO(data), what) as archive:
+        _tree(archive, what)
+
+
+def _tree(archive: zipfile.ZipFile, what: str) -> tuple[str, Any]:
+    pickles = [name for name in archive.namelist() if name.split("/")[-1] == "data.pkl"]
+    if len(pickles) != 1:
+        raise UserError(f"{what}: is not a file of torch.save (version 1.6 or later).")
+    root = pickles[0].removesuffix("data.pkl")
+    if f"{root}byteorder" in archive.namelist() and member(archive, f"{root}byteorder", what) != b"little":
+        raise UserError(f"{what}: was written on a big-endian machine, which is not supported.")
+    return root, inert.read(member(archive, pickles[0], what), what)
+
+
+def _entries(tree: Any, what: str) -> list[tuple[Any, Any]]:
+    if isinstance(tree, dict):
+        return list(tree.items())
+    if isinstance(tree, Call) and is_name(tree.function, "collections.OrderedDict"):
+        return [item for item in tree.items if isinstance(item, tuple) and len(item) == 2]
+    raise refused(what, tree)
+
+
+def _walk(tree: Any, what: str) -> None:
+    """Refuses names that are not accepted; every record is visited once, however often it is referred to."""
+    seen, left = set(), [tree]
+    while left:
+        record = left.pop()
+        if id(record) in seen:
+            continue
+        seen.add(id(record))
+        if isinstance(record, dict):
+            left += [*record.keys(), *record.values()]
+        elif isinstance(record, list | tuple | set):
+            left += record
+        elif isinstance(record, Call):
+            if not isinstance(record.function, Global) or not _accepted(record.function):
+                raise refused(what, record)
+            left += [record.arguments, record.items]
+        elif isinstance(record, Persistent):
+            left.append(record.key)
+        elif isinstance(record, Global) and not _accepted(record):
+            raise refused(what, record)
+
+
+def _accepted(name: Global) -> bool:
+    if name.module in ("torch", "torch.storage"):
+        return name.name in STORAGES or name.name in ("BFloat16Storage", "UntypedStorage", "device", "Size")
+    return is_name(
+        name,
+        "collections.OrderedDict",
+        "torch._utils._rebuild_tensor_v2",
+        "torch._utils._rebuild_parameter",
+    )
+
+
+def _is_tensor(record: Any) -> bool:
+    """Whether an entry is not plain data: then it must be a tensor."""
+    return not isinstance(record, bool | int | float | str | bytes | list | tuple | dict | None)
+
+
+def _tensor(record: Any, archive: zipfile.ZipFile, root: str, what: str) -> np.ndarray:
+    if isinstance(record, Call) and is_name(record.function, "torch._utils._rebuild_parameter"):
+        record = record.arguments[0]
+    if not isinstance(record, Call) or not is_name(record.function, "torch._utils._rebuild_tensor_v2"):
+        raise refused(what, record)
+    storage, offset, shape, strides = record.arguments[:4]
+    if not isinstance(storage, Persistent) or not isinstance(storage.key, tuple) or len(storage.key) != 5:
+        raise refused(what, storage)
+    _, kind, key, _, count = storage.key
+    if not isinstance(kind, Global) or kind.module != "torch" or kind.name not in STORAGES:
+        raise refused(what, kind)
+    numbers = (offset, count, *shape, *strides)
+    if not all(type(n) is int and n >= 0 for n in numbers) or len(shape) != len(strides) or len(shape) > 8:
+        raise UserError(f"{what}: holds a tensor of shape {shape!r}, which is none.")
+    data = member(archive, f"{root}data/{key}", what)
+    flat = np.frombuffer(data, STORAGES[kind.name], count=len(data) // np.dtype(STORAGES[kind.name]).itemsize)
+    reach = offset + sum((size - 1) * stride for size, stride in zip(shape, strides, strict=True))
+    if 0 not in shape and reach >= min(len(flat), count):
+        raise UserError(
+            f"{what}: holds a tensor of shape {tuple(shape)} that is larger than its {len(flat)} numbers."
+        )
+    if int(np.prod(shape, dtype=object)) > len(flat):  # strides of zero would make a small file a huge tensor
+        raise UserError(f"{what}: holds a tensor of shape {tuple(shape)} made of only {len(flat)} numbers.")
+    steps = [stride * flat.itemsize for stride in strides]
+    return np.lib.stride_tricks.as_strided(flat[offset:], shape, steps, writeable=False).copy()

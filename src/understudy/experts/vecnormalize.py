@@ -1,0 +1,63 @@
+"""The statistics that `VecNormalize.save` wrote, read without running anything from the file."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..errors import UserError
+from . import inert, records
+from .network import Row
+
+
+def load(path: str | os.PathLike[str], shape: tuple[int, ...]) -> Row | None:
+    """The function x ↦ clip((x - mean)/√(var + ε), ±clip) for one observation; None where it was off."""
+    path = Path(path)
+    what = f"VecNormalize file {path.name!r}"
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise UserError(f"{what}: cannot be read ({error.strerror or error}).") from None
+    tree = inert.read(data, what)
+    found = records.class_of(tree)
+    if found is None or not records.is_name(
+        found, "stable_baselines3.common.vec_env.vec_normalize.VecNormalize"
+    ):
+        raise records.refused(what, tree)
+    try:
+        return _normaliser(records.attributes(tree, what), shape, what)
+    except UserError:
+        raise
+    except (KeyError, IndexError, TypeError, ValueError) as error:
+        raise UserError(f"{what}: is damaged ({type(error).__name__}: {error}).") from None
+
+
+def _normaliser(state: Any, shape: tuple[int, ...], what: str) -> Row | None:
+    if not records.number(state.get("norm_obs", True), what):
+        return None
+    statistics = state["obs_rms"]
+    if isinstance(statistics, dict):
+        raise UserError(f"{what}: normalises a dict of observations; one array is what can be read.")
+    found = records.class_of(statistics)
+    if found is None or not records.is_name(
+        found, "stable_baselines3.common.running_mean_std.RunningMeanStd"
+    ):
+        raise records.refused(what, statistics)
+    inner = records.attributes(statistics, what)
+    mean, variance = (records.array(inner[key], what).astype(np.float64) for key in ("mean", "var"))
+    epsilon, limit = (float(records.number(state[key], what)) for key in ("epsilon", "clip_obs"))
+    if mean.shape != shape or variance.shape != shape:
+        raise UserError(
+            f"{what}: has statistics of shape {mean.shape}, the expert's observations are {shape}."
+        )
+    if not (np.isfinite(mean).all() and np.isfinite(variance).all() and (variance + epsilon > 0).all()):
+        raise UserError(f"{what}: its statistics are not finite and positive.")
+    deviation = np.sqrt(variance + epsilon)
+
+    def normalise(x: np.ndarray) -> np.ndarray:
+        return np.minimum(np.maximum((x - mean) / deviation, -limit), limit).astype(np.float32)
+
+    return normalise
