@@ -17,7 +17,8 @@ from .losses import Loss
 class Batch(eqx.Module):
     """The samples of one round: inputs (m, …), targets (m, k) and weights (m,) that sum to 1.
 
-    Rows from `size` on are padding and weigh nothing. The round's loss is ``Σ_s weights_s D(π_w(s), π_e(s))``.
+    Rows from `size` on are padding and weigh nothing. The round's loss is ``Σ_s weights_s D(π_w(s),
+    π_e(s))``.
     """
 
     inputs: Array
@@ -26,7 +27,9 @@ class Batch(eqx.Module):
     size: Array
 
 
-def batch(inputs: Any, targets: Any, weights: Any = None, *, rows: int | None = None, dtype: Any = None) -> Batch:
+def batch(
+    inputs: Any, targets: Any, weights: Any = None, *, rows: int | None = None, dtype: Any = None
+) -> Batch:
     """A `Batch` of `rows` rows (default: no padding); equal weights 1/m unless given."""
     inputs, targets = np.asarray(inputs), np.asarray(targets)
     size = len(inputs)
@@ -72,7 +75,9 @@ def check_rounds(rounds: Iterable[Any], loss: Loss) -> list[tuple[np.ndarray, np
         except UserError as error:
             raise UserError(f"rounds: round {t}: {error}") from None
         if X.shape[1:] != inputs[0].shape[1:]:
-            raise UserError(f"rounds: X of round {t} has rows of shape {X.shape[1:]}, round 1 {inputs[0].shape[1:]}.")
+            raise UserError(
+                f"rounds: X of round {t} has rows of shape {X.shape[1:]}, round 1 {inputs[0].shape[1:]}."
+            )
         if outputs is not None and Y.shape[1] != outputs:
             raise UserError(f"rounds: Y of round {t} has {Y.shape[1]} outputs, round 1 has {outputs}.")
         checked.append((X, Y))
@@ -100,6 +105,8 @@ def _outputs(answers: list[np.ndarray], loss: Loss) -> int | None:
         return None if answers[0].ndim > 2 else (1 if answers[0].ndim < 2 else answers[0].shape[1])
     flat = [a for a in answers if a.ndim == 1 or (a.ndim == 2 and a.shape[1] == 1)]
     if len(flat) == len(answers):
-        top = max((float(np.max(a)) for a in flat if a.size and np.issubdtype(a.dtype, np.number)), default=0.0)
+        top = max(
+            (float(np.max(a)) for a in flat if a.size and np.issubdtype(a.dtype, np.number)), default=0.0
+        )
         return max(int(top) + 1, 2) if np.isfinite(top) else None
     return next(a.shape[1] for a in answers if a.ndim == 2 and a.shape[1] > 1)

@@ -146,5 +146,10 @@ LOSSES: Registry[Loss] = Registry(
         "huber": Huber,
         "cross-entropy": CrossEntropy,
     },
-    aliases={"l2": "squared", "l1": "absolute", "logistic": "cross-entropy", "cross_entropy": "cross-entropy"},
+    aliases={
+        "l2": "squared",
+        "l1": "absolute",
+        "logistic": "cross-entropy",
+        "cross_entropy": "cross-entropy",
+    },
 )

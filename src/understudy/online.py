@@ -1,4 +1,4 @@
-"""One round of online learning as a pure function of state and data: what replay, imitation and sweeps all run."""
+"""One round of online learning as a pure function of state and data: what replays and sweeps all run."""
 
 from __future__ import annotations
 
@@ -48,12 +48,12 @@ class Game(eqx.Module):
 
     @property
     def certified(self) -> bool:
-        """Whether the bound is a proof: convex losses, a learner of the family, gradients measured in full."""
+        """Whether the bound is a proof: convex losses, a known learner, gradients measured in full."""
         measured = getattr(self.solver, "measure", True) or not self.solver.minibatch
         return self.policy.linear and isinstance(self.learner, Learner) and (self.learner.linear or measured)
 
     def empty(self, params: Params, like: Batch, capacity: int) -> Losses:
-        """Losses of no rounds: streaming statistics where they are the whole story, else a buffer for `capacity` rows."""
+        """Losses of no rounds: streaming statistics where they suffice, else a buffer of `capacity` rows."""
         streams = self.policy.linear and isinstance(self.loss, Squared)
         if streams and not self.solver.minibatch and not self.hindsight.minibatch:
             return empty_statistics(self.policy, self.loss, params)  # type: ignore[arg-type]
@@ -63,11 +63,13 @@ class Game(eqx.Module):
         state = self.learner.init(params)
         zero = jnp.zeros((), jax.tree.leaves(params)[0].dtype)
         first = GameState(state, losses, params, certificate.start(params), zero)
-        # Every leaf its own buffer: the compiled round takes the state over, and no buffer can be given twice.
+        # Every leaf its own buffer: the compiled round takes the state over, and none can be given twice.
         return jax.tree.map(jnp.copy, first)
 
-    def play(self, state: GameState, batch: Batch, key: Array, judge: Array) -> tuple[GameState, dict[str, Array]]:
-        """Plays one round: measures the loss, updates the learner and, where `judge`, finds the best in hindsight."""
+    def play(
+        self, state: GameState, batch: Batch, key: Array, judge: Array
+    ) -> tuple[GameState, dict[str, Array]]:
+        """Measures the loss, updates the learner and, where `judge`, finds the best in hindsight."""
         old = state.learner
         loss, gradient = jax.value_and_grad(self._round_loss)(old.params, batch)
         losses = state.losses.add(batch)
@@ -92,7 +94,8 @@ class Game(eqx.Module):
             running = certificate.advance(
                 running, self.learner, old, learner, losses, gradient, solution.gap * rounds
             )
-            record["weight"] = sum(jax.tree.leaves(jax.tree.map(jnp.sum, learner.weight))) / count(learner.weight)
+            total = sum(jax.tree.leaves(jax.tree.map(jnp.sum, learner.weight)))
+            record["weight"] = total / count(learner.weight)
             record["residual"] = optax.tree.norm(learner.residual)
         else:
             record["weight"] = record["residual"] = jnp.nan * loss
@@ -113,7 +116,9 @@ class Game(eqx.Module):
         def unasked(_: None) -> tuple[Params, dict[str, Array]]:
             nan = jnp.full((), jnp.nan, loss.dtype)
             names = ("comparator", "regret", "bound", "comparator_error")
-            return state.comparator, {name: nan for name in names} | {"comparator_status": jnp.zeros((), jnp.int32)}
+            return state.comparator, dict.fromkeys(names, nan) | {
+                "comparator_status": jnp.zeros((), jnp.int32)
+            }
 
         comparator, verdict = jax.lax.cond(judge, best, unasked, None)
         return GameState(learner, losses, comparator, running, cumulative), record | verdict
@@ -123,16 +128,18 @@ class Game(eqx.Module):
         return jnp.sum(batch.weights * jax.vmap(self.loss)(outputs, batch.targets))
 
     def _error(self, losses: Losses, found: Any, rounds: Array) -> Array:
-        """How far the comparator may be above the minimum: ||∇||²/2μ for quadratics, the gap for interior points."""
+        """How far the comparator may be above the minimum: exact for quadratics, else the duality gap."""
         if isinstance(losses, Statistics) and not isinstance(self.hindsight, InBall):
             return losses.decrease(optax.tree.scale(rounds, found.residual), jnp.zeros_like(found.value))
         return jnp.where(found.gap > 0, found.gap * rounds, jnp.nan)
 
 
-def make_game(policy: Policy, loss: Loss, learner: AnyLearner, solver: Any, params: Params, **options: Any) -> Game:
+def make_game(
+    policy: Policy, loss: Loss, learner: AnyLearner, solver: Any, params: Params, **options: Any
+) -> Game:
     """A game from its parts: `solver` a name or an object, fitted to the learner's domain and the loss.
 
-    `options` (tolerance, max_iterations, batch_size, …) go to a solver given by name; `auto` takes the first two.
+    `options` (tolerance, max_iterations, batch_size, …) go to a solver given by name; `auto` takes two.
     """
     exact = auto(policy, loss, count(params))
     radius = getattr(learner, "radius", None)
@@ -147,12 +154,16 @@ def make_game(policy: Policy, loss: Loss, learner: AnyLearner, solver: Any, para
         except TypeError:
             raise UserError(f"solver: {solver!r} does not take {', '.join(sorted(options))}.") from None
     elif options:
-        raise UserError(f"solver: {', '.join(sorted(options))} can be given with a solver's name only, not an object.")
+        raise UserError(
+            f"solver: {', '.join(sorted(options))} can be given with a solver's name only, not an object."
+        )
     solver = SOLVERS.resolve(solver)
     hindsight: Any = exact
     if radius is not None and not (isinstance(learner, Learner) and learner.linear):
         if not policy.linear:
-            raise UserError("radius: a domain needs a policy that is linear in its parameters, or a linearised learner.")
+            raise UserError(
+                "radius: a domain needs a policy that is linear in its parameters, or a linearised learner."
+            )
         solver = InBall(solver, radius)
     if radius is not None:
         hindsight = InBall(exact, radius) if policy.linear else exact
@@ -192,7 +203,7 @@ class _Key:
 
 
 def compiled(game: Game) -> Callable[[GameState, Batch, Array, Array], tuple[GameState, dict[str, Array]]]:
-    """`game.play` compiled once per program: games that differ in numbers only share it. The state is donated."""
+    """`game.play`, compiled once for all games that differ in numbers only. The state is donated."""
     arrays, static = eqx.partition(game, _is_data)
     return functools.partial(_compiled(_Key(static)), arrays)
 

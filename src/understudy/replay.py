@@ -70,7 +70,9 @@ class Replay:
     def bounds(self) -> list[Bound]:
         """The theorems that apply to this run, with constants measured on it; needs `keep_iterates=True`."""
         if self.iterates is None:
-            raise UserError("bounds: the theorems need the distances of all iterates; replay with keep_iterates=True.")
+            raise UserError(
+                "bounds: the theorems need the distances of all iterates; replay with keep_iterates=True."
+            )
         learner, rounds = self.game.learner, self.ledger.rounds
         if not isinstance(learner, Learner) or not self.game.policy.linear:
             return []
@@ -85,7 +87,9 @@ class Replay:
         if adaptive > 0 and not learner.diagonal:
             found.append(bounds.adaftrl_lipschitz(alpha=1 / adaptive, G=steepest, D=distance, rounds=rounds))
             if smooth is not None:
-                found.append(bounds.adaftrl_smooth(alpha=1 / adaptive, L=smooth, D=distance, interpolation=total))
+                found.append(
+                    bounds.adaftrl_smooth(alpha=1 / adaptive, L=smooth, D=distance, interpolation=total)
+                )
         if constant > 0 and smooth is not None and smooth < constant:
             found.append(
                 bounds.ftrl_smooth_constant(eta=1 / constant, L=smooth, D=distance, interpolation=total)
@@ -98,13 +102,18 @@ class Replay:
         if isinstance(loss, Absolute):
             return None
         # Per unit of the features' second moment: squared 2·scale, Huber 1, softmax cross-entropy ½.
-        unit = 2 * loss.scale if isinstance(loss, Squared) else {Huber: 1.0, CrossEntropy: 0.5}.get(type(loss))
+        unit = (
+            2 * loss.scale if isinstance(loss, Squared) else {Huber: 1.0, CrossEntropy: 0.5}.get(type(loss))
+        )
         if unit is None:
             return None
         largest = 0.0
         with jax.enable_x64(True):
             for one in self._rounds:
-                rows = np.asarray(self.game.policy.design(one.inputs)) * np.sqrt(np.asarray(one.weights))[:, None]
+                rows = (
+                    np.asarray(self.game.policy.design(one.inputs))
+                    * np.sqrt(np.asarray(one.weights))[:, None]
+                )
                 largest = max(largest, float(np.linalg.norm(rows, 2)) ** 2)
         return unit * largest
 
@@ -127,9 +136,10 @@ def replay(
     """Plays recorded rounds ``[(X, Y), …]`` to a learner and returns its ledger, certificate and iterates.
 
     Args:
-      rounds: one pair per round; X (samples, features) (state numbers for the tabular policy), Y (samples, outputs), or
-        whole-number labels (samples,) for cross-entropy. Rounds may differ in size: a round's loss is a mean.
-      policy: "linear", "tabular", "mlp" or an object. The linear policy has params (features, outputs), from zero.
+      rounds: one pair per round; X (samples, features), or state numbers for the tabular policy; Y (samples,
+        outputs), or whole-number labels (samples,) for cross-entropy. Rounds may differ in size: a round's
+        loss is a mean.
+      policy: "linear", "tabular", "mlp" or an object. The linear policy starts at zero, (features, outputs).
       loss: "squared", "absolute", "huber", "cross-entropy" or an object.
       learner: "ftl", "adaftrl" or an object such as ``understudy.ftrl(eta=0.1)``.
       solver: "auto", a name, or an object; `tolerance`, `max_iterations`, `batch_size` go with a name.
@@ -228,7 +238,9 @@ def _policy(policy: str | Policy, checked: list[tuple[np.ndarray, np.ndarray]]) 
         for t, (X, _) in enumerate(checked, 1):
             whole = X.size == len(X) and np.array_equal(X, np.round(X))
             if not whole or X.min() < 0 or X.max() >= policy.states:
-                raise UserError(f"rounds: X of round {t} must be state numbers 0 … {policy.states - 1}, one a sample.")
+                raise UserError(
+                    f"rounds: X of round {t} must be state numbers 0 … {policy.states - 1}, one a sample."
+                )
     return policy
 
 

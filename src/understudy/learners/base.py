@@ -53,12 +53,12 @@ class Learner(eqx.Module):
 
         ``w_{t+1} = argmin_w  F_t(w) − <w − c, tilt> + (Λ_t/2) ||w − c||²``
 
-    - surrogate `full`: F_t = Σ_{i≤t} l_i, handed to the solver; `linear`: F_t = Σ <g_i, w>, solved by a formula.
+    - surrogate `full`: F_t = Σ_{i≤t} l_i, for the solver; `linear`: F_t = Σ <g_i, w>, solved by a formula.
     - centre `last` (the paper's reformulation): c = w_t and tilt = Σ_{i<t} ∇l_i(w_t);
       centre `mean` (Alt-FTRL): c = c_t = Σσ_i w_i / Λ_t and tilt = 0.
 
-    `last` and `mean` agree when every round is solved exactly and no domain is active. `last` adds up the residuals of
-    inexact solves, `mean` does not. On an L2 ball (`radius`) the full surrogate uses the mean.
+    `last` and `mean` agree when every round is solved exactly and no domain is active. `last` adds up the
+    residuals of inexact solves, `mean` does not. On an L2 ball (`radius`) the full surrogate uses the mean.
     """
 
     schedule: Schedule
@@ -99,12 +99,19 @@ class Learner(eqx.Module):
         return jax.tree.map(lambda s, n: s + jnp.where(t >= self.schedule.start, n, 0.0), state.squares, new)
 
     def _full_step(
-        self, state: LearnerState, losses: Losses, gradient: Params, solve: Solve, weight: Array, centre: Params
+        self,
+        state: LearnerState,
+        losses: Losses,
+        gradient: Params,
+        solve: Solve,
+        weight: Array,
+        centre: Params,
     ) -> tuple[Solution, Params, Params]:
         last = self.around_last & (weight > 0)
         before = jax.tree.map(lambda f, g: f - g, losses.gradient(state.params), gradient)
         tilt = jax.tree.map(lambda b: jnp.where(last, b, 0.0), before)
-        # Without weight there is no penalty; the centre then says which of several minimisers: the nearest to w_t.
+        # Without weight there is no penalty; the centre then says which of several minimisers: the nearest to
+        # w_t.
         here = last | (weight <= 0)
         around = jax.tree.map(lambda w, c: jnp.where(here, w, c), state.params, centre)
         objective = Objective(losses, around, tilt, weight)
@@ -114,7 +121,13 @@ class Learner(eqx.Module):
         return solution, state.gradients, residual
 
     def _linear_step(
-        self, state: LearnerState, losses: Losses, gradient: Params, solve: Solve, weight: Params, centre: Params
+        self,
+        state: LearnerState,
+        losses: Losses,
+        gradient: Params,
+        solve: Solve,
+        weight: Params,
+        centre: Params,
     ) -> tuple[Solution, Params, Params]:
         gradients = optax.tree.add(state.gradients, gradient)
 
@@ -129,7 +142,9 @@ class Learner(eqx.Module):
         zeros = optax.tree.zeros_like(params)
         none = jnp.zeros((), jax.tree.leaves(params)[0].dtype)
         one = jnp.ones((), jnp.int32)
-        ok = jnp.where(jnp.isfinite(optax.tree.norm(params)), Status.CONVERGED, Status.NOT_FINITE).astype(jnp.int32)
+        ok = jnp.where(jnp.isfinite(optax.tree.norm(params)), Status.CONVERGED, Status.NOT_FINITE).astype(
+            jnp.int32
+        )
         return Solution(params, ok, none * jnp.nan, none, one, one, zeros, none), gradients, zeros
 
 

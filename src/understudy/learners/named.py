@@ -17,7 +17,7 @@ def _radius(radius: float | None) -> np.ndarray | None:
 
 
 def ftl(*, radius: float | None = None) -> Learner:
-    """Follow the leader (DAgger): ``w_{t+1} ∈ argmin_w Σ_{i≤t} l_i(w)``, of several minimisers the nearest to w_t.
+    """Follow the leader (DAgger): ``w_{t+1} ∈ argmin_w Σ_{i≤t} l_i(w)``, of several the nearest to w_t.
 
     >>> ftl().name
     'ftl'
@@ -27,13 +27,15 @@ def ftl(*, radius: float | None = None) -> Learner:
     return Learner(none, around_last=MEAN, radius=_radius(radius), name="ftl")
 
 
-def ftrl(*, eta: Any, schedule: str | Schedule = "sqrt", start: int = 1, radius: float | None = None) -> Learner:
+def ftrl(
+    *, eta: Any, schedule: str | Schedule = "sqrt", start: int = 1, radius: float | None = None
+) -> Learner:
     """FTRL, the memory-efficient reformulation, with ``η_t = eta/√t`` by default:
 
     ``w_{t+1} = argmin_w Σ_{i≤t} l_i(w) − <w, Σ_{i<t} ∇l_i(w_t)> + 1/(2η_t) ||w − w_t||²``.
 
-    Residuals of inexact solves add up in it; the ledger reports the sum. With a `radius`, and on the absolute loss,
-    where it would not be FTRL any more, it takes the centre of `alt_ftrl` by itself.
+    Residuals of inexact solves add up in it; the ledger reports the sum. With a `radius`, and on the absolute
+    loss, where it would not be FTRL any more, it takes the centre of `alt_ftrl` by itself.
 
     >>> ftrl(eta=0.1).name
     'ftrl'
@@ -42,8 +44,10 @@ def ftrl(*, eta: Any, schedule: str | Schedule = "sqrt", start: int = 1, radius:
     return Learner(_schedule(schedule, eta, start), around_last=centre, radius=_radius(radius), name="ftrl")
 
 
-def alt_ftrl(*, eta: Any, schedule: str | Schedule = "sqrt", start: int = 1, radius: float | None = None) -> Learner:
-    """Alt-FTRL, the same update around the weighted mean c_t of past iterates, with ``σ_i = 1/η_i − 1/η_{i−1}``:
+def alt_ftrl(
+    *, eta: Any, schedule: str | Schedule = "sqrt", start: int = 1, radius: float | None = None
+) -> Learner:
+    """Alt-FTRL, the same update around the weighted mean c_t of past iterates, ``σ_i = 1/η_i − 1/η_{i−1}``:
 
     ``w_{t+1} = argmin_w Σ_{i≤t} l_i(w) + 1/(2η_t) ||w − c_t||²``, ``c_t = η_t Σ_{i≤t} σ_i w_i``.
 
@@ -61,23 +65,28 @@ def adaftrl(*, alpha: Any = 1.0, start: int = 1, radius: float | None = None) ->
     """
     centre = LAST if radius is None else MEAN
     return Learner(
-        _schedule("adaptive", alpha, start, "alpha"), around_last=centre, radius=_radius(radius), name="adaftrl"
+        _schedule("adaptive", alpha, start, "alpha"),
+        around_last=centre,
+        radius=_radius(radius),
+        name="adaftrl",
     )
 
 
 def ogd(*, eta: Any, schedule: str | Schedule = "sqrt", radius: float | None = None) -> Learner:
-    """Online gradient descent: ``w_{t+1} = w_t − η_t ∇l_t(w_t)``, projected onto the ball when a `radius` is given.
+    """Online gradient descent: ``w_{t+1} = w_t − η_t ∇l_t(w_t)``, projected onto the ball of a `radius`.
 
     It is `ftrl` on linearised losses.
 
     >>> ogd(eta=0.1, schedule="constant").name
     'ogd'
     """
-    return Learner(_schedule(schedule, eta, 1), linear=True, around_last=LAST, radius=_radius(radius), name="ogd")
+    return Learner(
+        _schedule(schedule, eta, 1), linear=True, around_last=LAST, radius=_radius(radius), name="ogd"
+    )
 
 
 def adagrad(*, alpha: Any, diagonal: bool = False, radius: float | None = None) -> Learner:
-    """AdaGrad: ``w_{t+1} = w_t − alpha g_t / √(Σ_{i≤t} ||g_i||²)``, or with the sum taken per coordinate (`diagonal`).
+    """AdaGrad: ``w_{t+1} = w_t − alpha g_t / √(Σ_{i≤t} ||g_i||²)``, `diagonal` with a sum per coordinate.
 
     It is `adaftrl` on linearised losses. The accumulator starts at 0.
 
@@ -94,7 +103,12 @@ def linearised(learner: Learner) -> Learner:
     Around the mean centre it is FTRL's lazy form, which on an active ball differs from OGD's greedy one.
     """
     return Learner(
-        learner.schedule, True, learner.around_last, learner.radius, learner.diagonal, f"linearised_{learner.name}"
+        learner.schedule,
+        True,
+        learner.around_last,
+        learner.radius,
+        learner.diagonal,
+        f"linearised_{learner.name}",
     )
 
 

@@ -16,10 +16,10 @@ Number = Array | np.ndarray | float
 
 
 class Schedule(eqx.Module):
-    """``Λ_t = constant + root·√n + adaptive·√(Σ ||g_i||²)``, where n and the sum count rounds from `start` on.
+    """``Λ_t = constant + root·√n + adaptive·√(Σ ||g_i||²)``; n and the sum count rounds from `start` on.
 
-    One of the three is positive, or none (FTL). All are numbers, so that learners and step sizes can share one compiled
-    program. The first gradients may be zero: nothing here divides by Λ.
+    One of the three is positive, or none (FTL). All are numbers, so that learners and step sizes can share
+    one compiled program. The first gradients may be zero: nothing here divides by Λ.
     """
 
     constant: Number = 0.0

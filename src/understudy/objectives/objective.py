@@ -19,9 +19,9 @@ Losses = Samples | Statistics
 class Objective(eqx.Module):
     """The mean objective ``J(w) = [F_t(w) − <w − c, tilt> + (weight/2) ||w − c||²] / t``.
 
-    Written around a centre c the penalty stays well scaled however large the weight; with ``tilt + weight·c`` for the
-    tilt it is the uncentred form ``F_t(w) − <w, tilt> + (weight/2)||w||²`` up to a constant. Dividing by the number of
-    rounds gives tolerances and step sizes one meaning in every round. FTL: weight 0, tilt 0.
+    Written around a centre c the penalty stays well scaled however large the weight; with ``tilt + weight·c``
+    for the tilt it is the uncentred form ``F_t(w) − <w, tilt> + (weight/2)||w||²`` up to a constant. Dividing
+    by the number of rounds gives tolerances and step sizes one meaning in every round. FTL: weight 0, tilt 0.
     """
 
     losses: Losses
@@ -59,8 +59,10 @@ class Objective(eqx.Module):
         dense = self.losses.hessian(params)
         return (dense + self.weight * jnp.eye(dense.shape[0], dtype=dense.dtype)) / self.rounds
 
-    def minibatch_value_and_gradient(self, params: Params, rows: tuple[Array, Array, Array]) -> tuple[Array, Params]:
-        """An unbiased estimate from `rows`: tilt and weight belong to the sum of rounds, so they are divided by t too."""
+    def minibatch_value_and_gradient(
+        self, params: Params, rows: tuple[Array, Array, Array]
+    ) -> tuple[Array, Params]:
+        """An unbiased estimate from `rows`; tilt and weight belong to the sum, so they are divided by t."""
         assert isinstance(self.losses, Samples)
         value, gradient = self.losses.minibatch_value_and_gradient(params, rows)
         return self._whole(params, value, gradient)
@@ -71,7 +73,7 @@ class Objective(eqx.Module):
         return (value + self.penalty(params)) / self.rounds, total
 
     def within(self, multiplier: Array) -> Objective:
-        """The Lagrangian ``J + (multiplier/2t) ||w||²``: again of this form, with a heavier weight and a nearer centre."""
+        """``J + (multiplier/2t) ||w||²``: again of this form, with more weight and a nearer centre."""
         heavier = self.weight + multiplier
         share = jnp.where(heavier > 0, self.weight / jnp.where(heavier > 0, heavier, 1.0), 1.0)
         return Objective(self.losses, optax.tree.scale(share, self.centre), self.tilt, heavier)
@@ -79,4 +81,6 @@ class Objective(eqx.Module):
 
 def plain(losses: Losses, params: Params) -> Objective:
     """``F_t / t`` alone: FTL's problem, and the one that defines the best policy in hindsight."""
-    return Objective(losses, params, optax.tree.zeros_like(params), jnp.zeros((), jax.tree.leaves(params)[0].dtype))
+    return Objective(
+        losses, params, optax.tree.zeros_like(params), jnp.zeros((), jax.tree.leaves(params)[0].dtype)
+    )

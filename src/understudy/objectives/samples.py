@@ -19,8 +19,8 @@ from ..policies import Params, Policy
 class Samples(eqx.Module):
     """The sum of round losses ``F_t(w) = Σ_i l_i(w)``, evaluated on kept data.
 
-    The buffer has a fixed capacity and is read in chunks: a loop runs over the chunks in use, so the cost follows the
-    data held while shapes, and hence the compiled program, stay the same in every round.
+    The buffer has a fixed capacity and is read in chunks: a loop runs over the chunks in use, so the cost
+    follows the data held while shapes, and hence the compiled program, stay the same in every round.
     """
 
     policy: Policy
@@ -33,7 +33,7 @@ class Samples(eqx.Module):
     chunk: int = eqx.field(static=True)
 
     def add(self, batch: Batch) -> Samples:
-        """The sum with one more round; its rows go after the ones in use, its padding is overwritten next time."""
+        """The sum with one more round: its rows go after those in use, its padding is overwritten next."""
 
         def put(buffer: Array, rows: Array) -> Array:
             start = (self.filled,) + (jnp.zeros((), self.filled.dtype),) * (buffer.ndim - 1)
@@ -65,7 +65,10 @@ class Samples(eqx.Module):
         zero = jax.tree.map(lambda s: jnp.zeros(s.shape, s.dtype), shapes)
         used = (self.filled + self.chunk - 1) // self.chunk
         return jax.lax.fori_loop(
-            jnp.zeros_like(used), used, lambda i, total: optax.tree.add(total, function(*self._chunk(i))), zero
+            jnp.zeros_like(used),
+            used,
+            lambda i, total: optax.tree.add(total, function(*self._chunk(i))),
+            zero,
         )
 
     def value(self, params: Params) -> Array:
@@ -105,7 +108,9 @@ class Samples(eqx.Module):
         scale = self.filled.astype(self.weights.dtype) / size
         return self.inputs[index], self.targets[index], self.weights[index] * scale
 
-    def minibatch_value_and_gradient(self, params: Params, rows: tuple[Array, Array, Array]) -> tuple[Array, Params]:
+    def minibatch_value_and_gradient(
+        self, params: Params, rows: tuple[Array, Array, Array]
+    ) -> tuple[Array, Params]:
         return jax.value_and_grad(self._loss)(params, *rows)
 
 
@@ -119,4 +124,6 @@ def empty_samples(policy: Policy, loss: Loss, like: Batch, *, capacity: int, chu
         return jnp.zeros((rows, *values.shape[1:]), values.dtype)
 
     none = jnp.zeros((), jnp.int32)
-    return Samples(policy, loss, zeros(like.inputs), zeros(like.targets), zeros(like.weights), none, none, chunk)
+    return Samples(
+        policy, loss, zeros(like.inputs), zeros(like.targets), zeros(like.weights), none, none, chunk
+    )

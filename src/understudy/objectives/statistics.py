@@ -20,8 +20,8 @@ class Statistics(eqx.Module):
         [R Z]    R (d, d), Z (d, k), and rest = ||E||², the part of Y that no W explains.
         [0 E]
 
-    A round is added by one QR factorisation of the factor with the round's rows below it. The Gram matrix XᵀX, whose
-    condition number is the square of this one's, is never formed.
+    A round is added by one QR factorisation of the factor with the round's rows below it. The Gram matrix
+    XᵀX, whose condition number is the square of this one's, is never formed.
     """
 
     policy: Policy
@@ -66,16 +66,16 @@ class Statistics(eqx.Module):
         return jnp.kron(2.0 * self.triangle.T @ self.triangle, jnp.eye(params.shape[1], dtype=params.dtype))
 
     def spectrum(self) -> tuple[Array, Array, Array, Array]:
-        """SVD of R and which singular values count: (U, s, Vᵀ, kept), with s kept above rcond = d·eps relative."""
+        """SVD of R and which singular values count, (U, s, Vᵀ, kept): those above d·eps times the largest."""
         left, size, right = jnp.linalg.svd(self.triangle)
         cutoff = size[0] * self.features * jnp.finfo(size.dtype).eps
         return left, size, right, size > cutoff
 
     def minimiser(self, centre: Params, tilt: Params, weight: Array) -> tuple[Params, Array]:
-        """The W nearest to `centre` with least ``F(W) − <W − C, tilt> + weight/2 ||W − C||²``, and whether one exists.
+        """The W nearest to C with least ``F(W) − <W − C, tilt> + weight/2 ||W − C||²``; whether it exists.
 
-        In the singular basis of R each coordinate of W − C is ``(2 s (Uᵀ(Z − R C)) + Vᵀ tilt) / (2 s² + weight)``;
-        directions without curvature stay where the centre is.
+        In the singular basis of R each coordinate of W − C is ``(2 s (Uᵀ(Z − R C)) + Vᵀ tilt) / (2 s² + λ)``
+        with λ the weight; directions without curvature stay where the centre is.
         """
         left, size, right, kept = self.spectrum()
         error = left.T @ (self.image - self.triangle @ centre)
@@ -93,7 +93,7 @@ class Statistics(eqx.Module):
         return centre + right.T @ step, exists
 
     def decrease(self, gradient: Params, weight: Array) -> Array:
-        """How far F + weight/2||·||² can fall below a point with this gradient: ``½ gᵀ H⁺ g``, exact as F is quadratic."""
+        """How far F + weight/2||·||² can fall below a point with this gradient: exactly ``½ gᵀ H⁺ g``."""
         _, size, right, kept = self.spectrum()
         push = right @ gradient
         curvature = 2.0 * jnp.where(kept, size, 0.0)[:, None] ** 2 + weight

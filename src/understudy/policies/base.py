@@ -17,7 +17,7 @@ Params = Any
 class Policy(eqx.Module):
     """A map from parameters and inputs to outputs: a mean action, or the logits of a distribution.
 
-    A policy is its architecture and nothing else: it is static, hashable data, and the parameters are passed in.
+    A policy is its architecture and nothing else: it is static, hashable data; the parameters are passed in.
     """
 
     name: ClassVar[str]

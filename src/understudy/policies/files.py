@@ -59,7 +59,9 @@ def load(path: str | os.PathLike[str]) -> tuple[Policy, Params, dict[str, Any]]:
     try:
         data = json.loads(card.read_text())
         if data["format"] > FORMAT:
-            raise UserError(f"policy: {card} has format {data['format']}, newer than the {FORMAT} known here.")
+            raise UserError(
+                f"policy: {card} has format {data['format']}, newer than the {FORMAT} known here."
+            )
         arrays = load_file(weights)
         params = jax.tree.map(lambda name: arrays[name], data["params"])
     except (ValueError, KeyError, TypeError, SafetensorError) as error:

@@ -15,8 +15,8 @@ from .base import Params, Policy
 class Linear(Policy):
     """Linear policy, ``outputs = x @ params`` with params (features, outputs), starting at zero.
 
-    With `bias` a constant 1 is appended to every input, so params are (features + 1, outputs) and the last row is
-    the bias: everything that is exact for linear policies stays so.
+    With `bias` a constant 1 is appended to every input, so params are (features + 1, outputs) and the last
+    row is the bias: everything that is exact for linear policies stays so.
 
     >>> policy = Linear()
     >>> params = policy.init(jax.random.key(0), features=3, outputs=2)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from typing import Any, ClassVar
 
@@ -52,7 +53,7 @@ class MLP(Policy):
         dtype = dtype or jnp.result_type(float)
         sizes = (features, *self.widths, outputs)
         layers = []
-        for index, (fan_in, fan_out) in enumerate(zip(sizes[:-1], sizes[1:], strict=True)):
+        for index, (fan_in, fan_out) in enumerate(itertools.pairwise(sizes)):
             limit = fan_in**-0.5 * (0.01 if index == len(sizes) - 2 else 1.0)
             weight = jax.random.uniform(
                 jax.random.fold_in(key, index), (fan_in, fan_out), dtype, minval=-limit, maxval=limit

@@ -1,7 +1,8 @@
-"""The paper's theorems with their constants corrected, one function each, the printed value beside the right one.
+"""The paper's theorems with their constants corrected, one function each, the printed value beside it.
 
-Symbols: L smoothness, G Lipschitz constant, mu strong convexity, D a bound on ||w_t − w*||, `interpolation` = Σ ε_t² with
-ε_t² = l_t(w*) − min_w l_t(w). For one run the largest distance, the largest gradient norm seen and the L of its data are valid.
+Symbols: L smoothness, G Lipschitz constant, mu strong convexity, D a bound on ||w_t − w*||, `interpolation` =
+Σ ε_t² with ε_t² = l_t(w*) − min_w l_t(w). For one run the largest distance, the largest gradient norm seen
+and the L of its data are valid.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from ..errors import UserError
 
 
 class Bound(NamedTuple):
-    """A theorem's bound on the regret: the corrected value, the one the paper prints, and the constants used."""
+    """A theorem's bound on the regret: the corrected value, the one printed, and the constants used."""
 
     theorem: str
     value: float
@@ -23,10 +24,12 @@ class Bound(NamedTuple):
     constants: dict[str, float]
 
 
-def lemma(*, gradient_norms: np.ndarray, weights: np.ndarray, distances: np.ndarray, mu: float = 0.0) -> Bound:
+def lemma(
+    *, gradient_norms: np.ndarray, weights: np.ndarray, distances: np.ndarray, mu: float = 0.0
+) -> Bound:
     """The lemma behind all of them: ``Σ_t ||g_t||²/(2(Λ_t + μ t)) + Σ_t (σ_t/2)||w* − w_t||²``.
 
-    `weights` are Λ_1 … Λ_T, `distances` ||w* − w_t||, each of the T losses μ-strongly convex. As printed, D²/2 Σσ_t.
+    `weights` are Λ_1 … Λ_T, `distances` ||w* − w_t||, each loss μ-strongly convex. As printed, D²/2 Σσ_t.
 
     >>> lemma(gradient_norms=[1.0, 1.0], weights=[1.0, 2.0], distances=[1.0, 0.0]).value
     1.25
@@ -48,14 +51,21 @@ def ftrl_smooth_constant(*, eta: float, L: float, D: float, interpolation: float
         raise UserError(f"eta: {eta!r} is not below 1/L = {1 / L!r}, as this theorem needs.")
     rest = 1 - eta * L
     value = eta * L / rest * interpolation + D**2 / (2 * eta * rest)
-    return Bound("ftrl, smooth, constant step", value, value, _constants(eta=eta, L=L, D=D, interpolation=interpolation))
+    return Bound(
+        "ftrl, smooth, constant step",
+        value,
+        value,
+        _constants(eta=eta, L=L, D=D, interpolation=interpolation),
+    )
 
 
 def ftrl_smooth(*, L: float, D: float, interpolation: float) -> Bound:
     """FTRL, smooth convex, the theorem's η = min{(Σε²)^(−1/2), 1/2L}: ``2D²L + (D² + 2L)√Σε²``."""
     _positive(L=L)
     value = 2 * D**2 * L + (D**2 + 2 * L) * math.sqrt(interpolation)
-    return Bound("ftrl, smooth, the theorem's step", value, value, _constants(L=L, D=D, interpolation=interpolation))
+    return Bound(
+        "ftrl, smooth, the theorem's step", value, value, _constants(L=L, D=D, interpolation=interpolation)
+    )
 
 
 def adaftrl_smooth(*, alpha: float, L: float, D: float, interpolation: float) -> Bound:
@@ -69,11 +79,16 @@ def adaftrl_smooth(*, alpha: float, L: float, D: float, interpolation: float) ->
         return 2 * L * c**2 + math.sqrt(2 * L) * c * math.sqrt(interpolation)
 
     right, printed = value(alpha + D**2 / (2 * alpha)), value(alpha / 2 + D**2 / (2 * alpha))
-    return Bound("adaftrl, smooth", right, printed, _constants(alpha=alpha, L=L, D=D, interpolation=interpolation))
+    return Bound(
+        "adaftrl, smooth", right, printed, _constants(alpha=alpha, L=L, D=D, interpolation=interpolation)
+    )
 
 
 def ftrl_lipschitz(*, alpha: float, G: float, D: float, rounds: int) -> Bound:
-    """FTRL, G-Lipschitz, η_t = alpha/√t: ``√T (G² alpha + D²/(2 alpha))``; printed with G² alpha/2, but Σ1/√t ≤ 2√T."""
+    """FTRL, G-Lipschitz, η_t = alpha/√t: ``√T (G² alpha + D²/(2 alpha))``.
+
+    Printed with G² alpha/2, but Σ1/√t ≤ 2√T.
+    """
     _positive(alpha=alpha)
     root = math.sqrt(rounds)
     right = root * (G**2 * alpha + D**2 / (2 * alpha))
@@ -91,7 +106,10 @@ def adaftrl_lipschitz(*, alpha: float, G: float, D: float, rounds: int) -> Bound
 
 
 def ftl_strongly_convex_smooth(*, L: float, mu: float, D: float, rounds: int) -> Bound:
-    """FTL, smooth and μ-strongly convex: ``(L²D²/2μ)(1 + log T)``, D ≥ ||w_t − argmin l_t||; printed as (DL/μ)(1 + log T)."""
+    """FTL, smooth and μ-strongly convex: ``(L²D²/2μ)(1 + log T)``, D ≥ ||w_t − argmin l_t||.
+
+    Printed as (DL/μ)(1 + log T).
+    """
     _positive(L=L, mu=mu)
     log = 1 + math.log(rounds)
     return Bound(

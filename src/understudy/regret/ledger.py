@@ -21,7 +21,7 @@ COLUMNS: dict[str, str] = {
     "average_loss": "cumulative_loss / t",
     "comparator": "min_w Σ_{s≤t} l_s(w), as found; nan in rounds where it was not asked for",
     "regret": "cumulative_loss − comparator",
-    "bound": "certified upper bound on the regret; inf where there is none, nan where no comparator was asked for",
+    "bound": "certified upper bound on the regret; inf where there is none, nan without a comparator",
     "gradient_norm": "||∇l_t(w_t)||",
     "weight": "Λ_t = 1/η_t of the penalty (diagonal AdaGrad: the mean)",
     "residual": "||gradient of the naive FTRL objective|| left at w_{t+1}: for FTRL the accumulated residual",
@@ -66,14 +66,16 @@ class Ledger(Mapping[str, np.ndarray]):
         return len(self._columns)
 
     def __repr__(self) -> str:
-        last = {name: values[-1] for name, values in self._columns.items() if name in ("loss", "regret", "bound")}
+        last = {
+            name: values[-1] for name, values in self._columns.items() if name in ("loss", "regret", "bound")
+        }
         shown = ", ".join(f"{name}={value:.6g}" for name, value in last.items())
         return f"Ledger({self.rounds} rounds; last: {shown})"
 
     def to_pandas(self) -> Any:
         """A pandas DataFrame (pandas must be installed)."""
         try:
-            import pandas
+            import pandas  # pyright: ignore[reportMissingImports] # an extra
         except ImportError:
             from ..errors import UserError
 

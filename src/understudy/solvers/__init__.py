@@ -42,12 +42,16 @@ SOLVERS: Registry[AnySolver] = Registry(
         "proximal-sgd": proximal_sgd,
         "interior-point": interior_point,
     },
-    aliases={"closed_form": "closed-form", "interior_point": "interior-point", "proximal_sgd": "proximal-sgd"},
+    aliases={
+        "closed_form": "closed-form",
+        "interior_point": "interior-point",
+        "proximal_sgd": "proximal-sgd",
+    },
 )
 
 
 def auto(policy: Policy, loss: Loss, parameters: int) -> Any:
-    """The solver that is exact where one exists: closed form, interior point, Newton, L-BFGS; Adam for networks."""
+    """An exact solver where one exists (closed form, interior point, Newton, L-BFGS), else Adam."""
     if not policy.linear:
         return adam(batch_size=256)
     if isinstance(loss, Squared):

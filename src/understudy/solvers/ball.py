@@ -7,6 +7,7 @@ from typing import NamedTuple
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 import optax
 from jax import Array
 
@@ -28,15 +29,15 @@ class Bracket(NamedTuple):
 
 
 class InBall(eqx.Module):
-    """Minimises over ``||w|| ≤ radius``: with the constraint active, minimises ``J + ν/2t ||w||²`` for the right ν > 0.
+    """Minimises over ``||w|| ≤ radius``: where the constraint is active, ``J + ν/2t ||w||²`` for the right ν.
 
-    The Lagrangian is an objective of the same form, so every solver works unchanged. ``1/||w(ν)|| − 1/radius`` rises
-    with ν and is close to a straight line; its root is bracketed in (0, ||∇F(0)||/radius] and found by regula falsi
-    (Illinois). The residual is that of the Lagrangian. Convex objectives only.
+    The Lagrangian is an objective of the same form, so every solver works unchanged. ``1/||w(ν)|| −
+    1/radius`` rises with ν and is close to a straight line; its root is bracketed in (0, ||∇F(0)||/radius]
+    and found by regula falsi (Illinois). The residual is that of the Lagrangian. Convex objectives only.
     """
 
     solver: object
-    radius: float | Array
+    radius: float | Array | np.ndarray
     max_turns: int = 100
 
     @property
@@ -59,7 +60,8 @@ class InBall(eqx.Module):
         push = objective.rounds * optax.tree.norm(objective.gradient(optax.tree.zeros_like(params)))
         high = jnp.maximum(push / self.radius, jnp.finfo(free.value.dtype).tiny)
         start = self._project(params)
-        # At `high` the minimiser lies inside, by monotonicity of the gradient; at 0 it lies outside (or nowhere).
+        # At `high` the minimiser lies inside, by monotonicity of the gradient; at 0 it lies outside (or
+        # nowhere).
         end = self._solve(objective.within(high), start, key)
         first = Bracket(
             end,
@@ -80,7 +82,9 @@ class InBall(eqx.Module):
 
         def turn(b: Bracket) -> Bracket:
             share = b.low_error / (b.low_error - b.high_error)
-            middle = b.low + (b.high - b.low) * jnp.clip(jnp.where(jnp.isfinite(share), share, 0.5), 1e-3, 0.999)
+            middle = b.low + (b.high - b.low) * jnp.clip(
+                jnp.where(jnp.isfinite(share), share, 0.5), 1e-3, 0.999
+            )
             found = self._solve(objective.within(middle), self._project(b.solution.params), key)
             error = self._error(found)
             outside = error < 0
@@ -112,7 +116,7 @@ class InBall(eqx.Module):
         return project(params, self.radius)
 
 
-def project(params: Params, radius: float | Array | None) -> Params:
+def project(params: Params, radius: float | Array | np.ndarray | None) -> Params:
     """The nearest point of the ball ``||w|| ≤ radius``; all of space when the radius is None."""
     if radius is None:
         return params

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import abc
 import enum
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
 import equinox as eqx
 import jax
@@ -35,7 +35,9 @@ class Status(enum.IntEnum):
 
 
 class Solution(eqx.Module):
-    """Where a solver stopped and why. Norms and values are those of the mean objective J = (whole objective)/t."""
+    """Where a solver stopped and why. Norms and values are those of the mean objective J = (whole
+    objective)/t.
+    """
 
     params: Params
     status: Array
@@ -44,7 +46,9 @@ class Solution(eqx.Module):
     iterations: Array
     evaluations: Array
     residual: Params
-    """The gradient left at `params`: of J, of its Lagrangian on a domain, or the optimal subgradient (absolute loss)."""
+    """The gradient left at `params`: of J, of its Lagrangian on a domain, or the optimal subgradient
+    (absolute loss).
+    """
     gap: Array
     """For non-smooth losses, how far J may still be above its minimum by the residual's account; else 0."""
 
@@ -64,7 +68,9 @@ State = TypeVar("State")
 
 
 class Solver(eqx.Module, Generic[State]):
-    """A method (`init`, `step`, `progress`) run by the one loop until ``||∇J|| ≤ tolerance`` or `max_iterations`."""
+    """A method (`init`, `step`, `progress`) run by the one loop until ``||∇J|| ≤ tolerance`` or
+    `max_iterations`.
+    """
 
     tolerance: eqx.AbstractVar[float]
     max_iterations: eqx.AbstractVar[int]
@@ -125,9 +131,9 @@ def first_status(value: Array, gradient: Params, tolerance: float) -> Array:
 def escapes(objective: Objective, solution: Solution) -> Array:
     """Whether a vanishing gradient only means that the parameters are on their way to infinity.
 
-    Cross-entropy on separable data has no minimiser: its gradient and its curvature vanish at the same rate, so the
-    Newton step along the gradient, ``||g||³ / gᵀHg``, stays of the order of 1 where at a minimiser it is of the order
-    of the tolerance.
+    Cross-entropy on separable data has no minimiser: its gradient and its curvature vanish at the same rate,
+    so the Newton step along the gradient, ``||g||³ / gᵀHg``, stays of the order of 1 where at a minimiser it
+    is of the order of the tolerance.
     """
     losses = objective.losses
     if not (isinstance(losses, Samples) and isinstance(losses.loss, CrossEntropy)):
@@ -138,5 +144,3 @@ def escapes(objective: Objective, solution: Solution) -> Array:
     curvature = optax.tree.vdot(unit, objective.hessian_vector(solution.params, unit))
     size = 1.0 + optax.tree.norm(solution.params)
     return (objective.weight <= 0) & (norm > 1e-3 * size * jnp.maximum(curvature, 0.0)) & (norm > 1e-30)
-
-

@@ -27,7 +27,9 @@ class Direction(eqx.Module):
     def init(self, params: Params) -> Any: ...
 
     @abc.abstractmethod
-    def __call__(self, objective: Objective, params: Params, gradient: Params, memory: Any) -> tuple[Params, Any]: ...
+    def __call__(
+        self, objective: Objective, params: Params, gradient: Params, memory: Any
+    ) -> tuple[Params, Any]: ...
 
 
 class Steepest(Direction):
@@ -38,7 +40,9 @@ class Steepest(Direction):
     def init(self, params: Params) -> Any:
         return ()
 
-    def __call__(self, objective: Objective, params: Params, gradient: Params, memory: Any) -> tuple[Params, Any]:
+    def __call__(
+        self, objective: Objective, params: Params, gradient: Params, memory: Any
+    ) -> tuple[Params, Any]:
         return optax.tree.scale(-1.0, gradient), memory
 
 
@@ -49,25 +53,31 @@ class LimitedMemory(Direction):
     warm_step: bool = eqx.field(static=True, default=False)
 
     def _rule(self) -> optax.GradientTransformationExtraArgs:
-        return optax.with_extra_args_support(optax.scale_by_lbfgs(memory_size=self.memory, scale_init_precond=True))
+        return optax.with_extra_args_support(
+            optax.scale_by_lbfgs(memory_size=self.memory, scale_init_precond=True)
+        )
 
     def init(self, params: Params) -> Any:
         return self._rule().init(params)
 
-    def __call__(self, objective: Objective, params: Params, gradient: Params, memory: Any) -> tuple[Params, Any]:
+    def __call__(
+        self, objective: Objective, params: Params, gradient: Params, memory: Any
+    ) -> tuple[Params, Any]:
         scaled, memory = self._rule().update(gradient, memory, params)
         return optax.tree.scale(-1.0, scaled), memory
 
 
 class NewtonStep(Direction):
-    """``−(H + τ I)⁻¹ g`` with τ = 0.01 ||g||, which vanishes at the solution and keeps flat directions in bounds."""
+    """``−(H + τ I)⁻¹ g`` with τ = 0.01 ||g||: it bounds flat directions and vanishes at the solution."""
 
     warm_step: bool = eqx.field(static=True, default=False)
 
     def init(self, params: Params) -> Any:
         return ()
 
-    def __call__(self, objective: Objective, params: Params, gradient: Params, memory: Any) -> tuple[Params, Any]:
+    def __call__(
+        self, objective: Objective, params: Params, gradient: Params, memory: Any
+    ) -> tuple[Params, Any]:
         flat, unravel = ravel_pytree(gradient)
         hessian = objective.hessian(params)
         floor = 32 * flat.size * jnp.finfo(flat.dtype).eps * jnp.max(jnp.abs(jnp.diagonal(hessian)))
@@ -90,8 +100,9 @@ class DescentState(NamedTuple):
 class Descent(Solver[DescentState]):
     """``w ← w + s d`` with the first s in s₀, s₀·shrink, … where ``J(w + s d) ≤ J(w) + c s <g, d>``.
 
-    One turn of the loop tries one step, so a backtrack is a turn and not an inner loop: lanes of a vmapped solve wait
-    for each other as little as they can. When no step is found in `max_backtracks` tries the status is `STALLED`.
+    One turn of the loop tries one step, so a backtrack is a turn and not an inner loop: lanes of a vmapped
+    solve wait for each other as little as they can. When no step is found in `max_backtracks` tries the
+    status is `STALLED`.
     """
 
     direction: Direction = eqx.field(default_factory=Steepest)
@@ -112,11 +123,15 @@ class Descent(Solver[DescentState]):
         if not self.direction.warm_step and not isinstance(self.direction, NewtonStep):
             # A first quasi-Newton direction is the bare gradient: its length means nothing yet.
             step = jnp.minimum(step, 1.0 / jnp.maximum(optax.tree.norm(gradient), 1e-30))
-        return DescentState(progress, direction, slope, step, memory, _count(0), -1e20 * (1.0 + jnp.abs(value)))
+        return DescentState(
+            progress, direction, slope, step, memory, _count(0), -1e20 * (1.0 + jnp.abs(value))
+        )
 
-    def _aim(self, objective: Objective, params: Params, gradient: Params, memory: Any) -> tuple[Params, Array, Any]:
+    def _aim(
+        self, objective: Objective, params: Params, gradient: Params, memory: Any
+    ) -> tuple[Params, Array, Any]:
         direction, memory = self.direction(objective, params, gradient, memory)
-        slope = optax.tree.vdot(gradient, direction)
+        slope = jnp.asarray(optax.tree.vdot(gradient, direction))
         downhill = jnp.isfinite(slope) & (slope < 0)
         direction = jax.tree.map(lambda d, g: jnp.where(downhill, d, -g), direction, gradient)
         return direction, jnp.where(downhill, slope, -(optax.tree.norm(gradient) ** 2)), memory
@@ -183,9 +198,13 @@ def gd(
     )
 
 
-def lbfgs(*, tolerance: float = 1e-9, max_iterations: int = 1000, memory: int = 10, c: float = 1e-4) -> Descent:
+def lbfgs(
+    *, tolerance: float = 1e-9, max_iterations: int = 1000, memory: int = 10, c: float = 1e-4
+) -> Descent:
     """L-BFGS with Armijo backtracking from step 1."""
-    return Descent(direction=LimitedMemory(memory=memory), tolerance=tolerance, max_iterations=max_iterations, c=c)
+    return Descent(
+        direction=LimitedMemory(memory=memory), tolerance=tolerance, max_iterations=max_iterations, c=c
+    )
 
 
 def newton(*, tolerance: float = 1e-12, max_iterations: int = 200, c: float = 1e-4) -> Descent:

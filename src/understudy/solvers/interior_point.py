@@ -35,7 +35,8 @@ class Problem(NamedTuple):
 class Point(NamedTuple):
     """W with the dual u in (−b, b) and the slacks of its two sides, all positive: r = κu + over − under.
 
-    The room that u has, b − u and b + u, is carried along: computed from u it would round to zero near the end.
+    The room that u has, b − u and b + u, is carried along: computed from u it would round to zero near the
+    end.
     """
 
     params: Array  # (d, k)
@@ -55,10 +56,10 @@ class InteriorState(NamedTuple):
 class InteriorPoint(Solver[InteriorState]):
     """Mehrotra's predictor-corrector interior-point method on the primal-dual pair.
 
-    Each output column is a problem of its own and takes its own step lengths. One iteration costs one pass over the
-    data and one Cholesky factor (d, d) per column. It ends when the dual residual and the duality gap of the mean
-    objective are both within the tolerance; the residual it reports belongs to the optimal dual u, which is the
-    subgradient that FTRL's bookkeeping needs.
+    Each output column is a problem of its own and takes its own step lengths. One iteration costs one pass
+    over the data and one Cholesky factor (d, d) per column. It ends when the dual residual and the duality
+    gap of the mean objective are both within the tolerance; the residual it reports belongs to the optimal
+    dual u, which is the subgradient that FTRL's bookkeeping needs.
     """
 
     tolerance: float = 1e-10
@@ -74,18 +75,26 @@ class InteriorPoint(Solver[InteriorState]):
         return self._state(objective, problem, point, jnp.zeros((), jnp.int32), None)
 
     def _state(
-        self, objective: Objective, problem: Problem, point: Point, iterations: Array, old: InteriorState | None
+        self,
+        objective: Objective,
+        problem: Problem,
+        point: Point,
+        iterations: Array,
+        old: InteriorState | None,
     ) -> InteriorState:
         gradient = _dual_residual(problem, point)
         gap = _gap(problem, point)
         value = objective.value(point.params)
         norm = optax.tree.norm(gradient)
         finite = jnp.isfinite(value) & jnp.isfinite(gap) & jnp.isfinite(norm)
-        # A last digit of the gap is worth two of the parameters, and an iteration gains two digits: go a little further.
+        # A last digit of the gap is worth two of the parameters, and an iteration gains two digits: go a
+        # little further.
         small = (norm <= self.tolerance) & (gap <= 1e-4 * self.tolerance)
         bad = Status.NOT_FINITE if old is None else Status.DIVERGED
         status = jnp.where(finite, jnp.where(small, Status.CONVERGED, Status.RUNNING), bad).astype(jnp.int32)
-        new = InteriorState(Progress(point.params, value, gradient, iterations, iterations + 1, status), point, gap)
+        new = InteriorState(
+            Progress(point.params, value, gradient, iterations, iterations + 1, status), point, gap
+        )
         if old is None:
             return new
         # Where rounding ends the progress, keep the better point and say whether it is good enough.
@@ -123,7 +132,9 @@ class InteriorPoint(Solver[InteriorState]):
 def _problem(objective: Objective) -> Problem:
     """The objective's data in the form above, divided by the number of rounds."""
     losses = objective.losses
-    if not (isinstance(losses, Samples) and losses.policy.linear and isinstance(losses.loss, (Absolute, Huber))):
+    if not (
+        isinstance(losses, Samples) and losses.policy.linear and isinstance(losses.loss, (Absolute, Huber))
+    ):
         raise UserError("solver: 'interior-point' needs a linear policy and the absolute or the Huber loss.")
     t = objective.rounds
     inside = jnp.arange(losses.weights.shape[0]) < losses.filled
@@ -157,13 +168,18 @@ def _step(problem: Problem, point: Point) -> Point:
     samples = jnp.maximum(jnp.sum(problem.used), 1.0)
     dual_residual = _dual_residual(problem, point)
     mismatch = (
-        problem.targets - problem.rows @ point.params - problem.curvature * point.dual - point.over + point.under
+        problem.targets
+        - problem.rows @ point.params
+        - problem.curvature * point.dual
+        - point.over
+        + point.under
     )
     stiffness = 1.0 / (problem.curvature + point.over / above + point.under / below)
 
     def factor(column: Array) -> Array:
         gram = problem.rows.T @ (problem.rows * column[:, None])
-        # Fewer active samples than features leave the factor singular to rounding: a ridge, mended by refinement.
+        # Fewer active samples than features leave the factor singular to rounding: a ridge, mended by
+        # refinement.
         ridge = 1e-15 * gram.shape[0] * jnp.max(jnp.diagonal(gram)) + problem.weight + 1e-300
         return jnp.linalg.cholesky(gram + ridge * jnp.eye(gram.shape[0], dtype=gram.dtype))
 
@@ -179,7 +195,12 @@ def _step(problem: Problem, point: Point) -> Point:
             right = problem.rows.T @ turn - dual_residual - problem.weight * move
             move = move + solve(lower, right)
         turn = stiffness * (pull - problem.rows @ move)
-        return move, turn, (upper_target + point.over * turn) / above, (lower_target - point.under * turn) / below
+        return (
+            move,
+            turn,
+            (upper_target + point.over * turn) / above,
+            (lower_target - point.under * turn) / below,
+        )
 
     def reach(turn: Array, over: Array, under: Array) -> Array:
         """The longest step in (0, 1] per column that keeps everything positive."""

@@ -38,7 +38,7 @@ class StochasticState(NamedTuple):
 
 
 class Stochastic(Solver[StochasticState]):
-    """Shared by the methods below: where they start, when a step has left the finite numbers, and how they end."""
+    """Shared by the methods below: their start, the test for numbers that are not finite, their end."""
 
     batch_size: eqx.AbstractVar[int | None]
     measure: eqx.AbstractVar[bool]
@@ -58,8 +58,10 @@ class Stochastic(Solver[StochasticState]):
         zero = jnp.zeros((), jnp.int32)
         return StochasticState(Progress(params, value, gradient, zero, zero + 1, status), memory, key)
 
-    def moved(self, objective: Objective, state: StochasticState, trial: Params, memory: Any) -> StochasticState:
-        """The state at `trial`, with the gradient there on the next rows; a trial that is not finite is not taken."""
+    def moved(
+        self, objective: Objective, state: StochasticState, trial: Params, memory: Any
+    ) -> StochasticState:
+        """The state at `trial` with its gradient on the next rows; a trial that is not finite is refused."""
         old = state.progress
         rows, key = draw(objective, state.key, self.batch_size)
         value, gradient = evaluate(objective, trial, rows)
@@ -72,7 +74,9 @@ class Stochastic(Solver[StochasticState]):
             trial, value, gradient, old.iterations + 1, old.evaluations + 1, status.astype(jnp.int32)
         )
         kept = jax.tree.map(lambda a, b: jnp.where(finite, a, b), new[:3], old[:3])
-        return StochasticState(Progress(*kept, *new[3:]), memory, key)
+        params, value, gradient = kept
+        progress = new._replace(params=params, value=value, gradient=gradient)
+        return StochasticState(progress, memory, key)
 
     def finish(self, objective: Objective, state: StochasticState) -> Solution:
         done = state.progress
@@ -83,7 +87,14 @@ class Stochastic(Solver[StochasticState]):
             done = done._replace(status=jnp.where(small, Status.CONVERGED, done.status).astype(jnp.int32))
         norm = optax.tree.norm(gradient)
         return Solution(
-            done.params, done.status, value, norm, done.iterations, done.evaluations, gradient, jnp.zeros_like(value)
+            done.params,
+            done.status,
+            value,
+            norm,
+            done.iterations,
+            done.evaluations,
+            gradient,
+            jnp.zeros_like(value),
         )
 
 
@@ -107,11 +118,11 @@ class Adam(Stochastic):
 
 
 class ProximalSGD(Stochastic):
-    """``w ← prox(w − γ ∇(F_t/t))``: a stochastic step on the losses, then the exact proximal step of tilt and weight.
+    """``w ← prox(w − γ ∇(F_t/t))``: a stochastic step on the losses, an exact proximal step on the penalty.
 
     The proximal operator of the penalty ``(weight/2||w − c||² − <w − c, tilt>)/t`` is a scaling and a shift,
-    ``u = (v + (γ/t)(weight·c + tilt)) / (1 + γ weight/t)``; the paper's stochastic solver for FTRL. The step is
-    ``γ_k = learning_rate / √(1 + decay·k)``; with `decay` 0 it is constant, as interpolation allows.
+    ``u = (v + (γ/t)(weight·c + tilt)) / (1 + γ weight/t)``; the paper's stochastic solver for FTRL. Its step
+    is ``γ_k = learning_rate / √(1 + decay·k)``; with `decay` 0 it is constant, as interpolation allows.
     """
 
     learning_rate: float = 1e-2
@@ -147,10 +158,11 @@ class SearchState(NamedTuple):
 
 
 class SLS(Stochastic):
-    """SGD with a stochastic Armijo line search: ``w ← w − s g_B`` where ``J_B(w − s g_B) ≤ J_B(w) − c s ||g_B||²``.
+    """SGD with a stochastic line search: ``w ← w − s g_B`` where ``J_B(w − s g_B) ≤ J_B(w) − c s ||g_B||²``.
 
-    Value and gradient of a trial are those of the same minibatch B. After a step the next search starts at `growth`
-    times the step accepted. Under interpolation it needs no tuning. One turn of the loop is one trial.
+    Value and gradient of a trial are those of the same minibatch B. After a step the next search starts at
+    `growth` times the step accepted. Under interpolation it needs no tuning. One turn of the loop is one
+    trial.
     """
 
     batch_size: int | None = None
@@ -190,7 +202,9 @@ class SLS(Stochastic):
             if not self.minibatch:
                 status = jnp.where(norm <= self.tolerance, Status.CONVERGED, status)
             turns = 2 if self.minibatch else 1
-            done = Progress(trial, v, g, old.iterations + 1, old.evaluations + turns, status.astype(jnp.int32))
+            done = Progress(
+                trial, v, g, old.iterations + 1, old.evaluations + turns, status.astype(jnp.int32)
+            )
             step = jnp.where(square == 0, state.step, state.step * self.growth)
             return SearchState(done, rows, step, jnp.zeros_like(state.backtracks), key)
 
@@ -211,7 +225,7 @@ def adam(
     tolerance: float = 1e-8,
     measure: bool = True,
 ) -> Adam:
-    """Adam, full batch or minibatch. `measure` evaluates the full gradient once at the end, at a cost that grows with t."""
+    """Adam, full batch or minibatch. `measure` takes the full gradient once at the end: a cost that grows."""
     return Adam(
         learning_rate=learning_rate,
         batch_size=batch_size,
