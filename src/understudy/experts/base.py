@@ -155,7 +155,14 @@ def rowwise(function: Callable[[Any], Any]) -> Ask:
     """
 
     def ask(observations: Any, infos: Any) -> np.ndarray:
+        first = np.asarray(function(take(observations, 0)))
         n = batch_size(observations)
-        return np.stack([np.asarray(function(take(observations, i))) for i in range(n)])
+        if n == 1:
+            return first[None]
+        labels = np.empty((n, *first.shape), first.dtype)
+        labels[0] = first
+        for i in range(1, n):
+            labels[i] = function(take(observations, i))
+        return labels
 
     return ask

@@ -109,7 +109,10 @@ def _box(who: str, labels: np.ndarray, n: int, space: Any, low: Any, high: Any, 
         raise _shape(who, labels, n, space)
     if labels.dtype.kind not in "fiub":
         raise UserError(f"{who}: its actions are of type {labels.dtype}; numbers are expected.")
-    # A comparison with NaN is false, so that where bounds are finite these two passes are the whole check.
+    clipped = np.minimum(np.maximum(labels, space.low), space.high)
+    # NaN equals nothing, so that where bounds are finite this comparison is the whole check.
+    if (clipped == labels).all() and (bounded or np.isfinite(labels).all()):
+        return labels.astype(np.float32, copy=False)
     inside = (labels >= low) & (labels <= high)
     if not inside.all() or not (bounded or np.isfinite(labels).all()):
         finite = np.isfinite(labels)
@@ -121,7 +124,7 @@ def _box(who: str, labels: np.ndarray, n: int, space: Any, low: Any, high: Any, 
         raise UserError(
             f"{value} outside the bounds from {space.low} to {space.high}; clip or scale it in the expert."
         )
-    return np.minimum(np.maximum(labels, space.low), space.high).astype(np.float32, copy=False)
+    return clipped.astype(np.float32, copy=False)
 
 
 def _whole(

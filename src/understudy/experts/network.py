@@ -96,16 +96,13 @@ class Mlp:
         return (self.weights[0].shape[0], *(weight.shape[1] for weight in self.weights))
 
     def __call__(self, x: np.ndarray) -> np.ndarray:
-        activate, last = ACTIVATIONS[self.activation], len(self.weights) - 1
+        activate = ACTIVATIONS[self.activation]
         x = np.asarray(x, np.float32).reshape(-1)
-        for number, (weight, bias) in enumerate(zip(self.weights, self.biases, strict=True)):
-            x = (
-                x @ weight
-            )  # a vector times a matrix: the sum over inputs is in order, whatever else is running
+        for weight, bias in zip(self.weights[:-1], self.biases[:-1]):
+            x = x @ weight
             x += bias
-            if number < last:
-                x = activate(x)
-        return x
+            x = activate(x)
+        return x @ self.weights[-1] + self.biases[-1]
 
 
 STRIDES = (4, 2, 1)  # of the three convolutions of "Human-level control through deep reinforcement learning"
