@@ -28,6 +28,7 @@ def ask(answer, space, kind="action", n=2):
         ([[0, np.inf], [0, 0]], OPEN, "action", "environment 0 is not finite"),
         ([[0, 0], [0, 5.1]], BOX, "action", r"\[0\. +5\.1\] in environment 1 is outside the bounds"),
         ([[-1.001, 0], [0, 0]], BOX, "action", "environment 0 is outside"),
+        (np.full((2, 40), 2.0), spaces.Box(-1, 1, (40,)), "action", r"2 where -1 to 1 is accepted"),
         ([0, 0], BOX, "action", r"shape \(2,\) for 2 observation\(s\).*\(2, 2\)"),
         ([[0, 0, 0], [0, 0, 0]], BOX, "action", r"shape \(2, 3\)"),
         ([["a", "b"], ["c", "d"]], BOX, "action", "numbers are expected"),
@@ -50,7 +51,7 @@ def ask(answer, space, kind="action", n=2):
 def test_a_wrong_answer_is_one_sentence(answer, space, kind, sentence):
     with pytest.raises(UserError, match=sentence) as caught:
         ask(answer, space, kind)
-    assert "\n" not in str(caught.value).replace("\n ", " ")
+    assert "\n" not in str(caught.value)
     assert str(caught.value).startswith("expert 'it': ")
 
 

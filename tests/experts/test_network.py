@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import jax
 import numpy as np
 import pytest
@@ -34,7 +36,7 @@ REFERENCE = {
 
 def random_mlp(widths=(11, 256, 256, 3), activation="relu", seed=0) -> Mlp:
     rng = np.random.default_rng(seed)
-    shapes = list(zip(widths[:-1], widths[1:], strict=True))
+    shapes = list(itertools.pairwise(widths))
     weights = [rng.standard_normal(shape).astype(np.float32) / np.sqrt(shape[0]) for shape in shapes]
     return Mlp(weights, [rng.standard_normal(w).astype(np.float32) for w in widths[1:]], activation)
 

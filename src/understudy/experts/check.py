@@ -116,13 +116,13 @@ def _box(who: str, labels: np.ndarray, n: int, space: Any, low: Any, high: Any, 
     inside = (labels >= low) & (labels <= high)
     if not inside.all() or not (bounded or np.isfinite(labels).all()):
         finite = np.isfinite(labels)
-        wrong = finite if not finite.all() else inside
-        row = int(np.argwhere(~wrong)[0, 0])
-        value = f"{who}: its action {labels[row]} in environment {row} is"
+        place = tuple(np.argwhere(~(finite if not finite.all() else inside))[0])
+        value = f"{who}: its action {_short(labels[place[0]])} in environment {place[0]} is"
         if not finite.all():
             raise UserError(f"{value} not finite.")
         raise UserError(
-            f"{value} outside the bounds from {space.low} to {space.high}; clip or scale it in the expert."
+            f"{value} outside the bounds: {labels[place]:.6g} where {space.low[place[1:]]:g} to "
+            f"{space.high[place[1:]]:g} is accepted; clip or scale it in the expert."
         )
     return clipped.astype(np.float32, copy=False)
 
@@ -135,11 +135,13 @@ def _whole(
     if labels.dtype.kind not in "iub":
         numbers = labels.dtype.kind == "f" and bool((labels == np.floor(labels)).all())
         if not (numbers and np.isfinite(labels).all()):
-            raise UserError(f"{who}: its actions {labels[:3]} are not whole numbers as {space} requires.")
+            raise UserError(f"{who}: its actions {_short(labels)} are not whole numbers as {space} requires.")
     inside = (labels >= first) & (labels < first + count)
     if not inside.all():
         row = int(np.argwhere(~inside)[0, 0])
-        raise UserError(f"{who}: its action {labels[row]} in environment {row} is not one of {space}.")
+        raise UserError(
+            f"{who}: its action {_short(labels[row])} in environment {row} is not one of {space}."
+        )
     return labels.astype(np.int64, copy=False)
 
 
@@ -153,7 +155,7 @@ def _distribution(who: str, labels: np.ndarray, n: int, k: int) -> np.ndarray:
     if not fine.all():
         row = int(np.argmin(fine))
         raise UserError(
-            f"{who}: its answer {labels[row]} in environment {row} is no distribution; numbers that are "
+            f"{who}: its answer {_short(labels[row])} in environment {row} is no distribution; numbers that are "
             f"not negative and sum to 1 are expected (their sum is {labels[row].sum():.6g})."
         )
     return np.maximum(labels, 0).astype(np.float32, copy=False)
@@ -167,3 +169,8 @@ def _shape(who: str, labels: np.ndarray, n: int, space: Any) -> UserError:
     return UserError(
         f"{who}: gave an array of shape {labels.shape} for {n} observation(s); {space} needs {wanted}{hint}."
     )
+
+
+def _short(values: np.ndarray) -> str:
+    """Numbers on one line, the middle left out where there are many."""
+    return np.array2string(values, threshold=8, edgeitems=3, max_line_width=10_000)
