@@ -1,18 +1,19 @@
 """understudy: online imitation learning, with the regret in numbers.
 
-The names below are the public ones. They are loaded when first used, so that importing the package (and asking the
-command line for help) does not wait for JAX.
+The names below are the public ones. They are loaded when first used, so that importing the package (and
+asking the command line for help) does not wait for JAX.
 """
 
 from __future__ import annotations
 
 import importlib
+import sys
+import types
 from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
 
 _HOMES = {
-    "replay": "replay",
     "Replay": "replay",
     "ftl": "learners",
     "ftrl": "learners",
@@ -90,5 +91,20 @@ def __getattr__(name: str) -> Any:
     return value
 
 
+class _Front(types.ModuleType):
+    """This package: `understudy.replay` stays the function when the module of that name is imported."""
+
+    @property
+    def replay(self) -> Any:
+        return importlib.import_module(".replay", __name__).replay
+
+    @replay.setter
+    def replay(self, module: Any) -> None:
+        """Python would put the module here as soon as anyone imports it."""
+
+
+sys.modules[__name__].__class__ = _Front
+
+
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_HOMES, *_ROOMS})
+    return sorted({*globals(), *_HOMES, *_ROOMS, "replay"})

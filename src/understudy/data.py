@@ -62,14 +62,15 @@ def check_rounds(rounds: Iterable[Any], loss: Loss) -> list[tuple[np.ndarray, np
     if not listed:
         raise UserError("rounds: the list is empty; at least one round (X, Y) is needed.")
     inputs = [_inputs(pair, t) for t, pair in enumerate(listed, 1)]
-    answers = [np.asarray(pair[1]) for pair in listed]
+    if any(X.dtype != np.uint8 for X in inputs):
+        # Bytes stay bytes (images) when all rounds have them; a buffer of whole numbers would cut floats.
+        inputs = [X.astype(np.float64) for X in inputs]
+    answers = [_answers(pair, t) for t, pair in enumerate(listed, 1)]
     outputs = _outputs(answers, loss)
     checked = []
     for t, (X, answer) in enumerate(zip(inputs, answers, strict=True), 1):
         if answer.ndim == 0 or len(answer) != len(X):
             raise UserError(f"rounds: round {t} has {len(X)} inputs but answers of shape {answer.shape}.")
-        if answer.dtype == object or not np.isfinite(answer).all():
-            raise UserError(f"rounds: Y of round {t} holds a value that is not a finite number.")
         try:
             Y = loss.targets(answer, outputs)
         except UserError as error:
@@ -87,16 +88,33 @@ def check_rounds(rounds: Iterable[Any], loss: Loss) -> list[tuple[np.ndarray, np
 def _inputs(pair: Any, t: int) -> np.ndarray:
     if not isinstance(pair, Sequence) or isinstance(pair, str) or len(pair) != 2:
         raise UserError(f"rounds: round {t} is not a pair (X, Y).")
-    try:
-        X = np.asarray(pair[0])
-        X = X if np.issubdtype(X.dtype, np.integer) else X.astype(np.float64)
-    except (TypeError, ValueError):
-        raise UserError(f"rounds: X of round {t} is not an array of numbers.") from None
+    X = _array("X", pair[0], t)
     if X.ndim == 0 or len(X) == 0:
         raise UserError(f"rounds: round {t} is empty; every round needs at least one sample.")
-    if not np.isfinite(X).all():
-        raise UserError(f"rounds: X of round {t} holds a value that is not a finite number.")
+    if X.size == 0:
+        raise UserError(f"rounds: X of round {t} has no features, its shape is {X.shape}.")
     return X
+
+
+def _answers(pair: Any, t: int) -> np.ndarray:
+    Y = _array("Y", pair[1], t)
+    if Y.ndim > 1 and len(Y) and Y.size == 0:
+        raise UserError(f"rounds: Y of round {t} has no outputs, its shape is {Y.shape}.")
+    return Y
+
+
+def _array(name: str, values: Any, t: int) -> np.ndarray:
+    try:
+        found = np.asarray(values)
+        real = np.issubdtype(found.dtype, np.number) and not np.issubdtype(found.dtype, np.complexfloating)
+        real = real or found.dtype == bool
+    except (TypeError, ValueError):
+        real = False
+    if not real:
+        raise UserError(f"rounds: {name} of round {t} is not an array of numbers.")
+    if not np.isfinite(found).all():
+        raise UserError(f"rounds: {name} of round {t} holds a value that is not a finite number.")
+    return found
 
 
 def _outputs(answers: list[np.ndarray], loss: Loss) -> int | None:

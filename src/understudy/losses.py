@@ -74,7 +74,7 @@ class Huber(Loss):
     delta: float = eqx.field(static=True, default=1.0)
 
     def __check_init__(self):
-        if not (np.isfinite(self.delta) and self.delta > 0):
+        if not isinstance(self.delta, (int, float)) or not 0 < self.delta < np.inf:
             raise UserError(f"delta: {self.delta!r} is not a positive number, as the Huber loss needs.")
 
     def __call__(self, outputs: Array, target: Array) -> Array:

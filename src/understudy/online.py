@@ -204,6 +204,9 @@ class _Key:
 
 def compiled(game: Game) -> Callable[[GameState, Batch, Array, Array], tuple[GameState, dict[str, Array]]]:
     """`game.play`, compiled once for all games that differ in numbers only. The state is donated."""
+    if isinstance(game.learner, Learner):
+        # The name is for people: learners that differ by numbers only are one program.
+        game = dataclasses.replace(game, learner=dataclasses.replace(game.learner, name=""))
     arrays, static = eqx.partition(game, _is_data)
     return functools.partial(_compiled(_Key(static)), arrays)
 

@@ -161,8 +161,8 @@ def replay(
     policy = _policy(policy, checked)
     learner = LEARNERS.resolve(learner)
     judged = _judged(comparator, len(checked))
-    if isinstance(seed, bool) or not isinstance(seed, (int, np.integer)) or seed < 0:
-        raise UserError(f"seed: {seed!r} is not a whole number ≥ 0.")
+    if isinstance(seed, bool) or not isinstance(seed, (int, np.integer)) or not 0 <= seed < 2**63:
+        raise UserError(f"seed: {seed!r} is not a whole number from 0 to 2⁶³ − 1.")
     with jax.enable_x64(True):
         return _run(
             checked, policy, loss, learner, solver, keep_iterates, judged, int(seed), progress,
@@ -250,8 +250,8 @@ def _judged(comparator: str | Sequence[int], rounds: int) -> set[int]:
             return set(range(1, rounds + 1))
         if comparator == "last":
             return {rounds}
-    else:
-        chosen = set(comparator)
+    elif isinstance(comparator, Iterable):
+        chosen = list(comparator)
         if all(isinstance(t, (int, np.integer)) and 1 <= t <= rounds for t in chosen):
             return {int(t) for t in chosen} | {rounds}
     raise UserError(f"comparator: {comparator!r} is not 'every', 'last' or a list of rounds 1 … {rounds}.")

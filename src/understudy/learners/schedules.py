@@ -84,7 +84,7 @@ def theorem(*, smoothness: float, interpolation: float) -> Schedule:
     >>> float(theorem(smoothness=2.0, interpolation=25.0).constant)
     5.0
     """
-    if not (np.isfinite(interpolation) and interpolation >= 0):
+    if not isinstance(interpolation, (int, float, np.number)) or not 0 <= interpolation < np.inf:
         raise UserError(f"interpolation: {interpolation!r} is not a finite number ≥ 0.")
     weight = max(float(np.sqrt(interpolation)), 2.0 * float(positive("smoothness", smoothness)))
     zero = np.asarray(0.0)

@@ -44,6 +44,10 @@ class InBall(eqx.Module):
     def minibatch(self) -> bool:
         return self.solver.minibatch  # type: ignore[attr-defined]
 
+    @property
+    def measure(self) -> bool:
+        return getattr(self.solver, "measure", True)
+
     def __call__(self, objective: Objective, params: Params, key: Array | None = None) -> Solution:
         free = self._solve(objective, params, key)
         inside = jnp.isfinite(free.value) & (optax.tree.norm(free.params) <= self.radius)

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import abc
 import enum
-from typing import Generic, NamedTuple, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 import optax
 from jax import Array
 
+from ..errors import UserError
 from ..losses import CrossEntropy
 from ..objectives import Objective, Samples
 from ..policies import Params
@@ -75,6 +77,10 @@ class Solver(eqx.Module, Generic[State]):
     tolerance: eqx.AbstractVar[float]
     max_iterations: eqx.AbstractVar[int]
 
+    def __check_init__(self):
+        check_number("tolerance", self.tolerance, zero=True)
+        check_count("max_iterations", self.max_iterations)
+
     @abc.abstractmethod
     def init(self, objective: Objective, params: Params, key: Array) -> State: ...
 
@@ -118,6 +124,25 @@ class Solver(eqx.Module, Generic[State]):
         escaped = (status == Status.CONVERGED) & escapes(objective, solution)
         status = jnp.where(escaped, Status.NO_MINIMISER, status)
         return eqx.tree_at(lambda s: s.status, solution, status.astype(jnp.int32))
+
+
+def check_number(field: str, value: Any, *, zero: bool = False) -> None:
+    """Refuses what is not a positive finite number (or zero, where allowed); arrays pass."""
+    if isinstance(value, Array):
+        return
+    good = isinstance(value, (int, float, np.number, np.ndarray)) and not isinstance(value, bool)
+    if not (good and np.all(np.isfinite(value)) and np.all(np.asarray(value) >= 0 if zero else value > 0)):
+        raise UserError(
+            f"{field}: {value!r} is not a {'finite number ≥ 0' if zero else 'positive finite number'}."
+        )
+
+
+def check_count(field: str, value: Any) -> None:
+    """Refuses what is not a whole number ≥ 1."""
+    if isinstance(value, Array):
+        return
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 1:
+        raise UserError(f"{field}: {value!r} is not a whole number ≥ 1.")
 
 
 def first_status(value: Array, gradient: Params, tolerance: float) -> Array:

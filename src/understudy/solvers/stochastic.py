@@ -12,7 +12,7 @@ from jax import Array
 
 from ..objectives import Objective, Samples
 from ..policies import Params
-from .base import Progress, Solution, Solver, Status, first_status
+from .base import Progress, Solution, Solver, Status, check_count, check_number, first_status
 
 
 def draw(objective: Objective, key: Array, size: int | None) -> tuple[Any, Array]:
@@ -42,6 +42,11 @@ class Stochastic(Solver[StochasticState]):
 
     batch_size: eqx.AbstractVar[int | None]
     measure: eqx.AbstractVar[bool]
+
+    def __check_init__(self):
+        if self.batch_size is not None:
+            check_count("batch_size", self.batch_size)
+        check_number("learning_rate", getattr(self, "learning_rate", 1.0))
 
     @property
     def minibatch(self) -> bool:
