@@ -155,8 +155,8 @@ def _distribution(who: str, labels: np.ndarray, n: int, k: int) -> np.ndarray:
     if not fine.all():
         row = int(np.argmin(fine))
         raise UserError(
-            f"{who}: its answer {_short(labels[row])} in environment {row} is no distribution; numbers that are "
-            f"not negative and sum to 1 are expected (their sum is {labels[row].sum():.6g})."
+            f"{who}: its answer {_short(labels[row])} in environment {row} is no distribution; numbers that "
+            f"are not negative and sum to 1 are expected (their sum is {labels[row].sum():.6g})."
         )
     return np.maximum(labels, 0).astype(np.float32, copy=False)
 

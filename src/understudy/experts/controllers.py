@@ -67,12 +67,12 @@ def pendulum(card: Mapping[str, Any] = NO_CARD) -> Expert:
 
 
 def acrobot(card: Mapping[str, Any] = NO_CARD) -> Expert:
-    """Pumps energy into the swing: torque +1 where -θ̇₁ + 0.5 θ̇₂ - 0.4 sin θ₁ - 0.1 sin θ₂ > 0, else -1."""
+    """Pumps energy into the swing: torque +1 where -θ̇₁ + ½(θ̇₂ - sin θ₁ - sin θ₂) > 0, else -1."""
     from gymnasium import spaces
 
     def ask(observations: Any, infos: Any) -> np.ndarray:
         _, sin1, _, sin2, spin1, spin2 = np.asarray(observations, np.float32).T
-        drive = np.float32(0.5) * spin2 - spin1 - np.float32(0.4) * sin1 - np.float32(0.1) * sin2
+        drive = np.float32(0.5) * (spin2 - sin1 - sin2) - spin1
         return np.where(drive > 0, 2, 0).astype(np.int64)
 
     return Expert(

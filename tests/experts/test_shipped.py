@@ -1,0 +1,194 @@
+"""The experts in the package: complete cards, the right networks, and as good as the cards say."""
+
+from __future__ import annotations
+
+import json
+
+import gymnasium
+import numpy as np
+import pytest
+
+from understudy import experts
+from understudy.errors import UserError
+from understudy.experts import files, shipped
+from understudy.experts.network import Mlp
+
+NETWORKS = ("ppo-breakout", "ppo-pong", "sac-Hopper-v5", "sac-Walker2d-v5")
+
+
+def play(expert, env_id, episodes, *, seed=0, **kwargs):
+    env = gymnasium.make(env_id, **kwargs)
+    returns = []
+    for episode in range(episodes):
+        observation, _ = env.reset(seed=seed + episode)
+        total, over = 0.0, False
+        while not over:
+            action = expert.predict(observation)[0]
+            observation, reward, terminated, truncated, _ = env.step(action)
+            total, over = total + float(reward), terminated or truncated
+        returns.append(total)
+    env.close()
+    return np.array(returns)
+
+
+def test_every_name_has_a_complete_card():
+    assert set(NETWORKS) | set(shipped.MAKERS) == set(experts.names())
+    for name in experts.names():
+        card = experts.card(name)
+        assert card["name"] == name
+        assert card["kind"] in ("action", "distribution")
+        for field in ("algorithm", "environments", "settings", "returns", "made"):
+            assert card[field], (name, field)
+        for result in card["returns"].values():
+            assert result["episodes"] >= 8
+        assert set(card["returns"]) <= set(card["environments"])
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_networks_load_as_their_cards_say(name):
+    expert, card = experts.get(name), experts.card(name)
+    assert (expert.name, expert.kind) == (name, card["kind"])
+    expert.observation_space.seed(0)
+    observations = np.stack([expert.observation_space.sample() for _ in range(3)])
+    labels = experts.checked(expert).label(observations)
+    assert len(labels) == 3
+    assert shipped.network(name).mlp.widths == tuple(card["architecture"]["widths"])
+
+
+def test_hopper_scores_what_its_card_says():
+    pytest.importorskip("mujoco")
+    expert = experts.get("sac-Hopper-v5")
+    returns = play(expert, "Hopper-v5", 2)
+    assert returns.min() > 3300, returns
+    card = experts.card("sac-Hopper-v5")["returns"]["Hopper-v5"]
+    assert abs(returns.mean() - card["mean"]) < 6 * card["std"]
+
+
+def test_walker_scores_what_its_card_says():
+    pytest.importorskip("mujoco")
+    assert play(experts.for_env("Walker2d-v5"), "Walker2d-v5", 1).min() > 4900
+
+
+def test_one_network_serves_both_versions_and_refuses_other_robots():
+    pytest.importorskip("mujoco")
+    assert experts.for_env("Hopper-v4").name == "sac-Hopper-v5"
+    for env_id in ("Hopper-v4", "Hopper-v5"):
+        env = gymnasium.make(env_id)
+        experts.resolve(
+            None, env_id=env_id, observation_space=env.observation_space, action_space=env.action_space
+        )
+    walker = gymnasium.make("Walker2d-v5")
+    with pytest.raises(UserError, match=r"sac-Hopper-v5.*made for observations"):
+        experts.resolve("sac-Hopper-v5", observation_space=walker.observation_space)
+
+
+def test_frames_of_a_game_are_answered_with_distributions():
+    expert = experts.get("ppo-pong")
+    frames = np.random.default_rng(0).integers(0, 256, (5, 4, 84, 84), dtype=np.uint8)
+    rows = experts.checked(expert).label(frames)
+    assert rows.shape == (5, 6)
+    np.testing.assert_array_equal(np.concatenate([expert.label(frames[i : i + 1]) for i in range(5)]), rows)
+    assert shipped.network("ppo-pong").features(frames[0]).shape == (512,)
+    assert len(np.unique(rows, axis=0)) == 5
+
+
+@pytest.mark.parametrize(
+    ("make", "sentence"),
+    [
+        (lambda: experts.get("sac-Hoper-v5"), "did you mean 'sac-Hopper-v5'"),
+        (lambda: experts.card("nobody"), "unknown value 'nobody'"),
+        (lambda: experts.for_env("Hoper-v5"), "did you mean 'Hopper-v5'"),
+        (lambda: experts.get("dp-Taxi-v3", env_id="FrozenLake-v1"), "plans in Taxi-v3, Taxi-v4, not in"),
+        (lambda: shipped.network("lqr-CartPole-v1"), "is no network"),
+    ],
+)
+def test_wrong_names_are_told_the_nearest(make, sentence):
+    with pytest.raises(UserError, match=sentence):
+        make()
+
+
+def mlp_files(**changes):
+    rng = np.random.default_rng(0)
+    tensors = {
+        "layers.0.weight": rng.standard_normal((3, 4)).astype(np.float32),
+        "layers.0.bias": np.zeros(4, np.float32),
+        "layers.1.weight": rng.standard_normal((4, 2)).astype(np.float32),
+        "layers.1.bias": np.ones(2, np.float32),
+    }
+    card = {
+        "name": "mine",
+        "kind": "action",
+        "architecture": {"network": "mlp", "activation": "tanh", "head": "tanh"},
+        "observation": {"shape": [3]},
+        "action": {"space": "Box", "low": [-2.0, 0.0], "high": [2.0, 1.0]},
+        **changes,
+    }
+    return tensors, card
+
+
+def test_saved_and_loaded_is_the_same(tmp_path):
+    tensors, card = mlp_files()
+    path = experts.save(tmp_path / "folder" / "mine", tensors, card)
+    loaded = experts.resolve(str(path))
+    x = np.random.default_rng(1).standard_normal((4, 3))
+    hidden = np.tanh(x @ tensors["layers.0.weight"]) @ tensors["layers.1.weight"] + 1
+    expected = np.array([-2, 0]) + (np.tanh(hidden) + 1) * np.array([2, 0.5])
+    np.testing.assert_allclose(loaded.label(x), expected, atol=1e-5)
+    assert loaded.card["name"] == loaded.name == "mine"
+    assert sorted(file.name for file in path.parent.iterdir()) == ["mine.json", "mine.safetensors"]
+
+
+def test_standardised_observations_are_standardised(tmp_path):
+    tensors, card = mlp_files(
+        architecture={"network": "mlp", "activation": "tanh", "head": "clip", "clip": 1.0}
+    )
+    mean, std = np.array([1.0, 2.0, 3.0], np.float32), np.array([0.5, 1.0, 2.0], np.float32)
+    path = experts.save(tmp_path / "n", {**tensors, "observation.mean": mean, "observation.std": std}, card)
+    x = np.array([[1.2, 2.0, 30.0]])
+    seen = np.clip((x[0] - mean) / std, -1, 1)
+    plain = Mlp([tensors["layers.0.weight"], tensors["layers.1.weight"]], [np.zeros(4), np.ones(2)], "tanh")
+    np.testing.assert_allclose(files.load(path).label(x)[0], np.clip(plain(seen), [-2, 0], [2, 1]), atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        ({"architecture": {"network": "rnn", "head": "tanh"}}, "architecture.network: unknown value 'rnn'"),
+        ({"architecture": {"network": "mlp", "head": "tan"}}, "did you mean 'tanh'"),
+        ({"architecture": {"network": "mlp", "head": "softmax"}}, "does not go with Box"),
+        ({"observation": {"shape": [4]}}, "its card says from 4 to 2"),
+        ({"action": {"space": "Discrete", "n": 5}}, "its card says from 3 to 5"),
+        ({"architecture": {"head": "tanh"}}, "lack 'network'"),
+    ],
+)
+def test_what_could_not_be_loaded_is_not_written(tmp_path, changes, sentence):
+    tensors, card = mlp_files(**changes)
+    with pytest.raises(UserError, match=sentence):
+        experts.save(tmp_path / "mine", tensors, card)
+    assert not list(tmp_path.iterdir())
+
+
+def test_damaged_and_newer_files_are_refused(tmp_path):
+    tensors, card = mlp_files()
+    path = experts.save(tmp_path / "mine", tensors, card)
+    beside = path.with_suffix(".json")
+    whole = path.read_bytes()
+    path.write_bytes(whole[:-7])
+    with pytest.raises(UserError, match="damaged"):
+        experts.resolve(path)
+    path.write_bytes(whole)
+    for text, sentence in (
+        (json.dumps({**card, "format": 99}), "newer than"),
+        ("{", "not JSON"),
+        ("[]", "not the card"),
+    ):
+        beside.write_text(text)
+        with pytest.raises(UserError, match=sentence):
+            files.load(path)
+    beside.unlink()
+    with pytest.raises(UserError, match="no card"):
+        files.load(path)
+    beside.write_text(json.dumps({**card, "format": 1}))
+    path.unlink()
+    with pytest.raises(UserError, match="no file"):
+        files.load(path)
