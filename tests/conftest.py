@@ -9,7 +9,6 @@ from pathlib import Path
 # Numbers are compared bit for bit in places, so the device must not depend on the machine.
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
 
-import jax
 import pytest
 from hypothesis import settings
 
@@ -27,10 +26,3 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if HERE / "sb3" in item.path.parents:
             item.add_marker(pytest.mark.sb3)
-
-
-@pytest.fixture(scope="session", autouse=True)
-def strict_promotion():
-    """A float32 that meets a float64 is an error in tests: nothing may change precision in silence."""
-    with jax.numpy_dtype_promotion("strict"):
-        yield

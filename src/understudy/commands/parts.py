@@ -22,9 +22,7 @@ def make(registry: Registry[Any], text: str, given: dict[str, Any]) -> Any:
     'ftrl'
     """
     thing = load(registry.field, text) if ":" in text else registry.maker(text)
-    # A class has the methods of its objects, so it would pass for one of them.
-    ready = isinstance(thing, registry.kind) and not inspect.isroutine(thing) and not inspect.isclass(thing)
-    if not ready:
+    if not _is_one(thing, registry.kind):
         thing = _call(registry.field, text, thing, given)
     elif given:
         raise UserError(
@@ -52,6 +50,23 @@ def load(field: str, text: str) -> Any:
     return getattr(home, name)
 
 
+def _is_one(thing: Any, kind: Any) -> bool:
+    """Whether `thing` is what is wanted, and not what makes it."""
+    if not isinstance(thing, kind) or inspect.isclass(thing):  # a class has the methods of its objects
+        return False
+    if not inspect.isroutine(thing):
+        return True
+    # A solver may be a plain function of (objective, params, key); what makes one has no such arguments.
+    return len(_needed(inspect.signature(thing).parameters, positional=True)) >= 2
+
+
+def _needed(takes: Any, *, positional: bool = False) -> list[str]:
+    """The parameters without a default; only those that can be given by position, if asked."""
+    kinds = {inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD}
+    kinds |= set() if positional else {inspect.Parameter.KEYWORD_ONLY}
+    return [name for name, p in takes.items() if p.default is p.empty and p.kind in kinds]
+
+
 def _call(field: str, text: str, maker: Callable[..., Any], given: dict[str, Any]) -> Any:
     if not callable(maker):
         raise UserError(f"{field}: {text!r} is a {type(maker).__name__}, not a function that makes one.")
@@ -61,13 +76,9 @@ def _call(field: str, text: str, maker: Callable[..., Any], given: dict[str, Any
         if foreign:
             offer = f"it takes {_dashed(takes)}" if takes else "it takes no options"
             raise UserError(f"{field}: {text!r} does not take {_dashed(foreign)}; {offer}.")
-    needed = [
-        name
-        for name, p in takes.items()
-        if p.default is p.empty and name not in given and p.kind not in (p.VAR_KEYWORD, p.VAR_POSITIONAL)
-    ]
-    if needed:
-        raise UserError(f"{field}: {text!r} needs {_dashed(needed)}.")
+    missing = [name for name in _needed(takes) if name not in given]
+    if missing:
+        raise UserError(f"{field}: {text!r} needs {_dashed(missing)}.")
     return maker(**given)
 
 

@@ -14,6 +14,12 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 from rich.text import Text
 
+MARKS = {
+    True: Text("passed", style="green"),
+    False: Text("FAILED", style="bold red"),
+    None: Text("–", style="dim"),
+}
+
 
 def show(table: Table) -> None:
     """Prints a table: in colour on a terminal, plain in a pipe."""
@@ -50,15 +56,14 @@ def replay(learner: str, result: Any) -> Table:
     )
 
 
-def verdicts(title: str, rows: Iterable[tuple[str, bool, str]]) -> Table:
-    """A list of checks: name, passed or failed, and the evidence."""
+def verdicts(title: str, rows: Iterable[tuple[str, bool | None, str]]) -> Table:
+    """A list of checks: name, passed or failed (None: it does not apply), and the evidence."""
     table = Table(title=title, title_justify="left", title_style="bold", box=SIMPLE_HEAD)
     table.add_column("check", overflow="fold")
     table.add_column("verdict", no_wrap=True)
     table.add_column("detail", overflow="fold")
     for name, passed, detail in rows:
-        mark = Text("passed", style="green") if passed else Text("FAILED", style="bold red")
-        table.add_row(Text(str(name)), mark, Text(str(detail)))
+        table.add_row(Text(str(name)), MARKS[passed], Text(str(detail)))
     return table
 
 
