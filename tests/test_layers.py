@@ -27,6 +27,7 @@ ORDER = """
     interaction
     sweep
     store
+    imitation
     checks
     understudy
     report
