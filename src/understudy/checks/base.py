@@ -1,0 +1,59 @@
+"""A report of named checks, and the error that carries one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple
+
+from ..errors import UserError
+
+
+class Row(NamedTuple):
+    """One check: its name, whether it passed (None: it does not apply here) and what was seen."""
+
+    name: str
+    passed: bool | None
+    detail: str
+
+
+class Report:
+    """The rows of a conformance run; prints as a small table."""
+
+    def __init__(self, subject: str, rows: Iterable[Row]):
+        self.subject, self.rows = subject, list(rows)
+
+    @property
+    def passed(self) -> bool:
+        applied = [row.passed for row in self.rows if row.passed is not None]
+        return bool(applied) and all(applied)
+
+    def __str__(self) -> str:
+        marks = {True: "pass", False: "FAIL", None: "   –"}
+        lines = [f"{marks[row.passed]}  {row.name}: {row.detail}" for row in self.rows]
+        return "\n".join([f"{self.subject}: {'passed' if self.passed else 'FAILED'}", *lines])
+
+
+class CheckError(AssertionError):
+    """Raised when a check fails; `report` holds every row."""
+
+    def __init__(self, report: Report):
+        super().__init__(str(report))
+        self.report = report
+
+
+
+def run(subject: str, thing: Any, checks: dict[str, Callable[[Any], tuple[bool | None, str]]]) -> Report:
+    """Runs every check on `thing`; a check that raises has failed, and the rest still run."""
+    rows = []
+    for name, check in checks.items():
+        try:
+            passed, detail = check(thing)
+        except UserError as error:
+            passed, detail = None, f"does not apply ({error})"
+        except Exception as error:  # a foreign object may fail in any way: that is what is being found out
+            passed, detail = False, f"raised {type(error).__name__}: {error}"
+        rows.append(Row(name, passed, detail))
+    report = Report(subject, rows)
+    if not report.passed:
+        raise CheckError(report)
+    return report

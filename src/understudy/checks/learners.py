@@ -1,0 +1,153 @@
+"""What any learner must do, whoever wrote it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from ..data import Batch, batch
+from ..learners import LEARNERS, Learner
+from ..losses import CrossEntropy, Squared
+from ..online import Game, GameState, compiled, make_game
+from ..policies import Linear
+from .base import Report, run
+
+ROUNDS, SAMPLES, FEATURES, OUTPUTS = 24, 4, 3, 2
+
+
+def learner(subject: Any) -> Report:
+    """Runs the conformance suite on a learner (an object, or a registered name); raises `CheckError` if it fails.
+
+    A learner has ``init(params) -> state`` and ``update(state, losses, gradient, solve) -> (state, solution)``, both pure
+    functions over pytrees, with ``state.params`` the parameters to play.
+
+    >>> import understudy
+    >>> understudy.checks.learner(understudy.ftl()).passed
+    True
+    """
+    thing = LEARNERS.resolve(subject)
+    name = subject if isinstance(subject, str) else getattr(thing, "name", type(thing).__name__)
+    with jax.enable_x64(True):
+        return run(f"learner {name}", thing, CHECKS)
+
+
+def _stream(seed: int, *, noise: float = 0.0, labels: bool = False, calm: int = 0) -> list[Batch]:
+    """Rounds from a linear expert: exact, noisy, or as labels; the first `calm` rounds ask for nothing (answers 0)."""
+    rng = np.random.default_rng(seed)
+    expert = rng.normal(size=(FEATURES, OUTPUTS))
+    rounds = []
+    for t in range(ROUNDS):
+        X = rng.normal(size=(SAMPLES, FEATURES))
+        Y = np.zeros((SAMPLES, OUTPUTS)) if t < calm else X @ expert + noise * rng.normal(size=(SAMPLES, OUTPUTS))
+        if labels:
+            Y = np.eye(OUTPUTS)[np.argmax(Y + rng.gumbel(size=Y.shape), axis=1)]
+        rounds.append(batch(X, Y))
+    return rounds
+
+
+def _start(thing: Any, rounds: list[Batch], loss: Any) -> tuple[Game, GameState]:
+    params = jnp.zeros((FEATURES, OUTPUTS))
+    game = make_game(Linear(), loss, thing, "auto", params)
+    return game, game.init(params, game.empty(params, rounds[0], ROUNDS * SAMPLES))
+
+
+def _play(thing: Any, rounds: list[Batch], loss: Any) -> tuple[list[dict[str, Any]], list[Any], Any]:
+    """Records, states (on the host) and the compiled round after playing all rounds."""
+    game, state = _start(thing, rounds, loss)
+    play = compiled(game)
+    records, states = [], [jax.device_get(state.learner)]
+    for t, one in enumerate(rounds):
+        state, record = play(state, one, jax.random.key(t), jnp.asarray(True))
+        records.append(jax.device_get(record))
+        states.append(jax.device_get(state.learner))
+    return records, states, play
+
+
+def _shape(tree: Any) -> list[tuple[Any, Any]]:
+    return [(np.shape(leaf), np.asarray(leaf).dtype) for leaf in jax.tree.leaves(tree)]
+
+
+def _keeps_its_size(thing: Any) -> tuple[bool, str]:
+    _, states, _ = _play(thing, _stream(0, noise=0.1), Squared())
+    same = all(
+        _shape(state) == _shape(states[0]) and jax.tree.structure(state) == jax.tree.structure(states[0])
+        for state in states
+    )
+    size = sum(np.asarray(leaf).nbytes for leaf in jax.tree.leaves(states[-1]))
+    return same, f"{size} bytes in every round" if same else "the state's shapes change from round to round"
+
+
+def _compiles_once(thing: Any) -> tuple[bool, str]:
+    _, _, play = _play(thing, _stream(0, noise=0.1), Squared())
+    programs = play.func._cache_size()
+    return programs == 1, f"{programs} program(s) for {ROUNDS} rounds"
+
+
+def _repeats_itself(thing: Any) -> tuple[bool, str]:
+    first, second = (_play(thing, _stream(1, noise=0.1), Squared())[1][-1] for _ in range(2))
+    same = all(
+        np.array_equal(a, b) for a, b in zip(jax.tree.leaves(first), jax.tree.leaves(second), strict=True)
+    )
+    return same, "same input, same bits" if same else "two runs on the same stream differ"
+
+
+def _leaves_its_input(thing: Any) -> tuple[bool, str]:
+    """`update` is pure: the state it was given is as it was."""
+    rounds = _stream(2, noise=0.1)
+    game, state = _start(thing, rounds, Squared())
+    before = jax.device_get(state.learner)
+    game.play(state, rounds[0], jax.random.key(0), jnp.asarray(False))
+    after = jax.device_get(state.learner)
+    same = all(np.array_equal(a, b) for a, b in zip(jax.tree.leaves(before), jax.tree.leaves(after), strict=True))
+    return same, "the old state is untouched" if same else "update changed the state it was given"
+
+
+def _survives_calm(thing: Any) -> tuple[bool, str]:
+    """The first gradients may be exactly zero."""
+    _, states, _ = _play(thing, _stream(3, calm=3), Squared())
+    finite = all(np.isfinite(leaf).all() for state in states for leaf in jax.tree.leaves(state.params))
+    return finite, "finite after rounds without gradient" if finite else "not finite after rounds without gradient"
+
+
+def _learns(thing: Any) -> tuple[bool, str]:
+    """On a stream that some parameters fit exactly, the loss goes down."""
+    records, _, _ = _play(thing, _stream(4), Squared())
+    losses = np.array([float(record["loss"]) for record in records])
+    first, last = losses[: ROUNDS // 4].mean(), losses[-ROUNDS // 4 :].mean()
+    return bool(last < first), f"mean loss {first:.3g} in the first quarter, {last:.3g} in the last"
+
+
+def _stays_inside(thing: Any) -> tuple[bool | None, str]:
+    radius = getattr(thing, "radius", None)
+    if radius is None:
+        return None, "it has no domain"
+    _, states, _ = _play(thing, _stream(5, noise=0.5), Squared())
+    largest = max(float(np.sqrt(sum((leaf**2).sum() for leaf in jax.tree.leaves(s.params)))) for s in states)
+    return largest <= float(radius) * (1 + 1e-9), f"largest norm {largest:.6g}, radius {float(radius):.6g}"
+
+
+def _certified(thing: Any) -> tuple[bool | None, str]:
+    """The measured regret stays within the live certificate, round by round, on three kinds of stream."""
+    if not isinstance(thing, Learner):
+        return None, "it is not of the family that the certificate covers"
+    worst = -np.inf
+    for loss, options in ((Squared(), {}), (Squared(), {"noise": 0.5}), (CrossEntropy(), {"labels": True})):
+        records, _, _ = _play(thing, _stream(6, **options), loss)
+        regret, bound = (np.array([float(record[name]) for record in records]) for name in ("regret", "bound"))
+        worst = max(worst, float(np.max(regret - bound - 1e-9 * (1 + np.abs(regret)))))
+    return worst <= 0, f"largest (regret − bound) {worst:.3g}"
+
+
+CHECKS = {
+    "keeps its size": _keeps_its_size,
+    "compiles once": _compiles_once,
+    "repeats itself": _repeats_itself,
+    "leaves its input alone": _leaves_its_input,
+    "survives rounds without gradient": _survives_calm,
+    "learns": _learns,
+    "stays in its domain": _stays_inside,
+    "regret within its certificate": _certified,
+}

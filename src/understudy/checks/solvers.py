@@ -1,0 +1,158 @@
+"""What any solver must do, whoever wrote it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+
+from ..data import batch
+from ..errors import UserError
+from ..losses import Absolute, CrossEntropy, Huber, Loss, Squared
+from ..objectives import Objective, Samples, empty_samples, empty_statistics
+from ..policies import Linear
+from ..solvers import SOLVERS, ClosedForm, Solution, Status, auto, newton
+from .base import Report, run
+
+SAMPLES, FEATURES, OUTPUTS = 40, 4, 3
+LOSSES: dict[str, Loss] = {
+    "squared": Squared(),
+    "absolute": Absolute(),
+    "huber": Huber(),
+    "cross-entropy": CrossEntropy(),
+}
+
+
+def solver(subject: Any) -> Report:
+    """Runs the conformance suite on a solver (an object, or a registered name); raises `CheckError` if it fails.
+
+    A solver is called with ``(objective, params, key)`` under jit and returns a `Solution`. It may refuse a problem that it
+    is not made for with a `UserError`; it must serve at least one.
+
+    >>> import understudy
+    >>> understudy.checks.solver("closed-form").passed
+    True
+    """
+    thing = SOLVERS.resolve(subject)
+    name = subject if isinstance(subject, str) else getattr(thing, "name", type(thing).__name__)
+    with jax.enable_x64(True):
+        checks = {f"minimises ({loss})": _minimises(loss) for loss in LOSSES}
+        return run(f"solver {name}", thing, checks | CHECKS)
+
+
+def _objective(thing: Any, loss: Loss, *, broken: bool = False) -> Objective:
+    """A problem with one minimiser, in the form the solver reads.
+
+    Full-batch solvers get noise, a tilt and a weight. Minibatch solvers get a problem that one W fits sample by sample:
+    with a constant step, or a line search, that is what they are promised to solve.
+    """
+    rng = np.random.default_rng(0)
+    sampled = getattr(thing, "minibatch", False)
+    noise, weight = (0.0, 0.0) if sampled else (1.0, 0.5)
+    X = rng.normal(size=(SAMPLES, FEATURES))
+    Y = X @ rng.normal(size=(FEATURES, OUTPUTS)) + noise * rng.normal(size=(SAMPLES, OUTPUTS))
+    if broken:
+        X[0, 0] = np.nan
+    if loss.categorical:
+        Y = np.exp(Y) / np.exp(Y).sum(axis=1, keepdims=True)
+    one = batch(X, Y)
+    params = jnp.zeros((FEATURES, OUTPUTS))
+    if isinstance(loss, Squared) and not sampled:
+        empty = empty_statistics(Linear(), loss, params)
+    else:
+        empty = empty_samples(Linear(), loss, one, capacity=SAMPLES)
+    tilt = 0.1 * weight * jnp.asarray(rng.normal(size=params.shape))
+    return Objective(empty.add(one), params + 0.1, tilt, jnp.asarray(weight))
+
+
+def _solve(thing: Any, objective: Objective, params: Any, seed: int = 0) -> Solution:
+    return jax.jit(lambda o, p: thing(o, p, jax.random.key(seed)))(objective, params)
+
+
+def _served(thing: Any) -> tuple[Objective, Any, Solution]:
+    """The first problem that the solver takes."""
+    for loss in LOSSES.values():
+        objective = _objective(thing, loss)
+        try:
+            return objective, objective.centre, _solve(thing, objective, objective.centre)
+        except UserError:
+            continue
+    raise AssertionError("it serves none of " + ", ".join(LOSSES))
+
+
+def _reference(objective: Objective) -> Any:
+    losses = objective.losses
+    exact = auto(losses.policy, losses.loss, FEATURES * OUTPUTS)
+    return newton() if isinstance(exact, ClosedForm) and isinstance(losses, Samples) else exact
+
+
+def _minimises(loss: str) -> Any:
+    def check(thing: Any) -> tuple[bool, str]:
+        objective = _objective(thing, LOSSES[loss])
+        start = objective.centre
+        found = _solve(thing, objective, start)
+        least = float(_solve(_reference(objective), objective, start).value)
+        first, last = float(objective.value(start)), float(objective.value(found.params))
+        left = (last - least) / (first - least)
+        claims = int(found.status) == Status.CONVERGED
+        # Who claims convergence must be there; who does not must at least be half way there.
+        return left <= (1e-6 if claims else 0.5), f"{Status(int(found.status)).name.lower()}, {left:.1e} of the gap left"
+
+    return check
+
+
+def _tells_the_gradient(thing: Any) -> tuple[bool, str]:
+    objective, _, found = _served(thing)
+    if float(found.gap) > 0 or (getattr(thing, "minibatch", False) and not getattr(thing, "measure", True)):
+        return True, "a subgradient or an estimate: not compared"
+    true = float(optax.tree.norm(objective.gradient(found.params)))
+    said = float(found.grad_norm)
+    return abs(said - true) <= 1e-9 + 1e-6 * true, f"reported {said:.3e}, recomputed {true:.3e}"
+
+
+def _admits_failure(thing: Any) -> tuple[bool, str]:
+    """With NaN among the data no solver may say that it converged."""
+    for loss in LOSSES.values():
+        objective = _objective(thing, loss, broken=True)
+        try:
+            status = Status(int(_solve(thing, objective, objective.centre).status))
+        except UserError:
+            continue
+        if status == Status.CONVERGED:
+            return False, "says converged on data with a NaN"
+    return True, "never says converged on data with a NaN"
+
+
+def _repeats_itself(thing: Any) -> tuple[bool, str]:
+    objective, start, first = _served(thing)
+    second = _solve(thing, objective, start)
+    same = all(
+        np.array_equal(a, b) for a, b in zip(jax.tree.leaves(first), jax.tree.leaves(second), strict=True)
+    )
+    return same, "same key, same bits" if same else "two runs with the same key differ"
+
+
+def _can_be_mapped(thing: Any) -> tuple[bool, str]:
+    """Under vmap every lane is what it is alone, to what a line search makes of rounding."""
+    objective, start, _ = _served(thing)
+    scales = jnp.array([0.5, 1.0, 4.0])
+
+    def one(scale: Any) -> Any:
+        heavier = Objective(objective.losses, objective.centre, objective.tilt, objective.weight * scale + scale)
+        return thing(heavier, start, jax.random.key(0)).params
+
+    together = jax.jit(jax.vmap(one))(scales)
+    alone = jnp.stack([jax.jit(one)(scale) for scale in scales])
+    apart = float(jnp.max(jnp.abs(together - alone)))
+    return apart <= 1e-6, f"lanes differ from single solves by {apart:.1e}"
+
+
+CHECKS = {
+    "tells the gradient it left": _tells_the_gradient,
+    "admits failure": _admits_failure,
+    "repeats itself": _repeats_itself,
+    "can be mapped": _can_be_mapped,
+}
