@@ -14,6 +14,9 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 _HOMES = {
+    "imitate": "imitation",
+    "Run": "imitation",
+    "TrainedPolicy": "policies",
     "Replay": "replay",
     "ftl": "learners",
     "ftrl": "learners",
@@ -51,9 +54,10 @@ _ROOMS = ("checks", "losses", "policies", "objectives", "solvers", "learners", "
 if TYPE_CHECKING:
     from . import checks, learners, losses, objectives, policies, regret, solvers
     from .errors import UserError
+    from .imitation import Run, imitate
     from .learners import Learner, adaftrl, adagrad, alt_ftrl, ftl, ftrl, linearised, ogd, schedule, theorem
     from .losses import Absolute, CrossEntropy, Huber, Squared
-    from .policies import MLP, Linear, Tabular
+    from .policies import MLP, Linear, Tabular, TrainedPolicy
     from .regret import Certificate, Ledger
     from .replay import Replay, replay
     from .solvers import (

@@ -87,17 +87,24 @@ class CrossEntropy(Loss):
     """Cross-entropy ``-Σ_a target_a log softmax(outputs)_a`` to a label or to the expert's distribution.
 
     Labels (whole numbers) become one-hot rows; rows of probabilities are taken as they are.
+    With `groups` the outputs are several choices side by side, of these sizes, and their cross-entropies add up.
 
     >>> round(float(CrossEntropy()(jnp.zeros(4), jnp.array([0.0, 1.0, 0.0, 0.0]))), 6)
     1.386294
     """
+
+    groups: tuple[int, ...] | None = eqx.field(static=True, default=None)
 
     @property
     def categorical(self) -> bool:
         return True
 
     def __call__(self, outputs: Array, target: Array) -> Array:
-        return -jnp.sum(target * jax.nn.log_softmax(outputs))
+        if self.groups is None:
+            return -jnp.sum(target * jax.nn.log_softmax(outputs))
+        edges = list(np.cumsum(self.groups)[:-1])
+        logs = [jax.nn.log_softmax(part) for part in jnp.split(outputs, edges)]
+        return -jnp.sum(target * jnp.concatenate(logs))
 
     def targets(self, answers: Any, outputs: int | None = None) -> np.ndarray:
         rows = np.asarray(answers)

@@ -108,8 +108,12 @@ class Learner(eqx.Module):
         centre: Params,
     ) -> tuple[Solution, Params, Params]:
         last = self.around_last & (weight > 0)
-        before = jax.tree.map(lambda f, g: f - g, losses.gradient(state.params), gradient)
-        tilt = jax.tree.map(lambda b: jnp.where(last, b, 0.0), before)
+
+        def past() -> Params:
+            return jax.tree.map(lambda f, g: f - g, losses.gradient(state.params), gradient)
+
+        # Its cost grows with the rounds, so it is paid only where it is used.
+        tilt = jax.lax.cond(last, past, lambda: optax.tree.zeros_like(gradient))
         # Without weight there is no penalty; the centre then says which of several minimisers: the nearest to
         # w_t.
         here = last | (weight <= 0)

@@ -10,6 +10,8 @@ from .base import Params, Policy, count
 from .files import load, save
 from .linear import Linear, Tabular
 from .mlp import MLP
+from .spaces import Actions, Observations, stacked
+from .trained import Normaliser, TrainedPolicy
 
 POLICIES: Registry[Policy] = Registry("policy", Policy, {"linear": Linear, "tabular": Tabular, "mlp": MLP})
 
@@ -23,4 +25,20 @@ def from_config(config: dict[str, Any]) -> Policy:
     return maker(**{k: tuple(v) if isinstance(v, list) else v for k, v in config.items() if k in fields})
 
 
-__all__ = ["MLP", "POLICIES", "Linear", "Params", "Policy", "Tabular", "count", "from_config", "load", "save"]
+__all__ = [
+    "MLP",
+    "POLICIES",
+    "Actions",
+    "Linear",
+    "Normaliser",
+    "Observations",
+    "Params",
+    "Policy",
+    "Tabular",
+    "TrainedPolicy",
+    "count",
+    "from_config",
+    "load",
+    "save",
+    "stacked",
+]

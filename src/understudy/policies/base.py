@@ -53,3 +53,12 @@ class Policy(eqx.Module):
 def count(params: Params) -> int:
     """How many numbers the parameters hold."""
     return sum(leaf.size for leaf in jax.tree.leaves(params))
+
+
+def numbers(inputs: Array, dtype: Any = None) -> Array:
+    """Inputs (n, …) as rows (n, features) of floats; bytes, as in images, become fractions of 255."""
+    rows = inputs.reshape(inputs.shape[0], -1)
+    if rows.dtype != jnp.uint8:
+        return rows
+    dtype = dtype or jnp.result_type(float)
+    return rows.astype(dtype) / jnp.asarray(255, dtype)

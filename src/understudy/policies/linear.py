@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from .base import Params, Policy
+from .base import Params, Policy, numbers
 
 
 class Linear(Policy):
@@ -35,7 +35,7 @@ class Linear(Policy):
         return jnp.zeros((features + self.bias, outputs), dtype)
 
     def design(self, inputs: Array) -> Array:
-        rows = inputs.reshape(inputs.shape[0], -1)
+        rows = numbers(inputs)
         if not self.bias:
             return rows
         return jnp.concatenate([rows, jnp.ones_like(rows[:, :1])], axis=1)

@@ -12,7 +12,7 @@ import jax.numpy as jnp
 from jax import Array
 
 from ..errors import UserError, unknown
-from .base import Params, Policy
+from .base import Params, Policy, numbers
 
 ACTIVATIONS: dict[str, Callable[[Array], Array]] = {
     "relu": jax.nn.relu,
@@ -28,7 +28,8 @@ class MLP(Policy):
     """A network ``x @ W + b`` with an activation between layers and a head after the last.
 
     Params are a list of ``{"weight": (in, out), "bias": (out,)}``. Hidden layers start uniform with variance
-    1/(3 in), the last one a hundredth of that in scale, so that a new policy does almost nothing.
+    1/(3 in), the last one a hundredth of that in scale, so that a new policy does almost nothing. The tanh head is
+    stretched from [−1, 1] to the bounds `low` and `high` where they are given.
 
     >>> policy = MLP(widths=(8, 8))
     >>> params = policy.init(jax.random.key(0), features=3, outputs=2)
@@ -39,6 +40,8 @@ class MLP(Policy):
     widths: tuple[int, ...] = eqx.field(static=True, default=(256, 256), converter=tuple)
     activation: str = eqx.field(static=True, default="relu")
     head: str = eqx.field(static=True, default="identity")
+    low: tuple[float, ...] | None = eqx.field(static=True, default=None)
+    high: tuple[float, ...] | None = eqx.field(static=True, default=None)
     name: ClassVar[str] = "mlp"
 
     def __check_init__(self):
@@ -48,6 +51,16 @@ class MLP(Policy):
             raise unknown("activation", self.activation, ACTIVATIONS)
         if self.head not in HEADS:
             raise unknown("head", self.head, HEADS)
+        if (self.low is None) != (self.high is None) or (self.low is not None and self.head != "tanh"):
+            raise UserError("low, high: bounds are given together, and to the tanh head only.")
+
+    @property
+    def stretch(self) -> tuple[Any, Any]:
+        """The middle and the half-width of the bounds, or (None, None)."""
+        if self.low is None or self.high is None:
+            return None, None
+        middle = tuple((high + low) / 2 for low, high in zip(self.low, self.high, strict=True))
+        return middle, tuple((high - low) / 2 for low, high in zip(self.low, self.high, strict=True))
 
     def init(self, key: Array, features: int, outputs: int, dtype: Any = None) -> Params:
         dtype = dtype or jnp.result_type(float)
@@ -62,7 +75,11 @@ class MLP(Policy):
         return layers
 
     def apply(self, params: Params, inputs: Array) -> Array:
-        x = inputs.reshape(inputs.shape[0], -1)
+        x = numbers(inputs, params[0]["weight"].dtype)
         for layer in params[:-1]:
             x = ACTIVATIONS[self.activation](x @ layer["weight"] + layer["bias"])
-        return HEADS[self.head](x @ params[-1]["weight"] + params[-1]["bias"])
+        outputs = HEADS[self.head](x @ params[-1]["weight"] + params[-1]["bias"])
+        middle, half = self.stretch
+        if middle is None:
+            return outputs
+        return jnp.asarray(middle, outputs.dtype) + jnp.asarray(half, outputs.dtype) * outputs

@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import optax
 from jax import Array
 
+from ..errors import unknown
 from ..objectives import Objective, Samples
 from ..policies import Params
 from .base import Progress, Solution, Solver, Status, check_count, check_number, first_status
@@ -103,14 +104,30 @@ class Stochastic(Solver[StochasticState]):
         )
 
 
+DECAYS = {
+    "none": lambda left: jnp.ones_like(left),
+    "linear": lambda left: left,
+    "cosine": lambda left: 0.5 - 0.5 * jnp.cos(jnp.pi * left),
+}
+"""What is left of the step, given what is left of the iterations (from 1 to 0)."""
+
+
 class Adam(Stochastic):
-    """Adam, ``w ← w − lr · m̂ / (√v̂ + 1e-8)``, full batch or on minibatches."""
+    """Adam, ``w ← w − lr_k · m̂ / (√v̂ + 1e-8)``, full batch or on minibatches.
+
+    The step lr_k is constant, or falls to zero over `max_iterations` along a line or half a cosine.
+    """
 
     learning_rate: float = 1e-3
     batch_size: int | None = None
     tolerance: float = 1e-8
     max_iterations: int = 1000
     measure: bool = True
+    decay: str = "none"
+
+    def __check_init__(self):
+        if self.decay not in DECAYS:
+            raise unknown("decay", self.decay, DECAYS)
 
     def init(self, objective: Objective, params: Params, key: Array) -> StochasticState:
         return self.start(objective, params, key, optax.scale_by_adam().init(params))
@@ -118,7 +135,8 @@ class Adam(Stochastic):
     def step(self, objective: Objective, state: StochasticState) -> StochasticState:
         old = state.progress
         scaled, memory = optax.scale_by_adam().update(old.gradient, state.memory, old.params)
-        trial = optax.tree.add_scale(old.params, -self.learning_rate, scaled)
+        left = 1.0 - old.iterations.astype(old.value.dtype) / self.max_iterations
+        trial = optax.tree.add_scale(old.params, -self.learning_rate * DECAYS[self.decay](left), scaled)
         return self.moved(objective, state, trial, memory)
 
 
@@ -229,14 +247,19 @@ def adam(
     max_iterations: int = 1000,
     tolerance: float = 1e-8,
     measure: bool = True,
+    decay: str = "none",
 ) -> Adam:
-    """Adam, full batch or minibatch. `measure` takes the full gradient once at the end: a cost that grows."""
+    """Adam, full batch or minibatch; `decay` "linear" or "cosine" brings its step to 0 at `max_iterations`.
+
+    `measure` takes the full gradient once at the end: a cost that grows.
+    """
     return Adam(
         learning_rate=learning_rate,
         batch_size=batch_size,
         tolerance=tolerance,
         max_iterations=max_iterations,
         measure=measure,
+        decay=decay,
     )
 
 

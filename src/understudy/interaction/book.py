@@ -1,0 +1,86 @@
+"""Every sample of a run, appended round by round: in memory while it is small, in flat files otherwise."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from pathlib import Path
+from typing import Any, final
+
+import numpy as np
+
+from ..errors import UserError
+from ..policies import Actions, Observations
+from .collect import Round
+
+COLUMNS = ("inputs", "targets", "executed", "rewards", "flags", "slots")
+
+
+@final
+class Book:
+    """Append-only columns of samples (see `Round`), one file a column under `folder`, or in memory without one.
+
+    A file is rows after rows of one type and width, so reading it is mapping it into memory, and forgetting the rows that a
+    killed process had begun to write is cutting it to a length.
+    """
+
+    def __init__(self, observations: Observations, actions: Actions, *, folder: Path | None = None):
+        self.folder, self.rows = folder, 0
+        self._kinds: dict[str, tuple[Any, tuple[int, ...]]] = {
+            "inputs": (observations.dtype, (observations.width,)),
+            "targets": (np.dtype(np.float32), (actions.outputs,)),
+            "executed": (np.dtype(actions.dtype), (actions.size,)),
+            "rewards": (np.dtype(np.float32), ()),
+            "flags": (np.dtype(np.uint8), ()),
+            "slots": (np.dtype(np.int32), ()),
+        }
+        self._rounds: list[Round] = []
+        if folder is not None:
+            folder.mkdir(parents=True, exist_ok=True)
+
+    def width(self) -> int:
+        """Bytes of one sample."""
+        return sum(dtype.itemsize * int(np.prod(shape, dtype=np.int64)) for dtype, shape in self._kinds.values())
+
+    def append(self, round: Round) -> None:
+        """Adds a round; in files it is on the disk when this returns."""
+        if self.folder is None:
+            self._rounds.append(round)
+        else:
+            for name in COLUMNS:
+                dtype, _ = self._kinds[name]
+                with open(self.folder / f"{name}.bin", "ab") as file:
+                    file.write(np.ascontiguousarray(getattr(round, name), dtype).tobytes())
+                    file.flush()
+                    os.fsync(file.fileno())
+        self.rows += len(round)
+
+    def cut(self, rows: int) -> None:
+        """Forgets everything after the first `rows` samples on disk."""
+        assert self.folder is not None
+        for name in COLUMNS:
+            dtype, shape = self._kinds[name]
+            size = rows * dtype.itemsize * int(np.prod(shape, dtype=np.int64))
+            file = self.folder / f"{name}.bin"
+            if not file.exists() and rows == 0:
+                continue
+            if not file.exists() or file.stat().st_size < size:
+                raise UserError(f"run: {file} is damaged: it holds fewer than the {rows} samples it should.")
+            os.truncate(file, size)
+        self.rows = rows
+
+    def column(self, name: str) -> np.ndarray:
+        """All rows of one column; those in files are mapped, not read."""
+        dtype, shape = self._kinds[name]
+        if self.folder is None:
+            parts = [getattr(one, name) for one in self._rounds]
+            return np.concatenate(parts) if parts else np.empty((0, *shape), dtype)
+        if self.rows == 0:
+            return np.empty((0, *shape), dtype)
+        return np.memmap(self.folder / f"{name}.bin", dtype, "r", shape=(self.rows, *shape))
+
+
+def temporary_folder() -> tuple[Path, Any]:
+    """A folder that vanishes with the object beside it, for a run too large for memory that has no folder of its own."""
+    kept = tempfile.TemporaryDirectory(prefix="understudy-")
+    return Path(kept.name), kept

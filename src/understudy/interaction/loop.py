@@ -1,0 +1,287 @@
+"""The round loop: collect, measure, update, judge, evaluate; and its whole state as plain arrays."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import time
+from typing import Any, final
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+
+from ..data import Batch, batch
+from ..envs.gymnasium import derive
+from ..errors import UserError
+from ..objectives import Samples, Statistics
+from ..online import Game, GameState, compiled
+from ..policies import Normaliser, TrainedPolicy
+from ..regret import COLUMNS, Certificate, Ledger
+from ..solvers import Status
+from . import hindsight
+from .automatic import Automatic
+from .book import Book
+from .collect import EXPERT, Collector
+from .evaluate import Evaluator, acting
+from .mixing import Mixing
+
+EXTRA = {
+    "interactions": "environment steps so far",
+    "queries": "expert labels so far",
+    "beta": "probability that the expert acted",
+    "by_expert": "share of the round's steps that the expert acted",
+    "episodes": "episodes that ended in the round",
+    "return_mean": "mean return of the policy after the round, in the evaluation environments; nan where not evaluated",
+    "return_std": "its standard deviation over episodes",
+}
+"""Columns of a run's ledger beside `understudy.regret.COLUMNS`."""
+NAMES = ["round", "samples", *EXTRA, *(name for name in COLUMNS if name not in ("round", "samples"))]
+TIMES = ("collect", "solve", "judge", "evaluate")
+
+
+@final
+@dataclasses.dataclass(frozen=True)
+class Plan:
+    """What is decided before the first round.
+
+    sizes: interactions of every round; judged: rounds after which the best in hindsight is looked for;
+    evaluated: rounds after which `episodes` episodes are played; search: steps of the search for the best network.
+    """
+
+    sizes: tuple[int, ...]
+    mixing: Mixing
+    judged: frozenset[int]
+    evaluated: frozenset[int]
+    episodes: int
+    standardise: bool
+    search: int
+    seed: int
+
+
+@final
+class Loop:
+    """A run under way. `advance` plays one round; `snapshot` and `restore` move all of it to and from plain arrays."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        game: Game,
+        params: Any,
+        collector: Collector,
+        evaluator: Evaluator,
+        book: Book,
+        automatic: Automatic | None = None,
+    ):
+        self.plan, self.game, self.collector, self.evaluator, self.book = plan, game, collector, evaluator, book
+        self.automatic, self.evaluation = automatic, None
+        self.round = self.interactions = self.queries = 0
+        self.rows: list[dict[str, Any]] = []
+        self.times: list[dict[str, float]] = []
+        self.normaliser = Normaliser.identity(collector.observations.width)
+        self._dtype = jnp.float64 if game.policy.linear else jnp.float32
+        self._key = jax.random.key(derive(plan.seed, "solver"))
+        with self._precision():
+            self.state = game.init(params, game.empty(params, self._like(), sum(plan.sizes)))
+        self._first = jax.tree.map(np.array, params)
+
+    def _precision(self) -> Any:
+        """Linear policies are solved to rounding, which needs float64; networks are not."""
+        return jax.enable_x64(True) if self.game.policy.linear else contextlib.nullcontext()
+
+    def _like(self) -> Batch:
+        rows, seen = max(self.plan.sizes), self.collector.observations
+        kind = self._dtype if seen.dtype.kind == "f" else seen.dtype
+        outputs = self.collector.actions.outputs
+        inputs, targets = np.zeros((rows, seen.width), kind), np.zeros((rows, outputs), self._dtype)
+        return batch(inputs, targets, dtype=self._dtype)
+
+    @property
+    def finished(self) -> bool:
+        return self.round >= len(self.plan.sizes)
+
+    def policy(self) -> TrainedPolicy:
+        """The policy as it is now."""
+        params = jax.tree.map(np.array, self.state.learner.params)
+        codecs = self.collector.observations, self.collector.actions
+        return TrainedPolicy(self.game.policy, params, *codecs, self.normaliser)
+
+    def advance(self) -> dict[str, Any]:
+        """Plays one round and returns its row of the ledger."""
+        t, clock = self.round + 1, Clock()
+        size, beta = self.plan.sizes[t - 1], self.plan.mixing.beta(t)
+        policy = None if beta >= 1 else self.policy()
+        try:
+            round = self.collector.collect(policy, size, beta=beta, number=t)
+        except UserError as error:
+            raise UserError(f"round {t}: {error}") from error
+        if t == 1 and self.plan.standardise:
+            self.normaliser = Normaliser.fit(round.inputs, self.collector.observations.measured)
+        self.book.append(round)
+        clock.lap("collect")
+        record = self._solve(t, round)
+        clock.lap("solve")
+        self._judge(t, record)
+        clock.lap("judge")
+        self.round, self.interactions = t, self.interactions + size
+        self.queries += round.queries
+        row: dict[str, Any] = {
+            "round": t,
+            "samples": size,
+            "interactions": self.interactions,
+            "queries": self.queries,
+            "beta": beta,
+            "by_expert": float((round.flags & EXPERT > 0).mean()),
+            "episodes": int((round.flags & ~np.uint8(EXPERT) > 0).sum()),
+            "return_mean": np.nan,
+            "return_std": np.nan,
+        }
+        if t in self.plan.evaluated:
+            result = self.evaluator(acting(self.policy()), episodes=self.plan.episodes, number=t)
+            row |= {"return_mean": result.mean, "return_std": result.std}
+            self.evaluation = result if t == len(self.plan.sizes) else None
+            clock.lap("evaluate")
+        row |= _plain(record, judged=t in self.plan.judged)
+        self.rows.append(row)
+        self.times.append(clock.laps)
+        return row
+
+    def _solve(self, t: int, round: Any) -> dict[str, Any]:
+        with self._precision():
+            rows = max(self.plan.sizes)
+            one = batch(self.normaliser(round.inputs), round.targets, rows=rows, dtype=self._dtype)
+            game = self.game if self.automatic is None else self.automatic.tuned(self.game)
+            exact = t in self.plan.judged and self.game.policy.linear
+            self.state, record = compiled(game)(
+                self.state, one, jax.random.fold_in(self._key, t), jnp.asarray(exact)
+            )
+            record = jax.device_get(record)
+        status = Status(int(record["solver_status"]))
+        if status in (Status.DIVERGED, Status.NOT_FINITE):
+            raise UserError(
+                f"round {t}: the solver left the finite numbers ({status.name.lower()}); "
+                "a smaller step or another loss may help."
+            )
+        if self.automatic is not None and not self.automatic.settled:
+            travelled = optax.tree.norm(optax.tree.sub(self.state.learner.params, self._first))
+            self.automatic.see(t, distance=float(travelled), gradient=float(record["gradient_norm"]))
+        return record
+
+    def _judge(self, t: int, record: dict[str, Any]) -> None:
+        """For networks the best in hindsight is searched for apart from the round, from where the learner is."""
+        if self.game.policy.linear or t not in self.plan.judged or not self.plan.search:
+            return
+        key = jax.random.fold_in(jax.random.fold_in(self._key, t), 1)
+        least, best, status = hindsight.comparator(
+            self.state.losses, self.state.learner.params, key, self.plan.search
+        )
+        regret = float(record["cumulative_loss"]) - least
+        record |= {"comparator": least, "regret": regret, "comparator_status": status}
+        self.state = self.state._replace(comparator=jax.tree.map(jnp.copy, best))
+
+    @property
+    def ledger(self) -> Ledger:
+        return Ledger({name: [row[name] for row in self.rows] for name in NAMES})
+
+    def certificate(self) -> Certificate:
+        """Measured regret and bound after the last judged round; proved for linear policies only."""
+        judged = [row for row in self.rows if row["comparator_status"]]
+        last = judged[-1] if judged else {"regret": np.nan, "bound": np.nan, "weight": np.nan, "round": 0}
+        stability = float(self.state.running.stability)
+        constants = {
+            "rounds": float(last["round"]),
+            "stability": stability,
+            "distance": float(last["bound"]) - stability,
+            "weight": float(last["weight"]),
+        }
+        kind = "certificate" if self.game.certified else "estimate"
+        return Certificate(float(last["regret"]), float(last["bound"]), constants, kind)
+
+    def snapshot(self) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+        """Arrays and plain data from which `restore` continues bit for bit; samples are the book's affair."""
+        arrays = {f"state.{i:03d}": np.asarray(leaf) for i, leaf in enumerate(jax.tree.leaves(self._small()))}
+        arrays |= {"mean": self.normaliser.mean, "scale": self.normaliser.scale}
+        slots = self.collector.snapshot()
+        for i, slot in enumerate(slots):
+            arrays |= {f"slot.{i:03d}.actions": slot["actions"], f"slot.{i:03d}.row": slot["row"]}
+        plain = {
+            "round": self.round,
+            "interactions": self.interactions,
+            "queries": self.queries,
+            "rows": self.book.rows,
+            "episodes": [slot["episode"] for slot in slots],
+            "automatic": None if self.automatic is None else self.automatic.numbers(),
+        }
+        return arrays, plain
+
+    def restore(
+        self, arrays: dict[str, np.ndarray], plain: dict[str, Any], rows: list[dict[str, Any]], times: list[Any]
+    ) -> None:
+        """Back to a snapshot; the book must hold its samples already."""
+        self.round, self.interactions, self.queries = plain["round"], plain["interactions"], plain["queries"]
+        self.rows, self.times = rows, times
+        self.normaliser = Normaliser(arrays["mean"], arrays["scale"])
+        if self.automatic is not None:
+            self.automatic.restore(plain["automatic"])
+        with self._precision():
+            leaves, structure = jax.tree.flatten(self._small())
+            kept = [jnp.asarray(arrays[f"state.{i:03d}"]) for i in range(len(leaves))]
+            if any(a.shape != b.shape or a.dtype != b.dtype for a, b in zip(kept, leaves, strict=True)):
+                raise UserError("run: the checkpoint is damaged: its arrays are not those of this run.")
+            self._refill(jax.tree.unflatten(structure, kept))
+        slots = [
+            {"episode": n, "actions": arrays[f"slot.{i:03d}.actions"], "row": arrays[f"slot.{i:03d}.row"]}
+            for i, n in enumerate(plain["episodes"])
+        ]
+        self.collector.restore(slots)
+
+    def _small(self) -> tuple[Any, ...]:
+        """The state without the buffer of samples."""
+        losses = self.state.losses
+        kept = losses.factor if isinstance(losses, Statistics) else losses.filled
+        return (*self.state._replace(losses=None), kept, losses.rounds)  # type: ignore[arg-type]
+
+    def _refill(self, small: tuple[Any, ...]) -> None:
+        learner, _, comparator, running, cumulative, kept, rounds = small
+        losses = self.state.losses
+        if isinstance(losses, Statistics):
+            losses = eqx.tree_at(lambda one: (one.factor, one.rounds), losses, (kept, rounds))
+        else:
+            assert isinstance(losses, Samples)
+            first, row = 0, max(self.plan.sizes)
+            inputs, targets = self.book.column("inputs"), self.book.column("targets")
+            for size in self.plan.sizes[: self.round]:
+                part = slice(first, first + size)
+                one = batch(self.normaliser(inputs[part]), targets[part], rows=row, dtype=self._dtype)
+                losses, first = _add(losses, one), first + size
+        self.state = GameState(learner, losses, comparator, running, cumulative)
+
+
+_add = jax.jit(lambda losses, one: losses.add(one), donate_argnums=0)
+
+
+class Clock:
+    """Seconds spent in each part of a round."""
+
+    def __init__(self):
+        self.laps, self._last = dict.fromkeys(TIMES, 0.0), time.perf_counter()
+
+    def lap(self, name: str) -> None:
+        now = time.perf_counter()
+        self.laps[name] += now - self._last
+        self._last = now
+
+
+def _plain(record: dict[str, Any], *, judged: bool) -> dict[str, Any]:
+    """A round's record as plain numbers and words."""
+    row: dict[str, Any] = {}
+    for name in NAMES:
+        if name in ("solver_status", "comparator_status"):
+            asked = name == "solver_status" or (judged and np.isfinite(record["comparator"]))
+            row[name] = Status(int(record[name])).name.lower() if asked else ""
+        elif name in record:
+            value = np.asarray(record[name])
+            row[name] = int(value) if value.dtype.kind == "i" else float(value)
+    return row

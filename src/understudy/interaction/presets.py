@@ -1,0 +1,125 @@
+"""From names and a preset to the parts of a game: loss, policy, learner, solver."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any, final
+
+import equinox as eqx
+import numpy as np
+
+from ..errors import UserError, unknown
+from ..learners import LEARNERS, Learner, adaftrl, alt_ftrl, ftrl
+from ..losses import LOSSES, CrossEntropy, Loss
+from ..policies import MLP, POLICIES, Actions, Linear, Observations, Policy, Tabular
+from ..solvers import adam
+from .automatic import Automatic
+
+
+@final
+@dataclasses.dataclass(frozen=True)
+class Preset:
+    """What a preset decides where the user does not.
+
+    first_round: who acts in round 1. standardise: fix mean and scale of observations from round 1. squash: a tanh head
+    stretched to the action bounds (networks). bias: linear policies get one. noise: what the agent adds to its actions.
+    automatic: regularised learners given by name find their own scale, and their schedules start after round 1.
+    """
+
+    first_round: str
+    standardise: bool
+    squash: bool
+    bias: bool
+    noise: float
+    automatic: bool
+
+
+PRESETS = {
+    "practical": Preset("expert", standardise=True, squash=True, bias=True, noise=0.0, automatic=True),
+    "paper": Preset("agent", standardise=False, squash=False, bias=False, noise=0.1, automatic=False),
+}
+
+
+def preset(name: str) -> Preset:
+    if name not in PRESETS:
+        raise unknown("preset", name, PRESETS)
+    return PRESETS[name]
+
+
+def make_loss(loss: Any, actions: Actions) -> Loss:
+    """The loss, `auto` being squared for Box actions and cross-entropy for choices."""
+    if loss == "auto":
+        loss = "cross-entropy" if actions.categorical else "squared"
+    made = LOSSES.resolve(loss)
+    if made.categorical and not actions.categorical:
+        raise UserError("loss: cross-entropy is for Discrete and MultiDiscrete actions, these are Box.")
+    if isinstance(made, CrossEntropy) and actions.kind == "multi":
+        return CrossEntropy(groups=actions.counts)
+    return made
+
+
+def make_policy(policy: Any, space: Any, actions: Actions, chosen: Preset, squash: bool | None) -> Policy:
+    """The policy: by name with the preset's head and bias, or an object as it is."""
+    if policy == "tabular":
+        states = Observations.of(space, tabular=True).leaves[0].counts[0]
+        return Tabular(states=states)
+    if policy == "linear":
+        return Linear(bias=chosen.bias)
+    given = isinstance(policy, Policy)
+    made = POLICIES.resolve(policy)
+    wanted = (chosen.squash and not given) if squash is None else squash
+    if not wanted:
+        return made
+    if not isinstance(made, MLP):
+        raise UserError(f"squash: the policy {made.name!r} has no tanh head; mlp has.")
+    if actions.categorical or not actions.bounded:
+        if squash:
+            raise UserError("squash: a tanh head needs Box actions with finite bounds.")
+        return made
+    low, high = (tuple(edge.astype(float).tolist()) for edge in (actions.low, actions.high))  # type: ignore[union-attr]
+    return dataclasses.replace(made, head="tanh", low=low, high=high)
+
+
+def make_learner(learner: Any, policy: Policy, chosen: Preset) -> tuple[Any, Automatic | None]:
+    """The learner, and what finds its scale where its name alone is given.
+
+    On networks solves are inexact, and the residuals that FTRL's reformulation would add up stay out of the mean centre: so
+    a regularised learner given by name takes that one.
+    """
+    names = {"ftrl": ftrl, "alt_ftrl": alt_ftrl, "alt-ftrl": alt_ftrl, "adaftrl": adaftrl}
+    if not (isinstance(learner, str) and learner in names and chosen.automatic):
+        return LEARNERS.resolve(learner), None
+    found = Automatic(adaptive=learner == "adaftrl")
+    scale = {"alpha": 1.0} if found.adaptive else {"eta": 1.0}
+    made: Learner = names[learner](**scale, start=found.start)
+    if not policy.linear:
+        made = eqx.tree_at(lambda one: one.around_last, made, np.asarray(False))
+    return made, found
+
+
+def make_solver(solver: Any, policy: Policy, options: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
+    """What to hand to `make_game`: for networks Adam whose cost per round does not grow; else as `replay` does."""
+    given = {name: value for name, value in options.items() if value is not None}
+    if solver == "auto" and not policy.linear:
+        return adam(**{"batch_size": 256, "measure": False, **given}), {}
+    return solver, given
+
+
+def describe(part: Any) -> Any:
+    """A part of a run as plain data, for the record and to compare when a run is resumed.
+
+    >>> describe(ftrl(eta=0.5))["name"]
+    'ftrl'
+    """
+    if isinstance(part, (str, int, float, bool)) or part is None:
+        return part
+    if isinstance(part, np.ndarray | np.generic):
+        return part.tolist()
+    if isinstance(part, (list, tuple)):
+        return [describe(one) for one in part]
+    if dataclasses.is_dataclass(part):
+        fields = {field.name: describe(getattr(part, field.name)) for field in dataclasses.fields(part)}
+        return {"kind": type(part).__name__, **fields}
+    if hasattr(part, "tolist"):
+        return part.tolist()
+    return getattr(part, "__qualname__", type(part).__qualname__)

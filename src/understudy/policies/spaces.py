@@ -1,0 +1,259 @@
+"""Spaces and numbers: the row a learner sees of an observation, and the action its outputs stand for."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import Any, final
+
+import numpy as np
+
+from ..errors import UserError
+
+OBSERVATIONS = "Box, Discrete, MultiDiscrete, MultiBinary, and Dict or Tuple of these"
+ACTIONS = "Box of floats, Discrete and MultiDiscrete"
+
+
+@final
+@dataclasses.dataclass(frozen=True)
+class Leaf:
+    """One plain space inside an observation: where it is, what it is, and how many numbers it becomes."""
+
+    path: tuple[str | int, ...]
+    kind: str
+    """number (as it is), byte (0 to 255), choice (one-hot), choices (one-hot each) or state (its own number)."""
+    shape: tuple[int, ...]
+    counts: tuple[int, ...] = ()
+    starts: tuple[int, ...] = ()
+
+    @property
+    def width(self) -> int:
+        if self.kind in ("choice", "choices"):
+            return sum(self.counts)
+        return int(np.prod(self.shape, dtype=np.int64)) if self.shape else 1
+
+
+@final
+class Observations:
+    """How an observation becomes one row of numbers, always in the same way.
+
+    Box: flattened; Discrete and MultiDiscrete: one-hot; Dict and Tuple: their parts side by side. An observation of
+    bytes alone (an image) stays bytes, and the policies read a byte b as b/255.
+
+    >>> from gymnasium.spaces import Box, Dict, Discrete
+    >>> seen = Observations.of(Dict(a=Box(-1, 1, (2,)), b=Discrete(3)))
+    >>> seen.row({"a": np.array([0.5, -0.5]), "b": 2}).tolist()
+    [0.5, -0.5, 0.0, 0.0, 1.0]
+    """
+
+    def __init__(self, leaves: Sequence[Leaf]):
+        self.leaves = tuple(leaves)
+        self.width = sum(leaf.width for leaf in self.leaves)
+        kinds = {leaf.kind for leaf in self.leaves}
+        self.dtype = np.dtype(
+            np.uint8 if kinds == {"byte"} else np.int32 if kinds == {"state"} else np.float32
+        )
+        self._plain = len(self.leaves) == 1 and not self.leaves[0].path and kinds <= {"number", "byte"}
+
+    @classmethod
+    def of(cls, space: Any, *, tabular: bool = False) -> Observations:
+        """From a Gymnasium space; with `tabular` a Discrete observation is its own number."""
+        from gymnasium import spaces
+
+        if tabular:
+            if not isinstance(space, spaces.Discrete):
+                raise UserError(f"policy: tabular needs Discrete observations, these are {space}.")
+            return cls([Leaf((), "state", (), (int(space.n),), (int(space.start),))])
+        return cls(list(_leaves(space, ())))
+
+    @property
+    def measured(self) -> np.ndarray:
+        """Which columns are plain numbers, to be standardised (width,)."""
+        return np.repeat([leaf.kind == "number" for leaf in self.leaves], [leaf.width for leaf in self.leaves])
+
+    def row(self, observation: Any) -> np.ndarray:
+        """One observation as one row (width,); a number that is not finite is refused."""
+        if self._plain:
+            row = np.asarray(observation, self.dtype).reshape(-1)
+        else:
+            row = np.concatenate([_encode(leaf, _at(observation, leaf.path)) for leaf in self.leaves])
+            row = row.astype(self.dtype, copy=False)
+        if row.size != self.width:
+            raise UserError(f"observation: has {row.size} numbers, the policy was made for {self.width}.")
+        if row.dtype.kind == "f" and not np.isfinite(row).all():
+            raise UserError(f"environment: the observation {_short(row)} is not finite.")
+        return row
+
+    def single(self, observation: Any) -> bool:
+        """Whether this is one observation and not a batch."""
+        leaf = self.leaves[0]
+        return np.ndim(_at(observation, leaf.path)) == len(leaf.shape)
+
+    def split(self, batch: Any) -> list[Any]:
+        """A batch (arrays, or dicts and tuples of arrays, with n in front) as n observations."""
+        count = len(_at(batch, self.leaves[0].path))
+        return [_take(batch, i) for i in range(count)]
+
+    def config(self) -> list[dict[str, Any]]:
+        return [dataclasses.asdict(leaf) for leaf in self.leaves]
+
+    @classmethod
+    def from_config(cls, config: list[dict[str, Any]]) -> Observations:
+        return cls([Leaf(**{k: tuple(v) if isinstance(v, list) else v for k, v in one.items()}) for one in config])
+
+
+def stacked(observations: Sequence[Any]) -> Any:
+    """n observations as one batch, the way experts take them: arrays with n in front, in dicts where they were."""
+    first = observations[0]
+    if isinstance(first, Mapping):
+        return {key: stacked([one[key] for one in observations]) for key in first}
+    if isinstance(first, tuple):
+        return tuple(stacked([one[i] for one in observations]) for i in range(len(first)))
+    return np.asarray(first)[None] if len(observations) == 1 else np.stack(observations)
+
+
+@final
+@dataclasses.dataclass(frozen=True, eq=False)
+class Actions:
+    """How outputs become an action and labels become targets.
+
+    Box: the outputs are the action, clipped to the bounds where it is played. Discrete: the largest of n outputs.
+    MultiDiscrete: the largest in every group.
+
+    >>> from gymnasium.spaces import Discrete
+    >>> Actions.of(Discrete(3)).play(np.array([0.1, 0.7, 0.2]))
+    np.int64(1)
+    """
+
+    kind: str
+    shape: tuple[int, ...]
+    low: np.ndarray | None = None
+    high: np.ndarray | None = None
+    counts: tuple[int, ...] = ()
+    starts: tuple[int, ...] = ()
+    dtype: str = "float32"
+
+    @classmethod
+    def of(cls, space: Any) -> Actions:
+        from gymnasium import spaces
+
+        if isinstance(space, spaces.Box) and np.issubdtype(space.dtype, np.floating):
+            low, high = (np.asarray(edge, np.float32).reshape(-1) for edge in (space.low, space.high))
+            return cls("box", tuple(space.shape), low, high, dtype=str(space.dtype))
+        if isinstance(space, spaces.Discrete):
+            return cls("discrete", (), counts=(int(space.n),), starts=(int(space.start),), dtype="int64")
+        if isinstance(space, spaces.MultiDiscrete) and len(space.shape) == 1:
+            counts, starts = (tuple(int(x) for x in values) for values in (space.nvec, space.start))
+            return cls("multi", tuple(space.shape), counts=counts, starts=starts, dtype="int64")
+        raise UserError(f"env: the actions {space} are not supported; accepted: {ACTIONS}.")
+
+    @property
+    def outputs(self) -> int:
+        return sum(self.counts) if self.counts else int(np.prod(self.shape, dtype=np.int64))
+
+    @property
+    def categorical(self) -> bool:
+        return bool(self.counts)
+
+    @property
+    def bounded(self) -> bool:
+        return self.low is not None and bool(np.isfinite(self.low).all() and np.isfinite(self.high).all())  # type: ignore[arg-type]
+
+    def play(self, outputs: np.ndarray) -> Any:
+        """The deterministic action for one row of outputs, as the environment takes it."""
+        if self.kind == "box":
+            clipped = np.minimum(np.maximum(outputs, self.low), self.high)
+            return clipped.astype(self.dtype, copy=False).reshape(self.shape)
+        if self.kind == "discrete":
+            return np.int64(self.starts[0] + int(outputs.argmax()))
+        edges = np.cumsum(self.counts)[:-1]
+        return np.array([group.argmax() for group in np.split(outputs, edges)], np.int64) + self.starts
+
+    def targets(self, labels: np.ndarray, kind: str = "action") -> np.ndarray:
+        """The expert's answers (n, …) as target rows (n, outputs): actions, one-hot choices, or its distribution."""
+        if self.kind == "box" or kind == "distribution":
+            return labels.reshape(len(labels), -1)
+        whole = labels.reshape(len(labels), -1) - np.asarray(self.starts)
+        parts = [np.eye(n, dtype=np.float32)[whole[:, j]] for j, n in enumerate(self.counts)]
+        return np.concatenate(parts, axis=1)
+
+    def numbers(self, action: Any) -> np.ndarray:
+        """A played action as a flat row, for the record."""
+        return np.asarray(action).reshape(-1)
+
+    def from_numbers(self, row: np.ndarray) -> Any:
+        """The action that `numbers` made a row of, bit for bit."""
+        action = np.asarray(row, self.dtype).reshape(self.shape)
+        return np.int64(action) if self.kind == "discrete" else action
+
+    @property
+    def size(self) -> int:
+        """How many numbers a played action is."""
+        return int(np.prod(self.shape, dtype=np.int64)) if self.shape else 1
+
+    def config(self) -> dict[str, Any]:
+        plain = dataclasses.asdict(self)
+        return {k: v.astype(np.float64).tolist() if isinstance(v, np.ndarray) else v for k, v in plain.items()}
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any]) -> Actions:
+        fields = {k: tuple(v) if isinstance(v, list) else v for k, v in config.items()}
+        for name in ("low", "high"):
+            if fields[name] is not None:
+                fields[name] = np.asarray(fields[name], np.float32)
+        return cls(**fields)
+
+
+def _leaves(space: Any, path: tuple[str | int, ...]) -> Any:
+    from gymnasium import spaces
+
+    if isinstance(space, spaces.Dict):
+        for key, inner in space.spaces.items():
+            yield from _leaves(inner, (*path, key))
+    elif isinstance(space, spaces.Tuple):
+        for index, inner in enumerate(space.spaces):
+            yield from _leaves(inner, (*path, index))
+    elif isinstance(space, spaces.Box):
+        yield Leaf(path, "byte" if space.dtype == np.uint8 else "number", tuple(space.shape))
+    elif isinstance(space, spaces.MultiBinary):
+        yield Leaf(path, "number", tuple(space.shape))
+    elif isinstance(space, spaces.Discrete):
+        yield Leaf(path, "choice", (), (int(space.n),), (int(space.start),))
+    elif isinstance(space, spaces.MultiDiscrete):
+        counts, starts = (tuple(int(x) for x in np.ravel(v)) for v in (space.nvec, space.start))
+        yield Leaf(path, "choices", tuple(space.shape), counts, starts)
+    else:
+        raise UserError(f"env: the observations {space} are not supported; accepted: {OBSERVATIONS}.")
+
+
+def _encode(leaf: Leaf, value: Any) -> np.ndarray:
+    if leaf.kind == "number":
+        return np.asarray(value, np.float32).reshape(-1)
+    if leaf.kind == "byte":
+        # Beside other parts bytes become numbers, since a row has one type.
+        return np.asarray(value, np.float32).reshape(-1) / np.float32(255)
+    whole = np.ravel(value).astype(np.int64) - np.asarray(leaf.starts)
+    if leaf.kind == "state":
+        return whole.astype(np.int32)
+    return np.concatenate([np.eye(n, dtype=np.float32)[k] for k, n in zip(whole, leaf.counts, strict=True)])
+
+
+def _at(observation: Any, path: tuple[str | int, ...]) -> Any:
+    for key in path:
+        try:
+            observation = observation[key]
+        except (KeyError, IndexError, TypeError):
+            raise UserError(f"observation: it has no part {key!r}, which the policy was made for.") from None
+    return observation
+
+
+def _take(batch: Any, index: int) -> Any:
+    if isinstance(batch, Mapping):
+        return {key: _take(value, index) for key, value in batch.items()}
+    if isinstance(batch, tuple):
+        return tuple(_take(value, index) for value in batch)
+    return batch[index]
+
+
+def _short(row: np.ndarray) -> str:
+    return np.array2string(row, threshold=12, precision=4, max_line_width=10_000)

@@ -1,0 +1,247 @@
+"""The folder of a run.
+
+    config.json             what was asked for, cores and versions
+    ledger.csv              one row per round, appended; the same seed gives the same bytes
+    times.csv               seconds per round, kept apart because they differ from run to run
+    samples/*.bin           every sample, appended (see `interaction.Book`)
+    policy.safetensors/json the policy after the last round
+    checkpoint.safetensors  everything needed to go on; its rename is the moment at which a round counts
+    summary.json            written last: the run is finished
+
+The appended files may be ahead of the checkpoint after a kill; resuming cuts them to the lengths it holds.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+import warnings
+from pathlib import Path
+from typing import Any, final
+
+import numpy as np
+from safetensors import SafetensorError, safe_open
+from safetensors.numpy import save as to_bytes
+
+from ..errors import UserError
+from ..interaction import NAMES, TIMES, Loop
+from ..regret import Ledger
+from .files import append, atomic, cores, telling, versions
+
+FORMAT = 1
+WORDS = {"solver_status", "comparator_status"}
+WHOLE = {"round", "samples", "interactions", "queries", "episodes", "solver_iterations", "solver_evaluations"}
+SECONDS = ("round", *TIMES)
+
+
+@final
+class Folder:
+    """A run's folder, opened for writing by one process at a time."""
+
+    def __init__(self, path: str | os.PathLike[str], config: dict[str, Any], *, resume: bool):
+        self.path = Path(path)
+        with telling(self.path):
+            self.fresh = self._open(config, resume)
+        self._lock = _lock(self.path)
+
+    @property
+    def samples(self) -> Path:
+        return self.path / "samples"
+
+    @property
+    def finished(self) -> bool:
+        return (self.path / "summary.json").is_file()
+
+    def _open(self, config: dict[str, Any], resume: bool) -> bool:
+        """Makes the folder, or checks that it holds this very run; True where nothing has been done in it."""
+        there = self.path.is_dir() and any(self.path.iterdir())
+        if self.path.exists() and not self.path.is_dir():
+            raise UserError(f"out: {str(self.path)!r} is a file; name a folder.")
+        if there and not (self.path / "config.json").is_file():
+            # A kill while the very first file was written leaves nothing but that file's draft.
+            if {one.name for one in self.path.iterdir()} - {"config.json.tmp", "lock"}:
+                raise UserError(f"out: the folder {str(self.path)!r} holds other things than a run; name another.")
+            there = False
+        if there and not resume:
+            state = "finished" if self.finished else "unfinished"
+            raise UserError(
+                f"out: the folder {str(self.path)!r} holds {'a' if state == 'finished' else 'an'} {state} run; "
+                "resume it (--resume) or name another."
+            )
+        if not there:
+            self.path.mkdir(parents=True, exist_ok=True)
+            kept = {"format": FORMAT, "cores": cores(), "versions": versions(), "settings": config}
+            atomic(self.path / "config.json", (json.dumps(kept, indent=2, sort_keys=True) + "\n").encode())
+            return True
+        self._same(config)
+        return not (self.path / "checkpoint.safetensors").is_file()
+
+    def _same(self, config: dict[str, Any]) -> None:
+        kept = read_config(self.path)
+        now = json.loads(json.dumps(config))
+        for name in sorted({*now, *kept["settings"]}):
+            old, new = kept["settings"].get(name), now.get(name)
+            if old != new:
+                raise UserError(f"resume: {name} was {old!r} in {str(self.path)!r} and is {new!r} now; give the same.")
+        if kept["cores"] != cores():
+            raise UserError(
+                f"resume: the run was begun with {kept['cores']} cores and this process has {cores()}: "
+                "its last bits would differ; give it as many (taskset does)."
+            )
+        if kept["versions"] != versions():
+            warnings.warn("resume: other versions of the libraries than the run was begun with.", stacklevel=2)
+
+    def begin(self, loop: Loop) -> None:
+        """For a run with no round done: empty files with their headers."""
+        with telling(self.path):
+            loop.book.cut(0)
+            for name, columns in (("ledger.csv", NAMES), ("times.csv", SECONDS)):
+                atomic(self.path / name, _line(columns).encode())
+
+    def commit(self, loop: Loop) -> None:
+        """Makes the last round count."""
+        row, laps = loop.rows[-1], loop.times[-1]
+        with telling(self.path):
+            ledger = append(self.path / "ledger.csv", _line([row[name] for name in NAMES]))
+            times = append(self.path / "times.csv", _line([loop.round, *(laps[name] for name in TIMES)]))
+            loop.policy().save(self.path / "policy")
+            arrays, plain = loop.snapshot()
+            plain |= {"format": FORMAT, "ledger_bytes": ledger, "times_bytes": times}
+            arrays = {name: np.ascontiguousarray(array).reshape(np.shape(array)) for name, array in arrays.items()}
+            atomic(self.path / "checkpoint.safetensors", to_bytes(arrays, {"run": json.dumps(plain)}))
+
+    def restore(self, loop: Loop) -> None:
+        """Brings `loop` to the last round that counts, and the files back to it."""
+        with telling(self.path):
+            arrays, plain = _read_checkpoint(self.path / "checkpoint.safetensors")
+            try:
+                for name in ("ledger", "times"):
+                    _cut(self.path / f"{name}.csv", plain[f"{name}_bytes"])
+                loop.book.cut(plain["rows"])
+                rows = _rows(read_ledger(self.path))
+                times = [{k: float(v) for k, v in one.items() if k in TIMES} for one in _read(self.path / "times.csv")]
+                if not len(rows) == len(times) == plain["round"]:
+                    raise UserError(f"run: {str(self.path)!r} is damaged: ledger and checkpoint do not agree.")
+                loop.restore(arrays, plain, rows, times)
+            except (KeyError, ValueError, TypeError) as error:
+                if isinstance(error, UserError):
+                    raise
+                raise UserError(f"run: {str(self.path)!r} is damaged ({type(error).__name__}: {error}).") from error
+
+    def finish(self, summary: dict[str, Any]) -> None:
+        """Says that the run is over, with its outcome."""
+        with telling(self.path):
+            atomic(self.path / "summary.json", (json.dumps(summary, indent=2, allow_nan=False) + "\n").encode())
+
+    def close(self) -> None:
+        if self._lock is not None:
+            self._lock.close()
+
+
+def write_run(path: Path, settings: dict[str, Any], ledger: Ledger, policy: Any, outcome: dict[str, Any]) -> Path:
+    """A finished run, without its samples and checkpoint, as a new folder."""
+    folder = Folder(path, settings, resume=False)
+    try:
+        with telling(path):
+            atomic(path / "ledger.csv", ledger.to_csv().encode())
+            policy.save(path / "policy")
+        folder.finish(outcome)
+    finally:
+        folder.close()
+    return path
+
+
+def _lock(path: Path) -> Any:
+    """One process a folder; the lock dies with its process."""
+    try:
+        import fcntl
+    except ImportError:  # not on this system
+        return None
+    with telling(path):
+        file = open(path / "lock", "w")  # noqa: SIM115
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        file.close()
+        raise UserError(f"out: another process is writing to {str(path)!r}.") from None
+    return file
+
+
+def read_config(path: Path) -> dict[str, Any]:
+    """config.json of a run's folder; a newer or damaged one is refused."""
+    file = Path(path) / "config.json"
+    if not file.is_file():
+        raise UserError(f"run: {str(path)!r} is not the folder of a run (it has no config.json).")
+    kept = _json(file)
+    if not isinstance(kept, dict) or not {"format", "settings", "cores", "versions"} <= set(kept):
+        raise UserError(f"run: {file} is damaged.")
+    _known(kept["format"], file)
+    return kept
+
+
+def read_summary(path: Path) -> dict[str, Any] | None:
+    """summary.json of a finished run, None for one that is not."""
+    file = Path(path) / "summary.json"
+    return _json(file) if file.is_file() else None
+
+
+def read_ledger(path: Path) -> Ledger:
+    """ledger.csv as columns."""
+    rows = _read(Path(path) / "ledger.csv")
+    if rows and list(rows[0]) != NAMES:
+        raise UserError(f"run: {path}/ledger.csv is damaged: its columns are not those of a run.")
+    return Ledger({name: [_value(name, row[name]) for row in rows] for name in NAMES})
+
+
+def _value(name: str, text: str) -> Any:
+    return text if name in WORDS else int(text) if name in WHOLE else float(text)
+
+
+def _rows(ledger: Ledger) -> list[dict[str, Any]]:
+    columns = {name: ledger[name].tolist() for name in ledger}
+    return [{name: columns[name][t] for name in columns} for t in range(ledger.rounds)]
+
+
+def _read(file: Path) -> list[dict[str, str]]:
+    try:
+        with open(file, newline="") as stream:
+            return list(csv.DictReader(stream, strict=True))
+    except (csv.Error, UnicodeDecodeError) as error:
+        raise UserError(f"run: {file} is damaged ({error}).") from None
+
+
+def _line(values: Any) -> str:
+    stream = io.StringIO()
+    csv.writer(stream, lineterminator="\n").writerow(values)
+    return stream.getvalue()
+
+
+def _cut(file: Path, size: int) -> None:
+    if not file.is_file() or file.stat().st_size < size:
+        raise UserError(f"run: {file} is damaged: it is shorter than the checkpoint says.")
+    os.truncate(file, size)
+
+
+def _json(file: Path) -> Any:
+    try:
+        return json.loads(file.read_text())
+    except (ValueError, UnicodeDecodeError):
+        raise UserError(f"run: {file} is damaged: it is not JSON.") from None
+
+
+def _known(number: Any, file: Path) -> None:
+    if not isinstance(number, int) or number > FORMAT:
+        raise UserError(f"run: {file} has format {number!r}, newer than the {FORMAT} known here.")
+
+
+def _read_checkpoint(file: Path) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+    try:
+        with safe_open(file, "np") as opened:
+            plain = json.loads((opened.metadata() or {})["run"])
+            arrays = {name: opened.get_tensor(name) for name in opened.keys()}  # noqa: SIM118
+    except (SafetensorError, KeyError, ValueError) as error:
+        raise UserError(f"run: {file} is damaged ({type(error).__name__}).") from None
+    _known(plain.get("format"), file)
+    return arrays, plain
