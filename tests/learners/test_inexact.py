@@ -1,0 +1,64 @@
+"""What inexact solves leave behind: the reformulation adds residuals up, Alt-FTRL does not."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import understudy
+from reference import ROUNDS, gradient, stream
+
+LOSSES = ("squared", "huber", "cross-entropy")
+STREAMS = {loss: stream(loss, seed=3) for loss in LOSSES}
+SLOPPY = understudy.gd(max_iterations=2, first_step=0.05, growth=1.0)
+WEIGHTS = np.sqrt(np.arange(1, ROUNDS + 1)) / 0.5
+
+
+def play(learner, loss):
+    return understudy.replay(
+        STREAMS[loss], loss=loss, learner=learner, solver=SLOPPY, comparator="last", keep_iterates=True
+    )
+
+
+def summed(loss, t, w):
+    return sum(gradient(loss, w, X, Y) for X, Y in STREAMS[loss][:t])
+
+
+def naive_gradient(loss, result, t):
+    """∇F_t + Σ_{i≤t} σ_i (w − w_i) at w = w_{t+1}, from the kept iterates."""
+    w, steps = result.iterates[t], np.diff(WEIGHTS[:t], prepend=0.0)
+    return summed(loss, t, w) + sum(s * (w - v) for s, v in zip(steps, result.iterates, strict=False))
+
+
+def left_by_round(loss, result, t):
+    """ρ_t of the reformulated subproblem, from its definition."""
+    old, new = result.iterates[t - 1], result.iterates[t]
+    return summed(loss, t, new) - summed(loss, t - 1, old) + WEIGHTS[t - 1] * (new - old)
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_residuals_accumulate_in_the_reformulation(loss):
+    result, total = play(understudy.ftrl(eta=0.5), loss), 0.0
+    for t in range(1, ROUNDS + 1):
+        total = total + left_by_round(loss, result, t)
+        np.testing.assert_allclose(naive_gradient(loss, result, t), total, atol=1e-11)
+        assert abs(result.ledger["residual"][t - 1] - np.linalg.norm(total)) < 1e-11
+    # The solves were sloppy indeed, and the sum is not the last one.
+    assert np.linalg.norm(total) > 0.1
+    assert np.linalg.norm(total - left_by_round(loss, result, ROUNDS)) > 0.1
+    assert set(result.ledger["solver_status"]) == {"iteration_cap"}
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_residuals_do_not_accumulate_in_alt_ftrl(loss):
+    result = play(understudy.alt_ftrl(eta=0.5), loss)
+    sizes = [np.linalg.norm(naive_gradient(loss, result, t)) for t in range(1, ROUNDS + 1)]
+    np.testing.assert_allclose(result.ledger["residual"], sizes, atol=1e-11)
+    rounds = np.arange(1, ROUNDS + 1)
+    np.testing.assert_allclose(result.ledger["solver_grad_norm"] * rounds, sizes, atol=1e-11)
+    assert sizes[-1] > 1e-3
+
+
+def test_inexact_alt_and_reformulated_ftrl_part():
+    one, other = play(understudy.ftrl(eta=0.5), "squared"), play(understudy.alt_ftrl(eta=0.5), "squared")
+    assert max(np.abs(a - b).max() for a, b in zip(one.iterates, other.iterates, strict=True)) > 1e-2
