@@ -45,7 +45,7 @@ COMMANDS: dict[str, tuple[Command, ...]] = {
             "paper theorem",
             "FTL's regret on an MDP stays below its bound, and where it does not",
             "options:PaperTheorem",
-            "commands.paper:theorem",
+            "commands.theorem:run",
         ),
     ),
     "Your own parts": (
@@ -160,11 +160,7 @@ def _parse(command: Command, args: list[str]) -> Any:
                 options,
                 prog=f"understudy {command.words}",
                 args=args,
-                config=(
-                    tyro.conf.FlagCreatePairsOff,
-                    tyro.conf.DisallowNone,
-                    tyro.conf.PositionalMetavarFromFieldName,
-                ),
+                config=(tyro.conf.FlagCreatePairsOff, tyro.conf.DisallowNone),
             )
     except SystemExit as leaving:
         if leaving.code:

@@ -52,7 +52,7 @@ class Replay:
     with `sizes` (rounds,) that add up to N.
     """
 
-    stream: Positional[Path]
+    stream: Positional[Annotated[Path, arg(metavar="STREAM")]]
     """The npz file with the stream."""
     learner: str = "ftl"
     """ftl, ftrl, alt_ftrl, adaftrl, ogd, adagrad, or your own as module:function."""
@@ -86,7 +86,7 @@ class Replay:
 class CheckLearner:
     """Put a learner through the conformance suite."""
 
-    learner: Positional[str]
+    learner: Positional[Annotated[str, arg(metavar="LEARNER")]]
     """A learner's name, or your own as module:function."""
     learning: Learning = LearnerOptions()
     """Options of the learner."""
@@ -96,14 +96,20 @@ class CheckLearner:
 class CheckSolver:
     """Put a solver through the conformance suite."""
 
-    solver: Positional[str]
+    solver: Positional[Annotated[str, arg(metavar="SOLVER")]]
     """A solver's name, or your own as module:function."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class PaperTheorem:
-    """The theorem on FTL under interpolation, exhibited without sampling on a tabular MDP."""
+    """The theorem on FTL under interpolation, exhibited without sampling on tabular MDPs."""
 
+    gamma: float = 0.9
+    """Discount factor, in [0, 1)."""
+    rounds: int = 40
+    """Rounds played."""
+    seed: int = 0
+    """Seed of the random MDP."""
     out: Folder = None
     """Write the numbers and the figure to this new folder."""
     json: Flag = False

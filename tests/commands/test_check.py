@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import pytest
 
 from understudy import checks
@@ -51,6 +53,9 @@ number = 3
 def parts(tmp_path, monkeypatch):
     (tmp_path / "parts_of_mine.py").write_text(PARTS)
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [*sys.path])  # the command adds the current folder
+    yield
+    sys.modules.pop("parts_of_mine", None)
 
 
 @pytest.mark.parametrize(
@@ -96,9 +101,9 @@ def test_a_solver_that_conforms_and_one_that_does_not(parts, capsys):
 
 
 def test_what_makes_a_part_is_called_and_a_part_is_taken(parts):
-    import parts_of_mine
-
-    assert make(SOLVERS, "parts_of_mine:plain", {}) is parts_of_mine.plain
+    taken = make(SOLVERS, "parts_of_mine:plain", {})
+    parts_of_mine = sys.modules["parts_of_mine"]
+    assert taken is parts_of_mine.plain
     assert make(SOLVERS, "parts_of_mine:boaster", {"max_iterations": 3}) is not parts_of_mine.boaster
     assert isinstance(make(LEARNERS, "parts_of_mine:Fragile", {}), parts_of_mine.Fragile)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import pickle
+import sys
 
 import numpy as np
 import pytest
@@ -96,6 +97,7 @@ def test_a_learner_of_the_users_own(stream, tmp_path, monkeypatch, capsys):
         "import understudy as u\n\ndef mine(*, eta):\n    return u.ftrl(eta=2 * eta)\n\nready = u.ftl()\n"
     )
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [*sys.path])  # the command adds the current folder
     regrets = []
     for args in (["my_learners_for_a_test:mine", "--eta", "0.1"], ["ftrl", "--eta", "0.2"]):
         assert replay(stream, "--json", "--learner", *args) == 0
