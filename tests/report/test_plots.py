@@ -62,7 +62,7 @@ def test_regret_draws_each_ledger_in_its_colour_and_tells_a_bound_out_of_sight()
     np.testing.assert_array_equal(solid[0].get_ydata(), ledger()["regret"])
     np.testing.assert_array_equal(right.lines[1].get_ydata(), ledger()["average_loss"])
     texts = [text.get_text() for text in left.get_legend().get_texts()]
-    assert texts == ["FTL", "OGD", "FTL, certified bound", "OGD, certified bound 1e+06 (above)"]
+    assert texts == ["FTL", "OGD", "certified bound (out of sight for OGD: 1e+06)"]
     assert left.get_ylim()[1] < 100
 
 

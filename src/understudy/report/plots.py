@@ -53,9 +53,9 @@ def band(axes: Axes, x: Any, runs: Any, *, name: str, label: str | None = None) 
 
 
 def regret(ledgers: Mapping[str, Any], *, bound: bool = True) -> Figure:
-    """Cumulative regret with its certified bound (thin) on the left, average cumulative loss on the right.
+    """Cumulative regret with its certified bound (dotted) on the left, average cumulative loss on the right.
 
-    `ledgers` maps a learner's name to its ledger. A bound far above the regrets is told, not drawn.
+    `ledgers` maps a learner's name to its ledger. A bound far above all regrets is told, not drawn.
     """
     with style():
         made, [[left, right]] = figure(columns=2)
@@ -72,34 +72,32 @@ def regret(ledgers: Mapping[str, Any], *, bound: bool = True) -> Figure:
         for axes in (left, right):
             axes.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=6))
             axes.margins(x=0.02)
-        left.legend()
+        legend(made, left)
     return made
 
 
+def legend(made: Figure, axes: Axes) -> None:
+    """One legend for the whole figure: inside `axes` where it is short, else to the right of all panels."""
+    handles, labels = axes.get_legend_handles_labels()
+    if len(labels) <= 3:
+        axes.legend(handles, labels)
+    else:
+        made.legend(handles, labels, loc="outside right upper")
+
+
 def _bounds(axes: Axes, ledgers: Mapping[str, Any]) -> None:
-    """Thin dotted bounds; one that is far above every regret would flatten the curves, so it is only told."""
     highest = max(np.nanmax(np.append(ledger["regret"], 0.0)) for ledger in ledgers.values())
+    told = []
     for name, ledger in ledgers.items():
         limit, drawn = ledger["bound"], look(name)
         if not np.isfinite(limit[-1]):
             continue
-        text = f"{drawn.label}, certified bound"
         if limit[-1] > 8 * max(highest, np.finfo(float).tiny):
-            axes.plot(
-                [],
-                [],
-                color=drawn.colour,
-                linestyle=":",
-                linewidth=1.2,
-                label=f"{text} {limit[-1]:.3g} (above)",
-            )
-        else:
-            seen = np.isfinite(limit)
-            axes.plot(
-                ledger["round"][seen],
-                limit[seen],
-                color=drawn.colour,
-                linestyle=":",
-                linewidth=1.2,
-                label=text,
-            )
+            told.append(f"{drawn.label}: {limit[-1]:.3g}")
+            continue
+        seen = np.isfinite(limit)
+        axes.plot(ledger["round"][seen], limit[seen], color=drawn.colour, linestyle=":", linewidth=1.2)
+    if not any(np.isfinite(ledger["bound"][-1]) for ledger in ledgers.values()):
+        return
+    out_of_sight = f" (out of sight for {', '.join(told)})" if told else ""
+    axes.plot([], [], color=INK, linestyle=":", linewidth=1.2, label=f"certified bound{out_of_sight}")
