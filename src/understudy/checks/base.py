@@ -41,7 +41,6 @@ class CheckError(AssertionError):
         self.report = report
 
 
-
 def run(subject: str, thing: Any, checks: dict[str, Callable[[Any], tuple[bool | None, str]]]) -> Report:
     """Runs every check on `thing`; a check that raises has failed, and the rest still run."""
     rows = []

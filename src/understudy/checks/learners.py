@@ -41,7 +41,11 @@ def _stream(seed: int, *, noise: float = 0.0, labels: bool = False, calm: int = 
     rounds = []
     for t in range(ROUNDS):
         X = rng.normal(size=(SAMPLES, FEATURES))
-        Y = np.zeros((SAMPLES, OUTPUTS)) if t < calm else X @ expert + noise * rng.normal(size=(SAMPLES, OUTPUTS))
+        Y = (
+            np.zeros((SAMPLES, OUTPUTS))
+            if t < calm
+            else X @ expert + noise * rng.normal(size=(SAMPLES, OUTPUTS))
+        )
         if labels:
             Y = np.eye(OUTPUTS)[np.argmax(Y + rng.gumbel(size=Y.shape), axis=1)]
         rounds.append(batch(X, Y))
@@ -101,7 +105,9 @@ def _leaves_its_input(thing: Any) -> tuple[bool, str]:
     before = jax.device_get(state.learner)
     game.play(state, rounds[0], jax.random.key(0), jnp.asarray(False))
     after = jax.device_get(state.learner)
-    same = all(np.array_equal(a, b) for a, b in zip(jax.tree.leaves(before), jax.tree.leaves(after), strict=True))
+    same = all(
+        np.array_equal(a, b) for a, b in zip(jax.tree.leaves(before), jax.tree.leaves(after), strict=True)
+    )
     return same, "the old state is untouched" if same else "update changed the state it was given"
 
 
@@ -109,7 +115,10 @@ def _survives_calm(thing: Any) -> tuple[bool, str]:
     """The first gradients may be exactly zero."""
     _, states, _ = _play(thing, _stream(3, calm=3), Squared())
     finite = all(np.isfinite(leaf).all() for state in states for leaf in jax.tree.leaves(state.params))
-    return finite, "finite after rounds without gradient" if finite else "not finite after rounds without gradient"
+    return (
+        finite,
+        "finite after rounds without gradient" if finite else "not finite after rounds without gradient",
+    )
 
 
 def _learns(thing: Any) -> tuple[bool, str]:
@@ -136,7 +145,9 @@ def _certified(thing: Any) -> tuple[bool | None, str]:
     worst = -np.inf
     for loss, options in ((Squared(), {}), (Squared(), {"noise": 0.5}), (CrossEntropy(), {"labels": True})):
         records, _, _ = _play(thing, _stream(6, **options), loss)
-        regret, bound = (np.array([float(record[name]) for record in records]) for name in ("regret", "bound"))
+        regret, bound = (
+            np.array([float(record[name]) for record in records]) for name in ("regret", "bound")
+        )
         worst = max(worst, float(np.max(regret - bound - 1e-9 * (1 + np.abs(regret)))))
     return worst <= 0, f"largest (regret − bound) {worst:.3g}"
 

@@ -99,7 +99,9 @@ def _minimises(loss: str) -> Any:
         left = (last - least) / (first - least)
         claims = int(found.status) == Status.CONVERGED
         # Who claims convergence must be there; who does not must at least be half way there.
-        return left <= (1e-6 if claims else 0.5), f"{Status(int(found.status)).name.lower()}, {left:.1e} of the gap left"
+        return left <= (
+            1e-6 if claims else 0.5
+        ), f"{Status(int(found.status)).name.lower()}, {left:.1e} of the gap left"
 
     return check
 
@@ -141,7 +143,9 @@ def _can_be_mapped(thing: Any) -> tuple[bool, str]:
     scales = jnp.array([0.5, 1.0, 4.0])
 
     def one(scale: Any) -> Any:
-        heavier = Objective(objective.losses, objective.centre, objective.tilt, objective.weight * scale + scale)
+        heavier = Objective(
+            objective.losses, objective.centre, objective.tilt, objective.weight * scale + scale
+        )
         return thing(heavier, start, jax.random.key(0)).params
 
     together = jax.jit(jax.vmap(one))(scales)

@@ -1,0 +1,1 @@
+"""The paper: one preset per figure, its claims as checks."""

@@ -1,0 +1,99 @@
+"""The theorem on FTL, exhibited: constant regret where the class holds the expert, and not where it cannot.
+
+Nothing is sampled: the policy's discounted occupancy d^{π_t} is solved for, and the round's loss is the expectation
+``l_t(π) = Σ_s d^{π_t}(s) D(π(s), π_e(s))`` itself.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from ..data import batch
+from ..envs.tabular import MDP, cliff_walk, fork, random_mdp
+from ..errors import UserError
+from ..learners import ftl
+from ..losses import LOSSES
+from ..online import compiled, make_game
+from ..policies import Tabular
+from ..regret.bounds import ftl_interpolation
+
+
+class Exhibit(NamedTuple):
+    """One run of FTL with exact expected losses.
+
+    losses (T,): l_t(π_t); regret (T,) and bound (T,): R(t) and C(1 − γ^t)/(1 − γ); holds: whether R(t) ≤ bound in every round.
+    """
+
+    name: str
+    gamma: float
+    largest: float
+    losses: np.ndarray
+    regret: np.ndarray
+    bound: np.ndarray
+
+    @property
+    def holds(self) -> bool:
+        return bool(np.all(self.regret <= self.bound + 1e-9))
+
+
+def play(
+    mdp: MDP,
+    first: np.ndarray,
+    rounds: int,
+    *,
+    name: str,
+    loss: str = "squared",
+    clusters: np.ndarray | None = None,
+) -> Exhibit:
+    """FTL from the policy `first` (S, A); with `clusters` (S,) the policy sees only the cluster of a state."""
+    seen = np.arange(len(mdp.start)) if clusters is None else clusters
+    policy = Tabular(states=int(seen.max()) + 1)
+    with jax.enable_x64(True):
+        params = jnp.asarray([first[seen == c].mean(axis=0) for c in range(policy.states)])
+        game = make_game(policy, LOSSES.resolve(loss), ftl(), "auto", params)
+        one = batch(seen, mdp.expert)
+        state = game.init(params, game.empty(params, one, rounds * len(seen)))
+        step = compiled(game)
+        rows: list[Any] = []
+        for t in range(rounds):
+            table = np.clip(np.asarray(state.learner.params), 0.0, 1.0)[seen]
+            table = table / table.sum(axis=1, keepdims=True)
+            one = batch(seen, mdp.expert, np.maximum(mdp.occupancy(table), 0.0))
+            state, record = step(state, one, jax.random.key(t), jnp.asarray(True))
+            rows.append(jax.device_get(record))
+    losses, regret = (np.array([float(row[column]) for row in rows]) for column in ("loss", "regret"))
+    # The largest divergence between two action distributions: 2 for both the squared and the absolute distance.
+    largest = 2.0
+    bound = np.array(
+        [ftl_interpolation(C=largest, gamma=mdp.gamma, rounds=t).value for t in range(1, rounds + 1)]
+    )
+    return Exhibit(name, mdp.gamma, largest, losses, regret, bound)
+
+
+def exhibits(*, gamma: float = 0.9, rounds: int = 40, seed: int = 0) -> list[Exhibit]:
+    """The three cases: a path where the bound is attained, random MDPs below it, and a class that cannot hold the expert."""
+    if not 0 <= gamma < 1:
+        raise UserError(f"gamma: {gamma!r} is not in [0, 1).")
+    if rounds < 1:
+        raise UserError(f"rounds: {rounds!r} is not a whole number ≥ 1.")
+    path = cliff_walk(rounds + 1, gamma)
+    wrong = np.tile([0.0, 1.0], (len(path.start), 1))
+    chance = random_mdp(40, 4, gamma, seed)
+    astray = np.roll(chance.expert, 1, axis=1)  # a deterministic policy that errs in every state
+    crossing, clusters = fork(gamma)
+    return [
+        play(path, wrong, rounds, name="a path with pits, expert in the class"),
+        play(chance, astray, rounds, name="a random MDP, expert in the class"),
+        play(
+            crossing,
+            np.tile([1.0, 0.0], (3, 1)),
+            rounds,
+            name="a fork where states look alike, expert not in the class",
+            loss="absolute",
+            clusters=clusters,
+        ),
+    ]

@@ -1,0 +1,138 @@
+"""The conformance suites pass for what we ship and fail for what is broken."""
+
+from __future__ import annotations
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import optax
+import pytest
+
+import understudy
+from understudy.checks import CheckError
+from understudy.learners import LEARNERS, Learner
+from understudy.solvers import Solution, Status
+
+
+@pytest.mark.parametrize(
+    "learner",
+    [understudy.ftl(), understudy.alt_ftrl(eta=0.3), understudy.adagrad(alpha=0.5, diagonal=True)],
+    ids=lambda learner: learner.name,
+)
+def test_shipped_learners_pass(learner):
+    assert understudy.checks.learner(learner).passed
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "learner",
+    [
+        understudy.ftrl(eta=0.3),
+        understudy.adaftrl(),
+        understudy.ogd(eta=0.1),
+        understudy.adagrad(alpha=0.5),
+        understudy.ftrl(eta=0.3, radius=1.0),
+        understudy.linearised(understudy.alt_ftrl(eta=0.1)),
+    ],
+    ids=lambda learner: learner.name,
+)
+def test_every_shipped_learner_passes(learner):
+    assert understudy.checks.learner(learner).passed
+
+
+class Uphill:
+    """A user's own learner that walks the wrong way."""
+
+    name = "uphill"
+
+    def init(self, params):
+        return understudy.ogd(eta=0.1).init(params)
+
+    def update(self, state, losses, gradient, solve):
+        return understudy.ogd(eta=0.1).update(state, losses, optax.tree.scale(-1.0, gradient), solve)
+
+
+class Hoarder(Uphill):
+    """Keeps every gradient, so its state grows."""
+
+    name = "hoarder"
+
+    def init(self, params):
+        return {"params": params, "gradients": ()}
+
+    def update(self, state, losses, gradient, solve):
+        raise TypeError("shapes change")
+
+
+def test_a_learner_that_walks_uphill_fails_and_says_so():
+    with pytest.raises(CheckError, match="FAIL  learns") as caught:
+        understudy.checks.learner(Uphill())
+    failed = {row.name for row in caught.value.report.rows if row.passed is False}
+    assert failed == {"learns"}
+
+
+class Contrary(Learner):
+    """Of the family by its books, but it steps against every gradient."""
+
+    def update(self, state, losses, gradient, solve):
+        plain = understudy.ogd(eta=0.05)
+        return plain.update(state, losses, optax.tree.scale(-1.0, gradient), solve)
+
+
+def test_a_learner_whose_steps_do_not_match_its_books_fails_its_certificate():
+    like = understudy.ogd(eta=0.05)
+    contrary = Contrary(like.schedule, True, like.around_last, None, False, "contrary")
+    with pytest.raises(CheckError, match="FAIL  regret within its certificate"):
+        understudy.checks.learner(contrary)
+
+
+def test_a_learner_that_raises_fails_every_check_but_the_suite_goes_on():
+    with pytest.raises(CheckError) as caught:
+        understudy.checks.learner(Hoarder())
+    assert len(caught.value.report.rows) == 8
+    assert "raised" in str(caught.value)
+
+
+def test_a_registered_learner_is_found_by_name():
+    understudy.register_learner("test-only-ftl", understudy.ftl)
+    try:
+        assert understudy.replay([([[1.0]], [[1.0]])], learner="test-only-ftl").ledger.rounds == 1
+        with pytest.raises(understudy.UserError, match="taken"):
+            understudy.register_learner("test-only-ftl", understudy.ftl)
+    finally:
+        del LEARNERS.makers["test-only-ftl"]
+
+
+@pytest.mark.parametrize("name", ["closed-form", "newton"])
+def test_shipped_solvers_pass(name):
+    assert understudy.checks.solver(name).passed
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "solver",
+    ["adam", "gd", "interior-point", "lbfgs", "proximal-sgd", "sls", understudy.sls(batch_size=16)],
+    ids=str,
+)
+def test_every_shipped_solver_passes(solver):
+    assert understudy.checks.solver(solver).passed
+
+
+class Liar(eqx.Module):
+    """Moves a little and says that it converged."""
+
+    minibatch = False
+
+    def __call__(self, objective, params, key=None):
+        value, gradient = objective.value_and_gradient(params)
+        step = optax.tree.add_scale(params, -1e-3, gradient)
+        one, none = jnp.ones((), jnp.int32), jnp.zeros_like(value)
+        status = jnp.asarray(Status.CONVERGED, jnp.int32)
+        return Solution(step, status, value, none, one, one, jax.tree.map(jnp.zeros_like, params), none)
+
+
+def test_a_solver_that_lies_fails():
+    with pytest.raises(CheckError) as caught:
+        understudy.checks.solver(Liar())
+    failed = {row.name for row in caught.value.report.rows if row.passed is False}
+    assert {"minimises (squared)", "tells the gradient it left", "admits failure"} <= failed

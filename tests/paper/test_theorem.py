@@ -1,0 +1,59 @@
+"""FTL's theorem on an MDP, with exact expectations."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from understudy.envs.tabular import cliff_walk, fork, random_mdp
+from understudy.errors import UserError
+from understudy.paper.theorem import exhibits, play
+
+
+def test_occupancy_is_the_discounted_sum_of_state_distributions():
+    mdp = random_mdp(7, 3, 0.8, seed=3)
+    policy = np.random.default_rng(0).dirichlet(np.ones(3), size=7)
+    moves = np.einsum("sa,sax->sx", policy, mdp.transitions)
+    total, now = np.zeros(7), mdp.start.copy()
+    for step in range(400):
+        total += 0.2 * 0.8**step * now
+        now = now @ moves
+    np.testing.assert_allclose(mdp.occupancy(policy), total, atol=1e-12)
+
+
+def test_the_bound_is_attained_on_the_path_and_holds_on_random_mdps():
+    rounds, gamma = 12, 0.8
+    path = cliff_walk(rounds + 1, gamma)
+    wrong = np.tile([0.0, 1.0], (len(path.start), 1))
+    tight = play(path, wrong, rounds, name="path")
+    # By hand: in round t the first t − 1 steps are right and all later ones wrong, so l_t = 2 γ^(t−1).
+    np.testing.assert_allclose(tight.losses, 2 * gamma ** np.arange(rounds), atol=1e-12)
+    np.testing.assert_allclose(tight.regret, tight.bound, rtol=1e-10)
+    chance = random_mdp(15, 3, gamma, seed=1)
+    assert play(chance, np.roll(chance.expert, 1, axis=1), rounds, name="random").holds
+
+
+def test_the_bound_fails_where_the_class_cannot_hold_the_expert():
+    gamma = 0.8
+    crossing, clusters = fork(gamma)
+    lost = play(crossing, np.tile([1.0, 0.0], (3, 1)), 30, name="fork", loss="absolute", clusters=clusters)
+    assert not lost.holds
+    # The regret grows by about as much in every further round: it is linear.
+    growth = np.diff(lost.regret)[9:]
+    assert growth.mean() > 0.5
+    # The same MDP, but with states told apart: the theorem holds again.
+    assert play(crossing, np.tile([1.0, 0.0], (3, 1)), 30, name="fork", loss="absolute").holds
+
+
+def test_expected_loss_is_the_occupancy_weighted_divergence():
+    mdp = random_mdp(6, 2, 0.7, seed=5)
+    first = np.random.default_rng(1).dirichlet(np.ones(2), size=6)
+    played = play(mdp, first, 1, name="one round")
+    by_hand = np.sum(mdp.occupancy(first) * ((first - mdp.expert) ** 2).sum(axis=1))
+    assert played.losses[0] == pytest.approx(by_hand, rel=1e-12)
+
+
+@pytest.mark.parametrize("options", [{"gamma": 1.0}, {"gamma": -0.1}, {"rounds": 0}])
+def test_bad_options_get_one_sentence(options):
+    with pytest.raises(UserError, match=next(iter(options))):
+        exhibits(**options)
