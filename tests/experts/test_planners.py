@@ -9,11 +9,10 @@ import numpy as np
 import pytest
 import scipy.linalg
 
+from playing import play
 from understudy import experts
 from understudy.errors import UserError
 from understudy.experts import controllers
-
-from .test_shipped import play
 
 
 def random_table(seed, states=4, actions=3):

@@ -8,27 +8,13 @@ import gymnasium
 import numpy as np
 import pytest
 
+from playing import play
 from understudy import experts
 from understudy.errors import UserError
 from understudy.experts import files, shipped
 from understudy.experts.network import Mlp
 
 NETWORKS = ("ppo-breakout", "ppo-pong", "sac-Hopper-v5", "sac-Walker2d-v5")
-
-
-def play(expert, env_id, episodes, *, seed=0, **kwargs):
-    env = gymnasium.make(env_id, **kwargs)
-    returns = []
-    for episode in range(episodes):
-        observation, _ = env.reset(seed=seed + episode)
-        total, over = 0.0, False
-        while not over:
-            action = expert.predict(observation)[0]
-            observation, reward, terminated, truncated, _ = env.step(action)
-            total, over = total + float(reward), terminated or truncated
-        returns.append(total)
-    env.close()
-    return np.array(returns)
 
 
 def test_every_name_has_a_complete_card():

@@ -78,7 +78,7 @@ def load(
         OverflowError,
     ) as error:
         # Records of a shape nobody writes: hostile or damaged, and either way the file's fault.
-        raise UserError(f"{what}: is damaged ({type(error).__name__}: {error}).") from None
+        raise UserError(f"{what}: is damaged ({type(error).__name__}: {inert.one_line(error)}).") from None
 
 
 def _load(path: Path, what: str, activation: str | None, vec_normalize: Any, name: str | None) -> Expert:
@@ -165,7 +165,9 @@ def _policy_settings(
         given = {}
     extractor = given.get("features_extractor_class")
     if isinstance(extractor, inert.Global | inert.Call):
-        label = extractor.name if isinstance(extractor, inert.Global) else "a class of its own"
+        label = (
+            inert.one_line(extractor.name) if isinstance(extractor, inert.Global) else "a class of its own"
+        )
         if label not in _EXTRACTORS:
             raise UserError(
                 f"{what}: uses the feature extractor {label}; {' and '.join(_EXTRACTORS)} can be read."

@@ -169,7 +169,8 @@ def _sample(space: Any) -> Any:
 
 
 def _space_of(model: Any, name: str, given: Any) -> Any:
-    return given if given is not None else getattr(model, name, None)
+    own = getattr(model, name, None)  # what it was made for, which is then compared with what is there
+    return given if own is None else own
 
 
 def _stacked(answers: list[Any], name: str) -> np.ndarray:

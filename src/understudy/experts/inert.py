@@ -10,12 +10,18 @@ from __future__ import annotations
 
 import dataclasses
 import pickletools
+import warnings
 from collections.abc import Callable
 from typing import Any
 
 from ..errors import UserError
 
 LIMIT = 10_000_000  # instructions; a state dict of a thousand tensors has some fifty thousand
+
+
+def one_line(text: Any) -> str:
+    """What a file or a library says, fit for a sentence: on one line and not too long."""
+    return " ".join(str(text).split())[:200]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -26,7 +32,7 @@ class Global:
     name: str
 
     def __str__(self):
-        return f"{self.module}.{self.name}"
+        return one_line(f"{self.module}.{self.name}")
 
 
 @dataclasses.dataclass(eq=False)
@@ -77,13 +83,17 @@ def read(data: bytes, what: str) -> Any:
     """
     reader = _Reader()
     try:
-        tree = reader.read(data)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # the decoder has opinions on odd escapes
+            tree = reader.read(data)
     except UserError:
         raise
     except (
         Exception
     ) as error:  # whatever a truncated or hostile file makes of the decoder is the file's fault
-        raise UserError(f"{what}: is damaged or no pickle ({type(error).__name__}: {error}).") from None
+        raise UserError(
+            f"{what}: is damaged or no pickle ({type(error).__name__}: {one_line(error)})."
+        ) from None
     for found in reader.globals:
         if _starts_programs(found):
             raise UserError(

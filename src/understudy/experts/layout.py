@@ -55,13 +55,14 @@ def build(tensors: Tensors, settings: Settings, what: str, normaliser: net.Row |
             f"{', '.join(net.ACTIVATIONS)}."
         )
     mlp = net.Mlp([w for w, _ in layers], [b for _, b in layers], settings.activation or "relu")
-    image = settings.observation_space.shape if len(settings.observation_space.shape or ()) == 3 else None
-    scale = 1 / 255 if settings.normalize_images and _is_image(settings.observation_space) else 1.0
-    cnn = _nature_cnn(tensors, f"{prefix}features_extractor.", image, scale, what)
-    prepare = _preparation(settings.observation_space, scale if cnn is None else 1.0, normaliser, what)
-    inputs = cnn.features if cnn else flat_size(settings.observation_space, what)
+    seen = settings.observation_space
+    flat = flat_size(seen, what)
+    scale = 1 / 255 if settings.normalize_images and _is_image(seen) else 1.0
+    cnn = _nature_cnn(tensors, f"{prefix}features_extractor.", seen.shape, scale, what)
+    inputs = cnn.features if cnn else flat
     if mlp.widths[0] != inputs:
         raise UserError(f"{what}: its network takes {mlp.widths[0]} numbers, its observations have {inputs}.")
+    prepare = _preparation(seen, scale if cnn is None else 1.0, normaliser, what)
     return net.Network(mlp, _head(family, mlp.widths[-1], settings, what), prepare, cnn)
 
 
@@ -109,7 +110,7 @@ def _nature_cnn(tensors: Tensors, prefix: str, image: Any, scale: float, what: s
     known = {
         f"{layer}.{part}" for layer in ("cnn.0", "cnn.2", "cnn.4", "linear.0") for part in ("weight", "bias")
     }
-    if names != known or image is None:
+    if names != known or len(image) != 3:
         odd = sorted(names - known or names)[0]
         raise UserError(
             f"{what}: its feature extractor ({odd}) is not NatureCNN, the only one that can be read."

@@ -24,7 +24,7 @@ def refused(what: str, record: Any) -> UserError:
     if isinstance(record, Call):
         record = record.function
     name = str(record) if isinstance(record, Global) else type(record).__name__
-    return UserError(f"{what}: holds {name[:100]}, which is not accepted there; refused, nothing was run.")
+    return UserError(f"{what}: holds {name}, which is not accepted there; refused, nothing was run.")
 
 
 def is_name(record: Any, *names: str) -> bool:

@@ -32,7 +32,7 @@ def load(path: str | os.PathLike[str], shape: tuple[int, ...]) -> Row | None:
     except UserError:
         raise
     except (KeyError, IndexError, TypeError, ValueError) as error:
-        raise UserError(f"{what}: is damaged ({type(error).__name__}: {error}).") from None
+        raise UserError(f"{what}: is damaged ({type(error).__name__}: {inert.one_line(error)}).") from None
 
 
 def _normaliser(state: Any, shape: tuple[int, ...], what: str) -> Row | None:

@@ -31,7 +31,7 @@ def opened(source: Any, what: str) -> Iterator[zipfile.ZipFile]:
     except UserError:
         raise
     except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError) as error:
-        raise UserError(f"{what}: is damaged or no zip archive ({error}).") from None
+        raise UserError(f"{what}: is damaged or no zip archive ({' '.join(str(error).split())}).") from None
     except OSError as error:
         raise UserError(f"{what}: cannot be read ({error.strerror or error}).") from None
 

@@ -1,0 +1,176 @@
+"""Archives that Stable-Baselines3 itself wrote, against the predictions that it made for them."""
+
+from __future__ import annotations
+
+import dataclasses
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+from gymnasium import spaces
+
+from understudy import experts
+from understudy.errors import UserError
+from understudy.experts import archive, layout, network, vecnormalize
+
+FIXTURES = Path(__file__).parents[1] / "fixtures" / "sb3"
+NAMES = sorted(path.stem for path in FIXTURES.glob("*.zip"))
+
+
+def load(name, **options):
+    statistics = FIXTURES / f"{name}.pkl"
+    if statistics.exists():
+        options.setdefault("vec_normalize", statistics)
+    return archive.load(FIXTURES / f"{name}.zip", **options)
+
+
+def test_there_is_an_archive_of_every_algorithm():
+    cards = {name: load(name).card for name in NAMES}
+    assert {card["algorithm"] for card in cards.values()} == {"PPO", "A2C", "SAC", "TD3", "DQN"}
+    assert {card["architecture"]["network"] for card in cards.values()} == {"mlp", "nature-cnn"}
+    for name, card in cards.items():
+        assert name.startswith(card["algorithm"].lower())
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_predictions_are_those_of_sb3(name):
+    expert = experts.checked(load(name))
+    known = np.load(FIXTURES / f"{name}.npz")
+    observations, actions = known["observations"], known["actions"]
+    if "probabilities" in known:
+        assert expert.kind == "distribution"
+        np.testing.assert_allclose(expert.label(observations), known["probabilities"], rtol=0, atol=1e-6)
+    if actions.dtype.kind == "f":
+        np.testing.assert_allclose(expert.act(observations), actions, rtol=0, atol=1e-6)
+    else:
+        np.testing.assert_array_equal(expert.act(observations), actions)
+    assert len(np.unique(actions, axis=0)) > 1
+    one, _ = expert.predict(observations[3])
+    np.testing.assert_array_equal(one, expert.act(observations)[3])
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_an_answer_does_not_depend_on_its_batch(name):
+    expert, observations = load(name), np.load(FIXTURES / f"{name}.npz")["observations"]
+    alone = np.concatenate([expert.label(observations[i : i + 1]) for i in range(len(observations))])
+    np.testing.assert_array_equal(expert.label(observations), alone)
+
+
+@pytest.mark.parametrize(
+    ("name", "activation"),
+    [("ppo-discrete", "relu"), ("ppo-separate", "tanh"), ("sac-box", "tanh"), ("dqn-discrete", "tanh")],
+)
+def test_another_activation_gives_other_answers(name, activation):
+    observations = np.load(FIXTURES / f"{name}.npz")["observations"]
+    assert (load(name, activation=activation).label(observations) != load(name).label(observations)).any()
+
+
+def test_pictures_may_have_their_channels_last():
+    expert, observations = load("ppo-cnn"), np.load(FIXTURES / "ppo-cnn.npz")["observations"]
+    turned = observations.transpose(0, 2, 3, 1)
+    np.testing.assert_array_equal(expert.label(turned), expert.label(observations))
+    with pytest.raises(UserError, match=r"shape \(36, 36\); \(3, 36, 36\) is expected"):
+        expert.label(observations[:, 0])
+
+
+def test_the_spaces_are_exact():
+    expert = load("sac-box")
+    np.testing.assert_array_equal(expert.action_space.low, np.array([-1.0, 0.0], np.float32))
+    np.testing.assert_array_equal(expert.action_space.high, np.array([3.0, 0.5], np.float32))
+    assert load("ppo-multi").action_space == spaces.MultiDiscrete([2, 3])
+    assert load("ppo-multi").observation_space == spaces.Discrete(7)
+    assert load("ppo-cnn").observation_space.dtype == np.uint8
+
+
+def tensors_of(*layers, prefix):
+    rng = np.random.default_rng(0)
+    found = {}
+    for number, (inputs, outputs) in enumerate(layers):
+        found[f"{prefix}.{2 * number}.weight"] = rng.standard_normal((outputs, inputs)).astype(np.float32)
+        found[f"{prefix}.{2 * number}.bias"] = rng.standard_normal(outputs).astype(np.float32)
+    return found
+
+
+SETTINGS = layout.Settings(spaces.Box(-1, 1, (3,)), spaces.Discrete(2), activation="tanh")
+
+
+def old_actor_critic():
+    return {
+        **tensors_of((3, 5), prefix="mlp_extractor.shared_net"),
+        **tensors_of((5, 4), prefix="mlp_extractor.policy_net"),
+        "action_net.weight": np.ones((2, 4), np.float32) * np.array([[1], [-1]], np.float32),
+        "action_net.bias": np.zeros(2, np.float32),
+    }
+
+
+def test_shared_layers_of_old_archives_come_first():
+    tensors = old_actor_critic()
+    net = layout.build(tensors, SETTINGS, "old")
+    x = np.array([0.1, -0.2, 0.3], np.float32)
+    h = x
+    for name in ("mlp_extractor.shared_net.0", "mlp_extractor.policy_net.0"):
+        h = np.tanh(tensors[f"{name}.weight"] @ h + tensors[f"{name}.bias"])
+    np.testing.assert_allclose(net(x), network.softmax(tensors["action_net.weight"] @ h), atol=1e-6)
+
+
+def without(tensors, *names):
+    return {key: value for key, value in tensors.items() if key not in names}
+
+
+@pytest.mark.parametrize(
+    ("change", "settings", "sentence"),
+    [
+        (
+            lambda t: t,
+            {"activation": None},
+            "which activation its network has; give activation=, one of relu, tanh",
+        ),
+        (
+            lambda t: {"other.weight": t["action_net.weight"]},
+            {},
+            "is not a policy of PPO, A2C, SAC, TD3 or DQN",
+        ),
+        (
+            lambda t: {**t, "mlp_extractor.policy_net.1.weight": np.ones(4)},
+            {},
+            r"mlp_extractor\.policy_net\.1.* is not part of a plain network",
+        ),
+        (lambda t: {**t, "mlp_extractor.policy_net.2.running_mean": np.ones(4)}, {}, "running_mean"),
+        (lambda t: without(t, "mlp_extractor.policy_net.0.bias"), {}, r"policy_net\.0\.bias"),
+        (lambda t: {**t, "features_extractor.lstm.weight": np.ones(4)}, {}, "is not NatureCNN"),
+        (
+            lambda t: t,
+            {"observation_space": spaces.Box(-1, 1, (4,))},
+            "takes 3 numbers, its observations have 4",
+        ),
+        (lambda t: t, {"observation_space": spaces.Dict({"a": SETTINGS.observation_space})}, "sees Dict"),
+        (lambda t: t, {"action_space": spaces.Discrete(3)}, "gives 2 numbers, its actions Discrete"),
+        (lambda t: t, {"action_space": spaces.MultiBinary(2)}, "Box, Discrete and MultiDiscrete can be read"),
+    ],
+)
+def test_layouts_that_cannot_be_read_are_told(change, settings, sentence):
+    with pytest.raises(UserError, match=sentence):
+        layout.build(change(old_actor_critic()), dataclasses.replace(SETTINGS, **settings), "it")
+
+
+def test_statistics_are_applied_as_sb3_does():
+    normalise = vecnormalize.load(FIXTURES / "ppo-normalised.pkl", (5,))
+    assert normalise is not None
+    large = normalise(np.full(5, 1e9))
+    np.testing.assert_array_equal(large, np.full(5, 1.5, np.float32))  # clip_obs of the fixture
+    with pytest.raises(UserError, match=r"statistics of shape \(5,\), the expert's observations are \(4,\)"):
+        vecnormalize.load(FIXTURES / "ppo-normalised.pkl", (4,))
+    with pytest.raises(UserError, match="cannot be read"):
+        vecnormalize.load(FIXTURES / "nothing.pkl", (5,))
+
+
+def test_a_zip_that_is_something_else(tmp_path):
+    shutil.make_archive(str(tmp_path / "other"), "zip", FIXTURES, "ppo-multi.npz")
+    with pytest.raises(UserError, match="has no member 'data'"):
+        archive.load(tmp_path / "other.zip")
+    (tmp_path / "text.zip").write_text("not a zip")
+    with pytest.raises(UserError, match=r"'text\.zip': is damaged or no zip archive"):
+        archive.load(tmp_path / "text.zip")
+    with pytest.raises(UserError, match="there is no archive"):
+        archive.load(tmp_path / "nothing.zip")

@@ -1,0 +1,109 @@
+"""One door for everything that is or names an expert."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import gymnasium
+import numpy as np
+import pytest
+from gymnasium import spaces
+
+from understudy import experts
+from understudy.errors import UserError
+from understudy.experts.base import Expert
+
+FIXTURES = Path(__file__).parents[1] / "fixtures" / "sb3"
+
+
+def test_every_public_name_is_there_twice():
+    for _ in range(2):  # a module of the same name must not take the place of a function once it is imported
+        for name in experts.__all__:
+            assert callable(getattr(experts, name)), name
+    assert set(dir(experts)) == set(experts.__all__)
+    with pytest.raises(AttributeError):
+        experts.nobody  # noqa: B018
+
+
+def test_importing_the_room_is_cheap():
+    heavy = "('jax', 'gymnasium', 'safetensors')"
+    program = f"import sys, understudy.experts; print([m for m in {heavy} if m in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"
+
+
+def test_nothing_named_means_the_shipped_one():
+    env = gymnasium.make("CartPole-v1")
+    expert = experts.resolve(
+        env_id="CartPole-v1", observation_space=env.observation_space, action_space=env.action_space
+    )
+    assert expert.name == "lqr-CartPole-v1"
+    assert experts.resolve(env_id="Taxi-v4", env_kwargs={}).label([0]).shape == (1,)
+    with pytest.raises(UserError, match="no environment"):
+        experts.resolve()
+
+
+def test_an_expert_stays_itself_but_is_checked():
+    out = Expert("out", ask=lambda o, i: np.full((len(o), 1), 9.0))
+    with pytest.raises(UserError, match="outside the bounds"):
+        experts.resolve(out, action_space=spaces.Box(-1, 1, (1,))).label(np.zeros((1, 2)))
+    assert experts.resolve(out) is out
+
+
+@pytest.mark.parametrize("how", [str, Path, lambda p: str(p).removesuffix(".zip")])
+def test_archives_by_path(how):
+    expert = experts.resolve(how(FIXTURES / "sac-box.zip"))
+    assert expert.card["algorithm"] == "SAC"
+
+
+def test_an_archive_by_another_name(tmp_path):
+    shutil.copy(FIXTURES / "sac-box.zip", tmp_path / "best_model")
+    assert experts.resolve(tmp_path / "best_model").card["algorithm"] == "SAC"
+
+
+def test_archives_take_their_options():
+    path = FIXTURES / "ppo-normalised.zip"
+    known = np.load(FIXTURES / "ppo-normalised.npz")
+    expert = experts.resolve(path, vec_normalize=FIXTURES / "ppo-normalised.pkl", name="n", activation=None)
+    np.testing.assert_allclose(expert.label(known["observations"]), known["actions"], atol=1e-6)
+    assert expert.name == "n"
+    plain = experts.resolve(path)
+    assert np.abs(plain.label(known["observations"]) - known["actions"]).max() > 0.01
+    other = experts.resolve(path, vec_normalize=FIXTURES / "ppo-normalised.pkl", activation="relu")
+    assert np.abs(other.label(known["observations"]) - known["actions"]).max() > 0.01
+
+
+def test_distributions_of_callables_are_found_and_checked():
+    spaces_ = {"observation_space": spaces.Box(-1, 1, (2,)), "action_space": spaces.Discrete(3)}
+    soft = experts.resolve(lambda o: [0.2, 0.3, 0.5], **spaces_)
+    assert soft.kind == "distribution"
+    assert soft.act(np.zeros((1, 2))) == [2]
+    with pytest.raises(UserError, match="no distribution"):
+        experts.resolve(lambda o: [0.2, 0.3, 0.6], **spaces_).label(np.zeros((1, 2)))
+
+
+@pytest.mark.parametrize(
+    ("spec", "options", "sentence"),
+    [
+        ("sac-Hoper-v5", {}, "did you mean 'sac-Hopper-v5'"),
+        ("nothing.zip", {}, "there is no archive nothing.zip"),
+        ("nothing.safetensors", {}, "no card nothing.json"),
+        (3, {}, "int is not accepted"),
+        (Expert, {}, "Expert is a class"),
+        (
+            "sac-Hopper-v5",
+            {"activation": "relu"},
+            "'activation' is not for a shipped expert; it uses env_kwargs",
+        ),
+        (lambda o: o, {"filename": "x"}, "'filename' is not for a callable; it uses batched, kind, name"),
+        (Expert("e", ask=lambda o, i: o), {"name": "x"}, "'name' is not for an expert that is already made"),
+        (str(FIXTURES / "sac-box.zip"), {"kind": "action"}, "not for an archive"),
+        (lambda o: o, {"kind": "soft"}, "kind: 'soft'"),
+    ],
+)
+def test_what_is_none_is_one_sentence(spec, options, sentence):
+    with pytest.raises(UserError, match=sentence):
+        experts.resolve(spec, **options)
