@@ -19,10 +19,10 @@ ROUNDS, SAMPLES, FEATURES, OUTPUTS = 24, 4, 3, 2
 
 
 def learner(subject: Any) -> Report:
-    """Runs the conformance suite on a learner (an object, or a registered name); raises `CheckError` if it fails.
+    """Runs the conformance suite on a learner, an object or a registered name; raises `CheckError` if it fails.
 
-    A learner has ``init(params) -> state`` and ``update(state, losses, gradient, solve) -> (state, solution)``, both pure
-    functions over pytrees, with ``state.params`` the parameters to play.
+    A learner has ``init(params) -> state`` and ``update(state, losses, gradient, solve) -> (state, solution)``,
+    both pure functions over pytrees, with ``state.params`` the parameters to play.
 
     >>> import understudy
     >>> understudy.checks.learner(understudy.ftl()).passed
@@ -35,7 +35,7 @@ def learner(subject: Any) -> Report:
 
 
 def _stream(seed: int, *, noise: float = 0.0, labels: bool = False, calm: int = 0) -> list[Batch]:
-    """Rounds from a linear expert: exact, noisy, or as labels; the first `calm` rounds ask for nothing (answers 0)."""
+    """Rounds from a linear expert: exact, noisy, or as labels; in the first `calm` rounds it answers 0."""
     rng = np.random.default_rng(seed)
     expert = rng.normal(size=(FEATURES, OUTPUTS))
     rounds = []
@@ -74,6 +74,11 @@ def _shape(tree: Any) -> list[tuple[Any, Any]]:
     return [(np.shape(leaf), np.asarray(leaf).dtype) for leaf in jax.tree.leaves(tree)]
 
 
+def _equal(one: Any, other: Any) -> bool:
+    leaves = zip(jax.tree.leaves(one), jax.tree.leaves(other), strict=True)
+    return all(np.array_equal(a, b) for a, b in leaves)
+
+
 def _keeps_its_size(thing: Any) -> tuple[bool, str]:
     _, states, _ = _play(thing, _stream(0, noise=0.1), Squared())
     same = all(
@@ -92,9 +97,7 @@ def _compiles_once(thing: Any) -> tuple[bool, str]:
 
 def _repeats_itself(thing: Any) -> tuple[bool, str]:
     first, second = (_play(thing, _stream(1, noise=0.1), Squared())[1][-1] for _ in range(2))
-    same = all(
-        np.array_equal(a, b) for a, b in zip(jax.tree.leaves(first), jax.tree.leaves(second), strict=True)
-    )
+    same = _equal(first, second)
     return same, "same input, same bits" if same else "two runs on the same stream differ"
 
 
@@ -105,9 +108,7 @@ def _leaves_its_input(thing: Any) -> tuple[bool, str]:
     before = jax.device_get(state.learner)
     game.play(state, rounds[0], jax.random.key(0), jnp.asarray(False))
     after = jax.device_get(state.learner)
-    same = all(
-        np.array_equal(a, b) for a, b in zip(jax.tree.leaves(before), jax.tree.leaves(after), strict=True)
-    )
+    same = _equal(before, after)
     return same, "the old state is untouched" if same else "update changed the state it was given"
 
 

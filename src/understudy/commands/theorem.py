@@ -16,7 +16,7 @@ from .folder import new_folder, refuse_taken
 
 
 def run(options: PaperTheorem) -> int:
-    """Prints the three cases; 0 when the bound holds where the class holds the expert and fails where it cannot."""
+    """Prints the three cases, and writes their numbers and figure where asked."""
     refuse_taken(options.out)
     shown = exhibits(gamma=options.gamma, rounds=options.rounds, seed=options.seed)
     tables.show(_table(shown))

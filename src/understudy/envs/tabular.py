@@ -10,8 +10,8 @@ import numpy as np
 class MDP(NamedTuple):
     """A tabular MDP with an expert.
 
-    transitions (S, A, S): probability of the next state; start (S,): where episodes begin; gamma: the discount;
-    expert (S, A): the expert's action distribution in every state.
+    transitions (S, A, S): probability of the next state; start (S,): where episodes begin; gamma: the
+    discount; expert (S, A): the expert's action distribution in every state.
     """
 
     transitions: np.ndarray
@@ -31,10 +31,10 @@ class MDP(NamedTuple):
 
 
 def cliff_walk(length: int, gamma: float) -> MDP:
-    """A path of `length` states with a pit beside each: action 0 walks on, action 1 falls into this state's own pit.
+    """A path of `length` states with a pit beside each: action 0 walks on, action 1 falls into the state's pit.
 
-    The expert walks, and plays 0 in the pits too. Every pit is new to a policy that falls for the first time, so a
-    follower that starts out falling errs from its first mistake on, for ever: FTL's bound is attained.
+    The expert walks, and plays 0 in the pits too. Every pit is new to a policy that falls for the first time, so
+    a follower that starts out falling errs from its first mistake on, for ever: FTL's bound is attained.
     """
     states = 2 * length
     transitions = np.zeros((states, 2, states))
@@ -47,7 +47,7 @@ def cliff_walk(length: int, gamma: float) -> MDP:
 
 
 def random_mdp(states: int, actions: int, gamma: float, seed: int, branching: int = 2) -> MDP:
-    """Each state and action leads to `branching` random states; the expert is a random deterministic policy."""
+    """Each state and action leads to `branching` random states; the expert's actions are drawn once."""
     rng = np.random.default_rng(seed)
     transitions = np.zeros((states, actions, states))
     for s in range(states):
@@ -61,8 +61,9 @@ def random_mdp(states: int, actions: int, gamma: float, seed: int, branching: in
 def fork(gamma: float) -> tuple[MDP, np.ndarray]:
     """Three states that look alike, where whatever the policy does, the expert will say it was wrong.
 
-    Action 0 leads from the start to state 1 for ever, where the expert plays 1; action 1 leads to state 2, where it plays
-    0. A policy that sees one and the same thing everywhere (the clusters returned beside the MDP) cannot hold this expert.
+    Action 0 leads from the start to state 1 for ever, where the expert plays 1; action 1 leads to state 2, where
+    it plays 0. A policy that sees the same thing everywhere (the clusters returned beside the MDP) cannot hold
+    this expert.
     """
     transitions = np.zeros((3, 2, 3))
     transitions[0, 0, 1] = transitions[0, 1, 2] = 1.0

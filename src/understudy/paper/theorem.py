@@ -1,7 +1,7 @@
 """The theorem on FTL, exhibited: constant regret where the class holds the expert, and not where it cannot.
 
-Nothing is sampled: the policy's discounted occupancy d^{π_t} is solved for, and the round's loss is the expectation
-``l_t(π) = Σ_s d^{π_t}(s) D(π(s), π_e(s))`` itself.
+Nothing is sampled: the policy's discounted occupancy d^{π_t} is solved for, and the round's loss is the
+expectation ``l_t(π) = Σ_s d^{π_t}(s) D(π(s), π_e(s))`` itself.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ from ..regret.bounds import ftl_interpolation
 class Exhibit(NamedTuple):
     """One run of FTL with exact expected losses.
 
-    losses (T,): l_t(π_t); regret (T,) and bound (T,): R(t) and C(1 − γ^t)/(1 − γ); holds: whether R(t) ≤ bound in every round.
+    losses (T,): l_t(π_t); regret (T,): R(t); bound (T,): C(1 − γ^t)/(1 − γ); holds: whether R(t) ≤ bound
+    in every round.
     """
 
     name: str
@@ -49,7 +50,7 @@ def play(
     loss: str = "squared",
     clusters: np.ndarray | None = None,
 ) -> Exhibit:
-    """FTL from the policy `first` (S, A); with `clusters` (S,) the policy sees only the cluster of a state."""
+    """FTL from the policy `first` (S, A); with `clusters` (S,) it sees only the cluster of a state."""
     seen = np.arange(len(mdp.start)) if clusters is None else clusters
     policy = Tabular(states=int(seen.max()) + 1)
     with jax.enable_x64(True):
@@ -75,7 +76,7 @@ def play(
 
 
 def exhibits(*, gamma: float = 0.9, rounds: int = 40, seed: int = 0) -> list[Exhibit]:
-    """The three cases: a path where the bound is attained, random MDPs below it, and a class that cannot hold the expert."""
+    """Three cases: a path that attains the bound, a random MDP below it, a class that cannot hold the expert."""
     if not 0 <= gamma < 1:
         raise UserError(f"gamma: {gamma!r} is not in [0, 1).")
     if rounds < 1:
