@@ -21,8 +21,8 @@ class Automatic:
     η = factor·D/G. The schedule counts from the round after.
     """
 
-    def __init__(self, adaptive: bool, *, factor: float = FACTOR):
-        self.adaptive, self.factor = adaptive, factor
+    def __init__(self, adaptive: bool, *, factor: float | None = None):
+        self.adaptive, self.factor = adaptive, FACTOR if factor is None else factor
         self._distance = self._scale = np.nan
 
     @property

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
+import jax.numpy as jnp
 from jax import Array
 
 from ..objectives import Losses, plain
@@ -24,13 +25,11 @@ class Found(NamedTuple):
 @eqx.filter_jit
 def search(losses: Losses, start: Params, key: Array, steps: int) -> Found:
     """Adam with a step that decays to nothing, from `start`, which stays the answer where nothing better is found."""
-    objective = plain(losses, start)
-    found = adam(batch_size=256, max_iterations=steps, decay="cosine")(objective, start, key)
-    before = losses.value(start)
-    after = found.value * objective.rounds
-    better = after < before
-    params = jax.tree.map(lambda new, old: jax.numpy.where(better, new, old), found.params, start)
-    return Found(jax.numpy.minimum(after, before), params, found.status)
+    solver = adam(batch_size=256, max_iterations=steps, measure=False, decay="cosine")
+    found = solver(plain(losses, start), start, key)
+    before, after = losses.value(start), losses.value(found.params)
+    params = jax.tree.map(lambda new, old: jnp.where(after < before, new, old), found.params, start)
+    return Found(jnp.minimum(after, before), params, found.status)
 
 
 def comparator(losses: Any, start: Params, key: Array, steps: int) -> tuple[float, Params, int]:

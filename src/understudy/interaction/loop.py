@@ -20,7 +20,7 @@ from ..objectives import Samples, Statistics
 from ..online import Game, GameState, compiled
 from ..policies import Normaliser, TrainedPolicy
 from ..regret import COLUMNS, Certificate, Ledger
-from ..solvers import Status
+from ..solvers import Status, Unsolved
 from . import hindsight
 from .automatic import Automatic
 from .book import Book
@@ -75,6 +75,9 @@ class Loop:
         book: Book,
         automatic: Automatic | None = None,
     ):
+        if not game.policy.linear:
+            # The best network is searched for here, apart from the round (see `_judge`): half as much to compile.
+            game = Game(game.policy, game.loss, game.learner, game.solver, Unsolved())
         self.plan, self.game, self.collector, self.evaluator, self.book = plan, game, collector, evaluator, book
         self.automatic, self.evaluation = automatic, None
         self.round = self.interactions = self.queries = 0

@@ -16,6 +16,7 @@ from .base import Progress, Solution, Solver, Status
 from .closed_form import ClosedForm, closed_form
 from .descent import Descent, Direction, gd, lbfgs, newton
 from .interior_point import InteriorPoint, interior_point
+from .none import Unsolved
 from .stochastic import SLS, Adam, ProximalSGD, adam, proximal_sgd, sls
 
 NEWTON_LIMIT = 1500
@@ -78,6 +79,7 @@ __all__ = [
     "Solution",
     "Solver",
     "Status",
+    "Unsolved",
     "adam",
     "auto",
     "closed_form",
