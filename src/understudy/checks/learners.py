@@ -19,10 +19,10 @@ ROUNDS, SAMPLES, FEATURES, OUTPUTS = 24, 4, 3, 2
 
 
 def learner(subject: Any) -> Report:
-    """Runs the conformance suite on a learner, an object or a registered name; raises `CheckError` if it fails.
+    """Puts a learner (an object or a registered name) through its suite; raises `CheckError` if it fails.
 
-    A learner has ``init(params) -> state`` and ``update(state, losses, gradient, solve) -> (state, solution)``,
-    both pure functions over pytrees, with ``state.params`` the parameters to play.
+    A learner has ``init(params) -> state`` and ``update(state, losses, gradient, solve) -> (state,
+    solution)``, both pure functions over pytrees, with ``state.params`` the parameters to play.
 
     >>> import understudy
     >>> understudy.checks.learner(understudy.ftl()).passed

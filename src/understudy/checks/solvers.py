@@ -27,10 +27,10 @@ LOSSES: dict[str, Loss] = {
 
 
 def solver(subject: Any) -> Report:
-    """Runs the conformance suite on a solver, an object or a registered name; raises `CheckError` if it fails.
+    """Puts a solver (an object or a registered name) through its suite; raises `CheckError` if it fails.
 
-    A solver is called with ``(objective, params, key)`` under jit and returns a `Solution`. It may refuse a problem
-    that it is not made for with a `UserError`; it must serve at least one.
+    A solver is called with ``(objective, params, key)`` under jit and returns a `Solution`. It may refuse a
+    problem that it is not made for with a `UserError`; it must serve at least one.
 
     >>> import understudy
     >>> understudy.checks.solver("closed-form").passed
@@ -46,8 +46,8 @@ def solver(subject: Any) -> Report:
 def _objective(thing: Any, loss: Loss, *, broken: bool = False) -> Objective:
     """A problem with one minimiser, in the form the solver reads.
 
-    Full-batch solvers get noise, a tilt and a weight. Minibatch solvers get a problem that one W fits sample by
-    sample: with a constant step, or a line search, that is what they are promised to solve.
+    Full-batch solvers get noise, a tilt and a weight. Minibatch solvers get a problem that one W fits sample
+    by sample: with a constant step, or a line search, that is what they are promised to solve.
     """
     rng = np.random.default_rng(0)
     sampled = getattr(thing, "minibatch", False)

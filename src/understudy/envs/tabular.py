@@ -31,10 +31,12 @@ class MDP(NamedTuple):
 
 
 def cliff_walk(length: int, gamma: float) -> MDP:
-    """A path of `length` states with a pit beside each: action 0 walks on, action 1 falls into the state's pit.
+    """A path of `length` states with a pit beside each: action 0 walks on, action 1 falls into the state's
+    pit.
 
-    The expert walks, and plays 0 in the pits too. Every pit is new to a policy that falls for the first time, so
-    a follower that starts out falling errs from its first mistake on, for ever: FTL's bound is attained.
+    The expert walks, and plays 0 in the pits too. Every pit is new to a policy that falls for the first
+    time, so a follower that starts out falling errs from its first mistake on, for ever: FTL's bound is
+    attained.
     """
     states = 2 * length
     transitions = np.zeros((states, 2, states))
@@ -61,9 +63,9 @@ def random_mdp(states: int, actions: int, gamma: float, seed: int, branching: in
 def fork(gamma: float) -> tuple[MDP, np.ndarray]:
     """Three states that look alike, where whatever the policy does, the expert will say it was wrong.
 
-    Action 0 leads from the start to state 1 for ever, where the expert plays 1; action 1 leads to state 2, where
-    it plays 0. A policy that sees the same thing everywhere (the clusters returned beside the MDP) cannot hold
-    this expert.
+    Action 0 leads from the start to state 1 for ever, where the expert plays 1; action 1 leads to state 2,
+    where it plays 0. A policy that sees the same thing everywhere (the clusters returned beside the MDP)
+    cannot hold this expert.
     """
     transitions = np.zeros((3, 2, 3))
     transitions[0, 0, 1] = transitions[0, 1, 2] = 1.0

@@ -67,7 +67,8 @@ def play(
             state, record = step(state, one, jax.random.key(t), jnp.asarray(True))
             rows.append(jax.device_get(record))
     losses, regret = (np.array([float(row[column]) for row in rows]) for column in ("loss", "regret"))
-    # The largest divergence between two action distributions: 2 for both the squared and the absolute distance.
+    # The largest divergence between two action distributions: 2 for both the squared and the absolute
+    # distance.
     largest = 2.0
     bound = np.array(
         [ftl_interpolation(C=largest, gamma=mdp.gamma, rounds=t).value for t in range(1, rounds + 1)]
@@ -76,7 +77,7 @@ def play(
 
 
 def exhibits(*, gamma: float = 0.9, rounds: int = 40, seed: int = 0) -> list[Exhibit]:
-    """Three cases: a path that attains the bound, a random MDP below it, a class that cannot hold the expert."""
+    """A path that attains the bound, a random MDP below it, and a class that cannot hold the expert."""
     if not 0 <= gamma < 1:
         raise UserError(f"gamma: {gamma!r} is not in [0, 1).")
     if rounds < 1:
