@@ -8,6 +8,8 @@ VENV := .venv
 VENV_SB3 := .venv-sb3
 BENCHMARKS := $(sort $(wildcard benchmarks/bench_*.py))
 PINS := requirements/constraints.txt
+# A file stays on one worker, where its tests share compiled programs. `ARGS=-n0` runs everything in one process.
+PARALLEL := --numprocesses auto --maxprocesses 4 --dist loadfile
 INSTALL = -m pip install --quiet --disable-pip-version-check --constraint $(PINS) --editable
 
 .DEFAULT_GOAL := help
@@ -22,7 +24,7 @@ demo: $(VENV)/.run ## the main job, start to finish, with a table and a plot
 	$(VENV)/bin/understudy demo $(ARGS)
 
 test: $(VENV)/.dev ## the tests and the examples in docstrings (MuJoCo and Atari included, no PyTorch)
-	$(VENV)/bin/python -m pytest --doctest-modules $(ARGS)
+	$(VENV)/bin/python -m pytest $(PARALLEL) --doctest-modules $(ARGS)
 
 test-slow: $(VENV)/.dev ## the tests that take long
 	$(VENV)/bin/python -m pytest -m slow tests $(ARGS)
