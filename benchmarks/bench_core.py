@@ -2,8 +2,8 @@
 
     python benchmarks/bench_core.py
 
-Linear policy, squared loss, rounds the size of a MuJoCo run (1000 samples, 11 features, 3 outputs). The reference
-does what a textbook says: keep all data and all iterates, and solve the normal problem anew in every round.
+Linear policy, squared loss, rounds the size of a MuJoCo run (1000 samples, 11 features, 3 outputs). The
+reference does what a textbook says: keep all data and all iterates, and solve anew in every round.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def ours(learner: object, rounds: list[tuple[np.ndarray, np.ndarray]]) -> tuple[
 
 
 def reference(eta: float, rounds: list[tuple[np.ndarray, np.ndarray]]) -> tuple[np.ndarray, int, np.ndarray]:
-    """Naive FTRL: all data, all iterates, ``(2 Σ XᵀX/M + Λ) w = 2 Σ XᵀY/M + Σ σ_i w_i`` from scratch each round."""
+    """Naive FTRL, ``(2 Σ XᵀX/M + Λ) w = 2 Σ XᵀY/M + Σ σ_i w_i``, from scratch in each round."""
     iterates, seconds = [np.zeros((FEATURES, OUTPUTS))], []
     for t in range(1, len(rounds) + 1):
         began = time.perf_counter()
@@ -97,8 +97,8 @@ def main() -> None:
     console.print(f"FTRL and the reference agree after {SHORT} rounds to {np.abs(same - last).max():.1e}.")
     flops = 2 * (SAMPLES + FEATURES + OUTPUTS) * (FEATURES + OUTPUTS) ** 2
     console.print(
-        f"A round's QR is {flops / 1e6:.2f} Mflop on {SAMPLES * (FEATURES + OUTPUTS) * 8 / 1e3:.0f} kB: tens of "
-        "microseconds. What remains is LAPACK's and the dispatch's latency, not bytes or flops."
+        f"A round's QR is {flops / 1e6:.2f} Mflop on {SAMPLES * (FEATURES + OUTPUTS) * 8 / 1e3:.0f} kB: "
+        "tens of microseconds. What remains is LAPACK's and the dispatch's latency, not bytes or flops."
     )
 
 
