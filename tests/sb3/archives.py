@@ -1,6 +1,6 @@
-"""Makes the small Stable-Baselines3 archives beside this file, with SB3's own predictions for each.
+"""Makes the small Stable-Baselines3 archives of tests/fixtures/sb3, with SB3's own predictions for each.
 
-Run with torch and stable-baselines3 installed: python tests/fixtures/sb3/make.py [FOLDER]. The same function
+Run with torch and stable-baselines3 installed: python tests/sb3/archives.py [FOLDER]. The same function
 makes fresh archives for the tests that compare against the installed SB3.
 """
 
@@ -106,4 +106,4 @@ def make(folder: Path, cases=CASES, samples: int = 24) -> None:
 
 
 if __name__ == "__main__":
-    make(Path(sys.argv[1]) if len(sys.argv) > 1 else Path(__file__).parent)
+    make(Path(sys.argv[1]) if len(sys.argv) > 1 else Path(__file__).parents[1] / "fixtures" / "sb3")

@@ -172,17 +172,12 @@ def _policy_settings(
             raise UserError(
                 f"{what}: uses the feature extractor {label}; {' and '.join(_EXTRACTORS)} can be read."
             )
-    sde = data.get("use_sde") is True or given.get("use_sde") is True
-    clip_mean = float(records.number(given.get("clip_mean", 2.0), f"{what}, policy_kwargs"))
     policy_class = pickles.get("policy_class")
-    off_policy = (
-        isinstance(policy_class, inert.Global) and policy_class.module == "stable_baselines3.sac.policies"
-    )
     return {
         "activation": activation or _activation(given.get("activation_fn"), policy_class),
         "normalize_images": given.get("normalize_images", True) is not False,
         "squash_output": given.get("squash_output", False) is True,
-        "clip_mean": clip_mean if sde and off_policy and clip_mean > 0 else None,
+        "clip_mean": float(records.number(given.get("clip_mean", 2.0), f"{what}, policy_kwargs")),
     }
 
 

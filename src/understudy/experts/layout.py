@@ -34,7 +34,7 @@ class Settings:
     activation: str | None = None
     normalize_images: bool = True
     squash_output: bool = False
-    clip_mean: float | None = None
+    clip_mean: float = 2.0
 
 
 def build(tensors: Tensors, settings: Settings, what: str, normaliser: net.Row | None = None) -> net.Network:
@@ -63,7 +63,10 @@ def build(tensors: Tensors, settings: Settings, what: str, normaliser: net.Row |
     if mlp.widths[0] != inputs:
         raise UserError(f"{what}: its network takes {mlp.widths[0]} numbers, its observations have {inputs}.")
     prepare = _preparation(seen, scale if cnn is None else 1.0, normaliser, what)
-    return net.Network(mlp, _head(family, mlp.widths[-1], settings, what), prepare, cnn)
+    # With state-dependent exploration the mean is bounded before the tanh, which makes it a stack of two.
+    bounded = family == "SAC" and "actor.mu.0.weight" in tensors
+    head = _head(family, mlp.widths[-1], settings, settings.clip_mean if bounded else None, what)
+    return net.Network(mlp, head, prepare, cnn)
 
 
 def _family(tensors: Tensors, what: str) -> str:
@@ -173,16 +176,15 @@ def _preparation(space: Any, scale: float, normaliser: net.Row | None, what: str
     return prepare
 
 
-def _head(family: str, outputs: int, settings: Settings, what: str) -> net.Row:
+def _head(family: str, outputs: int, settings: Settings, limit: float | None, what: str) -> net.Row:
     space = settings.action_space
     if isinstance(space, spaces.Box):
         wanted = int(np.prod(space.shape))
         squashes = family in ("SAC", "TD3") or settings.squash_output
         inner = (net.squash if squashes else net.clip)(space.low.reshape(-1), space.high.reshape(-1))
-        limit = settings.clip_mean
 
         def box(x: np.ndarray) -> np.ndarray:
-            if limit is not None:  # state-dependent exploration bounds the mean before the tanh
+            if limit is not None:
                 x = np.minimum(np.maximum(x, np.float32(-limit)), np.float32(limit))
             return inner(x).reshape(space.shape)
 

@@ -4,7 +4,7 @@ One observation takes one fixed path: the same matrix-vector calls of NumPy, or 
 a batch of one. Its answer is therefore the same, bit for bit, alone and in any batch; a product of n rows is
 not (BLAS and XLA both choose other kernels for other shapes). That is also the fast choice where it matters.
 Measured on one core: a 256-256 network costs 9 µs a row in NumPy, against 33 µs for one call of a compiled
-program with its dispatch (in batches of 256: 11 µs a row against 1.5); NatureCNN costs 0.38 ms an image
+program with its dispatch (in batches of 256: 11 µs a row against 1.5); NatureCNN costs 0.35 ms an image
 compiled for one image, 0.27 ms in batches of 16, 0.6 ms in NumPy. So MLPs run in NumPy, and convolutions in
 JAX, which is imported only for them.
 """
@@ -145,7 +145,8 @@ class NatureCnn:
 
         kernels = [jnp.asarray(kernel, jnp.float32) for kernel in self.kernels]
         biases = [jnp.asarray(bias, jnp.float32) for bias in self.conv_biases]
-        dense_weight = jnp.asarray(self.dense_weight, jnp.float32)
+        channels = self.kernels[-1].shape[-1]
+        dense_weight = jnp.asarray(self.dense_weight, jnp.float32).reshape(-1, channels, self.features)
         dense_bias = jnp.asarray(self.dense_bias, jnp.float32)
         parameters = (kernels, biases, dense_weight, dense_bias)
 
@@ -159,7 +160,9 @@ class NatureCnn:
                     x, kernel, (stride, stride), "VALID", dimension_numbers=("NHWC", "HWIO", "NHWC")
                 )
                 x = jnp.maximum(x + bias, 0)
-            return jnp.maximum(x.reshape(1, -1) @ dense_weight + dense_bias, 0)[0]
+            # Summed within a place and then over places: one sum over all inputs loses two bits more in XLA.
+            x = jnp.einsum("pc,pco->po", x.reshape(-1, x.shape[-1]), dense_weight).sum(axis=0)
+            return jnp.maximum(x + dense_bias, 0)
 
         return lambda image: forward(parameters, image)
 

@@ -72,12 +72,7 @@ def array(record: Any, what: str) -> np.ndarray:
 
 
 def _from_bytes(data: Any, kind: Any, shape: Any, order: Any, what: str) -> np.ndarray:
-    if (
-        isinstance(data, Call)
-        and is_name(data.function, "_codecs.encode")
-        and isinstance(data.arguments[0], str)
-    ):
-        data = data.arguments[0].encode("latin1")  # how old pickles write bytes
+    data = _bytes(data)
     if not isinstance(data, bytes | bytearray):
         raise refused(what, data)
     dims = shape if isinstance(shape, tuple) else (shape,)
@@ -87,6 +82,16 @@ def _from_bytes(data: Any, kind: Any, shape: Any, order: Any, what: str) -> np.n
     if math.prod(dims) > MAX_ELEMENTS or math.prod(dims) * dtype.itemsize != len(data):
         raise UserError(f"{what}: holds an array of shape {dims} whose {len(data)} bytes do not fit it.")
     return np.frombuffer(bytes(data), dtype).reshape(dims, order=order)
+
+
+def _bytes(data: Any) -> Any:
+    """Bytes as old pickles write them: a text encoded in latin1, or a call of `bytes` for none."""
+    if isinstance(data, Call) and is_name(data.function, "_codecs.encode"):
+        text = data.arguments[0]
+        return text.encode("latin1") if isinstance(text, str) else data
+    if isinstance(data, Call) and is_name(data.function, "__builtin__.bytes") and data.arguments == ():
+        return b""
+    return data
 
 
 def _dtype(record: Any, what: str) -> np.dtype:
