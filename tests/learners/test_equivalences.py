@@ -99,8 +99,8 @@ def test_no_weight_is_ftl(loss):
     """A step size beyond all scales leaves nothing of the penalty."""
     ftl = play(understudy.ftl(), loss)
     free = play(understudy.alt_ftrl(eta=1e13), loss)
-    # The first labels are separable: FTL has no minimiser there, and says so. Later the two are one; logits of a
-    # softmax may move together, so that only their difference is compared.
+    # The first labels are separable: FTL has no minimiser there, and says so. Later the two are one; logits
+    # of a softmax may move together, so that only their difference is compared.
     view = (lambda w: w[:, 0] - w[:, 1]) if loss == "cross-entropy" else (lambda w: w)
     assert set(ftl.ledger["solver_status"][8:]) == {"converged"}
     pairs = zip(ftl.iterates[8:], free.iterates[8:], strict=True)

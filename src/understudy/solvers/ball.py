@@ -51,6 +51,9 @@ class InBall(eqx.Module):
     def __call__(self, objective: Objective, params: Params, key: Array | None = None) -> Solution:
         free = self._solve(objective, params, key)
         inside = jnp.isfinite(free.value) & (optax.tree.norm(free.params) <= self.radius)
+        # Where only infinity is better, a bounded domain has a minimiser: this point, to the tolerance.
+        status = jnp.where(free.status == Status.NO_MINIMISER, Status.CONVERGED, free.status)
+        free = eqx.tree_at(lambda one: one.status, free, status.astype(jnp.int32))
         return jax.lax.cond(inside, lambda _: free, lambda _: self._bound(objective, params, key, free), None)
 
     def _solve(self, objective: Objective, params: Params, key: Array | None) -> Solution:
@@ -109,7 +112,9 @@ class InBall(eqx.Module):
         found = last.solution
         params = self._project(found.params)
         value = objective.value(params)
-        residual = objective.within(last.multiplier).gradient(params)
+        # An inexact solver may end inside: there the constraint pulls at nothing, and its multiplier is 0.
+        multiplier = jnp.where(optax.tree.norm(params) >= self.radius * (1 - close), last.multiplier, 0.0)
+        residual = objective.within(multiplier).gradient(params)
         # A solver with duals knows the optimal subgradient, which the gradient formula does not.
         residual = jax.tree.map(lambda a, b: jnp.where(found.gap == 0, a, b), residual, found.residual)
         status = jnp.where(last.turns >= self.max_turns, Status.ITERATION_CAP, found.status).astype(jnp.int32)

@@ -1,0 +1,80 @@
+"""Objectives with known minima, for the tests of solvers."""
+
+from __future__ import annotations
+
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from scipy import optimize
+
+from understudy.data import batch
+from understudy.losses import LOSSES
+from understudy.objectives import Objective, empty_samples, empty_statistics
+from understudy.policies import Linear
+from understudy.solvers import Status
+
+FEATURES, OUTPUTS = 4, 2
+
+
+def data(loss: str, seed: int = 0, *, rounds: int = 3, samples: int = 10, scales=None):
+    """Rounds of noisy linear answers (labels for cross-entropy); `scales` stretch the features."""
+    rng = np.random.default_rng(seed)
+    truth, listed = rng.normal(size=(FEATURES, OUTPUTS)), []
+    for _ in range(rounds):
+        X = rng.normal(size=(samples, FEATURES)) * (1.0 if scales is None else scales)
+        out = X @ (truth if scales is None else truth / np.asarray(scales)[:, None])
+        if loss == "cross-entropy":
+            Y = np.eye(OUTPUTS)[(out[:, 0] + 2 * rng.normal(size=samples) > out[:, 1]).astype(int)]
+        else:
+            Y = out + 0.5 * rng.standard_t(3, size=out.shape)
+        listed.append((X, Y))
+    return listed
+
+
+def objective(
+    loss: str, listed, *, weight: float = 0.0, centre=0.0, tilt=0.0, kept: bool = True
+) -> Objective:
+    """The objective after all rounds of `listed`, on kept samples or on streaming statistics."""
+    made, like = LOSSES.resolve(loss), batch(*listed[0])
+    shape = listed[0][0].shape[1], listed[0][1].shape[1]
+    zero = jnp.zeros(shape)
+    rows = sum(len(X) for X, _ in listed)
+    losses = (
+        empty_samples(Linear(), made, like, capacity=rows) if kept else empty_statistics(Linear(), made, zero)
+    )
+    for X, Y in listed:
+        losses = losses.add(batch(X, Y))
+    return Objective(losses, zero + jnp.asarray(centre), zero + jnp.asarray(tilt), jnp.asarray(float(weight)))
+
+
+def zeros(problem: Objective):
+    return jax.tree.map(jnp.zeros_like, problem.centre)
+
+
+@functools.cache
+def _program(solver):
+    return jax.jit(solver)
+
+
+def solve(solver, problem: Objective, start=None, key=None):
+    """(status, solution), with one compiled program per solver and shape for all tests."""
+    start = zeros(problem) if start is None else start
+    found = _program(solver)(problem, start, jax.random.key(0) if key is None else key)
+    return Status(int(found.status)), found
+
+
+def least_absolute(listed) -> float:
+    """min_W (1/t) Σ_i mean |X_i W − Y_i| as a linear program per output."""
+    X = np.concatenate([X for X, _ in listed])
+    share = np.concatenate([np.full(len(X), 1 / len(X)) for X, _ in listed]) / len(listed)
+    total, (n, d) = 0.0, X.shape
+    for y in np.concatenate([Y for _, Y in listed]).T:
+        cost = np.concatenate([np.zeros(d), share, share])
+        equal = np.hstack([X, np.eye(n), -np.eye(n)])
+        bounds = [(None, None)] * d + [(0, None)] * (2 * n)
+        found = optimize.linprog(cost, A_eq=equal, b_eq=y, bounds=bounds, method="highs")
+        assert found.status == 0
+        total += found.fun
+    return total
