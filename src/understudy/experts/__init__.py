@@ -103,10 +103,8 @@ def resolve(
     array([1])
     """
     given = {key: value for key, value in options.items() if value is not None}
-    hidden = (
-        sees is not None
-    )  # a privileged expert is made for observations that the environment does not show
-    spaces = {} if hidden else {"observation_space": observation_space}
+    # A privileged expert is made for observations that the environment does not show.
+    spaces = {"observation_space": observation_space} if sees is None else {}
     expert = _make(spec, env_id, {**spaces, "action_space": action_space}, given)
     if sees is not None:
         from .privileged import seeing

@@ -2,11 +2,12 @@
 
 The names of the tensors say which family a policy belongs to, and their shapes say the widths:
 
-    PPO, A2C     features_extractor.*, mlp_extractor.shared_net.* (old), mlp_extractor.policy_net.*,
-    action_net SAC          actor.features_extractor.*, actor.latent_pi.*, actor.mu            tanh, stretched
-    to the bounds TD3, DDPG    actor.features_extractor.*, actor.mu.*                             tanh,
-    stretched to the bounds DQN          q_net.features_extractor.*, q_net.q_net.*
-    the largest value
+    PPO, A2C     mlp_extractor.shared_net.* (old), mlp_extractor.policy_net.*, action_net
+    SAC          actor.latent_pi.*, actor.mu      tanh, stretched to the bounds
+    TD3, DDPG    actor.mu.*                       tanh, stretched to the bounds
+    DQN          q_net.q_net.*                    the largest value
+
+NatureCNN's convolutions are features_extractor.* of the policy, of its actor or of its q_net.
 """
 
 from __future__ import annotations
