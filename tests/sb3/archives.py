@@ -7,6 +7,7 @@ makes fresh archives for the tests that compare against the installed SB3.
 from __future__ import annotations
 
 import sys
+import types
 import warnings
 from pathlib import Path
 from unittest import mock
@@ -39,12 +40,12 @@ VECTOR = spaces.Box(-np.inf, np.inf, (5,))
 SMALL = {"net_arch": [8, 8]}
 
 
-def schedule(left: float) -> float:
-    """A learning rate that SB3 has to pickle as a function, its code included."""
+def _left(left: float) -> float:
     return left
 
 
-schedule.__code__ = schedule.__code__.replace(co_filename="archives.py")  # not the folder of whoever made it
+# A learning rate that SB3 has to pickle with its code. A copy, because code and module tell their folder.
+schedule = types.FunctionType(_left.__code__.replace(co_filename="archives.py"), {"__name__": "__main__"})
 
 # name: algorithm, policy, observation space, action space, policy_kwargs, other keywords
 CASES = {
