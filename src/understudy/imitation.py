@@ -17,7 +17,8 @@ from .envs.gymnasium import Slots, derive, maker
 from .errors import UserError
 from .interaction import Book, Collector, Evaluation, Evaluator, Loop, Plan, acting, mixing, temporary_folder
 from .interaction import presets
-from .online import make_game
+from .losses import Squared
+from .online import draws, make_game
 from .policies import Actions, Observations, TrainedPolicy
 from .regret import Certificate, Ledger
 from .store import Folder, read_config, read_ledger, read_summary, write_run
@@ -253,14 +254,23 @@ def imitate(
     try:
         if folder is not None and folder.finished:
             return Run.load(folder.path)
-        where, keep = (folder.samples, None) if folder is not None else (None, None)
-        book = Book(seen, actions, folder=where)
-        if where is None and total * book.width() > memory_limit:
-            where, keep = temporary_folder()
-            book = Book(seen, actions, folder=where)
+        keep = None
+        book = Book(seen, actions, folder=None if folder is None else folder.samples)
+        large = total * book.width() > memory_limit
+        # Statistics of linear policies hold no samples, so it does not matter to them how many there are.
+        streams = architecture.linear and isinstance(divergence, Squared) and not draws(game.solver)
+        mapped = large and not streams
+        if large:
+            if mapped and not draws(game.solver):
+                raise UserError(
+                    f"memory_limit: {total} samples need {total * book.width()} bytes, more than {memory_limit}, and this "
+                    "solver reads them all at once; raise the limit or take one that draws minibatches, as adam does."
+                )
+            if folder is None:
+                where, keep = temporary_folder()
+                book = Book(seen, actions, folder=where)
         collector = Collector(slots, teacher, seen, actions, seed=seed, noise=float(sound))
-        evaluator = Evaluator(make, seed=seed)
-        loop = Loop(plan, game, params, collector, evaluator, book, automatic)
+        loop = Loop(plan, game, params, collector, Evaluator(make, seed=seed), book, automatic, mapped=mapped)
         _play(loop, folder, progress)
         evaluation, theirs = _final(loop, teacher, episodes if expert_episodes is None else expert_episodes)
         seconds = {part: sum(one[part] for one in loop.times) for part in ("collect", "solve", "judge", "evaluate")}
