@@ -135,7 +135,7 @@ class Study:
 
 def study(
     *,
-    seeds: int = 20,
+    seeds: int = 10,
     rounds: int = ROUNDS,
     seed: int = 0,
     progress: Callable[[str, int], Callable[[int, Any], None] | None] | None = None,

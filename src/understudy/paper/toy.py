@@ -43,16 +43,16 @@ def setting(problem: str, loss: str) -> tuple[float, float]:
 
 
 def solver(loss: Loss) -> Any:
-    """What solves a round: exact where there is a formula, else to the paper's gradient norm or below.
+    """What solves a round: exact where there is a formula, else to the gradient norm 1e-8 of the paper.
 
-    Cross-entropy stops at the paper's 1e-8: while the data are separable there is no minimiser, and how far FTL runs off is
+    While the data of the cross-entropy are separable there is no minimiser, and how far FTL runs off is
     a matter of when one stops.
     """
     if isinstance(loss, Squared):
         return closed_form()
     if isinstance(loss, Absolute):
         return interior_point()
-    return newton(tolerance=1e-8 if isinstance(loss, CrossEntropy) else 1e-10)
+    return newton(tolerance=1e-8)
 
 
 @functools.lru_cache(maxsize=8)
