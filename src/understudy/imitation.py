@@ -6,8 +6,7 @@ import math
 import os
 import time
 from collections.abc import Callable, Mapping
-from pathlib import Path
-from typing import Any, final
+from typing import Any
 
 import jax
 import numpy as np
@@ -15,119 +14,25 @@ import numpy as np
 from . import experts
 from .envs.gymnasium import Slots, derive, maker
 from .errors import UserError
-from .interaction import Book, Collector, Evaluation, Evaluator, Loop, Plan, acting, mixing, temporary_folder
-from .interaction import presets
+from .interaction import (
+    Book,
+    Collector,
+    Evaluation,
+    Evaluator,
+    Loop,
+    Plan,
+    acting,
+    mixing,
+    presets,
+    temporary_folder,
+)
 from .losses import Squared
 from .online import draws, make_game
-from .policies import Actions, Observations, TrainedPolicy
-from .regret import Certificate, Ledger
-from .store import Folder, read_config, read_ledger, read_summary, write_run
+from .policies import Actions, Observations
+from .store import Folder, Run
 
 MEMORY_LIMIT = 2 << 30
 """Bytes of samples that are kept in memory; beyond, they are mapped from files."""
-
-
-@final
-class Run:
-    """What `imitate` returns.
-
-    Attributes:
-      policy: the policy after the last round: callable, with `predict`, `save` and `load`.
-      ledger: one row per round, the same bytes for the same seed.
-      certificate: regret and bound after the last judged round (proved for linear policies, else an estimate).
-      evaluation, expert_evaluation: returns of the last evaluation, and of the expert on the same seeds.
-      samples: columns of all samples, by name (`understudy.interaction.Round` says which).
-      seconds: collect, solve, judge, evaluate and total.
-    """
-
-    def __init__(
-        self,
-        policy: TrainedPolicy,
-        ledger: Ledger,
-        certificate: Certificate,
-        settings: dict[str, Any],
-        evaluation: Evaluation | None,
-        expert_evaluation: Evaluation | None,
-        book: Book | None,
-        seconds: dict[str, float],
-        folder: Path | None,
-        keep: Any = None,
-    ):
-        self.policy, self.ledger, self.certificate, self.settings = policy, ledger, certificate, settings
-        self.evaluation, self.expert_evaluation = evaluation, expert_evaluation
-        self.seconds, self.folder = seconds, folder
-        self._book, self._keep = book, keep
-
-    def samples(self, column: str) -> np.ndarray:
-        """One column of all samples: inputs, targets, executed, rewards, flags or slots."""
-        if self._book is None:
-            raise UserError("samples: this run was loaded without its samples.")
-        return self._book.column(column)
-
-    def summary(self) -> dict[str, Any]:
-        """The outcome in numbers, as `understudy train --json` prints it; None for what was not measured."""
-        last = {name: self.ledger[name][-1] for name in ("round", "interactions", "queries", "average_loss")}
-        mine, theirs = self.evaluation, self.expert_evaluation
-        numbers = {
-            "return_mean": mine.mean if mine else math.nan,
-            "return_std": mine.std if mine else math.nan,
-            "expert_return_mean": theirs.mean if theirs else math.nan,
-            "average_loss": float(last["average_loss"]),
-            "regret": self.certificate.regret,
-            **{f"seconds_{name}": self.seconds[name] for name in ("collect", "solve", "evaluate", "total")},
-        }
-        return {
-            "env": self.settings["env"],
-            "learner": self.settings["name"],
-            "seed": self.settings["seed"],
-            "rounds": int(last["round"]),
-            "interactions": int(last["interactions"]),
-            "queries": int(last["queries"]),
-            **{name: value if math.isfinite(value) else None for name, value in numbers.items()},
-            "run": None if self.folder is None else str(self.folder),
-        }
-
-    def outcome(self) -> dict[str, Any]:
-        """What `summary.json` of a run's folder holds: the summary and what it was made from."""
-        made = self.certificate
-        numbers = {"regret": made.regret, "bound": made.bound, **made.constants}
-        return {
-            "summary": self.summary(),
-            "certificate": {"kind": made.kind} | {k: v if math.isfinite(v) else str(v) for k, v in numbers.items()},
-            "seconds": self.seconds,
-            "evaluation": _listed(self.evaluation),
-            "expert_evaluation": _listed(self.expert_evaluation),
-        }
-
-    def save(self, path: str | os.PathLike[str]) -> Path:
-        """Writes config, ledger, policy and summary to a new folder, from which `Run.load` and the commands read."""
-        return write_run(Path(path), self.settings, self.ledger, self.policy, self.outcome())
-
-    @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> Run:
-        """A finished run from its folder."""
-        folder = Path(path)
-        settings, outcome = read_config(folder)["settings"], read_summary(folder)
-        if outcome is None:
-            raise UserError(f"run: {str(path)!r} is not finished; finish it with --resume.")
-        try:
-            numbers = {k: v if k == "kind" else float(v) for k, v in outcome["certificate"].items()}
-            kind, regret, bound = (numbers.pop(name) for name in ("kind", "regret", "bound"))
-            evaluations = [_evaluation(outcome[name]) for name in ("evaluation", "expert_evaluation")]
-            seconds = outcome["seconds"]
-        except (KeyError, TypeError, ValueError) as error:
-            raise UserError(f"run: {folder / 'summary.json'} is damaged ({error}).") from None
-        policy, made = TrainedPolicy.load(folder), Certificate(regret, bound, numbers, kind)
-        samples = folder / "samples"
-        ledger = read_ledger(folder)
-        book = Book(policy.observations, policy.actions, folder=samples) if samples.is_dir() else None
-        if book is not None:
-            book.rows = int(ledger["samples"].sum())
-        return cls(policy, ledger, made, settings, *evaluations, book, seconds, folder)
-
-    def __repr__(self) -> str:
-        told = f", return {self.evaluation.mean:.1f}" if self.evaluation else ""
-        return f"Run({self.settings['env']}, {self.settings['name']}, {self.ledger.rounds} rounds{told})"
 
 
 def imitate(
@@ -166,20 +71,25 @@ def imitate(
 
     Args:
       env: a Gymnasium id, or a function that makes an environment; `envs` of them are stepped side by side.
-      expert: None for the shipped one; a name, an archive, "module:function", a callable or an object with `predict`
+      expert: None for the shipped one; a name, an archive, "module:function", a callable or an object with
+      `predict`
         (see `understudy.experts.resolve`, which gets `expert_options`).
-      learner: "ftl" (DAgger), "adaftrl", "ftrl", "alt_ftrl", "bc" (FTL on expert-driven rounds), or an object.
+      learner: "ftl" (DAgger), "adaftrl", "ftrl", "alt_ftrl", "bc" (FTL on expert-driven rounds), or an
+      object.
       policy: "mlp", "linear", "tabular", or an object such as ``understudy.MLP(widths=(64, 64))``.
       loss: "auto", "squared", "absolute", "huber", "cross-entropy" or an object.
       solver: "auto" (closed form or another exact method for linear policies; 1000 steps of Adam a round for
         networks), a name or an object; `solver_options` such as learning_rate go with a name.
       rounds, interactions: how many rounds of how many environment steps, each of them one query.
-      preset: "practical" or "paper"; decides first_round, standardise, squash and noise where they are not given.
+      preset: "practical" or "paper"; decides first_round, standardise, squash and noise where they are not
+      given.
       beta: who acts: the expert with probability β: a number, "linear:ROUNDS" or "exponential:RATE".
       budget: stop when so many queries are used; the last round may be shorter.
-      episodes: episodes of the last evaluation, and of those every `evaluate_every` rounds (0: only the last).
+      episodes: episodes of the last evaluation, and of those every `evaluate_every` rounds (0: only the
+      last).
       expert_episodes: episodes to measure the expert by (default: `episodes`).
-      comparator: rounds after which the best in hindsight is found: "every", "last", "none" or numbers; for networks
+      comparator: rounds after which the best in hindsight is found: "every", "last", "none" or numbers; for
+      networks
         by `search` steps of Adam, an estimate.
       out, resume: keep the run in this folder; continue an unfinished one. The end is the same, bit for bit.
       memory_limit: bytes of samples kept in memory; larger runs map them from files.
@@ -194,10 +104,17 @@ def imitate(
     if learner == "bc":
         learner, beta = "ftl", 1.0
     for field, value, least in (
-        ("rounds", rounds, 1), ("interactions", interactions, 1), ("envs", envs, 1), ("seed", seed, 0),
-        ("episodes", episodes, 0), ("evaluate_every", evaluate_every, 0), ("search", search, 0),
-        ("expert_episodes", expert_episodes, 0), ("budget", budget, 1), ("memory_limit", memory_limit, 0),
-    ):  # fmt: skip
+        ("rounds", rounds, 1),
+        ("interactions", interactions, 1),
+        ("envs", envs, 1),
+        ("seed", seed, 0),
+        ("episodes", episodes, 0),
+        ("evaluate_every", evaluate_every, 0),
+        ("search", search, 0),
+        ("expert_episodes", expert_episodes, 0),
+        ("budget", budget, 1),
+        ("memory_limit", memory_limit, 0),
+    ):
         whole(field, value, least)
     chosen = presets.preset(preset)
     mix = mixing(beta, first_round=chosen.first_round if first_round is None else first_round)
@@ -218,7 +135,9 @@ def imitate(
     seen = Observations.of(slots.observation_space, tabular=architecture.name == "tabular")
     divergence = presets.make_loss(loss, actions)
     if teacher.kind == "distribution" and not divergence.categorical and loss != "auto":
-        raise UserError(f"loss: {loss!r} does not fit an expert that gives distributions; cross-entropy does.")
+        raise UserError(
+            f"loss: {loss!r} does not fit an expert that gives distributions; cross-entropy does."
+        )
     made, automatic = presets.make_learner(learner, architecture, chosen)
     inner, options = presets.make_solver(solver, architecture, made, dict(solver_options or {}), chosen)
     key = jax.random.key(derive(seed, "params"))
@@ -238,16 +157,33 @@ def imitate(
         seed=seed,
     )
     settings = {
-        "env": make.name, "env_kwargs": presets.describe(dict(env_kwargs or {})), "expert": teacher.name,
-        "expert_options": {k: str(v) for k, v in (expert_options or {}).items()}, "name": name,
-        "learner": presets.describe(game.learner), "automatic": automatic is not None,
-        "policy": architecture.config(), "loss": presets.describe(divergence), "solver": presets.describe(game.solver),
-        "rounds": rounds, "interactions": interactions, "envs": len(slots), "seed": seed, "preset": preset,
-        "beta": str(mix), "first_round": "expert" if mix.expert_first else "agent", "noise": float(sound),
-        "standardise": plan.standardise, "budget": budget, "episodes": episodes, "evaluate_every": evaluate_every,
-        "expert_episodes": expert_episodes, "comparator": sorted(plan.judged), "search": search,
+        "env": make.name,
+        "env_kwargs": presets.describe(dict(env_kwargs or {})),
+        "expert": teacher.name,
+        "expert_options": {k: str(v) for k, v in (expert_options or {}).items()},
+        "name": name,
+        "learner": presets.describe(game.learner),
+        "automatic": automatic is not None,
+        "policy": architecture.config(),
+        "loss": presets.describe(divergence),
+        "solver": presets.describe(game.solver),
+        "rounds": rounds,
+        "interactions": interactions,
+        "envs": len(slots),
+        "seed": seed,
+        "preset": preset,
+        "beta": str(mix),
+        "first_round": "expert" if mix.expert_first else "agent",
+        "noise": float(sound),
+        "standardise": plan.standardise,
+        "budget": budget,
+        "episodes": episodes,
+        "evaluate_every": evaluate_every,
+        "expert_episodes": expert_episodes,
+        "comparator": sorted(plan.judged),
+        "search": search,
         "memory_limit": memory_limit,
-    }  # fmt: skip
+    }
     if resume and out is None:
         raise UserError("resume: there is no folder to resume from; give out.")
     folder = None if out is None else Folder(out, settings, resume=resume)
@@ -263,8 +199,9 @@ def imitate(
         if large:
             if mapped and not draws(game.solver):
                 raise UserError(
-                    f"memory_limit: {total} samples need {total * book.width()} bytes, more than {memory_limit}, and this "
-                    "solver reads them all at once; raise the limit or take one that draws minibatches, as adam does."
+                    f"memory_limit: {total} samples need {total * book.width()} bytes, more than "
+                    f"{memory_limit}, and this solver reads them all at once; raise the limit or take one "
+                    "that draws minibatches, as adam does."
                 )
             if folder is None:
                 where, keep = temporary_folder()
@@ -273,13 +210,23 @@ def imitate(
         loop = Loop(plan, game, params, collector, Evaluator(make, seed=seed), book, automatic, mapped=mapped)
         _play(loop, folder, progress)
         evaluation, theirs = _final(loop, teacher, episodes if expert_episodes is None else expert_episodes)
-        seconds = {part: sum(one[part] for one in loop.times) for part in ("collect", "solve", "judge", "evaluate")}
+        seconds = {
+            part: sum(one[part] for one in loop.times) for part in ("collect", "solve", "judge", "evaluate")
+        }
         seconds["evaluate"] += theirs[1]
         seconds["total"] = time.perf_counter() - began
         run = Run(
-            loop.policy(), loop.ledger, loop.certificate(), settings, evaluation, theirs[0], book, seconds,
-            None if folder is None else folder.path, keep,
-        )  # fmt: skip
+            loop.policy(),
+            loop.ledger,
+            loop.certificate(),
+            settings,
+            evaluation,
+            theirs[0],
+            book,
+            seconds,
+            None if folder is None else folder.path,
+            keep,
+        )
         if folder is not None:
             folder.finish(run.outcome())
         return run
@@ -300,8 +247,12 @@ def _play(loop: Loop, folder: Folder | None, progress: Callable[[int, dict[str, 
             progress(loop.round, row)
 
 
-def _final(loop: Loop, teacher: Any, episodes: int) -> tuple[Evaluation | None, tuple[Evaluation | None, float]]:
-    """The last evaluation (made again where a resumed run had it already) and the expert's on the same seeds."""
+def _final(
+    loop: Loop, teacher: Any, episodes: int
+) -> tuple[Evaluation | None, tuple[Evaluation | None, float]]:
+    """The last evaluation (made again where a resumed run had it already) and the expert's on the same
+    seeds.
+    """
     last, mine = len(loop.plan.sizes), loop.evaluation
     if mine is None and loop.plan.episodes:
         mine = loop.evaluator(acting(loop.policy()), episodes=loop.plan.episodes, number=last)
@@ -325,7 +276,9 @@ def _judged(comparator: Any, rounds: int) -> frozenset[int]:
     chosen = () if isinstance(comparator, str) else comparator
     if chosen and all(isinstance(t, (int, np.integer)) and 1 <= t <= rounds for t in chosen):
         return frozenset(int(t) for t in chosen)
-    raise UserError(f"comparator: {comparator!r} is not 'every', 'last', 'none' or a list of rounds 1 … {rounds}.")
+    raise UserError(
+        f"comparator: {comparator!r} is not 'every', 'last', 'none' or a list of rounds 1 … {rounds}."
+    )
 
 
 def _evaluated(every: int, rounds: int) -> frozenset[int]:
@@ -338,11 +291,3 @@ def whole(field: str, value: Any, least: int) -> None:
         return
     if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < least:
         raise UserError(f"{field}: {value!r} is not a whole number ≥ {least}.")
-
-
-def _listed(evaluation: Evaluation | None) -> Any:
-    return evaluation and {"returns": evaluation.returns.tolist(), "lengths": evaluation.lengths.tolist()}
-
-
-def _evaluation(listed: Any) -> Evaluation | None:
-    return listed and Evaluation(np.asarray(listed["returns"]), np.asarray(listed["lengths"]))

@@ -1,4 +1,6 @@
-"""An environment that counts: its observation says which step of which episode it is in, and it keeps a diary."""
+"""An environment that counts: its observation says which step of which episode it is in, and it keeps a
+diary.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,9 @@ from understudy.experts import Expert
 
 
 class Counting(gym.Env):
-    """Observation (seed's low bits, step in the episode); ends after 3 + seed % 5 steps, by turns truncated."""
+    """Observation (seed's low bits, step in the episode); ends after 3 + seed % 5 steps, by turns
+    truncated.
+    """
 
     diary: list[tuple[Any, ...]]
 

@@ -50,12 +50,14 @@ def test_statistics_do_not_care_how_many_samples_there_are():
 
 
 def test_a_solver_that_reads_everything_is_not_given_files():
-    with pytest.raises(UserError, match="memory_limit: .* reads them all at once"):
+    with pytest.raises(UserError, match=r"memory_limit: .* reads them all at once"):
         imitate("CartPole-v1", policy="linear", memory_limit=0, rounds=2, interactions=50)
 
 
 def test_samples_follow_the_round_that_made_them():
-    run = imitate("Pendulum-v1", policy="linear", rounds=2, interactions=30, budget=45, episodes=0, expert_episodes=0)
+    run = imitate(
+        "Pendulum-v1", policy="linear", rounds=2, interactions=30, budget=45, episodes=0, expert_episodes=0
+    )
     assert run.ledger["samples"].tolist() == [30, 15]
     assert run.ledger["queries"].tolist() == [30, 45]
     assert run.samples("inputs").shape == (45, 3) and run.samples("executed").shape == (45, 1)

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from interaction.counting import Counting, answering, half
 
+from interaction.counting import Counting, answering, half
 from understudy import UserError
 from understudy.envs.gymnasium import Slots, derive, maker
 from understudy.interaction import Collector, mixing
@@ -44,7 +44,8 @@ def test_a_round_is_exactly_m_interactions_and_m_queries(sizes, count, seed, bet
     asked = sum(one.expert.card["asked"])
     stepped = sum(kind == "step" for slot in one.slots.slots for kind, _ in slot.env.diary)
     assert asked == stepped == sum(sizes)
-    # Every slot's samples are its episodes' steps 0, 1, 2, … in order: nothing skipped, nothing repeated, none after an end.
+    # Every slot's samples are its episodes' steps 0, 1, 2, … in order: nothing skipped, nothing repeated,
+    # none after an end.
     for slot in one.slots.slots:
         inputs = np.concatenate([r.inputs[r.slots == slot.index] for r in rows])
         flags = np.concatenate([r.flags[r.slots == slot.index] for r in rows])
@@ -64,7 +65,9 @@ def test_a_round_is_exactly_m_interactions_and_m_queries(sizes, count, seed, bet
 def test_the_label_is_the_experts_and_the_executed_action_is_the_agents():
     one = collector(2)
     round = one.collect(agent(one), 50, beta=0.0, number=1)
-    assert (round.targets == 0.5).all() and (round.executed == -0.25).all() and not (round.flags & EXPERT).any()
+    assert (
+        (round.targets == 0.5).all() and (round.executed == -0.25).all() and not (round.flags & EXPERT).any()
+    )
     played = [action for slot in one.slots.slots for kind, action in slot.env.diary if kind == "step"]
     assert all(action == np.float32(-0.25) for action in played)
     driven = one.collect(None, 50, beta=1.0, number=2)
@@ -91,13 +94,21 @@ def test_the_expert_acts_with_probability_beta_per_step(beta):
 
 
 def test_schedules():
-    assert [mixing("linear:4", first_round="agent").beta(t) for t in (1, 2, 3, 5, 9)] == [1.0, 0.75, 0.5, 0.0, 0.0]
+    assert [mixing("linear:4", first_round="agent").beta(t) for t in (1, 2, 3, 5, 9)] == [
+        1.0,
+        0.75,
+        0.5,
+        0.0,
+        0.0,
+    ]
     assert [mixing("exponential:0.5", first_round="agent").beta(t) for t in (1, 2, 4)] == [1.0, 0.5, 0.125]
     assert [mixing(0.3, first_round="expert").beta(t) for t in (1, 2, 9)] == [1.0, 0.3, 0.3]
     assert [mixing(0, first_round="agent").beta(t) for t in (1, 2)] == [0.0, 0.0]
 
 
-@pytest.mark.parametrize("beta", [-0.1, 1.1, float("nan"), "half", "linear:0", "linear:x", "exponential:2", "cubic:2", True, None])
+@pytest.mark.parametrize(
+    "beta", [-0.1, 1.1, float("nan"), "half", "linear:0", "linear:x", "exponential:2", "cubic:2", True, None]
+)
 def test_a_beta_that_is_no_probability_is_refused(beta):
     with pytest.raises(UserError, match="beta"):
         mixing(beta)
@@ -107,13 +118,15 @@ def test_noise_is_what_was_asked_for_and_seeded():
     one, two, three = collector(noise=0.2), collector(noise=0.2), collector(noise=0.2, seed=1)
     first = one.collect(agent(one, 0.0), 3000, beta=0.0, number=1).executed[:, 0]
     assert np.array_equal(first, two.collect(agent(two, 0.0), 3000, beta=0.0, number=1).executed[:, 0])
-    assert not np.array_equal(first, three.collect(agent(three, 0.0), 3000, beta=0.0, number=1).executed[:, 0])
+    assert not np.array_equal(
+        first, three.collect(agent(three, 0.0), 3000, beta=0.0, number=1).executed[:, 0]
+    )
     assert abs(first.std() - 0.2) < 0.01 and abs(first.mean()) < 0.015
 
 
 def test_an_observation_that_is_not_finite_is_told():
     one = collector(poison=5)
-    with pytest.raises(UserError, match="environment: the observation .* is not finite"):
+    with pytest.raises(UserError, match=r"environment: the observation .* is not finite"):
         one.collect(agent(one), 50, beta=0.0, number=1)
 
 
@@ -128,7 +141,9 @@ def test_snapshots_rebuild_the_episode_under_way():
 
 
 def test_gymnasiums_own_autoreset_would_have_been_a_trap():
-    """Negative control: in NEXT_STEP mode a vector environment ignores an action after every episode's end."""
+    """Negative control: in NEXT_STEP mode a vector environment ignores an action after every episode's
+    end.
+    """
     import gymnasium as gym
 
     class Plain(Counting):

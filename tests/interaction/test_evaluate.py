@@ -5,8 +5,8 @@ from __future__ import annotations
 import gymnasium as gym
 import numpy as np
 import pytest
-from interaction.counting import Counting
 
+from interaction.counting import Counting
 from understudy import UserError, imitate
 from understudy.envs.gymnasium import derive, maker
 from understudy.interaction import Evaluator, evaluate

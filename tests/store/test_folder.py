@@ -55,7 +55,9 @@ def test_a_finished_folder_is_refused_without_resume_and_read_with_it(copy):
     done = resumed(copy)
     with pytest.raises(UserError, match="a finished run"):
         imitate("CartPole-v1", out=copy, **SMALL)
-    assert resumed(copy).summary() == done.summary() == Run.load(copy).summary() == read_summary(copy)["summary"]
+    assert (
+        resumed(copy).summary() == done.summary() == Run.load(copy).summary() == read_summary(copy)["summary"]
+    )
 
 
 def test_a_folder_with_other_things_is_refused(tmp_path):
@@ -70,10 +72,17 @@ def test_a_folder_with_other_things_is_refused(tmp_path):
 
 @pytest.mark.parametrize(
     ("field", "value"),
-    [("seed", 1), ("interactions", 50), ("policy", "mlp"), ("learner", "adaftrl"), ("beta", 0.5), ("noise", 0.2)],
+    [
+        ("seed", 1),
+        ("interactions", 50),
+        ("policy", "mlp"),
+        ("learner", "adaftrl"),
+        ("beta", 0.5),
+        ("noise", 0.2),
+    ],
 )
 def test_resuming_another_run_is_refused(copy, field, value):
-    with pytest.raises(UserError, match="resume: .* was .* and is .* now"):
+    with pytest.raises(UserError, match=r"resume: .* was .* and is .* now"):
         resumed(copy, **{field: value})
 
 
@@ -142,7 +151,9 @@ def test_a_second_process_on_the_same_folder_is_refused(copy):
 
 
 def test_a_full_disk_is_told_and_what_was_done_is_kept(tmp_path, monkeypatch):
-    """The third round's checkpoint cannot be written: the sentence says so, and resuming goes on from round two."""
+    """The third round's checkpoint cannot be written: the sentence says so, and resuming goes on from round
+    two.
+    """
     written = []
     real = folder.atomic
 
@@ -155,7 +166,7 @@ def test_a_full_disk_is_told_and_what_was_done_is_kept(tmp_path, monkeypatch):
         real(path, data)
 
     monkeypatch.setattr(folder, "atomic", full)
-    with pytest.raises(UserError, match="No space left on device.*kept"):
+    with pytest.raises(UserError, match=r"No space left on device.*kept"):
         imitate("CartPole-v1", out=tmp_path / "full", **SMALL)
     monkeypatch.undo()
     resumed(tmp_path / "full")

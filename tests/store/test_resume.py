@@ -23,14 +23,18 @@ import sys, understudy
 env, policy, learner, out = sys.argv[1:5]
 options = {"solver_options": {"max_iterations": 20}, "comparator": "none"} if policy == "mlp" else {}
 understudy.imitate(
-    env, policy=policy, learner=learner, rounds=5, interactions=60, envs=2, episodes=2, expert_episodes=0, seed=3,
-    out=out, resume=True, progress=lambda t, row: print(t, flush=True), **options,
+    env, policy=policy, learner=learner, rounds=5, interactions=60, envs=2, episodes=2, expert_episodes=0,
+    seed=3, out=out, resume=True, progress=lambda t, row: print(t, flush=True), **options,
 )
 print("done", flush=True)
 """
-COMPARED = ("ledger.csv", "policy.safetensors", "policy.json", "config.json", *(
-    f"samples/{name}.bin" for name in ("inputs", "targets", "executed", "rewards", "flags", "slots")
-))  # fmt: skip
+COMPARED = (
+    "ledger.csv",
+    "policy.safetensors",
+    "policy.json",
+    "config.json",
+    *(f"samples/{name}.bin" for name in ("inputs", "targets", "executed", "rewards", "flags", "slots")),
+)
 
 
 def content(folder: Path) -> dict[str, bytes]:
@@ -39,15 +43,20 @@ def content(folder: Path) -> dict[str, bytes]:
 
 def start(env: str, policy: str, learner: str, out: Path) -> subprocess.Popen[str]:
     command = [sys.executable, "-c", SCRIPT, env, policy, learner, str(out)]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=dict(os.environ))
+    return subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=dict(os.environ)
+    )
 
 
 def killed_until_done(env: str, policy: str, learner: str, out: Path, kills: int, rng: random.Random) -> int:
-    """Runs with resume, killing after random delays `kills` times; the number of kills that hit a living process."""
+    """Runs with resume, killing after random delays `kills` times; the number of kills that hit a living
+    process.
+    """
     hits = 0
     for _ in range(kills):
         process = start(env, policy, learner, out)
-        # Importing takes most of a process's life, so the delay counts from its first sign of life where there is one.
+        # Importing takes most of a process's life, so the delay counts from its first sign of life where
+        # there is one.
         if rng.random() < 0.7:
             assert process.stdout is not None
             process.stdout.readline()
@@ -96,7 +105,9 @@ def test_fifty_kills_change_nothing(tmp_path, kills):
 
 
 def test_interrupted_in_every_round_it_ends_the_same(tmp_path):
-    """Every round is the last of one process here: stop after each, in this process, and go on from the folder."""
+    """Every round is the last of one process here: stop after each, in this process, and go on from the
+    folder.
+    """
 
     class Stop(Exception):
         pass
@@ -120,7 +131,9 @@ def test_interrupted_in_every_round_it_ends_the_same(tmp_path):
 
 
 def test_the_state_in_the_middle_of_an_episode_matters(tmp_path):
-    """Negative control: a resume that began a new episode instead of rebuilding the old one would be noticed."""
+    """Negative control: a resume that began a new episode instead of rebuilding the old one would be
+    noticed.
+    """
     from understudy.interaction import Collector
 
     class Stop(Exception):
@@ -165,7 +178,11 @@ def test_an_environment_that_does_not_replay_is_refused(tmp_path):
     def stop(t: int, row: dict) -> None:
         raise KeyboardInterrupt
 
-    options = {"expert": lambda observation: int(observation[2] > 0), "policy": "linear", "out": tmp_path / "run"}
+    options = {
+        "expert": lambda observation: int(observation[2] > 0),
+        "policy": "linear",
+        "out": tmp_path / "run",
+    }
     with pytest.raises(KeyboardInterrupt):
         imitate(make, **options, **SMALL, progress=stop)
     with pytest.raises(UserError, match="does not replay"):

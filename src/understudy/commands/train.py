@@ -120,5 +120,7 @@ def _keywords(text: str | None) -> dict[str, Any] | None:
     except ValueError:
         found = None
     if not isinstance(found, dict):
-        raise UserError(f"env-kwargs: {text!r} is not a JSON object such as '{{\"max_episode_steps\": 200}}'.")
+        raise UserError(
+            f"env-kwargs: {text!r} is not a JSON object such as '{{\"max_episode_steps\": 200}}'."
+        )
     return found

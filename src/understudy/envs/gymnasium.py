@@ -1,8 +1,9 @@
-"""Any Gymnasium environment, in slots: each slot is one environment whose every episode has a seed of its own.
+"""Any Gymnasium environment, in slots: each slot is one environment whose every episode has a seed of its
+own.
 
-There is no automatic reset anywhere: a slot is reset here, at once, when its episode has ended, so that no step is
-ever ignored by the environment and every step is a sample. An episode is determined by its seed and its actions, so one
-that was cut short by a kill can be rebuilt by playing its actions again.
+There is no automatic reset anywhere: a slot is reset here, at once, when its episode has ended, so that no
+step is ever ignored by the environment and every step is a sample. An episode is determined by its seed and
+its actions, so one that was cut short by a kill can be rebuilt by playing its actions again.
 """
 
 from __future__ import annotations
@@ -17,13 +18,23 @@ import numpy as np
 
 from ..errors import MissingExtra, UserError
 
-STREAMS = {"collect": 1, "evaluate": 2, "mixing": 3, "noise": 4, "params": 5, "solver": 6, "random": 7, "video": 8}
+STREAMS = {
+    "collect": 1,
+    "evaluate": 2,
+    "mixing": 3,
+    "noise": 4,
+    "params": 5,
+    "solver": 6,
+    "random": 7,
+    "video": 8,
+}
 
 
 def derive(seed: int, stream: str, *path: int) -> int:
     """A seed for one purpose, from the run's only seed: a number below 2³² that other purposes do not share.
 
-    >>> derive(0, "collect", 0, 1) == derive(0, "collect", 0, 1), derive(0, "collect", 0, 1) == derive(0, "evaluate", 0, 1)
+    >>> one = derive(0, "collect", 0, 1)
+    >>> one == derive(0, "collect", 0, 1), one == derive(0, "evaluate", 0, 1)
     (True, False)
     """
     return int(np.random.SeedSequence([seed, STREAMS[stream], *path]).generate_state(1)[0])
@@ -34,7 +45,8 @@ def derive(seed: int, stream: str, *path: int) -> int:
 class Maker:
     """How to make an environment, as often as needed: its name for the record and a function.
 
-    `maker(…)` accepts a Gymnasium id, a function that returns an environment, or an environment that was made from an id.
+    `maker(…)` accepts a Gymnasium id, a function that returns an environment, or an environment that was
+    made from an id.
     """
 
     name: str
@@ -58,7 +70,8 @@ class Maker:
             raise UserError(f"env: {self.name!r} cannot be made ({_told(error)}).") from error
         if not isinstance(made, gym.Env):
             raise UserError(
-                f"env: {self.name!r} makes a {type(made).__name__}; a function that returns one gymnasium.Env is expected."
+                f"env: {self.name!r} makes a {type(made).__name__}; a function that returns one "
+                "gymnasium.Env is expected."
             )
         return made
 
@@ -79,8 +92,8 @@ def maker(env: Any, env_kwargs: Mapping[str, Any] | None = None) -> Maker:
         return Maker(env.spec.id, functools.partial(gym.make, env.spec), True)
     if isinstance(env, gym.vector.VectorEnv) or not callable(env):
         raise UserError(
-            f"env: {type(env).__name__} is not accepted; give an id such as 'Hopper-v5' or a function that makes one "
-            "environment (envs= says how many to run side by side)."
+            f"env: {type(env).__name__} is not accepted; give an id such as 'Hopper-v5' or a function "
+            "that makes one environment (envs= says how many to run side by side)."
         )
     return Maker(getattr(env, "__name__", type(env).__name__), env, False)
 
@@ -118,10 +131,14 @@ class Slots:
 
     def _begin(self, slot: Slot, episode: int) -> None:
         slot.episode, slot.actions = episode, []
-        slot.observation, slot.info = slot.env.reset(seed=derive(self._seed, self._stream, slot.index, episode))
+        slot.observation, slot.info = slot.env.reset(
+            seed=derive(self._seed, self._stream, slot.index, episode)
+        )
 
     def step(self, slot: Slot, action: Any) -> tuple[float, bool, bool]:
-        """Plays one action; where the episode ends, the next one begins at once. Reward, terminated, truncated."""
+        """Plays one action; where the episode ends, the next one begins at once. Reward, terminated,
+        truncated.
+        """
         slot.actions.append(np.array(action, copy=True))
         slot.observation, reward, terminated, truncated, slot.info = slot.env.step(action)
         if terminated or truncated:
@@ -135,7 +152,9 @@ class Slots:
             slot.observation, _, terminated, truncated, slot.info = slot.env.step(action)
             slot.actions.append(np.array(action, copy=True))
             if terminated or truncated:
-                raise UserError("resume: the environment does not replay: an episode under way ends earlier now.")
+                raise UserError(
+                    "resume: the environment does not replay: an episode under way ends earlier now."
+                )
 
     def close(self) -> None:
         for slot in self.slots:
@@ -146,7 +165,7 @@ def _register(env_id: str) -> None:
     """Atari's ids exist only once their package has been imported."""
     if env_id.startswith("ALE/"):
         try:
-            import ale_py
+            import ale_py  # pyright: ignore[reportMissingImports]
             import gymnasium as gym
         except ImportError:
             raise MissingExtra(f"env: {env_id}", "atari") from None

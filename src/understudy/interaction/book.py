@@ -18,10 +18,11 @@ COLUMNS = ("inputs", "targets", "executed", "rewards", "flags", "slots")
 
 @final
 class Book:
-    """Append-only columns of samples (see `Round`), one file a column under `folder`, or in memory without one.
+    """Append-only columns of samples (see `Round`), one file a column under `folder`, or in memory without
+    one.
 
-    A file is rows after rows of one type and width, so reading it is mapping it into memory, and forgetting the rows that a
-    killed process had begun to write is cutting it to a length.
+    A file is rows after rows of one type and width, so reading it is mapping it into memory, and forgetting
+    the rows that a killed process had begun to write is cutting it to a length.
     """
 
     def __init__(self, observations: Observations, actions: Actions, *, folder: Path | None = None):
@@ -40,7 +41,9 @@ class Book:
 
     def width(self) -> int:
         """Bytes of one sample."""
-        return sum(dtype.itemsize * int(np.prod(shape, dtype=np.int64)) for dtype, shape in self._kinds.values())
+        return sum(
+            dtype.itemsize * int(np.prod(shape, dtype=np.int64)) for dtype, shape in self._kinds.values()
+        )
 
     def append(self, round: Round) -> None:
         """Adds a round; in files it is on the disk when this returns."""
@@ -82,9 +85,11 @@ class Book:
 
 @final
 class Reader:
-    """Rows of a book on disk as a learner sees them: standardised inputs, targets and weights (1/M in a round of M).
+    """Rows of a book on disk as a learner sees them: standardised inputs, targets and weights (1/M in a
+    round of M).
 
-    Asked for by number, in any order, from memory-mapped files; what the machine's memory can hold of them stays there.
+    Asked for by number, in any order, from memory-mapped files; what the machine's memory can hold of them
+    stays there.
     """
 
     def __init__(self, book: Book, sizes: tuple[int, ...], dtype: Any):
@@ -107,6 +112,8 @@ class Reader:
 
 
 def temporary_folder() -> tuple[Path, Any]:
-    """A folder that vanishes with the object beside it, for a run too large for memory that has no folder of its own."""
+    """A folder that vanishes with the object beside it, for a run too large for memory that has no folder
+    of its own.
+    """
     kept = tempfile.TemporaryDirectory(prefix="understudy-")
     return Path(kept.name), kept

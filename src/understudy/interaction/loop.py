@@ -34,7 +34,7 @@ EXTRA = {
     "beta": "probability that the expert acted",
     "by_expert": "share of the round's steps that the expert acted",
     "episodes": "episodes that ended in the round",
-    "return_mean": "mean return of the policy after the round, in the evaluation environments; nan where not evaluated",
+    "return_mean": "mean return of the policy after the round; nan where it was not evaluated",
     "return_std": "its standard deviation over episodes",
 }
 """Columns of a run's ledger beside `understudy.regret.COLUMNS`."""
@@ -48,7 +48,8 @@ class Plan:
     """What is decided before the first round.
 
     sizes: interactions of every round; judged: rounds after which the best in hindsight is looked for;
-    evaluated: rounds after which `episodes` episodes are played; search: steps of the search for the best network.
+    evaluated: rounds after which `episodes` episodes are played; search: steps of the search for the best
+    network.
     """
 
     sizes: tuple[int, ...]
@@ -63,7 +64,9 @@ class Plan:
 
 @final
 class Loop:
-    """A run under way. `advance` plays one round; `snapshot` and `restore` move all of it to and from plain arrays."""
+    """A run under way. `advance` plays one round; `snapshot` and `restore` move all of it to and from plain
+    arrays.
+    """
 
     def __init__(
         self,
@@ -78,9 +81,16 @@ class Loop:
         mapped: bool = False,
     ):
         if not game.policy.linear:
-            # The best network is searched for here, apart from the round (see `_judge`): half as much to compile.
+            # The best network is searched for here, apart from the round (see `_judge`): half as much to
+            # compile.
             game = Game(game.policy, game.loss, game.learner, game.solver, Unsolved())
-        self.plan, self.game, self.collector, self.evaluator, self.book = plan, game, collector, evaluator, book
+        self.plan, self.game, self.collector, self.evaluator, self.book = (
+            plan,
+            game,
+            collector,
+            evaluator,
+            book,
+        )
         self.automatic, self.evaluation = automatic, None
         self.round = self.interactions = self.queries = 0
         self.rows: list[dict[str, Any]] = []
@@ -187,7 +197,9 @@ class Loop:
         return record
 
     def _judge(self, t: int, record: dict[str, Any]) -> None:
-        """For networks the best in hindsight is searched for apart from the round, from where the learner is."""
+        """For networks the best in hindsight is searched for apart from the round, from where the learner
+        is.
+        """
         if self.game.policy.linear or t not in self.plan.judged or not self.plan.search:
             return
         key = jax.random.fold_in(jax.random.fold_in(self._key, t), 1)
@@ -234,7 +246,11 @@ class Loop:
         return arrays, plain
 
     def restore(
-        self, arrays: dict[str, np.ndarray], plain: dict[str, Any], rows: list[dict[str, Any]], times: list[Any]
+        self,
+        arrays: dict[str, np.ndarray],
+        plain: dict[str, Any],
+        rows: list[dict[str, Any]],
+        times: list[Any],
     ) -> None:
         """Back to a snapshot; the book must hold its samples already."""
         self.round, self.interactions, self.queries = plain["round"], plain["interactions"], plain["queries"]
@@ -285,7 +301,8 @@ class Clock:
     """Seconds spent in each part of a round."""
 
     def __init__(self):
-        self.laps, self._last = dict.fromkeys(TIMES, 0.0), time.perf_counter()
+        self.laps: dict[str, float] = {name: 0.0 for name in TIMES}
+        self._last = time.perf_counter()
 
     def lap(self, name: str) -> None:
         now = time.perf_counter()

@@ -34,7 +34,9 @@ class Normaliser:
 
     @classmethod
     def fit(cls, rows: np.ndarray, which: np.ndarray) -> Normaliser:
-        """Mean and deviation of `rows` (n, width) where `which`; a column that hardly moves keeps its scale."""
+        """Mean and deviation of `rows` (n, width) where `which`; a column that hardly moves keeps its
+        scale.
+        """
         rows = np.asarray(rows, np.float64)
         mean, spread = rows.mean(axis=0), rows.std(axis=0)
         moves = spread > 1e-4 * np.maximum(1.0, np.abs(mean))
@@ -48,12 +50,17 @@ class Normaliser:
 class TrainedPolicy:
     """A policy ready to act: callable, with Stable-Baselines3's `predict`, and on disk without pickle.
 
-    One observation always takes the same path (see `policies.acting`), so its action does not depend on the batch it
-    is in.
+    One observation always takes the same path (see `policies.acting`), so its action does not depend on the
+    batch it is in.
     """
 
     def __init__(
-        self, policy: Policy, params: Params, observations: Observations, actions: Actions, normaliser: Normaliser
+        self,
+        policy: Policy,
+        params: Params,
+        observations: Observations,
+        actions: Actions,
+        normaliser: Normaliser,
     ):
         self.policy, self.params = policy, params
         self.observations, self.actions, self.normaliser = observations, actions, normaliser
@@ -70,7 +77,9 @@ class TrainedPolicy:
     def predict(
         self, observation: Any, state: Any = None, episode_start: Any = None, deterministic: bool = True
     ) -> tuple[Any, Any]:
-        """One observation or a batch in, (action or actions, state) out; the action is always the deterministic one."""
+        """One observation or a batch in, (action or actions, state) out; the action is always the
+        deterministic one.
+        """
         if self.observations.single(observation):
             return self.act(observation), state
         return np.stack([np.asarray(self.act(one)) for one in self.observations.split(observation)]), state
