@@ -1,11 +1,12 @@
-"""DAgger of `imitation` until it has reached a share of its expert's return. Runs in that package's own environment.
+"""DAgger of `imitation` until it has reached a share of its expert's return; runs in that package's venv.
 
     python imitation_side.py WEIGHTS.safetensors --env Hopper-v4 --seed 0
 
-Prints one JSON object. What is timed: everything from the making of the trainer on (collecting, storing and loading of
-demonstrations, training), except for the evaluations made here. Its own rollouts for the log are switched off, since they
-would count as training time and teach nothing. Everything else is as it comes: 4 epochs a round, batches of 32, Adam at
-1e-3, β falling linearly over 15 rounds, at least 3 episodes a round; the network is the one asked for.
+Prints one JSON object. What is timed: everything from the making of the trainer on (collecting, storing and
+loading of demonstrations, training), except for the evaluations made here. Its own rollouts for the log are
+switched off, since they would count as training time and teach nothing. Everything else is as it comes: 4
+epochs a round, batches of 32, Adam at 1e-3, β falling linearly over 15 rounds, at least 3 episodes a round;
+the network is the one asked for.
 """
 
 from __future__ import annotations
