@@ -37,6 +37,12 @@ COMMANDS: dict[str, tuple[Command, ...]] = {
         Command("evaluate", "play episodes with the policy of a run", "options:Evaluate", "commands.evaluate:run"),
         Command("play", "make a video of a run's policy beside its expert", "options:Play", "commands.play:run"),
         Command("experts list", "the experts that come with the package", "options:ExpertsList", "commands.experts:run"),
+        Command(
+            "expert train",
+            "train an expert of your own, with SAC, TD3, PPO or DQN",
+            "options:ExpertTrain",
+            "commands.expert_train:run",
+        ),
         Command("demo", "Hopper: FTL, AdaFTRL and cloning against each other", "options:Demo", "commands.demo:run"),
     ),
     "Learn from a recorded stream": (
