@@ -1,12 +1,14 @@
-"""The toy figure: how long all of it takes, what each way of mapping gives, and what a plain loop would have cost.
+"""The toy figure: how long it takes, what each way of mapping gives, what a plain loop would have cost.
 
     python benchmarks/bench_toy.py            # a quarter of an hour; most of it is the plain loop
     python benchmarks/bench_toy.py --budget 10 --seeds 3
 
-A plain run that is not done within the budget is stopped there, so its time, and every ratio made from it, is a lower bound.
-Exit code 1 where a target is missed: 6 minutes for the figure, 300 times the plain loop for every loss.
+A plain run that is not done within the budget is stopped there, so its time, and every ratio made from it,
+is a lower bound. Exit code 1 where a target is missed: 6 minutes for the figure, 300 times the plain loop
+for every loss.
 """
 
+# ruff: noqa: E402
 from __future__ import annotations
 
 import time
@@ -33,10 +35,15 @@ FIGURE_SECONDS, FASTER = 360.0, 300.0
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--seeds", type=int, default=20, help="seeds of the figure")
-    parser.add_argument("--budget", type=float, default=60.0, help="seconds after which a plain run is stopped")
+    parser.add_argument(
+        "--budget", type=float, default=60.0, help="seconds after which a plain run is stopped"
+    )
     parser.add_argument("--runs", type=int, default=16, help="runs per way of mapping")
     options = parser.parse_args()
-    print(f"{cores()} cores, load {os.getloadavg()[0]:.1f}, jax {jax.__version__}, {jax.default_backend()}, float64\n")
+    print(
+        f"{cores()} cores, load {os.getloadavg()[0]:.1f}, jax {jax.__version__}, {jax.default_backend()}, "
+        "float64\n"
+    )
     missed = [*figure(options.seeds)]
     mapped = ways(options.runs)
     missed += plain(options.budget, mapped, options.runs)
@@ -52,18 +59,20 @@ def figure(seeds: int) -> list[str]:
         toy_figures.write(Path(folder), study, toy_claims.claims(study))
     took = time.perf_counter() - BEGAN
     first, second = study.tuning.info, study.runs.info
-    print(f"The complete figure, {seeds} seeds, two-stage protocol, imports and compiling included: {took:.1f} s")
-    print(f"  tuning   {len(study.tuning):5d} runs of 10 rounds: compile {first['compile_seconds']:.1f} s, run {first['run_seconds']:.1f} s")
-    print(f"  figure   {len(study.runs):5d} runs of {study.rounds} rounds: compile {second['compile_seconds']:.1f} s, run {second['run_seconds']:.1f} s")
+    print(f"The complete figure, {seeds} seeds, both stages, imports and compiling included: {took:.1f} s")
+    for table, rounds, info in ((study.tuning, 10, first), (study.runs, study.rounds, second)):
+        times = f"compile {info['compile_seconds']:.1f} s, run {info['run_seconds']:.1f} s"
+        print(f"  {len(table):5d} runs of {rounds:3d} rounds: {times}")
     print(f"  drawing and writing {took - solved:.1f} s")
     compiling = first["compile_seconds"] + second["compile_seconds"]
-    print(f"  what remains: the compiler has {compiling / took:.0%} of it ({first['programs'] + second['programs']} programs)\n")
+    programs = first["programs"] + second["programs"]
+    print(f"  what remains: the compiler has {compiling / took:.0%} of it ({programs} programs)\n")
     return [] if took <= FIGURE_SECONDS else [f"the figure took {took:.0f} s"]
 
 
 def ways(runs: int) -> dict[tuple[str, str], float]:
     """Runs per second of each way, for FTRL on the adversarial problem; compiled before the clock starts."""
-    print(f"Runs per second of 250 rounds (FTRL, η = 0.1, adversarial, {runs} runs), and the largest difference to serial:")
+    print(f"Runs per second (250 rounds, FTRL, η = 0.1, adversarial, {runs} runs), and how far from serial:")
     print(f"  {'loss':10}" + "".join(f"{way:>12}" for way in WAYS) + f"{'chosen':>10}{'difference':>14}")
     speed: dict[tuple[str, str], float] = {}
     for loss in toy.LOSSES:
@@ -88,7 +97,8 @@ def _timed(wanted: list, runs: int, way: str) -> tuple[np.ndarray, float]:
 def plain(budget: float, speed: dict[tuple[str, str], float], runs: int) -> list[str]:
     """FTL and FTRL by the plain loop, beside one compiled run on one core and beside the mapped ones."""
     print(f"\nSeconds per run of 250 rounds; a plain run is stopped after {budget:g} s (then marked ≥):")
-    print(f"  {'loss':10}{'problem':13}{'learner':9}{'plain loop':>13}{'rounds':>8}{'one run':>10}{'mapped':>10}{'times faster':>15}")
+    heads = f"{'plain loop':>13}{'rounds':>8}{'one run':>10}{'mapped':>10}{'times faster':>15}"
+    print(f"  {'loss':10}{'problem':13}{'learner':9}{heads}")
     missed = []
     for loss, kind in toy.LOSSES.items():
         spent, ours = 0.0, 0.0
@@ -96,14 +106,17 @@ def plain(budget: float, speed: dict[tuple[str, str], float], runs: int) -> list
             flip, noise = toy.setting(problem, loss)
             with jax.enable_x64(True):
                 key = jax.random.fold_in(jax.random.key(0), 0)
-                drawn = env.stream(env.problem(key, flip=flip, noise=noise), toy.ROUNDS, categorical=kind.categorical)
+                drawn = env.stream(
+                    env.problem(key, flip=flip, noise=noise), toy.ROUNDS, categorical=kind.categorical
+                )
             seconds, rounds = plain_loop.play(loss, *map(np.asarray, drawn), learner, 0.1, budget)
             wanted = toy.configs([loss], [problem], {(problem, loss, learner): [0.1]})
             single = 1 / _timed(wanted, 4, "serial")[1]
             mapped = 1 / _timed(wanted, runs, "auto")[1]
             more = "≥" if rounds < toy.ROUNDS else " "
             print(
-                f"  {loss:10}{problem:13}{learner:9}{more}{seconds:12.1f}{rounds:8d}{single:10.4f}{mapped:10.4f}"
+                f"  {loss:10}{problem:13}{learner:9}{more}{seconds:12.1f}{rounds:8d}{single:10.4f}"
+                f"{mapped:10.4f}"
                 f"{more:>8}{seconds / mapped:7.0f}",
                 flush=True,
             )

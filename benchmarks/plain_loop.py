@@ -1,8 +1,8 @@
-"""The paper's description as a plain loop: Armijo gradient descent to 1e-8 over the list of losses, in NumPy.
+"""The paper's description as a plain loop: Armijo descent to 1e-8 over the list of losses, in NumPy.
 
-Nothing here is clever, and that is its purpose: one Python object per round, a sum over the list for every value and
-every gradient, a backtracking search that starts at a fixed step. The gradients are written by hand, so it is faster
-than the same loop through an automatic differentiation library.
+Nothing here is clever, and that is its purpose: one Python object per round, a sum over the list for every
+value and every gradient, a backtracking search that starts at a fixed step. The gradients are written by
+hand, so it is faster than the same loop through an automatic differentiation library.
 """
 
 from __future__ import annotations
@@ -67,7 +67,10 @@ def armijo(
             return w, iteration
         step = FIRST_STEP
         for _ in range(TRIES):
-            if objective(losses, w - step * gradient, tilt, weight, centre)[0] <= value - SLOPE * step * square:
+            if (
+                objective(losses, w - step * gradient, tilt, weight, centre)[0]
+                <= value - SLOPE * step * square
+            ):
                 break
             step *= SHRINK
         else:

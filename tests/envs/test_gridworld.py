@@ -53,7 +53,9 @@ def test_a_recorded_walk_does_not_depend_on_the_policy_and_an_own_walk_does():
     np.testing.assert_array_equal(recorded[0].labels, recorded[1].labels)
     assert (np.asarray(recorded[1].actions) == 2).all()
     many = jax.random.split(key, 20)
-    own = [jax.vmap(lambda k, p=p: gridworld.episode(k, p, 2))(many).cells for p in (jnp.zeros((49, 5)), left)]
+    own = [
+        jax.vmap(lambda k, p=p: gridworld.episode(k, p, 2))(many).cells for p in (jnp.zeros((49, 5)), left)
+    ]
     assert not np.array_equal(own[0], own[1])
 
 

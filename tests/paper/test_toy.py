@@ -1,4 +1,4 @@
-"""The toy study: its lean runs are the library's own, its comparator is a true minimum, every way of mapping agrees."""
+"""The toy study: its runs are the library's own, its comparator is a minimum, all ways of mapping agree."""
 
 from __future__ import annotations
 
@@ -21,7 +21,9 @@ def stream(loss: str, problem: str, seed: int = 0, rounds: int = ROUNDS):
     flip, noise = toy.setting(problem, loss)
     with jax.enable_x64(True):
         key = jax.random.fold_in(jax.random.key(0), seed)
-        drawn = env.stream(env.problem(key, flip=flip, noise=noise), rounds, categorical=toy.LOSSES[loss].categorical)
+        drawn = env.stream(
+            env.problem(key, flip=flip, noise=noise), rounds, categorical=toy.LOSSES[loss].categorical
+        )
     return [np.asarray(part) for part in drawn]
 
 
@@ -71,7 +73,7 @@ def test_the_comparator_of_the_absolute_loss_is_a_linear_program(runs):
 @pytest.mark.parametrize("loss", list(toy.LOSSES))
 def test_no_learner_ends_below_the_best_in_hindsight_by_luck_of_the_solver(runs, loss):
     """The comparator is at most the loss of every fixed policy, the expert and zero among them."""
-    X, Y = stream(loss, "adversarial")
+    _, Y = stream(loss, "adversarial")
     least = runs.where(loss=loss, learner="ftl", seed=0)["comparator"][0]
     with jax.enable_x64(True):
         zero = [float(toy.LOSSES[loss](np.zeros(3), y)) for y in Y]
@@ -80,7 +82,9 @@ def test_no_learner_ends_below_the_best_in_hindsight_by_luck_of_the_solver(runs,
 
 @pytest.mark.parametrize("way", sorted(set(WAYS) - {"serial"}))
 def test_every_way_of_mapping_equals_serial(way):
-    learners = {("simple", loss, name): [NAMES[name]] for loss in toy.LOSSES for name in ("ftl", "ftrl", "ogd")}
+    learners = {
+        ("simple", loss, name): [NAMES[name]] for loss in toy.LOSSES for name in ("ftl", "ftrl", "ogd")
+    }
     wanted = toy.configs(list(toy.LOSSES), ["simple"], learners)
     reference, mapped = (toy.play(12, wanted, seeds=2, seed=0, way=one) for one in ("serial", way))
     assert {one["way"] for one in mapped.info["ways"]} == {way}

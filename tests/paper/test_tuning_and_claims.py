@@ -26,7 +26,9 @@ def test_the_grid_has_eleven_decades():
 
 
 def test_the_step_with_least_mean_final_regret_is_taken_and_edges_are_told():
-    chosen = choose(table({"ftrl": -1.0, "ogd": -7.0, "adagrad": 9.0}), ("problem",), ("ftrl", "ogd", "adagrad"))
+    chosen = choose(
+        table({"ftrl": -1.0, "ogd": -7.0, "adagrad": 9.0}), ("problem",), ("ftrl", "ogd", "adagrad")
+    )
     assert [(one.learner, one.step, one.edge) for one in chosen] == [
         ("ftrl", 0.1, ""),
         ("ogd", 1e-5, "low"),
@@ -86,7 +88,10 @@ def test_the_verdict_follows_the_interval(interval, limits, verdict):
 
 
 def test_one_failure_fails_the_claim_and_doubt_is_told():
-    made = [claims.judge("c", s, "m", (v, lo, hi), below=1.0) for s, v, lo, hi in (("a", 0.5, 0.4, 0.6), ("b", 1, 0.9, 1.1))]
+    made = [
+        claims.judge("c", s, "m", (v, lo, hi), below=1.0)
+        for s, v, lo, hi in (("a", 0.5, 0.4, 0.6), ("b", 1, 0.9, 1.1))
+    ]
     assert claims.together(made) == [("c", claims.OPEN, "holds in 1 of 2; cannot be told in: b")]
     assert "| c | b | m = 1 [0.9, 1.1] | < 1 | cannot be told |" in claims.markdown(made)
     assert claims.columns(made)["verdict"].tolist() == [claims.HOLDS, claims.OPEN]

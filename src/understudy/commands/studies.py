@@ -25,7 +25,9 @@ COLOURS = {claims.HOLDS: "green", claims.FAILS: "bold red", claims.OPEN: "yellow
 
 def run_toy(options: PaperToy) -> int:
     """The toy study: four losses, two problems, all learners."""
-    return _run(options, toy.study, toy_claims.claims, toy_figures.write, seeds=20, rounds=toy.ROUNDS, quick=50)
+    return _run(
+        options, toy.study, toy_claims.claims, toy_figures.write, seeds=20, rounds=toy.ROUNDS, quick=50
+    )
 
 
 def run_gridworld(options: PaperGridworld) -> int:
@@ -88,10 +90,13 @@ def _tell(done: Any, found: list[claims.Claim], seconds: float) -> None:
         for one in info["ways"]:
             used[one["way"]] += one["runs"]
         ways = ", ".join(f"{count} by {way}" for way, count in used.items())
-        took = f"compiled {info['programs']} programs in {info['compile_seconds']:.1f} s, ran {info['run_seconds']:.1f} s"
+        compiled = f"compiled {info['programs']} programs in {info['compile_seconds']:.1f} s"
+        took = f"{compiled}, ran {info['run_seconds']:.1f} s"
         rows.append((title, f"{len(table)} ({ways}, {info['workers']} threads); {took}"))
     edges = [
-        f"{', '.join(one.setting)}: {one.learner} {one.step:g} ({one.edge})" for one in done.chosen if one.edge
+        f"{', '.join(one.setting)}: {one.learner} {one.step:g} ({one.edge})"
+        for one in done.chosen
+        if one.edge
     ]
     rows.append(("steps at the grid's edge", "; ".join(edges) or "none"))
     rows.append(("seconds", f"{seconds:.1f}"))

@@ -14,7 +14,7 @@ RESAMPLES = 4000
 
 
 class Claim(NamedTuple):
-    """One claim in one setting: what was measured, its 95 % interval over seeds, and what it would have to be."""
+    """One claim in one setting: what was measured, its 95 % interval over seeds, and what was wanted."""
 
     claim: str
     setting: str
@@ -27,7 +27,8 @@ class Claim(NamedTuple):
 
     @property
     def evidence(self) -> str:
-        return f"{self.measure} = {short(self.value)} [{short(self.low)}, {short(self.high)}], wanted {self.wanted}"
+        """The measured value with its interval, as text."""
+        return f"{self.measure} = {short(self.value)} [{short(self.low)}, {short(self.high)}]"
 
 
 def short(number: float) -> str:
@@ -59,9 +60,16 @@ def ratio(above: np.ndarray, below: np.ndarray) -> tuple[float, float, float]:
 
 
 def judge(
-    claim: str, setting: str, measure: str, found: tuple[float, float, float], *, below: float = np.nan, above: float = np.nan
+    claim: str,
+    setting: str,
+    measure: str,
+    found: tuple[float, float, float],
+    *,
+    below: float = np.nan,
+    above: float = np.nan,
 ) -> Claim:
-    """Holds where the whole interval is on the wanted side, does not hold where none of it is, else cannot be told.
+    """Holds where the whole interval is on the wanted side, does not hold where none of it is, else cannot
+    be told.
 
     >>> judge("a beats b", "", "a/b", (0.5, 0.4, 0.6), below=1.0).verdict
     'holds'
@@ -108,8 +116,11 @@ def markdown(claims: Sequence[Claim]) -> str:
     """Two tables: the verdict of each claim, then the evidence in every setting."""
     lines = ["| claim | verdict | where |", "|---|---|---|"]
     lines += [f"| {claim} | **{verdict}** | {where} |" for claim, verdict, where in together(claims)]
-    lines += ["", "| claim | setting | measured, with 95 % interval over seeds | wanted | verdict |", "|---|---|---|---|---|"]
+    lines += [
+        "",
+        "| claim | setting | measured, with 95 % interval over seeds | wanted | verdict |",
+        "|---|---|---|---|---|",
+    ]
     for one in claims:
-        found = f"{one.measure} = {short(one.value)} [{short(one.low)}, {short(one.high)}]"
-        lines.append(f"| {one.claim} | {one.setting} | {found} | {one.wanted} | {one.verdict} |")
+        lines.append(f"| {one.claim} | {one.setting} | {one.evidence} | {one.wanted} | {one.verdict} |")
     return "\n".join(lines) + "\n"

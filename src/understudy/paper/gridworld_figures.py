@@ -42,7 +42,11 @@ def experts() -> Figure:
     with style():
         made, [row] = plots.figure(columns=2, width=3.6, height=3.9)
         for axes, pair, colour, title in zip(
-            row, gridworld.EXPERT, COLOURS, ("odd rounds: up or right", "even rounds: down or left"), strict=True
+            row,
+            gridworld.EXPERT,
+            COLOURS,
+            ("odd rounds: up or right", "even rounds: down or left"),
+            strict=True,
         ):
             _grid(axes, pair, colour)
             axes.set_title(title, loc="center")
@@ -65,7 +69,13 @@ def _grid(axes: Axes, pair: np.ndarray, colour: str) -> None:
                     "",
                     xy=(tail[0] + dx * 1.5, tail[1] + dy * 1.5),
                     xytext=tuple(tail),
-                    arrowprops={"arrowstyle": "-|>", "color": colour, "linewidth": 1.3, "shrinkA": 0, "shrinkB": 0},
+                    arrowprops={
+                        "arrowstyle": "-|>",
+                        "color": colour,
+                        "linewidth": 1.3,
+                        "shrinkA": 0,
+                        "shrinkB": 0,
+                    },
                 )
     axes.set(aspect="equal", xlim=(-0.1, size + 0.1), ylim=(-0.1, size + 0.1))
     axes.axis("off")
@@ -115,7 +125,7 @@ def beside(study: Study) -> Figure:
         left.set(title="Without tuning", ylabel="Cumulative regret", ylim=(0, None))
         right.set(title="FTL is what its solver makes it", ylim=(0, None))
         for axes in (left, right):
-            axes.legend(loc="lower right" if axes is left else "center right", fontsize=11)
+            axes.legend(loc="lower right", fontsize=11)
     return made
 
 

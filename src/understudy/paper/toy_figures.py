@@ -167,5 +167,3 @@ def write(folder: Path, study: Study, claims: list[Claim]) -> list[str]:
     write_csv(folder / "claims.csv", claims_module.columns(claims))
     (folder / "claims.md").write_text(claims_module.markdown(claims))
     return sorted(path.name for path in folder.iterdir())
-
-
