@@ -9,6 +9,7 @@ import contextlib
 import dataclasses
 import importlib
 import io
+import os
 import sys
 from collections.abc import Sequence
 from typing import Any
@@ -115,6 +116,8 @@ Examples:
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs one command and gives its exit code: 0, 1 (a check failed), 2 (bad input) or 130 (interrupted)."""
     args = list(sys.argv[1:] if argv is None else argv)
+    # Before NumPy is loaded: products of one row are too small to share, and waiting threads take a core each.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     try:
         return _run(args)
     except UserError as error:

@@ -64,9 +64,7 @@ class Maker:
             raise MissingExtra(f"env: {self.name}", extra) from error
         except gym.error.NameNotFound as error:
             raise _no_such(self.name) from error
-        except gym.error.Error as error:
-            raise UserError(f"env: {self.name!r} cannot be made ({_told(error)}).") from error
-        except (TypeError, ModuleNotFoundError) as error:
+        except Exception as error:  # whatever a constructor or the import behind it may raise
             raise UserError(f"env: {self.name!r} cannot be made ({_told(error)}).") from error
         if not isinstance(made, gym.Env):
             raise UserError(

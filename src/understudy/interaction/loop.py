@@ -301,7 +301,7 @@ class Clock:
     """Seconds spent in each part of a round."""
 
     def __init__(self):
-        self.laps: dict[str, float] = {name: 0.0 for name in TIMES}
+        self.laps: dict[str, float] = dict.fromkeys((str(name) for name in TIMES), 0.0)
         self._last = time.perf_counter()
 
     def lap(self, name: str) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
+from collections.abc import Mapping
 from typing import Any, final
 
 import equinox as eqx
@@ -148,6 +149,8 @@ def describe(part: Any) -> Any:
         return part
     if isinstance(part, np.ndarray | np.generic):
         return part.tolist()
+    if isinstance(part, Mapping):
+        return {str(name): describe(value) for name, value in part.items()}
     if isinstance(part, (list, tuple)):
         return [describe(one) for one in part]
     if dataclasses.is_dataclass(part):
