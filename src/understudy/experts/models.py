@@ -21,8 +21,8 @@ def usual(make: Maker) -> str:
 
 def build(algo: str, chosen: dict[str, Any], make: Maker, seed: int) -> Any:
     """A fresh model of SBX for an environment, seeded, with the recipe's settings."""
-    import sbx
-    from stable_baselines3.common.vec_env import DummyVecEnv, VecMonitor, VecNormalize
+    import sbx  # pyright: ignore[reportMissingImports]
+    from stable_baselines3.common.vec_env import DummyVecEnv, VecMonitor, VecNormalize  # pyright: ignore[reportMissingImports]
 
     _, action = _spaces(make)
     fits = CONTINUOUS if type(action).__name__ == "Box" else CHOICES
@@ -72,7 +72,7 @@ def build(algo: str, chosen: dict[str, Any], make: Maker, seed: int) -> Any:
         "policy_kwargs": {"net_arch": list(chosen["widths"])},
     }
     if algo == "td3":
-        from stable_baselines3.common.noise import NormalActionNoise
+        from stable_baselines3.common.noise import NormalActionNoise  # pyright: ignore[reportMissingImports]
 
         size = action.shape[0]
         noise = NormalActionNoise(np.zeros(size), np.full(size, chosen["noise"]))
@@ -85,7 +85,7 @@ def build(algo: str, chosen: dict[str, Any], make: Maker, seed: int) -> Any:
 def _temperature_rate(model: Any, rate: float) -> None:
     """SBX lets the temperature learn at the actor's rate; ours has one of its own."""
     import optax
-    from flax.training.train_state import TrainState
+    from flax.training.train_state import TrainState  # pyright: ignore[reportMissingImports]
 
     old = model.ent_coef_state
     model.ent_coef_state = TrainState.create(apply_fn=old.apply_fn, params=old.params, tx=optax.adam(rate))

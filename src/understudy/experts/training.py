@@ -52,7 +52,7 @@ class Trained:
 def require_sbx() -> Any:
     """SBX, or one sentence that says how to get it."""
     try:
-        import sbx
+        import sbx  # pyright: ignore[reportMissingImports]
     except ImportError:
         raise MissingExtra("expert train", "train") from None
     return sbx
