@@ -99,7 +99,7 @@ def __getattr__(name: str) -> Any:
 
 
 class _Front(types.ModuleType):
-    """This package: `understudy.replay` and `understudy.sweep` stay functions when modules of that name are imported."""
+    """This package: `replay` and `sweep` stay functions when the modules of those names are imported."""
 
     @property
     def replay(self) -> Any:

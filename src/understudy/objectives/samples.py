@@ -59,7 +59,7 @@ class Samples(eqx.Module):
         )
 
     def _read(self, index: Array) -> tuple[Array, Array, Array]:
-        """Rows from the reader: a call back to the host, which may be asked in any order and gives the same."""
+        """Rows from the reader: a call back to the host, in any order, which always gives the same."""
         buffers = (self.inputs, self.targets, self.weights)
         shapes = tuple(jax.ShapeDtypeStruct((index.shape[0], *b.shape[1:]), b.dtype) for b in buffers)
         return jax.pure_callback(self.reader.take, shapes, index, vmap_method="sequential")

@@ -103,10 +103,10 @@ class Statistics(eqx.Module):
 
 
 def triangle(factor: Array, rows: Array) -> Array:
-    """The triangular factor of `factor` with `rows` below it, by QR of blocks of rows and then of their factors.
+    """The triangular factor of `factor` with `rows` below it: QR of blocks of rows, then of their factors.
 
-    As stable as one QR, and its blocks are too small for LAPACK to share among threads: for a thousand rows of 15
-    numbers those spent 37 ms on two busy cores where the work itself is 0.2 ms.
+    As stable as one QR, and its blocks are too small for LAPACK to share among threads: for a thousand rows
+    of 15 numbers those spent 37 ms on two busy cores where the work itself is 0.2 ms.
     """
     count, width = rows.shape
     block = max(2 * width, 4096 // width)
