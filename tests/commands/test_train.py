@@ -13,7 +13,24 @@ from understudy.cli import main
 from understudy.options import Train
 
 SMALL = ["--policy", "linear", "--rounds", "2", "--interactions", "60", "--episodes", "1"]
-KEYS = ["env", "learner", "seed", "rounds", "interactions", "queries", "return_mean", "return_std", "expert_return_mean", "average_loss", "regret", "seconds_collect", "seconds_solve", "seconds_evaluate", "seconds_total", "run"]
+KEYS = [
+    "env",
+    "learner",
+    "seed",
+    "rounds",
+    "interactions",
+    "queries",
+    "return_mean",
+    "return_std",
+    "expert_return_mean",
+    "average_loss",
+    "regret",
+    "seconds_collect",
+    "seconds_solve",
+    "seconds_evaluate",
+    "seconds_total",
+    "run",
+]
 
 
 @pytest.fixture(scope="module")
@@ -31,7 +48,7 @@ def test_train_prints_one_last_line_of_json(capsys):
     assert main(["train", "CartPole-v1", *SMALL, "--seed", "3", "--json"]) == 0
     found = last_json(capsys.readouterr().out)
     assert list(found) == KEYS
-    assert found["env"], found["queries"] == ("CartPole-v1", 120)
+    assert (found["env"], found["queries"]) == ("CartPole-v1", 120)
     assert (found["seed"], found["rounds"], found["run"]) == (3, 2, None)
 
 
@@ -90,9 +107,8 @@ sys.exit(main(["play", folder, "--video", {str(tmp_path / "v.mp4")!r}, "--steps"
 
 def test_experts_list(capsys):
     assert main(["experts", "list", "--json"]) == 0
-    assert {"sac-Hopper-v5", "sac-Walker2d-v5", "ppo-pong", "ppo-breakout"} <= set(
-        last_json(capsys.readouterr().out)
-    )
+    found = last_json(capsys.readouterr().out)
+    assert {"sac-Hopper-v5", "sac-Walker2d-v5", "ppo-pong", "ppo-breakout"} <= set(found)
 
 
 # Every option of the command, what it is given, and where in the run's settings that shows.
@@ -101,7 +117,7 @@ CHANGES = {
     "eta": (["--learner", "alt_ftrl", "--eta", "0.3"], "learner"),
     "alpha": (["--learner", "adaftrl", "--alpha", "0.3"], "learner"),
     "schedule": (["--learner", "ftrl", "--eta", "0.3", "--schedule", "constant"], "learner"),
-    "start": (["--learner", "adaftrl", "--start", "5"], "learner"),
+    "start": (["--learner", "adaftrl", "--start", "1"], "learner"),
     "radius": (["--learner", "ftl", "--radius", "2"], "learner"),
     "diagonal": (["--learner", "adagrad", "--alpha", "0.1", "--diagonal"], "learner"),
     "policy": (["--policy", "mlp", "--max-iterations", "5"], "policy"),

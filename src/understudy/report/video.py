@@ -22,6 +22,7 @@ def frames(make: Maker, act: Act, *, seed: int, steps: int) -> tuple[list[np.nda
         os.environ.setdefault("MUJOCO_GL", "egl")
     try:
         env = make(render_mode="rgb_array")
+        _can_draw(env)
         observation, info = env.reset(seed=derive(seed, "video"))
         pictures = [_picture(env)]
     except UserError:
@@ -70,6 +71,16 @@ def record(
     except (OSError, ValueError) as error:
         raise UserError(f"video: cannot write {str(path)!r} ({_first(error)}).") from error
     return returns
+
+
+def _can_draw(env: Any) -> None:
+    """Tries MuJoCo's drawing surface first: a renderer that fails half-made complains again when it is
+    forgotten.
+    """
+    if "mujoco" in type(env.unwrapped).__module__ and os.environ.get("MUJOCO_GL") == "egl":
+        from mujoco.egl import GLContext
+
+        GLContext(8, 8).free()
 
 
 def _picture(env: Any) -> np.ndarray:
