@@ -28,9 +28,7 @@ def micro(function, repeats: int = 2000) -> float:
 
 def main() -> None:
     x = np.random.default_rng(0).standard_normal(11).astype(np.float32)
-    print(
-        "| policy | NumPy, a row | compiled, 1 row | compiled, 64 rows, each | compiled: same bits in a batch |"
-    )
+    print("| policy | NumPy, a row | compiled, 1 row | compiled, 64 rows, each | same bits in a batch |")
     print("|---" * 5 + "|")
     for name, policy in (("linear", Linear(bias=True)), ("64-64", MLP(widths=(64, 64))), ("256-256", MLP())):
         params = policy.init(jax.random.key(0), 11, 3)

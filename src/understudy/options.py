@@ -115,9 +115,10 @@ class PaperTheorem:
     json: Flag = False
     """Print the result as one last line of JSON."""
 
+
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class PaperToy:
-    """The toy figure: six learners on four losses, tuned on ten rounds and run for 250, with the claims checked."""
+    """The toy figure: six learners, four losses, tuned on ten rounds and run for 250; the claims checked."""
 
     seeds: Whole = None
     """Seeds per setting; 20, or 3 with --quick."""
@@ -133,7 +134,7 @@ class PaperToy:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class PaperGridworld:
-    """The gridworld figure: an expert that turns round in every round, 1000 rounds, with the claims checked."""
+    """The gridworld figure: an expert that turns in every round, 1000 rounds; the claims checked."""
 
     seeds: Whole = None
     """Seeds per setting; 10, or 3 with --quick."""
@@ -190,11 +191,12 @@ class Train:
     env: Positional[str]
     """A Gymnasium id such as Hopper-v5, or module:Id to import a package first."""
     expert: Name = None
-    """A shipped expert's name (default: the one for the environment), a .zip archive, a .safetensors file, org/repo on the hub, or module:function."""
+    """A shipped expert's name (default: the one for the environment), a .zip archive, a .safetensors file,
+    org/repo on the hub, or module:function."""
     asking: Annotated[ExpertOptions, OmitArgPrefixes] = ExpertOptions()
     """Options of the expert."""
     learner: str = "ftl"
-    """ftl (DAgger), adaftrl, ftrl, alt_ftrl, ogd, adagrad, bc (FTL on expert-driven rounds), or module:function."""
+    """ftl (DAgger), adaftrl, ftrl, alt_ftrl, ogd, adagrad, bc (the expert drives), or module:function."""
     learning: Learning = LearnerOptions()
     """Options of the learner."""
     policy: str = "mlp"
@@ -202,7 +204,7 @@ class Train:
     widths: Annotated[tuple[int, ...], _UNSET] = ()
     """Widths of the network's hidden layers (256 256)."""
     loss: str = "auto"
-    """auto (squared for Box actions, cross-entropy for choices), squared, absolute, huber or cross-entropy."""
+    """auto (squared for Box actions, else cross-entropy), squared, absolute, huber or cross-entropy."""
     solver: str = "auto"
     """auto, closed-form, newton, lbfgs, gd, adam, sls, proximal-sgd, interior-point, or module:function."""
     solving: Annotated[SolverOptions, OmitArgPrefixes] = SolverOptions()
@@ -222,7 +224,7 @@ class Train:
     first_round: Name = None
     """Who acts in round 1: expert or agent."""
     noise: Number = None
-    """What the agent adds to its actions while collecting: a standard deviation (Box), a temperature (choices)."""
+    """What the agent adds while collecting: a standard deviation (Box), a temperature (choices)."""
     standardise: Name = None
     """Standardise observations by the first round's statistics: yes or no."""
     squash: Name = None
@@ -289,7 +291,7 @@ class ExpertsList:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ExpertTrain:
-    """Train an expert with SBX (extra `train`): the best network, its card and its curve, ready for --expert."""
+    """Train an expert with SBX (extra `train`): the best network, its card and curve, ready for --expert."""
 
     env: Name = None
     """A Gymnasium id with vector observations, such as Hopper-v5."""
@@ -319,7 +321,7 @@ class ExpertTrain:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Demo:
-    """Hopper with the shipped expert: FTL against AdaFTRL against behavioural cloning; table, plot and video."""
+    """Hopper with the shipped expert: FTL, AdaFTRL and behavioural cloning; table, plot and video."""
 
     out: Path = Path("demo-out")
     """Where plot, video and runs go; made anew."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -34,9 +35,14 @@ def refuse_taken(path: Path, resume: bool) -> None:
         raise UserError(f"out: {path} or its checkpoint exists; name another file, or resume it.")
 
 
-def _states(model: Any) -> tuple[dict[str, Any], Any]:
-    found = {name: getattr(model.policy, name) for name in STATES if hasattr(model.policy, name)}
-    return found, getattr(model, "ent_coef_state", None)
+def trees(model: Any) -> dict[str, Any]:
+    """All that a model learns and draws from, by who holds it; what an algorithm lacks is left out."""
+    held = {"policy": (*STATES, "key"), "model": ("ent_coef_state", "key")}
+    owners = {"policy": model.policy, "model": model}
+    return {
+        owner: {name: getattr(owners[owner], name) for name in names if hasattr(owners[owner], name)}
+        for owner, names in held.items()
+    }
 
 
 def write(path: Path, model: Any, record: dict[str, Any]) -> None:
@@ -44,7 +50,7 @@ def write(path: Path, model: Any, record: dict[str, Any]) -> None:
     import jax
 
     arrays: dict[str, np.ndarray] = {}
-    leaves = jax.tree_util.tree_leaves((_states(model), model.key, model.policy.key))
+    leaves = jax.tree_util.tree_leaves(trees(model))
     arrays |= {f"leaf.{i}": np.asarray(leaf) for i, leaf in enumerate(leaves)}
     counters = {"num_timesteps": model.num_timesteps, "n_updates": model._n_updates}
     buffer = getattr(model, "replay_buffer", None)
@@ -83,13 +89,13 @@ def read(path: Path, model: Any, record: dict[str, Any]) -> dict[str, Any]:
         _restore(model, arrays, kept["counters"], jax)
     except UserError:
         raise
-    except (OSError, ValueError, KeyError, IndexError) as error:
+    except (OSError, EOFError, ValueError, TypeError, KeyError, zipfile.BadZipFile) as error:
         raise UserError(f"resume: the checkpoint {beside(path)} is damaged ({error}).") from None
     return kept
 
 
 def _restore(model: Any, arrays: dict[str, np.ndarray], counters: dict[str, Any], jax: Any) -> None:
-    leaves, structure = jax.tree_util.tree_flatten((_states(model), model.key, model.policy.key))
+    leaves, structure = jax.tree_util.tree_flatten(trees(model))
     fresh = []
     for i, old in enumerate(leaves):
         new = arrays[f"leaf.{i}"]
@@ -97,11 +103,10 @@ def _restore(model: Any, arrays: dict[str, np.ndarray], counters: dict[str, Any]
             raise ValueError(f"array {i} has the shape {new.shape}, not {np.shape(old)}")
         # A step count is a plain int in a fresh model; as an array it would make the program compile again.
         fresh.append(int(new) if isinstance(old, int) else jax.numpy.asarray(new))
-    (states, temperature), model.key, model.policy.key = jax.tree_util.tree_unflatten(structure, fresh)
-    for name, state in states.items():
-        setattr(model.policy, name, state)
-    if temperature is not None:
-        model.ent_coef_state = temperature
+    found = jax.tree_util.tree_unflatten(structure, fresh)
+    for owner, holder in (("policy", model.policy), ("model", model)):
+        for name, value in found[owner].items():
+            setattr(holder, name, value)
     model.num_timesteps, model._n_updates = counters["num_timesteps"], counters["n_updates"]
     if "pos" in counters:
         buffer = model.replay_buffer
