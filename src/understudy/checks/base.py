@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
 from ..errors import UserError
@@ -41,7 +41,7 @@ class CheckError(AssertionError):
         self.report = report
 
 
-def run(subject: str, thing: Any, checks: dict[str, Callable[[Any], tuple[bool | None, str]]]) -> Report:
+def run(subject: str, thing: Any, checks: Mapping[str, Callable[[Any], tuple[bool | None, str]]]) -> Report:
     """Runs every check on `thing`; a check that raises has failed, and the rest still run."""
     rows = []
     for name, check in checks.items():

@@ -153,8 +153,13 @@ def _certified(thing: Any) -> tuple[bool | None, str]:
     if not isinstance(thing, Learner):
         return None, "it is not of the family that the certificate covers"
     worst = -np.inf
-    for loss, options in ((Squared(), {}), (Squared(), {"noise": 0.5}), (CrossEntropy(), {"labels": True})):
-        records, _ = _play(thing, _stream(6, **options), loss)
+    streams = (
+        (Squared(), _stream(6)),
+        (Squared(), _stream(6, noise=0.5)),
+        (CrossEntropy(), _stream(6, labels=True)),
+    )
+    for loss, rounds in streams:
+        records, _ = _play(thing, rounds, loss)
         regret, bound = (
             np.array([float(record[name]) for record in records]) for name in ("regret", "bound")
         )
