@@ -48,12 +48,14 @@ def peer_python(folder: Path) -> str:
 
 def play(side: str, seed: int, options: argparse.Namespace) -> dict:
     """One side's run for one seed, from the folder or played now."""
-    kept = options.out / f"{options.env}-{side}-{options.interactions}-{seed}.json"
+    suffix = f"-{options.round_episodes}" if side == "imitation" else ""
+    kept = options.out / f"{options.env}-{side}-{options.interactions}{suffix}-{seed}.json"
     if kept.is_file():
         return json.loads(kept.read_text())
     python = peer_python(options.venv) if side == "imitation" else sys.executable
     script = [python, str(HERE / f"{side}_side.py")]
-    script += [str(WEIGHTS)] if side == "imitation" else []
+    if side == "imitation":
+        script += [str(WEIGHTS), "--round-episodes", str(options.round_episodes)]
     numbers = {"seed": seed, "episodes": options.episodes, "interactions": options.interactions}
     for name, value in {"env": options.env, **numbers}.items():
         script += [f"--{name}", str(value)]
@@ -120,6 +122,7 @@ def main() -> None:
     parser.add_argument("--seeds", nargs="+", type=int, default=[0, 1, 2])
     parser.add_argument("--episodes", type=int, default=10)
     parser.add_argument("--interactions", type=int, default=1000, help="least number of steps in a round")
+    parser.add_argument("--round-episodes", type=int, default=1, help="imitation's least episodes in a round")
     parser.add_argument(
         "--cores", type=int, default=0, help="give both sides so many cores; 0: all there are"
     )

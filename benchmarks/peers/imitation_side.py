@@ -5,8 +5,9 @@
 Prints one JSON object. What is timed: everything from the making of the trainer on (collecting, storing and
 loading of demonstrations, training), except for the evaluations made here. Its own rollouts for the log are
 switched off, since they would count as training time and teach nothing. Everything else is as it comes: 4
-epochs a round, batches of 32, Adam at 1e-3, β falling linearly over 15 rounds, at least 3 episodes a round;
-the network is the one asked for.
+epochs a round, batches of 32, Adam at 1e-3, β falling linearly over 15 rounds. The network is the one asked
+for, and a round ends with the first episode that ends after its steps: with its default of at least 3
+episodes, rounds have up to 3,000 steps here.
 """
 
 from __future__ import annotations
@@ -72,6 +73,7 @@ def main() -> None:
     parser.add_argument("--share", type=float, default=0.9)
     parser.add_argument("--episodes", type=int, default=10)
     parser.add_argument("--interactions", type=int, default=1000)
+    parser.add_argument("--round-episodes", type=int, default=1, help="least number of episodes in a round")
     parser.add_argument("--limit", type=int, default=40_000, help="give up after so many queries")
     options = parser.parse_args()
     torch.manual_seed(options.seed)
@@ -104,6 +106,7 @@ def main() -> None:
             trainer.train(
                 1,
                 rollout_round_min_timesteps=options.interactions,
+                rollout_round_min_episodes=options.round_episodes,
                 bc_train_kwargs={"log_rollouts_venv": None, "progress_bar": False, "log_interval": 10**9},
             )
             paused, cpu_paused = time.perf_counter(), time.process_time()
