@@ -121,6 +121,9 @@ class CrossEntropy(Loss):
         return rows
 
 
+MOST_CLASSES = 100_000
+
+
 def one_hot(labels: np.ndarray, classes: int | None) -> np.ndarray:
     """Rows (n, classes) with a 1 at each label; refuses labels that are not whole numbers in range."""
     values = np.asarray(labels)
@@ -131,7 +134,13 @@ def one_hot(labels: np.ndarray, classes: int | None) -> np.ndarray:
     if whole.size and (whole.min() < 0 or whole.max() >= count):
         bad = int(whole.min() if whole.min() < 0 else whole.max())
         raise UserError(f"Y: label {bad} is outside 0 … {count - 1}.")
-    return np.eye(count)[whole]
+    if count > MOST_CLASSES:
+        raise UserError(
+            f"Y: label {count - 1} would make {count} classes; at most {MOST_CLASSES} are accepted."
+        )
+    rows = np.zeros((len(whole), count))
+    rows[np.arange(len(whole)), whole] = 1.0
+    return rows
 
 
 def _numbers(field: str, values: Any) -> np.ndarray:

@@ -85,3 +85,8 @@ def test_labels_become_rows():
 def test_labels_that_are_none(labels):
     with pytest.raises(UserError, match=r"^Y: label"):
         one_hot(np.array(labels), 3)
+
+
+def test_an_absurd_label_is_refused_before_memory_is_taken_for_it():
+    with pytest.raises(UserError, match="at most"):
+        CrossEntropy().targets(np.array([0, 10**12]))

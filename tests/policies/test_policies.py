@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from understudy import MLP, Linear, Tabular
+from understudy import MLP, Linear, Tabular, UserError
 from understudy.policies import count, from_config
 
 
@@ -59,3 +59,15 @@ def test_actions():
     policy = Tabular(states=2)
     np.testing.assert_array_equal(policy.act(table, jnp.array([0, 1]), categorical=True), [1, 0])
     np.testing.assert_array_equal(policy.act(table, jnp.array([1])), table[1:])
+
+
+@pytest.mark.parametrize("states", [0, -1, 2.5, True])
+def test_a_table_needs_a_positive_number_of_states(states):
+    with pytest.raises(UserError, match="states"):
+        Tabular(states=states)
+
+
+def test_one_width_is_a_network_of_one_layer_and_no_width_is_refused():
+    assert MLP(widths=3).widths == (3,)
+    with pytest.raises(UserError, match="widths"):
+        MLP(widths=None)

@@ -10,7 +10,8 @@ from typing import Any
 import jax
 import numpy as np
 from safetensors import SafetensorError
-from safetensors.numpy import load_file, save_file
+from safetensors.numpy import load_file
+from safetensors.numpy import save as as_bytes
 
 from ..errors import UserError
 from .base import Params, Policy
@@ -37,7 +38,8 @@ def save(path: str | os.PathLike[str], policy: Policy, params: Params, **extra: 
     base = Path(path)
     base.parent.mkdir(parents=True, exist_ok=True)
     weights, card = base.with_suffix(".safetensors"), base.with_suffix(".json")
-    save_file(_named(params), str(weights) + ".tmp")
+    # Not by save_file: it makes files that only their owner can read, whatever the umask.
+    Path(str(weights) + ".tmp").write_bytes(as_bytes(_named(params)))
     text = json.dumps(
         {"format": FORMAT, **policy.config(), "params": _skeleton(params), **extra}, indent=2, sort_keys=True
     )

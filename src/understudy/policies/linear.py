@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
+from ..errors import UserError
 from .base import Params, Policy, numbers
 
 
@@ -57,6 +58,10 @@ class Tabular(Policy):
 
     states: int = eqx.field(static=True)
     name: ClassVar[str] = "tabular"
+
+    def __check_init__(self):
+        if isinstance(self.states, bool) or not isinstance(self.states, int) or self.states < 1:
+            raise UserError(f"states: {self.states!r} is not a positive whole number.")
 
     @property
     def linear(self) -> bool:

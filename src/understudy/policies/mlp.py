@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, ClassVar
 
 import equinox as eqx
@@ -24,6 +24,11 @@ ACTIVATIONS: dict[str, Callable[[Array], Array]] = {
 HEADS: dict[str, Callable[[Array], Array]] = {"identity": lambda x: x, "tanh": jnp.tanh}
 
 
+def _tuple(widths: Any) -> Any:
+    """A tuple of what may be iterated over; anything else is left for the check below to refuse."""
+    return tuple(widths) if isinstance(widths, Iterable) else (widths,)
+
+
 class MLP(Policy):
     """A network ``x @ W + b`` with an activation between layers and a head after the last.
 
@@ -37,7 +42,7 @@ class MLP(Policy):
     [(3, 8), (8, 8), (8, 2)]
     """
 
-    widths: tuple[int, ...] = eqx.field(static=True, default=(256, 256), converter=tuple)
+    widths: tuple[int, ...] = eqx.field(static=True, default=(256, 256), converter=_tuple)
     activation: str = eqx.field(static=True, default="relu")
     head: str = eqx.field(static=True, default="identity")
     low: tuple[float, ...] | None = eqx.field(static=True, default=None)
