@@ -14,11 +14,11 @@ import numpy as np
 
 from . import experts
 from .envs.gymnasium import Slots, derive, maker
-from .errors import UserError
+from .errors import UserError, unknown
 from .interaction import Book, Collector, Evaluation, Evaluator, Loop, Plan, acting, mixing, temporary_folder
 from .interaction import presets
 from .online import make_game
-from .policies import Actions, Observations, TrainedPolicy
+from .policies import Actions, Encoded, Observations, Policy, TrainedPolicy
 from .regret import Certificate, Ledger
 from .store import Folder, read_config, read_ledger, read_summary, write_run
 
@@ -155,6 +155,8 @@ def imitate(
     search: int = 2000,
     out: str | os.PathLike[str] | None = None,
     resume: bool = False,
+    encoder: Any = "auto",
+    labels: str = "expert",
     env_kwargs: Mapping[str, Any] | None = None,
     expert_options: Mapping[str, Any] | None = None,
     solver_options: Mapping[str, Any] | None = None,
@@ -180,6 +182,9 @@ def imitate(
       expert_episodes: episodes to measure the expert by (default: `episodes`).
       comparator: rounds after which the best in hindsight is found: "every", "last", "none" or numbers; for networks
         by `search` steps of Adam, an estimate.
+      encoder: for a linear policy on images, whose frozen features it is linear in: "auto" (the expert's), another
+        expert's name or file, or None (the pixels themselves).
+      labels: "expert" (a distribution where the expert gives one) or "mode" (its most probable action).
       out, resume: keep the run in this folder; continue an unfinished one. The end is the same, bit for bit.
       memory_limit: bytes of samples kept in memory; larger runs map them from files.
 
@@ -215,6 +220,8 @@ def imitate(
     actions = Actions.of(slots.action_space)
     architecture = presets.make_policy(policy, slots.observation_space, actions, chosen, squash)
     seen = Observations.of(slots.observation_space, tabular=architecture.name == "tabular")
+    seen = _encoded(seen, architecture, teacher, encoder)
+    teacher = _labelling(teacher, labels)
     divergence = presets.make_loss(loss, actions)
     if teacher.kind == "distribution" and not divergence.categorical and loss != "auto":
         raise UserError(f"loss: {loss!r} does not fit an expert that gives distributions; cross-entropy does.")
@@ -245,7 +252,7 @@ def imitate(
         "beta": str(mix), "first_round": "expert" if mix.expert_first else "agent", "noise": float(sound),
         "standardise": plan.standardise, "budget": budget, "episodes": episodes, "evaluate_every": evaluate_every,
         "expert_episodes": expert_episodes, "comparator": sorted(plan.judged), "search": search,
-        "memory_limit": memory_limit,
+        "memory_limit": memory_limit, "labels": labels, "encoder": getattr(getattr(seen, "encoder", None), "name", None),
     }  # fmt: skip
     if resume and out is None:
         raise UserError("resume: there is no folder to resume from; give out.")
@@ -306,6 +313,27 @@ def _expert_options(expert: Any, env_kwargs: Any, given: Mapping[str, Any] | Non
     options = dict(given or {})
     shipped = expert is None or (isinstance(expert, str) and expert in experts.names())
     return {"env_kwargs": dict(env_kwargs), **options} if shipped and env_kwargs else options
+
+
+def _encoded(seen: Observations, policy: Policy, teacher: Any, encoder: Any) -> Any:
+    """For a linear policy on images: what a frozen network, the expert's own by default, makes of them."""
+    image = len(seen.leaves) == 1 and seen.leaves[0].kind == "byte" and len(seen.leaves[0].shape) == 3
+    own = getattr(teacher.network, "cnn", None) is not None
+    if encoder is None or (encoder == "auto" and not (policy.name == "linear" and image and own)):
+        return seen
+    from .experts.encoders import encoder as of
+
+    if not image or policy.name != "linear":
+        raise UserError(f"encoder: {encoder!r} is for a linear policy on images; this policy is {policy.name}.")
+    return Encoded(seen, of(teacher if encoder == "auto" else experts.resolve(encoder)))
+
+
+def _labelling(teacher: Any, labels: str) -> Any:
+    if labels not in ("expert", "mode"):
+        raise unknown("labels", labels, ("expert", "mode"))
+    from .experts.encoders import mode
+
+    return mode(teacher) if labels == "mode" else teacher
 
 
 def _judged(comparator: Any, rounds: int) -> frozenset[int]:

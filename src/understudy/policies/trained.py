@@ -12,6 +12,7 @@ from ..errors import UserError
 from . import files
 from .acting import forward
 from .base import Params, Policy
+from .encoded import Encoded, read
 from .spaces import Actions, Observations
 
 
@@ -53,7 +54,7 @@ class TrainedPolicy:
     """
 
     def __init__(
-        self, policy: Policy, params: Params, observations: Observations, actions: Actions, normaliser: Normaliser
+        self, policy: Policy, params: Params, observations: Observations | Encoded, actions: Actions, normaliser: Normaliser
     ):
         self.policy, self.params = policy, params
         self.observations, self.actions, self.normaliser = observations, actions, normaliser
@@ -82,6 +83,8 @@ class TrainedPolicy:
     def save(self, path: str | os.PathLike[str], **extra: Any) -> Path:
         """Writes `path`.safetensors and `path`.json; `extra` is plain data for the card."""
         tensors = {"network": self.params, "mean": self.normaliser.mean, "scale": self.normaliser.scale}
+        if isinstance(self.observations, Encoded):
+            tensors["encoder"] = self.observations.tensors
         spaces = {"observations": self.observations.config(), "actions": self.actions.config()}
         return files.save(path, self.policy, tensors, **spaces, **extra)
 
@@ -91,7 +94,7 @@ class TrainedPolicy:
         base = Path(path)
         policy, tensors, card = files.load(base / "policy" if base.is_dir() else base)
         try:
-            seen, acts = Observations.from_config(card["observations"]), Actions.from_config(card["actions"])
+            seen, acts = read(card["observations"], tensors.get("encoder")), Actions.from_config(card["actions"])
             normaliser = Normaliser(tensors["mean"], tensors["scale"])
             return cls(policy, tensors["network"], seen, acts, normaliser)
         except (KeyError, TypeError) as error:
