@@ -20,9 +20,9 @@ from pathlib import Path
 
 def variant(name: str) -> tuple[str, dict[str, object]]:
     """"adaftrl@10+cosine" → the learner's name and its settings."""
-    head, *decay = name.split("+")
+    head, *rest = name.split("+")
     learner, _, factor = head.partition("@")
-    options: dict[str, object] = {"decay": decay[0]} if decay else {}
+    options: dict[str, object] = {"decay": one for one in rest if one != "prox"} | ({"proximal": True} if "prox" in rest else {})
     return learner, {"factor": float(factor) if factor else None, "solver_options": options}
 
 

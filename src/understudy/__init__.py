@@ -47,6 +47,7 @@ _HOMES = {
     "Absolute": "losses",
     "Huber": "losses",
     "CrossEntropy": "losses",
+    "grid": "sweep",
     "UserError": "errors",
 }
 _ROOMS = ("checks", "losses", "policies", "objectives", "solvers", "learners", "regret", "experts")
@@ -72,6 +73,7 @@ if TYPE_CHECKING:
         proximal_sgd,
         sls,
     )
+    from .sweep import grid, sweep
 
 
 def register_learner(name: str, maker: Any) -> None:
@@ -96,7 +98,7 @@ def __getattr__(name: str) -> Any:
 
 
 class _Front(types.ModuleType):
-    """This package: `understudy.replay` stays the function when the module of that name is imported."""
+    """This package: `understudy.replay` and `understudy.sweep` stay functions when modules of that name are imported."""
 
     @property
     def replay(self) -> Any:
@@ -106,9 +108,17 @@ class _Front(types.ModuleType):
     def replay(self, module: Any) -> None:
         """Python would put the module here as soon as anyone imports it."""
 
+    @property
+    def sweep(self) -> Any:
+        return importlib.import_module(".sweep", __name__).sweep
+
+    @sweep.setter
+    def sweep(self, module: Any) -> None:
+        """As for replay."""
+
 
 sys.modules[__name__].__class__ = _Front
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_HOMES, *_ROOMS, "replay"})
+    return sorted({*globals(), *_HOMES, *_ROOMS, "replay", "sweep"})

@@ -32,6 +32,13 @@ class Command:
 
 
 COMMANDS: dict[str, tuple[Command, ...]] = {
+    "Imitate an expert": (
+        Command("train", "learn to act as an expert does, in any Gymnasium environment", "options:Train", "commands.train:run"),
+        Command("evaluate", "play episodes with the policy of a run", "options:Evaluate", "commands.evaluate:run"),
+        Command("play", "make a video of a run's policy beside its expert", "options:Play", "commands.play:run"),
+        Command("experts list", "the experts that come with the package", "options:ExpertsList", "commands.experts:run"),
+        Command("demo", "Hopper: FTL, AdaFTRL and cloning against each other", "options:Demo", "commands.demo:run"),
+    ),
     "Learn from a recorded stream": (
         Command(
             "replay",
@@ -41,6 +48,18 @@ COMMANDS: dict[str, tuple[Command, ...]] = {
         ),
     ),
     "The paper": (
+        Command(
+            "paper toy",
+            "the toy figure: six learners, four losses, tuned, with the claims",
+            "options:PaperToy",
+            "commands.studies:run_toy",
+        ),
+        Command(
+            "paper gridworld",
+            "the gridworld figure: regret and reward against a turning expert",
+            "options:PaperGridworld",
+            "commands.studies:run_gridworld",
+        ),
         Command(
             "paper theorem",
             "FTL's regret on an MDP stays below its bound, and where it does not",
@@ -73,6 +92,9 @@ understudy: online imitation learning with exact regret
 Usage: understudy COMMAND [OPTIONS]
 
 Examples:
+  understudy train Hopper-v5
+  understudy train CartPole-v1 --expert my_module:act --loss cross-entropy
+  understudy train Walker2d-v5 --learner adaftrl --out runs/w --resume
   understudy replay stream.npz --learner ftrl --eta 0.1
   understudy replay stream.npz --learner adaftrl --loss huber --out runs/huber --json
   understudy check learner my_module:my_learner

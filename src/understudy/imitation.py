@@ -226,7 +226,7 @@ def imitate(
     if teacher.kind == "distribution" and not divergence.categorical and loss != "auto":
         raise UserError(f"loss: {loss!r} does not fit an expert that gives distributions; cross-entropy does.")
     made, automatic = presets.make_learner(learner, architecture, chosen)
-    inner, options = presets.make_solver(solver, architecture, dict(solver_options or {}))
+    inner, options = presets.make_solver(solver, architecture, made, dict(solver_options or {}), chosen)
     key = jax.random.key(derive(seed, "params"))
     with jax.enable_x64(architecture.linear):
         params = architecture.init(key, seen.width, actions.outputs)

@@ -21,7 +21,7 @@ from .losses import Absolute, Loss, Squared
 from .objectives import Losses, Statistics, empty_samples, empty_statistics, plain
 from .policies import Params, Policy, count
 from .regret import certificate
-from .solvers import SOLVERS, AnySolver, InBall, auto
+from .solvers import NEWTON_LIMIT, SOLVERS, AnySolver, ClosedForm, InBall, auto, lbfgs, newton
 
 
 class GameState(NamedTuple):
@@ -49,13 +49,13 @@ class Game(eqx.Module):
     @property
     def certified(self) -> bool:
         """Whether the bound is a proof: convex losses, a known learner, gradients measured in full."""
-        measured = getattr(self.solver, "measure", True) or not self.solver.minibatch
+        measured = getattr(self.solver, "measure", True) or not draws(self.solver)
         return self.policy.linear and isinstance(self.learner, Learner) and (self.learner.linear or measured)
 
     def empty(self, params: Params, like: Batch, capacity: int) -> Losses:
         """Losses of no rounds: streaming statistics where they suffice, else a buffer of `capacity` rows."""
         streams = self.policy.linear and isinstance(self.loss, Squared)
-        if streams and not self.solver.minibatch and not self.hindsight.minibatch:
+        if streams and not draws(self.solver) and not draws(self.hindsight):
             return empty_statistics(self.policy, self.loss, params)  # type: ignore[arg-type]
         return empty_samples(self.policy, self.loss, like, capacity=capacity)
 
@@ -158,6 +158,9 @@ def make_game(
             f"solver: {', '.join(sorted(options))} can be given with a solver's name only, not an object."
         )
     solver = SOLVERS.resolve(solver)
+    if draws(solver) and isinstance(exact, ClosedForm):
+        # Minibatches keep the samples, and the closed form reads statistics.
+        exact = newton() if count(params) <= NEWTON_LIMIT else lbfgs()
     hindsight: Any = exact
     if radius is not None and not (isinstance(learner, Learner) and learner.linear):
         if not policy.linear:
@@ -168,6 +171,11 @@ def make_game(
     if radius is not None:
         hindsight = InBall(exact, radius) if policy.linear else exact
     return Game(policy, loss, learner, solver, hindsight)
+
+
+def draws(solver: Any) -> bool:
+    """Whether a solver draws minibatches; a plain function does not."""
+    return getattr(solver, "minibatch", False)
 
 
 def _with(solver: Any, options: dict[str, Any]) -> Any:

@@ -114,3 +114,188 @@ class PaperTheorem:
     """Write the numbers and the figure to this new folder."""
     json: Flag = False
     """Print the result as one last line of JSON."""
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class PaperToy:
+    """The toy figure: six learners on four losses, tuned on ten rounds and run for 250, with the claims checked."""
+
+    seeds: Whole = None
+    """Seeds per setting; 20, or 3 with --quick."""
+    quick: Flag = False
+    """A small study that takes a minute: 3 seeds, 50 rounds."""
+    seed: int = 0
+    """Seed of the whole study; the same seed gives the same bytes in every CSV."""
+    out: Folder = None
+    """Write figures (PNG, SVG), every number (CSV) and the claims to this new folder."""
+    json: Flag = False
+    """Print the verdicts as one last line of JSON."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class PaperGridworld:
+    """The gridworld figure: an expert that turns round in every round, 1000 rounds, with the claims checked."""
+
+    seeds: Whole = None
+    """Seeds per setting; 20, or 3 with --quick."""
+    quick: Flag = False
+    """A small study that takes a minute: 3 seeds, 100 rounds."""
+    seed: int = 0
+    """Seed of the whole study; the same seed gives the same bytes in every CSV."""
+    out: Folder = None
+    """Write figures (PNG, SVG), every number (CSV) and the claims to this new folder."""
+    json: Flag = False
+    """Print the verdicts as one last line of JSON."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ExpertOptions:
+    """They say how to read or ask the expert; one that the expert has no use for is refused."""
+
+    sees: Name = None
+    """What a privileged expert sees: info:KEY or observation:KEY."""
+    activation: Name = None
+    """Activation of an archive's network, where the archive does not say."""
+    vec_normalize: Folder = None
+    """VecNormalize statistics that go with an archive."""
+    revision: Name = None
+    """Which revision of a hub's repository."""
+
+    def given(self) -> dict[str, Any]:
+        """Those that were given, by name."""
+        return {k: v for k, v in dataclasses.asdict(self).items() if v is not None}
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class SolverOptions:
+    """They reach the solver; one that the solver does not take is refused."""
+
+    learning_rate: Number = None
+    """First step size of adam or proximal-sgd."""
+    max_iterations: Whole = None
+    """Steps of the solver in a round."""
+    batch_size: Whole = None
+    """Samples per step of a solver that can take minibatches."""
+    tolerance: Number = None
+    """The solver stops at this gradient norm of (whole objective)/t."""
+
+    def given(self) -> dict[str, Any]:
+        """Those that were given, by name."""
+        return {k: v for k, v in dataclasses.asdict(self).items() if v is not None}
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Train:
+    """Imitate an expert in a Gymnasium environment, round by round."""
+
+    env: Positional[str]
+    """A Gymnasium id such as Hopper-v5, or module:Id to import a package first."""
+    expert: Name = None
+    """A shipped expert's name (default: the one for the environment), a .zip archive, a .safetensors file, org/repo on the hub, or module:function."""
+    asking: Annotated[ExpertOptions, OmitArgPrefixes] = ExpertOptions()
+    """Options of the expert."""
+    learner: str = "ftl"
+    """ftl (DAgger), adaftrl, ftrl, alt_ftrl, ogd, adagrad, bc (FTL on expert-driven rounds), or module:function."""
+    learning: Learning = LearnerOptions()
+    """Options of the learner."""
+    policy: str = "mlp"
+    """mlp, linear or tabular."""
+    widths: Annotated[tuple[int, ...], _UNSET] = ()
+    """Widths of the network's hidden layers (256 256)."""
+    loss: str = "auto"
+    """auto (squared for Box actions, cross-entropy for choices), squared, absolute, huber or cross-entropy."""
+    solver: str = "auto"
+    """auto, closed-form, newton, lbfgs, gd, adam, sls, proximal-sgd, interior-point, or module:function."""
+    solving: Annotated[SolverOptions, OmitArgPrefixes] = SolverOptions()
+    """Options of the solver."""
+    preset: str = "practical"
+    """practical (round 1 expert-driven, standardised observations, squashed head) or paper."""
+    rounds: int = 25
+    """Rounds."""
+    interactions: int = 1000
+    """Environment steps, and queries, in a round."""
+    envs: int = 1
+    """Environments side by side."""
+    budget: Whole = None
+    """Stop after so many queries."""
+    beta: str = "0"
+    """Probability that the expert acts: a number, linear:ROUNDS or exponential:RATE."""
+    first_round: Name = None
+    """Who acts in round 1: expert or agent."""
+    noise: Number = None
+    """What the agent adds to its actions while collecting: a standard deviation (Box), a temperature (choices)."""
+    standardise: Name = None
+    """Standardise observations by the first round's statistics: yes or no."""
+    squash: Name = None
+    """A tanh head stretched to the action bounds: yes or no."""
+    env_kwargs: Name = None
+    """Keywords for the environment, as JSON: '{"max_episode_steps": 200}'."""
+    episodes: int = 10
+    """Evaluation episodes."""
+    evaluate_every: int = 0
+    """Evaluate also after every so many rounds."""
+    expert_episodes: Whole = None
+    """Episodes to measure the expert by (default: as many as evaluation episodes)."""
+    comparator: str = "last"
+    """After which rounds to find the best in hindsight: last, every or none."""
+    seed: int = 0
+    """Seed of everything."""
+    out: Folder = None
+    """Keep the run in this folder: config, ledger, times, samples, policy, checkpoint."""
+    resume: Flag = False
+    """Continue the unfinished run in that folder."""
+    json: Flag = False
+    """Print the result as one last line of JSON."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Evaluate:
+    """Play episodes with the policy of a run, in fresh seeded environments."""
+
+    run: Positional[Path]
+    """The folder of a run."""
+    env: Name = None
+    """Another environment than the run's."""
+    episodes: int = 20
+    """Episodes."""
+    seed: int = 1
+    """Seed of the episodes."""
+    json: Flag = False
+    """Print the result as one last line of JSON."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Play:
+    """Make a video of a run's policy, side by side with its expert where that one can be had by name."""
+
+    run: Positional[Path]
+    """The folder of a run."""
+    video: Path = Path("play.mp4")
+    """The file to write."""
+    seed: int = 0
+    """Seed of the episode."""
+    steps: int = 1000
+    """Longest video, in environment steps."""
+    alone: Flag = False
+    """The policy only, without its expert."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ExpertsList:
+    """The experts that come with the package."""
+
+    json: Flag = False
+    """Print the cards as one last line of JSON."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Demo:
+    """Hopper with the shipped expert: FTL against AdaFTRL against behavioural cloning; table, plot and video."""
+
+    out: Path = Path("demo-out")
+    """Where plot, video and runs go; made anew."""
+    rounds: int = 8
+    """Rounds of 1000 queries for each."""
+    seed: int = 0
+    """Seed of everything."""
+    episodes: int = 5
+    """Evaluation episodes after every second round."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
@@ -55,14 +56,8 @@ class Replay:
 
     def interpolation(self) -> np.ndarray:
         """ε_t² = l_t(w*) − min_w l_t(w) of every round (T,), w* the best in hindsight over all rounds."""
-        game = self.game
-        exact = getattr(game.hindsight, "solver", game.hindsight)  # the unconstrained minimum, also on a ball
-
-        @jax.jit
-        def excess(one: Batch, best: Params) -> jax.Array:
-            losses = game.empty(best, one, one.inputs.shape[0]).add(one)
-            return losses.value(best) - exact(plain(losses, best), best, None).value
-
+        exact = getattr(self.game.hindsight, "solver", self.game.hindsight)  # unconstrained, also on a ball
+        excess = _excess(self.game.policy, self.game.loss, exact)
         with jax.enable_x64(True):
             best = jax.tree.map(jnp.asarray, self.comparator)
             return np.array([max(float(excess(one, best)), 0.0) for one in self._rounds])
@@ -116,6 +111,19 @@ class Replay:
                 )
                 largest = max(largest, float(np.linalg.norm(rows, 2)) ** 2)
         return unit * largest
+
+
+@functools.lru_cache(maxsize=64)
+def _excess(policy: Policy, loss: Any, exact: Any) -> Callable[[Batch, Params], jax.Array]:
+    """``l(w) − min l`` of one round, compiled once for all replays of a kind."""
+    game = Game(policy, loss, None, exact, exact)
+
+    @jax.jit
+    def excess(one: Batch, best: Params) -> jax.Array:
+        losses = game.empty(best, one, one.inputs.shape[0]).add(one)
+        return losses.value(best) - exact(plain(losses, best), best, None).value
+
+    return excess
 
 
 def replay(

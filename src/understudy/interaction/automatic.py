@@ -9,7 +9,10 @@ import numpy as np
 
 from ..online import Game
 
-FACTOR = 1.0
+FACTOR = 10.0
+"""α = 10 D. Measured with benchmarks/scores.py on Hopper-v5 and Walker2d-v5, five seeds each, 256-256 networks, proximal
+Adam: with 10 the mean score is within 4 % of FTL's at 5,000 and at 25,000 queries in both; 3 is too stiff for Walker2d
+(0.64 against 0.82 at 5,000), 30 is hardly a penalty any more."""
 
 
 @final

@@ -97,12 +97,24 @@ def make_learner(learner: Any, policy: Policy, chosen: Preset) -> tuple[Any, Aut
     return made, found
 
 
-def make_solver(solver: Any, policy: Policy, options: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
-    """What to hand to `make_game`: for networks Adam whose cost per round does not grow; else as `replay` does."""
+def make_solver(solver: Any, policy: Policy, learner: Any, options: dict[str, Any], chosen: Preset) -> tuple[Any, Any]:
+    """What to hand to `make_game`: for networks Adam whose cost per round does not grow; else as `replay` does.
+
+    In the practical preset its step falls to zero along a cosine in every round, which at the same number of steps left a
+    half to a third of the loss that a constant step leaves; and the penalty of a regularised learner is taken by proximal
+    steps, without which Adam magnifies it (AdaFTRL on Walker2d at 5,000 queries: 0.33 without, 0.84 with).
+    """
     given = {name: value for name, value in options.items() if value is not None}
-    if solver == "auto" and not policy.linear:
-        return adam(**{"batch_size": 256, "measure": False, **given}), {}
-    return solver, given
+    if solver != "auto" or policy.linear:
+        return solver, given
+    network = {"batch_size": 256, "measure": False}
+    if chosen.automatic:
+        free = isinstance(learner, Learner) and all(
+            not np.any(number)
+            for number in (learner.schedule.constant, learner.schedule.root, learner.schedule.adaptive)
+        )
+        network |= {"decay": "cosine", "proximal": not free}
+    return adam(**{**network, **given}), {}
 
 
 def describe(part: Any) -> Any:

@@ -65,6 +65,7 @@ def auto(policy: Policy, loss: Loss, parameters: int) -> Any:
 
 
 __all__ = [
+    "NEWTON_LIMIT",
     "SLS",
     "SOLVERS",
     "Adam",

@@ -42,7 +42,7 @@ class InBall(eqx.Module):
 
     @property
     def minibatch(self) -> bool:
-        return self.solver.minibatch  # type: ignore[attr-defined]
+        return getattr(self.solver, "minibatch", False)
 
     @property
     def measure(self) -> bool:

@@ -121,8 +121,9 @@ class Solver(eqx.Module, Generic[State]):
         state = jax.lax.while_loop(going, lambda state: self.step(objective, state), state)
         solution = self.finish(objective, state)
         status = jnp.where(solution.status == Status.RUNNING, Status.ITERATION_CAP, solution.status)
-        escaped = (status == Status.CONVERGED) & escapes(objective, solution)
-        status = jnp.where(escaped, Status.NO_MINIMISER, status)
+        if not self.minibatch or getattr(self, "measure", True):  # else nothing ever counts as converged
+            escaped = (status == Status.CONVERGED) & escapes(objective, solution)
+            status = jnp.where(escaped, Status.NO_MINIMISER, status)
         return eqx.tree_at(lambda s: s.status, solution, status.astype(jnp.int32))
 
 

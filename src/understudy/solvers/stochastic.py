@@ -115,7 +115,10 @@ DECAYS = {
 class Adam(Stochastic):
     """Adam, ``w ← w − lr_k · m̂ / (√v̂ + 1e-8)``, full batch or on minibatches.
 
-    The step lr_k is constant, or falls to zero over `max_iterations` along a line or half a cosine.
+    The step lr_k is constant, or falls to zero over `max_iterations` along a line or half a cosine. With `proximal` the
+    moments see the losses alone, and tilt and weight act by their exact proximal step in Adam's own metric,
+    ``u = (v + s(weight·c + tilt)/t) / (1 + s·weight/t)`` with ``s = lr_k/(√v̂ + 1e-8)`` per coordinate: the same
+    minimisers, but a small penalty is no longer blown up to full steps where the losses are flat.
     """
 
     learning_rate: float = 1e-3
@@ -124,6 +127,7 @@ class Adam(Stochastic):
     max_iterations: int = 1000
     measure: bool = True
     decay: str = "none"
+    proximal: bool = False
 
     def __check_init__(self):
         if self.decay not in DECAYS:
@@ -134,9 +138,22 @@ class Adam(Stochastic):
 
     def step(self, objective: Objective, state: StochasticState) -> StochasticState:
         old = state.progress
-        scaled, memory = optax.scale_by_adam().update(old.gradient, state.memory, old.params)
         left = 1.0 - old.iterations.astype(old.value.dtype) / self.max_iterations
-        trial = optax.tree.add_scale(old.params, -self.learning_rate * DECAYS[self.decay](left), scaled)
+        rate = self.learning_rate * DECAYS[self.decay](left)
+        gradient, t = old.gradient, objective.rounds
+        if self.proximal:
+            pull = objective.penalty_gradient(old.params)
+            gradient = jax.tree.map(lambda g, p: g - p / t, gradient, pull)
+        scaled, memory = optax.scale_by_adam().update(gradient, state.memory, old.params)
+        trial = optax.tree.add_scale(old.params, -rate, scaled)
+        if self.proximal:
+            fresh = 1.0 - 0.999 ** memory.count.astype(rate.dtype)
+
+            def nearer(v: Array, square: Array, c: Array, b: Array) -> Array:
+                step = rate / (jnp.sqrt(square / fresh) + 1e-8) / t
+                return (v + step * (objective.weight * c + b)) / (1.0 + step * objective.weight)
+
+            trial = jax.tree.map(nearer, trial, memory.nu, objective.centre, objective.tilt)
         return self.moved(objective, state, trial, memory)
 
 
@@ -248,10 +265,12 @@ def adam(
     tolerance: float = 1e-8,
     measure: bool = True,
     decay: str = "none",
+    proximal: bool = False,
 ) -> Adam:
     """Adam, full batch or minibatch; `decay` "linear" or "cosine" brings its step to 0 at `max_iterations`.
 
-    `measure` takes the full gradient once at the end: a cost that grows.
+    `proximal` treats the penalty of a regularised learner apart from the losses (see `Adam`). `measure` takes the full
+    gradient once at the end: a cost that grows.
     """
     return Adam(
         learning_rate=learning_rate,
@@ -260,6 +279,7 @@ def adam(
         max_iterations=max_iterations,
         measure=measure,
         decay=decay,
+        proximal=proximal,
     )
 
 

@@ -1,0 +1,89 @@
+"""`understudy demo`: the main job from start to finish, with a table, a plot and a video."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from typing import Any
+
+import numpy as np
+from rich.box import SIMPLE_HEAD
+from rich.table import Table
+
+from .. import experts, imitate
+from ..envs.gymnasium import maker
+from ..errors import UserError
+from ..interaction import acting
+from ..options import Demo
+from ..report import live, plots, tables, video
+from ..report.style import style
+
+ENV = "Hopper-v5"
+LEARNERS = ("ftl", "adaftrl", "bc")
+
+
+def run(options: Demo) -> int:
+    """Runs the three, one after the other, then shows what they cost and what they reached."""
+    began = time.perf_counter()
+    if options.out.exists():
+        if not (options.out / "ftl" / "config.json").is_file() and any(options.out.iterdir()):
+            raise UserError(f"out: {str(options.out)!r} holds other things than a demo; name another folder.")
+        shutil.rmtree(options.out)
+    runs = {}
+    for name in LEARNERS:
+        with live.rounds(f"{name:>7}", options.rounds) as progress:
+            runs[name] = imitate(
+                ENV, learner=name, rounds=options.rounds, seed=options.seed, episodes=options.episodes,
+                evaluate_every=2, expert_episodes=options.episodes if name == "ftl" else 0,
+                out=options.out / name, progress=progress, search=1000,
+            )  # fmt: skip
+    expert = runs["ftl"].expert_evaluation.mean
+    tables.show(_table(runs, expert))
+    plots.save(_figure(runs, expert), options.out / "demo.png")
+    print(f"plot: {options.out / 'demo.png'}")
+    make = maker(ENV)
+    teacher = experts.resolve(None, env_id=ENV)
+    try:
+        acts = {name: acting(one.policy) for name, one in runs.items() if name != "adaftrl"}
+        video.record(options.out / "demo.mp4", make, acts | {"expert": acting(teacher)}, steps=400)
+        print(f"video: {options.out / 'demo.mp4'}")
+    except UserError as error:
+        print(f"no video: {error}")
+    print(f"{time.perf_counter() - began:.0f} s in all")
+    return 0
+
+
+def _table(runs: dict[str, Any], expert: float) -> Table:
+    title = f"{ENV}, expert {expert:.0f}"
+    table = Table(title=title, title_justify="left", title_style="bold", box=SIMPLE_HEAD)
+    for heading in ("learner", "queries", "return", "to 90 % of the expert", "average loss", "regret", "collect", "solve"):
+        table.add_column(heading, justify="left" if heading == "learner" else "right")
+    for name, one in runs.items():
+        got, ledger = one.summary(), one.ledger
+        reached = ledger["queries"][ledger["return_mean"] >= 0.9 * expert]
+        table.add_row(
+            name,
+            f"{got['queries']:,}",
+            f"{got['return_mean']:.0f} ± {got['return_std']:.0f}",
+            f"{reached[0]:,} queries" if len(reached) else "not reached",
+            f"{got['average_loss']:.4f}" + (" (expert's states)" if name == "bc" else ""),
+            f"{got['regret']:.3f}",
+            f"{got['seconds_collect']:.0f} s",
+            f"{got['seconds_solve']:.0f} s",
+        )
+    return table
+
+
+def _figure(runs: dict[str, Any], expert: float) -> Any:
+    with style():
+        made, [[left, right]] = plots.figure(columns=2)
+        for name, one in runs.items():
+            ledger = one.ledger
+            seen = np.isfinite(ledger["return_mean"])
+            plots.curve(left, ledger["queries"][seen], ledger["return_mean"][seen], name=name)
+            plots.curve(right, ledger["queries"], ledger["average_loss"], name=name)
+        left.axhline(expert, color="black", linestyle=":", label="expert")
+        left.set(title="Return", xlabel="expert queries")
+        right.set(title="Average cumulative loss", xlabel="expert queries", yscale="log")
+        left.legend()
+    return made

@@ -1,0 +1,35 @@
+"""`understudy experts`: what comes with the package."""
+
+from __future__ import annotations
+
+import json
+
+from rich.box import SIMPLE_HEAD
+from rich.table import Table
+
+from .. import experts
+from ..options import ExpertsList
+from ..report import tables
+
+
+def run(options: ExpertsList) -> int:
+    """Lists the shipped experts with their environments and what they were measured at."""
+    cards = {name: experts.card(name) for name in experts.names()}
+    table = Table(title="experts", title_justify="left", title_style="bold", box=SIMPLE_HEAD)
+    for heading in ("name", "algorithm", "environments", "return"):
+        table.add_column(heading, overflow="fold")
+    for name, card in cards.items():
+        table.add_row(name, str(card["algorithm"]), ", ".join(card["environments"]), _returns(card.get("returns")))
+    tables.show(table)
+    if options.json:
+        print(json.dumps(cards))
+    return 0
+
+
+def _returns(measured: object) -> str:
+    if isinstance(measured, dict):
+        if "mean" in measured:
+            spread = f" ± {measured['std']:g}" if isinstance(measured.get("std"), (int, float)) else ""
+            return f"{measured['mean']:g}{spread}"
+        return ", ".join(f"{key}: {_returns(value)}" for key, value in measured.items())
+    return "" if measured is None else str(measured)

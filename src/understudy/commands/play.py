@@ -1,0 +1,47 @@
+"""`understudy play`: a video of a run's policy, beside its expert."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .. import experts
+from ..envs.gymnasium import maker
+from ..errors import UserError
+from ..interaction import acting
+from ..options import Play
+from ..policies import TrainedPolicy
+from ..report import tables, video
+from ..store import read_config
+
+
+def run(options: Play) -> int:
+    """Writes the video and prints what was played."""
+    settings = read_config(options.run)["settings"]
+    policy = TrainedPolicy.load(options.run)
+    make = maker(settings["env"], settings["env_kwargs"])
+    acts = {settings["name"]: acting(policy)}
+    if not options.alone:
+        expert = _expert(settings, make)
+        if expert is not None:
+            acts["expert"] = acting(expert)
+    returns = video.record(options.video, make, acts, seed=options.seed, steps=options.steps)
+    rows = [(name, f"return {value:.1f}") for name, value in returns.items()]
+    tables.show(tables.facts(f"{settings['env']}: {options.video}", rows))
+    return 0
+
+
+def _expert(settings: dict[str, Any], make: Any) -> Any:
+    """The run's expert, where it can be had again from its name alone."""
+    env = make()
+    try:
+        return experts.resolve(
+            settings["expert"],
+            env_id=settings["env"],
+            observation_space=env.observation_space,
+            action_space=env.action_space,
+            **settings["expert_options"],
+        )
+    except UserError:
+        return None
+    finally:
+        env.close()

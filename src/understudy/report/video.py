@@ -1,0 +1,98 @@
+"""Videos of policies at work, several side by side. Needs a renderer; without one, a clear word."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..envs.gymnasium import Maker, derive
+from ..errors import MissingExtra, UserError
+
+Act = Callable[[Any, Any], Any]
+
+
+def frames(make: Maker, act: Act, *, seed: int, steps: int) -> tuple[list[np.ndarray], float, int]:
+    """The pictures of one episode, its return, and frames per second."""
+    # Without a screen MuJoCo draws through EGL, and must be told so before it is first used.
+    if not os.environ.get("DISPLAY"):
+        os.environ.setdefault("MUJOCO_GL", "egl")
+    try:
+        env = make(render_mode="rgb_array")
+        observation, info = env.reset(seed=derive(seed, "video"))
+        pictures = [_picture(env)]
+    except UserError:
+        raise
+    except Exception as error:
+        raise UserError(
+            f"video: {make.name} cannot be drawn here ({type(error).__name__}: {_first(error)}); MuJoCo needs EGL "
+            "(Debian: apt install libegl1), other environments may need pygame."
+        ) from error
+    total, over = 0.0, False
+    while not over and len(pictures) <= steps:
+        observation, reward, terminated, truncated, info = env.step(act(observation, info))
+        total, over = total + float(reward), terminated or truncated
+        pictures.append(_picture(env))
+    speed = int(env.metadata.get("render_fps") or 30)
+    env.close()
+    return pictures, total, speed
+
+
+def record(
+    path: Path, make: Maker, acts: Mapping[str, Act], *, seed: int = 0, steps: int = 1000
+) -> dict[str, float]:
+    """Writes a video with one panel per act, named in its corner; returns each one's return.
+
+    A panel whose episode is over keeps its last picture until the others are.
+    """
+    try:
+        import imageio.v2 as imageio
+        import imageio_ffmpeg  # noqa: F401
+    except ImportError:
+        raise MissingExtra("video", "mujoco") from None
+    shown, returns, speed = [], {}, 30
+    for name, act in acts.items():
+        pictures, returns[name], speed = frames(make, act, seed=seed, steps=steps)
+        shown.append([_named(picture, name) for picture in pictures])
+    length = max(len(pictures) for pictures in shown)
+    # A minute of MuJoCo has up to 125 pictures a second; every second or fourth will do.
+    skip = max(1, round(speed / 31))
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with imageio.get_writer(path, fps=speed / skip, macro_block_size=2) as writer:
+            for i in range(0, length, skip):
+                row = [pictures[min(i, len(pictures) - 1)] for pictures in shown]
+                writer.append_data(np.concatenate(row, axis=1))
+    except (OSError, ValueError) as error:
+        raise UserError(f"video: cannot write {str(path)!r} ({_first(error)}).") from error
+    return returns
+
+
+def _picture(env: Any) -> np.ndarray:
+    picture = np.asarray(env.render())
+    if picture.ndim != 3:
+        raise UserError("video: the environment draws no pictures.")
+    even = [size - size % 2 for size in picture.shape[:2]]
+    return picture[: even[0], : even[1]]
+
+
+def _named(picture: np.ndarray, name: str) -> np.ndarray:
+    """The picture with a name in its corner, where Pillow is there to write it."""
+    try:
+        from PIL import Image, ImageDraw
+    except ImportError:
+        return picture
+    image = Image.fromarray(picture)
+    draw = ImageDraw.Draw(image)
+    box = draw.textbbox((10, 8), name)
+    draw.rectangle((box[0] - 4, box[1] - 3, box[2] + 4, box[3] + 3), fill=(255, 255, 255))
+    draw.text((10, 8), name, fill=(20, 20, 20))
+    return np.asarray(image)
+
+
+def _first(error: Exception) -> str:
+    lines = str(error).strip().splitlines()
+    return lines[0][:160] if lines else "no reason given"

@@ -1,0 +1,166 @@
+"""Sweeps over pure environments: named axes, configurations, the fastest mapping, a tidy table."""
+
+from __future__ import annotations
+
+import functools
+import time
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import jax
+import numpy as np
+
+from ..errors import UserError, unknown
+from .configs import Config, Group, grid, groups
+from .table import Table, write_csv
+from .ways import WAYS, Choice, Hidden, Task, choose, cores, perform, program, tasks
+
+__all__ = ["WAYS", "Choice", "Config", "Table", "cores", "grid", "sweep", "write_csv"]
+
+
+def sweep(
+    run: Callable[..., Mapping[str, Any]],
+    configs: Sequence[Config] | Mapping[str, Any],
+    *,
+    seeds: int | Sequence[int] = 1,
+    seed: int = 0,
+    way: str = "auto",
+    workers: int | None = None,
+    double: bool = True,
+    progress: Callable[[int, Any], None] | None = None,
+) -> Table:
+    """Runs ``run(key, **values)`` for every configuration and seed, in the fastest way known, and returns a `Table`.
+
+    Args:
+      run: a pure function of a key and the values of a configuration that returns a dict of arrays. Numbers among the
+        values are traced; everything else selects the program.
+      configs: named axes (their grid is taken), or a list made by `grid`.
+      seeds: how many seeds, or which. The same seed gives every configuration the same key, so runs can be compared in pairs.
+      seed: the seed of the whole sweep, from which the key of each seed is folded.
+      way: "auto", "serial", "threads" or "vmap". What was chosen, and why, is in ``table.info``.
+      workers: threads for the ways that spread over cores; by default one per core.
+      double: float64 inside the runs.
+      progress: called as ``progress(done, labels)`` after every call of a compiled program.
+
+    Results do not depend on the number of workers. Every way gives the numbers of "serial" to rounding.
+
+    >>> import jax.numpy as jnp
+    >>> def walk(key, eta):
+    ...     return {"end": eta * jnp.sum(jax.random.normal(key, (3,)))}
+    >>> table = sweep(walk, {"eta": [1.0, 10.0]}, seeds=2)
+    >>> table["seed"].tolist(), table["end"].shape
+    ([0, 1, 0, 1], (4,))
+    >>> bool(np.allclose(table.where(eta=10.0)["end"], 10 * table.where(eta=1.0)["end"]))
+    True
+    """
+    if isinstance(configs, Mapping):
+        configs = grid(**configs)
+    if not configs:
+        raise UserError("configs: the list is empty; at least one configuration is needed.")
+    if way != "auto" and way not in WAYS:
+        raise unknown("way", way, [*WAYS, "auto"])
+    chosen = _seeds(seeds)
+    names = set(configs[0].labels)
+    for config in configs:
+        if set(config.labels) != names or "seed" in names:
+            raise UserError("configs: every configuration needs the same names, none of them 'seed'.")
+    wanted = [(config, number) for config in configs for number in chosen]
+    with jax.enable_x64(double):
+        labels = {name: np.asarray([config.labels[name] for config, _ in wanted]) for name in configs[0].labels}
+        labels["seed"] = np.asarray([number for _, number in wanted])
+        found, info = _mapped(run, wanted, seed, way, workers or cores(), double, progress)
+    return Table(labels, found, info)
+
+
+def _mapped(
+    run: Callable[..., Any],
+    wanted: list[tuple[Config, int]],
+    seed: int,
+    way: str,
+    workers: int,
+    double: bool,
+    progress: Callable[[int, Any], None] | None,
+) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+    began = time.perf_counter()
+    platform = jax.default_backend()
+    root = jax.random.key(seed)
+    distinct = {number: place for place, number in enumerate(dict.fromkeys(n for _, n in wanted))}
+    folded = np.asarray(jax.random.key_data(jax.vmap(lambda n: jax.random.fold_in(root, n))(np.asarray([*distinct]))))
+    keys = folded[[distinct[number] for _, number in wanted]]
+    entry = _entry(run)
+    sorted_groups = groups([config for config, _ in wanted])
+    choices = [
+        choose(entry, group, keys[0], platform) if way == "auto" else Choice(way, "asked for")
+        for group in sorted_groups
+    ]
+    plans = [tasks(group, keys, choice.way, platform) for group, choice in zip(sorted_groups, choices, strict=True)]
+    spread = any(choice.way == "threads" for choice in choices)
+    threads = workers if spread and platform == "cpu" else 1
+    compiled = _compile(entry, sorted_groups, plans, threads, double)
+    ready = time.perf_counter()
+    results: list[Any] = [None] * len(wanted)
+    finished = 0
+
+    def done(task: Task, result: Any) -> None:
+        nonlocal finished
+        for row, place in enumerate(task.places):
+            results[place] = {k: v[row] for k, v in result.items()} if task.vectorised else result
+        finished += len(task.places)
+        if progress is not None:
+            progress(finished, wanted[task.places[-1]][0].labels)
+
+    calls = [(one, task) for one, plan in zip(compiled, plans, strict=True) for task in plan]
+    perform(calls, threads, double, done)
+    ended = time.perf_counter()
+    columns = {name: np.stack([np.asarray(result[name]) for result in results]) for name in results[0]}
+    info = {
+        "ways": [
+            {"way": c.way, "why": c.why, "runs": len(g.places)} for c, g in zip(choices, sorted_groups, strict=True)
+        ],
+        "programs": len(sorted_groups),
+        "workers": threads,
+        "platform": platform,
+        "compile_seconds": ready - began,
+        "run_seconds": ended - ready,
+    }
+    return columns, info
+
+
+@functools.lru_cache(maxsize=64)
+def _entry(run: Callable[..., Any]) -> Callable[..., Any]:
+    """`run` taking raw key data, which NumPy can hold and slice; one object per run, so that programs are found again."""
+
+    def entry(data: Any, **values: Any) -> dict[str, Any]:
+        found = run(jax.random.wrap_key_data(data), **values)
+        if not isinstance(found, Mapping) or not found:
+            raise UserError(f"run: expected a dict of arrays, got {type(found).__name__}.")
+        return dict(found)
+
+    return entry
+
+
+def _compile(
+    entry: Callable[..., Any], found: list[Group], plans: list[list[Task]], threads: int, double: bool
+) -> list[Any]:
+    """One compiled program per group, several at a time: the compiler does not hold Python's lock."""
+
+    def one(group: Group, task: Task) -> Any:
+        leaves, structure = jax.tree.flatten(task.arguments)
+        shapes = (structure, *((np.shape(leaf), leaf.dtype) for leaf in leaves))
+        with jax.enable_x64(double):
+            return program(entry, group.static, task.vectorised, double, Hidden(shapes, task.arguments))
+
+    pairs = [(group, plan[0]) for group, plan in zip(found, plans, strict=True)]
+    if threads == 1 or len(pairs) == 1:
+        return [one(group, task) for group, task in pairs]
+    with ThreadPoolExecutor(threads) as pool:
+        return list(pool.map(lambda pair: one(*pair), pairs))
+
+
+def _seeds(seeds: Any) -> list[int]:
+    if isinstance(seeds, (int, np.integer)) and not isinstance(seeds, bool) and seeds >= 1:
+        return list(range(int(seeds)))
+    if isinstance(seeds, Sequence) and seeds and all(isinstance(one, (int, np.integer)) for one in seeds):
+        return [int(one) for one in seeds]
+    raise UserError(f"seeds: {seeds!r} is neither a whole number ≥ 1 nor a list of whole numbers.")

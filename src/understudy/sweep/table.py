@@ -1,0 +1,107 @@
+"""What a sweep returns: labels and results as columns, one row per run, or per run and round."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+import os
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..errors import UserError, unknown
+
+
+class Table:
+    """Columns by name: `labels` (n,) say which run, `results` (n, …) what came of it; `info` how it was done.
+
+    >>> table = Table({"eta": np.array([0.1, 1.0])}, {"loss": np.array([[3.0, 2.0], [5.0, 9.0]])})
+    >>> table.where(eta=1.0)["loss"].tolist(), len(table)
+    ([[5.0, 9.0]], 2)
+    """
+
+    def __init__(self, labels: Mapping[str, Any], results: Mapping[str, Any], info: Mapping[str, Any] | None = None):
+        self.labels = {name: np.asarray(column) for name, column in labels.items()}
+        self.results = {name: np.asarray(column) for name, column in results.items()}
+        self.info = dict(info or {})
+
+    def __len__(self) -> int:
+        return len(next(iter((self.labels or self.results).values())))
+
+    def __getitem__(self, name: str) -> np.ndarray:
+        for columns in (self.labels, self.results):
+            if name in columns:
+                return columns[name]
+        raise unknown("column", name, [*self.labels, *self.results])
+
+    def __repr__(self) -> str:
+        shapes = ", ".join(f"{name}{list(column.shape[1:]) or ''}" for name, column in self.results.items())
+        return f"Table({len(self)} runs; {', '.join(self.labels)}; {shapes})"
+
+    def take(self, rows: Any) -> Table:
+        """The rows with these numbers, or where a mask is true."""
+        picked = [{name: column[rows] for name, column in columns.items()} for columns in (self.labels, self.results)]
+        return Table(picked[0], picked[1], self.info)
+
+    def where(self, **labels: Any) -> Table:
+        """The rows whose labels have these values; at least one must."""
+        mask = np.ones(len(self), bool)
+        for name, value in labels.items():
+            if name not in self.labels:
+                raise unknown("label", name, self.labels)
+            mask &= self.labels[name] == value
+        if not mask.any():
+            wanted = ", ".join(f"{name}={value!r}" for name, value in labels.items())
+            raise UserError(f"where: no run has {wanted}.")
+        return self.take(mask)
+
+    def with_results(self, **columns: Any) -> Table:
+        """The same runs with columns added or replaced."""
+        return Table(self.labels, self.results | columns, self.info)
+
+    def long(self, over: str = "round", first: int = 1) -> dict[str, np.ndarray]:
+        """Tidy columns: results that are vectors give one row per element, numbered by the column `over`."""
+        lengths = {column.shape[1] for column in self.results.values() if column.ndim == 2}
+        if not lengths:
+            return {**self.labels, **self.results}
+        if len(lengths) > 1 or any(column.ndim > 2 for column in self.results.values()):
+            raise UserError("long: results must be numbers or vectors of one length.")
+        length = lengths.pop()
+        columns = {name: np.repeat(column, length) for name, column in self.labels.items()}
+        columns[over] = np.tile(np.arange(first, first + length), len(self))
+        for name, column in self.results.items():
+            columns[name] = column.reshape(-1) if column.ndim == 2 else np.repeat(column, length)
+        return columns
+
+    def to_csv(self, path: str | os.PathLike[str], *, over: str = "round", digits: int = 10) -> None:
+        """Writes the long form; a path that ends in .gz is compressed. The same numbers give the same bytes."""
+        write_csv(path, self.long(over), digits=digits)
+
+
+def write_csv(path: str | os.PathLike[str], columns: Mapping[str, Any], *, digits: int = 10) -> None:
+    """Columns of equal length as CSV, floats with `digits` digits that matter, in one rename."""
+    stream = io.StringIO()
+    writer = csv.writer(stream, lineterminator="\n")
+    writer.writerow(columns)
+    writer.writerows(zip(*(_texts(np.asarray(column), digits) for column in columns.values()), strict=True))
+    data = stream.getvalue().encode()
+    target = Path(path)
+    if target.suffix == ".gz":
+        packed = io.BytesIO()
+        # No name and no time inside: they would change the bytes.
+        with gzip.GzipFile(filename="", mode="wb", fileobj=packed, mtime=0) as file:
+            file.write(data)
+        data = packed.getvalue()
+    temporary = target.with_name(target.name + ".tmp")
+    temporary.write_bytes(data)
+    os.replace(temporary, target)
+
+
+def _texts(column: np.ndarray, digits: int) -> list[str]:
+    spell: Callable[[Any], str] = str
+    if np.issubdtype(column.dtype, np.floating):
+        spell = f"%.{digits}g".__mod__
+    return [spell(value) for value in column.tolist()]

@@ -1,0 +1,147 @@
+"""Three ways to map one compiled run over many configurations, and how one is chosen."""
+
+from __future__ import annotations
+
+import functools
+import os
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import numpy as np
+from jax.extend import core as jex_core
+
+from ..errors import unknown
+from .configs import Group, Static
+
+WAYS = {
+    "serial": "one compiled run after the other",
+    "threads": "compiled runs spread over the cores",
+    "vmap": "blocks of runs in one vectorised program, block after block",
+}
+BLOCK = 64
+"""Most runs in one vectorised program on a CPU. It does not depend on the machine, so neither do the numbers."""
+
+
+class Choice(NamedTuple):
+    """A way of mapping and the reason for it."""
+
+    way: str
+    why: str
+
+
+def cores() -> int:
+    """How many cores this process may use."""
+    affinity = getattr(os, "sched_getaffinity", None)
+    return len(affinity(0)) if affinity else (os.cpu_count() or 1)
+
+
+def choose(run: Callable[..., Any], group: Group, key: Any, platform: str) -> Choice:
+    """The fastest way as measured by ``benchmarks/bench_toy.py``: by the platform and by the loops in the program.
+
+    On an accelerator vmap is the map. On a CPU a run without data-dependent loops (closed-form solves, gradient steps)
+    gains from sharing instructions with its neighbours. A loop that ends when its own problem is solved (Newton, interior
+    point, line searches) does not: under vmap all lanes wait for the slowest, and both branches of every condition are run.
+    """
+    if platform != "cpu":
+        return Choice("vmap", f"on a {platform} lanes are free")
+    numbers = group.numbers[0]
+    jaxpr = jax.make_jaxpr(lambda k, n: run(k, **eqx.combine(n, group.static.value)))(key, numbers)
+    if any(equation.primitive.name == "while" for equation in _equations(jaxpr.jaxpr)):
+        return Choice("threads", "the solver loops until it is done, and vmapped lanes would wait for the slowest")
+    return Choice("vmap", "no loop depends on the data, so neighbouring runs share their instructions")
+
+
+def _equations(jaxpr: Any) -> Iterator[Any]:
+    for equation in jaxpr.eqns:
+        yield equation
+        for value in equation.params.values():
+            for inner in value if isinstance(value, (tuple, list)) else (value,):
+                if isinstance(inner, jex_core.ClosedJaxpr):
+                    yield from _equations(inner.jaxpr)
+                elif isinstance(inner, jex_core.Jaxpr):
+                    yield from _equations(inner)
+
+
+class Hidden:
+    """Arguments to compile for, equal to others of the same shapes."""
+
+    def __init__(self, shapes: tuple[Any, ...], arguments: tuple[Any, Any]):
+        self.shapes, self.arguments = shapes, arguments
+
+    def __hash__(self) -> int:
+        return hash(self.shapes)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Hidden) and self.shapes == other.shapes
+
+
+@functools.lru_cache(maxsize=256)
+def program(run: Callable[..., Any], static: Static, vectorised: bool, double: bool, like: Hidden) -> Any:
+    """The compiled run of (key, numbers): compiled once for a run, a static half and the shapes of the numbers."""
+
+    def one(key: Any, numbers: Any) -> Any:
+        return run(key, **eqx.combine(numbers, static.value))
+
+    return jax.jit(jax.vmap(one) if vectorised else one).lower(*like.arguments).compile()
+
+
+class Task(NamedTuple):
+    """One call of a compiled program: the places it fills and its arguments."""
+
+    places: list[int]
+    arguments: tuple[Any, Any]
+    vectorised: bool
+
+
+def tasks(group: Group, keys: Any, way: str, platform: str) -> list[Task]:
+    """The calls that a group takes in this way; `keys` are per configuration of the whole sweep, as raw key data."""
+    if way not in WAYS:
+        raise unknown("way", way, WAYS)
+    if way in ("serial", "threads"):
+        rows = zip(group.places, group.numbers, strict=True)
+        return [Task([place], (keys[place], numbers), False) for place, numbers in rows]
+    count = len(group.places)
+    blocks = 1 if platform != "cpu" else -(-count // BLOCK)
+    size = -(-count // blocks)
+    made = []
+    for start in range(0, count, size):
+        chosen = list(range(start, min(start + size, count)))
+        # The last block is filled up with its first run, so that every block has one shape and one program.
+        filled = chosen + [chosen[0]] * (size - len(chosen))
+        stacked = jax.tree.map(lambda *leaves: np.stack(leaves), *(group.numbers[i] for i in filled))
+        index = np.asarray([group.places[i] for i in filled])
+        made.append(Task([group.places[i] for i in chosen], (keys[index], stacked), True))
+    return made
+
+
+def perform(
+    calls: list[tuple[Any, Task]], workers: int, double: bool, done: Callable[[Task, Any], None]
+) -> None:
+    """Runs every (compiled program, task) and hands each result over in the caller's thread.
+
+    Single runs go `workers` at a time. Vectorised ones go one at a time: two batched decompositions (SVD, QR) at once wait
+    for each other for ever in the CPU client's own pool of threads.
+    """
+
+    def call(compiled: Any, task: Task) -> Any:
+        # The precision is a setting of the thread, so it must be set in each.
+        with jax.enable_x64(double):
+            return jax.device_get(compiled(*task.arguments))
+
+    alone = [(compiled, task) for compiled, task in calls if task.vectorised or workers == 1]
+    for compiled, task in alone:
+        done(task, call(compiled, task))
+    shared = [(compiled, task) for compiled, task in calls if not (task.vectorised or workers == 1)]
+    if not shared:
+        return
+    with ThreadPoolExecutor(workers) as pool:
+        futures = [(task, pool.submit(call, compiled, task)) for compiled, task in shared]
+        try:
+            for task, future in futures:
+                done(task, future.result())
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
