@@ -15,8 +15,18 @@ import numpy as np
 from . import experts
 from .envs.gymnasium import Slots, derive, maker
 from .errors import UserError, unknown
-from .interaction import Book, Collector, Evaluation, Evaluator, Loop, Plan, acting, mixing, temporary_folder
-from .interaction import presets
+from .interaction import (
+    Book,
+    Collector,
+    Evaluation,
+    Evaluator,
+    Loop,
+    Plan,
+    acting,
+    mixing,
+    presets,
+    temporary_folder,
+)
 from .online import make_game
 from .policies import Actions, Encoded, Observations, Policy, TrainedPolicy
 from .regret import Certificate, Ledger
@@ -33,10 +43,10 @@ class Run:
     Attributes:
       policy: the policy after the last round: callable, with `predict`, `save` and `load`.
       ledger: one row per round, the same bytes for the same seed.
-      certificate: regret and bound after the last judged round (proved for linear policies, else an estimate).
-      evaluation, expert_evaluation: returns of the last evaluation, and of the expert on the same seeds.
-      samples: columns of all samples, by name (`understudy.interaction.Round` says which).
-      seconds: collect, solve, judge, evaluate and total.
+      certificate: regret and bound after the last judged round (proved for linear policies, else an
+      estimate). evaluation, expert_evaluation: returns of the last evaluation, and of the expert on the same
+      seeds. samples: columns of all samples, by name (`understudy.interaction.Round` says which). seconds:
+      collect, solve, judge, evaluate and total.
     """
 
     def __init__(
@@ -92,7 +102,8 @@ class Run:
         numbers = {"regret": made.regret, "bound": made.bound, **made.constants}
         return {
             "summary": self.summary(),
-            "certificate": {"kind": made.kind} | {k: v if math.isfinite(v) else str(v) for k, v in numbers.items()},
+            "certificate": {"kind": made.kind}
+            | {k: v if math.isfinite(v) else str(v) for k, v in numbers.items()},
             "seconds": self.seconds,
             "evaluation": _listed(self.evaluation),
             "expert_evaluation": _listed(self.expert_evaluation),
@@ -167,22 +178,24 @@ def imitate(
 
     Args:
       env: a Gymnasium id, or a function that makes an environment; `envs` of them are stepped side by side.
-      expert: None for the shipped one; a name, an archive, "module:function", a callable or an object with `predict`
+      expert: None for the shipped one; a name, an archive, "module:function", a callable or an object with
+      `predict`
         (see `understudy.experts.resolve`, which gets `expert_options`).
-      learner: "ftl" (DAgger), "adaftrl", "ftrl", "alt_ftrl", "bc" (FTL on expert-driven rounds), or an object.
-      policy: "mlp", "linear", "tabular", or an object such as ``understudy.MLP(widths=(64, 64))``.
-      loss: "auto", "squared", "absolute", "huber", "cross-entropy" or an object.
-      solver: "auto" (closed form or another exact method for linear policies; 1000 steps of Adam a round for
+      learner: "ftl" (DAgger), "adaftrl", "ftrl", "alt_ftrl", "bc" (FTL on expert-driven rounds), or an
+      object. policy: "mlp", "linear", "tabular", or an object such as ``understudy.MLP(widths=(64, 64))``.
+      loss: "auto", "squared", "absolute", "huber", "cross-entropy" or an object. solver: "auto" (closed form
+      or another exact method for linear policies; 1000 steps of Adam a round for
         networks), a name or an object; `solver_options` such as learning_rate go with a name.
       rounds, interactions: how many rounds of how many environment steps, each of them one query.
-      preset: "practical" or "paper"; decides first_round, standardise, squash and noise where they are not given.
-      beta: who acts: the expert with probability β: a number, "linear:ROUNDS" or "exponential:RATE".
-      budget: stop when so many queries are used; the last round may be shorter.
-      episodes: episodes of the last evaluation, and of those every `evaluate_every` rounds (0: only the last).
-      expert_episodes: episodes to measure the expert by (default: `episodes`).
-      comparator: rounds after which the best in hindsight is found: "every", "last", "none" or numbers; for networks
+      preset: "practical" or "paper"; decides first_round, standardise, squash and noise where they are not
+      given. beta: who acts: the expert with probability β: a number, "linear:ROUNDS" or "exponential:RATE".
+      budget: stop when so many queries are used; the last round may be shorter. episodes: episodes of the
+      last evaluation, and of those every `evaluate_every` rounds (0: only the last). expert_episodes:
+      episodes to measure the expert by (default: `episodes`). comparator: rounds after which the best in
+      hindsight is found: "every", "last", "none" or numbers; for networks
         by `search` steps of Adam, an estimate.
-      encoder: for a linear policy on images, whose frozen features it is linear in: "auto" (the expert's), another
+      encoder: for a linear policy on images, whose frozen features it is linear in: "auto" (the expert's),
+      another
         expert's name or file, or None (the pixels themselves).
       labels: "expert" (a distribution where the expert gives one) or "mode" (its most probable action).
       out, resume: keep the run in this folder; continue an unfinished one. The end is the same, bit for bit.
@@ -224,7 +237,9 @@ def imitate(
     teacher = _labelling(teacher, labels)
     divergence = presets.make_loss(loss, actions)
     if teacher.kind == "distribution" and not divergence.categorical and loss != "auto":
-        raise UserError(f"loss: {loss!r} does not fit an expert that gives distributions; cross-entropy does.")
+        raise UserError(
+            f"loss: {loss!r} does not fit an expert that gives distributions; cross-entropy does."
+        )
     made, automatic = presets.make_learner(learner, architecture, chosen)
     inner, options = presets.make_solver(solver, architecture, made, dict(solver_options or {}), chosen)
     key = jax.random.key(derive(seed, "params"))
@@ -270,7 +285,9 @@ def imitate(
         loop = Loop(plan, game, params, collector, evaluator, book, automatic)
         _play(loop, folder, progress)
         evaluation, theirs = _final(loop, teacher, episodes if expert_episodes is None else expert_episodes)
-        seconds = {part: sum(one[part] for one in loop.times) for part in ("collect", "solve", "judge", "evaluate")}
+        seconds = {
+            part: sum(one[part] for one in loop.times) for part in ("collect", "solve", "judge", "evaluate")
+        }
         seconds["evaluate"] += theirs[1]
         seconds["total"] = time.perf_counter() - began
         run = Run(
@@ -297,7 +314,9 @@ def _play(loop: Loop, folder: Folder | None, progress: Callable[[int, dict[str, 
             progress(loop.round, row)
 
 
-def _final(loop: Loop, teacher: Any, episodes: int) -> tuple[Evaluation | None, tuple[Evaluation | None, float]]:
+def _final(
+    loop: Loop, teacher: Any, episodes: int
+) -> tuple[Evaluation | None, tuple[Evaluation | None, float]]:
     """The last evaluation (made again where a resumed run had it already) and the expert's on the same seeds."""
     last, mine = len(loop.plan.sizes), loop.evaluation
     if mine is None and loop.plan.episodes:
@@ -324,7 +343,9 @@ def _encoded(seen: Observations, policy: Policy, teacher: Any, encoder: Any) -> 
     from .experts.encoders import encoder as of
 
     if not image or policy.name != "linear":
-        raise UserError(f"encoder: {encoder!r} is for a linear policy on images; this policy is {policy.name}.")
+        raise UserError(
+            f"encoder: {encoder!r} is for a linear policy on images; this policy is {policy.name}."
+        )
     return Encoded(seen, of(teacher if encoder == "auto" else experts.resolve(encoder)))
 
 
@@ -343,7 +364,9 @@ def _judged(comparator: Any, rounds: int) -> frozenset[int]:
     chosen = () if isinstance(comparator, str) else comparator
     if chosen and all(isinstance(t, (int, np.integer)) and 1 <= t <= rounds for t in chosen):
         return frozenset(int(t) for t in chosen)
-    raise UserError(f"comparator: {comparator!r} is not 'every', 'last', 'none' or a list of rounds 1 … {rounds}.")
+    raise UserError(
+        f"comparator: {comparator!r} is not 'every', 'last', 'none' or a list of rounds 1 … {rounds}."
+    )
 
 
 def _evaluated(every: int, rounds: int) -> frozenset[int]:

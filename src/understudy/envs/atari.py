@@ -1,9 +1,9 @@
 """Atari on ALE's native vector environment: any game by name, the settings explicit, every episode seeded by itself.
 
-What a policy sees is a stack of grey frames, (stack, size, size) bytes, newest last; a game begins with one frame on
-top of empty ones. ALE resets a finished game by itself in the step after its end and ignores that step's action; here a
-finished game is reset at once, with a seed of its own, so that every step is a sample and a game can be replayed from its
-seed and its actions.
+What a policy sees is a stack of grey frames, (stack, size, size) bytes, newest last; a game begins with one
+frame on top of empty ones. ALE resets a finished game by itself in the step after its end and ignores that
+step's action; here a finished game is reset at once, with a seed of its own, so that every step is a sample
+and a game can be replayed from its seed and its actions.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import difflib
 import math
 import re
 import warnings
+from collections.abc import Sequence
 from typing import Any, final
 
 import gymnasium as gym
@@ -27,10 +28,11 @@ from .gymnasium import Maker, derive
 class Settings:
     """How the screen becomes an observation, and the buttons an action. The defaults are what the shipped experts expect.
 
-    stack: frames in an observation; frame_skip: frames an action lasts (the last two are max-pooled); size: height and
-    width; sticky: probability that a frame repeats the last action; noop_max: up to so many random no-ops at the start;
-    fire_reset: press fire at the start where the game has it; full_actions: all 18 actions instead of the game's own;
-    episodic_life: a lost life ends the episode; clip_rewards: keep their signs only; max_frames: a game's limit.
+    stack: frames in an observation; frame_skip: frames an action lasts (the last two are max-pooled); size:
+    height and width; sticky: probability that a frame repeats the last action; noop_max: up to so many random
+    no-ops at the start; fire_reset: press fire at the start where the game has it; full_actions: all 18
+    actions instead of the game's own; episodic_life: a lost life ends the episode; clip_rewards: keep their
+    signs only; max_frames: a game's limit.
     """
 
     stack: int = 4
@@ -165,8 +167,9 @@ def env_id(name: str) -> str:
 class Atari:
     """`count` games side by side in ALE's threads, each episode seeded by (seed, stream, slot, episode).
 
-    `observations` (count, stack, size, size) are those to act on now; `step(actions)` plays one action in each and begins
-    the next episode at once where one ended. `threads` 0 leaves their number to ALE.
+    `observations` (count, stack, size, size) are those to act on now; `step(actions)` plays one action in
+    each and begins the next episode at once where one ended. `seed` and `slots` may be given for each game
+    apart, so that several can be the same game. `threads` 0 leaves their number to ALE.
     """
 
     def __init__(
@@ -174,13 +177,16 @@ class Atari:
         name: str,
         count: int,
         *,
-        seed: int,
+        seed: int | Sequence[int],
+        slots: Sequence[int] | None = None,
         stream: str = "collect",
         made: Settings | None = None,
         threads: int = 0,
     ):
         self.game, self.settings, self.count = game(name), made or Settings(), count
-        self._seed, self._stream = seed, stream
+        numbers = range(count) if slots is None else slots
+        seeds = [seed] * count if isinstance(seed, int) else seed
+        self._stream, self._paths = stream, list(zip(seeds, numbers, strict=True))
         self._env = _vector(self.game, count, self.settings, threads)
         self.observation_space = self._env.single_observation_space
         self.action_space = self._env.single_action_space
@@ -189,10 +195,9 @@ class Atari:
         self.begun = np.ones(count, bool)
         """Whether the observation of a slot is the first of its episode."""
 
-    def _seeds(self, slots: np.ndarray) -> np.ndarray:
-        return np.array(
-            [_short(derive(self._seed, self._stream, int(i), int(self.episode[i]))) for i in slots], np.int64
-        )
+    def _seeds(self, which: np.ndarray) -> np.ndarray:
+        paths = [(*self._paths[i], int(self.episode[i])) for i in which]
+        return np.array([_short(derive(seed, self._stream, *path)) for seed, *path in paths], np.int64)
 
     def step(self, actions: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Rewards, terminated, truncated (count,) of one action in every slot."""

@@ -1,7 +1,7 @@
 """Every frame once: stacked images kept as single frames, and rebuilt when they are asked for.
 
-Of a stack of k frames k − 1 were in the stack before it. So a sample adds one frame of bytes and k numbers that say which
-frames it is made of: 7 kB instead of 28 for Atari's four frames of 84 × 84.
+Of a stack of k frames k − 1 were in the stack before it. So a sample adds one frame of bytes and k numbers
+that say which frames it is made of: 7 kB instead of 28 for Atari's four frames of 84 × 84.
 """
 
 from __future__ import annotations
@@ -23,10 +23,11 @@ LIMIT = 1 << 30
 class FrameStore:
     """Append-only stacks (k, height, width) of bytes, each distinct frame stored once.
 
-    `append(stacks, slots)` takes the next observation of each slot named: frames that the slot's last stack already held,
-    moved up by one, are not stored again. Nothing is assumed about episodes: where a stack does not continue the last one,
-    the frames that are new in it are stored, and an empty frame is number 0. Every rebuilt stack is the one given, bit for
-    bit. The frames are in memory up to `limit` bytes, then in a file under `folder` (a temporary one by default).
+    `append(stacks, slots)` takes the next observation of each slot named: frames that the slot's last stack
+    already held, moved up by one, are not stored again. Nothing is assumed about episodes: where a stack does
+    not continue the last one, the frames that are new in it are stored, and an empty frame is number 0. Every
+    rebuilt stack is the one given, bit for bit. The frames are in memory up to `limit` bytes, then in a file
+    under `folder` (a temporary one by default).
 
     >>> store = FrameStore((2, 1, 1), capacity=3)
     >>> for seen in ([[[0]], [[7]]], [[[7]], [[8]]], [[[8]], [[9]]]):

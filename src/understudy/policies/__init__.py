@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 from ..errors import UserError
@@ -23,9 +24,9 @@ POLICIES: Registry[Policy] = Registry(
 def from_config(config: dict[str, Any]) -> Policy:
     """The policy that `Policy.config()` described; unknown fields are left to whoever wrote them."""
     maker = POLICIES.maker(config["policy"])
-    fields = getattr(maker, "__dataclass_fields__", None)
-    if fields is None:
+    if not (isinstance(maker, type) and dataclasses.is_dataclass(maker)):
         raise UserError(f"policy: {config['policy']!r} cannot be made from a file.")
+    fields = {field.name for field in dataclasses.fields(maker)}
     return maker(**{k: tuple(v) if isinstance(v, list) else v for k, v in config.items() if k in fields})
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import abc
+import dataclasses
 from typing import Any, ClassVar
 
 import equinox as eqx
@@ -46,7 +47,7 @@ class Policy(eqx.Module):
 
     def config(self) -> dict[str, Any]:
         """The architecture as plain data; `policies.from_config` reads it back."""
-        fields = {name: getattr(self, name) for name in self.__dataclass_fields__}
+        fields = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
         return {"policy": self.name} | {k: list(v) if isinstance(v, tuple) else v for k, v in fields.items()}
 
 

@@ -69,7 +69,11 @@ class Encoded:
         return self.inner.split(batch)
 
     def config(self) -> dict[str, Any]:
-        return {"inner": self.inner.config(), "encoder": self.encoder.network.config(), "name": self.encoder.name}
+        return {
+            "inner": self.inner.config(),
+            "encoder": self.encoder.network.config(),
+            "name": self.encoder.name,
+        }
 
     @property
     def tensors(self) -> Params:

@@ -1,10 +1,10 @@
 """NatureCNN from pixels: three convolutions, one dense layer, one row of outputs per action.
 
-A convolution whose kernel is twice its stride is a 2 × 2 convolution of stride 1 on blocks of stride × stride pixels; and
-one of stride 1 is a sum of matrix products, one for each place of the kernel, on shifted views. Written so (`matmul`)
-there is nothing but matrix products: they keep their speed inside compiled loops, and under `vmap` over parameters they
-are batched products where convolutions would be grouped ones. `conv` is XLA's own. Which of the two is used where is
-measured in benchmarks/bench_cnn.py.
+A convolution whose kernel is twice its stride is a 2 × 2 convolution of stride 1 on blocks of stride × stride
+pixels; and one of stride 1 is a sum of matrix products, one for each place of the kernel, on shifted views.
+Written so (`matmul`) there is nothing but matrix products: they keep their speed inside compiled loops, and
+under `vmap` over parameters they are batched products where convolutions would be grouped ones. `conv` is
+XLA's own. Which of the two is used where is measured in benchmarks/bench_cnn.py.
 """
 
 from __future__ import annotations
@@ -71,9 +71,10 @@ def _by_conv(x: Array, weight: Array, stride: int) -> Array:
 class NatureCNN(Policy):
     """NatureCNN, ``outputs = head(relu(dense(convolutions(image / 255))))`` on stacks of frames.
 
-    Inputs are bytes (n, stack, size, size), or the same flattened. Params: ``conv`` (a list of three), ``dense`` and
-    ``head``, each ``{"weight", "bias"}``; kernels are (height, width, in, out) and the last convolution is flattened as
-    (height, width, channels). `method`: "auto", "conv" or "matmul"; on a GPU products are taken in bfloat16.
+    Inputs are bytes (n, stack, size, size), or the same flattened. Params: ``conv`` (a list of three),
+    ``dense`` and ``head``, each ``{"weight", "bias"}``; kernels are (height, width, in, out) and the last
+    convolution is flattened as (height, width, channels). `method`: "auto", "conv" or "matmul"; on a GPU
+    products are taken in bfloat16.
 
     >>> policy = NatureCNN(size=36)
     >>> params = policy.init(jax.random.key(0), features=4 * 36 * 36, outputs=6)

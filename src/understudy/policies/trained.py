@@ -49,12 +49,17 @@ class Normaliser:
 class TrainedPolicy:
     """A policy ready to act: callable, with Stable-Baselines3's `predict`, and on disk without pickle.
 
-    One observation always takes the same path (see `policies.acting`), so its action does not depend on the batch it
-    is in.
+    One observation always takes the same path (see `policies.acting`), so its action does not depend on the
+    batch it is in.
     """
 
     def __init__(
-        self, policy: Policy, params: Params, observations: Observations | Encoded, actions: Actions, normaliser: Normaliser
+        self,
+        policy: Policy,
+        params: Params,
+        observations: Observations | Encoded,
+        actions: Actions,
+        normaliser: Normaliser,
     ):
         self.policy, self.params = policy, params
         self.observations, self.actions, self.normaliser = observations, actions, normaliser
@@ -94,7 +99,10 @@ class TrainedPolicy:
         base = Path(path)
         policy, tensors, card = files.load(base / "policy" if base.is_dir() else base)
         try:
-            seen, acts = read(card["observations"], tensors.get("encoder")), Actions.from_config(card["actions"])
+            seen, acts = (
+                read(card["observations"], tensors.get("encoder")),
+                Actions.from_config(card["actions"]),
+            )
             normaliser = Normaliser(tensors["mean"], tensors["scale"])
             return cls(policy, tensors["network"], seen, acts, normaliser)
         except (KeyError, TypeError) as error:
