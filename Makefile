@@ -13,12 +13,12 @@ PARALLEL := --numprocesses auto --maxprocesses 4 --dist loadfile
 INSTALL = -m pip install --quiet --disable-pip-version-check --constraint $(PINS) --editable
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-slow test-sb3 lint bench paper docs clean
+.PHONY: help demo test test-slow test-sb3 lint bench bench-imitation paper docs clean
 .DELETE_ON_ERROR:
 
 help: ## list the verbs
 	@grep -E '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9-]+):.*## /\1\t/' | \
-	while IFS="$$(printf '\t')" read -r verb text; do printf '  make %-10s %s\n' "$$verb" "$$text"; done
+	while IFS="$$(printf '\t')" read -r verb text; do printf '  make %-15s %s\n' "$$verb" "$$text"; done
 
 demo: $(VENV)/.run ## the main job, start to finish, with a table and a plot
 	$(VENV)/bin/understudy demo $(ARGS)
@@ -29,7 +29,7 @@ test: $(VENV)/.dev ## the tests and the examples in docstrings (MuJoCo and Atari
 test-slow: $(VENV)/.dev ## the tests that take long
 	$(VENV)/bin/python -m pytest -m slow tests $(ARGS)
 
-test-sb3: $(VENV_SB3)/.sb3 ## the tests against Stable-Baselines3 (installs PyTorch in its own environment)
+test-sb3: $(VENV_SB3)/.train ## the tests against Stable-Baselines3 and SBX (installs PyTorch in its own environment)
 	$(VENV_SB3)/bin/python -m pytest -m sb3 tests/sb3 $(ARGS)
 
 lint: $(VENV)/.dev ## ruff, ruff format and pyright
@@ -41,6 +41,9 @@ bench: $(VENV)/.dev ## every benchmark, one after the other
 	@test -n "$(BENCHMARKS)" || { echo "there is no benchmarks/bench_*.py" >&2; exit 1; }
 	@for file in $(BENCHMARKS); do echo "== $$file"; $(VENV)/bin/python "$$file" $(ARGS) || exit 1; done
 
+bench-imitation: $(VENV)/.dev ## against the package imitation, in an environment of its own (half an hour)
+	$(VENV)/bin/python benchmarks/peers/against_imitation.py $(ARGS)
+
 paper: $(VENV)/.run ## the paper's figures and claims
 	$(VENV)/bin/understudy paper theorem $(ARGS)
 
@@ -48,7 +51,7 @@ docs: $(VENV)/.docs ## the documentation, as a website in site/
 	NO_MKDOCS_2_WARNING=1 $(VENV)/bin/mkdocs build --strict --quiet
 
 clean: ## remove the environments and everything that can be made again
-	rm -rf $(VENV) $(VENV_SB3) site dist build .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(VENV_SB3) .venv-imitation site dist build .pytest_cache .ruff_cache .hypothesis
 	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # Environments. A stamp is newer than what it was made from, so nothing is installed twice.
@@ -75,7 +78,7 @@ $(VENV)/.docs: $(VENV)/.made pyproject.toml $(PINS)
 	$(VENV)/bin/python $(INSTALL) '.[docs]'
 	@touch $@
 
-$(VENV_SB3)/.sb3: $(VENV_SB3)/.made pyproject.toml $(PINS)
-	@echo "installing understudy with the extras dev, mujoco, sb3 (this brings PyTorch)"
-	$(VENV_SB3)/bin/python $(INSTALL) '.[dev,mujoco,sb3]'
+$(VENV_SB3)/.train: $(VENV_SB3)/.made pyproject.toml $(PINS)
+	@echo "installing understudy with the extras dev, mujoco, sb3, train (this brings PyTorch)"
+	$(VENV_SB3)/bin/python $(INSTALL) '.[dev,mujoco,sb3,train]'
 	@touch $@

@@ -1,8 +1,8 @@
-"""The paper's description as a plain loop: Armijo gradient descent to 1e-8 over the list of losses, in NumPy.
+"""The paper's description as a plain loop: Armijo descent to 1e-8 over the list of losses, in NumPy.
 
-Nothing here is clever, and that is its purpose: one Python object per round, a sum over the list for every value and
-every gradient, a backtracking search that starts at a fixed step. The gradients are written by hand, so it is faster
-than the same loop through an automatic differentiation library.
+Nothing here is clever, and that is its purpose: one Python object per round, a sum over the list for every
+value and every gradient, a backtracking search that starts at a fixed step. The gradients are written by
+hand, so it is faster than the same loop through an automatic differentiation library.
 """
 
 from __future__ import annotations
@@ -50,17 +50,27 @@ def objective(
 
 
 def armijo(
-    losses: list[RoundLoss], w: np.ndarray, tilt: np.ndarray, weight: float, centre: np.ndarray
+    losses: list[RoundLoss],
+    w: np.ndarray,
+    tilt: np.ndarray,
+    weight: float,
+    centre: np.ndarray,
+    deadline: float = float("inf"),
 ) -> tuple[np.ndarray, int]:
     """The paper's inner solver, and how many iterations it took."""
     for iteration in range(ITERATIONS):
+        if time.perf_counter() > deadline:
+            raise TimeoutError
         value, gradient = objective(losses, w, tilt, weight, centre)
         square = float((gradient * gradient).sum())
         if square**0.5 <= TOLERANCE:
             return w, iteration
         step = FIRST_STEP
         for _ in range(TRIES):
-            if objective(losses, w - step * gradient, tilt, weight, centre)[0] <= value - SLOPE * step * square:
+            if (
+                objective(losses, w - step * gradient, tilt, weight, centre)[0]
+                <= value - SLOPE * step * square
+            ):
                 break
             step *= SHRINK
         else:
@@ -69,28 +79,27 @@ def armijo(
     return w, ITERATIONS
 
 
-def update(losses: list[RoundLoss], w: np.ndarray, learner: str, step: float) -> np.ndarray:
+def update(losses: list[RoundLoss], w: np.ndarray, learner: str, step: float, deadline: float) -> np.ndarray:
     """The next iterate of FTL, or of FTRL in the paper's reformulation with η_t = step/√t."""
+    zero = np.zeros_like(w)
     if learner == "ftl":
-        return armijo(losses, w, np.zeros_like(w), 0.0, w)[0]
+        return armijo(losses, w, zero, 0.0, w, deadline)[0]
     weight = len(losses) ** 0.5 / step
-    tilt = sum((loss.value_and_gradient(w)[1] for loss in losses[:-1]), np.zeros_like(w))
-    return armijo(losses, w, tilt, weight, w)[0]
+    tilt = sum((loss.value_and_gradient(w)[1] for loss in losses[:-1]), zero)
+    return armijo(losses, w, tilt, weight, w, deadline)[0]
 
 
-def seconds(
-    kind: str, inputs: np.ndarray, targets: np.ndarray, starts: np.ndarray, learner: str, step: float, every: int
-) -> tuple[float, dict[int, float]]:
-    """Seconds that a whole run takes, from the rounds `every`, 2·`every`, … timed one by one (1: the whole run).
-
-    `starts` (T, features, outputs) are the iterates w_1 … w_T to start each timed round from. The cost of a round grows
-    smoothly with its number, so the sum over all rounds is taken from straight lines between those timed.
-    """
-    losses = [RoundLoss(kind, x, y) for x, y in zip(inputs, targets, strict=True)]
-    timed = {}
-    for t in range(every, len(losses) + 1, every):
-        began = time.perf_counter()
-        update(losses[:t], starts[t - 1], learner, step)
-        timed[t] = time.perf_counter() - began
-    rounds = np.arange(1, len(losses) + 1)
-    return float(np.interp(rounds, [0, *timed], [0.0, *timed.values()]).sum()), timed
+def play(
+    kind: str, inputs: np.ndarray, targets: np.ndarray, learner: str, step: float, budget: float
+) -> tuple[float, int]:
+    """Plays a run from zero and stops it after `budget` seconds: (seconds spent, rounds completed)."""
+    began = time.perf_counter()
+    w = np.zeros((inputs.shape[1], targets.shape[1]))
+    losses: list[RoundLoss] = []
+    for x, y in zip(inputs, targets, strict=True):
+        losses.append(RoundLoss(kind, x, y))
+        try:
+            w = update(losses, w, learner, step, began + budget)
+        except TimeoutError:
+            return time.perf_counter() - began, len(losses) - 1
+    return time.perf_counter() - began, len(losses)

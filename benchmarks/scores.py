@@ -1,11 +1,12 @@
 """Scores (R − random)/(expert − random) of every learner, at every evaluated number of queries.
 
-    python benchmarks/scores.py --out runs/scores --envs Hopper-v5 Walker2d-v5 --learners ftl adaftrl --seeds 0 1 2 3 4
-    python benchmarks/scores.py --out runs/scores --table
+    python benchmarks/scores.py --out runs/scores --envs Hopper-v5 Walker2d-v5 --learners ftl adaftrl
+    --seeds 0 1 2 3 4 python benchmarks/scores.py --out runs/scores --table
 
-One JSON file per (env, learner, seed) appears in the folder when its run has ended, and what is there is not run again: stop
-and start as you like. `--workers N` runs N side by side. A variant is a learner with settings: "adaftrl@10" is AdaFTRL with
-10 times the automatic scale, "ftl+cosine" the solver's step with that decay.
+One JSON file per (env, learner, seed) appears in the folder when its run has ended, and what is there is
+not run again: stop and start as you like. `--workers N` runs N side by side. A variant is a learner with
+settings: "adaftrl@10" is AdaFTRL with 10 times the automatic scale, "ftl+cosine" the solver's step with
+that decay.
 """
 
 from __future__ import annotations
@@ -19,14 +20,18 @@ from pathlib import Path
 
 
 def variant(name: str) -> tuple[str, dict[str, object]]:
-    """"adaftrl@10+cosine" → the learner's name and its settings."""
+    """ "adaftrl@10+cosine" → the learner's name and its settings."""
     head, *rest = name.split("+")
     learner, _, factor = head.partition("@")
-    options: dict[str, object] = {"decay": one for one in rest if one != "prox"} | ({"proximal": True} if "prox" in rest else {})
+    options: dict[str, object] = {"proximal": True} if "prox" in rest else {}
+    for one in rest:
+        options |= {} if one == "prox" else {"decay": one}
     return learner, {"factor": float(factor) if factor else None, "solver_options": options}
 
 
-def one(env: str, name: str, seed: int, rounds: int, interactions: int, every: int, episodes: int) -> dict[str, object]:
+def one(
+    env: str, name: str, seed: int, rounds: int, interactions: int, every: int, episodes: int
+) -> dict[str, object]:
     """One run, with its return at every evaluation."""
     import understudy
     from understudy.interaction import automatic
@@ -51,7 +56,9 @@ def one(env: str, name: str, seed: int, rounds: int, interactions: int, every: i
         comparator="none",
         solver_options=settings["solver_options"],
     )
-    seen = [t for t in range(run.ledger.rounds) if run.ledger["return_mean"][t] == run.ledger["return_mean"][t]]
+    seen = [
+        t for t in range(run.ledger.rounds) if run.ledger["return_mean"][t] == run.ledger["return_mean"][t]
+    ]
     return {
         "env": env,
         "learner": name,
@@ -76,14 +83,21 @@ def random_return(env: str, episodes: int = 200) -> float:
     make = maker(env)
     space = copy.deepcopy(make().action_space)
     space.seed(derive(0, "random"))
-    return Evaluator(make, seed=0, stream="random")(lambda observation, info: space.sample(), episodes=episodes).mean
+    return Evaluator(make, seed=0, stream="random")(
+        lambda observation, info: space.sample(), episodes=episodes
+    ).mean
 
 
 def table(folder: Path) -> str:
     """Mean score over seeds, how many seeds reach 0.95 and 0.9, and the median number of queries to 0.9."""
-    files = [json.loads(file.read_text()) for file in sorted(folder.glob("*.json")) if file.name != "random.json"]
+    files = [
+        json.loads(file.read_text()) for file in sorted(folder.glob("*.json")) if file.name != "random.json"
+    ]
     chance = json.loads((folder / "random.json").read_text())
-    lines = ["| env | learner | seeds | 5,000 | ≥ 0.95 | 25,000 | ≥ 0.95 | ≥ 0.9 | queries to 0.9 |", "|---" * 9 + "|"]
+    lines = [
+        "| env | learner | seeds | 5,000 | ≥ 0.95 | 25,000 | ≥ 0.95 | ≥ 0.9 | queries to 0.9 |",
+        "|---" * 9 + "|",
+    ]
     for env, name in sorted({(one["env"], one["learner"]) for one in files}):
         runs = [one for one in files if (one["env"], one["learner"]) == (env, name)]
 
@@ -105,7 +119,9 @@ def table(folder: Path) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--out", type=Path, default=Path("runs/scores"))
     parser.add_argument("--envs", nargs="+", default=["Hopper-v5"])
     parser.add_argument("--learners", nargs="+", default=["ftl"])
@@ -118,7 +134,11 @@ def main() -> None:
     parser.add_argument("--table", action="store_true", help="print the table of what is there, run nothing")
     options = parser.parse_args()
     options.out.mkdir(parents=True, exist_ok=True)
-    jobs = [] if options.table else [(e, n, s) for s in options.seeds for n in options.learners for e in options.envs]
+    jobs = (
+        []
+        if options.table
+        else [(e, n, s) for s in options.seeds for n in options.learners for e in options.envs]
+    )
     todo = [job for job in jobs if not (options.out / "{}-{}-{}.json".format(*job)).is_file()]
     chance = options.out / "random.json"
     known = json.loads(chance.read_text()) if chance.is_file() else {}

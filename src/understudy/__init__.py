@@ -15,7 +15,7 @@ __version__ = "0.1.0"
 
 _HOMES = {
     "imitate": "imitation",
-    "Run": "imitation",
+    "Run": "store",
     "TrainedPolicy": "policies",
     "Replay": "replay",
     "ftl": "learners",
@@ -55,7 +55,7 @@ _ROOMS = ("checks", "losses", "policies", "objectives", "solvers", "learners", "
 if TYPE_CHECKING:
     from . import checks, learners, losses, objectives, policies, regret, solvers
     from .errors import UserError
-    from .imitation import Run, imitate
+    from .imitation import imitate
     from .learners import Learner, adaftrl, adagrad, alt_ftrl, ftl, ftrl, linearised, ogd, schedule, theorem
     from .losses import Absolute, CrossEntropy, Huber, Squared
     from .policies import MLP, Linear, Tabular, TrainedPolicy
@@ -73,6 +73,7 @@ if TYPE_CHECKING:
         proximal_sgd,
         sls,
     )
+    from .store import Run
     from .sweep import grid, sweep
 
 
@@ -98,7 +99,7 @@ def __getattr__(name: str) -> Any:
 
 
 class _Front(types.ModuleType):
-    """This package: `understudy.replay` and `understudy.sweep` stay functions when modules of that name are imported."""
+    """This package: `replay` and `sweep` stay functions when the modules of those names are imported."""
 
     @property
     def replay(self) -> Any:

@@ -9,6 +9,7 @@ import contextlib
 import dataclasses
 import importlib
 import io
+import os
 import sys
 from collections.abc import Sequence
 from typing import Any
@@ -37,6 +38,12 @@ COMMANDS: dict[str, tuple[Command, ...]] = {
         Command("evaluate", "play episodes with the policy of a run", "options:Evaluate", "commands.evaluate:run"),
         Command("play", "make a video of a run's policy beside its expert", "options:Play", "commands.play:run"),
         Command("experts list", "the experts that come with the package", "options:ExpertsList", "commands.experts:run"),
+        Command(
+            "expert train",
+            "train an expert of your own, with SAC, TD3, PPO or DQN",
+            "options:ExpertTrain",
+            "commands.expert_train:run",
+        ),
         Command("demo", "Hopper: FTL, AdaFTRL and cloning against each other", "options:Demo", "commands.demo:run"),
     ),
     "Learn from a recorded stream": (
@@ -109,6 +116,8 @@ Examples:
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs one command and gives its exit code: 0, 1 (a check failed), 2 (bad input) or 130 (interrupted)."""
     args = list(sys.argv[1:] if argv is None else argv)
+    # Before NumPy is loaded: products of one row are too small to share, and waiting threads take a core each.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     try:
         return _run(args)
     except UserError as error:

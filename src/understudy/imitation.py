@@ -6,8 +6,7 @@ import math
 import os
 import time
 from collections.abc import Callable, Mapping
-from pathlib import Path
-from typing import Any, final
+from typing import Any
 
 import jax
 import numpy as np
@@ -27,117 +26,13 @@ from .interaction import (
     presets,
     temporary_folder,
 )
-from .online import make_game
-from .policies import Actions, Encoded, Observations, Policy, TrainedPolicy
-from .regret import Certificate, Ledger
-from .store import Folder, read_config, read_ledger, read_summary, write_run
+from .losses import Squared
+from .online import draws, make_game
+from .policies import Actions, Encoded, Observations, Policy
+from .store import Folder, Run
 
 MEMORY_LIMIT = 2 << 30
 """Bytes of samples that are kept in memory; beyond, they are mapped from files."""
-
-
-@final
-class Run:
-    """What `imitate` returns.
-
-    Attributes:
-      policy: the policy after the last round: callable, with `predict`, `save` and `load`.
-      ledger: one row per round, the same bytes for the same seed.
-      certificate: regret and bound after the last judged round (proved for linear policies, else an
-      estimate). evaluation, expert_evaluation: returns of the last evaluation, and of the expert on the same
-      seeds. samples: columns of all samples, by name (`understudy.interaction.Round` says which). seconds:
-      collect, solve, judge, evaluate and total.
-    """
-
-    def __init__(
-        self,
-        policy: TrainedPolicy,
-        ledger: Ledger,
-        certificate: Certificate,
-        settings: dict[str, Any],
-        evaluation: Evaluation | None,
-        expert_evaluation: Evaluation | None,
-        book: Book | None,
-        seconds: dict[str, float],
-        folder: Path | None,
-        keep: Any = None,
-    ):
-        self.policy, self.ledger, self.certificate, self.settings = policy, ledger, certificate, settings
-        self.evaluation, self.expert_evaluation = evaluation, expert_evaluation
-        self.seconds, self.folder = seconds, folder
-        self._book, self._keep = book, keep
-
-    def samples(self, column: str) -> np.ndarray:
-        """One column of all samples: inputs, targets, executed, rewards, flags or slots."""
-        if self._book is None:
-            raise UserError("samples: this run was loaded without its samples.")
-        return self._book.column(column)
-
-    def summary(self) -> dict[str, Any]:
-        """The outcome in numbers, as `understudy train --json` prints it; None for what was not measured."""
-        last = {name: self.ledger[name][-1] for name in ("round", "interactions", "queries", "average_loss")}
-        mine, theirs = self.evaluation, self.expert_evaluation
-        numbers = {
-            "return_mean": mine.mean if mine else math.nan,
-            "return_std": mine.std if mine else math.nan,
-            "expert_return_mean": theirs.mean if theirs else math.nan,
-            "average_loss": float(last["average_loss"]),
-            "regret": self.certificate.regret,
-            **{f"seconds_{name}": self.seconds[name] for name in ("collect", "solve", "evaluate", "total")},
-        }
-        return {
-            "env": self.settings["env"],
-            "learner": self.settings["name"],
-            "seed": self.settings["seed"],
-            "rounds": int(last["round"]),
-            "interactions": int(last["interactions"]),
-            "queries": int(last["queries"]),
-            **{name: value if math.isfinite(value) else None for name, value in numbers.items()},
-            "run": None if self.folder is None else str(self.folder),
-        }
-
-    def outcome(self) -> dict[str, Any]:
-        """What `summary.json` of a run's folder holds: the summary and what it was made from."""
-        made = self.certificate
-        numbers = {"regret": made.regret, "bound": made.bound, **made.constants}
-        return {
-            "summary": self.summary(),
-            "certificate": {"kind": made.kind}
-            | {k: v if math.isfinite(v) else str(v) for k, v in numbers.items()},
-            "seconds": self.seconds,
-            "evaluation": _listed(self.evaluation),
-            "expert_evaluation": _listed(self.expert_evaluation),
-        }
-
-    def save(self, path: str | os.PathLike[str]) -> Path:
-        """Writes config, ledger, policy and summary to a new folder, from which `Run.load` and the commands read."""
-        return write_run(Path(path), self.settings, self.ledger, self.policy, self.outcome())
-
-    @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> Run:
-        """A finished run from its folder."""
-        folder = Path(path)
-        settings, outcome = read_config(folder)["settings"], read_summary(folder)
-        if outcome is None:
-            raise UserError(f"run: {str(path)!r} is not finished; finish it with --resume.")
-        try:
-            numbers = {k: v if k == "kind" else float(v) for k, v in outcome["certificate"].items()}
-            kind, regret, bound = (numbers.pop(name) for name in ("kind", "regret", "bound"))
-            evaluations = [_evaluation(outcome[name]) for name in ("evaluation", "expert_evaluation")]
-            seconds = outcome["seconds"]
-        except (KeyError, TypeError, ValueError) as error:
-            raise UserError(f"run: {folder / 'summary.json'} is damaged ({error}).") from None
-        policy, made = TrainedPolicy.load(folder), Certificate(regret, bound, numbers, kind)
-        samples = folder / "samples"
-        ledger = read_ledger(folder)
-        book = Book(policy.observations, policy.actions, folder=samples) if samples.is_dir() else None
-        if book is not None:
-            book.rows = int(ledger["samples"].sum())
-        return cls(policy, ledger, made, settings, *evaluations, book, seconds, folder)
-
-    def __repr__(self) -> str:
-        told = f", return {self.evaluation.mean:.1f}" if self.evaluation else ""
-        return f"Run({self.settings['env']}, {self.settings['name']}, {self.ledger.rounds} rounds{told})"
 
 
 def imitate(
@@ -145,7 +40,7 @@ def imitate(
     *,
     expert: Any = None,
     learner: Any = "ftl",
-    policy: Any = "mlp",
+    policy: Any = "auto",
     loss: Any = "auto",
     solver: Any = "auto",
     rounds: int = 25,
@@ -182,21 +77,25 @@ def imitate(
       `predict`
         (see `understudy.experts.resolve`, which gets `expert_options`).
       learner: "ftl" (DAgger), "adaftrl", "ftrl", "alt_ftrl", "bc" (FTL on expert-driven rounds), or an
-      object. policy: "mlp", "linear", "tabular", or an object such as ``understudy.MLP(widths=(64, 64))``.
-      loss: "auto", "squared", "absolute", "huber", "cross-entropy" or an object. solver: "auto" (closed form
-      or another exact method for linear policies; 1000 steps of Adam a round for
+      object.
+      policy: "auto" (mlp, or linear on the expert's features of images), "mlp", "linear", "tabular",
+        "nature_cnn", or an object such as ``understudy.MLP(widths=(64, 64))``.
+      loss: "auto", "squared", "absolute", "huber", "cross-entropy" or an object.
+      solver: "auto" (closed form or another exact method for linear policies; 1000 steps of Adam a round for
         networks), a name or an object; `solver_options` such as learning_rate go with a name.
       rounds, interactions: how many rounds of how many environment steps, each of them one query.
       preset: "practical" or "paper"; decides first_round, standardise, squash and noise where they are not
-      given. beta: who acts: the expert with probability β: a number, "linear:ROUNDS" or "exponential:RATE".
-      budget: stop when so many queries are used; the last round may be shorter. episodes: episodes of the
-      last evaluation, and of those every `evaluate_every` rounds (0: only the last). expert_episodes:
-      episodes to measure the expert by (default: `episodes`). comparator: rounds after which the best in
-      hindsight is found: "every", "last", "none" or numbers; for networks
+      given.
+      beta: who acts: the expert with probability β: a number, "linear:ROUNDS" or "exponential:RATE".
+      budget: stop when so many queries are used; the last round may be shorter.
+      episodes: episodes of the last evaluation, and of those every `evaluate_every` rounds (0: only the
+      last).
+      expert_episodes: episodes to measure the expert by (default: `episodes`).
+      comparator: rounds after which the best in hindsight is found: "every", "last", "none" or numbers; for
+      networks
         by `search` steps of Adam, an estimate.
       encoder: for a linear policy on images, whose frozen features it is linear in: "auto" (the expert's),
-      another
-        expert's name or file, or None (the pixels themselves).
+        another expert's name or file, or None (the pixels themselves).
       labels: "expert" (a distribution where the expert gives one) or "mode" (its most probable action).
       out, resume: keep the run in this folder; continue an unfinished one. The end is the same, bit for bit.
       memory_limit: bytes of samples kept in memory; larger runs map them from files.
@@ -211,10 +110,17 @@ def imitate(
     if learner == "bc":
         learner, beta = "ftl", 1.0
     for field, value, least in (
-        ("rounds", rounds, 1), ("interactions", interactions, 1), ("envs", envs, 1), ("seed", seed, 0),
-        ("episodes", episodes, 0), ("evaluate_every", evaluate_every, 0), ("search", search, 0),
-        ("expert_episodes", expert_episodes, 0), ("budget", budget, 1), ("memory_limit", memory_limit, 0),
-    ):  # fmt: skip
+        ("rounds", rounds, 1),
+        ("interactions", interactions, 1),
+        ("envs", envs, 1),
+        ("seed", seed, 0),
+        ("episodes", episodes, 0),
+        ("evaluate_every", evaluate_every, 0),
+        ("search", search, 0),
+        ("expert_episodes", expert_episodes, 0),
+        ("budget", budget, 1),
+        ("memory_limit", memory_limit, 0),
+    ):
         whole(field, value, least)
     chosen = presets.preset(preset)
     mix = mixing(beta, first_round=chosen.first_round if first_round is None else first_round)
@@ -231,6 +137,8 @@ def imitate(
         **_expert_options(expert, env_kwargs, expert_options),
     )
     actions = Actions.of(slots.action_space)
+    if isinstance(policy, str) and policy == "auto":
+        policy = "linear" if _sees(slots.observation_space) and _own(teacher) else "mlp"
     architecture = presets.make_policy(policy, slots.observation_space, actions, chosen, squash)
     seen = Observations.of(slots.observation_space, tabular=architecture.name == "tabular")
     seen = _encoded(seen, architecture, teacher, encoder)
@@ -259,30 +167,59 @@ def imitate(
         seed=seed,
     )
     settings = {
-        "env": make.name, "env_kwargs": presets.describe(dict(env_kwargs or {})), "expert": teacher.name,
-        "expert_options": {k: str(v) for k, v in (expert_options or {}).items()}, "name": name,
-        "learner": presets.describe(game.learner), "automatic": automatic is not None,
-        "policy": architecture.config(), "loss": presets.describe(divergence), "solver": presets.describe(game.solver),
-        "rounds": rounds, "interactions": interactions, "envs": len(slots), "seed": seed, "preset": preset,
-        "beta": str(mix), "first_round": "expert" if mix.expert_first else "agent", "noise": float(sound),
-        "standardise": plan.standardise, "budget": budget, "episodes": episodes, "evaluate_every": evaluate_every,
-        "expert_episodes": expert_episodes, "comparator": sorted(plan.judged), "search": search,
-        "memory_limit": memory_limit, "labels": labels, "encoder": getattr(getattr(seen, "encoder", None), "name", None),
-    }  # fmt: skip
+        "env": make.name,
+        "env_kwargs": presets.describe(dict(env_kwargs or {})),
+        "expert": teacher.name,
+        "expert_options": {k: str(v) for k, v in (expert_options or {}).items()},
+        "name": name,
+        "learner": presets.describe(game.learner),
+        "automatic": automatic is not None,
+        "policy": architecture.config(),
+        "loss": presets.describe(divergence),
+        "solver": presets.describe(game.solver),
+        "rounds": rounds,
+        "interactions": interactions,
+        "envs": len(slots),
+        "seed": seed,
+        "preset": preset,
+        "beta": str(mix),
+        "first_round": "expert" if mix.expert_first else "agent",
+        "noise": float(sound),
+        "standardise": plan.standardise,
+        "budget": budget,
+        "episodes": episodes,
+        "evaluate_every": evaluate_every,
+        "expert_episodes": expert_episodes,
+        "comparator": sorted(plan.judged),
+        "search": search,
+        "memory_limit": memory_limit,
+        "labels": labels,
+        "encoder": getattr(getattr(seen, "encoder", None), "name", None),
+    }
     if resume and out is None:
         raise UserError("resume: there is no folder to resume from; give out.")
     folder = None if out is None else Folder(out, settings, resume=resume)
     try:
         if folder is not None and folder.finished:
             return Run.load(folder.path)
-        where, keep = (folder.samples, None) if folder is not None else (None, None)
-        book = Book(seen, actions, folder=where)
-        if where is None and total * book.width() > memory_limit:
-            where, keep = temporary_folder()
-            book = Book(seen, actions, folder=where)
+        keep = None
+        book = Book(seen, actions, folder=None if folder is None else folder.samples)
+        large = total * book.width() > memory_limit
+        # Statistics of linear policies hold no samples, so it does not matter to them how many there are.
+        streams = architecture.linear and isinstance(divergence, Squared) and not draws(game.solver)
+        mapped = large and not streams
+        if large:
+            if mapped and not draws(game.solver):
+                raise UserError(
+                    f"memory_limit: {total} samples need {total * book.width()} bytes, more than "
+                    f"{memory_limit}, and this solver reads them all at once; raise the limit or take one "
+                    "that draws minibatches, as adam does."
+                )
+            if folder is None:
+                where, keep = temporary_folder()
+                book = Book(seen, actions, folder=where)
         collector = Collector(slots, teacher, seen, actions, seed=seed, noise=float(sound))
-        evaluator = Evaluator(make, seed=seed)
-        loop = Loop(plan, game, params, collector, evaluator, book, automatic)
+        loop = Loop(plan, game, params, collector, Evaluator(make, seed=seed), book, automatic, mapped=mapped)
         _play(loop, folder, progress)
         evaluation, theirs = _final(loop, teacher, episodes if expert_episodes is None else expert_episodes)
         seconds = {
@@ -291,9 +228,17 @@ def imitate(
         seconds["evaluate"] += theirs[1]
         seconds["total"] = time.perf_counter() - began
         run = Run(
-            loop.policy(), loop.ledger, loop.certificate(), settings, evaluation, theirs[0], book, seconds,
-            None if folder is None else folder.path, keep,
-        )  # fmt: skip
+            loop.policy(),
+            loop.ledger,
+            loop.certificate(),
+            settings,
+            evaluation,
+            theirs[0],
+            book,
+            seconds,
+            None if folder is None else folder.path,
+            keep,
+        )
         if folder is not None:
             folder.finish(run.outcome())
         return run
@@ -317,7 +262,9 @@ def _play(loop: Loop, folder: Folder | None, progress: Callable[[int, dict[str, 
 def _final(
     loop: Loop, teacher: Any, episodes: int
 ) -> tuple[Evaluation | None, tuple[Evaluation | None, float]]:
-    """The last evaluation (made again where a resumed run had it already) and the expert's on the same seeds."""
+    """The last evaluation (made again where a resumed run had it already) and the expert's on the same
+    seeds.
+    """
     last, mine = len(loop.plan.sizes), loop.evaluation
     if mine is None and loop.plan.episodes:
         mine = loop.evaluator(acting(loop.policy()), episodes=loop.plan.episodes, number=last)
@@ -332,29 +279,6 @@ def _expert_options(expert: Any, env_kwargs: Any, given: Mapping[str, Any] | Non
     options = dict(given or {})
     shipped = expert is None or (isinstance(expert, str) and expert in experts.names())
     return {"env_kwargs": dict(env_kwargs), **options} if shipped and env_kwargs else options
-
-
-def _encoded(seen: Observations, policy: Policy, teacher: Any, encoder: Any) -> Any:
-    """For a linear policy on images: what a frozen network, the expert's own by default, makes of them."""
-    image = len(seen.leaves) == 1 and seen.leaves[0].kind == "byte" and len(seen.leaves[0].shape) == 3
-    own = getattr(teacher.network, "cnn", None) is not None
-    if encoder is None or (encoder == "auto" and not (policy.name == "linear" and image and own)):
-        return seen
-    from .experts.encoders import encoder as of
-
-    if not image or policy.name != "linear":
-        raise UserError(
-            f"encoder: {encoder!r} is for a linear policy on images; this policy is {policy.name}."
-        )
-    return Encoded(seen, of(teacher if encoder == "auto" else experts.resolve(encoder)))
-
-
-def _labelling(teacher: Any, labels: str) -> Any:
-    if labels not in ("expert", "mode"):
-        raise unknown("labels", labels, ("expert", "mode"))
-    from .experts.encoders import mode
-
-    return mode(teacher) if labels == "mode" else teacher
 
 
 def _judged(comparator: Any, rounds: int) -> frozenset[int]:
@@ -381,9 +305,31 @@ def whole(field: str, value: Any, least: int) -> None:
         raise UserError(f"{field}: {value!r} is not a whole number ≥ {least}.")
 
 
-def _listed(evaluation: Evaluation | None) -> Any:
-    return evaluation and {"returns": evaluation.returns.tolist(), "lengths": evaluation.lengths.tolist()}
+def _sees(space: Any) -> bool:
+    """Whether observations are images of bytes."""
+    return len(getattr(space, "shape", None) or ()) == 3 and getattr(space, "dtype", None) == np.uint8
 
 
-def _evaluation(listed: Any) -> Evaluation | None:
-    return listed and Evaluation(np.asarray(listed["returns"]), np.asarray(listed["lengths"]))
+def _own(teacher: Any) -> bool:
+    return getattr(teacher.network, "cnn", None) is not None
+
+
+def _encoded(seen: Observations, policy: Policy, teacher: Any, encoder: Any) -> Any:
+    """For a linear policy on images: what a frozen network, the expert's own by default, makes of them."""
+    leaf = seen.leaves[0]
+    image = len(seen.leaves) == 1 and leaf.kind == "byte" and len(leaf.shape) == 3
+    if encoder is None or (encoder == "auto" and not (policy.name == "linear" and image and _own(teacher))):
+        return seen
+    from .experts.encoders import encoder as of
+
+    if not image or policy.name != "linear":
+        raise UserError(f"encoder: {encoder!r} is for a linear policy on images; this one is {policy.name}.")
+    return Encoded(seen, of(teacher if encoder == "auto" else experts.resolve(encoder)))
+
+
+def _labelling(teacher: Any, labels: str) -> Any:
+    if labels not in ("expert", "mode"):
+        raise unknown("labels", labels, ("expert", "mode"))
+    from .experts.encoders import mode
+
+    return mode(teacher) if labels == "mode" else teacher

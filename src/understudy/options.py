@@ -136,7 +136,7 @@ class PaperGridworld:
     """The gridworld figure: an expert that turns round in every round, 1000 rounds, with the claims checked."""
 
     seeds: Whole = None
-    """Seeds per setting; 20, or 3 with --quick."""
+    """Seeds per setting; 10, or 3 with --quick."""
     quick: Flag = False
     """A small study that takes a minute: 3 seeds, 100 rounds."""
     seed: int = 0
@@ -197,8 +197,12 @@ class Train:
     """ftl (DAgger), adaftrl, ftrl, alt_ftrl, ogd, adagrad, bc (FTL on expert-driven rounds), or module:function."""
     learning: Learning = LearnerOptions()
     """Options of the learner."""
-    policy: str = "mlp"
-    """mlp, linear or tabular."""
+    policy: str = "auto"
+    """auto (mlp, or linear on the expert's features of images), mlp, linear, tabular or nature_cnn."""
+    encoder: str = "auto"
+    """Whose frozen features a linear policy on images has: auto (the expert's), or another expert's name or file."""
+    labels: str = "expert"
+    """What is learned: the expert's answer (a distribution where it gives one), or its mode."""
     widths: Annotated[tuple[int, ...], _UNSET] = ()
     """Widths of the network's hidden layers (256 256)."""
     loss: str = "auto"
@@ -285,6 +289,36 @@ class ExpertsList:
 
     json: Flag = False
     """Print the cards as one last line of JSON."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ExpertTrain:
+    """Train an expert with SBX (extra `train`): the best network, its card and its curve, ready for --expert."""
+
+    env: Name = None
+    """A Gymnasium id with vector observations, such as Hopper-v5."""
+    algo: Name = None
+    """sac, td3, ppo or dqn (default: sac for continuous actions, ppo for choices)."""
+    steps: Whole = None
+    """Environment steps (default: the recipe's; 250,000 for sac on Hopper)."""
+    out: Folder = None
+    """The .safetensors file to write; its card goes beside it (default: experts/ALGO-ENV.safetensors)."""
+    seed: int = 0
+    """Seed of everything."""
+    episodes: int = 5
+    """Episodes of every evaluation; the best network is played for 20 more at the end."""
+    evaluate_every: Whole = None
+    """Evaluate after so many steps (default: 10,000, or a tenth of a shorter run)."""
+    target: Number = None
+    """Stop as soon as an evaluation's mean return is this high."""
+    settings: Name = None
+    """Changes to the recipe, as JSON: '{"batch_size": 256, "gamma": 0.98}'."""
+    env_kwargs: Name = None
+    """Keywords for the environment, as JSON: '{"max_episode_steps": 200}'."""
+    resume: Flag = False
+    """Go on from the checkpoint that Ctrl-C, or a kill, has left beside the file."""
+    json: Flag = False
+    """Print the result as one last line of JSON."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

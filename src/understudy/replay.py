@@ -73,22 +73,31 @@ class Replay:
             return []
         away = np.array([np.linalg.norm(w - self.comparator) for w in self.iterates[:-1]])
         norms, schedule = self.ledger["gradient_norm"], learner.schedule
-        distance, steepest = float(away.max()), float(norms.max())
-        found = [bounds.lemma(gradient_norms=norms, weights=self.ledger["weight"], distances=away)]
-        smooth, total = self.smoothness(), float(self.interpolation().sum())
+        # An inexact solve leaves a residual r_t at w_t, and the lemma then holds with g_t + r_t for g_t.
+        left = np.concatenate([[0.0], self.ledger["residual"][:-1]])
+        exact = bool(left.max() <= 1e-6 * norms.max())
+        slopes = norms + left
+        distance, steepest = float(away.max()), float(slopes.max())
+        found = []
+        if not learner.diagonal:
+            found.append(bounds.lemma(gradient_norms=slopes, weights=self.ledger["weight"], distances=away))
+        if learner.diagonal or int(schedule.start) != 1:
+            return found  # the theorems below are about one number η_t, from round 1 on
         root, adaptive, constant = (float(x) for x in (schedule.root, schedule.adaptive, schedule.constant))
         if root > 0:
             found.append(bounds.ftrl_lipschitz(alpha=1 / root, G=steepest, D=distance, rounds=rounds))
-        if adaptive > 0 and not learner.diagonal:
+        if not exact or (adaptive == 0 and constant == 0):
+            return found
+        if adaptive > 0:
             found.append(bounds.adaftrl_lipschitz(alpha=1 / adaptive, G=steepest, D=distance, rounds=rounds))
-            if smooth is not None:
-                found.append(
-                    bounds.adaftrl_smooth(alpha=1 / adaptive, L=smooth, D=distance, interpolation=total)
-                )
-        if constant > 0 and smooth is not None and smooth < constant:
-            found.append(
-                bounds.ftrl_smooth_constant(eta=1 / constant, L=smooth, D=distance, interpolation=total)
-            )
+        smooth = self.smoothness()
+        if smooth is None:
+            return found
+        constants = {"L": smooth, "D": distance, "interpolation": float(self.interpolation().sum())}
+        if adaptive > 0:
+            found.append(bounds.adaftrl_smooth(alpha=1 / adaptive, **constants))
+        if smooth < constant:
+            found.append(bounds.ftrl_smooth_constant(eta=1 / constant, **constants))
         return found
 
     def smoothness(self) -> float | None:

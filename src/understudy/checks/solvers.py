@@ -40,17 +40,30 @@ def solver(subject: Any) -> Report:
     name = subject if isinstance(subject, str) else getattr(thing, "name", type(thing).__name__)
     with jax.enable_x64(True):
         checks = {f"minimises ({loss})": _minimises(loss) for loss in LOSSES}
-        return run(f"solver {name}", thing, checks | CHECKS)
+        return run(f"solver {name}", Subject(thing), checks | CHECKS)
 
 
-def _objective(thing: Any, loss: Loss, *, broken: bool = False) -> Objective:
+class Subject:
+    """A solver with one compiled form of itself, so that checks on the same problem share a program."""
+
+    def __init__(self, thing: Any):
+        self.thing = thing
+        self.minibatch = getattr(thing, "minibatch", False)
+        self.measure = getattr(thing, "measure", True)
+        self._compiled = jax.jit(lambda objective, params, key: thing(objective, params, key))
+
+    def __call__(self, objective: Objective, params: Any, seed: int = 0) -> Solution:
+        return self._compiled(objective, params, jax.random.key(seed))
+
+
+def _objective(thing: Subject, loss: Loss, *, broken: bool = False) -> Objective:
     """A problem with one minimiser, in the form the solver reads.
 
     Full-batch solvers get noise, a tilt and a weight. Minibatch solvers get a problem that one W fits sample
     by sample: with a constant step, or a line search, that is what they are promised to solve.
     """
     rng = np.random.default_rng(0)
-    sampled = getattr(thing, "minibatch", False)
+    sampled = thing.minibatch
     noise, weight = (0.0, 0.0) if sampled else (1.0, 0.5)
     X = rng.normal(size=(SAMPLES, FEATURES))
     Y = X @ rng.normal(size=(FEATURES, OUTPUTS)) + noise * rng.normal(size=(SAMPLES, OUTPUTS))
@@ -68,16 +81,12 @@ def _objective(thing: Any, loss: Loss, *, broken: bool = False) -> Objective:
     return Objective(empty.add(one), params + 0.1, tilt, jnp.asarray(weight))
 
 
-def _solve(thing: Any, objective: Objective, params: Any, seed: int = 0) -> Solution:
-    return jax.jit(lambda o, p: thing(o, p, jax.random.key(seed)))(objective, params)
-
-
-def _served(thing: Any) -> tuple[Objective, Any, Solution]:
+def _served(thing: Subject) -> tuple[Objective, Any, Solution]:
     """The first problem that the solver takes."""
     for loss in LOSSES.values():
         objective = _objective(thing, loss)
         try:
-            return objective, objective.centre, _solve(thing, objective, objective.centre)
+            return objective, objective.centre, thing(objective, objective.centre)
         except UserError:
             continue
     raise AssertionError("it serves none of " + ", ".join(LOSSES))
@@ -90,11 +99,11 @@ def _reference(objective: Objective) -> Any:
 
 
 def _minimises(loss: str) -> Any:
-    def check(thing: Any) -> tuple[bool, str]:
+    def check(thing: Subject) -> tuple[bool, str]:
         objective = _objective(thing, LOSSES[loss])
         start = objective.centre
-        found = _solve(thing, objective, start)
-        least = float(_solve(_reference(objective), objective, start).value)
+        found = thing(objective, start)
+        least = float(jax.jit(_reference(objective))(objective, start).value)
         first, last = float(objective.value(start)), float(objective.value(found.params))
         left = (last - least) / (first - least)
         claims = int(found.status) == Status.CONVERGED
@@ -106,21 +115,21 @@ def _minimises(loss: str) -> Any:
     return check
 
 
-def _tells_the_gradient(thing: Any) -> tuple[bool, str]:
+def _tells_the_gradient(thing: Subject) -> tuple[bool, str]:
     objective, _, found = _served(thing)
-    if float(found.gap) > 0 or (getattr(thing, "minibatch", False) and not getattr(thing, "measure", True)):
+    if float(found.gap) > 0 or (thing.minibatch and not thing.measure):
         return True, "a subgradient or an estimate: not compared"
     true = float(optax.tree.norm(objective.gradient(found.params)))
     said = float(found.grad_norm)
     return abs(said - true) <= 1e-9 + 1e-6 * true, f"reported {said:.3e}, recomputed {true:.3e}"
 
 
-def _admits_failure(thing: Any) -> tuple[bool, str]:
+def _admits_failure(thing: Subject) -> tuple[bool, str]:
     """With NaN among the data no solver may say that it converged."""
     for loss in LOSSES.values():
         objective = _objective(thing, loss, broken=True)
         try:
-            status = Status(int(_solve(thing, objective, objective.centre).status))
+            status = Status(int(thing(objective, objective.centre).status))
         except UserError:
             continue
         if status == Status.CONVERGED:
@@ -128,16 +137,16 @@ def _admits_failure(thing: Any) -> tuple[bool, str]:
     return True, "never says converged on data with a NaN"
 
 
-def _repeats_itself(thing: Any) -> tuple[bool, str]:
+def _repeats_itself(thing: Subject) -> tuple[bool, str]:
     objective, start, first = _served(thing)
-    second = _solve(thing, objective, start)
+    second = thing(objective, start)
     same = all(
         np.array_equal(a, b) for a, b in zip(jax.tree.leaves(first), jax.tree.leaves(second), strict=True)
     )
     return same, "same key, same bits" if same else "two runs with the same key differ"
 
 
-def _can_be_mapped(thing: Any) -> tuple[bool, str]:
+def _can_be_mapped(thing: Subject) -> tuple[bool, str]:
     """Under vmap every lane is what it is alone, to what a line search makes of rounding."""
     objective, start, _ = _served(thing)
     scales = jnp.array([0.5, 1.0, 4.0])
@@ -146,10 +155,11 @@ def _can_be_mapped(thing: Any) -> tuple[bool, str]:
         heavier = Objective(
             objective.losses, objective.centre, objective.tilt, objective.weight * scale + scale
         )
-        return thing(heavier, start, jax.random.key(0)).params
+        return thing.thing(heavier, start, jax.random.key(0)).params
 
     together = jax.jit(jax.vmap(one))(scales)
-    alone = jnp.stack([jax.jit(one)(scale) for scale in scales])
+    single = jax.jit(one)
+    alone = jnp.stack([single(scale) for scale in scales])
     apart = float(jnp.max(jnp.abs(together - alone)))
     return apart <= 1e-6, f"lanes differ from single solves by {apart:.1e}"
 

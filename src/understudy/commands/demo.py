@@ -33,10 +33,17 @@ def run(options: Demo) -> int:
     for name in LEARNERS:
         with live.rounds(f"{name:>7}", options.rounds) as progress:
             runs[name] = imitate(
-                ENV, learner=name, rounds=options.rounds, seed=options.seed, episodes=options.episodes,
-                evaluate_every=2, expert_episodes=options.episodes if name == "ftl" else 0,
-                out=options.out / name, progress=progress, search=1000,
-            )  # fmt: skip
+                ENV,
+                learner=name,
+                rounds=options.rounds,
+                seed=options.seed,
+                episodes=options.episodes,
+                evaluate_every=2,
+                expert_episodes=options.episodes if name == "ftl" else 0,
+                out=options.out / name,
+                progress=progress,
+                search=1000,
+            )
     expert = runs["ftl"].expert_evaluation.mean
     tables.show(_table(runs, expert))
     plots.save(_figure(runs, expert), options.out / "demo.png")
@@ -56,7 +63,16 @@ def run(options: Demo) -> int:
 def _table(runs: dict[str, Any], expert: float) -> Table:
     title = f"{ENV}, expert {expert:.0f}"
     table = Table(title=title, title_justify="left", title_style="bold", box=SIMPLE_HEAD)
-    for heading in ("learner", "queries", "return", "to 90 % of the expert", "average loss", "regret", "collect", "solve"):
+    for heading in (
+        "learner",
+        "queries",
+        "return",
+        "to 90 % of the expert",
+        "average loss",
+        "regret",
+        "collect",
+        "solve",
+    ):
         table.add_column(heading, justify="left" if heading == "learner" else "right")
     for name, one in runs.items():
         got, ledger = one.summary(), one.ledger

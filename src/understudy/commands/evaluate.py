@@ -20,7 +20,9 @@ def run(options: Evaluate) -> int:
         raise UserError(f"episodes: {options.episodes!r} is not a whole number ≥ 1.")
     policy = TrainedPolicy.load(options.run)
     name = options.env or settings["env"]
-    evaluator = Evaluator(maker(name, settings["env_kwargs"] if options.env is None else None), seed=options.seed)
+    evaluator = Evaluator(
+        maker(name, settings["env_kwargs"] if options.env is None else None), seed=options.seed
+    )
     found = evaluator(acting(policy), episodes=options.episodes)
     evaluator.close()
     kept = read_summary(options.run)

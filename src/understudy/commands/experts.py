@@ -19,7 +19,9 @@ def run(options: ExpertsList) -> int:
     for heading in ("name", "algorithm", "environments", "return"):
         table.add_column(heading, overflow="fold")
     for name, card in cards.items():
-        table.add_row(name, str(card["algorithm"]), ", ".join(card["environments"]), _returns(card.get("returns")))
+        table.add_row(
+            name, str(card["algorithm"]), ", ".join(card["environments"]), _returns(card.get("returns"))
+        )
     tables.show(table)
     if options.json:
         print(json.dumps(cards))

@@ -1,4 +1,4 @@
-"""Atari on ALE's native vector environment: any game by name, the settings explicit, every episode seeded by itself.
+"""Atari on ALE's native vector environment: any game by name, explicit settings, a seed for every episode.
 
 What a policy sees is a stack of grey frames, (stack, size, size) bytes, newest last; a game begins with one
 frame on top of empty ones. ALE resets a finished game by itself in the step after its end and ignores that
@@ -26,7 +26,7 @@ from .gymnasium import Maker, derive
 @final
 @dataclasses.dataclass(frozen=True)
 class Settings:
-    """How the screen becomes an observation, and the buttons an action. The defaults are what the shipped experts expect.
+    """How the screen becomes an observation; the defaults are what the shipped experts expect.
 
     stack: frames in an observation; frame_skip: frames an action lasts (the last two are max-pooled); size:
     height and width; sticky: probability that a frame repeats the last action; noop_max: up to so many random

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -45,12 +45,19 @@ def label(key: Array, t: Array | int) -> Array:
 
 
 def episode(
-    key: Array, params: Array, t: Array | int, *, own: Array | bool = True, size: int = SIZE, horizon: int = HORIZON
+    key: Array,
+    params: Array,
+    t: Array | int,
+    *,
+    own: Array | bool = True,
+    size: int = SIZE,
+    horizon: int = HORIZON,
 ) -> Episode:
     """Plays one round from a uniform start with logits `params` (cells, actions), sampling every action.
 
-    With `own` false the walk is that of the uniform policy, so that it does not depend on `params` and every learner sees
-    the same stream; the actions reported are still those that the policy would have taken.
+    With `own` false the walk is that of the uniform policy, so that it does not depend on `params` and
+    every learner sees the same stream; the actions reported are still those that the policy would have
+    taken.
 
     >>> walk = episode(jax.random.key(0), jnp.zeros((49, 5)), 1)
     >>> walk.cells.shape, bool(jnp.isin(walk.labels, jnp.asarray([0, 3])).all())
@@ -69,16 +76,17 @@ def episode(
     return jax.lax.scan(step, start, jax.random.split(rest, horizon))[1]
 
 
-def tally(walk: Episode, cells: int = CELLS, dtype: object = None) -> Array:
-    """How often each label was given in each cell, (cells, actions), each sample counting 1/h: the round's loss is the
-    cross-entropy to these counts."""
+def tally(walk: Episode, cells: int = CELLS, dtype: Any = None) -> Array:
+    """How often each label was given in each cell, (cells, actions), each sample counting 1/h: the round's
+    loss is the cross-entropy to these counts."""
     dtype = dtype or jnp.result_type(float)
     share = jnp.full(walk.cells.shape, 1.0 / walk.cells.shape[0], dtype)
     return jnp.zeros((cells, len(ACTIONS)), dtype).at[walk.cells, walk.labels].add(share)
 
 
 def least(counts: Array) -> Array:
-    """The smallest cross-entropy to such counts over all policies: ``Σ_s Σ_a n_sa log(n_s / n_sa)``, the label frequencies.
+    """The smallest cross-entropy to such counts over all policies: ``Σ_s Σ_a n_sa log(n_s / n_sa)``, the
+    label frequencies.
 
     >>> round(float(least(jnp.asarray([[1.0, 1.0], [0.0, 3.0]]))), 6)
     1.386294

@@ -12,7 +12,7 @@ FEATURES, OUTPUTS = 10, 3
 
 
 class Problem(NamedTuple):
-    """A random linear expert. States are independent of the policy, so the stream of losses is fixed by the key."""
+    """A random linear expert. States do not depend on the policy, so the key fixes the stream of losses."""
 
     weights: Array
     """W* (features, outputs), entries standard normal."""
@@ -20,7 +20,7 @@ class Problem(NamedTuple):
     flip: Array | float
     """1 makes the expert −W* in even rounds (adversarial), 0 leaves it W*."""
     noise: Array | float
-    """Scale of what is added to the expert's outputs: normal, or Gumbel where the expert chooses among actions."""
+    """Scale of what is added to the expert's outputs: normal, or Gumbel where it chooses among actions."""
 
 
 def problem(
@@ -41,10 +41,12 @@ def problem(
 
 
 def sample(problem: Problem, t: Array | int, *, categorical: bool = False) -> tuple[Array, Array]:
-    """State x (features,) and answer y (outputs,) of round t = 1, 2, …; the same whatever other rounds are asked for.
+    """State x (features,) and answer y (outputs,) of round t = 1, 2, …; the same whatever other rounds are
+    asked for.
 
-    The answer is ``±W*ᵀx + noise``; with `categorical` it is the one-hot row of ``argmax(±W*ᵀx + noise · Gumbel)``, which for
-    noise 1 is a draw from ``softmax(±W*ᵀx)`` and for noise 0 the expert's best action (separable data).
+    The answer is ``±W*ᵀx + noise``; with `categorical` it is the one-hot row of ``argmax(±W*ᵀx + noise ·
+    Gumbel)``, which for noise 1 is a draw from ``softmax(±W*ᵀx)`` and for noise 0 the expert's best action
+    (separable data).
 
     >>> x, y = sample(problem(jax.random.key(0)), 1)
     >>> x.shape, y.shape

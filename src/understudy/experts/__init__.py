@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from .shipped import for_env as for_env
     from .shipped import get as get
     from .shipped import names as names
+    from .training import train as train
 
 _LAZY = {
     "batched": "callables",
@@ -45,6 +46,7 @@ _LAZY = {
     "get": "shipped",
     "names": "shipped",
     "save": "files",
+    "train": "training",
     "value_iteration": "planners",
 }
 
@@ -64,6 +66,7 @@ __all__ = [
     "get",
     "names",
     "save",
+    "train",
     "value_iteration",
 ]
 

@@ -19,7 +19,7 @@ def encoder(expert: Expert) -> Encoder:
     found = expert.network
     if found is None or found.cnn is None:
         raise UserError(
-            f"encoder: the expert {expert.name!r} has no image network; name one that has, as in encoder='ppo-pong'."
+            f"encoder: the expert {expert.name!r} has no image network; name one that has, as 'ppo-pong'."
         )
     cnn = found.cnn
     stack = cnn.kernels[0].shape[2]
@@ -27,8 +27,8 @@ def encoder(expert: Expert) -> Encoder:
     plain = cnn.channels_first and math.isclose(cnn.scale, 1 / 255) and not expert.card.get("normalised")
     if shape[0] != stack or shape[1] != shape[2] or not plain:
         raise UserError(
-            f"encoder: the expert {expert.name!r} sees images of shape {shape} in a way of its own; square stacks of "
-            "frames, channels first, as fractions of 255, can be encoded."
+            f"encoder: the expert {expert.name!r} sees images of shape {shape} in a way of its own; square "
+            "stacks of frames, channels first, as fractions of 255, can be encoded."
         )
     network = NatureCNN(stack=stack, size=shape[1], width=cnn.features)
     dense = {"weight": cnn.dense_weight, "bias": cnn.dense_bias}

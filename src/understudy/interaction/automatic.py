@@ -11,18 +11,19 @@ from ..learners import Learner
 from ..online import Game
 
 FACTOR = 10.0
-"""α = 10 D. Measured with benchmarks/scores.py on Hopper-v5 and Walker2d-v5, five seeds each, 256-256 networks, proximal
-Adam: with 10 the mean score is within 4 % of FTL's at 5,000 and at 25,000 queries in both; 3 is too stiff for Walker2d
-(0.64 against 0.82 at 5,000), 30 is hardly a penalty any more."""
+"""α = 10 D. Measured with benchmarks/scores.py on Hopper-v5 and Walker2d-v5, five seeds each, 256-256 nets
+and proximal Adam: with 10 the mean score is within 4 % of FTL's at 5,000 and at 25,000 queries in both; 3 is
+too stiff for Walker2d (0.64 against 0.82 at 5,000), 30 is hardly a penalty any more."""
 
 
 @final
 class Automatic:
     """Sets 1/α of an adaptive, or 1/η of a √t schedule, once the first rounds have shown the size of things.
 
-    Round 1 is solved without a penalty, and the distance D = ||w_2 − w_1|| it travels is the scale of the parameters:
-    α = factor·D. For η_t = η/√t the gradient's size G is needed too, that of round 2, the first of a trained network:
-    η = factor·D/G. The schedule counts from the round after.
+    Round 1 is solved without a penalty, and the distance D = ||w_2 − w_1|| it travels is the scale of the
+    parameters: α = factor·D. For η_t = η/√t the gradient's size G is needed too, that of round 2, the first
+    of a
+    trained network: η = factor·D/G. The schedule counts from the round after.
     """
 
     def __init__(self, adaptive: bool, *, factor: float | None = None):

@@ -10,7 +10,7 @@ from typing import Any, final
 import numpy as np
 
 from ..errors import UserError
-from ..policies import Actions, Observations
+from ..policies import Actions, Normaliser, Observations
 from .collect import Round
 
 COLUMNS = ("inputs", "targets", "executed", "rewards", "flags", "slots")
@@ -18,10 +18,11 @@ COLUMNS = ("inputs", "targets", "executed", "rewards", "flags", "slots")
 
 @final
 class Book:
-    """Append-only columns of samples (see `Round`), one file a column under `folder`, or in memory without one.
+    """Append-only columns of samples (see `Round`), one file a column under `folder`, or in memory without
+    one.
 
-    A file is rows after rows of one type and width, so reading it is mapping it into memory, and forgetting the rows that a
-    killed process had begun to write is cutting it to a length.
+    A file is rows after rows of one type and width, so reading it is mapping it into memory, and forgetting
+    the rows that a killed process had begun to write is cutting it to a length.
     """
 
     def __init__(self, observations: Observations, actions: Actions, *, folder: Path | None = None):
@@ -40,7 +41,9 @@ class Book:
 
     def width(self) -> int:
         """Bytes of one sample."""
-        return sum(dtype.itemsize * int(np.prod(shape, dtype=np.int64)) for dtype, shape in self._kinds.values())
+        return sum(
+            dtype.itemsize * int(np.prod(shape, dtype=np.int64)) for dtype, shape in self._kinds.values()
+        )
 
     def append(self, round: Round) -> None:
         """Adds a round; in files it is on the disk when this returns."""
@@ -80,7 +83,37 @@ class Book:
         return np.memmap(self.folder / f"{name}.bin", dtype, "r", shape=(self.rows, *shape))
 
 
+@final
+class Reader:
+    """Rows of a book on disk as a learner sees them: standardised inputs, targets and weights (1/M in a
+    round of M).
+
+    Asked for by number, in any order, from memory-mapped files; what the machine's memory can hold of them
+    stays there.
+    """
+
+    def __init__(self, book: Book, sizes: tuple[int, ...], dtype: Any):
+        self._book, self._dtype, self.normaliser = book, np.dtype(dtype), Normaliser.identity(1)
+        self._ends = np.cumsum(sizes)
+        self._weights = 1.0 / np.asarray(sizes, np.float64)
+        self._mapped: tuple[int, Any, Any] = (-1, None, None)
+
+    def take(self, index: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Inputs, targets and weights of the rows `index`; rows that are not there weigh nothing."""
+        rows = self._book.rows
+        if self._mapped[0] != rows:
+            self._mapped = (rows, self._book.column("inputs"), self._book.column("targets"))
+        index = np.asarray(index)
+        there = np.minimum(index, rows - 1)
+        inputs, targets = self.normaliser(self._mapped[1][there]), self._mapped[2][there]
+        weights = np.where(index < rows, self._weights[np.searchsorted(self._ends, there, side="right")], 0.0)
+        kind = self._dtype if inputs.dtype.kind == "f" else inputs.dtype
+        return inputs.astype(kind), targets.astype(self._dtype), weights.astype(self._dtype)
+
+
 def temporary_folder() -> tuple[Path, Any]:
-    """A folder that vanishes with the object beside it, for a run too large for memory that has no folder of its own."""
+    """A folder that vanishes with the object beside it, for a run too large for memory that has no folder
+    of its own.
+    """
     kept = tempfile.TemporaryDirectory(prefix="understudy-")
     return Path(kept.name), kept

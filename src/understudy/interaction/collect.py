@@ -20,8 +20,8 @@ class Round:
     """What one round gave, one row per interaction, in the order played (slot after slot within a step).
 
     inputs (m, width): the observation encoded, before standardising; targets (m, k): the expert's label;
-    executed (m, a): the action played; rewards (m,); flags (m,): 1 terminated, 2 truncated, 4 the expert acted;
-    slots (m,): which environment. `queries` counts labels asked for.
+    executed (m, a): the action played; rewards (m,); flags (m,): 1 terminated, 2 truncated, 4 the expert
+    acted; slots (m,): which environment. `queries` counts labels asked for.
     """
 
     inputs: np.ndarray
@@ -40,12 +40,19 @@ class Round:
 class Collector:
     """Steps the slots, asks the expert about every state before it is left, and keeps both actions.
 
-    The label is always the expert's; what is played is the expert's with probability β, else the policy's, with Gaussian
-    noise (Box) or Gumbel noise on the logits (choices) of size `noise`.
+    The label is always the expert's; what is played is the expert's with probability β, else the policy's,
+    with Gaussian noise (Box) or Gumbel noise on the logits (choices) of size `noise`.
     """
 
     def __init__(
-        self, slots: Slots, expert: Any, observations: Observations, actions: Actions, *, seed: int, noise: float = 0.0
+        self,
+        slots: Slots,
+        expert: Any,
+        observations: Observations,
+        actions: Actions,
+        *,
+        seed: int,
+        noise: float = 0.0,
     ):
         self.slots, self.expert = slots, expert
         self.observations, self.actions = observations, actions
@@ -122,5 +129,5 @@ class Collector:
             if now.tobytes() != np.asarray(kept["row"]).tobytes():
                 raise UserError(
                     f"resume: the environment does not replay: after {len(actions)} actions of episode "
-                    f"{slot.episode} its observation is another one now, so the run cannot be continued exactly."
+                    f"{slot.episode} its observation is another one now, so it cannot be continued exactly."
                 )

@@ -1,4 +1,6 @@
-"""What a policy is worth: returns of whole episodes, in environments of their own, seeded apart from collection."""
+"""What a policy is worth: returns of whole episodes, in environments of their own, seeded apart from
+collection.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,9 @@ class Evaluation(NamedTuple):
 
 @final
 class Evaluator:
-    """Plays episodes with a function of (observation, info); evaluation costs no queries and no interactions."""
+    """Plays episodes with a function of (observation, info); evaluation costs no queries and no
+    interactions.
+    """
 
     def __init__(self, make: Maker, *, seed: int, stream: str = "evaluate"):
         self._make, self._seed, self._stream, self._env = make, seed, stream, None

@@ -85,7 +85,8 @@ class FrameStore:
         """Adds the observations (n, k, height, width) of n different slots; their row numbers (n,)."""
         if stacks.shape[1:] != self.shape or stacks.dtype != np.uint8:
             raise UserError(
-                f"frames: expected stacks of bytes of shape {self.shape}, got {stacks.dtype} {stacks.shape[1:]}."
+                f"frames: expected stacks of bytes of shape {self.shape}, "
+                f"got {stacks.dtype} {stacks.shape[1:]}."
             )
         self._reserve(len(stacks))
         rows = np.arange(self.rows, self.rows + len(stacks))

@@ -24,7 +24,9 @@ class Found(NamedTuple):
 
 @eqx.filter_jit
 def search(losses: Losses, start: Params, key: Array, steps: int) -> Found:
-    """Adam with a step that decays to nothing, from `start`, which stays the answer where nothing better is found."""
+    """Adam with a step that decays to nothing, from `start`, which stays the answer where nothing better is
+    found.
+    """
     solver = adam(batch_size=256, max_iterations=steps, measure=False, decay="cosine")
     found = solver(plain(losses, start), start, key)
     before, after = losses.value(start), losses.value(found.params)

@@ -1,4 +1,4 @@
-"""Many runs of one Atari game side by side: one slot of the vector environment a run, one forward pass for all.
+"""Many runs of one Atari game side by side: one slot of the environment a run, one forward pass for all.
 
 A study compares learners and seeds; their games are stepped together, their images go through the network
 together, and only the solves are apart. `Lockstep` is the loop; what the policies are is up to the `Students`
@@ -68,14 +68,14 @@ def softmax(logits: np.ndarray) -> np.ndarray:
 
 @dataclasses.dataclass(frozen=True)
 class Played:
-    """Evaluation games of one member: returns (games,), and the share of its states where it does as the expert."""
+    """Evaluation games of one member: returns (games,), and the share of states where it acts as the expert."""
 
     returns: np.ndarray
     agreement: float
 
 
 class Lockstep:
-    """Rounds of exactly `size` interactions for every member; the agent samples from its policy as it collects.
+    """Rounds of exactly `size` interactions for every member; agents sample from their policies.
 
     `labels`: "distribution" (the expert's, default) or "mode" (its most probable action).
     """
@@ -212,7 +212,7 @@ class _Arena:
 
 
 class LinearStudents:
-    """Linear policies on the frozen features of the expert's network, each solved to its optimum in every round.
+    """Linear policies on frozen features of the expert's network, each solved to its optimum every round.
 
     The features of a sample are computed once, when its action is chosen, and kept.
     """

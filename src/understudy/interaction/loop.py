@@ -16,14 +16,14 @@ import optax
 from ..data import Batch, batch
 from ..envs.gymnasium import derive
 from ..errors import UserError
-from ..objectives import Samples, Statistics
+from ..objectives import Samples, Statistics, empty_samples
 from ..online import Game, GameState, compiled
 from ..policies import Normaliser, TrainedPolicy
 from ..regret import COLUMNS, Certificate, Ledger
 from ..solvers import Status, Unsolved
 from . import hindsight
 from .automatic import Automatic
-from .book import Book
+from .book import Book, Reader
 from .collect import EXPERT, Collector
 from .evaluate import Evaluator, acting
 from .mixing import Mixing
@@ -34,7 +34,7 @@ EXTRA = {
     "beta": "probability that the expert acted",
     "by_expert": "share of the round's steps that the expert acted",
     "episodes": "episodes that ended in the round",
-    "return_mean": "mean return of the policy after the round, in the evaluation environments; nan where not evaluated",
+    "return_mean": "mean return of the policy after the round; nan where it was not evaluated",
     "return_std": "its standard deviation over episodes",
 }
 """Columns of a run's ledger beside `understudy.regret.COLUMNS`."""
@@ -48,7 +48,8 @@ class Plan:
     """What is decided before the first round.
 
     sizes: interactions of every round; judged: rounds after which the best in hindsight is looked for;
-    evaluated: rounds after which `episodes` episodes are played; search: steps of the search for the best network.
+    evaluated: rounds after which `episodes` episodes are played; search: steps of the search for the best
+    network.
     """
 
     sizes: tuple[int, ...]
@@ -63,7 +64,9 @@ class Plan:
 
 @final
 class Loop:
-    """A run under way. `advance` plays one round; `snapshot` and `restore` move all of it to and from plain arrays."""
+    """A run under way. `advance` plays one round; `snapshot` and `restore` move all of it to and from plain
+    arrays.
+    """
 
     def __init__(
         self,
@@ -74,11 +77,20 @@ class Loop:
         evaluator: Evaluator,
         book: Book,
         automatic: Automatic | None = None,
+        *,
+        mapped: bool = False,
     ):
         if not game.policy.linear:
-            # The best network is searched for here, apart from the round (see `_judge`): half as much to compile.
+            # The best network is searched for here, apart from the round (see `_judge`): half as much to
+            # compile.
             game = Game(game.policy, game.loss, game.learner, game.solver, Unsolved())
-        self.plan, self.game, self.collector, self.evaluator, self.book = plan, game, collector, evaluator, book
+        self.plan, self.game, self.collector, self.evaluator, self.book = (
+            plan,
+            game,
+            collector,
+            evaluator,
+            book,
+        )
         self.automatic, self.evaluation = automatic, None
         self.round = self.interactions = self.queries = 0
         self.rows: list[dict[str, Any]] = []
@@ -86,8 +98,9 @@ class Loop:
         self.normaliser = Normaliser.identity(collector.observations.width)
         self._dtype = jnp.float64 if game.policy.linear else jnp.float32
         self._key = jax.random.key(derive(plan.seed, "solver"))
+        self._reader = Reader(book, plan.sizes, self._dtype) if mapped else None
         with self._precision():
-            self.state = game.init(params, game.empty(params, self._like(), sum(plan.sizes)))
+            self.state = game.init(params, self._empty(params))
         self._first = jax.tree.map(np.array, params)
 
     def _precision(self) -> Any:
@@ -100,6 +113,12 @@ class Loop:
         outputs = self.collector.actions.outputs
         inputs, targets = np.zeros((rows, seen.width), kind), np.zeros((rows, outputs), self._dtype)
         return batch(inputs, targets, dtype=self._dtype)
+
+    def _empty(self, params: Any) -> Any:
+        if self._reader is None:
+            return self.game.empty(params, self._like(), sum(self.plan.sizes))
+        parts = self.game.policy, self.game.loss, self._like()
+        return empty_samples(*parts, capacity=sum(self.plan.sizes), reader=self._reader)
 
     @property
     def finished(self) -> bool:
@@ -121,7 +140,7 @@ class Loop:
         except UserError as error:
             raise UserError(f"round {t}: {error}") from error
         if t == 1 and self.plan.standardise:
-            self.normaliser = Normaliser.fit(round.inputs, self.collector.observations.measured)
+            self._see_as(Normaliser.fit(round.inputs, self.collector.observations.measured))
         self.book.append(round)
         clock.lap("collect")
         record = self._solve(t, round)
@@ -151,6 +170,11 @@ class Loop:
         self.times.append(clock.laps)
         return row
 
+    def _see_as(self, normaliser: Normaliser) -> None:
+        self.normaliser = normaliser
+        if self._reader is not None:
+            self._reader.normaliser = normaliser
+
     def _solve(self, t: int, round: Any) -> dict[str, Any]:
         with self._precision():
             rows = max(self.plan.sizes)
@@ -161,19 +185,21 @@ class Loop:
                 self.state, one, jax.random.fold_in(self._key, t), jnp.asarray(exact)
             )
             record = jax.device_get(record)
+            if self.automatic is not None and not self.automatic.settled:
+                travelled = optax.tree.norm(optax.tree.sub(self.state.learner.params, self._first))
+                self.automatic.see(t, distance=float(travelled), gradient=float(record["gradient_norm"]))
         status = Status(int(record["solver_status"]))
         if status in (Status.DIVERGED, Status.NOT_FINITE):
             raise UserError(
                 f"round {t}: the solver left the finite numbers ({status.name.lower()}); "
                 "a smaller step or another loss may help."
             )
-        if self.automatic is not None and not self.automatic.settled:
-            travelled = optax.tree.norm(optax.tree.sub(self.state.learner.params, self._first))
-            self.automatic.see(t, distance=float(travelled), gradient=float(record["gradient_norm"]))
         return record
 
     def _judge(self, t: int, record: dict[str, Any]) -> None:
-        """For networks the best in hindsight is searched for apart from the round, from where the learner is."""
+        """For networks the best in hindsight is searched for apart from the round, from where the learner
+        is.
+        """
         if self.game.policy.linear or t not in self.plan.judged or not self.plan.search:
             return
         key = jax.random.fold_in(jax.random.fold_in(self._key, t), 1)
@@ -220,12 +246,16 @@ class Loop:
         return arrays, plain
 
     def restore(
-        self, arrays: dict[str, np.ndarray], plain: dict[str, Any], rows: list[dict[str, Any]], times: list[Any]
+        self,
+        arrays: dict[str, np.ndarray],
+        plain: dict[str, Any],
+        rows: list[dict[str, Any]],
+        times: list[Any],
     ) -> None:
         """Back to a snapshot; the book must hold its samples already."""
         self.round, self.interactions, self.queries = plain["round"], plain["interactions"], plain["queries"]
         self.rows, self.times = rows, times
-        self.normaliser = Normaliser(arrays["mean"], arrays["scale"])
+        self._see_as(Normaliser(arrays["mean"], arrays["scale"]))
         if self.automatic is not None:
             self.automatic.restore(plain["automatic"])
         with self._precision():
@@ -253,9 +283,11 @@ class Loop:
             losses = eqx.tree_at(lambda one: (one.factor, one.rounds), losses, (kept, rounds))
         else:
             assert isinstance(losses, Samples)
+            if self._reader is not None:
+                losses = eqx.tree_at(lambda one: (one.filled, one.rounds), losses, (kept, rounds))
             first, row = 0, max(self.plan.sizes)
             inputs, targets = self.book.column("inputs"), self.book.column("targets")
-            for size in self.plan.sizes[: self.round]:
+            for size in self.plan.sizes[: self.round if self._reader is None else 0]:
                 part = slice(first, first + size)
                 one = batch(self.normaliser(inputs[part]), targets[part], rows=row, dtype=self._dtype)
                 losses, first = _add(losses, one), first + size
@@ -269,7 +301,8 @@ class Clock:
     """Seconds spent in each part of a round."""
 
     def __init__(self):
-        self.laps, self._last = dict.fromkeys(TIMES, 0.0), time.perf_counter()
+        self.laps: dict[str, float] = dict.fromkeys((str(name) for name in TIMES), 0.0)
+        self._last = time.perf_counter()
 
     def lap(self, name: str) -> None:
         now = time.perf_counter()

@@ -14,7 +14,8 @@ KINDS = ("constant", "linear", "exponential")
 @final
 @dataclasses.dataclass(frozen=True)
 class Mixing:
-    """β_t: `constant` value; `linear` max(0, 1 − (t−1)/value); `exponential` value^(t−1). Round 1 may be the expert's.
+    """β_t: `constant` value; `linear` max(0, 1 − (t−1)/value); `exponential` value^(t−1). Round 1 may be
+    the expert's.
 
     >>> [Mixing("linear", 2, False).beta(t) for t in (1, 2, 3)]
     [1.0, 0.5, 0.0]
@@ -47,7 +48,9 @@ def mixing(beta: Any, *, first_round: str = "expert") -> Mixing:
     first = first_round == "expert"
     kind, _, text = beta.partition(":") if isinstance(beta, str) and ":" in beta else ("constant", "", beta)
     if kind not in KINDS:
-        raise UserError(f"beta: {beta!r} is not accepted; give a number in [0, 1], linear:ROUNDS or exponential:RATE.")
+        raise UserError(
+            f"beta: {beta!r} is not accepted; give a number in [0, 1], linear:ROUNDS or exponential:RATE."
+        )
     try:
         value = float(text)
     except (TypeError, ValueError):

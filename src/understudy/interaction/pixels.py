@@ -1,4 +1,4 @@
-"""NatureCNN end to end, many runs side by side: minibatches of stacks rebuilt from frames that are stored once.
+"""NatureCNN end to end, many runs side by side: minibatches of stacks, rebuilt from frames stored once.
 
 The loop over steps is outside the compiled program on a CPU, where the frames stay in host memory (or in a
 mapped file) and a minibatch is gathered by NumPy; on a GPU the frames of all runs are copied there and one
@@ -54,7 +54,7 @@ def _adam(
     centre: Any,
     pull: Array,
 ):
-    """One step of Adam on a minibatch's mean loss, then the exact proximal step of the penalty in Adam's metric.
+    """One step of Adam on a minibatch's mean loss, then the proximal step of the penalty in Adam's metric.
 
     `pull` is Λ_t/t: the minibatch estimates F_t/t, and the penalty belongs to the sum. The rate falls along a
     cosine.

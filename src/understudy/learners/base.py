@@ -86,7 +86,7 @@ class Learner(eqx.Module):
         return ahead._replace(params=solution.params, gradients=gradients, residual=residual), solution
 
     def regularised(self, state: LearnerState, gradient: Params) -> LearnerState:
-        """The state with Λ_t, c_t and the sums that make them, given g_t; the solve of round t is still to come."""
+        """The state with Λ_t, c_t and the sums that make them, given g_t; round t is still to be solved."""
         t = state.round + 1
         squares = self._squares(state, gradient, t)
         weight = self.schedule.weight(t, squares)

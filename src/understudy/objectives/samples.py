@@ -21,6 +21,10 @@ class Samples(eqx.Module):
 
     The buffer has a fixed capacity and is read in chunks: a loop runs over the chunks in use, so the cost
     follows the data held while shapes, and hence the compiled program, stay the same in every round.
+
+    With a `reader` the rows are kept elsewhere, in files too large for memory: the buffer is empty, whoever
+    calls `add` has written the round there before, and ``reader.take(index)`` gives inputs, targets and
+    weights of the rows asked for, weight 0 for those beyond the last.
     """
 
     policy: Policy
@@ -31,11 +35,14 @@ class Samples(eqx.Module):
     filled: Array
     rounds: Array
     chunk: int = eqx.field(static=True)
+    reader: Any = eqx.field(static=True, default=None)
 
     def add(self, batch: Batch) -> Samples:
         """The sum with one more round: its rows go after those in use, its padding is overwritten next."""
 
         def put(buffer: Array, rows: Array) -> Array:
+            if self.reader is not None:
+                return buffer
             start = (self.filled,) + (jnp.zeros((), self.filled.dtype),) * (buffer.ndim - 1)
             return jax.lax.dynamic_update_slice(buffer, rows.astype(buffer.dtype), start)
 
@@ -48,12 +55,22 @@ class Samples(eqx.Module):
             self.filled + batch.size,
             self.rounds + 1,
             self.chunk,
+            self.reader,
         )
+
+    def _read(self, index: Array) -> tuple[Array, Array, Array]:
+        """Rows from the reader: a call back to the host, in any order, which always gives the same."""
+        buffers = (self.inputs, self.targets, self.weights)
+        shapes = tuple(jax.ShapeDtypeStruct((index.shape[0], *b.shape[1:]), b.dtype) for b in buffers)
+        return jax.pure_callback(self.reader.take, shapes, index, vmap_method="sequential")
 
     def _loss(self, params: Params, inputs: Array, targets: Array, weights: Array) -> Array:
         return jnp.sum(weights * jax.vmap(self.loss)(self.policy.apply(params, inputs), targets))
 
     def _chunk(self, index: Array) -> tuple[Array, Array, Array]:
+        if self.reader is not None:
+            return self._read(index * self.chunk + jnp.arange(self.chunk, dtype=index.dtype))
+
         def take(buffer: Array) -> Array:
             return jax.lax.dynamic_slice_in_dim(buffer, index * self.chunk, self.chunk)
 
@@ -120,6 +137,9 @@ class Samples(eqx.Module):
         """`size` rows drawn with replacement; their weights make the sum an estimate of ``F_t``, unbiased."""
         index = jax.random.randint(key, (size,), 0, self.filled)
         scale = self.filled.astype(self.weights.dtype) / size
+        if self.reader is not None:
+            inputs, targets, weights = self._read(index)
+            return inputs, targets, weights * scale
         return self.inputs[index], self.targets[index], self.weights[index] * scale
 
     def minibatch_value_and_gradient(
@@ -128,16 +148,21 @@ class Samples(eqx.Module):
         return jax.value_and_grad(self._loss)(params, *rows)
 
 
-def empty_samples(policy: Policy, loss: Loss, like: Batch, *, capacity: int, chunk: int = 256) -> Samples:
-    """A buffer for `capacity` rows shaped like those of `like`, plus room for one padded round."""
+def empty_samples(
+    policy: Policy, loss: Loss, like: Batch, *, capacity: int, chunk: int = 256, reader: Any = None
+) -> Samples:
+    """A buffer for `capacity` rows shaped like those of `like`, plus room for one padded round.
+
+    With a `reader` there is no buffer: the rows are read where they are.
+    """
     rows = capacity + like.inputs.shape[0]
     chunk = min(chunk, rows)
-    rows = -(-rows // chunk) * chunk
+    rows = 0 if reader is not None else -(-rows // chunk) * chunk
 
     def zeros(values: Array) -> Array:
         return jnp.zeros((rows, *values.shape[1:]), values.dtype)
 
     none = jnp.zeros((), jnp.int32)
     return Samples(
-        policy, loss, zeros(like.inputs), zeros(like.targets), zeros(like.weights), none, none, chunk
+        policy, loss, zeros(like.inputs), zeros(like.targets), zeros(like.weights), none, none, chunk, reader
     )

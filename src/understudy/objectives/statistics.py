@@ -33,8 +33,7 @@ class Statistics(eqx.Module):
     def add(self, batch: Batch) -> Statistics:
         rows = jnp.concatenate([self.policy.design(batch.inputs), batch.targets], axis=1)
         scaled = rows * jnp.sqrt(self.loss.scale * batch.weights)[:, None]
-        stacked = jnp.concatenate([self.factor, scaled.astype(self.factor.dtype)])
-        factor = jnp.linalg.qr(stacked, mode="r")
+        factor = triangle(self.factor, scaled.astype(self.factor.dtype))
         return Statistics(self.policy, self.loss, factor, self.rounds + 1, self.features)
 
     @property
@@ -101,6 +100,22 @@ class Statistics(eqx.Module):
         blocked = jnp.any((curvature <= 0) & (jnp.abs(push) > limit))
         terms = jnp.where(curvature > 0, push**2 / jnp.where(curvature > 0, curvature, 1.0), 0.0)
         return jnp.where(blocked, jnp.inf, 0.5 * jnp.sum(terms))
+
+
+def triangle(factor: Array, rows: Array) -> Array:
+    """The triangular factor of `factor` with `rows` below it: QR of blocks of rows, then of their factors.
+
+    As stable as one QR, and its blocks are too small for LAPACK to share among threads: for a thousand rows
+    of 15 numbers those spent 37 ms on two busy cores where the work itself is 0.2 ms.
+    """
+    count, width = rows.shape
+    block = max(2 * width, 4096 // width)
+    if count > block:
+        blocks = -(-count // block)
+        padded = jnp.pad(rows, ((0, blocks * block - count), (0, 0)))
+        factors = jnp.linalg.qr(padded.reshape(blocks, block, width), mode="r")
+        rows = factors.reshape(blocks * width, width)
+    return jnp.linalg.qr(jnp.concatenate([factor, rows]), mode="r")
 
 
 def empty_statistics(policy: Policy, loss: Squared, params: Params) -> Statistics:

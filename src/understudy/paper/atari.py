@@ -149,7 +149,7 @@ def part(
     say: Say = print,
     keep: Callable[[dict[str, Any]], None] | None = None,
 ) -> dict[str, Any]:
-    """One game with one kind of policy, all learners and seeds: rows of rounds, games played, and what it cost.
+    """One game with one kind of policy, all learners and seeds: rows of rounds, games played, its cost.
 
     `keep` is given what there is so far before the long evaluation at the end.
     """

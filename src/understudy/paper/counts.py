@@ -16,10 +16,11 @@ from ..solvers import Descent, Direction
 
 
 class Counts(eqx.Module):
-    """``F_t(W) = −Σ_s Σ_a n_sa log softmax(W_s)_a``: the sum of all rounds' cross-entropies, in O(cells) memory.
+    """``F_t(W) = −Σ_s Σ_a n_sa log softmax(W_s)_a``: the sum of all rounds' cross-entropies, in O(cells)
+    memory.
 
-    `table` (cells, actions) holds n_sa, each sample with its weight in its round. Nothing is lost, and the cost
-    does not grow with the rounds. It stands where an `Objective` expects its losses.
+    `table` (cells, actions) holds n_sa, each sample with its weight in its round. Nothing is lost, and the
+    cost does not grow with the rounds. It stands where an `Objective` expects its losses.
     """
 
     table: Array

@@ -1,10 +1,10 @@
-"""The gridworld figure: an expert that turns round in every round, and a softmax policy with one row per cell."""
+"""The gridworld figure: an expert that turns round in every round, a softmax policy with a row per cell."""
 
 from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import jax
@@ -23,20 +23,21 @@ from .tuning import TUNING_ROUNDS, UNTUNED, Chosen, choose, make, steps_of
 
 ROUNDS = 1000
 RADIUS = 20.0
-"""Of the L2 ball: it holds logits that give "stay" a chance of 1 % and the four labels equal ones, in all cells."""
+"""Of the L2 ball: it holds logits that give "stay" a chance of 1 % in every cell, the labels equal ones."""
 JUDGED = 10
 """On the ball the best in hindsight needs a solver, and is found in every tenth round."""
 LEARNERS = ("ftl", "ftrl", "alt_ftrl", "adaftrl", "ogd")
 FIXED = "ftl_fixed"
 VARIANTS = {"own": True, "recorded": False, "ball": True}
-"""own: each policy walks by itself, as in the paper. recorded: one recorded stream, from the uniform policy's walks, is
-played to all learners. ball: as own, on an L2 ball."""
+"""own: each policy walks by itself, as in the paper. recorded: one recorded stream, from the uniform
+policy's walks, is played to all learners. ball: as own, on an L2 ball."""
 
 
 def solver(name: str) -> Any:
     """How a round is solved.
 
-    gd: Armijo gradient descent, 1000 iterations, 1e-8: what FTL is here, as "stay" is never labelled and no minimiser exists.
+    gd: Armijo gradient descent, 1000 iterations, 1e-8: what FTL is here, as "stay" is never labelled and no
+    minimiser exists.
     fixed: the same with every line search starting at step 1, as the paper describes it. newton: to 1e-10.
     """
     if name == "newton":
@@ -55,7 +56,7 @@ def run_of(rounds: int) -> Callable[..., dict[str, Array]]:
         inner = solver(solve) if ball is None else InBall(cell_newton(), ball)
 
         def judge(counts: Counts, near: Array, t: Array) -> tuple[Array, Array]:
-            """The least loss in hindsight and its params: a formula, or on the ball a solve in every tenth round."""
+            """The least loss in hindsight, and near which params: a formula, or a solve on the ball."""
             if ball is None:
                 return gridworld.least(counts.table), near
             seldom = (t % JUDGED == 0) | (t == rounds)
@@ -79,13 +80,13 @@ def run_of(rounds: int) -> Callable[..., dict[str, Array]]:
             found = {"cost": cost, "reward": reward, "comparator": comparator, "status": solution.status}
             return (new, counts, near), found
 
-        first = (learner.init(params), empty_counts(*params.shape, dtype), params)
+        first = (learner.init(params), empty_counts(gridworld.CELLS, len(gridworld.ACTIONS), dtype), params)
         return jax.lax.scan(play, first, jnp.arange(1, rounds + 1))[1]
 
     return run
 
 
-def configs(wanted: dict[tuple[str, str], tuple[float, ...]]) -> list[Config]:
+def configs(wanted: Mapping[tuple[str, str], tuple[float, ...]]) -> list[Config]:
     """One configuration per step in ``wanted[variant, learner]``."""
     found = []
     for (variant, learner), steps in wanted.items():
@@ -135,18 +136,20 @@ class Study:
 
 def study(
     *,
-    seeds: int = 20,
+    seeds: int = 10,
     rounds: int = ROUNDS,
     seed: int = 0,
     progress: Callable[[str, int], Callable[[int, Any], None] | None] | None = None,
 ) -> Study:
-    """Both stages: every step size for ten rounds, then the chosen ones and what is shown beside for all rounds."""
+    """Both stages: every step size for ten rounds, then the chosen ones, and what is shown beside."""
     told = progress or (lambda title, total: None)
     first = configs({(v, name): steps_of(name) for v in VARIANTS for name in LEARNERS})
     bar = told("gridworld, tuning on 10 rounds", len(first) * seeds)
     tuning = play(TUNING_ROUNDS, first, seeds=seeds, seed=seed, progress=bar)
     chosen = choose(tuning, ("variant",), LEARNERS)
-    final = {(one.setting[0], one.learner): (one.step,) for one in chosen}
+    final: dict[tuple[str, str], tuple[float, ...]] = {
+        (one.setting[0], one.learner): (one.step,) for one in chosen
+    }
     final |= {(variant, UNTUNED): (1.0,) for variant in VARIANTS}
     final["own", FIXED] = steps_of("ftl")
     second = configs(final)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import jax
@@ -37,29 +37,31 @@ CHUNK = 64
 
 
 def setting(problem: str, loss: str) -> tuple[float, float]:
-    """(flip, noise) of a problem. Logistic labels are drawn from softmax(W*ᵀx) unless the problem says otherwise."""
+    """(flip, noise) of a problem. Logistic labels are drawn from softmax(W*ᵀx) unless it says otherwise."""
     noise = {"interpolated": 0.0, "noisy": 1.0}.get(problem, 1.0 if loss == "logistic" else 0.0)
     return (1.0 if problem == "adversarial" else 0.0), noise
 
 
 def solver(loss: Loss) -> Any:
-    """What solves a round: exact where there is a formula, else to the paper's gradient norm or below.
+    """What solves a round: exact where there is a formula, else to the gradient norm 1e-8 of the paper.
 
-    Cross-entropy stops at the paper's 1e-8: while the data are separable there is no minimiser, and how far FTL runs off is
+    While the data of the cross-entropy are separable there is no minimiser, and how far FTL runs off is
     a matter of when one stops.
     """
     if isinstance(loss, Squared):
         return closed_form()
     if isinstance(loss, Absolute):
         return interior_point()
-    return newton(tolerance=1e-8 if isinstance(loss, CrossEntropy) else 1e-10)
+    return newton(tolerance=1e-8)
 
 
 @functools.lru_cache(maxsize=8)
 def run_of(rounds: int) -> Callable[..., dict[str, Array]]:
     """The whole run of so many rounds as one function of key and numbers, for `sweep`."""
 
-    def run(key: Array, loss: Loss, learner: Learner, problem: tuple[Array, Array], **_: Any) -> dict[str, Array]:
+    def run(
+        key: Array, loss: Loss, learner: Learner, problem: tuple[Array, Array], **_: Any
+    ) -> dict[str, Array]:
         flip, noise = problem
         inputs, targets = toy.stream(
             toy.problem(key, flip=flip, noise=noise), rounds, categorical=loss.categorical
@@ -80,10 +82,10 @@ def run_of(rounds: int) -> Callable[..., dict[str, Array]]:
         def play(state: Any, round: tuple[Array, Array]) -> tuple[Any, dict[str, Array]]:
             (learning, losses), (x, y) = state, round
             cost, gradient = jax.value_and_grad(lambda w: loss(x @ w, y))(learning.params)
-            losses = None if losses is None else losses.add(batch(x, y))
-            new, solution = learner.update(learning, losses, gradient, lambda o, w: solve(o, w, None))
-            seen = 0 if losses is None else losses.rounds
-            return (new, losses), {"cost": cost, "value": solution.value * seen, "status": solution.status}
+            kept: Any = None if losses is None else losses.add(batch(x, y))
+            new, solution = learner.update(learning, kept, gradient, lambda o, w: solve(o, w, None))
+            seen = 0 if kept is None else kept.rounds
+            return (new, kept), {"cost": cost, "value": solution.value * seen, "status": solution.status}
 
         return jax.lax.scan(play, (learner.init(params), losses), (inputs, targets))[1]
 
@@ -91,7 +93,7 @@ def run_of(rounds: int) -> Callable[..., dict[str, Array]]:
 
 
 def configs(
-    losses: Sequence[str], problems: Sequence[str], learners: dict[tuple[str, str, str], Sequence[float]]
+    losses: Sequence[str], problems: Sequence[str], learners: Mapping[tuple[str, str, str], Sequence[float]]
 ) -> list[Config]:
     """One configuration per step in ``learners[problem, loss, learner]``."""
     found = []
@@ -101,7 +103,7 @@ def configs(
                 for step in steps if (where, which) == (problem, loss) else ():
                     made = make(learner, step)
                     if isinstance(LOSSES[loss], Absolute) and not made.linear:
-                        # The reformulation needs the optimal subgradients of past rounds, which sign(·) is not.
+                        # The reformulation needs optimal subgradients of past rounds, which sign(·) is not.
                         made = dataclasses.replace(made, around_last=np.asarray(False))
                     found += grid(
                         problem={problem: setting(problem, loss)},
@@ -115,8 +117,8 @@ def configs(
 def with_regret(table: Table) -> Table:
     """Adds cumulative loss, comparator and regret.
 
-    The stream does not depend on the policy, so the best in hindsight is found once for each loss, problem and seed: it is
-    where FTL ends up in every round, and its value there is the comparator of all learners.
+    The stream does not depend on the policy, so the best in hindsight is found once for each loss, problem
+    and seed: it is where FTL ends up in every round, and its value there is the comparator of all learners.
     """
     names = ("problem", "loss", "seed")
     best: dict[Any, np.ndarray] = {}
@@ -162,7 +164,8 @@ def study(
     losses: Sequence[str] = tuple(LOSSES),
     progress: Callable[[str, int], Callable[[int, Any], None] | None] | None = None,
 ) -> Study:
-    """Both stages: every step size for ten rounds, then the chosen ones, and what is shown beside, for all rounds.
+    """Both stages: every step size for ten rounds, then the chosen ones, and what is shown beside, for all
+    rounds.
 
     `progress(title, total)` is asked for a callback before each stage.
     """
@@ -173,7 +176,8 @@ def study(
     tuning = play(TUNING_ROUNDS, first, seeds=seeds, seed=seed, progress=bar)
     chosen = choose(tuning, ("problem", "loss"), LEARNERS)
     final: dict[tuple[str, str, str], Sequence[float]] = {
-        (*one.setting, one.learner): (one.step,) for one in chosen  # type: ignore[dict-item]
+        (*one.setting, one.learner): (one.step,)
+        for one in chosen  # type: ignore[dict-item]
     }
     for loss in losses:
         for problem in (*PROBLEMS, *BESIDE):

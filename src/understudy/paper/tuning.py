@@ -1,4 +1,4 @@
-"""The paper's protocol for toy and gridworld: step sizes from eleven decades, judged by the regret of ten rounds."""
+"""The paper's protocol for toy and gridworld: steps of eleven decades, judged by the regret of ten rounds."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ MAKERS: dict[str, Callable[..., Learner]] = {
     "adagrad": lambda step, **options: adagrad(alpha=step, diagonal=True, **options),
     "adagrad_norm": lambda step, **options: adagrad(alpha=step, **options),
 }
-"""Learners by the names of the studies; AdaGrad is the diagonal form of practice, `adagrad_norm` the theory's."""
+"""Learners by name; `adagrad` is the diagonal form of practice, `adagrad_norm` that of the theory."""
 
 
 def make(name: str, step: float, **options: Any) -> Learner:
@@ -47,11 +47,12 @@ class Chosen(NamedTuple):
     regret: float
     """Mean regret over the seeds after the rounds of tuning."""
     edge: str
-    """'low' or 'high' where the best step is the first or last of the grid, so a better one may lie beyond."""
+    """'low' or 'high' where the best step is the first or last of the grid: a better one may lie beyond."""
 
 
 def choose(table: Table, settings: Sequence[str], learners: Sequence[str]) -> list[Chosen]:
-    """For every combination of `settings` (columns of the table) and learner, the step with least mean final regret.
+    """For every combination of `settings` (columns of the table) and learner, the step with least mean
+    final regret.
 
     A run that left the finite numbers counts as infinitely bad; of equal steps the smaller is taken.
     """

@@ -28,8 +28,8 @@ class MLP(Policy):
     """A network ``x @ W + b`` with an activation between layers and a head after the last.
 
     Params are a list of ``{"weight": (in, out), "bias": (out,)}``. Hidden layers start uniform with variance
-    1/(3 in), the last one a hundredth of that in scale, so that a new policy does almost nothing. The tanh head is
-    stretched from [−1, 1] to the bounds `low` and `high` where they are given.
+    1/(3 in), the last one a hundredth of that in scale, so that a new policy does almost nothing. The tanh
+    head is stretched from [−1, 1] to the bounds `low` and `high` where they are given.
 
     >>> policy = MLP(widths=(8, 8))
     >>> params = policy.init(jax.random.key(0), features=3, outputs=2)

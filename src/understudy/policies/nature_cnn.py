@@ -97,8 +97,8 @@ class NatureCNN(Policy):
     def init(self, key: Array, features: int, outputs: int, dtype: Any = None) -> Params:
         if features != self.stack * self.size**2:
             raise UserError(
-                f"policy: nature_cnn was made for stacks of {self.stack} frames of {self.size} × {self.size}, which are "
-                f"{self.stack * self.size**2} bytes; the observations have {features}."
+                f"policy: nature_cnn was made for stacks of {self.stack} frames of {self.size} × {self.size}, "
+                f"which are {self.stack * self.size**2} bytes; the observations have {features}."
             )
         dtype = dtype or jnp.float32
         keys = jax.random.split(key, 5)

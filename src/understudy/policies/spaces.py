@@ -21,7 +21,9 @@ class Leaf:
 
     path: tuple[str | int, ...]
     kind: str
-    """number (as it is), byte (0 to 255), choice (one-hot), choices (one-hot each) or state (its own number)."""
+    """number (as it is), byte (0 to 255), choice (one-hot), choices (one-hot each) or state (its own
+    number).
+    """
     shape: tuple[int, ...]
     counts: tuple[int, ...] = ()
     starts: tuple[int, ...] = ()
@@ -37,8 +39,8 @@ class Leaf:
 class Observations:
     """How an observation becomes one row of numbers, always in the same way.
 
-    Box: flattened; Discrete and MultiDiscrete: one-hot; Dict and Tuple: their parts side by side. An observation of
-    bytes alone (an image) stays bytes, and the policies read a byte b as b/255.
+    Box: flattened; Discrete and MultiDiscrete: one-hot; Dict and Tuple: their parts side by side. An
+    observation of bytes alone (an image) stays bytes, and the policies read a byte b as b/255.
 
     >>> from gymnasium.spaces import Box, Dict, Discrete
     >>> seen = Observations.of(Dict(a=Box(-1, 1, (2,)), b=Discrete(3)))
@@ -69,7 +71,9 @@ class Observations:
     @property
     def measured(self) -> np.ndarray:
         """Which columns are plain numbers, to be standardised (width,)."""
-        return np.repeat([leaf.kind == "number" for leaf in self.leaves], [leaf.width for leaf in self.leaves])
+        return np.repeat(
+            [leaf.kind == "number" for leaf in self.leaves], [leaf.width for leaf in self.leaves]
+        )
 
     def row(self, observation: Any) -> np.ndarray:
         """One observation as one row (width,); a number that is not finite is refused."""
@@ -99,11 +103,16 @@ class Observations:
 
     @classmethod
     def from_config(cls, config: list[dict[str, Any]]) -> Observations:
-        return cls([Leaf(**{k: tuple(v) if isinstance(v, list) else v for k, v in one.items()}) for one in config])
+        def plain(one: dict[str, Any]) -> dict[str, Any]:
+            return {k: tuple(v) if isinstance(v, list) else v for k, v in one.items()}
+
+        return cls([Leaf(**plain(one)) for one in config])
 
 
 def stacked(observations: Sequence[Any]) -> Any:
-    """n observations as one batch, the way experts take them: arrays with n in front, in dicts where they were."""
+    """n observations as one batch, the way experts take them: arrays with n in front, in dicts where they
+    were.
+    """
     first = observations[0]
     if isinstance(first, Mapping):
         return {key: stacked([one[key] for one in observations]) for key in first}
@@ -117,8 +126,8 @@ def stacked(observations: Sequence[Any]) -> Any:
 class Actions:
     """How outputs become an action and labels become targets.
 
-    Box: the outputs are the action, clipped to the bounds where it is played. Discrete: the largest of n outputs.
-    MultiDiscrete: the largest in every group.
+    Box: the outputs are the action, clipped to the bounds where it is played. Discrete: the largest of n
+    outputs. MultiDiscrete: the largest in every group.
 
     >>> from gymnasium.spaces import Discrete
     >>> Actions.of(Discrete(3)).play(np.array([0.1, 0.7, 0.2]))
@@ -162,6 +171,7 @@ class Actions:
     def play(self, outputs: np.ndarray) -> Any:
         """The deterministic action for one row of outputs, as the environment takes it."""
         if self.kind == "box":
+            assert self.low is not None and self.high is not None
             clipped = np.minimum(np.maximum(outputs, self.low), self.high)
             return clipped.astype(self.dtype, copy=False).reshape(self.shape)
         if self.kind == "discrete":
@@ -170,7 +180,9 @@ class Actions:
         return np.array([group.argmax() for group in np.split(outputs, edges)], np.int64) + self.starts
 
     def targets(self, labels: np.ndarray, kind: str = "action") -> np.ndarray:
-        """The expert's answers (n, …) as target rows (n, outputs): actions, one-hot choices, or its distribution."""
+        """The expert's answers (n, …) as target rows (n, outputs): actions, one-hot choices, or its
+        distribution.
+        """
         if self.kind == "box" or kind == "distribution":
             return labels.reshape(len(labels), -1)
         whole = labels.reshape(len(labels), -1) - np.asarray(self.starts)
@@ -193,11 +205,13 @@ class Actions:
 
     def config(self) -> dict[str, Any]:
         plain = dataclasses.asdict(self)
-        return {k: v.astype(np.float64).tolist() if isinstance(v, np.ndarray) else v for k, v in plain.items()}
+        return {
+            k: v.astype(np.float64).tolist() if isinstance(v, np.ndarray) else v for k, v in plain.items()
+        }
 
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> Actions:
-        fields = {k: tuple(v) if isinstance(v, list) else v for k, v in config.items()}
+        fields: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in config.items()}
         for name in ("low", "high"):
             if fields[name] is not None:
                 fields[name] = np.asarray(fields[name], np.float32)

@@ -35,7 +35,9 @@ class Normaliser:
 
     @classmethod
     def fit(cls, rows: np.ndarray, which: np.ndarray) -> Normaliser:
-        """Mean and deviation of `rows` (n, width) where `which`; a column that hardly moves keeps its scale."""
+        """Mean and deviation of `rows` (n, width) where `which`; a column that hardly moves keeps its
+        scale.
+        """
         rows = np.asarray(rows, np.float64)
         mean, spread = rows.mean(axis=0), rows.std(axis=0)
         moves = spread > 1e-4 * np.maximum(1.0, np.abs(mean))
@@ -76,7 +78,9 @@ class TrainedPolicy:
     def predict(
         self, observation: Any, state: Any = None, episode_start: Any = None, deterministic: bool = True
     ) -> tuple[Any, Any]:
-        """One observation or a batch in, (action or actions, state) out; the action is always the deterministic one."""
+        """One observation or a batch in, (action or actions, state) out; the action is always the
+        deterministic one.
+        """
         if self.observations.single(observation):
             return self.act(observation), state
         return np.stack([np.asarray(self.act(one)) for one in self.observations.split(observation)]), state
@@ -99,10 +103,8 @@ class TrainedPolicy:
         base = Path(path)
         policy, tensors, card = files.load(base / "policy" if base.is_dir() else base)
         try:
-            seen, acts = (
-                read(card["observations"], tensors.get("encoder")),
-                Actions.from_config(card["actions"]),
-            )
+            seen = read(card["observations"], tensors.get("encoder"))
+            acts = Actions.from_config(card["actions"])
             normaliser = Normaliser(tensors["mean"], tensors["scale"])
             return cls(policy, tensors["network"], seen, acts, normaliser)
         except (KeyError, TypeError) as error:

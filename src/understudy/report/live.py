@@ -16,8 +16,8 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 def told(row: dict[str, Any]) -> str:
     """A round in a few words: queries, loss, and regret and return where they were measured.
 
-    >>> told({"queries": 1000, "loss": 0.25, "average_loss": 0.5, "regret": float("nan"), "return_mean": 12.0})
-    'queries 1,000  loss 0.25  average 0.5  return 12'
+    >>> told({"queries": 1000, "loss": 0.25, "average_loss": 0.5, "regret": float("nan"), "return_mean":
+    12.0}) 'queries 1,000  loss 0.25  average 0.5  return 12'
     """
     parts = [f"queries {row['queries']:,}", f"loss {row['loss']:.4g}", f"average {row['average_loss']:.4g}"]
     for name, word in (("regret", "regret"), ("return_mean", "return")):
@@ -28,21 +28,30 @@ def told(row: dict[str, Any]) -> str:
 
 @contextlib.contextmanager
 def rounds(title: str, total: int) -> Iterator[Callable[[int, dict[str, Any]], None]]:
-    """A bar with the latest numbers on a terminal, and in a pipe a line per evaluated round, on the error stream."""
+    """A bar with the latest numbers on a terminal, and in a pipe a line per evaluated round, on the error
+    stream.
+    """
     if not sys.stderr.isatty():
         began = time.perf_counter()
 
         def line(done: int, row: dict[str, Any]) -> None:
             if math.isfinite(row["return_mean"]) or done == total:
                 seconds = time.perf_counter() - began
-                print(f"{title}: round {done} of {total}  {told(row)}  {seconds:.0f} s", file=sys.stderr, flush=True)
+                print(
+                    f"{title}: round {done} of {total}  {told(row)}  {seconds:.0f} s",
+                    file=sys.stderr,
+                    flush=True,
+                )
 
         yield line
         return
     columns = (
-        TextColumn("{task.description}"), BarColumn(bar_width=20), MofNCompleteColumn(), TimeElapsedColumn(),
+        TextColumn("{task.description}"),
+        BarColumn(bar_width=20),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
         TextColumn("{task.fields[told]}"),
-    )  # fmt: skip
+    )
     with Progress(*columns, console=Console(stderr=True)) as bar:
         task, seen = bar.add_task(title, total=total, told=""), {"return_mean": math.nan}
 

@@ -55,6 +55,9 @@ LOOKS: dict[str, Look] = {
     "adaftrl": Look("#009E73", SOLID, "AdaFTRL"),
     "ogd": Look("#CC79A7", DASHDOT, "OGD"),
     "adagrad": Look("#56B4E9", DASHDOT, "AdaGrad"),
+    "adagrad_norm": Look("#3A6EA5", DOTTED, "AdaGrad (norm)"),
+    "adaftrl_untuned": Look("#1B4D3E", DASHED, "AdaFTRL, α = 1"),
+    "ftl_fixed": Look("#6A51A3", DASHED, "FTL, first step 1"),
     "bc": Look("#7F7F7F", DASHED, "BC"),
     "expert": Look("#000000", DOTTED, "expert"),
 }

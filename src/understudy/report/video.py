@@ -28,8 +28,8 @@ def frames(make: Maker, act: Act, *, seed: int, steps: int) -> tuple[list[np.nda
         raise
     except Exception as error:
         raise UserError(
-            f"video: {make.name} cannot be drawn here ({type(error).__name__}: {_first(error)}); MuJoCo needs EGL "
-            "(Debian: apt install libegl1), other environments may need pygame."
+            f"video: {make.name} cannot be drawn here ({type(error).__name__}: {_first(error)}); "
+            "MuJoCo needs EGL (Debian: apt install libegl1), other environments may need pygame."
         ) from error
     total, over = 0.0, False
     while not over and len(pictures) <= steps:
@@ -62,6 +62,7 @@ def record(
     skip = max(1, round(speed / 31))
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
+        writer: Any
         with imageio.get_writer(path, fps=speed / skip, macro_block_size=2) as writer:
             for i in range(0, length, skip):
                 row = [pictures[min(i, len(pictures) - 1)] for pictures in shown]

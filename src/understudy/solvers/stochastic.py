@@ -115,10 +115,11 @@ DECAYS = {
 class Adam(Stochastic):
     """Adam, ``w ← w − lr_k · m̂ / (√v̂ + 1e-8)``, full batch or on minibatches.
 
-    The step lr_k is constant, or falls to zero over `max_iterations` along a line or half a cosine. With `proximal` the
-    moments see the losses alone, and tilt and weight act by their exact proximal step in Adam's own metric,
-    ``u = (v + s(weight·c + tilt)/t) / (1 + s·weight/t)`` with ``s = lr_k/(√v̂ + 1e-8)`` per coordinate: the same
-    minimisers, but a small penalty is no longer blown up to full steps where the losses are flat.
+    The step lr_k is constant, or falls to zero over `max_iterations` along a line or half a cosine. With
+    `proximal` the moments see the losses alone, and tilt and weight act by their exact proximal step in
+    Adam's own metric, ``u = (v + s(weight·c + tilt)/t) / (1 + s·weight/t)`` with ``s = lr_k/(√v̂ + 1e-8)`` per
+    coordinate: the same minimisers, but a small penalty is no longer blown up to full steps where the losses
+    are flat.
     """
 
     learning_rate: float = 1e-3
@@ -144,6 +145,7 @@ class Adam(Stochastic):
         if self.proximal:
             pull = objective.penalty_gradient(old.params)
             gradient = jax.tree.map(lambda g, p: g - p / t, gradient, pull)
+        memory: Any
         scaled, memory = optax.scale_by_adam().update(gradient, state.memory, old.params)
         trial = optax.tree.add_scale(old.params, -rate, scaled)
         if self.proximal:
@@ -269,7 +271,8 @@ def adam(
 ) -> Adam:
     """Adam, full batch or minibatch; `decay` "linear" or "cosine" brings its step to 0 at `max_iterations`.
 
-    `proximal` treats the penalty of a regularised learner apart from the losses (see `Adam`). `measure` takes the full
+    `proximal` treats the penalty of a regularised learner apart from the losses (see `Adam`). `measure`
+    takes the full
     gradient once at the end: a cost that grows.
     """
     return Adam(

@@ -4,5 +4,17 @@ from __future__ import annotations
 
 from .files import atomic, cores, versions
 from .folder import FORMAT, Folder, read_config, read_ledger, read_summary, write_run
+from .run import Run
 
-__all__ = ["FORMAT", "Folder", "atomic", "cores", "read_config", "read_ledger", "read_summary", "versions", "write_run"]
+__all__ = [
+    "FORMAT",
+    "Folder",
+    "Run",
+    "atomic",
+    "cores",
+    "read_config",
+    "read_ledger",
+    "read_summary",
+    "versions",
+    "write_run",
+]

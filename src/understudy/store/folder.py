@@ -62,13 +62,14 @@ class Folder:
         if there and not (self.path / "config.json").is_file():
             # A kill while the very first file was written leaves nothing but that file's draft.
             if {one.name for one in self.path.iterdir()} - {"config.json.tmp", "lock"}:
-                raise UserError(f"out: the folder {str(self.path)!r} holds other things than a run; name another.")
+                raise UserError(
+                    f"out: the folder {str(self.path)!r} holds other things than a run; name another."
+                )
             there = False
         if there and not resume:
-            state = "finished" if self.finished else "unfinished"
+            state = "a finished" if self.finished else "an unfinished"
             raise UserError(
-                f"out: the folder {str(self.path)!r} holds {'a' if state == 'finished' else 'an'} {state} run; "
-                "resume it (--resume) or name another."
+                f"out: the folder {str(self.path)!r} holds {state} run; resume it (--resume) or name another."
             )
         if not there:
             self.path.mkdir(parents=True, exist_ok=True)
@@ -84,14 +85,18 @@ class Folder:
         for name in sorted({*now, *kept["settings"]}):
             old, new = kept["settings"].get(name), now.get(name)
             if old != new:
-                raise UserError(f"resume: {name} was {old!r} in {str(self.path)!r} and is {new!r} now; give the same.")
+                raise UserError(
+                    f"resume: {name} was {old!r} in {str(self.path)!r} and is {new!r} now; give the same."
+                )
         if kept["cores"] != cores():
             raise UserError(
                 f"resume: the run was begun with {kept['cores']} cores and this process has {cores()}: "
                 "its last bits would differ; give it as many (taskset does)."
             )
         if kept["versions"] != versions():
-            warnings.warn("resume: other versions of the libraries than the run was begun with.", stacklevel=2)
+            warnings.warn(
+                "resume: other versions of the libraries than the run was begun with.", stacklevel=2
+            )
 
     def begin(self, loop: Loop) -> None:
         """For a run with no round done: empty files with their headers."""
@@ -109,7 +114,9 @@ class Folder:
             loop.policy().save(self.path / "policy")
             arrays, plain = loop.snapshot()
             plain |= {"format": FORMAT, "ledger_bytes": ledger, "times_bytes": times}
-            arrays = {name: np.ascontiguousarray(array).reshape(np.shape(array)) for name, array in arrays.items()}
+            arrays = {
+                name: np.ascontiguousarray(array).reshape(np.shape(array)) for name, array in arrays.items()
+            }
             atomic(self.path / "checkpoint.safetensors", to_bytes(arrays, {"run": json.dumps(plain)}))
 
     def restore(self, loop: Loop) -> None:
@@ -121,26 +128,37 @@ class Folder:
                     _cut(self.path / f"{name}.csv", plain[f"{name}_bytes"])
                 loop.book.cut(plain["rows"])
                 rows = _rows(read_ledger(self.path))
-                times = [{k: float(v) for k, v in one.items() if k in TIMES} for one in _read(self.path / "times.csv")]
+                times = [
+                    {k: float(v) for k, v in one.items() if k in TIMES}
+                    for one in _read(self.path / "times.csv")
+                ]
                 if not len(rows) == len(times) == plain["round"]:
-                    raise UserError(f"run: {str(self.path)!r} is damaged: ledger and checkpoint do not agree.")
+                    raise UserError(
+                        f"run: {str(self.path)!r} is damaged: ledger and checkpoint do not agree."
+                    )
                 loop.restore(arrays, plain, rows, times)
             except (KeyError, ValueError, TypeError) as error:
                 if isinstance(error, UserError):
                     raise
-                raise UserError(f"run: {str(self.path)!r} is damaged ({type(error).__name__}: {error}).") from error
+                raise UserError(
+                    f"run: {str(self.path)!r} is damaged ({type(error).__name__}: {error})."
+                ) from error
 
     def finish(self, summary: dict[str, Any]) -> None:
         """Says that the run is over, with its outcome."""
         with telling(self.path):
-            atomic(self.path / "summary.json", (json.dumps(summary, indent=2, allow_nan=False) + "\n").encode())
+            atomic(
+                self.path / "summary.json", (json.dumps(summary, indent=2, allow_nan=False) + "\n").encode()
+            )
 
     def close(self) -> None:
         if self._lock is not None:
             self._lock.close()
 
 
-def write_run(path: Path, settings: dict[str, Any], ledger: Ledger, policy: Any, outcome: dict[str, Any]) -> Path:
+def write_run(
+    path: Path, settings: dict[str, Any], ledger: Ledger, policy: Any, outcome: dict[str, Any]
+) -> Path:
     """A finished run, without its samples and checkpoint, as a new folder."""
     folder = Folder(path, settings, resume=False)
     try:

@@ -30,13 +30,15 @@ def sweep(
     double: bool = True,
     progress: Callable[[int, Any], None] | None = None,
 ) -> Table:
-    """Runs ``run(key, **values)`` for every configuration and seed, in the fastest way known, and returns a `Table`.
+    """Runs ``run(key, **values)`` for every configuration and seed, in the fastest way known, and returns a
+    `Table`.
 
     Args:
-      run: a pure function of a key and the values of a configuration that returns a dict of arrays. Numbers among the
-        values are traced; everything else selects the program.
+      run: a pure function of a key and the values of a configuration that returns a dict of arrays. Numbers
+        among the values are traced; everything else selects the program.
       configs: named axes (their grid is taken), or a list made by `grid`.
-      seeds: how many seeds, or which. The same seed gives every configuration the same key, so runs can be compared in pairs.
+      seeds: how many seeds, or which. The same seed gives every configuration the same key, so runs can be
+      compared in pairs.
       seed: the seed of the whole sweep, from which the key of each seed is folded.
       way: "auto", "serial", "threads" or "vmap". What was chosen, and why, is in ``table.info``.
       workers: threads for the ways that spread over cores; by default one per core.
@@ -67,7 +69,9 @@ def sweep(
             raise UserError("configs: every configuration needs the same names, none of them 'seed'.")
     wanted = [(config, number) for config in configs for number in chosen]
     with jax.enable_x64(double):
-        labels = {name: np.asarray([config.labels[name] for config, _ in wanted]) for name in configs[0].labels}
+        labels = {
+            name: np.asarray([config.labels[name] for config, _ in wanted]) for name in configs[0].labels
+        }
         labels["seed"] = np.asarray([number for _, number in wanted])
         found, info = _mapped(run, wanted, seed, way, workers or cores(), double, progress)
     return Table(labels, found, info)
@@ -86,7 +90,9 @@ def _mapped(
     platform = jax.default_backend()
     root = jax.random.key(seed)
     distinct = {number: place for place, number in enumerate(dict.fromkeys(n for _, n in wanted))}
-    folded = np.asarray(jax.random.key_data(jax.vmap(lambda n: jax.random.fold_in(root, n))(np.asarray([*distinct]))))
+    folded = np.asarray(
+        jax.random.key_data(jax.vmap(lambda n: jax.random.fold_in(root, n))(np.asarray([*distinct])))
+    )
     keys = folded[[distinct[number] for _, number in wanted]]
     entry = _entry(run)
     sorted_groups = groups([config for config, _ in wanted])
@@ -94,7 +100,9 @@ def _mapped(
         choose(entry, group, keys[0], platform) if way == "auto" else Choice(way, "asked for")
         for group in sorted_groups
     ]
-    plans = [tasks(group, keys, choice.way, platform) for group, choice in zip(sorted_groups, choices, strict=True)]
+    plans = [
+        tasks(group, keys, choice.way, platform) for group, choice in zip(sorted_groups, choices, strict=True)
+    ]
     spread = any(choice.way == "threads" for choice in choices)
     threads = workers if spread and platform == "cpu" else 1
     compiled = _compile(entry, sorted_groups, plans, threads, double)
@@ -116,7 +124,8 @@ def _mapped(
     columns = {name: np.stack([np.asarray(result[name]) for result in results]) for name in results[0]}
     info = {
         "ways": [
-            {"way": c.way, "why": c.why, "runs": len(g.places)} for c, g in zip(choices, sorted_groups, strict=True)
+            {"way": c.way, "why": c.why, "runs": len(g.places)}
+            for c, g in zip(choices, sorted_groups, strict=True)
         ],
         "programs": len(sorted_groups),
         "workers": threads,
@@ -129,7 +138,7 @@ def _mapped(
 
 @functools.lru_cache(maxsize=64)
 def _entry(run: Callable[..., Any]) -> Callable[..., Any]:
-    """`run` taking raw key data, which NumPy can hold and slice; one object per run, so that programs are found again."""
+    """`run` taking raw key data, which NumPy can slice; one object per run, to find programs again."""
 
     def entry(data: Any, **values: Any) -> dict[str, Any]:
         found = run(jax.random.wrap_key_data(data), **values)

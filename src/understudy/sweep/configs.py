@@ -23,10 +23,11 @@ class Config(NamedTuple):
 
 
 def grid(**axes: Mapping[Any, Any] | Sequence[Any] | np.ndarray) -> list[Config]:
-    """Every combination of the axes, the last axis fastest; grids are lists, so ``grid(…) + grid(…)`` joins them.
+    """Every combination of the axes, the last axis fastest; grids are lists, so ``grid(…) + grid(…)`` joins
+    them.
 
-    An axis is a sequence of numbers or strings, or a mapping from labels to values of any kind: a learner, a loss, a tuple
-    of numbers. Configurations that differ in numbers only share one compiled program.
+    An axis is a sequence of numbers or strings, or a mapping from labels to values of any kind: a learner,
+    a loss, a tuple of numbers. Configurations that differ in numbers only share one compiled program.
 
     >>> [config.labels for config in grid(eta=[0.1, 1.0], problem={"plain": 0.0, "flipped": 1.0})][1]
     {'eta': 0.1, 'problem': 'flipped'}
@@ -47,7 +48,9 @@ def _pairs(name: str, axis: Any) -> list[tuple[Label, Any]]:
     if isinstance(axis, Mapping):
         pairs = list(axis.items())
     elif isinstance(axis, (str, bytes)) or not isinstance(axis, (Sequence, np.ndarray, range)):
-        raise UserError(f"{name}: expected a sequence of values or a mapping from labels to values, got {axis!r}.")
+        raise UserError(
+            f"{name}: expected a sequence of values or a mapping from labels to values, got {axis!r}."
+        )
     else:
         pairs = [(_label(name, value), value) for value in axis]
     if not pairs:
@@ -59,11 +62,13 @@ def _label(name: str, value: Any) -> Label:
     plain = value.item() if isinstance(value, np.generic) else value
     if isinstance(plain, (str, int, float, bool)):
         return plain
-    raise UserError(f"{name}: {value!r} has no label of its own; give the axis as a mapping from labels to values.")
+    raise UserError(
+        f"{name}: {value!r} has no label of its own; give the axis as a mapping from labels to values."
+    )
 
 
 class Group(NamedTuple):
-    """Configurations that share a program: their places in the whole list, what is static, and the numbers."""
+    """Configurations that share a program: their places in the list, what is static, and the numbers."""
 
     places: list[int]
     static: Static
@@ -80,7 +85,7 @@ class Static:
             hash(self.identity)
         except TypeError:
             kinds = ", ".join(sorted({type(leaf).__name__ for leaf in leaves}))
-            raise UserError(f"configuration: {kinds} cannot be hashed; an axis takes numbers and static objects.") from None
+            raise UserError(f"axes: {kinds} cannot be hashed; give numbers or fixed objects.") from None
 
     def __hash__(self) -> int:
         return hash(self.identity)

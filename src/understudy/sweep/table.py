@@ -16,14 +16,17 @@ from ..errors import UserError, unknown
 
 
 class Table:
-    """Columns by name: `labels` (n,) say which run, `results` (n, …) what came of it; `info` how it was done.
+    """Columns by name: `labels` (n,) say which run, `results` (n, …) what came of it; `info` how it was
+    done.
 
     >>> table = Table({"eta": np.array([0.1, 1.0])}, {"loss": np.array([[3.0, 2.0], [5.0, 9.0]])})
     >>> table.where(eta=1.0)["loss"].tolist(), len(table)
     ([[5.0, 9.0]], 2)
     """
 
-    def __init__(self, labels: Mapping[str, Any], results: Mapping[str, Any], info: Mapping[str, Any] | None = None):
+    def __init__(
+        self, labels: Mapping[str, Any], results: Mapping[str, Any], info: Mapping[str, Any] | None = None
+    ):
         self.labels = {name: np.asarray(column) for name, column in labels.items()}
         self.results = {name: np.asarray(column) for name, column in results.items()}
         self.info = dict(info or {})
@@ -43,7 +46,10 @@ class Table:
 
     def take(self, rows: Any) -> Table:
         """The rows with these numbers, or where a mask is true."""
-        picked = [{name: column[rows] for name, column in columns.items()} for columns in (self.labels, self.results)]
+        picked = [
+            {name: column[rows] for name, column in columns.items()}
+            for columns in (self.labels, self.results)
+        ]
         return Table(picked[0], picked[1], self.info)
 
     def where(self, **labels: Any) -> Table:
@@ -77,7 +83,7 @@ class Table:
         return columns
 
     def to_csv(self, path: str | os.PathLike[str], *, over: str = "round", digits: int = 10) -> None:
-        """Writes the long form; a path that ends in .gz is compressed. The same numbers give the same bytes."""
+        """Writes the long form, compressed where the path ends in .gz; same numbers, same bytes."""
         write_csv(path, self.long(over), digits=digits)
 
 

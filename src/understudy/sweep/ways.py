@@ -22,7 +22,7 @@ WAYS = {
     "vmap": "blocks of runs in one vectorised program, block after block",
 }
 BLOCK = 64
-"""Most runs in one vectorised program on a CPU. It does not depend on the machine, so neither do the numbers."""
+"""Most runs in one vectorised program on a CPU: fixed, so that numbers do not depend on the cores."""
 
 
 class Choice(NamedTuple):
@@ -39,18 +39,21 @@ def cores() -> int:
 
 
 def choose(run: Callable[..., Any], group: Group, key: Any, platform: str) -> Choice:
-    """The fastest way as measured by ``benchmarks/bench_toy.py``: by the platform and by the loops in the program.
+    """The fastest way, by the platform and the loops in the program (``benchmarks/bench_toy.py``, on a CPU).
 
-    On an accelerator vmap is the map. On a CPU a run without data-dependent loops (closed-form solves, gradient steps)
-    gains from sharing instructions with its neighbours. A loop that ends when its own problem is solved (Newton, interior
-    point, line searches) does not: under vmap all lanes wait for the slowest, and both branches of every condition are run.
+    On an accelerator the map is vmap (not measured). On a CPU a run without data-dependent loops
+    (closed-form solves, gradient steps) gains from sharing instructions with its neighbours. A loop that
+    ends when its own problem is solved (Newton, interior point, line searches) does not: under vmap all
+    lanes wait for the slowest, and both branches of every condition are run.
     """
     if platform != "cpu":
         return Choice("vmap", f"on a {platform} lanes are free")
     numbers = group.numbers[0]
     jaxpr = jax.make_jaxpr(lambda k, n: run(k, **eqx.combine(n, group.static.value)))(key, numbers)
     if any(equation.primitive.name == "while" for equation in _equations(jaxpr.jaxpr)):
-        return Choice("threads", "the solver loops until it is done, and vmapped lanes would wait for the slowest")
+        return Choice(
+            "threads", "the solver loops until it is done, and vmapped lanes would wait for the slowest"
+        )
     return Choice("vmap", "no loop depends on the data, so neighbouring runs share their instructions")
 
 
@@ -80,7 +83,7 @@ class Hidden:
 
 @functools.lru_cache(maxsize=256)
 def program(run: Callable[..., Any], static: Static, vectorised: bool, double: bool, like: Hidden) -> Any:
-    """The compiled run of (key, numbers): compiled once for a run, a static half and the shapes of the numbers."""
+    """The compiled run of (key, numbers): once for a run, a static half and the shapes of the numbers."""
 
     def one(key: Any, numbers: Any) -> Any:
         return run(key, **eqx.combine(numbers, static.value))
@@ -97,7 +100,7 @@ class Task(NamedTuple):
 
 
 def tasks(group: Group, keys: Any, way: str, platform: str) -> list[Task]:
-    """The calls that a group takes in this way; `keys` are per configuration of the whole sweep, as raw key data."""
+    """The calls that a group takes in this way; `keys` are those of the whole sweep, as raw key data."""
     if way not in WAYS:
         raise unknown("way", way, WAYS)
     if way in ("serial", "threads"):
@@ -122,8 +125,8 @@ def perform(
 ) -> None:
     """Runs every (compiled program, task) and hands each result over in the caller's thread.
 
-    Single runs go `workers` at a time. Vectorised ones go one at a time: two batched decompositions (SVD, QR) at once wait
-    for each other for ever in the CPU client's own pool of threads.
+    Single runs go `workers` at a time. Vectorised ones go one at a time: two batched decompositions (SVD,
+    QR) at once wait for each other for ever in the CPU client's own pool of threads.
     """
 
     def call(compiled: Any, task: Task) -> Any:

@@ -1,0 +1,131 @@
+"""The toy figure: how long it takes, what each way of mapping gives, what a plain loop would have cost.
+
+    python benchmarks/bench_toy.py            # a quarter of an hour; most of it is the plain loop
+    python benchmarks/bench_toy.py --budget 10 --seeds 3
+
+A plain run that is not done within the budget is stopped there, so its time, and every ratio made from it,
+is a lower bound. Exit code 1 where a target is missed: 6 minutes for the figure, 300 times the plain loop
+for every loss.
+"""
+
+# ruff: noqa: E402
+from __future__ import annotations
+
+import time
+
+BEGAN = time.perf_counter()  # before the imports, which are part of the figure's price
+
+import argparse
+import os
+import sys
+import tempfile
+from pathlib import Path
+
+import jax
+import numpy as np
+import plain_loop
+
+from understudy.envs import toy as env
+from understudy.paper import toy, toy_claims, toy_figures
+from understudy.sweep import WAYS, cores
+
+FIGURE_SECONDS, FASTER = 360.0, 300.0
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--seeds", type=int, default=20, help="seeds of the figure")
+    parser.add_argument(
+        "--budget", type=float, default=60.0, help="seconds after which a plain run is stopped"
+    )
+    parser.add_argument("--runs", type=int, default=16, help="runs per way of mapping")
+    options = parser.parse_args()
+    print(
+        f"{cores()} cores, load {os.getloadavg()[0]:.1f}, jax {jax.__version__}, {jax.default_backend()}, "
+        "float64\n"
+    )
+    missed = [*figure(options.seeds)]
+    mapped = ways(options.runs)
+    missed += plain(options.budget, mapped, options.runs)
+    print("\n" + ("missed: " + "; ".join(missed) if missed else "all targets met"))
+    return int(bool(missed))
+
+
+def figure(seeds: int) -> list[str]:
+    """Both stages, the claims, the plots and the files, from the start of the process."""
+    study = toy.study(seeds=seeds)
+    solved = time.perf_counter() - BEGAN
+    with tempfile.TemporaryDirectory() as folder:
+        toy_figures.write(Path(folder), study, toy_claims.claims(study))
+    took = time.perf_counter() - BEGAN
+    first, second = study.tuning.info, study.runs.info
+    print(f"The complete figure, {seeds} seeds, both stages, imports and compiling included: {took:.1f} s")
+    for table, rounds, info in ((study.tuning, 10, first), (study.runs, study.rounds, second)):
+        times = f"compile {info['compile_seconds']:.1f} s, run {info['run_seconds']:.1f} s"
+        print(f"  {len(table):5d} runs of {rounds:3d} rounds: {times}")
+    print(f"  drawing and writing {took - solved:.1f} s")
+    compiling = first["compile_seconds"] + second["compile_seconds"]
+    programs = first["programs"] + second["programs"]
+    print(f"  what remains: the compiler has {compiling / took:.0%} of it ({programs} programs)\n")
+    return [] if took <= FIGURE_SECONDS else [f"the figure took {took:.0f} s"]
+
+
+def ways(runs: int) -> dict[tuple[str, str], float]:
+    """Runs per second of each way, for FTRL on the adversarial problem; compiled before the clock starts."""
+    print(f"Runs per second (250 rounds, FTRL, η = 0.1, adversarial, {runs} runs), and how far from serial:")
+    print(f"  {'loss':10}" + "".join(f"{way:>12}" for way in WAYS) + f"{'chosen':>10}{'difference':>14}")
+    speed: dict[tuple[str, str], float] = {}
+    for loss in toy.LOSSES:
+        wanted = toy.configs([loss], ["adversarial"], {("adversarial", loss, "ftrl"): [0.1]})
+        costs = {}
+        for way in WAYS:
+            costs[way], speed[loss, way] = _timed(wanted, runs, way)
+        away = max(float(np.max(np.abs(costs[way] - costs["serial"]))) for way in WAYS)
+        chosen = toy.sweep(toy.run_of(toy.ROUNDS), wanted, seeds=1).info["ways"][0]["way"]
+        row = "".join(f"{speed[loss, way]:12.1f}" for way in WAYS)
+        print(f"  {loss:10}{row}{chosen:>10}{away:14.1e}", flush=True)
+        speed[loss, "chosen"] = speed[loss, chosen]
+    return speed
+
+
+def _timed(wanted: list, runs: int, way: str) -> tuple[np.ndarray, float]:
+    for _ in range(2):  # the first call compiles, the second is counted
+        table = toy.sweep(toy.run_of(toy.ROUNDS), wanted, seeds=runs, way=way)
+    return table["cost"], runs / table.info["run_seconds"]
+
+
+def plain(budget: float, speed: dict[tuple[str, str], float], runs: int) -> list[str]:
+    """FTL and FTRL by the plain loop, beside one compiled run on one core and beside the mapped ones."""
+    print(f"\nSeconds per run of 250 rounds; a plain run is stopped after {budget:g} s (then marked ≥):")
+    heads = f"{'plain loop':>13}{'rounds':>8}{'one run':>10}{'mapped':>10}{'times faster':>15}"
+    print(f"  {'loss':10}{'problem':13}{'learner':9}{heads}")
+    missed = []
+    for loss, kind in toy.LOSSES.items():
+        spent, ours = 0.0, 0.0
+        for problem, learner in (("simple", "ftl"), ("adversarial", "ftl"), ("adversarial", "ftrl")):
+            flip, noise = toy.setting(problem, loss)
+            with jax.enable_x64(True):
+                key = jax.random.fold_in(jax.random.key(0), 0)
+                drawn = env.stream(
+                    env.problem(key, flip=flip, noise=noise), toy.ROUNDS, categorical=kind.categorical
+                )
+            seconds, rounds = plain_loop.play(loss, *map(np.asarray, drawn), learner, 0.1, budget)
+            wanted = toy.configs([loss], [problem], {(problem, loss, learner): [0.1]})
+            single = 1 / _timed(wanted, 4, "serial")[1]
+            mapped = 1 / _timed(wanted, runs, "auto")[1]
+            more = "≥" if rounds < toy.ROUNDS else " "
+            print(
+                f"  {loss:10}{problem:13}{learner:9}{more}{seconds:12.1f}{rounds:8d}{single:10.4f}"
+                f"{mapped:10.4f}"
+                f"{more:>8}{seconds / mapped:7.0f}",
+                flush=True,
+            )
+            spent, ours = spent + seconds, ours + mapped
+        print(f"  {loss:10}{'together':22}{spent:13.1f}{'':18}{ours:10.4f}{'≥':>8}{spent / ours:7.0f}\n")
+        if spent / ours < FASTER:
+            missed.append(f"{loss}: {spent / ours:.0f} times the plain loop")
+    return missed
+
+
+if __name__ == "__main__":
+    sys.exit(main())

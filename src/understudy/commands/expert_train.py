@@ -1,0 +1,113 @@
+"""`understudy expert train`: an environment in; an expert's weights and card out."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import sys
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+
+from ..errors import UserError
+from ..experts import training
+from ..options import ExpertTrain
+from ..report import tables
+
+ENDED = {"steps": "all steps made", "target": "target reached", "stopped": "stopped; --resume goes on"}
+
+
+def run(options: ExpertTrain) -> int:
+    """Trains, prints what the expert is worth, and gives 130 where it was stopped by Ctrl-C."""
+    training.require_sbx()
+    if options.env is None:
+        raise UserError("env: there is none; say --env Hopper-v5, for example.")
+    with _progress(f"{options.algo or 'expert'} on {options.env}") as progress:
+        result = training.train(
+            options.env,
+            algo=options.algo,
+            out=options.out,
+            steps=options.steps,
+            seed=options.seed,
+            episodes=options.episodes,
+            evaluate_every=options.evaluate_every,
+            target=options.target,
+            settings=_object("settings", options.settings),
+            env_kwargs=_object("env-kwargs", options.env_kwargs),
+            resume=options.resume,
+            progress=progress,
+        )
+    card = result.expert.card
+    measured = card["returns"][options.env]
+    best = max(result.curve, key=lambda one: one.mean)
+    rows = [
+        ("return", f"{measured['mean']:.1f} ± {measured['std']:.1f} ({measured['episodes']} episodes)"),
+        ("best look", f"{best.mean:.1f} after {best.steps:,} steps, {best.seconds / 60:.1f} minutes"),
+        ("ended", ENDED[result.ended]),
+        ("written to", f"{result.path} and {result.path.with_suffix('.json').name}"),
+        ("use it", f"understudy train {options.env} --expert {result.path}"),
+    ]
+    tables.show(tables.facts(f"{card['algorithm']} on {options.env}", rows))
+    if options.json:
+        numbers = {"return_mean": measured["mean"], "return_std": measured["std"], "steps": best.steps}
+        told = {"env": options.env, "algo": card["algorithm"].lower(), "seed": options.seed, **numbers}
+        print(json.dumps({**told, "ended": result.ended, "expert": str(result.path)}))
+    return 130 if result.ended == "stopped" else 0
+
+
+def told(curve: list[training.Evaluated]) -> str:
+    """The latest look and the best in a few words.
+
+    >>> told([training.Evaluated(1000, 2.0, 12.5, 1.0), training.Evaluated(2000, 4.0, 9.0, 1.0)])
+    'return 9.0 ± 1.0, best 12.5 at step 1,000'
+    """
+    if not curve:
+        return "not evaluated yet"
+    best = max(curve, key=lambda one: one.mean)
+    return f"return {curve[-1].mean:.1f} ± {curve[-1].std:.1f}, best {best.mean:.1f} at step {best.steps:,}"
+
+
+@contextlib.contextmanager
+def _progress(title: str) -> Iterator[Callable[[int, int, list[training.Evaluated]], None]]:
+    """A bar with the latest return on a terminal, a line per evaluation elsewhere, on the error stream."""
+    seen = {"looks": 0}
+    if not sys.stderr.isatty():
+
+        def line(done: int, total: int, curve: list[training.Evaluated]) -> None:
+            if len(curve) > seen["looks"]:
+                seen["looks"], last = len(curve), curve[-1]
+                where = f"step {last.steps:,} of {total:,}"
+                print(f"{title}: {where}  {told(curve)}  {last.seconds:.0f} s", file=sys.stderr, flush=True)
+
+        yield line
+        return
+    columns: Any = (
+        TextColumn("{task.description}"),
+        BarColumn(bar_width=20),
+        TaskProgressColumn(),
+        TimeRemainingColumn(),
+        TextColumn("{task.fields[told]}"),
+    )
+    with Progress(*columns, console=Console(stderr=True)) as bar:
+        task = bar.add_task(title, total=None, told="starting")
+
+        def show(done: int, total: int, curve: list[training.Evaluated]) -> None:
+            if done % 100 == 0 or len(curve) > seen["looks"]:
+                seen["looks"] = len(curve)
+                bar.update(task, completed=done, total=total, told=told(curve))
+
+        yield show
+
+
+def _object(field: str, text: str | None) -> dict[str, Any] | None:
+    if text is None:
+        return None
+    try:
+        found = json.loads(text)
+    except ValueError:
+        found = None
+    if not isinstance(found, dict):
+        raise UserError(f"{field}: {text!r} is not a JSON object such as '{{\"gamma\": 0.98}}'.")
+    return found

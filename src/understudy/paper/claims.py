@@ -1,0 +1,126 @@
+"""Claims as checks: a number with its interval over seeds, and a verdict that may be "cannot be told"."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+HOLDS, FAILS, OPEN = "holds", "does not hold", "cannot be told"
+SLACK = 1.05
+""""Matches" means: at most five per cent above."""
+RESAMPLES = 4000
+
+
+class Claim(NamedTuple):
+    """One claim in one setting: what was measured, its 95 % interval over seeds, and what was wanted."""
+
+    claim: str
+    setting: str
+    measure: str
+    value: float
+    low: float
+    high: float
+    wanted: str
+    verdict: str
+
+    @property
+    def evidence(self) -> str:
+        """The measured value with its interval, as text."""
+        return f"{self.measure} = {short(self.value)} [{short(self.low)}, {short(self.high)}]"
+
+
+def short(number: float) -> str:
+    """Three digits that matter.
+
+    >>> short(1234.5), short(0.012345), short(1.0)
+    ('1.23e+03', '0.0123', '1')
+    """
+    return f"{number:.3g}"
+
+
+def ratio(above: np.ndarray, below: np.ndarray) -> tuple[float, float, float]:
+    """mean(above)/mean(below) over paired seeds (n,), with the 95 % interval of a bootstrap over seeds.
+
+    A run that left the finite numbers makes its mean infinite, and is not resampled away.
+
+    >>> ratio(np.array([2.0, 2.0]), np.array([1.0, 1.0]))
+    (2.0, 2.0, 2.0)
+    """
+    above, below = np.asarray(above, float), np.asarray(below, float)
+    finite = np.isfinite(above).all(), np.isfinite(below).all()
+    if not all(finite):
+        value = float("nan") if not any(finite) else (float("inf") if finite[1] else 0.0)
+        return value, value, value
+    drawn = np.random.default_rng(0).integers(len(above), size=(RESAMPLES, len(above)))
+    sampled = above[drawn].mean(axis=1) / below[drawn].mean(axis=1)
+    low, high = np.quantile(sampled, [0.025, 0.975])
+    return float(above.mean() / below.mean()), float(low), float(high)
+
+
+def judge(
+    claim: str,
+    setting: str,
+    measure: str,
+    found: tuple[float, float, float],
+    *,
+    below: float = np.nan,
+    above: float = np.nan,
+) -> Claim:
+    """Holds where the whole interval is on the wanted side, does not hold where none of it is, else cannot
+    be told.
+
+    >>> judge("a beats b", "", "a/b", (0.5, 0.4, 0.6), below=1.0).verdict
+    'holds'
+    >>> judge("a beats b", "", "a/b", (0.9, 0.7, 1.2), below=1.0).verdict
+    'cannot be told'
+    """
+    value, low, high = found
+    if np.isnan(above):
+        wanted, yes, no = f"< {short(below)}", high < below, low >= below
+    else:
+        wanted, yes, no = f"> {short(above)}", low > above, high <= above
+    verdict = HOLDS if yes else FAILS if no else OPEN
+    return Claim(claim, setting, measure, value, low, high, wanted, verdict)
+
+
+def together(claims: Sequence[Claim]) -> list[tuple[str, str, str]]:
+    """Per claim: its verdict over all settings, and how they went. It holds where it holds everywhere.
+
+    >>> made = [judge("c", s, "m", (v, v, v), below=1.0) for s, v in (("one", 0.5), ("two", 2.0))]
+    >>> together(made)
+    [('c', 'does not hold', 'holds in 1 of 2; not in: two')]
+    """
+    rows = []
+    for claim in dict.fromkeys(one.claim for one in claims):
+        mine = [one for one in claims if one.claim == claim]
+        kinds = {kind: [one.setting for one in mine if one.verdict == kind] for kind in (HOLDS, FAILS, OPEN)}
+        verdict = FAILS if kinds[FAILS] else OPEN if kinds[OPEN] else HOLDS
+        told = [f"holds in {len(kinds[HOLDS])} of {len(mine)}"]
+        if kinds[FAILS]:
+            told.append(f"not in: {', '.join(kinds[FAILS])}")
+        if kinds[OPEN]:
+            told.append(f"cannot be told in: {', '.join(kinds[OPEN])}")
+        rows.append((claim, verdict, "; ".join(told)))
+    return rows
+
+
+def columns(claims: Iterable[Claim]) -> dict[str, np.ndarray]:
+    """The claims as columns for a CSV."""
+    rows = list(claims)
+    return {name: np.asarray([getattr(one, name) for one in rows]) for name in Claim._fields}
+
+
+def markdown(claims: Sequence[Claim]) -> str:
+    """Two tables: the verdict of each claim, then the evidence in every setting."""
+    lines = ["| claim | verdict | where |", "|---|---|---|"]
+    lines += [f"| {claim} | **{verdict}** | {where} |" for claim, verdict, where in together(claims)]
+    lines += [
+        "",
+        "| claim | setting | measured, with 95 % interval over seeds | wanted | verdict |",
+        "|---|---|---|---|---|",
+    ]
+    for one in claims:
+        lines.append(f"| {one.claim} | {one.setting} | {one.evidence} | {one.wanted} | {one.verdict} |")
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,133 @@
+"""A finished run: the policy, its ledger, and what it all came to."""
+
+from __future__ import annotations
+
+import math
+import os
+from pathlib import Path
+from typing import Any, final
+
+import numpy as np
+
+from ..errors import UserError
+from ..interaction import Book, Evaluation
+from ..policies import TrainedPolicy
+from ..regret import Certificate, Ledger
+from .folder import read_config, read_ledger, read_summary, write_run
+
+
+@final
+class Run:
+    """What `imitate` returns.
+
+    Attributes:
+      policy: the policy after the last round: callable, with `predict`, `save` and `load`.
+      ledger: one row per round, the same bytes for the same seed.
+      certificate: regret and bound after the last judged round (proved for linear policies, else an
+      estimate).
+      evaluation, expert_evaluation: returns of the last evaluation, and of the expert on the same seeds.
+      samples: columns of all samples, by name (`understudy.interaction.Round` says which).
+      seconds: collect, solve, judge, evaluate and total.
+    """
+
+    def __init__(
+        self,
+        policy: TrainedPolicy,
+        ledger: Ledger,
+        certificate: Certificate,
+        settings: dict[str, Any],
+        evaluation: Evaluation | None,
+        expert_evaluation: Evaluation | None,
+        book: Book | None,
+        seconds: dict[str, float],
+        folder: Path | None,
+        keep: Any = None,
+    ):
+        self.policy, self.ledger, self.certificate, self.settings = policy, ledger, certificate, settings
+        self.evaluation, self.expert_evaluation = evaluation, expert_evaluation
+        self.seconds, self.folder = seconds, folder
+        self._book, self._keep = book, keep
+
+    def samples(self, column: str) -> np.ndarray:
+        """One column of all samples: inputs, targets, executed, rewards, flags or slots."""
+        if self._book is None:
+            raise UserError("samples: this run was loaded without its samples.")
+        return self._book.column(column)
+
+    def summary(self) -> dict[str, Any]:
+        """The outcome in numbers, as `understudy train --json` prints it; None for what was not measured."""
+        last = {name: self.ledger[name][-1] for name in ("round", "interactions", "queries", "average_loss")}
+        mine, theirs = self.evaluation, self.expert_evaluation
+        numbers = {
+            "return_mean": mine.mean if mine else math.nan,
+            "return_std": mine.std if mine else math.nan,
+            "expert_return_mean": theirs.mean if theirs else math.nan,
+            "average_loss": float(last["average_loss"]),
+            "regret": self.certificate.regret,
+            **{f"seconds_{name}": self.seconds[name] for name in ("collect", "solve", "evaluate", "total")},
+        }
+        return {
+            "env": self.settings["env"],
+            "learner": self.settings["name"],
+            "seed": self.settings["seed"],
+            "rounds": int(last["round"]),
+            "interactions": int(last["interactions"]),
+            "queries": int(last["queries"]),
+            **{name: value if math.isfinite(value) else None for name, value in numbers.items()},
+            "run": None if self.folder is None else str(self.folder),
+        }
+
+    def outcome(self) -> dict[str, Any]:
+        """What `summary.json` of a run's folder holds: the summary and what it was made from."""
+        made = self.certificate
+        numbers = {"regret": made.regret, "bound": made.bound, **made.constants}
+        return {
+            "summary": self.summary(),
+            "certificate": {"kind": made.kind}
+            | {k: v if math.isfinite(v) else str(v) for k, v in numbers.items()},
+            "seconds": self.seconds,
+            "evaluation": _listed(self.evaluation),
+            "expert_evaluation": _listed(self.expert_evaluation),
+        }
+
+    def save(self, path: str | os.PathLike[str]) -> Path:
+        """Writes config, ledger, policy and summary to a new folder, from which `Run.load` and the commands
+        read.
+        """
+        return write_run(Path(path), self.settings, self.ledger, self.policy, self.outcome())
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Run:
+        """A finished run from its folder."""
+        folder = Path(path)
+        settings, outcome = read_config(folder)["settings"], read_summary(folder)
+        if outcome is None:
+            raise UserError(f"run: {str(path)!r} is not finished; finish it with --resume.")
+        try:
+            kept = dict(outcome["certificate"])
+            kind = str(kept.pop("kind"))
+            numbers = {name: float(value) for name, value in kept.items()}
+            regret, bound = numbers.pop("regret"), numbers.pop("bound")
+            mine, theirs = _evaluation(outcome["evaluation"]), _evaluation(outcome["expert_evaluation"])
+            seconds = outcome["seconds"]
+        except (KeyError, TypeError, ValueError) as error:
+            raise UserError(f"run: {folder / 'summary.json'} is damaged ({error}).") from None
+        policy, made = TrainedPolicy.load(folder), Certificate(regret, bound, numbers, kind)
+        samples = folder / "samples"
+        ledger = read_ledger(folder)
+        book = Book(policy.observations, policy.actions, folder=samples) if samples.is_dir() else None
+        if book is not None:
+            book.rows = int(ledger["samples"].sum())
+        return cls(policy, ledger, made, settings, mine, theirs, book, seconds, folder)
+
+    def __repr__(self) -> str:
+        told = f", return {self.evaluation.mean:.1f}" if self.evaluation else ""
+        return f"Run({self.settings['env']}, {self.settings['name']}, {self.ledger.rounds} rounds{told})"
+
+
+def _listed(evaluation: Evaluation | None) -> Any:
+    return evaluation and {"returns": evaluation.returns.tolist(), "lengths": evaluation.lengths.tolist()}
+
+
+def _evaluation(listed: Any) -> Evaluation | None:
+    return listed and Evaluation(np.asarray(listed["returns"]), np.asarray(listed["lengths"]))

@@ -1,0 +1,47 @@
+"""`understudy paper toy` and `paper gridworld`: what they refuse, print and write."""
+
+from __future__ import annotations
+
+import functools
+import json
+
+import pytest
+
+from understudy import cli
+from understudy.paper import toy
+
+
+@pytest.mark.parametrize("name", ["toy", "gridworld"])
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        (["--seeds", "1"], "seeds: 1 is too few"),
+        (["--seed", "-1"], "seed: -1 is not a whole number"),
+        (["--sedes", "3"], "did you mean '--seeds'"),
+    ],
+)
+def test_bad_input_is_refused_before_any_work(name, options, sentence, capsys):
+    assert cli.main(["paper", name, *options]) == 2
+    out, err = capsys.readouterr()
+    assert out == "" and err.startswith("error: ") and err.count("\n") == 1 and sentence in err
+
+
+def test_a_folder_that_holds_something_is_refused(tmp_path, capsys):
+    (tmp_path / "notes.txt").write_text("mine")
+    assert cli.main(["paper", "toy", "--out", str(tmp_path)]) == 2
+    assert "not empty" in capsys.readouterr().err
+
+
+@pytest.mark.slow
+def test_a_small_study_from_the_command_line(monkeypatch, tmp_path, capsys):
+    small = functools.partial(toy.study, losses=("squared",))
+    monkeypatch.setattr(toy, "study", lambda **given: small(**(given | {"rounds": 12})))
+    folder = tmp_path / "toy"
+    assert cli.main(["paper", "toy", "--quick", "--seeds", "2", "--out", str(folder), "--json"]) == 0
+    out, err = capsys.readouterr()
+    verdicts = json.loads(out.splitlines()[-1])
+    assert set(verdicts.values()) <= {"holds", "does not hold", "cannot be told"}
+    assert "by vmap" in out and "tuning" in err
+    assert {"regret.png", "regret.svg", "rounds.csv.gz", "claims.md"} <= {
+        path.name for path in folder.iterdir()
+    }

@@ -1,0 +1,63 @@
+"""The book of samples: in memory, in files and mapped it says the same."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from understudy import UserError, imitate
+
+NETWORK = {"rounds": 3, "interactions": 70, "episodes": 1, "expert_episodes": 0, "search": 20}
+SHORT = {"solver_options": {"max_iterations": 30}}
+
+
+@pytest.mark.parametrize("env", ["Hopper-v5", "CartPole-v1"])
+def test_mapped_samples_give_the_same_run_as_samples_in_memory(env, tmp_path):
+    inside = imitate(env, **NETWORK, **SHORT)
+    outside = imitate(env, memory_limit=0, **NETWORK, **SHORT)
+    kept = imitate(env, memory_limit=0, out=tmp_path / "run", **NETWORK, **SHORT)
+    assert inside.ledger.to_csv() == outside.ledger.to_csv() == kept.ledger.to_csv()
+    for name in ("inputs", "targets", "executed", "rewards", "flags", "slots"):
+        column = inside.samples(name)
+        assert len(column) == 210
+        assert column.tobytes() == outside.samples(name).tobytes() == kept.samples(name).tobytes()
+    assert isinstance(outside.samples("inputs"), np.memmap)
+
+
+def test_a_mapped_run_is_resumed(tmp_path):
+    class Stop(Exception):
+        pass
+
+    def stop(t: int, row: dict) -> None:
+        if t == 2:
+            raise Stop
+
+    def go(name: str, **more):
+        return imitate("Hopper-v5", memory_limit=0, out=tmp_path / name, **NETWORK, **SHORT, **more)
+
+    whole = go("alone")
+    with pytest.raises(Stop):
+        go("cut", progress=stop)
+    assert go("cut", resume=True).ledger.to_csv() == whole.ledger.to_csv()
+
+
+def test_statistics_do_not_care_how_many_samples_there_are():
+    options = {"policy": "linear", "rounds": 3, "interactions": 70, "episodes": 1, "expert_episodes": 0}
+    assert (
+        imitate("Pendulum-v1", memory_limit=0, **options).ledger.to_csv()
+        == imitate("Pendulum-v1", **options).ledger.to_csv()
+    )
+
+
+def test_a_solver_that_reads_everything_is_not_given_files():
+    with pytest.raises(UserError, match=r"memory_limit: .* reads them all at once"):
+        imitate("CartPole-v1", policy="linear", memory_limit=0, rounds=2, interactions=50)
+
+
+def test_samples_follow_the_round_that_made_them():
+    run = imitate(
+        "Pendulum-v1", policy="linear", rounds=2, interactions=30, budget=45, episodes=0, expert_episodes=0
+    )
+    assert run.ledger["samples"].tolist() == [30, 15]
+    assert run.ledger["queries"].tolist() == [30, 45]
+    assert run.samples("inputs").shape == (45, 3) and run.samples("executed").shape == (45, 1)

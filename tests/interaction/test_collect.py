@@ -1,0 +1,158 @@
+"""Exactly M interactions a round, each one sample and one query, whoever acts and however episodes fall."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from interaction.counting import Counting, answering, half
+from understudy import UserError
+from understudy.envs.gymnasium import Slots, derive, maker
+from understudy.interaction import Collector, mixing
+from understudy.interaction.collect import EXPERT, TERMINATED, TRUNCATED
+from understudy.policies import Actions, Linear, Normaliser, Observations, TrainedPolicy
+
+
+def collector(count: int = 1, seed: int = 0, noise: float = 0.0, expert=None, **env) -> Collector:
+    slots = Slots(maker(lambda: Counting(**env)), count, seed)
+    seen, acts = Observations.of(slots.observation_space), Actions.of(slots.action_space)
+    return Collector(slots, expert or answering(half), seen, acts, seed=seed, noise=noise)
+
+
+def agent(one: Collector, value: float = -0.25) -> TrainedPolicy:
+    """A policy that always answers `value`."""
+    params = np.array([[0.0], [0.0], [value]], np.float32)
+    return TrainedPolicy(Linear(bias=True), params, one.observations, one.actions, Normaliser.identity(2))
+
+
+@settings(max_examples=40)
+@given(
+    sizes=st.lists(st.integers(1, 40), min_size=1, max_size=5),
+    count=st.integers(1, 5),
+    seed=st.integers(0, 1000),
+    beta=st.sampled_from([0.0, 0.3, 1.0]),
+)
+def test_a_round_is_exactly_m_interactions_and_m_queries(sizes, count, seed, beta):
+    one = collector(count, seed)
+    policy, rows = agent(one), []
+    for number, size in enumerate(sizes, 1):
+        round = one.collect(policy, size, beta=beta, number=number)
+        assert len(round) == round.queries == size
+        rows.append(round)
+    asked = sum(one.expert.card["asked"])
+    stepped = sum(kind == "step" for slot in one.slots.slots for kind, _ in slot.env.diary)
+    assert asked == stepped == sum(sizes)
+    # Every slot's samples are its episodes' steps 0, 1, 2, … in order: nothing skipped, nothing repeated,
+    # none after an end.
+    for slot in one.slots.slots:
+        inputs = np.concatenate([r.inputs[r.slots == slot.index] for r in rows])
+        flags = np.concatenate([r.flags[r.slots == slot.index] for r in rows])
+        episode, step = 0, 0
+        for row, flag in zip(inputs, flags, strict=True):
+            begun = derive(seed, "collect", slot.index, episode)
+            assert row.tolist() == [begun % 1000, step]
+            step += 1
+            over = step == 3 + begun % 5
+            assert bool(flag & (TERMINATED | TRUNCATED)) == over
+            assert bool(flag & TRUNCATED) == (over and begun % 2 == 1)
+            if over:
+                episode, step = episode + 1, 0
+        assert (slot.episode, slot.env.step_number) == (episode, step)
+
+
+def test_the_label_is_the_experts_and_the_executed_action_is_the_agents():
+    one = collector(2)
+    round = one.collect(agent(one), 50, beta=0.0, number=1)
+    assert (
+        (round.targets == 0.5).all() and (round.executed == -0.25).all() and not (round.flags & EXPERT).any()
+    )
+    played = [action for slot in one.slots.slots for kind, action in slot.env.diary if kind == "step"]
+    assert all(action == np.float32(-0.25) for action in played)
+    driven = one.collect(None, 50, beta=1.0, number=2)
+    assert (driven.targets == 0.5).all() and (driven.executed == 0.5).all() and (driven.flags & EXPERT).all()
+
+
+def test_the_agents_action_is_clipped_where_it_is_played_and_the_label_is_not_touched():
+    one = collector()
+    round = one.collect(agent(one, value=7.0), 10, beta=0.0, number=1)
+    assert (round.executed == 1.0).all() and (round.targets == 0.5).all()
+
+
+@pytest.mark.parametrize("beta", [0.1, 0.5, 0.9])
+def test_the_expert_acts_with_probability_beta_per_step(beta):
+    one = collector(4)
+    round = one.collect(agent(one), 4000, beta=beta, number=1)
+    by_expert = round.flags & EXPERT > 0
+    assert np.array_equal(round.executed[:, 0] == 0.5, by_expert)
+    # Four standard deviations, over all and in every slot: it is drawn per environment and per step.
+    for chosen in (by_expert, *(by_expert[round.slots == slot] for slot in range(4))):
+        assert abs(chosen.mean() - beta) < 4 * np.sqrt(beta * (1 - beta) / len(chosen))
+    same = by_expert[1:] == by_expert[:-1]
+    assert abs(same.mean() - (beta**2 + (1 - beta) ** 2)) < 0.05  # not per episode, not per round
+
+
+def test_schedules():
+    assert [mixing("linear:4", first_round="agent").beta(t) for t in (1, 2, 3, 5, 9)] == [
+        1.0,
+        0.75,
+        0.5,
+        0.0,
+        0.0,
+    ]
+    assert [mixing("exponential:0.5", first_round="agent").beta(t) for t in (1, 2, 4)] == [1.0, 0.5, 0.125]
+    assert [mixing(0.3, first_round="expert").beta(t) for t in (1, 2, 9)] == [1.0, 0.3, 0.3]
+    assert [mixing(0, first_round="agent").beta(t) for t in (1, 2)] == [0.0, 0.0]
+
+
+@pytest.mark.parametrize(
+    "beta", [-0.1, 1.1, float("nan"), "half", "linear:0", "linear:x", "exponential:2", "cubic:2", True, None]
+)
+def test_a_beta_that_is_no_probability_is_refused(beta):
+    with pytest.raises(UserError, match="beta"):
+        mixing(beta)
+
+
+def test_noise_is_what_was_asked_for_and_seeded():
+    one, two, three = collector(noise=0.2), collector(noise=0.2), collector(noise=0.2, seed=1)
+    first = one.collect(agent(one, 0.0), 3000, beta=0.0, number=1).executed[:, 0]
+    assert np.array_equal(first, two.collect(agent(two, 0.0), 3000, beta=0.0, number=1).executed[:, 0])
+    assert not np.array_equal(
+        first, three.collect(agent(three, 0.0), 3000, beta=0.0, number=1).executed[:, 0]
+    )
+    assert abs(first.std() - 0.2) < 0.01 and abs(first.mean()) < 0.015
+
+
+def test_an_observation_that_is_not_finite_is_told():
+    one = collector(poison=5)
+    with pytest.raises(UserError, match=r"environment: the observation .* is not finite"):
+        one.collect(agent(one), 50, beta=0.0, number=1)
+
+
+def test_snapshots_rebuild_the_episode_under_way():
+    one, two = collector(3, seed=5), collector(3, seed=5)
+    one.collect(agent(one), 37, beta=0.5, number=1)
+    two.slots.start()
+    two.restore(one.snapshot())
+    after = [each.collect(agent(each), 41, beta=0.5, number=2) for each in (one, two)]
+    assert after[0].inputs.tobytes() == after[1].inputs.tobytes()
+    assert after[0].executed.tobytes() == after[1].executed.tobytes()
+
+
+def test_gymnasiums_own_autoreset_would_have_been_a_trap():
+    """Negative control: in NEXT_STEP mode a vector environment ignores an action after every episode's
+    end.
+    """
+    import gymnasium as gym
+
+    class Plain(Counting):
+        def reset(self, *, seed=None, options=None):
+            return super().reset(seed=1 if seed is None else seed)
+
+    vector = gym.vector.SyncVectorEnv([Plain], autoreset_mode=gym.vector.AutoresetMode.NEXT_STEP)
+    vector.reset(seed=0)
+    for _ in range(20):
+        vector.step(np.zeros((1, 1), np.float32))
+    stepped = sum(kind == "step" for kind, _ in vector.envs[0].diary)
+    assert stepped < 20

@@ -1,0 +1,55 @@
+"""Evaluation: whole episodes, its own seeds, no interactions and no queries of the run."""
+
+from __future__ import annotations
+
+import gymnasium as gym
+import numpy as np
+import pytest
+
+from interaction.counting import Counting
+from understudy import UserError, imitate
+from understudy.envs.gymnasium import derive, maker
+from understudy.interaction import Evaluator, evaluate
+
+
+def test_returns_and_lengths_are_those_of_whole_seeded_episodes():
+    found = Evaluator(maker(Counting), seed=4)(lambda observation, info: np.zeros(1), episodes=6, number=2)
+    lengths = [3 + derive(4, "evaluate", 2, episode) % 5 for episode in range(6)]
+    assert found.lengths.tolist() == lengths and found.returns.tolist() == lengths
+    assert found.mean == np.mean(lengths) and found.std == np.std(lengths)
+
+
+def test_evaluating_more_changes_nothing_that_is_learnt():
+    options = {"policy": "linear", "rounds": 3, "interactions": 50, "expert_episodes": 0}
+    seldom = imitate("CartPole-v1", episodes=1, **options)
+    often = imitate("CartPole-v1", episodes=4, evaluate_every=1, **options)
+    for column in ("loss", "queries", "interactions", "regret"):
+        assert seldom.ledger[column].tobytes() == often.ledger[column].tobytes()
+    assert np.isfinite(often.ledger["return_mean"]).all()
+    assert np.isfinite(seldom.ledger["return_mean"]).tolist() == [False, False, True]
+
+
+def test_an_environment_that_never_ends_is_told(monkeypatch):
+    class Endless(Counting):
+        def step(self, action):
+            return np.zeros(2), 0.0, False, False, {}
+
+    monkeypatch.setattr(evaluate, "LIMIT", 50)
+    with pytest.raises(UserError, match="has lasted 50 steps"):
+        Evaluator(maker(Endless), seed=0)(lambda observation, info: np.zeros(1), episodes=1)
+
+
+def test_the_expert_is_evaluated_on_the_same_seeds():
+    run = imitate("Pendulum-v1", policy="linear", rounds=1, interactions=50, episodes=3)
+    env, returns = gym.make("Pendulum-v1"), []
+    from understudy import experts
+
+    teacher = experts.resolve(None, env_id="Pendulum-v1")
+    for episode in range(3):
+        observation, _ = env.reset(seed=derive(0, "evaluate", 1, episode))
+        total, over = 0.0, False
+        while not over:
+            observation, reward, terminated, truncated, _ = env.step(teacher.act(observation[None])[0])
+            total, over = total + float(reward), terminated or truncated
+        returns.append(total)
+    assert run.expert_evaluation is not None and run.expert_evaluation.returns.tolist() == returns

@@ -1,0 +1,87 @@
+"""Losses against hand values, finite differences, and what they say of targets."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from understudy import Absolute, CrossEntropy, Huber, Squared, UserError
+from understudy.losses import one_hot
+
+LOSSES = {
+    "squared": Squared(),
+    "half squared": Squared(half=True),
+    "absolute": Absolute(),
+    "huber": Huber(),
+    "huber ¼": Huber(delta=0.25),
+    "cross-entropy": CrossEntropy(),
+}
+numbers = st.lists(st.floats(-5, 5, allow_subnormal=False), min_size=3, max_size=3).map(np.array)
+few = settings(max_examples=25, derandomize=True, database=None)
+
+
+@pytest.fixture(scope="module")
+def gradients():
+    return {name: jax.jit(jax.value_and_grad(loss)) for name, loss in LOSSES.items()}
+
+
+def target(name, row):
+    if name != "cross-entropy":
+        return row
+    positive = np.exp(row)
+    return positive / positive.sum()
+
+
+def test_hand_values():
+    out, answer = jnp.array([1.0, -2.0]), jnp.array([0.5, 1.0])
+    assert float(Squared()(out, answer)) == pytest.approx(0.25 + 9.0)
+    assert float(Squared(half=True)(out, answer)) == pytest.approx(4.625)
+    assert float(Absolute()(out, answer)) == pytest.approx(3.5)
+    assert float(Huber()(out, answer)) == pytest.approx(0.125 + 2.5)
+    assert float(Huber(delta=0.25)(out, answer)) == pytest.approx(0.25 * 0.375 + 0.25 * 2.875)
+    logits, chances = jnp.log(jnp.array([1.0, 2.0, 5.0])), jnp.array([0.5, 0.0, 0.5])
+    assert float(CrossEntropy()(logits, chances)) == pytest.approx(-0.5 * np.log(1 / 8) - 0.5 * np.log(5 / 8))
+
+
+def test_large_logits_overflow_nothing():
+    loss, slope = jax.value_and_grad(CrossEntropy())(jnp.array([1000.0, 0.0]), jnp.array([0.0, 1.0]))
+    assert float(loss) == pytest.approx(1000.0) and np.isfinite(slope).all()
+
+
+@pytest.mark.parametrize("name", LOSSES)
+@given(out=numbers, row=numbers, way=numbers)
+@few
+def test_gradients_are_those_of_finite_differences(gradients, name, out, row, way):
+    loss, answer = LOSSES[name], target(name, row)
+    with jax.enable_x64(True):
+        value, slope = gradients[name](jnp.asarray(out), jnp.asarray(answer))
+        step = 1e-6
+        ahead, behind = (float(gradients[name](jnp.asarray(out + s * way), answer)[0]) for s in (step, -step))
+        kinks = np.abs(out - answer) if isinstance(loss, Absolute) else np.ones(3)
+        if (kinks > 1e-4).all():
+            measured = (ahead - behind) / (2 * step)
+            assert float(np.vdot(slope, way)) == pytest.approx(measured, abs=1e-4 * (1 + np.abs(way).max()))
+        # Convex: the tangent lies below, also where the slope is a subgradient at a kink.
+        assert ahead >= float(value) + step * float(np.vdot(slope, way)) - 1e-9
+        assert float(value) >= -1e-12
+
+
+def test_the_subgradient_at_a_kink_is_zero():
+    assert float(jax.grad(Absolute())(jnp.zeros(1), jnp.zeros(1))[0]) == 0.0
+
+
+def test_labels_become_rows():
+    np.testing.assert_array_equal(CrossEntropy().targets([2, 0]), [[0, 0, 1], [1, 0, 0]])
+    np.testing.assert_array_equal(CrossEntropy().targets([[1], [0]], 2), [[0, 1], [1, 0]])
+    np.testing.assert_array_equal(CrossEntropy().targets([[0.25, 0.75]]), [[0.25, 0.75]])
+    np.testing.assert_array_equal(Squared().targets([1.0, 2.0]), [[1.0], [2.0]])
+
+
+@pytest.mark.parametrize("labels", [[0, 3], [-1, 0], [0.5, 1.0], ["a", "b"]])
+def test_labels_that_are_none(labels):
+    with pytest.raises(UserError, match=r"^Y: label"):
+        one_hot(np.array(labels), 3)

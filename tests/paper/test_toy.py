@@ -1,0 +1,152 @@
+"""The toy study: its runs are the library's own, its comparator is a minimum, all ways of mapping agree."""
+
+from __future__ import annotations
+
+import jax
+import numpy as np
+import pytest
+from scipy.optimize import linprog
+
+import understudy
+from understudy.envs import toy as env
+from understudy.paper import toy, toy_claims, toy_figures
+from understudy.paper.tuning import make
+from understudy.sweep import WAYS
+
+ROUNDS = 25
+NAMES = {"ftl": np.nan, "ftrl": 0.1, "ogd": 0.01}
+
+
+def stream(loss: str, problem: str, seed: int = 0, rounds: int = ROUNDS):
+    flip, noise = toy.setting(problem, loss)
+    with jax.enable_x64(True):
+        key = jax.random.fold_in(jax.random.key(0), seed)
+        drawn = env.stream(
+            env.problem(key, flip=flip, noise=noise), rounds, categorical=toy.LOSSES[loss].categorical
+        )
+    return [np.asarray(part) for part in drawn]
+
+
+@pytest.fixture(scope="module")
+def runs():
+    """All losses on the adversarial problem, three learners, two seeds."""
+    wanted = {("adversarial", loss, name): [step] for loss in toy.LOSSES for name, step in NAMES.items()}
+    return toy.play(ROUNDS, toy.configs(list(toy.LOSSES), ["adversarial"], wanted), seeds=2, seed=0)
+
+
+@pytest.mark.parametrize("loss", list(toy.LOSSES))
+@pytest.mark.parametrize("name", ["ftrl", "ogd"])
+def test_a_lean_run_is_what_replay_plays(runs, loss, name):
+    X, Y = stream(loss, "adversarial")
+    kind = "cross-entropy" if loss == "logistic" else loss
+    result = understudy.replay(
+        [(x[None], y[None]) for x, y in zip(X, Y, strict=True)], loss=kind, learner=make(name, NAMES[name])
+    )
+    mine = runs.where(loss=loss, learner=name, seed=0)
+    np.testing.assert_allclose(mine["cost"][0], result.ledger["loss"], rtol=1e-6, atol=1e-7)
+    np.testing.assert_allclose(mine["regret"][0], result.ledger["regret"], rtol=1e-5, atol=1e-5)
+
+
+def test_the_comparator_of_the_squared_loss_is_least_squares(runs):
+    X, Y = stream("squared", "adversarial")
+    mine = runs.where(loss="squared", learner="ogd", seed=0)["comparator"][0]
+    for t in (5, 12, ROUNDS):
+        W = np.linalg.lstsq(X[:t], Y[:t], rcond=None)[0]
+        assert mine[t - 1] == pytest.approx(np.sum((X[:t] @ W - Y[:t]) ** 2), abs=1e-9)
+
+
+def test_the_comparator_of_the_absolute_loss_is_a_linear_program(runs):
+    X, Y = stream("absolute", "adversarial", seed=1)
+    mine = runs.where(loss="absolute", learner="ogd", seed=1)["comparator"][0]
+    for t in (8, 15, ROUNDS):
+        least = 0.0
+        for column in range(Y.shape[1]):
+            one = np.eye(t)
+            rows = np.block([[X[:t], -one], [-X[:t], -one]])
+            right = np.concatenate([Y[:t, column], -Y[:t, column]])
+            cost = np.concatenate([np.zeros(X.shape[1]), np.ones(t)])
+            bounds = [(None, None)] * X.shape[1] + [(0, None)] * t
+            least += linprog(cost, A_ub=rows, b_ub=right, bounds=bounds).fun
+        assert mine[t - 1] == pytest.approx(least, abs=1e-7)
+
+
+@pytest.mark.parametrize("loss", list(toy.LOSSES))
+def test_no_learner_ends_below_the_best_in_hindsight_by_luck_of_the_solver(runs, loss):
+    """The comparator is at most the loss of every fixed policy, the expert and zero among them."""
+    _, Y = stream(loss, "adversarial")
+    least = runs.where(loss=loss, learner="ftl", seed=0)["comparator"][0]
+    with jax.enable_x64(True):
+        zero = [float(toy.LOSSES[loss](np.zeros(3), y)) for y in Y]
+    assert (least <= np.cumsum(zero) + 1e-9).all() and (np.diff(least) > -1e-6).all()
+
+
+def agree(way: str, losses: list[str], names: list[str]) -> None:
+    learners = {("simple", loss, name): [NAMES[name]] for loss in losses for name in names}
+    wanted = toy.configs(losses, ["simple"], learners)
+    reference, mapped = (toy_sweep(12, wanted, one) for one in ("serial", way))
+    assert {one["way"] for one in mapped.info["ways"]} == {way}
+    np.testing.assert_allclose(mapped["cost"], reference["cost"], rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(mapped["value"], reference["value"], rtol=1e-9, atol=1e-9)
+
+
+def toy_sweep(rounds: int, wanted: list, way: str):
+    return toy.sweep(toy.run_of(rounds), wanted, seeds=2, way=way)
+
+
+@pytest.mark.parametrize("way", sorted(set(WAYS) - {"serial"}))
+def test_ways_of_mapping_equal_serial(way):
+    agree(way, ["squared"], ["ftrl"])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("way", sorted(set(WAYS) - {"serial"}))
+@pytest.mark.parametrize("loss", list(toy.LOSSES))
+def test_every_way_of_mapping_equals_serial_for_every_loss(way, loss):
+    agree(way, [loss], ["ftl", "ftrl", "ogd"])
+
+
+def test_the_way_follows_the_solver(runs):
+    ways = {(one["way"]) for one in runs.info["ways"]}
+    assert ways == {"threads", "vmap"}
+    # Squared is solved by a formula, the three others by loops; linearised learners have no solver at all.
+    assert sum(one["way"] == "threads" for one in runs.info["ways"]) == 3
+
+
+@pytest.fixture(scope="module")
+def study():
+    return toy.study(seeds=3, rounds=14, losses=("squared", "logistic"))
+
+
+@pytest.mark.slow
+def test_a_study_has_a_choice_for_everyone_and_the_chosen_steps_are_played(study):
+    assert len(study.chosen) == 2 * 2 * len(toy.LEARNERS)
+    for one in study.chosen:
+        problem, loss = one.setting
+        played = study.runs.where(problem=problem, loss=loss, learner=one.learner)
+        if one.learner != "ftl":
+            assert set(played["step"].tolist()) == {one.step}
+        # The first ten rounds of the long run are those of tuning.
+        assert played["regret"][:, 9].mean() == pytest.approx(one.regret, rel=1e-6)
+
+
+@pytest.mark.slow
+def test_where_the_expert_is_in_the_class_ftl_stops_paying(study):
+    regret = study.runs.where(problem="interpolated", loss="squared", learner="ftl")["regret"]
+    np.testing.assert_allclose(regret[:, -1], regret[:, 10], rtol=1e-9)
+    noisy = study.runs.where(problem="noisy", loss="squared", learner="ftl")["regret"]
+    assert (noisy[:, -1] > 1.01 * noisy[:, 10]).all()
+
+
+@pytest.mark.slow
+def test_files_are_the_same_bytes_for_the_same_seed(study, tmp_path):
+    again = toy.study(seeds=3, rounds=14, losses=("squared", "logistic"))
+    other = toy.study(seeds=3, rounds=14, losses=("squared", "logistic"), seed=1)
+    for name, one in (("a", study), ("b", again), ("c", other)):
+        (tmp_path / name).mkdir()
+        names = toy_figures.write(tmp_path / name, one, toy_claims.claims(one))
+    tables = [name for name in names if ".csv" in name]
+    assert len(tables) == 6 and {"regret.png", "regret.svg", "claims.md", "steps.png"} <= set(names)
+    for name in names:
+        assert (tmp_path / "a" / name).read_bytes() == (tmp_path / "b" / name).read_bytes(), name
+    for name in ("rounds.csv.gz", "runs.csv", "tuning.csv"):
+        assert (tmp_path / "a" / name).read_bytes() != (tmp_path / "c" / name).read_bytes(), name

@@ -1,0 +1,97 @@
+"""The protocol and the verdicts, on made-up numbers whose answers are known."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from understudy.paper import claims
+from understudy.paper.tuning import STEPS, choose, make, steps_of
+from understudy.sweep import Table
+
+
+def table(best: dict[str, float], diverging: float = np.inf) -> Table:
+    """Regret (log10(step) − best)² + 1 for each learner; from `diverging` on it is not a number."""
+    rows = [("p", name, step, seed) for name in best for step in STEPS for seed in (0, 1)]
+    problem, learner, step, seed = (np.asarray(column) for column in zip(*rows, strict=True))
+    regret = np.asarray([(np.log10(s) - best[n]) ** 2 + 1 + k for _, n, s, k in rows])
+    regret[step >= diverging] = np.nan
+    labels = {"problem": problem, "learner": learner, "step": step, "seed": seed}
+    return Table(labels, {"regret": np.stack([np.full_like(regret, 7.0), regret], axis=1)})
+
+
+def test_the_grid_has_eleven_decades():
+    assert len(STEPS) == 11 and STEPS[0] == 1e-5 and STEPS[-1] == 1e5
+    assert np.isnan(steps_of("ftl")).all() and steps_of("adaftrl_untuned") == (1.0,)
+
+
+def test_the_step_with_least_mean_final_regret_is_taken_and_edges_are_told():
+    chosen = choose(
+        table({"ftrl": -1.0, "ogd": -7.0, "adagrad": 9.0}), ("problem",), ("ftrl", "ogd", "adagrad")
+    )
+    assert [(one.learner, one.step, one.edge) for one in chosen] == [
+        ("ftrl", 0.1, ""),
+        ("ogd", 1e-5, "low"),
+        ("adagrad", 1e5, "high"),
+    ]
+    assert chosen[0].regret == pytest.approx(1.5) and chosen[0].setting == ("p",)
+
+
+def test_steps_that_diverge_are_never_taken():
+    (one,) = choose(table({"ftrl": 3.0}, diverging=1.0), ("problem",), ("ftrl",))
+    assert one.step == 0.1 and np.isfinite(one.regret)
+
+
+def test_learners_that_differ_in_numbers_only_have_one_structure():
+    import jax
+
+    same = {jax.tree.structure(make(name, 0.1)) for name in ("ftl", "ftrl", "alt_ftrl", "adaftrl")}
+    assert len(same) == 1
+    assert jax.tree.structure(make("ogd", 0.1)) not in same
+
+
+def test_ratio_is_paired_and_covers_the_truth():
+    rng = np.random.default_rng(1)
+    hits = 0
+    for _ in range(200):
+        shared = rng.lognormal(0.0, 1.0, size=40)
+        value, low, high = claims.ratio(0.5 * shared * rng.lognormal(0.0, 0.1, 40), shared)
+        assert low <= value <= high
+        hits += low <= 0.5 * np.exp(0.005) <= high
+    assert hits >= 0.85 * 200
+    # Pairing matters: the same numbers in another order are much less certain.
+    shared = rng.lognormal(0.0, 1.0, size=40)
+    paired = claims.ratio(0.5 * shared, shared)
+    shuffled = claims.ratio(0.5 * rng.permutation(shared), shared)
+    assert paired[2] - paired[1] < 1e-12 < shuffled[2] - shuffled[1]
+
+
+def test_a_diverged_run_is_not_averaged_away():
+    good, bad = np.ones(5), np.array([1.0, 1.0, np.inf, 1.0, np.nan])
+    assert claims.ratio(bad, good)[0] == np.inf and claims.ratio(good, bad)[0] == 0.0
+    assert claims.judge("c", "s", "m", claims.ratio(bad, bad), below=1.0).verdict == claims.OPEN
+
+
+@pytest.mark.parametrize(
+    ("interval", "limits", "verdict"),
+    [
+        ((0.5, 0.4, 0.6), {"below": 1.0}, claims.HOLDS),
+        ((1.5, 1.4, 1.6), {"below": 1.0}, claims.FAILS),
+        ((1.0, 0.9, 1.1), {"below": 1.0}, claims.OPEN),
+        ((3.0, 2.5, 3.5), {"above": 2.0}, claims.HOLDS),
+        ((1.0, 0.5, 1.5), {"above": 2.0}, claims.FAILS),
+        ((2.0, 1.5, 2.5), {"above": 2.0}, claims.OPEN),
+    ],
+)
+def test_the_verdict_follows_the_interval(interval, limits, verdict):
+    assert claims.judge("c", "s", "m", interval, **limits).verdict == verdict
+
+
+def test_one_failure_fails_the_claim_and_doubt_is_told():
+    made = [
+        claims.judge("c", s, "m", (v, lo, hi), below=1.0)
+        for s, v, lo, hi in (("a", 0.5, 0.4, 0.6), ("b", 1, 0.9, 1.1))
+    ]
+    assert claims.together(made) == [("c", claims.OPEN, "holds in 1 of 2; cannot be told in: b")]
+    assert "| c | b | m = 1 [0.9, 1.1] | < 1 | cannot be told |" in claims.markdown(made)
+    assert claims.columns(made)["verdict"].tolist() == [claims.HOLDS, claims.OPEN]

@@ -1,0 +1,83 @@
+"""A policy on disk comes back bit for bit, or is refused."""
+
+from __future__ import annotations
+
+import json
+
+import jax
+import numpy as np
+import pytest
+
+from understudy import MLP, Linear, Tabular, UserError
+from understudy.policies import load, save
+
+POLICIES = {
+    "linear": Linear(),
+    "bias": Linear(bias=True),
+    "tabular": Tabular(states=5),
+    "mlp": MLP(widths=(7, 4), activation="tanh", head="tanh"),
+}
+
+
+@pytest.mark.parametrize("name", POLICIES)
+def test_round_trip(tmp_path, name):
+    policy = POLICIES[name]
+    params = policy.init(jax.random.key(3), 3, 2)
+    params = jax.tree.map(lambda leaf: np.asarray(leaf) + np.float32(1 / 3), params)
+    save(tmp_path / "deep" / "one", policy, params, env="Toy-v0", score=12.5)
+    back, found, card = load(tmp_path / "deep" / "one")
+    assert back == policy and card["env"] == "Toy-v0" and card["score"] == 12.5
+    assert jax.tree.structure(found) == jax.tree.structure(params)
+    for a, b in zip(jax.tree.leaves(found), jax.tree.leaves(params), strict=True):
+        assert a.dtype == b.dtype and a.tobytes() == b.tobytes()
+    # Saved again, the files are the same bytes; nothing temporary is left.
+    save(tmp_path / "two", back, found, env="Toy-v0", score=12.5)
+    for suffix in (".json", ".safetensors"):
+        one, two = (tmp_path / "deep" / "one").with_suffix(suffix), (tmp_path / "two").with_suffix(suffix)
+        assert one.read_bytes() == two.read_bytes()
+    assert sorted(p.name for p in (tmp_path / "deep").iterdir()) == ["one.json", "one.safetensors"]
+
+
+@pytest.fixture
+def saved(tmp_path):
+    policy = MLP(widths=(4,))
+    save(tmp_path / "p", policy, policy.init(jax.random.key(0), 3, 2))
+    return tmp_path / "p"
+
+
+def test_a_newer_format_is_refused(saved):
+    card = json.loads(saved.with_suffix(".json").read_text())
+    saved.with_suffix(".json").write_text(json.dumps(card | {"format": 99}))
+    with pytest.raises(UserError, match="format 99, newer"):
+        load(saved)
+
+
+@pytest.mark.parametrize("suffix", [".json", ".safetensors"])
+@pytest.mark.parametrize("how", ["cut", "garbage", "gone"])
+def test_a_damaged_file_is_refused(saved, suffix, how):
+    file = saved.with_suffix(suffix)
+    if how == "cut":
+        file.write_bytes(file.read_bytes()[:-20])
+    elif how == "garbage":
+        file.write_bytes(b"\x80\x04garbage")
+    else:
+        file.unlink()
+    with pytest.raises(UserError, match=r"^policy: "):
+        load(saved)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"params": "params['other']"},
+        {"format": "one"},
+        {"policy": "lniear"},
+        {"widths": [0]},
+        {"policy": None},
+    ],
+)
+def test_a_card_that_does_not_fit_is_refused(saved, change):
+    card = json.loads(saved.with_suffix(".json").read_text())
+    saved.with_suffix(".json").write_text(json.dumps(card | change))
+    with pytest.raises(UserError):
+        load(saved)

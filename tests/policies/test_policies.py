@@ -1,0 +1,61 @@
+"""Policies: shapes, biases, tables, and networks whose architecture is data."""
+
+from __future__ import annotations
+
+import itertools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from understudy import MLP, Linear, Tabular
+from understudy.policies import count, from_config
+
+
+def test_linear_is_a_product_and_a_bias_a_last_row():
+    rng = np.random.default_rng(0)
+    X, W = rng.normal(size=(5, 3)).astype(np.float32), rng.normal(size=(4, 2)).astype(np.float32)
+    np.testing.assert_allclose(Linear().apply(jnp.asarray(W[:3]), X), X @ W[:3], rtol=1e-5)
+    np.testing.assert_allclose(Linear(bias=True).apply(jnp.asarray(W), X), X @ W[:3] + W[3], rtol=1e-5)
+    assert not Linear(bias=True).init(jax.random.key(0), 3, 2).any()
+    assert Linear(bias=True).init(jax.random.key(0), 3, 2).shape == (4, 2)
+
+
+def test_tabular_is_linear_on_one_hot_rows():
+    policy, table = Tabular(states=4), jnp.arange(8.0).reshape(4, 2)
+    states = jnp.array([[3.0], [0.0], [3.0]])
+    np.testing.assert_array_equal(policy.apply(table, states), table[jnp.array([3, 0, 3])])
+    np.testing.assert_array_equal(policy.design(states) @ table, policy.apply(table, states))
+
+
+@pytest.mark.parametrize("widths", [(), (6,), (6, 5, 4)])
+@pytest.mark.parametrize("head", ["identity", "tanh"])
+def test_a_network_is_its_layers(widths, head):
+    policy = MLP(widths=widths, activation="tanh", head=head)
+    params = policy.init(jax.random.key(1), 3, 2)
+    params = jax.tree.map(lambda leaf: 3 * leaf + 0.1, params)
+    x = np.random.default_rng(1).normal(size=(5, 3)).astype(np.float32)
+    out = x
+    for layer in params[:-1]:
+        out = np.tanh(out @ np.asarray(layer["weight"]) + np.asarray(layer["bias"]))
+    out = out @ np.asarray(params[-1]["weight"]) + np.asarray(params[-1]["bias"])
+    np.testing.assert_allclose(policy.apply(params, x), np.tanh(out) if head == "tanh" else out, atol=1e-6)
+    sizes = (3, *widths, 2)
+    assert count(params) == sum(a * b + b for a, b in itertools.pairwise(sizes))
+    assert from_config(policy.config()) == policy
+
+
+def test_a_new_network_does_almost_nothing_and_depends_on_its_key():
+    policy = MLP(widths=(64,))
+    one, other = (policy.init(jax.random.key(k), 3, 2) for k in (0, 1))
+    x = np.random.default_rng(0).normal(size=(100, 3)).astype(np.float32)
+    assert np.abs(policy.apply(one, x)).max() < 0.05
+    assert not np.array_equal(one[0]["weight"], other[0]["weight"])
+
+
+def test_actions():
+    table = jnp.array([[0.1, 0.9], [0.8, 0.2]])
+    policy = Tabular(states=2)
+    np.testing.assert_array_equal(policy.act(table, jnp.array([0, 1]), categorical=True), [1, 0])
+    np.testing.assert_array_equal(policy.act(table, jnp.array([1])), table[1:])

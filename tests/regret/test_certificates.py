@@ -1,0 +1,156 @@
+"""On convex problems the measured regret never exceeds the certificate; a broken learner does."""
+
+from __future__ import annotations
+
+import equinox as eqx
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import understudy
+from reference import stream
+from understudy import adaftrl, adagrad, alt_ftrl, ftl, ftrl, linearised, ogd
+from understudy.regret import bounds
+
+ROUNDS = 12
+SLOPPY = understudy.gd(max_iterations=2, tolerance=0.0)
+OFFLINE = {
+    "ftl": lambda eta, radius: ftl(radius=radius),
+    "ftrl": lambda eta, radius: ftrl(eta=eta, radius=radius),
+    "ftrl constant": lambda eta, radius: ftrl(eta=eta, schedule="constant", radius=radius),
+    "alt_ftrl": lambda eta, radius: alt_ftrl(eta=eta, radius=radius),
+    "adaftrl": lambda eta, radius: adaftrl(alpha=eta, radius=radius),
+    "adaftrl late": lambda eta, radius: adaftrl(alpha=eta, start=3, radius=radius),
+}
+ONLINE = {
+    "ogd": lambda eta, radius: ogd(eta=eta, radius=radius),
+    "ogd constant": lambda eta, radius: ogd(eta=eta, schedule="constant", radius=radius),
+    "adagrad": lambda eta, radius: adagrad(alpha=eta, radius=radius),
+    "diagonal adagrad": lambda eta, radius: adagrad(alpha=eta, diagonal=True),
+    "lazy": lambda eta, radius: linearised(alt_ftrl(eta=eta, radius=radius)),
+    "lazy adaptive": lambda eta, radius: linearised(adaftrl(alpha=eta, radius=radius)),
+}
+EVERY = OFFLINE | ONLINE
+
+
+def problems(loss, seed, flip, scale):
+    """A stream whose answers may change sign from round to round, at some scale."""
+    listed = stream(loss, seed, rounds=ROUNDS)
+    if loss == "cross-entropy":
+        return [(scale * X, 1 - Y if flip and t % 2 else Y) for t, (X, Y) in enumerate(listed)]
+    return [(scale * X, -Y if flip and t % 2 else Y) for t, (X, Y) in enumerate(listed)]
+
+
+def check(result):
+    """Regret ≤ bound in every round, and below every theorem that `bounds` finds to apply."""
+    ledger = result.ledger
+    slack = 1e-8 * (1 + np.abs(ledger["regret"])) + np.nan_to_num(ledger["comparator_error"], posinf=0.0)
+    assert (ledger["regret"] <= ledger["bound"] + slack).all()
+    assert result.certificate.holds and result.certificate.kind == "certificate"
+    for bound in result.bounds():
+        assert result.certificate.regret <= bound.value + slack[-1], bound
+
+
+cases = st.fixed_dictionaries(
+    {"seed": st.integers(0, 10**6), "flip": st.booleans(), "scale": st.sampled_from([0.1, 1.0, 10.0])}
+)
+etas = st.sampled_from([0.01, 0.1, 1.0, 10.0])
+few = settings(max_examples=15, derandomize=True, database=None)
+
+
+@pytest.mark.parametrize("loss", ["squared", "absolute", "huber", "cross-entropy"])
+@given(case=cases, eta=etas, offline=st.sampled_from(list(OFFLINE)))
+@few
+def test_exact_solves_stay_below_the_bound(loss, case, eta, offline):
+    learner = OFFLINE[offline](eta, None)
+    check(understudy.replay(problems(loss, **case), loss=loss, learner=learner, keep_iterates=True))
+
+
+@given(case=cases, eta=etas, online=st.sampled_from(list(ONLINE)))
+@few
+def test_linearised_learners_stay_below_the_bound(case, eta, online):
+    learner = ONLINE[online](eta, None)
+    check(
+        understudy.replay(problems("absolute", **case), loss="absolute", learner=learner, keep_iterates=True)
+    )
+
+
+@pytest.mark.parametrize("loss", ["squared", "huber"])
+@given(case=cases, eta=etas, offline=st.sampled_from(list(OFFLINE)))
+@few
+def test_inexact_solves_stay_below_the_bound(loss, case, eta, offline):
+    listed, learner = problems(loss, **case), OFFLINE[offline](eta, None)
+    check(understudy.replay(listed, loss=loss, learner=learner, solver=SLOPPY, keep_iterates=True))
+
+
+@pytest.mark.parametrize("solver", ["auto", SLOPPY], ids=["exact", "inexact"])
+@given(case=cases, eta=etas, name=st.sampled_from(list(EVERY)), radius=st.sampled_from([0.05, 0.5, 3.0]))
+@few
+def test_on_a_ball_they_stay_below_the_bound(solver, case, eta, name, radius):
+    learner = EVERY[name](eta, radius)
+    result = understudy.replay(
+        problems("squared", **case), learner=learner, solver=solver, keep_iterates=True
+    )
+    if learner.radius is not None:
+        assert max(np.linalg.norm(w) for w in result.iterates) <= radius * (1 + 1e-9)
+    check(result)
+
+
+def test_ftl_on_squared_loss_meets_its_bound():
+    """The tight case: both sides are exact, and regret and bound agree to rounding in every round."""
+    rng = np.random.default_rng(0)
+    listed = [(np.ones((1, 1)), rng.normal(size=(1, 1))) for _ in range(30)]
+    ledger = understudy.replay(listed, learner=ftl()).ledger
+    np.testing.assert_allclose(ledger["regret"], ledger["bound"], rtol=1e-10)
+    # By hand: w_t is the mean of the answers before, l_t(w_t) − … telescopes to Σ (y_t − w_t)²/t.
+    answers = np.array([Y[0, 0] for _, Y in listed])
+    means = np.concatenate([[0.0], np.cumsum(answers)[:-1] / np.arange(1, 30)])
+    by_hand = np.cumsum((answers - means) ** 2 / np.arange(1, 31))
+    np.testing.assert_allclose(ledger["regret"], by_hand, rtol=1e-10)
+
+
+def broken(learner, how):
+    """The learner with a fault that its own bookkeeping does not know of."""
+    update = type(learner).update
+
+    class Faulty(understudy.Learner):
+        def update(self, state, losses, gradient, solve):
+            def wrong(objective, params):
+                if how == "wrong sign":
+                    parts = (-objective.centre, -objective.tilt)
+                    objective = eqx.tree_at(lambda o: (o.centre, o.tilt), objective, parts)
+                solution = solve(objective, params)
+                if how == "runs away":
+                    solution = eqx.tree_at(lambda s: s.params, solution, 2 * params - solution.params + 0.5)
+                return solution
+
+            return update(self, state, losses, gradient, wrong)
+
+    fields = {name: getattr(learner, name) for name in learner.__dataclass_fields__}
+    return Faulty(**fields)
+
+
+@pytest.mark.parametrize("how", ["wrong sign", "runs away"])
+def test_a_broken_learner_exceeds_the_bound(how):
+    """The paper's code had the sign of Alt-FTRL's tilt wrong; the certificate sees it."""
+    listed = problems("squared", 1, False, 1.0) * 10
+    good = understudy.replay(listed, learner=alt_ftrl(eta=0.3), comparator="last")
+    bad = understudy.replay(listed, learner=broken(alt_ftrl(eta=0.3), how), comparator="last")
+    assert good.certificate.holds
+    assert not bad.certificate.holds
+    assert bad.certificate.regret > 1.5 * bad.certificate.bound
+
+
+def test_a_schedule_that_is_not_the_one_claimed_exceeds_the_theorem():
+    """OGD with a step ten times the claimed one: its measured regret breaks the claimed step's bound."""
+    listed = problems("absolute", 3, True, 1.0) * 4
+    played = understudy.replay(listed, loss="absolute", learner=ogd(eta=3.0), keep_iterates=True)
+    away = np.array([np.linalg.norm(w - played.comparator) for w in played.iterates[:-1]])
+    norms, rounds = played.ledger["gradient_norm"], len(listed)
+    claimed = bounds.lemma(
+        gradient_norms=norms, weights=np.sqrt(np.arange(1, rounds + 1)) / 0.03, distances=0 * away
+    )
+    true = bounds.lemma(gradient_norms=norms, weights=played.ledger["weight"], distances=away)
+    assert played.certificate.regret <= true.value
+    assert played.certificate.regret > claimed.value

@@ -1,0 +1,189 @@
+"""A run that is killed at any moment and resumed ends as the one that was left alone, byte for byte."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from understudy import UserError, imitate
+
+SMALL = {"rounds": 5, "interactions": 60, "envs": 2, "episodes": 2, "expert_episodes": 0, "seed": 3}
+MLP = {"solver_options": {"max_iterations": 20}, "comparator": "none"}
+
+# What a process runs: it says when a round has counted, so that kills can be aimed at whatever follows.
+SCRIPT = """
+import sys, understudy
+env, policy, learner, out = sys.argv[1:5]
+options = {"solver_options": {"max_iterations": 20}, "comparator": "none"} if policy == "mlp" else {}
+understudy.imitate(
+    env, policy=policy, learner=learner, rounds=5, interactions=60, envs=2, episodes=2, expert_episodes=0,
+    seed=3, out=out, resume=True, progress=lambda t, row: print(t, flush=True), **options,
+)
+print("done", flush=True)
+"""
+COMPARED = (
+    "ledger.csv",
+    "policy.safetensors",
+    "policy.json",
+    "config.json",
+    *(f"samples/{name}.bin" for name in ("inputs", "targets", "executed", "rewards", "flags", "slots")),
+)
+
+
+def content(folder: Path) -> dict[str, bytes]:
+    return {name: (folder / name).read_bytes() for name in COMPARED}
+
+
+def start(env: str, policy: str, learner: str, out: Path) -> subprocess.Popen[str]:
+    command = [sys.executable, "-c", SCRIPT, env, policy, learner, str(out)]
+    return subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=dict(os.environ)
+    )
+
+
+def killed_until_done(env: str, policy: str, learner: str, out: Path, kills: int, rng: random.Random) -> int:
+    """Runs with resume, killing after random delays `kills` times; the number of kills that hit a living
+    process.
+    """
+    hits = 0
+    for _ in range(kills):
+        process = start(env, policy, learner, out)
+        # Importing takes most of a process's life, so the delay counts from its first sign of life where
+        # there is one.
+        if rng.random() < 0.7:
+            assert process.stdout is not None
+            process.stdout.readline()
+            time.sleep(rng.random() * 0.15)
+        else:
+            time.sleep(rng.random() * 4)
+        if process.poll() is None:
+            process.send_signal(signal.SIGKILL)
+            hits += 1
+        process.communicate()
+    process = start(env, policy, learner, out)
+    output, error = process.communicate(timeout=300)
+    assert process.returncode == 0, error
+    assert output.endswith("done\n")
+    return hits
+
+
+CASES = [("CartPole-v1", "linear", "ftl"), ("Hopper-v5", "mlp", "ftl"), ("Hopper-v5", "mlp", "adaftrl")]
+
+
+@pytest.mark.parametrize(("env", "policy", "learner"), CASES)
+def test_a_few_kills_change_nothing(tmp_path, env, policy, learner):
+    alone = start(env, policy, learner, tmp_path / "alone")
+    hits = killed_until_done(env, policy, learner, tmp_path / "killed", 2, random.Random(1))
+    _, error = alone.communicate(timeout=300)
+    assert alone.returncode == 0, error
+    assert hits > 0
+    assert content(tmp_path / "alone") == content(tmp_path / "killed")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kills", [50])
+def test_fifty_kills_change_nothing(tmp_path, kills):
+    rng = random.Random(0)
+    for number, (env, policy, learner) in enumerate(CASES):
+        alone = start(env, policy, learner, tmp_path / f"alone{number}")
+        _, error = alone.communicate(timeout=300)
+        assert alone.returncode == 0, error
+    hits, runs = 0, 0
+    while hits < kills:
+        number = runs % len(CASES)
+        folder = tmp_path / f"killed{runs}"
+        hits += killed_until_done(*CASES[number], folder, 4, rng)
+        assert content(tmp_path / f"alone{number}") == content(folder)
+        runs += 1
+
+
+def test_interrupted_in_every_round_it_ends_the_same(tmp_path):
+    """Every round is the last of one process here: stop after each, in this process, and go on from the
+    folder.
+    """
+
+    class Stop(Exception):
+        pass
+
+    def stop(t: int, row: dict) -> None:
+        raise Stop
+
+    def go(out: Path, **more):
+        return imitate("CartPole-v1", policy="linear", learner="adaftrl", out=out, **SMALL, **more)
+
+    whole = go(tmp_path / "alone")
+    for _ in range(SMALL["rounds"]):
+        with pytest.raises(Stop):
+            go(tmp_path / "pieces", resume=True, progress=stop)
+    last = go(tmp_path / "pieces", resume=True, progress=stop)  # nothing is left to do but to evaluate
+    assert content(tmp_path / "alone") == content(tmp_path / "pieces")
+    assert last.summary()["return_mean"] == whole.summary()["return_mean"]
+    again = go(tmp_path / "pieces", resume=True, progress=stop)
+    assert again.summary() == last.summary()
+    assert again.samples("inputs").tobytes() == whole.samples("inputs").tobytes()
+
+
+def test_the_state_in_the_middle_of_an_episode_matters(tmp_path):
+    """Negative control: a resume that began a new episode instead of rebuilding the old one would be
+    noticed.
+    """
+    from understudy.interaction import Collector
+
+    class Stop(Exception):
+        pass
+
+    def stop(t: int, row: dict) -> None:
+        if t == 2:
+            raise Stop
+
+    def go(out: Path, **more):
+        return imitate("CartPole-v1", policy="linear", out=out, **SMALL, **more)
+
+    go(tmp_path / "alone")
+    with pytest.raises(Stop):
+        go(tmp_path / "cut", progress=stop)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Collector, "restore", lambda self, snapshot: None)
+        go(tmp_path / "cut", resume=True)
+    assert content(tmp_path / "alone") != content(tmp_path / "cut")
+
+
+def test_an_environment_that_does_not_replay_is_refused(tmp_path):
+    import gymnasium as gym
+
+    class Forgetful(gym.Wrapper):
+        """Its first step depends on how many of it have been made: not a function of seed and actions."""
+
+        made = 0
+
+        def __init__(self, env):
+            super().__init__(env)
+            Forgetful.made += 1
+            self.mine = Forgetful.made
+
+        def step(self, action):
+            observation, *rest = self.env.step(action)
+            return observation + 1e-6 * self.mine, *rest
+
+    def make():
+        return Forgetful(gym.make("CartPole-v1"))
+
+    def stop(t: int, row: dict) -> None:
+        raise KeyboardInterrupt
+
+    options = {
+        "expert": lambda observation: int(observation[2] > 0),
+        "policy": "linear",
+        "out": tmp_path / "run",
+    }
+    with pytest.raises(KeyboardInterrupt):
+        imitate(make, **options, **SMALL, progress=stop)
+    with pytest.raises(UserError, match="does not replay"):
+        imitate(make, **options, **SMALL, resume=True)
