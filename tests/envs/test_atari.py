@@ -88,7 +88,7 @@ def test_sticky_actions_change_the_course_of_a_game():
 
 
 def test_games_side_by_side_are_the_games_alone():
-    """Slots share nothing: in company or alone, vector or single, the same seed and actions give the same game."""
+    """In company or alone, vector or single, the same seed and actions give the same game."""
     games = atari.Atari("pong", 3, seed=5, made=SHORT)
     course = [(before.copy(), actions) for before, actions, _ in played(games, 130)]
     assert games.episode.min() >= 2
@@ -123,7 +123,7 @@ def test_every_rebuilt_stack_is_the_environments(game, tmp_path):
 
 
 def test_a_stack_that_ignored_the_boundary_would_be_seen():
-    """Negative control: stacks rebuilt from the frames before, whatever the episode, are not the environment's."""
+    """Negative control: stacks rebuilt across the ends of episodes are not the environment's."""
     games = atari.Atari("pong", 1, seed=1, made=SHORT)
     seen = np.concatenate([before.copy() for before, _, _ in played(games, 120)])
     naive = np.stack([seen[np.maximum(np.arange(i - 3, i + 1), 0), -1] for i in range(120)])

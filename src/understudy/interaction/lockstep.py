@@ -68,7 +68,7 @@ def softmax(logits: np.ndarray) -> np.ndarray:
 
 @dataclasses.dataclass(frozen=True)
 class Played:
-    """Evaluation games of one member: returns (games,), and the share of states where it acts as the expert."""
+    """Evaluation games of one member: returns (games,), and the share of states where it agrees."""
 
     returns: np.ndarray
     agreement: float

@@ -21,7 +21,7 @@ POLICIES: Registry[Policy] = Registry(
 )
 
 
-def from_config(config: dict[str, Any]) -> Policy:
+def from_config(config: dict[str, Any]) -> Any:
     """The policy that `Policy.config()` described; unknown fields are left to whoever wrote them."""
     maker = POLICIES.maker(config["policy"])
     if not (isinstance(maker, type) and dataclasses.is_dataclass(maker)):

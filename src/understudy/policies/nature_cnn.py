@@ -97,7 +97,7 @@ class NatureCNN(Policy):
     def init(self, key: Array, features: int, outputs: int, dtype: Any = None) -> Params:
         if features != self.stack * self.size**2:
             raise UserError(
-                f"policy: nature_cnn was made for stacks of {self.stack} frames of {self.size} × {self.size}, "
+                f"policy: nature_cnn is made for stacks of {self.stack} frames of {self.size} × {self.size}, "
                 f"which are {self.stack * self.size**2} bytes; the observations have {features}."
             )
         dtype = dtype or jnp.float32
