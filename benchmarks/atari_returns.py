@@ -1,10 +1,11 @@
-"""Returns of linear policies beside the expert's, over 60 games: FTL (and others), three seeds, 20 games each.
+"""Returns of linear policies beside the expert's, over 60 games: three seeds of 20 games each.
 
     python benchmarks/atari_returns.py pong --rounds 2 --learners ftl
     python benchmarks/atari_returns.py breakout --rounds 10 --learners ftl ftrl adaftrl
 
-Step sizes are those that the study's tuning chose. Where a policy agrees with the expert in every state of its games, they
-are the expert's games, move for move, and so are its returns; the expert is played apart only where it does not.
+Step sizes are those that the study's tuning chose. Where a policy agrees with the expert in every state of
+its games, they are the expert's games, move for move, and so are its returns; the expert is played apart only
+where it does not.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ STEPS = {"pong": {"ftrl": 1000.0, "adaftrl": 1000.0}, "breakout": {"ftrl": 100.0
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("game", choices=sorted(STEPS))
     parser.add_argument("--rounds", type=int, default=10)
     parser.add_argument("--games", type=int, default=20)

@@ -34,11 +34,19 @@ def score(env: str, run, episodes: int = 40) -> float:
     ("env", "options"),
     [
         ("CartPole-v1", {"policy": "linear", "rounds": 5, "interactions": 300}),
-        ("Pendulum-v1", {"rounds": 6, "interactions": 500, "comparator": "none", "episodes": 60}),
-        ("Acrobot-v1", {"rounds": 5, "interactions": 500, "comparator": "none", "episodes": 30}),
+        pytest.param(
+            "Pendulum-v1",
+            {"rounds": 6, "interactions": 500, "comparator": "none", "episodes": 60},
+            marks=pytest.mark.slow,
+        ),
+        pytest.param(
+            "Acrobot-v1",
+            {"rounds": 5, "interactions": 500, "comparator": "none", "episodes": 30},
+            marks=pytest.mark.slow,
+        ),
         ("FrozenLake-v1", {"policy": "tabular", "rounds": 10, "interactions": 200, "episodes": 400}),
         ("FrozenLake-v1", {"policy": "linear", "rounds": 10, "interactions": 200, "episodes": 400}),
-        ("Taxi-v3", {"policy": "tabular", "rounds": 10, "interactions": 600, "episodes": 100}),
+        ("Taxi-v3", {"policy": "tabular", "rounds": 10, "interactions": 2000, "episodes": 100}),
     ],
 )
 def test_small_environments_are_learnt(env, options):
@@ -102,7 +110,10 @@ class Panels(gym.Env):
 
 @pytest.mark.parametrize("policy", ["linear", "mlp"])
 def test_multidiscrete_actions(policy):
-    run = imitate(Panels, expert=lambda seen: np.asarray(seen), policy=policy, rounds=3, interactions=100)
+    options = {"solver_options": {"max_iterations": 200}, "comparator": "none"} if policy == "mlp" else {}
+    run = imitate(
+        Panels, expert=lambda seen: np.asarray(seen), policy=policy, rounds=3, interactions=100, **options
+    )
     assert run.evaluation.mean == run.expert_evaluation.mean == 20.0
     assert run.policy(np.array([2, 3])).tolist() == [2, 3]
 
@@ -133,7 +144,13 @@ def test_image_observations_are_kept_as_bytes():
     def act(picture):
         return int(picture[:, 2:].mean() > picture[:, :2].mean())
 
-    run = imitate(Pixels, expert=act, rounds=3, interactions=150, solver_options={"max_iterations": 200})
+    run = imitate(
+        Pixels,
+        expert=act,
+        rounds=3,
+        interactions=150,
+        **(SHORT | {"solver_options": {"max_iterations": 200}}),
+    )
     assert run.samples("inputs").dtype == np.uint8
     assert run.evaluation.mean >= 19
 

@@ -7,8 +7,9 @@ steps, each with its own defaults otherwise. The sides take turns, seed by seed,
 this machine; `imitation` lives in a virtual environment that is made on the first run, since it needs older
 versions of Gymnasium and Stable-Baselines3. Counted are collecting and solving, compiling included; the
 evaluation after every round (10 episodes) is not, and imports are not. Seconds are of the clock and, in
-brackets, of all processors: on a busy machine the second is the one to look at. Results are kept seed by seed
-in --out, and what is there is not run again.
+brackets, of all processors: on a busy machine the second is the one to look at, with --cores 1, since threads
+that wait for each other use up processor time too. Results are kept seed by seed in --out, and what is there
+is not run again.
 """
 
 from __future__ import annotations
@@ -29,16 +30,16 @@ NEEDS = ("imitation==1.0.1", "torch==2.13.0", "mujoco", "imageio", "safetensors"
 GOALS = {"seconds": (10, 20), "queries": (2.5, 4)}
 
 
-def peer_python() -> str:
+def peer_python(folder: Path) -> str:
     """The interpreter of the peer's environment, which is made where there is none."""
-    python, stamp = VENV / "bin" / "python", VENV / ".made"
+    python, stamp = folder / "bin" / "python", folder / ".made"
     if not stamp.is_file():
         import mujoco
 
         # The same simulator on both sides.
         needs = [f"mujoco=={mujoco.__version__}" if need == "mujoco" else need for need in NEEDS]
-        print(f"making {VENV.name} with {', '.join(needs)}", file=sys.stderr)
-        subprocess.run([sys.executable, "-m", "venv", "--clear", str(VENV)], check=True)
+        print(f"making {folder} with {', '.join(needs)}", file=sys.stderr)
+        subprocess.run([sys.executable, "-m", "venv", "--clear", str(folder)], check=True)
         pip = [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
         subprocess.run([*pip, *needs], check=True)
         stamp.touch()
@@ -50,15 +51,23 @@ def play(side: str, seed: int, options: argparse.Namespace) -> dict:
     kept = options.out / f"{options.env}-{side}-{options.interactions}-{seed}.json"
     if kept.is_file():
         return json.loads(kept.read_text())
-    python = peer_python() if side == "imitation" else sys.executable
+    python = peer_python(options.venv) if side == "imitation" else sys.executable
     script = [python, str(HERE / f"{side}_side.py")]
     script += [str(WEIGHTS)] if side == "imitation" else []
     numbers = {"seed": seed, "episodes": options.episodes, "interactions": options.interactions}
     for name, value in {"env": options.env, **numbers}.items():
         script += [f"--{name}", str(value)]
     print(f"{side}, seed {seed} (load {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores)", file=sys.stderr)
-    answer = subprocess.run(script, check=True, capture_output=True, text=True)
-    found = {**json.loads(answer.stdout.splitlines()[-1]), "load": os.getloadavg()[1]}
+    cores = sorted(os.sched_getaffinity(0))[-options.cores :] if options.cores else os.sched_getaffinity(0)
+    answer = subprocess.run(
+        script,
+        stdout=subprocess.PIPE,
+        text=True,
+        check=True,
+        # Both sides see as many cores as they may use, and start as many threads.
+        preexec_fn=lambda: os.sched_setaffinity(0, cores),
+    )
+    found = {**json.loads(answer.stdout.splitlines()[-1]), "load": os.getloadavg()[1], "cores": len(cores)}
     kept.write_text(json.dumps(found) + "\n")
     return found
 
@@ -111,10 +120,14 @@ def main() -> None:
     parser.add_argument("--seeds", nargs="+", type=int, default=[0, 1, 2])
     parser.add_argument("--episodes", type=int, default=10)
     parser.add_argument("--interactions", type=int, default=1000, help="least number of steps in a round")
+    parser.add_argument(
+        "--cores", type=int, default=0, help="give both sides so many cores; 0: all there are"
+    )
+    parser.add_argument("--venv", type=Path, default=VENV, help="where the peer's environment is or will be")
     parser.add_argument("--out", type=Path, default=Path("runs/against-imitation"))
     options = parser.parse_args()
     options.out.mkdir(parents=True, exist_ok=True)
-    peer_python()
+    peer_python(options.venv)
     results = {}
     for seed in options.seeds:
         results[seed] = {side: play(side, seed, options) for side in ("understudy", "imitation")}

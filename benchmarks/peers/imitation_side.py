@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
 import tempfile
 import time
 
@@ -107,6 +108,7 @@ def main() -> None:
             )
             paused, cpu_paused = time.perf_counter(), time.process_time()
             value = evaluate(trainer.policy, options.env, options.episodes, options.seed)
+            print(f"{expert.queries} queries: {value:.0f}", file=sys.stderr, flush=True)
             curve.append([expert.queries, value, paused - began - apart, cpu_paused - cpu_began - cpu_apart])
             apart += time.perf_counter() - paused
             cpu_apart += time.process_time() - cpu_paused

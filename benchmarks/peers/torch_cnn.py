@@ -20,7 +20,8 @@ def main(batch: int, repeats: int, threads: int) -> None:
     for name, form in (("contiguous", torch.contiguous_format), ("channels_last", torch.channels_last)):
         net = nn.Sequential(
             nn.Conv2d(4, 32, 8, 4), nn.ReLU(), nn.Conv2d(32, 64, 4, 2), nn.ReLU(),
-            nn.Conv2d(64, 64, 3, 1), nn.ReLU(), nn.Flatten(), nn.Linear(3136, 512), nn.ReLU(), nn.Linear(512, 6),
+            nn.Conv2d(64, 64, 3, 1), nn.ReLU(), nn.Flatten(),
+            nn.Linear(3136, 512), nn.ReLU(), nn.Linear(512, 6),
         ).to(memory_format=form)  # fmt: skip
         adam = torch.optim.Adam(net.parameters(), 1e-3)
         laps = []

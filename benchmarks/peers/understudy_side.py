@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import json
+import sys
 import time
 from typing import Any
 
@@ -57,6 +58,7 @@ def main() -> None:
     def progress(_round: int, row: dict[str, Any]) -> None:
         seconds = time.perf_counter() - wall - apart.wall
         curve.append([row["queries"], row["return_mean"], seconds, time.process_time() - cpu - apart.cpu])
+        print(f"{row['queries']} queries: {row['return_mean']:.0f}", file=sys.stderr, flush=True)
         if row["return_mean"] >= options.share * theirs:
             raise Reached
 

@@ -222,7 +222,7 @@ class Train:
     policy: str = "auto"
     """auto (mlp, or linear on the expert's features of images), mlp, linear, tabular or nature_cnn."""
     encoder: str = "auto"
-    """Whose frozen features a linear policy on images has: auto (the expert's), or another expert's name or file."""
+    """Whose features a linear policy on images has: auto (the expert's), or another's name or file."""
     labels: str = "expert"
     """What is learned: the expert's answer (a distribution where it gives one), or its mode."""
     widths: Annotated[tuple[int, ...], _UNSET] = ()

@@ -145,7 +145,7 @@ def test_files_are_the_same_bytes_for_the_same_seed(study, tmp_path):
         (tmp_path / name).mkdir()
         names = toy_figures.write(tmp_path / name, one, toy_claims.claims(one))
     tables = [name for name in names if ".csv" in name]
-    assert len(tables) == 6 and {"regret.png", "regret.svg", "claims.md", "steps.png"} <= set(names)
+    assert len(tables) == 7 and {"regret.png", "regret.svg", "claims.md", "steps.png"} <= set(names)
     for name in names:
         assert (tmp_path / "a" / name).read_bytes() == (tmp_path / "b" / name).read_bytes(), name
     for name in ("rounds.csv.gz", "runs.csv", "tuning.csv"):

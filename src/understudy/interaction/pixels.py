@@ -210,7 +210,7 @@ class PixelStudents:
     def _round(self, j: int) -> tuple[float, Any]:
         """Loss and gradient of the round's own samples, before the update."""
         rows = np.arange(len(self.stores[j]) - self.size, len(self.stores[j]))
-        parts = [rows[i : i + 250] for i in range(0, len(rows), 250)]
+        parts = [rows[i : i + 100] for i in range(0, len(rows), 100)]
         loss, gradient = 0.0, None
         for part in parts:
             images, labels = self.stores[j][part], self._labels[j, part]

@@ -15,7 +15,7 @@ from ..sweep import Table, write_csv
 from . import claims as claims_module
 from .claims import Claim
 from .gridworld import FIXED, LEARNERS, RADIUS, Study
-from .toy_figures import chosen_columns, legend_below
+from .toy_figures import chosen_columns, curves, legend_below
 from .tuning import UNTUNED
 
 TITLES = {
@@ -137,6 +137,8 @@ def write(folder: Path, study: Study, claims: list[Claim]) -> list[str]:
     labels = {name: column for name, column in runs.labels.items() if name != "solve"}
     keep = ("cost", "reward", "cumulative", "cumulative_reward", "regret")
     Table(labels, {name: runs[name] for name in keep}).to_csv(folder / "rounds.csv.gz", digits=9)
+    drawn = curves(runs, ("regret", "cumulative_reward"), ("variant", "learner"))
+    write_csv(folder / "curves.csv.gz", drawn)
     marks = sorted({min(100, study.rounds), study.rounds})
     ends = {f"{name}_{mark}": runs[name][:, mark - 1] for name in keep[2:] for mark in marks}
     write_csv(folder / "runs.csv", {**labels, **ends})

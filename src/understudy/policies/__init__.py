@@ -24,7 +24,7 @@ POLICIES: Registry[Policy] = Registry(
 def from_config(config: dict[str, Any]) -> Any:
     """The policy that `Policy.config()` described; unknown fields are left to whoever wrote them."""
     maker = POLICIES.maker(config["policy"])
-    if not (isinstance(maker, type) and dataclasses.is_dataclass(maker)):
+    if not (isinstance(maker, type) and issubclass(maker, Policy)):
         raise UserError(f"policy: {config['policy']!r} cannot be made from a file.")
     fields = {field.name for field in dataclasses.fields(maker)}
     return maker(**{k: tuple(v) if isinstance(v, list) else v for k, v in config.items() if k in fields})

@@ -27,6 +27,7 @@ def frames(
         os.environ.setdefault("MUJOCO_GL", "egl")
     try:
         env = make(render_mode="rgb_array")
+        _can_draw(env)
         observation, info = env.reset(seed=derive(seed, "video"))
         pictures = [_picture(env)]
     except UserError:
@@ -94,6 +95,16 @@ def marked(picture: np.ndarray, colour: tuple[int, int, int] = (213, 94, 0)) -> 
     for edge in (np.s_[:width], np.s_[-width:], np.s_[:, :width], np.s_[:, -width:]):
         picture[edge] = colour
     return picture
+
+
+def _can_draw(env: Any) -> None:
+    """Tries MuJoCo's drawing surface first: a renderer that fails half-made complains again when it is
+    forgotten.
+    """
+    if "mujoco" in type(env.unwrapped).__module__ and os.environ.get("MUJOCO_GL") == "egl":
+        from mujoco.egl import GLContext
+
+        GLContext(8, 8).free()
 
 
 def _picture(env: Any) -> np.ndarray:

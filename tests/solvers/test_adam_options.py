@@ -1,0 +1,42 @@
+"""Adam's decay and proximal steps: the same minimisers, found more closely."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from understudy import UserError, adam, alt_ftrl, ftl, ftrl, replay
+
+
+def stream(rounds: int = 4) -> list[tuple[np.ndarray, np.ndarray]]:
+    rng = np.random.default_rng(0)
+    truth = rng.standard_normal((4, 2))
+    inputs = [rng.standard_normal((6, 4)) for _ in range(rounds)]
+    return [(X, X @ truth + 0.3 * rng.standard_normal((6, 2))) for X in inputs]
+
+
+@pytest.mark.parametrize("learner", [alt_ftrl(eta=0.5), ftrl(eta=0.5)], ids=["mean centre", "last centre"])
+@pytest.mark.parametrize("proximal", [False, True])
+def test_the_minimiser_is_that_of_the_closed_form(learner, proximal):
+    exact = replay(stream(), learner=learner)
+    solver = adam(learning_rate=0.02, max_iterations=20_000, decay="cosine", proximal=proximal)
+    found = replay(stream(), learner=learner, solver=solver)
+    assert np.abs(found.params - exact.params).max() < 1e-7
+    # Negative control: without the penalty it would be somewhere else.
+    assert np.abs(replay(stream(), learner=ftl()).params - exact.params).max() > 1e-2
+
+
+@pytest.mark.parametrize("decay", ["linear", "cosine"])
+def test_a_step_that_decays_ends_nearer_on_minibatches(decay):
+    best = replay(stream(), learner=ftl()).params
+    options = {"learning_rate": 0.05, "max_iterations": 2000, "batch_size": 4}
+    away = {
+        name: np.linalg.norm(replay(stream(), solver=adam(decay=name, **options)).params - best)
+        for name in ("none", decay)
+    }
+    assert away[decay] < 0.5 * away["none"]
+
+
+def test_an_unknown_decay_is_refused():
+    with pytest.raises(UserError, match="did you mean 'cosine'"):
+        adam(decay="cosin")
