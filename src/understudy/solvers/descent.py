@@ -254,8 +254,8 @@ def lbfgs(
 
 def block_lbfgs(
     *,
-    tolerance: float = 1e-8,
-    max_iterations: int = 1000,
+    tolerance: float = 1e-7,
+    max_iterations: int = 500,
     memory: int = 20,
     every: int = 40,
     c: float = 1e-4,
