@@ -84,6 +84,12 @@ COMMANDS: dict[str, tuple[Command, ...]] = {
             "commands.studies:run_gridworld",
         ),
         Command(
+            "paper atari",
+            "Pong and Breakout from pixels: linear and end to end, with the claims",
+            "options:PaperAtari",
+            "commands.atari:run",
+        ),
+        Command(
             "paper theorem",
             "FTL's regret on an MDP stays below its bound, and where it does not",
             "options:PaperTheorem",

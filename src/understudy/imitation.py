@@ -13,7 +13,7 @@ import numpy as np
 
 from . import experts
 from .envs.gymnasium import Slots, derive, maker
-from .errors import UserError
+from .errors import UserError, unknown
 from .interaction import (
     Book,
     Collector,
@@ -28,7 +28,7 @@ from .interaction import (
 )
 from .losses import Squared
 from .online import draws, make_game
-from .policies import Actions, Observations
+from .policies import Actions, Encoded, Observations, Policy
 from .store import Folder, Run
 
 MEMORY_LIMIT = 2 << 30
@@ -40,7 +40,7 @@ def imitate(
     *,
     expert: Any = None,
     learner: Any = "ftl",
-    policy: Any = "mlp",
+    policy: Any = "auto",
     loss: Any = "auto",
     solver: Any = "auto",
     rounds: int = 25,
@@ -61,6 +61,8 @@ def imitate(
     search: int = 2000,
     out: str | os.PathLike[str] | None = None,
     resume: bool = False,
+    encoder: Any = "auto",
+    labels: str = "expert",
     env_kwargs: Mapping[str, Any] | None = None,
     expert_options: Mapping[str, Any] | None = None,
     solver_options: Mapping[str, Any] | None = None,
@@ -76,7 +78,8 @@ def imitate(
         (see `understudy.experts.resolve`, which gets `expert_options`).
       learner: "ftl" (DAgger), "adaftrl", "ftrl", "alt_ftrl", "bc" (FTL on expert-driven rounds), or an
       object.
-      policy: "mlp", "linear", "tabular", or an object such as ``understudy.MLP(widths=(64, 64))``.
+      policy: "auto" (mlp, or linear on the expert's features of images), "mlp", "linear", "tabular",
+        "nature_cnn", or an object such as ``understudy.MLP(widths=(64, 64))``.
       loss: "auto", "squared", "absolute", "huber", "cross-entropy" or an object.
       solver: "auto" (closed form or another exact method for linear policies; 1000 steps of Adam a round for
         networks), a name or an object; `solver_options` such as learning_rate go with a name.
@@ -91,6 +94,9 @@ def imitate(
       comparator: rounds after which the best in hindsight is found: "every", "last", "none" or numbers; for
       networks
         by `search` steps of Adam, an estimate.
+      encoder: for a linear policy on images, whose frozen features it is linear in: "auto" (the expert's),
+        another expert's name or file, or None (the pixels themselves).
+      labels: "expert" (a distribution where the expert gives one) or "mode" (its most probable action).
       out, resume: keep the run in this folder; continue an unfinished one. The end is the same, bit for bit.
       memory_limit: bytes of samples kept in memory; larger runs map them from files.
 
@@ -131,8 +137,12 @@ def imitate(
         **_expert_options(expert, env_kwargs, expert_options),
     )
     actions = Actions.of(slots.action_space)
+    if isinstance(policy, str) and policy == "auto":
+        policy = "linear" if _sees(slots.observation_space) and _own(teacher) else "mlp"
     architecture = presets.make_policy(policy, slots.observation_space, actions, chosen, squash)
     seen = Observations.of(slots.observation_space, tabular=architecture.name == "tabular")
+    seen = _encoded(seen, architecture, teacher, encoder)
+    teacher = _labelling(teacher, labels)
     divergence = presets.make_loss(loss, actions)
     if teacher.kind == "distribution" and not divergence.categorical and loss != "auto":
         raise UserError(
@@ -183,6 +193,8 @@ def imitate(
         "comparator": sorted(plan.judged),
         "search": search,
         "memory_limit": memory_limit,
+        "labels": labels,
+        "encoder": getattr(getattr(seen, "encoder", None), "name", None),
     }
     if resume and out is None:
         raise UserError("resume: there is no folder to resume from; give out.")
@@ -291,3 +303,33 @@ def whole(field: str, value: Any, least: int) -> None:
         return
     if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < least:
         raise UserError(f"{field}: {value!r} is not a whole number ≥ {least}.")
+
+
+def _sees(space: Any) -> bool:
+    """Whether observations are images of bytes."""
+    return len(getattr(space, "shape", None) or ()) == 3 and getattr(space, "dtype", None) == np.uint8
+
+
+def _own(teacher: Any) -> bool:
+    return getattr(teacher.network, "cnn", None) is not None
+
+
+def _encoded(seen: Observations, policy: Policy, teacher: Any, encoder: Any) -> Any:
+    """For a linear policy on images: what a frozen network, the expert's own by default, makes of them."""
+    leaf = seen.leaves[0]
+    image = len(seen.leaves) == 1 and leaf.kind == "byte" and len(leaf.shape) == 3
+    if encoder is None or (encoder == "auto" and not (policy.name == "linear" and image and _own(teacher))):
+        return seen
+    from .experts.encoders import encoder as of
+
+    if not image or policy.name != "linear":
+        raise UserError(f"encoder: {encoder!r} is for a linear policy on images; this one is {policy.name}.")
+    return Encoded(seen, of(teacher if encoder == "auto" else experts.resolve(encoder)))
+
+
+def _labelling(teacher: Any, labels: str) -> Any:
+    if labels not in ("expert", "mode"):
+        raise unknown("labels", labels, ("expert", "mode"))
+    from .experts.encoders import mode
+
+    return mode(teacher) if labels == "mode" else teacher

@@ -117,6 +117,28 @@ class PaperTheorem:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
+class PaperAtari:
+    """Pong and Breakout from pixels: linear on the expert's features, and NatureCNN end to end."""
+
+    scale: str = "small"
+    """small (one seed; end to end Pong alone, FTL and AdaFTRL, 300 steps a round) or full."""
+    game: Name = None
+    """pong or breakout; both by default."""
+    policy: Name = None
+    """linear or nature_cnn; both by default."""
+    threads: int = 0
+    """Threads that step the games; 0: as many as there are cores."""
+    keep: Folder = None
+    """Keep every part's numbers in this folder, GAME-POLICY.json, as soon as it is done."""
+    parts: Folder = None
+    """Run nothing, and report on the parts kept in this folder."""
+    out: Folder = None
+    """Write figures, every number and the claims to this new folder."""
+    json: Flag = False
+    """Print the verdicts as one last line of JSON."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
 class PaperToy:
     """The toy figure: six learners, four losses, tuned on ten rounds and run for 250; the claims checked."""
 
@@ -199,8 +221,12 @@ class Train:
     """ftl (DAgger), adaftrl, ftrl, alt_ftrl, ogd, adagrad, bc (the expert drives), or module:function."""
     learning: Learning = LearnerOptions()
     """Options of the learner."""
-    policy: str = "mlp"
-    """mlp, linear or tabular."""
+    policy: str = "auto"
+    """auto (mlp, or linear on the expert's features of images), mlp, linear, tabular or nature_cnn."""
+    encoder: str = "auto"
+    """Whose features a linear policy on images has: auto (the expert's), or another's name or file."""
+    labels: str = "expert"
+    """What is learned: the expert's answer (a distribution where it gives one), or its mode."""
     widths: Annotated[tuple[int, ...], _UNSET] = ()
     """Widths of the network's hidden layers (256 256)."""
     loss: str = "auto"

@@ -28,6 +28,8 @@ def run(options: Train) -> int:
             expert_options=options.asking.given(),
             learner=learner(options),
             policy=_policy(options),
+            encoder=options.encoder,
+            labels=options.labels,
             loss=options.loss,
             solver=load("solver", options.solver) if ":" in options.solver else _solver(options),
             solver_options=options.solving.given(),
@@ -95,7 +97,7 @@ def outcome(result: Any) -> Any:
 def _policy(options: Train) -> Any:
     if not options.widths:
         return options.policy
-    if options.policy != "mlp":
+    if options.policy not in ("auto", "mlp"):
         raise UserError(f"widths: the policy {options.policy!r} has none; mlp has.")
     return MLP(widths=options.widths)
 

@@ -8,6 +8,7 @@ its actions, so one that was cut short by a kill can be rebuilt by playing its a
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import difflib
 import functools
@@ -80,7 +81,10 @@ def maker(env: Any, env_kwargs: Mapping[str, Any] | None = None) -> Maker:
 
     keywords = dict(env_kwargs or {})
     if isinstance(env, str):
-        _register(env)
+        from . import atari
+
+        if atari.looks_like(env):
+            return atari.atari_maker(env, keywords)
         return Maker(env, functools.partial(gym.make, env, **keywords), True)
     if keywords:
         raise UserError("env_kwargs: they go with an environment's id; put them in the function instead.")
@@ -159,21 +163,15 @@ class Slots:
             slot.env.close()
 
 
-def _register(env_id: str) -> None:
-    """Atari's ids exist only once their package has been imported."""
-    if env_id.startswith("ALE/"):
-        try:
-            import ale_py  # pyright: ignore[reportMissingImports]
-            import gymnasium as gym
-        except ImportError:
-            raise MissingExtra(f"env: {env_id}", "atari") from None
-        gym.register_envs(ale_py)
-
-
 def _no_such(env_id: str) -> UserError:
     import gymnasium as gym
 
-    near = difflib.get_close_matches(env_id, list(gym.registry), n=1)
+    from . import atari
+
+    names = list(gym.registry)
+    with contextlib.suppress(MissingExtra):
+        names += ["".join(part.capitalize() for part in name.split("_")) for name in atari.games()]
+    near = difflib.get_close_matches(env_id, names, n=1)
     hint = f", did you mean {near[0]!r}?" if near else "."
     return UserError(f"env: Gymnasium has no environment {env_id!r}{hint}")
 

@@ -123,6 +123,7 @@ def _load(path: Path, what: str, activation: str | None, vec_normalize: Any, nam
             "normalised": normaliser is not None,
             "made": f"read from {path.name}, written by Stable-Baselines3 {version or '(version unknown)'}",
         },
+        network=net,
     )
 
 

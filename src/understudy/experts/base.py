@@ -42,6 +42,8 @@ class Expert:
     action_space: Any = dataclasses.field(default=None, repr=False)
     card: Mapping[str, Any] = dataclasses.field(default_factory=dict, repr=False)
     needs_infos: bool = False
+    network: Any = dataclasses.field(default=None, repr=False)
+    """The network it plays, where it is one that this package runs itself."""
 
     def __post_init__(self):
         if self.kind not in KINDS:

@@ -167,4 +167,5 @@ def as_expert(network: net.Network, card: Mapping[str, Any]) -> Expert:
         observation_space=observation_space,
         action_space=action_space,
         card=card,
+        network=network,
     )

@@ -7,6 +7,7 @@ from typing import Any, final
 import equinox as eqx
 import numpy as np
 
+from ..learners import Learner
 from ..online import Game
 
 FACTOR = 10.0
@@ -47,11 +48,13 @@ class Automatic:
 
     def tuned(self, game: Game) -> Game:
         """The game with its schedule's number set; before the start it has no say."""
+        return eqx.tree_at(lambda one: one.learner, game, self.scaled(game.learner))
+
+    def scaled(self, learner: Learner) -> Learner:
+        """The learner with its schedule's number set."""
         inverse = np.asarray(1.0 / self._scale if self.settled else 1.0)
-        where = (
-            (lambda g: g.learner.schedule.adaptive) if self.adaptive else (lambda g: g.learner.schedule.root)
-        )
-        return eqx.tree_at(where, game, inverse)
+        where = (lambda l: l.schedule.adaptive) if self.adaptive else (lambda l: l.schedule.root)
+        return eqx.tree_at(where, learner, inverse)
 
     def numbers(self) -> list[Any]:
         return [float(self._distance).hex(), float(self._scale).hex()]

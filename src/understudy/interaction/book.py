@@ -10,7 +10,7 @@ from typing import Any, final
 import numpy as np
 
 from ..errors import UserError
-from ..policies import Actions, Normaliser, Observations
+from ..policies import Actions, Encoded, Normaliser, Observations
 from .collect import Round
 
 COLUMNS = ("inputs", "targets", "executed", "rewards", "flags", "slots")
@@ -25,7 +25,7 @@ class Book:
     the rows that a killed process had begun to write is cutting it to a length.
     """
 
-    def __init__(self, observations: Observations, actions: Actions, *, folder: Path | None = None):
+    def __init__(self, observations: Observations | Encoded, actions: Actions, *, folder: Path | None = None):
         self.folder, self.rows = folder, 0
         self._kinds: dict[str, tuple[Any, tuple[int, ...]]] = {
             "inputs": (observations.dtype, (observations.width,)),

@@ -9,7 +9,7 @@ import numpy as np
 
 from ..envs.gymnasium import Slots, derive
 from ..errors import UserError
-from ..policies import Actions, Observations, TrainedPolicy, stacked
+from ..policies import Actions, Encoded, Observations, TrainedPolicy, stacked
 
 TERMINATED, TRUNCATED, EXPERT = 1, 2, 4
 
@@ -48,7 +48,7 @@ class Collector:
         self,
         slots: Slots,
         expert: Any,
-        observations: Observations,
+        observations: Observations | Encoded,
         actions: Actions,
         *,
         seed: int,

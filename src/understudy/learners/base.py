@@ -80,16 +80,19 @@ class Learner(eqx.Module):
         self, state: LearnerState, losses: Losses, gradient: Params, solve: Solve
     ) -> tuple[LearnerState, Solution]:
         """The state after a round with gradient g_t at w_t; `losses` already hold the round."""
+        ahead = self.regularised(state, gradient)
+        update = self._linear_step if self.linear else self._full_step
+        solution, gradients, residual = update(state, losses, gradient, solve, ahead.weight, ahead.centre)
+        return ahead._replace(params=solution.params, gradients=gradients, residual=residual), solution
+
+    def regularised(self, state: LearnerState, gradient: Params) -> LearnerState:
+        """The state with Λ_t, c_t and the sums that make them, given g_t; round t is still to be solved."""
         t = state.round + 1
         squares = self._squares(state, gradient, t)
         weight = self.schedule.weight(t, squares)
         # σ_t ≥ 0 by definition of every schedule; rounding must not make it negative.
         weight = jax.tree.map(jnp.maximum, weight, state.weight)
-        centre = _toward(state, weight)
-        update = self._linear_step if self.linear else self._full_step
-        solution, gradients, residual = update(state, losses, gradient, solve, weight, centre)
-        new = LearnerState(solution.params, centre, gradients, squares, weight, residual, t)
-        return new, solution
+        return state._replace(centre=_toward(state, weight), squares=squares, weight=weight, round=t)
 
     def _squares(self, state: LearnerState, gradient: Params, t: Array) -> Params:
         if self.diagonal:

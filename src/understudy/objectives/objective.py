@@ -59,6 +59,12 @@ class Objective(eqx.Module):
         dense = self.losses.hessian(params)
         return (dense + self.weight * jnp.eye(dense.shape[0], dtype=dense.dtype)) / self.rounds
 
+    def blocks(self, params: Params) -> Array:
+        """The Hessian's diagonal blocks (k, d, d) of a linear policy on kept samples."""
+        assert isinstance(self.losses, Samples)
+        dense = self.losses.blocks(params)
+        return (dense + self.weight * jnp.eye(dense.shape[1], dtype=dense.dtype)) / self.rounds
+
     def minibatch_value_and_gradient(
         self, params: Params, rows: tuple[Array, Array, Array]
     ) -> tuple[Array, Params]:

@@ -119,6 +119,20 @@ class Samples(eqx.Module):
 
         return self._over_chunks(linear)
 
+    def blocks(self, params: Params) -> Array:
+        """The Hessian's diagonal blocks of a linear policy, one an output: (k, d, d), summed in float32."""
+
+        def block(inputs: Array, targets: Array, weights: Array) -> Array:
+            rows = self.policy.design(inputs)
+            curvature = jax.vmap(lambda o, t: jnp.diagonal(jax.hessian(self.loss)(o, t)))(
+                rows @ params, targets
+            )
+            rows = rows.astype(jnp.float32)
+            scaled = (curvature * weights[:, None]).astype(jnp.float32).T[:, :, None] * rows
+            return jnp.einsum("ani,nj->aij", scaled, rows)
+
+        return self._over_chunks(block)
+
     def minibatch(self, key: Array, size: int) -> tuple[Array, Array, Array]:
         """`size` rows drawn with replacement; their weights make the sum an estimate of ``F_t``, unbiased."""
         index = jax.random.randint(key, (size,), 0, self.filled)

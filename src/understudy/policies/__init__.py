@@ -8,16 +8,20 @@ from typing import Any
 from ..errors import UserError
 from ..registry import Registry
 from .base import Params, Policy, count
+from .encoded import Encoded, Encoder
 from .files import load, save
 from .linear import Linear, Tabular
 from .mlp import MLP
+from .nature_cnn import NatureCNN
 from .spaces import Actions, Observations, stacked
 from .trained import Normaliser, TrainedPolicy
 
-POLICIES: Registry[Policy] = Registry("policy", Policy, {"linear": Linear, "tabular": Tabular, "mlp": MLP})
+POLICIES: Registry[Policy] = Registry(
+    "policy", Policy, {"linear": Linear, "tabular": Tabular, "mlp": MLP, "nature_cnn": NatureCNN}
+)
 
 
-def from_config(config: dict[str, Any]) -> Policy:
+def from_config(config: dict[str, Any]) -> Any:
     """The policy that `Policy.config()` described; unknown fields are left to whoever wrote them."""
     maker = POLICIES.maker(config["policy"])
     if not (isinstance(maker, type) and issubclass(maker, Policy)):
@@ -30,7 +34,10 @@ __all__ = [
     "MLP",
     "POLICIES",
     "Actions",
+    "Encoded",
+    "Encoder",
     "Linear",
+    "NatureCNN",
     "Normaliser",
     "Observations",
     "Params",

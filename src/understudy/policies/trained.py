@@ -12,6 +12,7 @@ from ..errors import UserError
 from . import files
 from .acting import forward
 from .base import Params, Policy
+from .encoded import Encoded, read
 from .spaces import Actions, Observations
 
 
@@ -58,7 +59,7 @@ class TrainedPolicy:
         self,
         policy: Policy,
         params: Params,
-        observations: Observations,
+        observations: Observations | Encoded,
         actions: Actions,
         normaliser: Normaliser,
     ):
@@ -91,6 +92,8 @@ class TrainedPolicy:
     def save(self, path: str | os.PathLike[str], **extra: Any) -> Path:
         """Writes `path`.safetensors and `path`.json; `extra` is plain data for the card."""
         tensors = {"network": self.params, "mean": self.normaliser.mean, "scale": self.normaliser.scale}
+        if isinstance(self.observations, Encoded):
+            tensors["encoder"] = self.observations.tensors
         spaces = {"observations": self.observations.config(), "actions": self.actions.config()}
         return files.save(path, self.policy, tensors, **spaces, **extra)
 
@@ -100,7 +103,8 @@ class TrainedPolicy:
         base = Path(path)
         policy, tensors, card = files.load(base / "policy" if base.is_dir() else base)
         try:
-            seen, acts = Observations.from_config(card["observations"]), Actions.from_config(card["actions"])
+            seen = read(card["observations"], tensors.get("encoder"))
+            acts = Actions.from_config(card["actions"])
             normaliser = Normaliser(tensors["mean"], tensors["scale"])
             return cls(policy, tensors["network"], seen, acts, normaliser)
         except (KeyError, TypeError) as error:

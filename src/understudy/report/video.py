@@ -15,8 +15,13 @@ from ..errors import MissingExtra, UserError
 Act = Callable[[Any, Any], Any]
 
 
-def frames(make: Maker, act: Act, *, seed: int, steps: int) -> tuple[list[np.ndarray], float, int]:
-    """The pictures of one episode, its return, and frames per second."""
+def frames(
+    make: Maker, act: Act, *, seed: int, steps: int, other: Act | None = None
+) -> tuple[list[np.ndarray], float, int]:
+    """The pictures of one episode, its return, and frames per second.
+
+    Where actions are choices, a state in which `other` would choose another one gets a frame of colour.
+    """
     # Without a screen MuJoCo draws through EGL, and must be told so before it is first used.
     if not os.environ.get("DISPLAY"):
         os.environ.setdefault("MUJOCO_GL", "egl")
@@ -34,7 +39,11 @@ def frames(make: Maker, act: Act, *, seed: int, steps: int) -> tuple[list[np.nda
         ) from error
     total, over = 0.0, False
     while not over and len(pictures) <= steps:
-        observation, reward, terminated, truncated, info = env.step(act(observation, info))
+        action = act(observation, info)
+        chooses = other is not None and np.issubdtype(np.asarray(action).dtype, np.integer)
+        if chooses and not np.array_equal(action, other(observation, info)):  # type: ignore[misc]
+            pictures[-1] = marked(pictures[-1])
+        observation, reward, terminated, truncated, info = env.step(action)
         total, over = total + float(reward), terminated or truncated
         pictures.append(_picture(env))
     speed = int(env.metadata.get("render_fps") or 30)
@@ -47,7 +56,8 @@ def record(
 ) -> dict[str, float]:
     """Writes a video with one panel per act, named in its corner; returns each one's return.
 
-    A panel whose episode is over keeps its last picture until the others are.
+    Of two acts that choose, each is asked what it would do in the other's place: where they disagree the
+    picture is framed. A panel whose episode is over keeps its last picture until the others are.
     """
     try:
         import imageio.v2 as imageio
@@ -56,7 +66,9 @@ def record(
         raise MissingExtra("video", "mujoco") from None
     shown, returns, speed = [], {}, 30
     for name, act in acts.items():
-        pictures, returns[name], speed = frames(make, act, seed=seed, steps=steps)
+        others = [one for key, one in acts.items() if key != name]
+        other = others[0] if len(others) == 1 else None
+        pictures, returns[name], speed = frames(make, act, seed=seed, steps=steps, other=other)
         shown.append([_named(picture, name) for picture in pictures])
     length = max(len(pictures) for pictures in shown)
     # A minute of MuJoCo has up to 125 pictures a second; every second or fourth will do.
@@ -71,6 +83,18 @@ def record(
     except (OSError, ValueError) as error:
         raise UserError(f"video: cannot write {str(path)!r} ({_first(error)}).") from error
     return returns
+
+
+def marked(picture: np.ndarray, colour: tuple[int, int, int] = (213, 94, 0)) -> np.ndarray:
+    """The picture with a frame of colour.
+
+    >>> marked(np.zeros((40, 40, 3), np.uint8))[0, 0].tolist()
+    [213, 94, 0]
+    """
+    picture, width = np.array(picture, copy=True), max(3, min(picture.shape[:2]) // 50)
+    for edge in (np.s_[:width], np.s_[-width:], np.s_[:, :width], np.s_[:, -width:]):
+        picture[edge] = colour
+    return picture
 
 
 def _can_draw(env: Any) -> None:

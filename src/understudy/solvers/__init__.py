@@ -14,13 +14,16 @@ from ..registry import Registry
 from .ball import InBall, project
 from .base import Progress, Solution, Solver, Status
 from .closed_form import ClosedForm, closed_form
-from .descent import Descent, Direction, gd, lbfgs, newton
+from .descent import Descent, Direction, block_lbfgs, gd, lbfgs, newton
 from .interior_point import InteriorPoint, interior_point
 from .none import Unsolved
 from .stochastic import SLS, Adam, ProximalSGD, adam, proximal_sgd, sls
 
 NEWTON_LIMIT = 1500
-"""Up to this many parameters `auto` forms the Hessian of a linear policy; beyond, L-BFGS."""
+"""Up to this many parameters `auto` forms the Hessian of a linear policy; beyond, L-BFGS
+preconditioned by the Hessian's blocks. (512 × 6, 2,000 samples: Newton needs 9 steps of many seconds on two
+cores.)
+"""
 
 
 @runtime_checkable
@@ -37,6 +40,7 @@ SOLVERS: Registry[AnySolver] = Registry(
         "closed-form": closed_form,
         "newton": newton,
         "lbfgs": lbfgs,
+        "block-lbfgs": block_lbfgs,
         "gd": gd,
         "adam": adam,
         "sls": sls,
@@ -44,6 +48,7 @@ SOLVERS: Registry[AnySolver] = Registry(
         "interior-point": interior_point,
     },
     aliases={
+        "block_lbfgs": "block-lbfgs",
         "closed_form": "closed-form",
         "interior_point": "interior-point",
         "proximal_sgd": "proximal-sgd",
@@ -61,7 +66,7 @@ def auto(policy: Policy, loss: Loss, parameters: int) -> Any:
         return interior_point()
     if isinstance(loss, (Huber, CrossEntropy)) and parameters <= NEWTON_LIMIT:
         return newton()
-    return lbfgs()
+    return block_lbfgs() if isinstance(loss, (Huber, CrossEntropy)) else lbfgs()
 
 
 __all__ = [
@@ -83,6 +88,7 @@ __all__ = [
     "Unsolved",
     "adam",
     "auto",
+    "block_lbfgs",
     "closed_form",
     "gd",
     "interior_point",

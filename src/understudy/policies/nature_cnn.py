@@ -1,0 +1,144 @@
+"""NatureCNN from pixels: three convolutions, one dense layer, one row of outputs per action.
+
+A convolution whose kernel is twice its stride is a 2 × 2 convolution of stride 1 on blocks of stride × stride
+pixels; and one of stride 1 is a sum of matrix products, one for each place of the kernel, on shifted views.
+Written so (`matmul`) there is nothing but matrix products: they keep their speed inside compiled loops, and
+under `vmap` over parameters they are batched products where convolutions would be grouped ones. `conv` is
+XLA's own. Which of the two is used where is measured in benchmarks/bench_cnn.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from ..errors import UserError, unknown
+from .base import Params, Policy
+
+LAYERS = ((8, 4, 32), (4, 2, 64), (3, 1, 64))
+"""Kernel, stride and channels of the three convolutions."""
+METHODS = ("auto", "conv", "matmul")
+
+
+def _out(size: int) -> int:
+    for kernel, stride, _ in LAYERS:
+        size = (size - kernel) // stride + 1
+    return size
+
+
+def _blocks(x: Array, stride: int, count: int) -> Array:
+    """(n, h, w, c) as blocks (n, count, count, stride·stride·c) of stride × stride pixels."""
+    n, _, _, c = x.shape
+    side = stride * count
+    x = x[:, :side, :side].reshape(n, count, stride, count, stride, c)
+    return x.transpose(0, 1, 3, 2, 4, 5).reshape(n, count, count, stride * stride * c)
+
+
+def _by_matmul(x: Array, weight: Array, stride: int, half: bool) -> Array:
+    """VALID convolution (n, h, w, c) * (k, k, c, o) as a sum of matrix products over the kernel's places."""
+    kernel, _, c, o = weight.shape
+    out = (x.shape[1] - kernel) // stride + 1
+    if kernel == 2 * stride:
+        x = _blocks(x, stride, out + 1)
+        weight = weight.reshape(2, stride, 2, stride, c, o).transpose(0, 2, 1, 3, 4, 5)
+        kernel, c = 2, stride * stride * c
+    weight = weight.reshape(kernel, kernel * c, o)
+    # Side by side along a row, summed along a column: fewer products, and copies of `kernel` times the input.
+    wide = jnp.concatenate([x[:, :, j : j + out] for j in range(kernel)], axis=-1)
+    parts = [_product(wide[:, i : i + out].reshape(-1, kernel * c), weight[i], half) for i in range(kernel)]
+    return sum(parts[1:], parts[0]).reshape(-1, out, out, o)
+
+
+def _product(x: Array, weight: Array, half: bool) -> Array:
+    """x @ weight; with `half` in bfloat16, summed in float32."""
+    if not half:
+        return x @ weight
+    low = jnp.bfloat16
+    return jnp.matmul(x.astype(low), weight.astype(low), preferred_element_type=jnp.float32)
+
+
+def _by_conv(x: Array, weight: Array, stride: int) -> Array:
+    form = ("NHWC", "HWIO", "NHWC")
+    return jax.lax.conv_general_dilated(x, weight, (stride, stride), "VALID", dimension_numbers=form)
+
+
+class NatureCNN(Policy):
+    """NatureCNN, ``outputs = head(relu(dense(convolutions(image / 255))))`` on stacks of frames.
+
+    Inputs are bytes (n, stack, size, size), or the same flattened. Params: ``conv`` (a list of three),
+    ``dense`` and ``head``, each ``{"weight", "bias"}``; kernels are (height, width, in, out) and the last
+    convolution is flattened as (height, width, channels). `method`: "auto", "conv" or "matmul"; on a GPU
+    products are taken in bfloat16.
+
+    >>> policy = NatureCNN(size=36)
+    >>> params = policy.init(jax.random.key(0), features=4 * 36 * 36, outputs=6)
+    >>> policy.apply(params, jnp.zeros((2, 4, 36, 36), jnp.uint8)).shape
+    (2, 6)
+    """
+
+    stack: int = eqx.field(static=True, default=4)
+    size: int = eqx.field(static=True, default=84)
+    width: int = eqx.field(static=True, default=512)
+    method: str = eqx.field(static=True, default="auto")
+    name: ClassVar[str] = "nature_cnn"
+
+    def __check_init__(self):
+        if self.method not in METHODS:
+            raise unknown("method", self.method, METHODS)
+        if _out(self.size) < 1:
+            raise UserError(f"size: {self.size!r} pixels are too few for NatureCNN; 36 are the least.")
+
+    def init(self, key: Array, features: int, outputs: int, dtype: Any = None) -> Params:
+        if features != self.stack * self.size**2:
+            raise UserError(
+                f"policy: nature_cnn is made for stacks of {self.stack} frames of {self.size} × {self.size}, "
+                f"which are {self.stack * self.size**2} bytes; the observations have {features}."
+            )
+        dtype = dtype or jnp.float32
+        keys = jax.random.split(key, 5)
+        conv, channels = [], self.stack
+        for one, (kernel, _, wide) in zip(keys, LAYERS):
+            conv.append(_layer(one, (kernel, kernel, channels, wide), dtype))
+            channels = wide
+        dense = _layer(keys[3], (_out(self.size) ** 2 * channels, self.width), dtype)
+        # A new policy is almost indifferent between actions.
+        head = _layer(keys[4], (self.width, outputs), dtype, scale=0.01)
+        return {"conv": conv, "dense": dense, "head": head}
+
+    def features(self, params: Params, inputs: Array) -> Array:
+        """What the head sees, (n, width): the encoder of a linear policy on frozen features."""
+        dtype = params["dense"]["weight"].dtype
+        x = inputs.reshape(-1, self.stack, self.size, self.size)
+        gpu = jax.default_backend() == "gpu"
+        matmul = self.method == "matmul" or (self.method == "auto" and gpu)
+        x = jnp.transpose(x, (0, 2, 3, 1)).astype(dtype) * jnp.asarray(1 / 255, dtype)
+        for layer, (_, stride, _) in zip(params["conv"], LAYERS):
+            weight = layer["weight"]
+            x = _by_matmul(x, weight, stride, gpu) if matmul else _by_conv(x, weight, stride)
+            x = jnp.maximum(x + layer["bias"], 0)
+        x = _product(x.reshape(len(x), -1), params["dense"]["weight"], gpu and matmul)
+        return jnp.maximum(x + params["dense"]["bias"], 0)
+
+    def apply(self, params: Params, inputs: Array) -> Array:
+        return self.features(params, inputs) @ params["head"]["weight"] + params["head"]["bias"]
+
+
+def _layer(key: Array, shape: tuple[int, ...], dtype: Any, scale: float = 1.0) -> dict[str, Array]:
+    fan_in = int(np.prod(shape[:-1]))
+    limit = scale * np.sqrt(3.0 / fan_in) * (np.sqrt(2.0) if scale == 1.0 else 1.0)
+    weight = jax.random.uniform(key, shape, dtype, -limit, limit)
+    return {"weight": weight, "bias": jnp.zeros(shape[-1:], dtype)}
+
+
+def encoder_params(conv: Any, dense: Mapping[str, Any]) -> Params:
+    """Parameters that `NatureCNN.features` reads, from the kernels and biases of a network made elsewhere."""
+    return {
+        "conv": [{"weight": np.asarray(k, np.float32), "bias": np.asarray(b, np.float32)} for k, b in conv],
+        "dense": {name: np.asarray(value, np.float32) for name, value in dense.items()},
+    }

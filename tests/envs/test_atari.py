@@ -1,0 +1,156 @@
+"""Atari: the names, the settings, seeds per episode, and frames stored once but rebuilt bit for bit."""
+
+from __future__ import annotations
+
+import builtins
+
+import numpy as np
+import pytest
+
+pytest.importorskip("ale_py")
+
+from understudy.envs import atari
+from understudy.envs.gymnasium import Slots, maker
+from understudy.errors import MissingExtra, UserError
+from understudy.interaction.frames import FrameStore
+
+SHORT = atari.Settings(max_frames=200)
+
+
+def played(games: atari.Atari, steps: int, seed: int = 0):
+    """Random play: observation before each step, rewards and ends of it."""
+    rng = np.random.default_rng(seed)
+    for _ in range(steps):
+        before = games.observations
+        actions = rng.integers(0, games.action_space.n, games.count)
+        yield before, actions, games.step(actions)
+
+
+@pytest.mark.parametrize("name", ["Pong", "pong", "ALE/Pong-v5"])
+def test_a_game_has_one_environment_whatever_its_name(name):
+    made = maker(name)
+    assert made.name == "ALE/Pong-v5"
+    env = made()
+    assert env.observation_space.shape == (4, 84, 84) and env.action_space.n == 6
+
+
+def test_unknown_games_and_settings_are_refused_with_the_nearest():
+    with pytest.raises(UserError, match=r"no game 'ALE/Pongg-v5', did you mean 'pong'"):
+        maker("ALE/Pongg-v5")
+    with pytest.raises(UserError, match="did you mean 'Pong'"):
+        maker("Pongg")()
+    with pytest.raises(UserError, match="no setting 'stick', did you mean 'sticky'"):
+        maker("Pong", {"stick": 0.25})
+    with pytest.raises(UserError, match="sticky: 2 is not accepted"):
+        maker("Pong", {"sticky": 2})
+
+
+def test_without_the_extra_a_sentence_says_so(monkeypatch):
+    real = builtins.__import__
+
+    def refuse(name, *rest, **more):
+        if name.startswith("ale_py"):
+            raise ImportError(name)
+        return real(name, *rest, **more)
+
+    monkeypatch.setattr(builtins, "__import__", refuse)
+    for name in ("Pong", "ALE/Breakout-v5"):
+        with pytest.raises(MissingExtra, match=r"pip install 'understudy\[atari\]'"):
+            maker(name)
+
+
+def test_an_expert_for_other_actions_is_refused():
+    from understudy import experts
+
+    env = maker("Breakout")()
+    with pytest.raises(UserError, match="was made for actions Discrete\\(6\\)"):
+        experts.resolve("ppo-pong", observation_space=env.observation_space, action_space=env.action_space)
+
+
+def test_settings_reach_the_environment():
+    changed = atari.Atari("pong", 1, seed=0, made=atari.Settings(stack=2, size=60, full_actions=True))
+    assert changed.observations.shape == (1, 2, 60, 60) and changed.action_space.n == 18
+    ends = [
+        k
+        for k, (_, _, (_, _, cut)) in enumerate(played(atari.Atari("pong", 1, seed=0, made=SHORT), 120))
+        if cut.any()
+    ]
+    assert ends and ends[0] < 51
+
+
+def test_sticky_actions_change_the_course_of_a_game():
+    def course(sticky):
+        games = atari.Atari("breakout", 1, seed=3, made=atari.Settings(sticky=sticky, noop_max=0))
+        return np.concatenate([before for before, _, _ in played(games, 60)])
+
+    assert np.array_equal(course(0.0), course(0.0))
+    assert not np.array_equal(course(0.0), course(0.9))
+
+
+def test_games_side_by_side_are_the_games_alone():
+    """In company or alone, vector or single, the same seed and actions give the same game."""
+    games = atari.Atari("pong", 3, seed=5, made=SHORT)
+    course = [(before.copy(), actions) for before, actions, _ in played(games, 130)]
+    assert games.episode.min() >= 2
+    slots = Slots(maker("Pong", {"max_frames": 200}), 3, seed=5)
+    slots.start()
+    for before, actions in course:
+        for slot in slots.slots:
+            assert np.array_equal(slot.observation, before[slot.index])
+            slots.step(slot, actions[slot.index])
+    other = atari.Atari("pong", 3, seed=6, made=SHORT)
+    assert not all(np.array_equal(a, b[0]) for (a, *_), b in zip(played(other, 130), course, strict=True))
+
+
+@pytest.mark.parametrize("game", ["pong", "breakout"])
+def test_every_rebuilt_stack_is_the_environments(game, tmp_path):
+    """Beginnings, ends and several slots included; in memory and mapped from a file."""
+    games = atari.Atari(game, 3, seed=1, made=SHORT)
+    stores = [
+        FrameStore((4, 84, 84), capacity=10),
+        FrameStore((4, 84, 84), capacity=600, limit=0, folder=tmp_path),
+    ]
+    seen = []
+    for before, _, _ in played(games, 200):
+        seen.append(before.copy())
+        for store in stores:
+            store.append(before, range(3))
+    assert games.episode.min() >= 3
+    for store in stores:
+        assert len(store) == 600 and store.frames <= 600 + 1
+        assert np.array_equal(store[np.arange(600)], np.concatenate(seen))
+    assert stores[1].mapped and not stores[0].mapped
+
+
+def test_a_stack_that_ignored_the_boundary_would_be_seen():
+    """Negative control: stacks rebuilt across the ends of episodes are not the environment's."""
+    games = atari.Atari("pong", 1, seed=1, made=SHORT)
+    seen = np.concatenate([before.copy() for before, _, _ in played(games, 120)])
+    naive = np.stack([seen[np.maximum(np.arange(i - 3, i + 1), 0), -1] for i in range(120)])
+    assert not np.array_equal(naive, seen)
+
+
+def test_ten_thousand_interactions_fit_in_ninety_megabytes():
+    store = FrameStore((4, 84, 84), capacity=10_000)
+    rng = np.random.default_rng(0)
+    stack = np.zeros((1, 4, 84, 84), np.uint8)
+    for step in range(10_000):
+        if step % 400 == 0:
+            stack = np.zeros_like(stack)
+        stack = np.concatenate(
+            [stack[:, 1:], np.full((1, 1, 84, 84), 1 + rng.integers(255), np.uint8)], axis=1
+        )
+        store.append(stack, [0])
+    assert len(store) == 10_000 and store.nbytes <= 90e6
+
+
+def test_foreign_stacks_are_kept_too():
+    """Any stacks of bytes, unrelated to each other: nothing is assumed, only saved where it can be."""
+    rng = np.random.default_rng(0)
+    stacks = rng.integers(0, 2, (40, 3, 2, 2), dtype=np.uint8)
+    store = FrameStore((3, 2, 2), capacity=1)
+    for stack in stacks:
+        store.append(stack[None], [0])
+    assert np.array_equal(store[np.arange(40)], stacks)
+    with pytest.raises(UserError, match="expected stacks of bytes"):
+        store.append(np.zeros((1, 3, 2, 3), np.uint8), [0])
