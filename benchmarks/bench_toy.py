@@ -60,9 +60,7 @@ def figure(seeds: int, out: Path | None) -> list[str]:
     took = time.perf_counter() - BEGAN
     first, second = study.tuning.info, study.runs.info
     print(f"The complete figure, {seeds} seeds, both stages, imports and compiling included: {took:.1f} s")
-    print(
-        f"  processor time {time.process_time():.1f} s; the machine's load at the end {os.getloadavg()[0]:.1f}"
-    )
+    print(f"  processor time {time.process_time():.1f} s; load at the end {os.getloadavg()[0]:.1f}")
     for table, rounds, info in ((study.tuning, 10, first), (study.runs, study.rounds, second)):
         times = f"compile {info['compile_seconds']:.1f} s, run {info['run_seconds']:.1f} s"
         print(f"  {len(table):5d} runs of {rounds:3d} rounds: {times}")
