@@ -16,8 +16,9 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 def told(row: dict[str, Any]) -> str:
     """A round in a few words: queries, loss, and regret and return where they were measured.
 
-    >>> told({"queries": 1000, "loss": 0.25, "average_loss": 0.5, "regret": float("nan"), "return_mean":
-    12.0}) 'queries 1,000  loss 0.25  average 0.5  return 12'
+    >>> row = {"queries": 1000, "loss": 0.25, "average_loss": 0.5, "regret": math.nan, "return_mean": 12.0}
+    >>> told(row)
+    'queries 1,000  loss 0.25  average 0.5  return 12'
     """
     parts = [f"queries {row['queries']:,}", f"loss {row['loss']:.4g}", f"average {row['average_loss']:.4g}"]
     for name, word in (("regret", "regret"), ("return_mean", "return")):
