@@ -9,6 +9,7 @@ import pytest
 
 pytest.importorskip("ale_py")
 
+from understudy import imitate
 from understudy.envs import atari
 from understudy.envs.gymnasium import Slots, maker
 from understudy.errors import MissingExtra, UserError
@@ -154,3 +155,14 @@ def test_foreign_stacks_are_kept_too():
     assert np.array_equal(store[np.arange(40)], stacks)
     with pytest.raises(UserError, match="expected stacks of bytes"):
         store.append(np.zeros((1, 3, 2, 3), np.uint8), [0])
+
+
+def test_labels_may_be_the_experts_mode_and_features_anothers_network():
+    """`labels` changes the targets, `encoder` whose features the linear policy sees."""
+    options = {"rounds": 1, "interactions": 20, "episodes": 0, "expert_episodes": 0, "comparator": "none"}
+    soft = imitate("Pong", policy="linear", **options)
+    hard = imitate("Pong", policy="linear", labels="mode", encoder="ppo-pong", **options)
+    assert 0 < np.max(soft.samples("targets")) < 1
+    np.testing.assert_array_equal(np.sort(np.unique(hard.samples("targets"))), [0.0, 1.0])
+    with pytest.raises(UserError, match="labels"):
+        imitate("Pong", policy="linear", labels="nobody", **options)
