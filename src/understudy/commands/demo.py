@@ -48,11 +48,12 @@ def run(options: Demo) -> int:
     tables.show(_table(runs, expert))
     plots.save(_figure(runs, expert), options.out / "demo.png")
     print(f"plot: {options.out / 'demo.png'}")
+    print("drawing the video …", flush=True)
     make = maker(ENV)
     teacher = experts.resolve(None, env_id=ENV)
     try:
         acts = {name: acting(one.policy) for name, one in runs.items() if name != "adaftrl"}
-        video.record(options.out / "demo.mp4", make, acts | {"expert": acting(teacher)}, steps=400)
+        video.record(options.out / "demo.mp4", make, acts | {"expert": acting(teacher)}, steps=100)
         print(f"video: {options.out / 'demo.mp4'}")
     except UserError as error:
         print(f"no video: {error}")
