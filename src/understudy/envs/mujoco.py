@@ -1,0 +1,153 @@
+"""Hopper and Walker2d stepped straight by MuJoCo, many at a time, to the same bits as Gymnasium.
+
+Half of a Gymnasium step of Hopper is not physics: wrappers, dictionaries, small arrays. Here every slot has
+a simulation of its own, advanced by the call that Gymnasium makes (and that `mujoco.rollout` makes, which
+would not give back the solver's warm start and so would step to other bits), and observations, rewards and
+ends of all slots are computed together, by the same operations.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, final
+
+import numpy as np
+
+from .gymnasium import Maker
+
+CHUNK = 8
+"""Slots that a thread takes at a time."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Rules:
+    """What Gymnasium's Hopper-v5 and Walker2d-v5 are told, read off one of them."""
+
+    skip: int
+    dt: float
+    limit: int
+    forward: float
+    cost: float
+    healthy: float
+    ends: bool
+    hidden: int
+    height: tuple[float, float]
+    angle: tuple[float, float]
+    state: tuple[float, float] | None
+
+
+def physics(make: Maker, count: int, *, threads: int = 1) -> Physics | None:
+    """`count` slots of Hopper-v5 or Walker2d-v5, whatever their keywords; None for anything else."""
+    made = make()
+    rules = _rules(made)
+    if rules is None:
+        made.close()
+        return None
+    return Physics(made, rules, count, threads)
+
+
+def _rules(made: Any) -> Rules | None:
+    from gymnasium.wrappers import OrderEnforcing, PassiveEnvChecker, TimeLimit
+
+    wrappers, inner, limit = [], made, 0
+    while hasattr(inner, "env"):
+        wrappers.append(type(inner))
+        limit = getattr(inner, "_max_episode_steps", limit)
+        inner = inner.env
+    # Any other wrapper does something that we do not.
+    if not set(wrappers) <= {TimeLimit, OrderEnforcing, PassiveEnvChecker} or not limit:
+        return None
+    if (type(inner).__module__, type(inner).__name__) not in (
+        ("gymnasium.envs.mujoco.hopper_v5", "HopperEnv"),
+        ("gymnasium.envs.mujoco.walker2d_v5", "Walker2dEnv"),
+    ):
+        return None
+    return Rules(
+        skip=inner.frame_skip,
+        dt=inner.dt,
+        limit=limit,
+        forward=inner._forward_reward_weight,
+        cost=inner._ctrl_cost_weight,
+        healthy=inner._healthy_reward,
+        ends=inner._terminate_when_unhealthy,
+        hidden=int(inner._exclude_current_positions_from_observation),
+        height=inner._healthy_z_range,
+        angle=inner._healthy_angle_range,
+        state=getattr(inner, "_healthy_state_range", None),
+    )
+
+
+@final
+class Physics:
+    """The fleet (see `Fleet`). Gymnasium's own object resets the slots, one simulation after another lent
+    to it.
+    """
+
+    def __init__(self, made: Any, rules: Rules, count: int, threads: int = 1):
+        import mujoco
+
+        self._made, self._rules, self._inner = made, rules, made.unwrapped
+        self.observation_space, self.action_space = made.observation_space, made.action_space
+        self._model: Any = self._inner.model
+        self._data = [mujoco.MjData(self._model) for _ in range(count)]
+        self._advance = mujoco.mj_step
+        # Views of every simulation's memory, taken once.
+        self._views = [(one.qpos, one.qvel, one.ctrl) for one in self._data]
+        self._position = np.zeros((count, self._model.nq))
+        self._velocity = np.zeros((count, self._model.nv))
+        self._steps = np.zeros(count, np.int64)
+        self._pool = ThreadPoolExecutor(threads) if threads > 1 else None
+
+    def begin(self, slot: int, seed: int) -> None:
+        self._inner.data = self._data[slot]
+        self._inner.reset(seed=int(seed))
+        self._steps[slot] = 0
+        self._position[slot], self._velocity[slot] = self._views[slot][:2]
+
+    def batch(self, slots: np.ndarray) -> np.ndarray:
+        position = self._position[slots, self._rules.hidden :]
+        return np.concatenate((position, np.clip(self._velocity[slots], -10, 10)), axis=1)
+
+    def infos(self, slots: np.ndarray) -> Sequence[Any]:
+        return [{}] * len(slots)
+
+    def step(self, slots: np.ndarray, actions: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        rules, actions = self._rules, np.asarray(actions)
+        before = self._position[slots, 0]
+        if self._pool is None:
+            self._simulate(slots, actions)
+        else:
+            parts = [slice(first, first + CHUNK) for first in range(0, len(slots), CHUNK)]
+            list(self._pool.map(lambda part: self._simulate(slots[part], actions[part]), parts))
+        self._steps[slots] += 1
+        position = self._position[slots]
+        healthy = self._healthy(position, self._velocity[slots])
+        rewards = rules.forward * ((position[:, 0] - before) / rules.dt) + healthy * rules.healthy
+        rewards = rewards - rules.cost * np.sum(np.square(actions), axis=1)
+        ended = ~healthy if rules.ends else np.zeros(len(slots), bool)
+        return rewards, ended, self._steps[slots] >= rules.limit
+
+    def _simulate(self, slots: np.ndarray, actions: np.ndarray) -> None:
+        advance, model, skip = self._advance, self._model, self._rules.skip
+        for slot, action in zip(slots.tolist(), actions, strict=True):
+            position, velocity, control = self._views[slot]
+            control[:] = action
+            advance(model, self._data[slot], nstep=skip)
+            self._position[slot], self._velocity[slot] = position, velocity
+
+    def _healthy(self, position: np.ndarray, velocity: np.ndarray) -> np.ndarray:
+        rules, height, angle = self._rules, position[:, 1], position[:, 2]
+        healthy = (rules.height[0] < height) & (height < rules.height[1])
+        healthy &= (rules.angle[0] < angle) & (angle < rules.angle[1])
+        if rules.state is not None:
+            low, high = rules.state
+            for part in (position[:, 2:], velocity):
+                healthy &= ((low < part) & (part < high)).all(axis=1)
+        return healthy
+
+    def close(self) -> None:
+        if self._pool is not None:
+            self._pool.shutdown()
+        self._made.close()
