@@ -8,6 +8,7 @@ import jax
 import numpy as np
 import pytest
 
+from understudy import experts
 from understudy.errors import UserError
 from understudy.experts.base import rowwise
 from understudy.experts.network import (
@@ -157,3 +158,25 @@ def test_heads():
 def test_layers_that_do_not_fit_are_refused(make, sentence):
     with pytest.raises(UserError, match=sentence):
         make()
+
+
+@pytest.mark.parametrize("name", ["sac-Hopper-v5", "sac-Walker2d-v5", "lqr-CartPole-v1"])
+@pytest.mark.parametrize("n", [2, 3, 17, 256])
+def test_a_batch_has_the_bits_of_single_rows(name, n):
+    expert = experts.get(name)
+    width = expert.observation_space.shape
+    rows = np.random.default_rng(n).normal(size=(n, *width))
+    alone = np.concatenate([expert.label(row[None]) for row in rows])
+    assert expert.label(rows).tobytes() == alone.tobytes()
+
+
+def test_one_product_of_all_rows_has_other_bits():
+    """The control: what a stack of products is for."""
+    mlp = experts.get("sac-Hopper-v5").network.mlp
+    rows = np.random.default_rng(0).normal(size=(256, 11)).astype(np.float32)
+    hidden = rows
+    for weight, bias in zip(mlp.weights[:-1], mlp.biases[:-1], strict=True):
+        hidden = np.maximum(hidden @ weight + bias, 0)
+    plain = hidden @ mlp.weights[-1] + mlp.biases[-1]
+    assert np.allclose(plain, mlp.rows(rows), atol=1e-4)
+    assert plain.tobytes() != mlp.rows(rows).tobytes()

@@ -1,9 +1,9 @@
-"""Forward passes of expert networks, one observation at a time.
+"""Forward passes of expert networks, one observation at a time, or a stack of such passes.
 
 One observation takes one fixed path: the same matrix-vector calls of NumPy, or the same compiled program for
 a batch of one. Its answer is therefore the same, bit for bit, alone and in any batch; a product of n rows is
 not (BLAS and XLA both choose other kernels for other shapes). That is also the fast choice where it matters.
-Measured on one core: a 256-256 network costs 9 µs a row in NumPy, against 33 µs for one call of a compiled
+Measured on one core: a 256-256 network costs 9 µs a row in NumPy (3 in a stack of 99), against 33 µs for one call of a compiled
 program with its dispatch (in batches of 256: 11 µs a row against 1.5); NatureCNN costs 0.35 ms an image
 compiled for one image, 0.27 ms in batches of 16, 0.6 ms in NumPy. So MLPs run in NumPy, and convolutions in
 JAX, which is imported only for them.
@@ -19,6 +19,7 @@ from typing import Any, final
 import numpy as np
 
 from ..errors import UserError, unknown
+from .base import batch_size, take
 
 Row = Callable[[np.ndarray], np.ndarray]
 
@@ -104,6 +105,16 @@ class Mlp:
             x = activate(x)
         return x @ self.weights[-1] + self.biases[-1]
 
+    def rows(self, x: np.ndarray) -> np.ndarray:
+        """n observations (n, in) at once: a stack of n products of one row, each to the bits of one alone."""
+        activate = ACTIVATIONS[self.activation]
+        x = np.ascontiguousarray(x, np.float32).reshape(len(x), 1, -1)
+        for weight, bias in zip(self.weights[:-1], self.biases[:-1]):
+            x = np.matmul(x, weight)
+            x += bias
+            x = activate(x)
+        return (np.matmul(x, self.weights[-1]) + self.biases[-1])[:, 0]
+
 
 STRIDES = (4, 2, 1)  # of the three convolutions of "Human-level control through deep reinforcement learning"
 
@@ -177,13 +188,19 @@ def squash(low: np.ndarray, high: np.ndarray) -> Row:
     def head(x: np.ndarray) -> np.ndarray:
         return low + (np.tanh(x) + np.float32(1)) * half
 
-    return head
+    return _elementwise(head)
 
 
 def clip(low: np.ndarray, high: np.ndarray) -> Row:
     """The output, clipped to the bounds."""
     low, high = np.asarray(low, np.float32), np.asarray(high, np.float32)
-    return lambda x: np.minimum(np.maximum(x, low), high)
+    return _elementwise(lambda x: np.minimum(np.maximum(x, low), high))
+
+
+def _elementwise(head: Any) -> Row:
+    """Marks a head that may be given many rows at once."""
+    head.elementwise = True
+    return head
 
 
 def softmax(x: np.ndarray) -> np.ndarray:
@@ -227,3 +244,14 @@ class Network:
 
     def __call__(self, observation: Any) -> np.ndarray:
         return self.head(self.mlp(self.features(observation)))
+
+    def rows(self, observations: Any) -> np.ndarray:
+        """The answers to a batch, with n in front: what n calls would give, to the bit, in fewer of them."""
+        if self.cnn is None and self.prepare is None:
+            seen = np.asarray(observations)
+        else:
+            seen = np.stack([self.features(take(observations, i)) for i in range(batch_size(observations))])
+        outputs = self.mlp.rows(seen)
+        if getattr(self.head, "elementwise", False):
+            return self.head(outputs)
+        return np.stack([self.head(row) for row in outputs])
