@@ -28,6 +28,7 @@ ORDER = """
     sweep
     store
     imitation
+    studies
     checks
     understudy
     report
