@@ -48,12 +48,14 @@ _HOMES = {
     "Huber": "losses",
     "CrossEntropy": "losses",
     "grid": "sweep",
+    "Study": "studies",
+    "tune": "studies",
     "UserError": "errors",
 }
-_ROOMS = ("checks", "losses", "policies", "objectives", "solvers", "learners", "regret", "experts")
+_ROOMS = ("checks", "losses", "policies", "objectives", "solvers", "learners", "regret", "experts", "studies")
 
 if TYPE_CHECKING:
-    from . import checks, learners, losses, objectives, policies, regret, solvers
+    from . import checks, learners, losses, objectives, policies, regret, solvers, studies
     from .errors import UserError
     from .imitation import imitate
     from .learners import Learner, adaftrl, adagrad, alt_ftrl, ftl, ftrl, linearised, ogd, schedule, theorem
@@ -74,6 +76,7 @@ if TYPE_CHECKING:
         sls,
     )
     from .store import Run
+    from .studies import Study, tune
     from .sweep import grid, sweep
 
 

@@ -54,6 +54,22 @@ def telling(folder: Path) -> Iterator[None]:
         ) from error
 
 
+def lock(path: Path) -> Any:
+    """One process a folder; the lock dies with its process."""
+    try:
+        import fcntl
+    except ImportError:  # not on this system
+        return None
+    with telling(path):
+        file = open(path / "lock", "w")  # noqa: SIM115
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        file.close()
+        raise UserError(f"out: another process is writing to {str(path)!r}.") from None
+    return file
+
+
 def cores() -> int:
     """How many cores this process may use: sums over many samples depend on it in their last bits."""
     with contextlib.suppress(AttributeError):

@@ -28,7 +28,7 @@ from safetensors.numpy import save as to_bytes
 from ..errors import UserError
 from ..interaction import NAMES, TIMES, Loop
 from ..regret import Ledger
-from .files import append, atomic, cores, telling, versions
+from .files import append, atomic, cores, lock, telling, versions
 
 FORMAT = 1
 WORDS = {"solver_status", "comparator_status"}
@@ -44,7 +44,7 @@ class Folder:
         self.path = Path(path)
         with telling(self.path):
             self.fresh = self._open(config, resume)
-        self._lock = _lock(self.path)
+        self._lock = lock(self.path)
 
     @property
     def samples(self) -> Path:
@@ -169,22 +169,6 @@ def write_run(
     finally:
         folder.close()
     return path
-
-
-def _lock(path: Path) -> Any:
-    """One process a folder; the lock dies with its process."""
-    try:
-        import fcntl
-    except ImportError:  # not on this system
-        return None
-    with telling(path):
-        file = open(path / "lock", "w")  # noqa: SIM115
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        file.close()
-        raise UserError(f"out: another process is writing to {str(path)!r}.") from None
-    return file
 
 
 def read_config(path: Path) -> dict[str, Any]:

@@ -1,3 +1,24 @@
-"""Studies in host environments: many runs of `imitate`, planned, played on every core, and kept."""
+"""Studies in host environments: many runs of `imitate`, planned, played on every core, kept and resumed."""
 
 from __future__ import annotations
+
+from .planning import Plan
+from .running import Results, plan, run
+from .shard import Result, play
+from .study import Entry, Study, read
+from .tuning import Choice, Tuned, tune
+
+__all__ = [
+    "Choice",
+    "Entry",
+    "Plan",
+    "Result",
+    "Results",
+    "Study",
+    "Tuned",
+    "plan",
+    "play",
+    "read",
+    "run",
+    "tune",
+]

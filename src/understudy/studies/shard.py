@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from ..envs.fleet import fleet
+from ..envs.gymnasium import maker
 from ..errors import UserError, unknown
 from ..imitation import imitate
-from ..interaction import NAMES
+from ..interaction import NAMES, TIMES, Evaluation, Loop, World, parts
+from ..interaction.convoy import Convoy, Unkept
+from ..interaction.parts import whole
 from ..learners import LEARNERS
 from ..policies import MLP
 from ..solvers import SOLVERS
@@ -108,41 +113,132 @@ def play(
     runs: Sequence[Mapping[str, Any]],
     *,
     threads: int = 1,
+    together: bool | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> list[Result]:
-    """Plays runs of one environment and round size; results in the same order.
+    """Plays runs side by side, those of one environment and round size in one convoy; results in their order.
 
-    A run that fails leaves its sentence, and the others go on. ``progress(done, total)`` counts rounds.
+    Args:
+      threads: threads that step the environments.
+      together: solve runs of one program in one vmapped call (default: where there is a GPU). Apart, a run
+        has the bits that `imitate` would give it.
+      progress: ``progress(done, total)``, counted in rounds.
+
+    A run that fails leaves its sentence, and the others go on.
 
     >>> run = {"env": "CartPole-v1", "policy": "linear", "rounds": 2, "interactions": 50, "episodes": 0}
     >>> [len(result.rows) for result in play([run, run | {"seed": 1}])]
     [2, 2]
     """
     made = [keywords(run) for run in runs]
-    lengths = [int(run.get("rounds", 25)) for run in made]
-    results: list[Result] = []
+    results: dict[int, Result] = {}
+    groups: dict[str, list[int]] = {}
     for place, run in enumerate(made):
-        before = sum(lengths[:place])
+        groups.setdefault(_company(run), []).append(place)
+    total, before = sum(int(run.get("rounds", 25)) for run in made), 0
+    for places in groups.values():
+        rounds = int(made[places[0]].get("rounds", 25)) * len(places)
 
-        def told(t: int, row: dict[str, Any], rows: list[dict[str, Any]], before: int = before) -> None:
-            rows.append({name: row[name] for name in NAMES})
+        def told(done: int, before: int = before) -> None:
             if progress is not None:
-                progress(before + t, sum(lengths))
+                progress(min(before + done, total), total)
 
-        results.append(_one(run, told))
-        if progress is not None:
-            progress(before + lengths[place], sum(lengths))
-    return results
+        if int(made[places[0]].get("envs", 1)) > 1:
+            # A convoy has one environment a run.
+            found = [_alone(made[place]) for place in places]
+        else:
+            found = _abreast([made[place] for place in places], threads, together, told)
+        results |= dict(zip(places, found, strict=True))
+        before += rounds
+        told(0, before)
+    return [results[place] for place in range(len(runs))]
 
 
-def _one(run: dict[str, Any], told: Callable[[int, dict[str, Any], list[dict[str, Any]]], None]) -> Result:
+def _company(run: dict[str, Any]) -> str:
+    """What runs of a convoy have in common."""
+    names = ("env", "env_kwargs", "expert", "expert_options", "rounds", "interactions", "budget", "envs")
+    return repr([run.get(name) for name in (*names, "encoder", "labels")])
+
+
+def _abreast(
+    runs: list[dict[str, Any]], threads: int, together: bool | None, told: Callable[[int], None]
+) -> list[Result]:
+    began, first = time.perf_counter(), runs[0]
+    world_options = {name: first[name] for name in ("env_kwargs", "expert_options") if name in first}
+    make = maker(first["env"], first.get("env_kwargs"))
+    many = functools.partial(fleet, make, threads=threads)
+    loops: dict[int, Loop] = {}
+    failed: dict[int, Result] = {}
+    one = many(1)
+    world = World.of(make, one, first.get("expert"), **world_options)
+    one.close()
+    for place, run in enumerate(runs):
+        own = {
+            name: value
+            for name, value in run.items()
+            if name not in ("env", "expert", "envs", "memory_limit")
+        }
+        try:
+            whole("seed", own.get("seed", 0), 0)
+            made = parts(world, **{name: value for name, value in own.items() if name not in world_options})
+            loops[place] = made.loop(None, None, Unkept())
+        except UserError as error:
+            failed[place] = Result([], _ended([]), str(error), {"total": 0.0})
+    if loops:
+        convoy = Convoy([*loops.values()], many, world.expert, together=together)
+        try:
+            while convoy.round < convoy.rounds:
+                convoy.advance()
+                told(convoy.round * len(runs))
+            theirs = _experts(convoy, [runs[place] for place in loops])
+        finally:
+            convoy.close()
+        share = (time.perf_counter() - began) / len(loops)
+        for i, place in enumerate(loops):
+            failed[place] = _result(convoy.loops[i], convoy.errors[i], theirs[i], share)
+    return [failed[place] for place in range(len(runs))]
+
+
+def _experts(convoy: Convoy, runs: list[dict[str, Any]]) -> list[Evaluation | None]:
+    """The expert on every run's last episodes, played once for all runs of a seed."""
+    known: dict[tuple[int, int], Evaluation] = {}
+    found: list[Evaluation | None] = []
+    for run, seed in zip(runs, convoy.seeds, strict=True):
+        wanted = run.get("expert_episodes")
+        episodes = int(run.get("episodes", 10) if wanted is None else wanted)
+        if not episodes:
+            found.append(None)
+            continue
+        if (seed, episodes) not in known:
+            known[seed, episodes] = convoy.evaluate_expert(seed, episodes, convoy.rounds)
+        found.append(known[seed, episodes])
+    return found
+
+
+def _result(loop: Loop, error: str | None, theirs: Evaluation | None, total: float) -> Result:
+    rows = [{name: row[name] for name in NAMES} for row in loop.rows]
+    summary = _ended(rows)
+    if error is None:
+        mine, made = loop.evaluation, loop.certificate()
+        summary |= {
+            "return_mean": mine.mean if mine else math.nan,
+            "return_std": mine.std if mine else math.nan,
+            "expert_return": theirs.mean if theirs else math.nan,
+            "regret": float(made.regret),
+            "bound": float(made.bound),
+            "certificate": made.kind,
+        }
+    seconds = {name: sum(one[name] for one in loop.times) for name in TIMES}
+    return Result(rows, summary, error, seconds | {"total": total})
+
+
+def _alone(run: dict[str, Any]) -> Result:
     rows: list[dict[str, Any]] = []
     began = time.perf_counter()
     try:
-        done = imitate(**run, progress=lambda t, row: told(t, row, rows))
-    except Exception as error:  # one run's fault, whatever it is, must not end its neighbours
-        sentence = str(error) if isinstance(error, UserError) else f"{type(error).__name__}: {error}"
-        return Result(rows, _ended(rows), sentence, {"total": time.perf_counter() - began})
+        done = imitate(**run, progress=lambda t, row: rows.append({name: row[name] for name in NAMES}))
+    except UserError as error:
+        return Result(rows, _ended(rows), str(error), {"total": time.perf_counter() - began})
     mine, theirs, made = done.evaluation, done.expert_evaluation, done.certificate
     summary = _ended(rows) | {
         "return_mean": mine.mean if mine else math.nan,

@@ -1,0 +1,71 @@
+"""Shards as tasks of a Ray cluster: one core each, played again when a worker or a whole node is lost."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Sequence
+from typing import Any
+
+from ..errors import MissingExtra, UserError
+from .engines import FEW, Shard, Work, accelerator, environment
+from .shard import Result, play
+
+PASSED_ON = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NPROC", "JAX_PLATFORMS")
+
+
+def connect(address: str | None) -> Any:
+    """Ray, connected to the cluster at `address`, or to one of this machine alone that ends with us."""
+    try:
+        import ray  # pyright: ignore[reportMissingImports] # an extra
+    except ImportError:
+        raise MissingExtra("engine: ray", "ray") from None
+    if ray.is_initialized():
+        return ray
+    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
+    try:
+        ray.init(address=address, log_to_driver=False, logging_level="ERROR", configure_logging=True)
+    except (ConnectionError, ValueError, RuntimeError) as error:
+        first = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+        raise UserError(f"address: there is no Ray cluster at {address!r} ({first}).") from None
+    return ray
+
+
+def play_on(shards: Sequence[Shard], work: Work) -> None:
+    """Hands out every shard and passes results on as they come; what is finished stays finished."""
+    ray = connect(work.address)
+    env = environment()
+    variables = {name: env[name] for name in PASSED_ON if name in env}
+    if "PYTHONPATH" in os.environ:  # as it was set, not our own places: those are this machine's
+        variables["PYTHONPATH"] = os.environ["PYTHONPATH"]
+    task = ray.remote(
+        num_cpus=1,
+        num_gpus=1 if accelerator() else 0,
+        max_retries=work.retries,
+        runtime_env={"env_vars": variables},
+    )(_task)
+    waiting = {task.remote([dict(run) for run in shard]): number for number, shard in enumerate(shards)}
+    lost: list[str] = []
+    try:
+        while waiting:
+            ready, _ = ray.wait(list(waiting), num_returns=1)
+            number = waiting.pop(ready[0])
+            try:
+                results, seconds = ray.get(ready[0])
+            except ray.exceptions.RayError as error:
+                said = str(error).strip().splitlines()
+                lost.append(
+                    f"a shard of {len(shards[number])} runs failed ({said[-1] if said else 'no word'})"
+                )
+                continue
+            work.done(number, [Result(*one) for one in results], seconds)
+    finally:
+        for left in waiting:
+            ray.cancel(left, force=True)
+    if lost:
+        raise UserError(f"ray: {lost[0]}; {FEW}.")
+
+
+def _task(runs: list[dict[str, Any]]) -> tuple[list[tuple[Any, ...]], float]:
+    began = time.perf_counter()
+    return [tuple(one) for one in play(runs, threads=1)], time.perf_counter() - began

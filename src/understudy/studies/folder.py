@@ -1,0 +1,160 @@
+"""The folder of a study.
+
+    study.json       settings, axes, seeds, and every run with its id; versions of what computes
+    runs/ID.json     what came of a run, written in one rename when its shard has ended
+    results.csv      one row per run and round, in the order of the plan (also .parquet, with pyarrow)
+    summary.csv      one row per run
+
+The tables are made from the files of runs, so their bytes depend on neither engine, workers, kills nor the
+order in which runs ended. Seconds are in the files of runs alone.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import warnings
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, final
+
+from ..errors import UserError
+from ..interaction import NAMES
+from ..store.files import atomic, lock, telling, versions
+from . import tables
+from .shard import Result
+from .study import Entry, Study
+from .worker import plain
+
+FORMAT = 1
+
+
+@final
+class StudyFolder:
+    """A study's folder, opened by one process at a time; opening one that holds another study is refused."""
+
+    def __init__(
+        self, path: str | os.PathLike[str], study: Study, *, look: bool = False, stray: bool = False
+    ):
+        self.path, self.study, self._lock = Path(path), study, None
+        self._stray = stray
+        if self.path.exists() and not self.path.is_dir():
+            raise UserError(f"out: {str(path)!r} is a file; name a folder.")
+        if look:  # nothing is written, and nobody kept out
+            self._same(_read(self.path / "study.json"))
+            return
+        with telling(self.path):
+            (self.path / "runs").mkdir(parents=True, exist_ok=True)
+        self._lock = lock(self.path)
+        try:
+            self._open()
+        except BaseException:
+            self.close()
+            raise
+
+    def _open(self) -> None:
+        drafts = {"study.json.tmp", "lock", "runs"}
+        kept = self.path / "study.json"
+        if not kept.is_file():
+            if {one.name for one in self.path.iterdir()} - drafts:
+                raise UserError(
+                    f"out: the folder {str(self.path)!r} holds other things than a study; name another."
+                )
+        else:
+            self._same(_read(kept))
+        record = {
+            "format": FORMAT,
+            "versions": versions(),
+            "study": self.study.described(),
+            "runs": [{"id": entry.id, "settings": entry.settings} for entry in self.study.runs],
+        }
+        with telling(self.path):
+            atomic(kept, (json.dumps(record, indent=1, sort_keys=True) + "\n").encode())
+
+    def _same(self, kept: dict[str, Any]) -> None:
+        now = {entry.id for entry in self.study.runs}
+        gone = [run for run in kept.get("runs", ()) if run["id"] not in now]
+        if gone and not self._stray:
+            old, new = kept["study"], json.loads(json.dumps(self.study.described()))
+            changed = [name for name in sorted({*old, *new}) if old.get(name) != new.get(name)]
+            raise UserError(
+                f"out: {str(self.path)!r} holds another study: {len(gone)} of its {len(kept['runs'])} runs "
+                f"are not in this one ({', '.join(changed)} changed); add runs to it, or name another folder."
+            )
+        if kept.get("versions") != versions():
+            warnings.warn("out: other versions of the libraries than the study was begun with.", stacklevel=4)
+
+    def path_of(self, entry: Entry) -> Path:
+        return self.path / "runs" / f"{entry.id}.json"
+
+    def write(self, entry: Entry, result: Result, shard: dict[str, Any]) -> None:
+        """Makes a run count; `shard` says with how many others it was played, and how long that took."""
+        record = {
+            "settings": entry.settings,
+            "columns": {name: [row[name] for row in result.rows] for name in NAMES},
+            "summary": result.summary,
+            "error": result.error,
+            "seconds": result.seconds,
+            "shard": shard,
+        }
+        with telling(self.path):
+            text = json.dumps(_spelt(json.loads(json.dumps(record, default=plain))), allow_nan=False)
+            atomic(self.path_of(entry), text.encode())
+
+    def read(self, entry: Entry) -> tuple[Result, dict[str, Any]] | None:
+        """What came of a run and of its shard; None where it is not finished, or its file is damaged."""
+        try:
+            found = _meant(json.loads(self.path_of(entry).read_text()))
+            columns = found["columns"]
+            rows = [
+                dict(zip(NAMES, row, strict=True)) for row in zip(*(columns[n] for n in NAMES), strict=True)
+            ]
+            result = Result(rows, found["summary"], found["error"], found["seconds"])
+            return (result, found["shard"]) if found["settings"] == _meant(_spelt(entry.settings)) else None
+        except (OSError, ValueError, KeyError, TypeError):
+            return None
+
+    def finished(self) -> dict[str, tuple[Result, dict[str, Any]]]:
+        """Every finished run by its id."""
+        found = {entry.id: self.read(entry) for entry in self.study.runs}
+        return {name: one for name, one in found.items() if one is not None}
+
+    def write_tables(self, entries: Sequence[Entry], results: Sequence[Result]) -> list[str]:
+        """Writes results and summary, and gives the names of the files."""
+        with telling(self.path):
+            written = tables.write(self.path, "results", tables.per_round(entries, results))
+            return written + tables.write(self.path, "summary", tables.per_run(entries, results))
+
+    def close(self) -> None:
+        if self._lock is not None:
+            self._lock.close()
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        found = json.loads(path.read_text())
+        if found["format"] != FORMAT:
+            raise UserError(f"out: {str(path)!r} has the format {found['format']}; {FORMAT} is what we read.")
+    except (ValueError, KeyError, TypeError) as error:
+        if isinstance(error, UserError):
+            raise
+        raise UserError(f"out: {str(path)!r} is damaged; name another folder.") from None
+    return found
+
+
+def _spelt(value: Any) -> Any:
+    """Numbers that JSON has no word for, as words of ours."""
+    if isinstance(value, dict):
+        return {name: _spelt(one) for name, one in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_spelt(one) for one in value]
+    return f"#{value}" if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def _meant(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _meant(one) for name, one in value.items()}
+    if isinstance(value, list):
+        return [_meant(one) for one in value]
+    return float(value[1:]) if value in ("#nan", "#inf", "#-inf") else value

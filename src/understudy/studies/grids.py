@@ -1,0 +1,104 @@
+"""Values along an axis, as they are typed: lists, and ranges with equal factors or equal distances."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from ..errors import UserError
+
+RANGE = re.compile(r"([^:,]+):([^:,]+):(log|lin)(\d+)")
+MOST = 10_000
+"""Most values along one axis; a longer one is a slip of the pen."""
+
+
+def values(field: str, given: Any) -> tuple[Any, ...]:
+    """The values of an axis: a sequence as it is, a text as it is typed on the command line.
+
+    ``a,b,c`` is a list, ``lo:hi:logN`` are N values with equal factors between, ``lo:hi:linN`` with equal
+    distances; both ends are included. Words that read as numbers, true, false or null become those.
+
+    >>> values("step", "1e-2:1e2:log5"), values("loss", "squared,huber"), values("rounds", (5, 10))
+    ((0.01, 0.1, 1.0, 10.0, 100.0), ('squared', 'huber'), (5, 10))
+    """
+    if isinstance(given, str):
+        found = _range(field, given) if RANGE.fullmatch(given) else tuple(map(word, given.split(",")))
+        if any(one == "" for one in found):
+            raise _not(field, given)
+    elif isinstance(given, (bool, int, float)):
+        found = (given,)
+    elif isinstance(given, (Sequence, np.ndarray, range)) and not isinstance(given, bytes):
+        found = tuple(one.item() if isinstance(one, np.generic) else one for one in given)
+    else:
+        raise _not(field, given)
+    if not found:
+        raise UserError(f"{field}: the axis is empty; at least one value is needed.")
+    for one in found:
+        if isinstance(one, float) and not math.isfinite(one):
+            raise UserError(f"{field}: {one!r} is not finite.")
+        if not isinstance(one, (str, int, float, bool, type(None), list, tuple, Mapping)):
+            raise UserError(f"{field}: {one!r} is not plain: numbers, words, lists and mappings are.")
+    spelt = [json.dumps(one, sort_keys=True) for one in found]
+    if twice := [one for place, one in enumerate(spelt) if one in spelt[:place]]:
+        raise UserError(f"{field}: {twice[0]} is there twice; name every value once.")
+    return found
+
+
+def word(text: str) -> Any:
+    """A typed word as a number, truth value or None where it reads as one.
+
+    >>> word("3"), word("1e-3"), word("true"), word("squared")
+    (3, 0.001, True, 'squared')
+    """
+    text = text.strip()
+    if text in ("true", "false", "null", "none"):
+        return {"true": True, "false": False}.get(text)
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    return text
+
+
+def axis(text: str) -> tuple[str, tuple[Any, ...]]:
+    """``name=values`` as typed.
+
+    >>> axis("eta=0.1,1")
+    ('eta', (0.1, 1))
+    """
+    name, equals, rest = text.partition("=")
+    if not equals or not name or not rest:
+        raise UserError(
+            f"grid: {text!r} is not NAME=VALUES, such as step=1e-5:1e5:log11 or loss=squared,huber."
+        )
+    return name.replace("-", "_"), values(name, rest)
+
+
+def _range(field: str, text: str) -> tuple[float, ...]:
+    matched = RANGE.fullmatch(text)
+    assert matched is not None
+    try:
+        low, high = float(matched[1]), float(matched[2])
+    except ValueError:
+        raise _not(field, text) from None
+    count, log = int(matched[4]), matched[3] == "log"
+    if not (math.isfinite(low) and math.isfinite(high) and low < high) or not 2 <= count <= MOST:
+        raise UserError(f"{field}: {text!r} needs finite lo < hi and between 2 and {MOST} values.")
+    if log and low <= 0:
+        raise UserError(f"{field}: {text!r} has equal factors between its values, so lo must be > 0.")
+    if log:
+        found = 10 ** np.linspace(math.log10(low), math.log10(high), count)
+    else:
+        found = np.linspace(low, high, count)
+    # Twelve digits: 1e-05 is then the very number that one would type.
+    return tuple(float(f"{one:.12g}") for one in found)
+
+
+def _not(field: str, given: Any) -> UserError:
+    return UserError(f"{field}: {given!r} is neither a list (a,b,c) nor a range (lo:hi:logN, lo:hi:linN).")

@@ -1,0 +1,217 @@
+"""What a study will cost, told before it begins: runs, interactions, shards, and time as measured here."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from ..errors import UserError
+from ..store.files import cores
+from .engines import ENGINES, Work, accelerator, engine, local
+from .shard import Result
+from .study import Entry
+
+MOST = {"linear": 66, "network": 8, "accelerator": 512}
+"""Most runs in a shard: a worker's death loses one. Networks take long on a CPU; on an accelerator the more
+the better.
+"""
+SIDE_BY_SIDE = ("env", "env_kwargs", "expert", "expert_options", "envs", "interactions", "rounds", "budget")
+SIDE_BY_SIDE += ("policy", "widths", "episodes", "evaluate_every", "preset")
+"""Runs that agree in these can be played side by side."""
+CALIBRATION, CALIBRATED_ROUNDS = 6, 2
+"""Runs and rounds that are played to measure this machine."""
+
+
+def interactions(settings: Mapping[str, Any]) -> int:
+    """Environment steps, and queries, that a run will take."""
+    total = settings.get("rounds", 25) * settings.get("interactions", 1000)
+    return min(total, settings.get("budget") or total)
+
+
+def rounds(settings: Mapping[str, Any]) -> int:
+    return -(-interactions(settings) // settings.get("interactions", 1000))
+
+
+def evaluation(settings: Mapping[str, Any]) -> int:
+    """Most environment steps of a run's evaluations, the expert's included; 0 where there is no limit."""
+    import gymnasium
+
+    spec = gymnasium.registry.get(settings["env"].rpartition(":")[2])
+    limit = (settings.get("env_kwargs") or {}).get("max_episode_steps") or getattr(
+        spec, "max_episode_steps", 0
+    )
+    every, episodes = settings.get("evaluate_every", 0), settings.get("episodes", 10)
+    played = rounds(settings)
+    times = played // every + (played % every > 0) if every else 1
+    theirs = settings.get("expert_episodes")
+    return (limit or 0) * (times * episodes + (episodes if theirs is None else theirs))
+
+
+def divide(entries: Sequence[Entry], workers: int, most: int | None = None) -> list[list[Entry]]:
+    """Shards: runs of one environment, size and policy, split evenly over workers, at most `most` in each.
+
+    >>> from .study import Study
+    >>> study = Study("CartPole-v1", grid={"rounds": [1, 2]}, seeds=5, policy="linear")
+    >>> [len(shard) for shard in divide(study.runs, workers=2)]
+    [3, 2, 3, 2]
+    """
+    if most is not None and most < 1:
+        raise UserError(f"shard: {most} is not a whole number ≥ 1.")
+    groups: dict[str, list[Entry]] = {}
+    for entry in entries:
+        groups.setdefault(repr([entry.settings.get(name) for name in SIDE_BY_SIDE]), []).append(entry)
+    shards = []
+    for group in groups.values():
+        limit = most or MOST[_kind(group[0].settings)]
+        pieces = min(len(group), workers * -(-len(group) // (limit * workers)))
+        size, larger = divmod(len(group), pieces)
+        first = 0
+        for piece in range(pieces):
+            last = first + size + (piece < larger)
+            shards.append(group[first:last])
+            first = last
+    return shards
+
+
+def _kind(settings: Mapping[str, Any]) -> str:
+    if accelerator():
+        return "accelerator"
+    return "linear" if settings.get("policy") in ("linear", "tabular") else "network"
+
+
+def how_many(workers: int | None) -> int:
+    """Worker processes: as many as cores unless said otherwise, and one on an accelerator."""
+    if workers is None:
+        return 1 if accelerator() else cores()
+    if isinstance(workers, bool) or not isinstance(workers, int) or workers < 1:
+        raise UserError(f"workers: {workers!r} is not a whole number ≥ 1.")
+    return workers
+
+
+class Rate(NamedTuple):
+    """What was measured on this machine, and how: seconds per interaction of a worker that works beside the
+    others, and seconds that a worker needs to start and compile. `evaluates`: evaluations are in it already.
+    """
+
+    seconds: float
+    start: float
+    evaluates: bool
+    how: str
+
+
+class Plan(NamedTuple):
+    """What will be done. `rate` is None where nothing was measured."""
+
+    asked: int
+    runs: int
+    finished: int
+    left_out: dict[str, list[str]]
+    interactions: int
+    shards: list[list[Entry]]
+    engine: str
+    workers: int
+    rate: Rate | None
+
+    @property
+    def seconds(self) -> tuple[float, float] | None:
+        """Estimated wall time, without evaluations and with all their episodes at full length; each shard
+        goes to whichever worker is free first.
+        """
+        if self.rate is None:
+            return None
+        found = []
+        for evaluating in (False, not self.rate.evaluates):
+            free = [self.rate.start] * self.workers
+            for shard in self.shards:
+                first = free.index(min(free))
+                steps = sum(interactions(one.settings) for one in shard)
+                steps += sum(evaluation(one.settings) for one in shard) if evaluating else 0
+                free[first] += steps * self.rate.seconds
+            found.append(max(free))
+        return found[0], found[1]
+
+    def rows(self) -> list[tuple[str, str]]:
+        """The plan in words, as it is printed."""
+        left = sum(len(shard) for shard in self.shards)
+        told = [
+            ("runs", f"{self.runs:,}" + (f", {self.finished:,} of them finished" if self.finished else ""))
+        ]
+        if self.asked > self.runs:
+            names = "; ".join(f"{', '.join(who)}: no {name}" for name, who in self.left_out.items())
+            told.append(("joined", f"{self.asked:,} combinations were asked for ({names})"))
+        told.append(("interactions", f"{self.interactions:,}, each of them a query"))
+        sizes = sorted({len(shard) for shard in self.shards})
+        spread = "" if not sizes else f" of {sizes[0]}" + (f" to {sizes[-1]}" if len(sizes) > 1 else "")
+        told.append(("shards", f"{len(self.shards):,}{spread} runs"))
+        told.append(("engine", f"{self.engine}, {self.workers} worker{'s' if self.workers > 1 else ''}"))
+        if left and self.rate is not None and self.seconds is not None:
+            least, most = (clock(one) for one in self.seconds)
+            time = (
+                least if least == most else f"{least}, up to {most} with evaluation episodes of full length"
+            )
+            told.append(("estimated time", f"{time} ({self.rate.how})"))
+        elif left:
+            told.append(("estimated time", "not measured"))
+        return told
+
+
+def clock(seconds: float) -> str:
+    """Seconds as a person says them.
+
+    >>> clock(42.3), clock(330), clock(9000)
+    ('42 s', '5 min 30 s', '2 h 30 min')
+    """
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60} s"
+    return f"{whole // 3600} h {whole % 3600 // 60} min"
+
+
+def from_finished(done: Sequence[dict[str, Any]]) -> Rate | None:
+    """The rate of shards that have ended in this folder."""
+    shards = {one["name"]: one for one in done}
+    steps = sum(one["interactions"] for one in shards.values())
+    if not steps:
+        return None
+    seconds = sum(one["seconds"] for one in shards.values())
+    how = f"{steps / seconds:,.0f} interactions/s a worker in {len(shards)} finished shards"
+    return Rate(seconds / steps, 0.0, True, how)
+
+
+def calibrate(shards: Sequence[Sequence[Entry]], workers: int) -> Rate | None:
+    """Plays the first rounds of the first runs without evaluation, at once on as many workers as the study
+    will have, and takes the time; twice, since the first time compiles. None where the study is as short.
+    """
+    sample = [entry.settings for shard in shards[:1] for entry in shard[:CALIBRATION]]
+    quiet = {"rounds": CALIBRATED_ROUNDS, "budget": None, "episodes": 0, "expert_episodes": 0}
+    short = [{**one, **quiet} for one in sample]
+    steps = sum(interactions(one) for one in short)
+    if sum(interactions(one.settings) for shard in shards for one in shard) < 10 * steps * workers:
+        return None
+    count = min(workers, len(shards))
+    found: list[float] = []
+
+    def done(number: int, results: list[Result], seconds: float) -> None:
+        found.append(seconds)
+
+    began = time.perf_counter()
+    local([short] * (2 * count), Work(done=done, workers=count, retries=0))
+    took = time.perf_counter() - began
+    second = sum(found[count:]) / count
+    how = f"{steps / second:,.0f} interactions/s a worker in a calibration of {took:.0f} s"
+    # What a worker needed beside both plays is what it takes to start.
+    return Rate(second / steps, max(0.0, took - 2 * second), False, how)
+
+
+def check_engine(name: str, address: str | None) -> None:
+    """Refuses, before anything runs, an engine that does not exist or cannot start here."""
+    engine(name)
+    if address is not None and name != "ray":
+        raise UserError(f"address: it is for the engine ray; this is {name} ({', '.join(sorted(ENGINES))}).")
+    if name == "ray":
+        from .cluster import connect
+
+        connect(address)

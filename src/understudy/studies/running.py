@@ -1,0 +1,194 @@
+"""Running a study: what is not finished yet, shard by shard, on an engine, and the tables at the end."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import tempfile
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, final
+
+from ..errors import UserError
+from . import planning, tables
+from .check import check
+from .engines import Work, engine
+from .folder import StudyFolder
+from .shard import Result
+from .study import Entry, Study, digest
+
+
+@final
+class Results:
+    """What came of a study: its runs in the order of the plan, and two tables of columns by name.
+
+    Attributes:
+      entries, results: the runs and what came of each (`understudy.studies.Result`).
+      rounds: one row per run and round; summary: one row per run. Lists by name of the column.
+      folder: where it is kept, or None.
+    """
+
+    def __init__(self, entries: Sequence[Entry], results: Sequence[Result], folder: Path | None):
+        self.entries, self.results, self.folder = list(entries), list(results), folder
+        self.rounds = tables.per_round(entries, results)
+        self.summary = tables.per_run(entries, results)
+
+    @property
+    def failed(self) -> dict[str, str]:
+        """The sentences of runs that failed, by id."""
+        found = zip(self.entries, self.results, strict=True)
+        return {entry.id: result.error for entry, result in found if result.error}
+
+    def to_pandas(self) -> Any:
+        """One row per run and round, as a pandas DataFrame (pandas must be installed)."""
+        return tables.to_pandas(self.rounds)
+
+    def __len__(self) -> int:
+        return len(self.entries)
+
+    def __repr__(self) -> str:
+        return f"Results({len(self)} runs, {len(self.failed)} failed, {len(self.rounds['run'])} rows)"
+
+
+def run(
+    study: Study,
+    out: str | os.PathLike[str] | None = None,
+    *,
+    engine: str = "local",
+    workers: int | None = None,
+    address: str | None = None,
+    retries: int = 2,
+    shard: int | None = None,
+    stray: bool = False,
+    progress: Callable[[int, int], None] | None = None,
+) -> Results:
+    """Plays every run of a study that is not finished yet, and returns all of them.
+
+    Args:
+      out: the folder that keeps them; run again into it, a study goes on, and may have grown.
+      engine: "local" (worker processes), "ray" (a cluster; `address` says which) or "inline" (this process).
+      workers: processes at once, by default one per core (accelerator: one); results do not depend on it.
+      retries: how often a shard is played again when its worker dies.
+      shard: most runs played side by side; fewer are lost with a worker.
+      stray: the folder may hold runs that are not in this study; they stay, and stay out of the tables.
+      progress: called as ``progress(done, total)`` in rounds of runs.
+
+    >>> study = Study("CartPole-v1", seeds=2, policy="linear", rounds=2, interactions=50, episodes=0)
+    >>> done = run(study, engine="inline")
+    >>> len(done), done.rounds["queries"]
+    (2, [50, 100, 50, 100])
+    """
+    if out is None:
+        with tempfile.TemporaryDirectory(prefix="understudy-") as temporary:
+            done = run(
+                study,
+                temporary,
+                engine=engine,
+                workers=workers,
+                address=address,
+                retries=retries,
+                shard=shard,
+                stray=stray,
+                progress=progress,
+            )
+        return Results(done.entries, done.results, None)
+    if isinstance(retries, bool) or not isinstance(retries, int) or retries < 0:
+        raise UserError(f"retries: {retries!r} is not a whole number ≥ 0.")
+    count = planning.how_many(workers)
+    planning.check_engine(engine, address)
+    check(study)
+    folder = StudyFolder(out, study, stray=stray)
+    try:
+        _play(
+            folder,
+            engine,
+            count,
+            shard,
+            Work(done=_nobody, workers=count, retries=retries, address=address),
+            progress,
+        )
+        kept = folder.finished()
+        results = [kept[entry.id][0] for entry in study.runs]
+        folder.write_tables(study.runs, results)
+        return Results(study.runs, results, folder.path)
+    finally:
+        folder.close()
+
+
+def plan(
+    study: Study,
+    out: str | os.PathLike[str] | None = None,
+    *,
+    engine: str = "local",
+    workers: int | None = None,
+    shard: int | None = None,
+    calibrate: bool = True,
+) -> planning.Plan:
+    """What `run` would do with the same arguments. The time is estimated from the shards finished in
+    `out`, or from a short calibration.
+    """
+    check(study)
+    planning.engine(engine)
+    count = planning.how_many(workers)
+    kept: dict[str, Any] = {}
+    if out is not None and Path(out, "study.json").is_file():
+        kept = StudyFolder(out, study, look=True).finished()
+    left = [entry for entry in study.runs if entry.id not in kept]
+    shards = planning.divide(left, count, shard)
+    rate = planning.from_finished([about for _, about in kept.values()])
+    if rate is None and calibrate:
+        rate = planning.calibrate(shards, count)
+    return planning.Plan(
+        asked=study.asked,
+        runs=len(study.runs),
+        finished=len(kept),
+        left_out=study.left_out,
+        interactions=sum(planning.interactions(entry.settings) for entry in left),
+        shards=shards,
+        engine=engine,
+        workers=count,
+        rate=rate,
+    )
+
+
+def _nobody(number: int, results: list[Result], seconds: float) -> None:
+    raise AssertionError("replaced before it is called")
+
+
+def _play(
+    folder: StudyFolder,
+    name: str,
+    workers: int,
+    most: int | None,
+    work: Work,
+    progress: Callable[[int, int], None] | None,
+) -> None:
+    study = folder.study
+    kept = folder.finished()
+    left = [entry for entry in study.runs if entry.id not in kept]
+    shards = planning.divide(left, workers, most)
+    lengths = [sum(planning.rounds(entry.settings) for entry in shard) for shard in shards]
+    total = sum(planning.rounds(entry.settings) for entry in study.runs)
+    reached = [0] * len(shards)
+
+    def tell(number: int, done: int) -> None:
+        reached[number] = done
+        if progress is not None:
+            progress(total - sum(lengths) + sum(reached), total)
+
+    def done(number: int, results: list[Result], seconds: float) -> None:
+        shard = shards[number]
+        about = {
+            "name": digest({"runs": [entry.id for entry in shard]}),
+            "runs": len(shard),
+            "interactions": sum(planning.interactions(entry.settings) for entry in shard),
+            "seconds": seconds,
+            "engine": name,
+        }
+        for entry, result in zip(shard, results, strict=True):
+            folder.write(entry, result, about)
+        tell(number, lengths[number])
+
+    if shards:
+        wired = dataclasses.replace(work, done=done, progress=tell)
+        engine(name)([[entry.settings for entry in shard] for shard in shards], wired)

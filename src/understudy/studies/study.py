@@ -1,0 +1,230 @@
+"""A study: settings that all runs share, named axes, seeds; and the runs that follow from them."""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import json
+import tomllib
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple, final
+
+from ..errors import UserError, unknown
+from .grids import values
+from .shard import LEARNER_OPTIONS, NAMED, SOLVER_OPTIONS, keywords, takes
+
+STEP = "step"
+"""An axis of its own: η of ftrl, alt_ftrl and ogd, α of adaftrl and adagrad."""
+ACCEPTED = (*(name for name in NAMED if name != "seed"), STEP)
+LINEARISED = ("ogd", "adagrad")
+"""Learners that take a formula's step instead of solving, so that options of a solver say nothing to them."""
+FLOATS = ("eta", "alpha", "radius", "learning_rate", "tolerance", "noise")
+WHOLE = (
+    "rounds",
+    "interactions",
+    "envs",
+    "budget",
+    "episodes",
+    "evaluate_every",
+    "expert_episodes",
+    "search",
+)
+WHOLE += ("start", "max_iterations", "batch_size", "memory_limit")
+
+
+class Entry(NamedTuple):
+    """One run: its name, its place along the axes (None where it does not take one), its settings."""
+
+    id: str
+    labels: dict[str, Any]
+    settings: dict[str, Any]
+
+
+@final
+class Study:
+    """Every combination of the axes of a grid, for every seed; the seed changes fastest.
+
+    Args:
+      env: the id of an environment, unless it is an axis.
+      grid: axes by name: a sequence of values, or a text such as "1e-5:1e5:log11". An axis is any setting, or
+        "step", which is η or α, whichever the learner has. A learner that does not take an
+        axis (FTL has no step) runs once without it.
+      seeds: how many seeds, or which.
+      settings: what all runs share: keywords of `imitate`, options of learners (eta, alpha, …) and of solvers
+        (learning_rate, max_iterations, batch_size, tolerance).
+
+    >>> study = Study("CartPole-v1", grid={"learner": ["ftl", "ftrl"], "step": [0.1, 1.0]}, seeds=2, rounds=3)
+    >>> len(study.runs), study.left_out
+    (6, {'step': ['ftl']})
+    >>> study.runs[2].labels
+    {'env': 'CartPole-v1', 'learner': 'ftrl', 'step': 0.1, 'seed': 0}
+    """
+
+    def __init__(
+        self,
+        env: str | None = None,
+        *,
+        grid: Mapping[str, Any] | None = None,
+        seeds: int | Sequence[int] = 1,
+        **settings: Any,
+    ):
+        if env is not None:
+            settings = {"env": env, **settings}
+        for field, names in (("grid", grid or {}), ("study", settings)):
+            for name in names:
+                if name == "seed":
+                    raise UserError(f"{field}: seed is not set so; seeds says how many, or which.")
+                if name not in ACCEPTED:
+                    raise unknown(field, name, ACCEPTED)
+        if both := [name for name in settings if name in (grid or {})]:
+            raise UserError(f"grid: {both[0]} is an axis and a setting of all runs; leave one of them.")
+        self.settings = {name: value for name, value in settings.items() if value is not None}
+        self.grid = {name: values(name, axis) for name, axis in (grid or {}).items()}
+        self.seeds = _seeds(seeds)
+        if "env" not in self.settings and "env" not in self.grid:
+            raise UserError("env: a study needs an environment, such as 'Hopper-v5'.")
+        self.left_out: dict[str, list[str]] = {}
+        self.runs = tuple(self._expand())
+        for name, learners in self.left_out.items():
+            if set(learners) == {entry.labels["learner"] for entry in self.runs}:
+                raise UserError(f"{name}: no learner of this study takes it ({', '.join(learners)}).")
+
+    def _expand(self) -> list[Entry]:
+        found: dict[str, Entry] = {}
+        for chosen in itertools.product(*self.grid.values()):
+            asked = self.settings | dict(zip(self.grid, chosen, strict=True))
+            settings, dropped = _resolved(asked)
+            for name in dropped:
+                learners = self.left_out.setdefault(name, [])
+                learners += [] if settings["learner"] in learners else [settings["learner"]]
+            labels = {"env": settings["env"], "learner": settings["learner"]}
+            labels |= {name: None if name in dropped else asked[name] for name in self.grid}
+            keywords(settings)
+            for seed in self.seeds:
+                made = settings | {"seed": seed}
+                entry = Entry(digest(made), labels | {"seed": seed}, made)
+                found.setdefault(entry.id, entry)
+        return list(found.values())
+
+    @property
+    def asked(self) -> int:
+        """Combinations before those were joined that differ in an axis which their learner does not take."""
+        count = len(self.seeds)
+        for axis in self.grid.values():
+            count *= len(axis)
+        return count
+
+    def with_settings(self, **changes: Any) -> Study:
+        """The same axes and seeds with other settings for all runs; None takes one away."""
+        seeds = changes.pop("seeds", self.seeds)
+        grid = {name: axis for name, axis in self.grid.items() if name not in changes}
+        return Study(grid=grid, seeds=seeds, **(self.settings | changes))
+
+    def only(self, kept: Callable[[Entry], bool]) -> Study:
+        """The study with those of its runs alone for which `kept` is true."""
+        fewer = Study(grid=self.grid, seeds=self.seeds, **self.settings)
+        fewer.runs = tuple(entry for entry in self.runs if kept(entry))
+        return fewer
+
+    def described(self) -> dict[str, Any]:
+        """The study as plain data, as a file would say it."""
+        return {
+            **self.settings,
+            "seeds": list(self.seeds),
+            "grid": {k: list(v) for k, v in self.grid.items()},
+        }
+
+    def run(self, out: Any = None, **options: Any) -> Any:
+        """Plays every run that is not in the folder `out` yet; see `understudy.studies.run`."""
+        from .running import run
+
+        return run(self, out, **options)
+
+    def __repr__(self) -> str:
+        axes = " × ".join(f"{len(axis)} {name}" for name, axis in {**self.grid, "seeds": self.seeds}.items())
+        return f"Study({len(self.runs)} runs: {axes})"
+
+
+def read(path: str | Path) -> tuple[Study, dict[str, Any]]:
+    """A study from a TOML file, and its table [tune] (empty where there is none).
+
+    Settings stand at the top, axes in [grid]::
+
+        env = "Hopper-v5"
+        policy = "linear"
+        seeds = 3
+        [grid]
+        learner = ["ftl", "ftrl", "adaftrl"]
+        step = "1e-5:1e5:log11"
+    """
+    try:
+        found = tomllib.loads(Path(path).read_text())
+    except OSError as error:
+        raise UserError(f"study: cannot read {str(path)!r} ({error.strerror or error}).") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise UserError(f"study: {str(path)!r} is not TOML ({error}).") from None
+    tables = {name: found.pop(name, {}) for name in ("grid", "tune")}
+    for name, table in tables.items():
+        if not isinstance(table, dict):
+            raise UserError(f"{name}: {table!r} is not a table; write [{name}] and its entries below.")
+    for name in found:
+        if name not in ("seeds", *ACCEPTED):
+            raise unknown("study", name, (*ACCEPTED, "seeds", "grid", "tune"))
+    return Study(grid=tables["grid"], **found), tables["tune"]
+
+
+def digest(settings: Mapping[str, Any]) -> str:
+    """A name for a run that depends on what it is, and not on where it stands.
+
+    >>> digest({"a": 1, "b": 2}) == digest({"b": 2, "a": 1})
+    True
+    """
+    text = json.dumps(settings, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def _resolved(asked: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
+    """Settings that the learner takes, in one spelling, and the names of those that it does not."""
+    learner = asked.get("learner", "ftl")
+    if not isinstance(learner, str):
+        raise UserError(f"learner: {learner!r} is not a learner's name.")
+    keywords({"env": "", "learner": learner})  # refuses a name that does not exist
+    accepted = takes(learner)
+    step = next((name for name in ("eta", "alpha") if name in accepted), None)
+    if asked.get(STEP) is not None and (named := [name for name in ("eta", "alpha") if name in asked]):
+        raise UserError(f"{STEP}: it is another word for {named[0]}; leave one of them.")
+    settings: dict[str, Any] = {"learner": learner}
+    dropped = []
+    for name, value in asked.items():
+        wanted = step if name == STEP else name
+        foreign = (name in LEARNER_OPTIONS and name not in accepted) or wanted is None
+        if foreign or (name in SOLVER_OPTIONS and learner in LINEARISED):
+            dropped.append(name)
+        elif value is not None and wanted is not None:
+            settings[wanted] = _plain(wanted, value)
+    return settings, dropped
+
+
+def _plain(name: str, value: Any) -> Any:
+    """One spelling for each value, so that 1 and 1.0 are one run where they mean the same."""
+    number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    if name in FLOATS:
+        if not number:
+            raise UserError(f"{name}: {value!r} is not a number.")
+        return float(value)
+    if name in WHOLE:
+        if not number or value != int(value):
+            raise UserError(f"{name}: {value!r} is not a whole number.")
+        return int(value)
+    return list(value) if isinstance(value, tuple) else value
+
+
+def _seeds(seeds: Any) -> tuple[int, ...]:
+    if isinstance(seeds, int) and not isinstance(seeds, bool) and seeds >= 1:
+        return tuple(range(seeds))
+    listed = list(seeds) if isinstance(seeds, Sequence) and not isinstance(seeds, str) else []
+    whole = all(isinstance(one, int) and not isinstance(one, bool) and one >= 0 for one in listed)
+    if not listed or not whole or len(set(listed)) < len(listed):
+        raise UserError(f"seeds: {seeds!r} is neither a whole number ≥ 1 nor a list of different ones ≥ 0.")
+    return tuple(listed)

@@ -1,0 +1,253 @@
+"""The tuning protocol: a coarse pass over a grid of steps, the best few in full, the best of those.
+
+Every setting (a combination of the axes that are not tuned, learners among them) is tuned by itself:
+candidates are played for a few short rounds, the `keep` best by average cumulative loss (mean over the seeds)
+are played in full, and the best of these is chosen. A run that failed or left the finite numbers counts as
+infinitely bad; of equal candidates the smaller step is taken. A learner without the tuned axes is played in
+full at once.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple, final
+
+from ..errors import UserError, unknown
+from ..store.files import lock, telling
+from . import tables
+from .running import Results, run
+from .shard import Result
+from .study import Entry, Study
+
+COARSE = {"interactions": 100, "rounds": 20, "budget": None, "comparator": "none"}
+COARSE |= {"episodes": 0, "expert_episodes": None, "evaluate_every": 0}
+"""The coarse pass: 2,000 interactions at M = 100, without evaluation and without the best in hindsight."""
+KEPT = 3
+
+
+class Choice(NamedTuple):
+    """What a setting got.
+
+    setting: labels that were not tuned. values: the tuned ones. score: the average cumulative loss of the full
+    runs, mean over seeds. edge: axes whose value is the first or last of the grid ("low" or "high"): a better
+    one may lie beyond. tried: how many candidates the coarse pass had.
+    """
+
+    setting: dict[str, Any]
+    values: dict[str, Any]
+    score: float
+    edge: dict[str, str]
+    tried: int
+
+
+@final
+class Tuned:
+    """What came of tuning: `choices`, one per setting; `coarse` (None where nothing was to tune) and `full`
+    results; `chosen`, the ids of the full runs with the chosen values; `rounds` and `summary`, the tables of
+    both passes with the column `stage`.
+    """
+
+    def __init__(self, choices: list[Choice], coarse: Results | None, full: Results):
+        self.choices, self.coarse, self.full = choices, coarse, full
+        best = [{**one.setting, **one.values} for one in choices]
+        self.chosen = [
+            entry.id
+            for entry in full.entries
+            if {k: v for k, v in entry.labels.items() if k != "seed"} in best
+        ]
+        entries, results, stages = [], [], []
+        for stage, done in (("coarse", coarse), ("full", full)):
+            if done is not None:
+                entries += done.entries
+                results += done.results
+                stages += [stage] * len(done)
+        self.rounds = _staged(stages, results, tables.per_round(entries, results))
+        self.summary = _staged(stages, None, tables.per_run(entries, results))
+        chosen = {("full", name) for name in self.chosen}
+        self.summary["chosen"] = [pair in chosen for pair in zip(stages, self.summary["run"], strict=True)]
+
+    def to_pandas(self) -> Any:
+        """One row per stage, run and round, as a pandas DataFrame (pandas must be installed)."""
+        return tables.to_pandas(self.rounds)
+
+    def table(self) -> tables.Columns:
+        """The choices as columns."""
+        settings = list(dict.fromkeys(name for one in self.choices for name in one.setting))
+        over = list(dict.fromkeys(name for one in self.choices for name in one.values))
+        columns: tables.Columns = {
+            tables.label(n): [one.setting.get(n) for one in self.choices] for n in settings
+        }
+        for name in over:
+            columns[tables.label(name)] = [one.values.get(name) for one in self.choices]
+            columns[f"{name}_edge"] = [one.edge.get(name, "") for one in self.choices]
+        columns["score"] = [one.score for one in self.choices]
+        columns["tried"] = [one.tried for one in self.choices]
+        return columns
+
+    def __repr__(self) -> str:
+        return f"Tuned({len(self.choices)} settings; {self.full!r})"
+
+
+def tune(
+    study: Study,
+    over: str | Sequence[str] = "step",
+    out: str | os.PathLike[str] | None = None,
+    *,
+    keep: int = KEPT,
+    coarse: Mapping[str, Any] | None = None,
+    seeds: int | Sequence[int] | None = None,
+    progress: Callable[[str, int, int], None] | None = None,
+    **options: Any,
+) -> Tuned:
+    """Tunes a study over some of its axes and runs it with what was found.
+
+    Args:
+      over: the axis, or axes, to tune: "step", or ("step", "learning_rate").
+      out: a folder for both passes and their tables; run again into it, tuning goes on where it was.
+      keep: how many candidates of the coarse pass are played in full.
+      coarse: settings of the coarse pass beside or instead of `COARSE` (20 rounds of 100, no evaluation); an
+        axis among them is not looked at: ``coarse={"env": "Hopper-v5"}`` tunes on one environment.
+      seeds: seeds of the coarse pass; by default those of the study.
+      progress: called as ``progress(stage, done, total)``.
+      options: engine, workers, address, retries and shard, as for `run`.
+
+    >>> study = Study("CartPole-v1", grid={"learner": ["ftl", "ogd"], "step": [1e-3, 0.1, 10.0]},
+    ...               policy="linear", rounds=3, interactions=50, episodes=0)
+    >>> tuned = tune(study, engine="inline", keep=2, coarse={"rounds": 2, "interactions": 20})
+    >>> [(one.setting["learner"], one.tried) for one in tuned.choices], len(tuned.coarse), len(tuned.full)
+    ([('ftl', 1), ('ogd', 3)], 3, 3)
+    """
+    axes = (over,) if isinstance(over, str) else tuple(over)
+    for name in axes:
+        if name not in study.grid:
+            raise unknown("tune", name, study.grid)
+    if isinstance(keep, bool) or not isinstance(keep, int) or keep < 1:
+        raise UserError(f"keep: {keep!r} is not a whole number ≥ 1.")
+    if out is None:
+        with tempfile.TemporaryDirectory(prefix="understudy-") as temporary:
+            return tune(
+                study, over, temporary, keep=keep, coarse=coarse, seeds=seeds, progress=progress, **options
+            )
+    folder = Path(out)
+    if folder.exists() and not folder.is_dir():
+        raise UserError(f"out: {str(out)!r} is a file; name a folder.")
+    if (folder / "study.json").is_file():
+        raise UserError(f"out: {str(out)!r} holds a study that was not tuned; name another folder.")
+    with telling(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+    held = lock(folder)
+
+    def told(stage: str) -> Callable[[int, int], None]:
+        return lambda done, total: progress(stage, done, total) if progress is not None else None
+
+    try:
+        rough = coarse_study(study, axes, coarse or {}, study.seeds if seeds is None else seeds)
+        tried = None
+        if rough is not None:
+            tried = run(rough, folder / "coarse", progress=told("coarse"), **options)
+        full = full_study(study, axes, tried, keep)
+        # A longer grid may choose other candidates than those that the folder has already.
+        done = run(full, folder / "full", progress=told("full"), stray=True, **options)
+        tuned = Tuned(_choices(study, axes, tried, done), tried, done)
+        with telling(folder):
+            tables.write(folder, "results", tuned.rounds)
+            tables.write(folder, "summary", tuned.summary)
+            tables.write(folder, "choices", tuned.table())
+        return tuned
+    finally:
+        if held is not None:
+            held.close()
+
+
+def coarse_study(
+    study: Study, over: Sequence[str], changes: Mapping[str, Any], seeds: int | Sequence[int]
+) -> Study | None:
+    """The coarse pass: the settings of `study` with more than one candidate; None where there is none."""
+    short = study.with_settings(**{**COARSE, **changes}, seeds=seeds)
+    candidates: dict[str, set[Any]] = {}
+    for entry in short.runs:
+        candidates.setdefault(_setting(entry, over), set()).add(_values(entry, over))
+    found = short.only(lambda entry: len(candidates[_setting(entry, over)]) > 1)
+    return found if found.runs else None
+
+
+def full_study(study: Study, over: Sequence[str], tried: Results | None, keep: int) -> Study:
+    """The full pass: of every setting its `keep` best candidates, or its only one."""
+    if tried is None:
+        return study
+    scores = _scores(tried, over)
+    best = {setting: _best(found)[:keep] for setting, found in scores.items()}
+
+    def kept(entry: Entry) -> bool:
+        setting = _setting(entry, over, tried)
+        return setting not in best or _values(entry, over) in best[setting]
+
+    return study.only(kept)
+
+
+def _choices(study: Study, over: Sequence[str], tried: Results | None, done: Results) -> list[Choice]:
+    counts = {} if tried is None else {key: len(one) for key, one in _scores(tried, over).items()}
+    first = {_setting(entry, over): entry for entry in reversed(done.entries)}
+    found = []
+    for setting, scores in _scores(done, over).items():
+        entry = first[setting]
+        count = counts.get(_setting(entry, over, tried), 1)
+        values = dict(zip(over, _best(scores)[0], strict=True))
+        edge = {}
+        for name, value in values.items():
+            numbers = sorted(one for one in study.grid[name] if isinstance(one, (int, float)))
+            if value in numbers and len(numbers) > 1 and count > 1:
+                where = {0: "low", len(numbers) - 1: "high"}.get(numbers.index(value))
+                edge |= {name: where} if where else {}
+        labels = {k: v for k, v in entry.labels.items() if k not in over and k != "seed"}
+        found.append(Choice(labels, values, scores[tuple(values.values())], edge, count))
+    return found
+
+
+def _scores(done: Results, over: Sequence[str]) -> dict[str, dict[tuple[Any, ...], float]]:
+    """Mean average cumulative loss by setting and candidate."""
+    losses: dict[str, dict[tuple[Any, ...], list[float]]] = {}
+    for entry, result in zip(done.entries, done.results, strict=True):
+        losses.setdefault(_setting(entry, over), {}).setdefault(_values(entry, over), []).append(
+            _loss(result)
+        )
+    return {
+        key: {values: math.fsum(all_) / len(all_) for values, all_ in found.items()}
+        for key, found in losses.items()
+    }
+
+
+def _loss(result: Result) -> float:
+    loss = result.summary.get("average_loss")
+    return loss if result.error is None and loss is not None and math.isfinite(loss) else math.inf
+
+
+def _best(scores: Mapping[tuple[Any, ...], float]) -> list[tuple[Any, ...]]:
+    """Candidates, best first; of equal ones the smaller step comes first."""
+
+    def order(values: tuple[Any, ...]) -> Any:
+        numbers = [one if isinstance(one, (int, float)) else 0.0 for one in values]
+        return (scores[values], numbers, str(values))
+
+    return sorted(scores, key=order)
+
+
+def _setting(entry: Entry, over: Sequence[str], tried: Results | None = None) -> str:
+    """A run's labels without what is tuned and without its seed; as the coarse pass `tried` knew them, which
+    may have had fewer axes: it has one number of interactions whatever the study has.
+    """
+    known = entry.labels if tried is None else tried.entries[0].labels
+    return repr([(k, v) for k, v in entry.labels.items() if k not in over and k != "seed" and k in known])
+
+
+def _values(entry: Entry, over: Sequence[str]) -> tuple[Any, ...]:
+    return tuple(entry.labels[name] for name in over)
+
+
+def _staged(stages: list[str], results: Sequence[Result] | None, columns: tables.Columns) -> tables.Columns:
+    counts = [1] * len(stages) if results is None else [len(one.rows) for one in results]
+    return {"stage": [s for s, n in zip(stages, counts, strict=True) for _ in range(n)], **columns}

@@ -1,0 +1,72 @@
+"""A worker process: shards come in by standard input, one line of JSON each, and results go out the same way.
+
+It is started by `engines.local` as ``python -m understudy.studies.worker`` with the threads of its libraries
+set in its environment, so nothing of the parent's state reaches it, and no pickle is read anywhere.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import queue
+import sys
+import threading
+import time
+from typing import Any, TextIO
+
+EVERY = 0.2
+"""Seconds between two words about progress."""
+
+
+def main() -> None:
+    # Whatever a library prints must not get between our lines: it goes where errors go.
+    out = os.fdopen(os.dup(1), "w", buffering=1, encoding="utf-8")
+    os.dup2(2, 1)
+    tasks: queue.Queue[dict[str, Any]] = queue.Queue()
+    threading.Thread(target=_listen, args=(tasks,), daemon=True).start()
+    from .shard import play  # seconds of importing, while the first shard is on its way
+
+    while True:
+        task = tasks.get()
+        told = 0.0
+
+        def progress(done: int, total: int) -> None:
+            nonlocal told
+            now = time.monotonic()
+            if now - told >= EVERY:
+                told = now
+                _say(out, {"done": done})
+
+        began = time.perf_counter()
+        try:
+            results = play(task["runs"], threads=task["threads"], progress=progress)
+        except Exception as error:  # the shard's own fault: another worker would fail as well
+            _say(out, {"failed": f"{type(error).__name__}: {error}"})
+            continue
+        _say(out, {"results": [one._asdict() for one in results], "seconds": time.perf_counter() - began})
+
+
+def _listen(tasks: queue.Queue[dict[str, Any]]) -> None:
+    for line in sys.stdin:
+        tasks.put(json.loads(line))
+    # Whoever gave out the work has gone, perhaps killed: nobody would read what we find.
+    os._exit(0)
+
+
+def _say(out: TextIO, message: dict[str, Any]) -> None:
+    try:
+        out.write(json.dumps(message, default=plain) + "\n")
+        out.flush()
+    except BrokenPipeError:
+        os._exit(0)
+
+
+def plain(value: Any) -> Any:
+    """A NumPy scalar or array as Python's own."""
+    if hasattr(value, "tolist"):
+        return value.tolist()
+    raise TypeError(f"{type(value).__name__} is not plain data")
+
+
+if __name__ == "__main__":
+    main()
