@@ -41,6 +41,12 @@ COMMANDS: dict[str, tuple[Command, ...]] = {
             "commands.train:run",
         ),
         Command(
+            "sweep",
+            "train a whole grid of learners, steps and seeds at once; tune; resume",
+            "options:Sweep",
+            "commands.sweep:run",
+        ),
+        Command(
             "evaluate", "play episodes with the policy of a run", "options:Evaluate", "commands.evaluate:run"
         ),
         Command(
@@ -124,6 +130,7 @@ Examples:
   understudy train Hopper-v5
   understudy train CartPole-v1 --expert my_module:act --loss cross-entropy
   understudy train Walker2d-v5 --learner adaftrl --out runs/w --resume
+  understudy sweep Hopper-v5 --learners ftl ftrl --grid step=1e-3:1e3:log7 --seeds 3 --out studies/h
   understudy replay stream.npz --learner ftrl --eta 0.1
   understudy replay stream.npz --learner adaftrl --loss huber --out runs/huber --json
   understudy check learner my_module:my_learner

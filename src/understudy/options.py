@@ -6,7 +6,7 @@ import dataclasses
 from pathlib import Path
 from typing import Annotated, Any
 
-from tyro.conf import OmitArgPrefixes, Positional, arg
+from tyro.conf import OmitArgPrefixes, Positional, UseAppendAction, arg
 
 # No "(default: None)" in the help: an option that was not given leaves the choice to whoever takes it.
 _UNSET = arg(help_behavior_hint="")
@@ -15,6 +15,8 @@ Whole = Annotated[int | None, _UNSET]
 Name = Annotated[str | None, _UNSET]
 Flag = Annotated[bool, _UNSET]
 Folder = Annotated[Path | None, _UNSET]
+Names = Annotated[tuple[str, ...], _UNSET]
+Repeated = UseAppendAction[Annotated[tuple[str, ...], _UNSET]]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -271,6 +273,62 @@ class Train:
     """Keep the run in this folder: config, ledger, times, samples, policy, checkpoint."""
     resume: Flag = False
     """Continue the unfinished run in that folder."""
+    json: Flag = False
+    """Print the result as one last line of JSON."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Sweep:
+    """Train a whole grid of runs on every core, in a folder that a kill does not harm.
+
+    The same command again goes on where it was. A plan is printed first.
+    """
+
+    study: Positional[Annotated[str, arg(metavar="ENV|STUDY.toml")]]
+    """A Gymnasium id such as Hopper-v5, or a file that says it all (options given here win)."""
+    out: Folder = None
+    """The folder that keeps the study: every run, results.csv, summary.csv."""
+    learners: Names = ()
+    """The axis of learners: ftl, ftrl, alt_ftrl, adaftrl, ogd, adagrad, bc."""
+    grid: Repeated = ()
+    """One more axis, NAME=VALUES: step=1e-5:1e5:log11, loss=squared,huber, noise=0:1:lin5. `step` is η or α,
+    whichever the learner has. Again for each axis."""
+    seeds: Whole = None
+    """Seeds per setting, from 0."""
+    policy: Name = None
+    """mlp, linear, tabular, …, for all runs, as in `understudy train`."""
+    loss: Name = None
+    """squared, absolute, huber or cross-entropy, for all runs."""
+    expert: Name = None
+    """The expert of all runs."""
+    preset: Name = None
+    """practical or paper."""
+    rounds: Whole = None
+    """Rounds."""
+    interactions: Whole = None
+    """Environment steps, and queries, in a round."""
+    episodes: Whole = None
+    """Evaluation episodes."""
+    evaluate_every: Whole = None
+    """Evaluate also after every so many rounds."""
+    set: Repeated = ()
+    """Any other setting of all runs, NAME=VALUE: comparator=none, max_iterations=200. Again for each."""
+    tune: Names = ()
+    """Tune these axes: a coarse pass, the best three in full, the best of those."""
+    keep: Whole = None
+    """How many candidates of the coarse pass are played in full (3)."""
+    engine: str = "local"
+    """local (worker processes), ray (a cluster, extra `ray`) or inline (this process)."""
+    address: Name = None
+    """The Ray cluster, such as auto or HOST:6379; one of this machine alone if it is not given."""
+    workers: Whole = None
+    """Processes at once (default: one per core; one on an accelerator)."""
+    shard: Whole = None
+    """Most runs played side by side in a process."""
+    retries: int = 2
+    """How often a shard is played again when its worker dies."""
+    plan: Flag = False
+    """Print the plan and stop."""
     json: Flag = False
     """Print the result as one last line of JSON."""
 

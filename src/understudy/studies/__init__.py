@@ -6,7 +6,7 @@ from .planning import Plan
 from .running import Results, plan, run
 from .shard import Result, play
 from .study import Entry, Study, read
-from .tuning import Choice, Tuned, tune
+from .tuning import Choice, Tuned, plans, tune
 
 __all__ = [
     "Choice",
@@ -17,6 +17,7 @@ __all__ = [
     "Study",
     "Tuned",
     "plan",
+    "plans",
     "play",
     "read",
     "run",

@@ -56,7 +56,7 @@ def word(text: str) -> Any:
     (3, 0.001, True, 'squared')
     """
     text = text.strip()
-    if text in ("true", "false", "null", "none"):
+    if text in ("true", "false", "null"):
         return {"true": True, "false": False}.get(text)
     for kind in (int, float):
         try:

@@ -146,8 +146,8 @@ class Study:
         return f"Study({len(self.runs)} runs: {axes})"
 
 
-def read(path: str | Path) -> tuple[Study, dict[str, Any]]:
-    """A study from a TOML file, and its table [tune] (empty where there is none).
+def read(path: str | Path, changes: Mapping[str, Any] | None = None) -> tuple[Study, dict[str, Any]]:
+    """A study from a TOML file, with `changes` that win over it, and its table [tune] (or nothing).
 
     Settings stand at the top, axes in [grid]::
 
@@ -171,7 +171,11 @@ def read(path: str | Path) -> tuple[Study, dict[str, Any]]:
     for name in found:
         if name not in ("seeds", *ACCEPTED):
             raise unknown("study", name, (*ACCEPTED, "seeds", "grid", "tune"))
-    return Study(grid=tables["grid"], **found), tables["tune"]
+    given = dict(changes or {})
+    axes = given.pop("grid", {})
+    kept = {name: axis for name, axis in tables["grid"].items() if name not in given}
+    settings = {name: value for name, value in found.items() if name not in axes}
+    return Study(grid=kept | axes, **(settings | given)), tables["tune"]
 
 
 def digest(settings: Mapping[str, Any]) -> str:

@@ -19,7 +19,8 @@ from typing import Any, NamedTuple, final
 from ..errors import UserError, unknown
 from ..store.files import lock, telling
 from . import tables
-from .running import Results, run
+from .planning import Plan
+from .running import Results, plan, run
 from .shard import Result
 from .study import Entry, Study
 
@@ -32,9 +33,9 @@ KEPT = 3
 class Choice(NamedTuple):
     """What a setting got.
 
-    setting: labels that were not tuned. values: the tuned ones. score: the average cumulative loss of the full
-    runs, mean over seeds. edge: axes whose value is the first or last of the grid ("low" or "high"): a better
-    one may lie beyond. tried: how many candidates the coarse pass had.
+    setting: labels that were not tuned. values: the tuned ones. score: the average cumulative loss of the
+    full runs, mean over seeds. edge: axes whose value is the first or last of the grid ("low" or "high"): a
+    better one may lie beyond. tried: how many candidates the coarse pass had.
     """
 
     setting: dict[str, Any]
@@ -121,10 +122,7 @@ def tune(
     >>> [(one.setting["learner"], one.tried) for one in tuned.choices], len(tuned.coarse), len(tuned.full)
     ([('ftl', 1), ('ogd', 3)], 3, 3)
     """
-    axes = (over,) if isinstance(over, str) else tuple(over)
-    for name in axes:
-        if name not in study.grid:
-            raise unknown("tune", name, study.grid)
+    axes = _axes(study, over)
     if isinstance(keep, bool) or not isinstance(keep, int) or keep < 1:
         raise UserError(f"keep: {keep!r} is not a whole number ≥ 1.")
     if out is None:
@@ -161,6 +159,33 @@ def tune(
     finally:
         if held is not None:
             held.close()
+
+
+def plans(
+    study: Study,
+    over: str | Sequence[str],
+    out: str | os.PathLike[str] | None = None,
+    *,
+    keep: int = KEPT,
+    coarse: Mapping[str, Any] | None = None,
+    seeds: int | Sequence[int] | None = None,
+    **options: Any,
+) -> dict[str, Plan]:
+    """The plans of both passes, as `understudy.studies.plan` makes them. Which candidates the full pass will
+    have is not known yet; as many stand for them.
+    """
+    axes = _axes(study, over)
+    found: dict[str, Plan] = {}
+    rough = coarse_study(study, axes, coarse or {}, study.seeds if seeds is None else seeds)
+    if rough is not None:
+        found["coarse"] = plan(rough, out and Path(out, "coarse"), **options)
+    candidates: dict[str, list[Any]] = {}
+    for entry in study.runs:
+        tried = candidates.setdefault(_setting(entry, axes), [])
+        tried += [] if _values(entry, axes) in tried else [_values(entry, axes)]
+    some = study.only(lambda one: _values(one, axes) in candidates[_setting(one, axes)][:keep])
+    found["full"] = plan(some, **options)
+    return found
 
 
 def coarse_study(
@@ -206,6 +231,14 @@ def _choices(study: Study, over: Sequence[str], tried: Results | None, done: Res
         labels = {k: v for k, v in entry.labels.items() if k not in over and k != "seed"}
         found.append(Choice(labels, values, scores[tuple(values.values())], edge, count))
     return found
+
+
+def _axes(study: Study, over: str | Sequence[str]) -> tuple[str, ...]:
+    axes = (over,) if isinstance(over, str) else tuple(over)
+    for name in axes:
+        if name not in study.grid:
+            raise unknown("tune", name, study.grid)
+    return axes
 
 
 def _scores(done: Results, over: Sequence[str]) -> dict[str, dict[tuple[Any, ...], float]]:

@@ -1,0 +1,172 @@
+"""`understudy sweep`: a grid of runs planned, played, kept; tuned where asked."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import math
+import sys
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from rich.box import SIMPLE_HEAD
+from rich.table import Table as Shown
+from rich.text import Text
+
+from ..errors import UserError, unknown
+from ..options import Sweep
+from ..report import tables
+from ..studies import Results, Study, Tuned, plan, plans, read, tune
+from ..studies import run as run_study
+from ..studies.grids import axis, word
+
+SHARED = (
+    "policy",
+    "loss",
+    "expert",
+    "preset",
+    "rounds",
+    "interactions",
+    "episodes",
+    "evaluate_every",
+    "seeds",
+)
+TUNING = ("over", "keep", "coarse", "seeds")
+SHOWN = 40
+"""Most settings that are printed; all are in summary.csv."""
+
+
+def run(options: Sweep) -> int:
+    """Prints the plan and, unless that is all, plays the study and prints what came of it."""
+    study, tuning = made(options)
+    if options.out is None and not options.plan:
+        raise UserError("out: name the folder that keeps the study, as in --out studies/hopper.")
+    where = {"engine": options.engine, "workers": options.workers, "shard": options.shard}
+    if tuning:
+        stages = plans(study, out=options.out, **tuning, **where)
+    else:
+        stages = {"plan": plan(study, options.out, **where)}
+    for title, one in stages.items():
+        tables.show(tables.facts(title if title == "plan" else f"plan: {title} pass", one.rows()))
+    if options.plan:
+        return 0
+    began = time.perf_counter()
+    how = {**where, "address": options.address, "retries": options.retries}
+    with _bars() as told:
+        if tuning:
+            done: Results | Tuned = tune(study, out=options.out, **tuning, **how, progress=told)
+        else:
+            done = run_study(study, options.out, **how, progress=lambda d, t: told("rounds", d, t))
+    full = done.full if isinstance(done, Tuned) else done
+    _show(study, done)
+    failed = full.failed
+    if failed:
+        print(f"{len(failed)} of {len(full)} runs failed; the first: {next(iter(failed.values()))}")
+    seconds = time.perf_counter() - began
+    print(f"{len(full)} runs in {options.out} after {seconds:.1f} s: results.csv, summary.csv")
+    if options.json:
+        print(json.dumps({"runs": len(full), "failed": len(failed), "out": str(options.out)}))
+    return int(len(failed) == len(full))
+
+
+def made(options: Sweep) -> tuple[Study, dict[str, Any]]:
+    """The study that was typed, or that a file holds, and how to tune it (empty: not at all)."""
+    given: dict[str, Any] = {}
+    for text in options.set:
+        name, equals, value = text.partition("=")
+        if not equals or not name:
+            raise UserError(f"set: {text!r} is not NAME=VALUE, such as comparator=none.")
+        given[name.replace("-", "_")] = word(value)
+    given |= {name: getattr(options, name) for name in SHARED if getattr(options, name) is not None}
+    axes: dict[str, Any] = {"learner": tuple(options.learners)} if options.learners else {}
+    for text in options.grid:
+        name, found = axis(text)
+        if name in axes:
+            raise UserError(f"grid: the axis {name} is there twice; join its values with commas.")
+        axes[name] = found
+    tuning: dict[str, Any] = {}
+    if options.study.endswith(".toml"):
+        study, tuning = read(options.study, given | {"grid": axes})
+        for name in tuning:
+            if name not in TUNING:
+                raise unknown("tune", name, TUNING)
+    else:
+        study = Study(options.study, grid=axes, **given)
+    if options.tune:
+        tuning = {**tuning, "over": tuple(options.tune)}
+    if options.keep is not None:
+        if not tuning:
+            raise UserError("keep: it is for tuning; add --tune step.")
+        tuning["keep"] = options.keep
+    if tuning and "over" not in tuning:
+        tuning["over"] = ("step",)
+    return study, tuning
+
+
+@contextlib.contextmanager
+def _bars() -> Iterator[Callable[[str, int, int], None]]:
+    """A bar for each stage on a terminal; in a pipe a line for each tenth, on the error stream."""
+    with contextlib.ExitStack() as stack:
+        state: dict[str, Any] = {"stage": None, "bar": None, "tenth": -1, "began": time.perf_counter()}
+
+        def told(stage: str, done: int, total: int) -> None:
+            if stage != state["stage"]:
+                stack.close()
+                state.update(stage=stage, tenth=-1, bar=stack.enter_context(tables.progress(stage, total)))
+            if state["bar"] is not None:
+                state["bar"](done, None)
+            elif 10 * done // max(total, 1) > state["tenth"]:
+                state["tenth"] = 10 * done // max(total, 1)
+                seconds = time.perf_counter() - state["began"]
+                print(f"{stage}: {done:,} of {total:,} rounds  {seconds:.0f} s", file=sys.stderr, flush=True)
+
+        yield told
+
+
+def _show(study: Study, done: Results | Tuned) -> None:
+    """One line per setting, best average loss first; for a tuned study the choices."""
+    if isinstance(done, Tuned):
+        columns = done.table()
+        _table("chosen", columns)
+        return
+    groups: dict[str, dict[str, Any]] = {}
+    for entry, result in zip(done.entries, done.results, strict=True):
+        labels = {name: value for name, value in entry.labels.items() if name != "seed"}
+        group = groups.setdefault(repr(labels), {"labels": labels, "results": []})
+        group["results"].append(result)
+    rows = [
+        {
+            **one["labels"],
+            "runs": len(one["results"]),
+            "failed": sum(result.error is not None for result in one["results"]),
+            "average loss": _mean(one["results"], "average_loss"),
+            "return": _mean(one["results"], "return_mean"),
+            "expert's": _mean(one["results"], "expert_return"),
+        }
+        for one in groups.values()
+    ]
+    rows.sort(key=lambda row: (row["failed"] > 0, math.isnan(row["average loss"]), row["average loss"]))
+    names = [
+        name for name in rows[0] if any(row[name] != rows[0][name] for row in rows) or name in study.grid
+    ]
+    names += [name for name in ("average loss", "return") if name not in names]
+    _table("by average loss, mean over seeds", {name: [row[name] for row in rows] for name in names})
+
+
+def _table(title: str, columns: dict[str, list[Any]]) -> None:
+    shown = Shown(title=title, title_justify="left", title_style="bold", box=SIMPLE_HEAD)
+    for name in columns:
+        shown.add_column(name)
+    rows = list(zip(*columns.values(), strict=True))
+    for row in rows[:SHOWN]:
+        shown.add_row(*(Text("–" if one is None or one != one else tables.number(one)) for one in row))
+    tables.show(shown)
+    if len(rows) > SHOWN:
+        print(f"and {len(rows) - SHOWN} more settings")
+
+
+def _mean(results: list[Any], name: str) -> float:
+    found = [one.summary.get(name) for one in results if one.error is None]
+    numbers = [one for one in found if one is not None]
+    return math.fsum(numbers) / len(numbers) if numbers else math.nan
