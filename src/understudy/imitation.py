@@ -2,33 +2,17 @@
 
 from __future__ import annotations
 
-import math
 import os
 import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
-import jax
-import numpy as np
-
-from . import experts
-from .envs.gymnasium import Slots, derive, maker
-from .errors import UserError, unknown
-from .interaction import (
-    Book,
-    Collector,
-    Evaluation,
-    Evaluator,
-    Loop,
-    Plan,
-    acting,
-    mixing,
-    presets,
-    temporary_folder,
-)
+from .envs.gymnasium import Slots, maker
+from .errors import UserError
+from .interaction import Book, Evaluation, Evaluator, Loop, World, acting, parts, temporary_folder
+from .interaction.parts import whole
 from .losses import Squared
-from .online import draws, make_game
-from .policies import Actions, Encoded, Observations, Policy
+from .online import draws
 from .store import Folder, Run
 
 MEMORY_LIMIT = 2 << 30
@@ -106,96 +90,40 @@ def imitate(
     ([200, 400], np.int64(1))
     """
     began = time.perf_counter()
-    name = learner if isinstance(learner, str) else getattr(learner, "name", type(learner).__name__)
-    if learner == "bc":
-        learner, beta = "ftl", 1.0
-    for field, value, least in (
-        ("rounds", rounds, 1),
-        ("interactions", interactions, 1),
-        ("envs", envs, 1),
-        ("seed", seed, 0),
-        ("episodes", episodes, 0),
-        ("evaluate_every", evaluate_every, 0),
-        ("search", search, 0),
-        ("expert_episodes", expert_episodes, 0),
-        ("budget", budget, 1),
-        ("memory_limit", memory_limit, 0),
-    ):
-        whole(field, value, least)
-    chosen = presets.preset(preset)
-    mix = mixing(beta, first_round=chosen.first_round if first_round is None else first_round)
-    sound = chosen.noise if noise is None else noise
-    if isinstance(sound, bool) or not isinstance(sound, (int, float)) or not 0 <= sound < math.inf:
-        raise UserError(f"noise: {noise!r} is not a finite number ≥ 0.")
+    whole("envs", envs, 1)
+    whole("interactions", interactions, 1)
+    whole("seed", seed, 0)
+    whole("memory_limit", memory_limit, 0)
     make = maker(env, env_kwargs)
     slots = Slots(make, min(envs, interactions), seed)
-    teacher = experts.resolve(
-        expert,
-        env_id=make.name if make.by_id else None,
-        observation_space=slots.observation_space,
-        action_space=slots.action_space,
-        **_expert_options(expert, env_kwargs, expert_options),
-    )
-    actions = Actions.of(slots.action_space)
-    if isinstance(policy, str) and policy == "auto":
-        policy = "linear" if _sees(slots.observation_space) and _own(teacher) else "mlp"
-    architecture = presets.make_policy(policy, slots.observation_space, actions, chosen, squash)
-    seen = Observations.of(slots.observation_space, tabular=architecture.name == "tabular")
-    seen = _encoded(seen, architecture, teacher, encoder)
-    teacher = _labelling(teacher, labels)
-    divergence = presets.make_loss(loss, actions)
-    if teacher.kind == "distribution" and not divergence.categorical and loss != "auto":
-        raise UserError(
-            f"loss: {loss!r} does not fit an expert that gives distributions; cross-entropy does."
-        )
-    made, automatic = presets.make_learner(learner, architecture, chosen)
-    inner, options = presets.make_solver(solver, architecture, made, dict(solver_options or {}), chosen)
-    key = jax.random.key(derive(seed, "params"))
-    with jax.enable_x64(architecture.linear):
-        params = architecture.init(key, seen.width, actions.outputs)
-        game = make_game(architecture, divergence, made, inner, params, **options)
-    total = rounds * interactions if budget is None else min(budget, rounds * interactions)
-    sizes = tuple(min(interactions, total - first) for first in range(0, total, interactions))
-    plan = Plan(
-        sizes=sizes,
-        mixing=mix,
-        judged=_judged(comparator, len(sizes)),
-        evaluated=_evaluated(evaluate_every, len(sizes)) if episodes else frozenset(),
-        episodes=episodes,
-        standardise=chosen.standardise if standardise is None else bool(standardise),
-        search=search,
+    world = World.of(make, slots, expert, env_kwargs=env_kwargs, expert_options=expert_options)
+    made = parts(
+        world,
+        learner=learner,
+        policy=policy,
+        loss=loss,
+        solver=solver,
+        rounds=rounds,
+        interactions=interactions,
         seed=seed,
+        preset=preset,
+        beta=beta,
+        first_round=first_round,
+        standardise=standardise,
+        squash=squash,
+        noise=noise,
+        budget=budget,
+        episodes=episodes,
+        evaluate_every=evaluate_every,
+        expert_episodes=expert_episodes,
+        comparator=comparator,
+        search=search,
+        encoder=encoder,
+        labels=labels,
+        solver_options=solver_options,
     )
-    settings = {
-        "env": make.name,
-        "env_kwargs": presets.describe(dict(env_kwargs or {})),
-        "expert": teacher.name,
-        "expert_options": {k: str(v) for k, v in (expert_options or {}).items()},
-        "name": name,
-        "learner": presets.describe(game.learner),
-        "automatic": automatic is not None,
-        "policy": architecture.config(),
-        "loss": presets.describe(divergence),
-        "solver": presets.describe(game.solver),
-        "rounds": rounds,
-        "interactions": interactions,
-        "envs": len(slots),
-        "seed": seed,
-        "preset": preset,
-        "beta": str(mix),
-        "first_round": "expert" if mix.expert_first else "agent",
-        "noise": float(sound),
-        "standardise": plan.standardise,
-        "budget": budget,
-        "episodes": episodes,
-        "evaluate_every": evaluate_every,
-        "expert_episodes": expert_episodes,
-        "comparator": sorted(plan.judged),
-        "search": search,
-        "memory_limit": memory_limit,
-        "labels": labels,
-        "encoder": getattr(getattr(seen, "encoder", None), "name", None),
-    }
+    game = made.game
+    settings = made.settings | {"envs": len(slots), "memory_limit": memory_limit}
     if resume and out is None:
         raise UserError("resume: there is no folder to resume from; give out.")
     folder = None if out is None else Folder(out, settings, resume=resume)
@@ -203,10 +131,11 @@ def imitate(
         if folder is not None and folder.finished:
             return Run.load(folder.path)
         keep = None
-        book = Book(seen, actions, folder=None if folder is None else folder.samples)
+        codecs, total = (made.observations, made.actions), made.total
+        book = Book(*codecs, folder=None if folder is None else folder.samples)
         large = total * book.width() > memory_limit
         # Statistics of linear policies hold no samples, so it does not matter to them how many there are.
-        streams = architecture.linear and isinstance(divergence, Squared) and not draws(game.solver)
+        streams = game.policy.linear and isinstance(game.loss, Squared) and not draws(game.solver)
         mapped = large and not streams
         if large:
             if mapped and not draws(game.solver):
@@ -217,11 +146,12 @@ def imitate(
                 )
             if folder is None:
                 where, keep = temporary_folder()
-                book = Book(seen, actions, folder=where)
-        collector = Collector(slots, teacher, seen, actions, seed=seed, noise=float(sound))
-        loop = Loop(plan, game, params, collector, Evaluator(make, seed=seed), book, automatic, mapped=mapped)
+                book = Book(*codecs, folder=where)
+        loop = made.loop(slots, Evaluator(make, seed=seed), book, mapped=mapped)
         _play(loop, folder, progress)
-        evaluation, theirs = _final(loop, teacher, episodes if expert_episodes is None else expert_episodes)
+        evaluation, theirs = _final(
+            loop, made.expert, episodes if expert_episodes is None else expert_episodes
+        )
         seconds = {
             part: sum(one[part] for one in loop.times) for part in ("collect", "solve", "judge", "evaluate")
         }
@@ -272,64 +202,3 @@ def _final(
     theirs = loop.evaluator(acting(teacher), episodes=episodes, number=last) if episodes else None
     loop.evaluator.close()
     return mine, (theirs, time.perf_counter() - began)
-
-
-def _expert_options(expert: Any, env_kwargs: Any, given: Mapping[str, Any] | None) -> dict[str, Any]:
-    """Planners plan in the environment itself, so a shipped expert is told how it is made."""
-    options = dict(given or {})
-    shipped = expert is None or (isinstance(expert, str) and expert in experts.names())
-    return {"env_kwargs": dict(env_kwargs), **options} if shipped and env_kwargs else options
-
-
-def _judged(comparator: Any, rounds: int) -> frozenset[int]:
-    named = {"every": range(1, rounds + 1), "last": (rounds,), "none": ()}
-    if isinstance(comparator, str) and comparator in named:
-        return frozenset(named[comparator])
-    chosen = () if isinstance(comparator, str) else comparator
-    if chosen and all(isinstance(t, (int, np.integer)) and 1 <= t <= rounds for t in chosen):
-        return frozenset(int(t) for t in chosen)
-    raise UserError(
-        f"comparator: {comparator!r} is not 'every', 'last', 'none' or a list of rounds 1 … {rounds}."
-    )
-
-
-def _evaluated(every: int, rounds: int) -> frozenset[int]:
-    return frozenset({rounds} | (set(range(every, rounds + 1, every)) if every else set()))
-
-
-def whole(field: str, value: Any, least: int) -> None:
-    """Refuses what is not a whole number ≥ `least`; None stands for not given."""
-    if value is None and field in ("budget", "expert_episodes"):
-        return
-    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < least:
-        raise UserError(f"{field}: {value!r} is not a whole number ≥ {least}.")
-
-
-def _sees(space: Any) -> bool:
-    """Whether observations are images of bytes."""
-    return len(getattr(space, "shape", None) or ()) == 3 and getattr(space, "dtype", None) == np.uint8
-
-
-def _own(teacher: Any) -> bool:
-    return getattr(teacher.network, "cnn", None) is not None
-
-
-def _encoded(seen: Observations, policy: Policy, teacher: Any, encoder: Any) -> Any:
-    """For a linear policy on images: what a frozen network, the expert's own by default, makes of them."""
-    leaf = seen.leaves[0]
-    image = len(seen.leaves) == 1 and leaf.kind == "byte" and len(leaf.shape) == 3
-    if encoder is None or (encoder == "auto" and not (policy.name == "linear" and image and _own(teacher))):
-        return seen
-    from .experts.encoders import encoder as of
-
-    if not image or policy.name != "linear":
-        raise UserError(f"encoder: {encoder!r} is for a linear policy on images; this one is {policy.name}.")
-    return Encoded(seen, of(teacher if encoder == "auto" else experts.resolve(encoder)))
-
-
-def _labelling(teacher: Any, labels: str) -> Any:
-    if labels not in ("expert", "mode"):
-        raise unknown("labels", labels, ("expert", "mode"))
-    from .experts.encoders import mode
-
-    return mode(teacher) if labels == "mode" else teacher

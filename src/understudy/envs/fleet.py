@@ -16,6 +16,8 @@ class Fleet(Protocol):
 
     observation_space: Any
     action_space: Any
+    broken: dict[int, str]
+    """Slots whose environment has raised an error, and what it said; they stay as they were."""
 
     def begin(self, slot: int, seed: int) -> None:
         """Begins an episode in one slot."""
@@ -49,6 +51,7 @@ class Gymnasiums:
         self.action_space = self._envs[0].action_space
         self._seen: list[Any] = [None] * count
         self._infos: list[Any] = [{}] * count
+        self.broken: dict[int, str] = {}
 
     def begin(self, slot: int, seed: int) -> None:
         self._seen[slot], self._infos[slot] = self._envs[slot].reset(seed=int(seed))
@@ -61,8 +64,12 @@ class Gymnasiums:
 
     def step(self, slots: np.ndarray, actions: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         rewards, ended = np.empty(len(slots)), np.zeros((2, len(slots)), bool)
-        for i, slot in enumerate(slots):
-            seen, rewards[i], ended[0, i], ended[1, i], info = self._envs[slot].step(actions[i])
+        for i, slot in enumerate(slots.tolist()):
+            try:
+                seen, rewards[i], ended[0, i], ended[1, i], info = self._envs[slot].step(actions[i])
+            except Exception as error:  # one environment's fault must not end its neighbours' runs
+                self.broken[slot], rewards[i] = f"{type(error).__name__}: {error}", np.nan
+                continue
             self._seen[slot], self._infos[slot] = seen, info
         return rewards, ended[0], ended[1]
 

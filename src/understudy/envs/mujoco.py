@@ -98,6 +98,7 @@ class Physics:
         self._position = np.zeros((count, self._model.nq))
         self._velocity = np.zeros((count, self._model.nv))
         self._steps = np.zeros(count, np.int64)
+        self.broken: dict[int, str] = {}
         self._pool = ThreadPoolExecutor(threads) if threads > 1 else None
 
     def begin(self, slot: int, seed: int) -> None:

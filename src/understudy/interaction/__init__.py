@@ -8,6 +8,7 @@ from .collect import Collector, Round
 from .evaluate import Evaluation, Evaluator, acting
 from .loop import EXTRA, NAMES, TIMES, Loop, Plan
 from .mixing import Mixing, mixing
+from .parts import Parts, World, parts
 
 __all__ = [
     "EXTRA",
@@ -20,9 +21,12 @@ __all__ = [
     "Evaluator",
     "Loop",
     "Mixing",
+    "Parts",
     "Plan",
     "Round",
+    "World",
     "acting",
     "mixing",
+    "parts",
     "temporary_folder",
 ]

@@ -46,7 +46,7 @@ class Collector:
 
     def __init__(
         self,
-        slots: Slots,
+        slots: Slots | None,
         expert: Any,
         observations: Observations | Encoded,
         actions: Actions,
@@ -54,7 +54,9 @@ class Collector:
         seed: int,
         noise: float = 0.0,
     ):
-        self.slots, self.expert = slots, expert
+        # Without slots the states are brought from elsewhere (see `convoy`): only `draws` is used.
+        self.slots: Any = slots
+        self.expert = expert
         self.observations, self.actions = observations, actions
         self._seed, self._noise = seed, noise
 
@@ -63,8 +65,7 @@ class Collector:
         if policy is None and beta < 1:
             raise UserError(f"beta: {beta!r} in round {number} needs a policy to act.")
         self.slots.start()
-        by_expert = np.random.default_rng(derive(self._seed, "mixing", number)).random(size) < beta
-        noise = self._draw(number, size)
+        by_expert, noise = self.draws(number, size, beta)
         labels_kind, codec, acts = self.expert.kind, self.observations, self.actions
         inputs = np.empty((size, codec.width), codec.dtype)
         targets = np.empty((size, acts.outputs), np.float32)
@@ -100,13 +101,15 @@ class Collector:
             return self.actions.play(label)
         return self.actions.from_numbers(label)
 
-    def _draw(self, number: int, size: int) -> np.ndarray | None:
+    def draws(self, number: int, size: int, beta: float) -> tuple[np.ndarray, np.ndarray | None]:
+        """Everything random in round `number`: where the expert acts (size,), and the noise (size, k)."""
+        by_expert = np.random.default_rng(derive(self._seed, "mixing", number)).random(size) < beta
         if not self._noise:
-            return None
+            return by_expert, None
         rng = np.random.default_rng(derive(self._seed, "noise", number))
         shape = (size, self.actions.outputs)
         drawn = rng.gumbel(size=shape) if self.actions.categorical else rng.standard_normal(shape)
-        return (self._noise * drawn).astype(np.float32)
+        return by_expert, (self._noise * drawn).astype(np.float32)
 
     def snapshot(self) -> list[dict[str, Any]]:
         """Where every slot is: its episode, the actions played in it, and the row it has led to."""

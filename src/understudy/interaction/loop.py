@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import time
-from typing import Any, final
+from typing import Any, NamedTuple, final
 
 import equinox as eqx
 import jax
@@ -24,8 +24,8 @@ from ..solvers import Status, Unsolved
 from . import hindsight
 from .automatic import Automatic
 from .book import Book, Reader
-from .collect import EXPERT, Collector
-from .evaluate import Evaluator, acting
+from .collect import EXPERT, Collector, Round
+from .evaluate import Evaluation, Evaluator, acting
 from .mixing import Mixing
 
 EXTRA = {
@@ -62,6 +62,28 @@ class Plan:
     seed: int
 
 
+class Question(NamedTuple):
+    """The arguments of one `Game.play`; the state is given away with them."""
+
+    game: Game
+    state: GameState
+    batch: Batch
+    key: jax.Array
+    judge: jax.Array
+
+
+def compiled_play(asked: Question) -> tuple[GameState, dict[str, Any]]:
+    """Plays one question by itself; the record comes back to the host."""
+    with precision(asked.game):
+        state, record = compiled(asked.game)(*asked[1:])
+        return state, jax.device_get(record)
+
+
+def precision(game: Game) -> Any:
+    """Linear policies are solved to rounding, which needs float64; networks are not."""
+    return jax.enable_x64(True) if game.policy.linear else contextlib.nullcontext()
+
+
 @final
 class Loop:
     """A run under way. `advance` plays one round; `snapshot` and `restore` move all of it to and from plain
@@ -74,7 +96,7 @@ class Loop:
         game: Game,
         params: Any,
         collector: Collector,
-        evaluator: Evaluator,
+        evaluator: Evaluator | None,
         book: Book,
         automatic: Automatic | None = None,
         *,
@@ -84,13 +106,9 @@ class Loop:
             # The best network is searched for here, apart from the round (see `_judge`): half as much to
             # compile.
             game = Game(game.policy, game.loss, game.learner, game.solver, Unsolved())
-        self.plan, self.game, self.collector, self.evaluator, self.book = (
-            plan,
-            game,
-            collector,
-            evaluator,
-            book,
-        )
+        self.plan, self.game, self.collector, self.book = plan, game, collector, book
+        # A run whose episodes are played elsewhere (see `convoy`) has no evaluator.
+        self.evaluator: Any = evaluator
         self.automatic, self.evaluation = automatic, None
         self.round = self.interactions = self.queries = 0
         self.rows: list[dict[str, Any]] = []
@@ -99,13 +117,12 @@ class Loop:
         self._dtype = jnp.float64 if game.policy.linear else jnp.float32
         self._key = jax.random.key(derive(plan.seed, "solver"))
         self._reader = Reader(book, plan.sizes, self._dtype) if mapped else None
-        with self._precision():
+        with self.precision():
             self.state = game.init(params, self._empty(params))
         self._first = jax.tree.map(np.array, params)
 
-    def _precision(self) -> Any:
-        """Linear policies are solved to rounding, which needs float64; networks are not."""
-        return jax.enable_x64(True) if self.game.policy.linear else contextlib.nullcontext()
+    def precision(self) -> Any:
+        return precision(self.game)
 
     def _like(self) -> Batch:
         rows, seen = max(self.plan.sizes), self.collector.observations
@@ -133,68 +150,78 @@ class Loop:
     def advance(self) -> dict[str, Any]:
         """Plays one round and returns its row of the ledger."""
         t, clock = self.round + 1, Clock()
-        size, beta = self.plan.sizes[t - 1], self.plan.mixing.beta(t)
+        beta = self.plan.mixing.beta(t)
         policy = None if beta >= 1 else self.policy()
         try:
-            round = self.collector.collect(policy, size, beta=beta, number=t)
+            round = self.collector.collect(policy, self.plan.sizes[t - 1], beta=beta, number=t)
         except UserError as error:
             raise UserError(f"round {t}: {error}") from error
+        clock.lap("collect")
+        self.learn(round, clock)
+        if t in self.plan.evaluated:
+            self.assess(self.evaluator(acting(self.policy()), episodes=self.plan.episodes, number=t))
+            clock.lap("evaluate")
+        return self.rows[-1]
+
+    def learn(self, round: Round, clock: Clock | None = None) -> None:
+        """Ends a round that was collected: the books, the solve, and a row of the ledger without returns."""
+        clock = clock or Clock()
+        self.answer(round, *compiled_play(self.question(round)), clock)
+
+    def question(self, round: Round) -> Question:
+        """What a round asks of the game: everything that `Game.play` is given."""
+        t = self.round + 1
         if t == 1 and self.plan.standardise:
             self._see_as(Normaliser.fit(round.inputs, self.collector.observations.measured))
         self.book.append(round)
-        clock.lap("collect")
-        record = self._solve(t, round)
-        clock.lap("solve")
-        self._judge(t, record)
-        clock.lap("judge")
-        self.round, self.interactions = t, self.interactions + size
-        self.queries += round.queries
-        row: dict[str, Any] = {
-            "round": t,
-            "samples": size,
-            "interactions": self.interactions,
-            "queries": self.queries,
-            "beta": beta,
-            "by_expert": float((round.flags & EXPERT > 0).mean()),
-            "episodes": int((round.flags & ~np.uint8(EXPERT) > 0).sum()),
-            "return_mean": np.nan,
-            "return_std": np.nan,
-        }
-        if t in self.plan.evaluated:
-            result = self.evaluator(acting(self.policy()), episodes=self.plan.episodes, number=t)
-            row |= {"return_mean": result.mean, "return_std": result.std}
-            self.evaluation = result if t == len(self.plan.sizes) else None
-            clock.lap("evaluate")
-        row |= _plain(record, judged=t in self.plan.judged)
-        self.rows.append(row)
-        self.times.append(clock.laps)
-        return row
-
-    def _see_as(self, normaliser: Normaliser) -> None:
-        self.normaliser = normaliser
-        if self._reader is not None:
-            self._reader.normaliser = normaliser
-
-    def _solve(self, t: int, round: Any) -> dict[str, Any]:
-        with self._precision():
+        with self.precision():
             rows = max(self.plan.sizes)
             one = batch(self.normaliser(round.inputs), round.targets, rows=rows, dtype=self._dtype)
             game = self.game if self.automatic is None else self.automatic.tuned(self.game)
             exact = t in self.plan.judged and self.game.policy.linear
-            self.state, record = compiled(game)(
-                self.state, one, jax.random.fold_in(self._key, t), jnp.asarray(exact)
-            )
-            record = jax.device_get(record)
-            if self.automatic is not None and not self.automatic.settled:
-                travelled = optax.tree.norm(optax.tree.sub(self.state.learner.params, self._first))
-                self.automatic.see(t, distance=float(travelled), gradient=float(record["gradient_norm"]))
+            return Question(game, self.state, one, jax.random.fold_in(self._key, t), jnp.asarray(exact))
+
+    def answer(self, round: Round, state: GameState, record: dict[str, Any], clock: Clock) -> None:
+        """Takes what `Game.play` gave: the new state and the round's record, its numbers on the host."""
+        t, self.state = self.round + 1, state
+        if self.automatic is not None and not self.automatic.settled:
+            with self.precision():
+                travelled = optax.tree.norm(optax.tree.sub(state.learner.params, self._first))
+            self.automatic.see(t, distance=float(travelled), gradient=float(record["gradient_norm"]))
         status = Status(int(record["solver_status"]))
         if status in (Status.DIVERGED, Status.NOT_FINITE):
             raise UserError(
                 f"round {t}: the solver left the finite numbers ({status.name.lower()}); "
                 "a smaller step or another loss may help."
             )
-        return record
+        clock.lap("solve")
+        self._judge(t, record)
+        clock.lap("judge")
+        self.round, self.interactions = t, self.interactions + len(round)
+        self.queries += round.queries
+        row: dict[str, Any] = {
+            "round": t,
+            "samples": len(round),
+            "interactions": self.interactions,
+            "queries": self.queries,
+            "beta": self.plan.mixing.beta(t),
+            "by_expert": float((round.flags & EXPERT > 0).mean()),
+            "episodes": int((round.flags & ~np.uint8(EXPERT) > 0).sum()),
+            "return_mean": np.nan,
+            "return_std": np.nan,
+        }
+        self.rows.append(row | _plain(record, judged=t in self.plan.judged))
+        self.times.append(clock.laps)
+
+    def assess(self, result: Evaluation) -> None:
+        """Enters the returns of the policy after the last round."""
+        self.rows[-1] |= {"return_mean": result.mean, "return_std": result.std}
+        self.evaluation = result if self.finished else None
+
+    def _see_as(self, normaliser: Normaliser) -> None:
+        self.normaliser = normaliser
+        if self._reader is not None:
+            self._reader.normaliser = normaliser
 
     def _judge(self, t: int, record: dict[str, Any]) -> None:
         """For networks the best in hindsight is searched for apart from the round, from where the learner
@@ -258,7 +285,7 @@ class Loop:
         self._see_as(Normaliser(arrays["mean"], arrays["scale"]))
         if self.automatic is not None:
             self.automatic.restore(plain["automatic"])
-        with self._precision():
+        with self.precision():
             leaves, structure = jax.tree.flatten(self._small())
             kept = [jnp.asarray(arrays[f"state.{i:03d}"]) for i in range(len(leaves))]
             if any(a.shape != b.shape or a.dtype != b.dtype for a, b in zip(kept, leaves, strict=True)):
@@ -304,10 +331,17 @@ class Clock:
         self.laps: dict[str, float] = dict.fromkeys((str(name) for name in TIMES), 0.0)
         self._last = time.perf_counter()
 
-    def lap(self, name: str) -> None:
+    def lap(self, name: str, share: int = 1) -> None:
+        """Counts the time since the last lap, or one of `share` equal parts of it."""
         now = time.perf_counter()
-        self.laps[name] += now - self._last
+        self.laps[name] += (now - self._last) / share
         self._last = now
+
+    def copy(self) -> Clock:
+        """Another clock with the same laps, started now."""
+        new = Clock()
+        new.laps |= self.laps
+        return new
 
 
 def _plain(record: dict[str, Any], *, judged: bool) -> dict[str, Any]:

@@ -9,7 +9,7 @@ of it dispatch; a linear policy 1.5 and 9.5 (benchmarks/bench_acting.py).
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -56,6 +56,48 @@ def forward(policy: Policy, params: Params) -> Forward:
     return _compiled(policy, params)
 
 
+def forward_rows(policy: Policy, params: Params) -> Forward:
+    """A function from rows (m, width) to outputs (m, k), each row to the bits of `forward`.
+
+    >>> forward_rows(Linear(), 2 * np.eye(2))(np.ones((1, 2)))
+    array([[2., 2.]])
+    """
+    single = forward(policy, params)
+    if type(policy) is Linear or isinstance(policy, MLP):
+        # A stack of products of one row, not one product: NumPy makes the same call for each.
+        return lambda x: single(x[:, None])[:, 0]
+    return lambda x: np.stack([single(row) for row in x])
+
+
+def forward_stack(policy: Policy, params: Sequence[Params]) -> Forward | None:
+    """n policies of one architecture at once: (n, e, width) in, e rows for each, and (n, e, k) out, every
+    row to the bits of `forward`. None for architectures this file does not know.
+
+    >>> forward_stack(Linear(), [np.eye(2), 2 * np.eye(2)])(np.ones((2, 1, 2)))[:, 0]
+    array([[1., 1.],
+           [2., 2.]])
+    """
+    if not (type(policy) is Linear or isinstance(policy, MLP)):
+        return None
+    stacked = [np.stack(leaves)[:, None] for leaves in zip(*map(_leaves, params), strict=True)]
+    if isinstance(policy, MLP):
+        layers = [
+            {"weight": weight, "bias": bias[:, :, None]}
+            for bias, weight in zip(stacked[::2], stacked[1::2], strict=True)
+        ]
+        single = _mlp(policy, layers)
+    else:
+        single = _linear(stacked[0], policy.bias)
+
+    return lambda x: single(x[:, :, None])[:, :, 0]
+
+
+def _leaves(params: Params) -> list[np.ndarray]:
+    if isinstance(params, list):
+        return [np.asarray(layer[name]) for layer in params for name in ("bias", "weight")]
+    return [np.asarray(params)]
+
+
 def _numbers(x: np.ndarray, dtype: Any) -> np.ndarray:
     """Inputs as the policies read them: bytes as fractions of 255."""
     return x.astype(dtype) / dtype.type(255) if x.dtype == np.uint8 else x.astype(dtype, copy=False)
@@ -64,7 +106,8 @@ def _numbers(x: np.ndarray, dtype: Any) -> np.ndarray:
 def _linear(weight: np.ndarray, bias: bool) -> Forward:
     if not bias:
         return lambda x: _numbers(x, weight.dtype) @ weight
-    matrix, shift = np.ascontiguousarray(weight[:-1]), weight[-1]
+    matrix, shift = np.ascontiguousarray(weight[..., :-1, :]), weight[..., -1, :]
+    shift = shift if weight.ndim == 2 else shift[..., None, :]
     return lambda x: _numbers(x, weight.dtype) @ matrix + shift
 
 

@@ -62,6 +62,10 @@ class Encoded:
         image = self.inner.row(observation).reshape(1, *self.leaves[0].shape)
         return np.array(self._program(image))[0]
 
+    def rows(self, batch: Any) -> np.ndarray:
+        """The features (n, width) of a batch, each image to the bits of `row`."""
+        return np.stack([self.row(one) for one in self.split(batch)])
+
     def single(self, observation: Any) -> bool:
         return self.inner.single(observation)
 

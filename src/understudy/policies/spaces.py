@@ -88,6 +88,22 @@ class Observations:
             raise UserError(f"environment: the observation {_short(row)} is not finite.")
         return row
 
+    def rows(self, batch: Any) -> np.ndarray:
+        """A batch (n in front) as rows (n, width), to the bits of `row`; whether they are finite is not
+        asked.
+        """
+        if self._plain:
+            rows = np.asarray(batch, self.dtype)
+            return rows.reshape(len(rows), -1)
+        return np.stack(
+            [
+                np.concatenate([_encode(leaf, _at(one, leaf.path)) for leaf in self.leaves]).astype(
+                    self.dtype
+                )
+                for one in self.split(batch)
+            ]
+        )
+
     def single(self, observation: Any) -> bool:
         """Whether this is one observation and not a batch."""
         leaf = self.leaves[0]
@@ -178,6 +194,13 @@ class Actions:
             return np.int64(self.starts[0] + int(outputs.argmax()))
         edges = np.cumsum(self.counts)[:-1]
         return np.array([group.argmax() for group in np.split(outputs, edges)], np.int64) + self.starts
+
+    def plays(self, outputs: np.ndarray) -> Any:
+        """`play` for many rows of outputs: actions with n in front."""
+        if self.kind == "box":
+            clipped = np.minimum(np.maximum(outputs, self.low), self.high)  # type: ignore[arg-type]
+            return clipped.astype(self.dtype, copy=False).reshape(len(outputs), *self.shape)
+        return np.stack([self.play(row) for row in outputs])
 
     def targets(self, labels: np.ndarray, kind: str = "action") -> np.ndarray:
         """The expert's answers (n, …) as target rows (n, outputs): actions, one-hot choices, or its

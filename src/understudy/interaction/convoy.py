@@ -1,0 +1,242 @@
+"""Many runs in one environment at one pace: one slot a run, one forward pass a step for all of them.
+
+A study is hundreds of runs, and each alone would spend its time in wrappers and single small products. Here
+their environments are stepped together, the expert is asked about all their states at once, and their
+policies act as one stack. On a CPU a run in a convoy has the same ledger as that run alone, bit for bit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, final
+
+import jax
+import numpy as np
+
+from ..envs.fleet import Fleet
+from ..envs.gymnasium import derive
+from ..errors import UserError
+from ..experts.base import take
+from .cohort import Cohort, cohorts
+from .collect import EXPERT, TERMINATED, TRUNCATED, Round
+from .evaluate import LIMIT, Evaluation
+from .loop import Clock, Loop
+
+MakeFleet = Callable[[int], Fleet]
+
+
+@final
+class Unkept:
+    """A book that keeps no samples: a study reads the ledgers alone."""
+
+    def __init__(self):
+        self.rows = 0
+
+    def append(self, round: Round) -> None:
+        self.rows += len(round)
+
+
+@final
+class Convoy:
+    """Loops with the same rounds, environment and expert. `errors[i]` says why run i has stopped, or None.
+
+    together: solve all runs of a program in one vmapped call (default: where there is a GPU).
+    """
+
+    def __init__(self, loops: Sequence[Loop], make: MakeFleet, expert: Any, *, together: bool | None = None):
+        assert len({loop.plan.sizes for loop in loops}) == 1, "runs of a convoy have the same rounds"
+        self.loops, self.expert, self._make = list(loops), expert, make
+        self.errors: list[str | None] = [None] * len(loops)
+        self.seeds = [loop.plan.seed for loop in loops]
+        self.round, self.rounds = 0, len(loops[0].plan.sizes)
+        gpu = jax.default_backend() != "cpu"
+        self._cohorts = cohorts(self.loops, together=gpu if together is None else together)
+        self._fleet, self._episodes = make(len(loops)), [0] * len(loops)
+        for slot, seed in enumerate(self.seeds):
+            self._fleet.begin(slot, derive(seed, "collect", 0, 0))
+
+    def advance(self) -> None:
+        """Plays one round of every run that goes on."""
+        t, clock = self.round + 1, Clock()
+        going = np.flatnonzero([error is None for error in self.errors])
+        if not len(going):
+            self.round = t
+            return
+        rounds = self._collect(going, t)
+        share = len(going)  # the seconds of what is done together are split evenly
+        clock.lap("collect", share)
+        for cohort in self._cohorts:
+            mine = [rounds.get(place) for place in cohort.places.tolist()]
+            for place, error in zip(cohort.places, cohort.learn(mine, clock), strict=True):
+                self.errors[place] = self.errors[place] or error
+        self.round = t
+        wanted = [i for i in going.tolist() if self.errors[i] is None and t in self.loops[i].plan.evaluated]
+        if wanted:
+            clock = Clock()
+            results = self.evaluate(wanted, t)
+            clock.lap("evaluate", len(wanted))
+            for i, result in zip(wanted, results, strict=True):
+                self.loops[i].assess(result)
+                self.loops[i].times[-1]["evaluate"] = clock.laps["evaluate"]
+        if t == self.rounds:
+            for cohort in self._cohorts:
+                cohort.finish()
+
+    def _collect(self, going: np.ndarray, t: int) -> dict[int, Round]:
+        first = self.loops[0]
+        size, codec, acts = first.plan.sizes[t - 1], first.collector.observations, first.collector.actions
+        n, k, place_of = len(going), acts.outputs, {place: i for i, place in enumerate(going.tolist())}
+        by_expert = np.empty((n, size), bool)
+        noise: np.ndarray | None = None
+        noisy = np.zeros(n, bool)
+        for i, place in enumerate(going):
+            loop = self.loops[place]
+            by_expert[i], drawn = loop.collector.draws(t, size, loop.plan.mixing.beta(t))
+            if drawn is not None:
+                noise = np.zeros((n, size, k), np.float32) if noise is None else noise
+                noise[i], noisy[i] = drawn, True
+        inputs = np.empty((size, n, codec.width), codec.dtype)
+        targets = np.empty((size, n, k), np.float32)
+        executed = np.empty((size, n, acts.size), acts.dtype)
+        rewards, flags = np.empty((size, n), np.float32), np.empty((size, n), np.uint8)
+        groups = self._groups(going, place_of)
+        for row in range(size):
+            batch, rows = self._observed(going, t)
+            labels = self.expert.label(batch, self._fleet.infos(going) if self.expert.needs_infos else None)
+            inputs[row], targets[row] = rows, acts.targets(labels, self.expert.kind)
+            actions = self._experts(labels)
+            for cohort, inside, at in groups:
+                if by_expert[at, row].all():
+                    continue
+                asked = np.zeros((len(cohort.places), 1, codec.width), codec.dtype)
+                asked[inside, 0] = rows[at]
+                active = np.zeros((len(cohort.places), 1), bool)
+                active[inside, 0] = True
+                outputs = cohort.outputs(asked, active)[inside, 0]
+                if noise is not None and noisy[at].any():
+                    loud = noisy[at]
+                    outputs[loud] = outputs[loud] + noise[at[loud], row]
+                mine = acts.plays(outputs)
+                own = ~by_expert[at, row]
+                actions[at[own]] = mine[own]
+            executed[row] = np.asarray(actions).reshape(n, -1)
+            rewards[row], terminated, truncated = self._fleet.step(going, actions)
+            flags[row] = TERMINATED * terminated + TRUNCATED * truncated + EXPERT * by_expert[:, row]
+            for i in np.flatnonzero(terminated | truncated):
+                slot = int(going[i])
+                self._episodes[slot] += 1
+                self._fleet.begin(slot, derive(self.seeds[slot], "collect", 0, self._episodes[slot]))
+            for slot, told in self._fleet.broken.items():
+                self.errors[slot] = self.errors[slot] or f"round {t}: environment: {told}"
+        found = {}
+        for i, place in enumerate(going.tolist()):
+            if self.errors[place] is not None:
+                continue
+            owners = np.zeros(size, np.int32)
+            columns: Any = [
+                np.ascontiguousarray(part[:, i]) for part in (inputs, targets, executed, rewards, flags)
+            ]
+            found[place] = Round(*columns, slots=owners, queries=size)
+        return found
+
+    def _observed(self, going: np.ndarray, t: int) -> tuple[Any, np.ndarray]:
+        """What the expert and the policies see; a run that sees nonsense is shown what a neighbour sees, and
+        stops after the round.
+        """
+        batch = self._fleet.batch(going)
+        rows = self.loops[0].collector.observations.rows(batch)
+        bad = ~np.isfinite(rows).all(axis=1)
+        if bad.any():
+            for place in going[bad].tolist():
+                self.errors[place] = self.errors[place] or (
+                    f"round {t}: environment: an observation is not finite."
+                )
+            if bad.all():
+                raise UserError(f"round {t}: environment: no run has a finite observation any more.")
+            index = np.where(bad, np.flatnonzero(~bad)[0], np.arange(len(going)))
+            batch, rows = take(batch, index), rows[index]
+        return batch, rows
+
+    def _groups(
+        self, going: np.ndarray, place_of: dict[int, int]
+    ) -> list[tuple[Cohort, np.ndarray, np.ndarray]]:
+        """For every cohort: who of it goes on, and where these are among the runs that go on."""
+        groups = []
+        for cohort in self._cohorts:
+            inside = np.flatnonzero(np.isin(cohort.places, going))
+            if len(inside):
+                cohort.ready()
+                at = np.array([place_of[place] for place in cohort.places[inside].tolist()])
+                groups.append((cohort, inside, at))
+        return groups
+
+    def _experts(self, labels: np.ndarray) -> np.ndarray:
+        """What the expert would play: the labels, or from distributions the modes."""
+        acts = self.loops[0].collector.actions
+        if self.expert.kind == "distribution":
+            return acts.plays(labels)
+        return (
+            np.array([acts.from_numbers(label) for label in labels])
+            if acts.categorical
+            else labels.astype(acts.dtype).reshape(len(labels), *acts.shape)
+        )
+
+    def evaluate(self, places: Sequence[int], number: int) -> list[Evaluation]:
+        """Whole episodes of these runs' policies, in order, by their deterministic actions, side by side."""
+        episodes = max(self.loops[place].plan.episodes for place in places)
+        chosen = np.asarray(places)
+        acts = self.loops[0].collector.actions
+        codec = self.loops[0].collector.observations
+        groups = self._groups(chosen, {int(place): i for i, place in enumerate(chosen)})
+
+        def act(batch: Any, active: np.ndarray) -> Any:
+            rows = codec.rows(batch)
+            spread = np.zeros((*active.shape, codec.width), codec.dtype)
+            spread[active] = rows
+            actions: Any = None
+            for cohort, inside, at in groups:
+                asked = np.zeros((len(cohort.places), episodes, codec.width), codec.dtype)
+                live = np.zeros((len(cohort.places), episodes), bool)
+                asked[inside], live[inside] = spread[at], active[at]
+                if not live.any():
+                    continue
+                outputs = cohort.outputs(asked, live)[inside]
+                mine = acts.plays(outputs[active[at]])
+                if actions is None:
+                    actions = np.zeros((*active.shape, *mine.shape[1:]), mine.dtype)
+                whole = np.zeros(active.shape, bool)
+                whole[at] = active[at]
+                actions[whole] = mine
+            return actions[active]
+
+        return self._play([self.seeds[place] for place in places], episodes, number, act)
+
+    def evaluate_expert(self, seed: int, episodes: int, number: int) -> Evaluation:
+        """The expert's episodes on the seeds that a run with this seed was evaluated on."""
+
+        def act(batch: Any, active: np.ndarray) -> Any:
+            return self.expert.act(batch, None)
+
+        return self._play([seed], episodes, number, act)[0]
+
+    def _play(self, seeds: list[int], episodes: int, number: int, act: Any) -> list[Evaluation]:
+        count = len(seeds) * episodes
+        arena = self._make(count)
+        try:
+            for i, seed in enumerate(seeds):
+                for episode in range(episodes):
+                    arena.begin(i * episodes + episode, derive(seed, "evaluate", number, episode))
+            active = np.ones((len(seeds), episodes), bool)
+            returns, lengths = np.zeros(active.shape), np.zeros(active.shape, np.int64)
+            while active.any() and lengths.max() < LIMIT:
+                slots = np.flatnonzero(active)
+                rewards, terminated, truncated = arena.step(slots, act(arena.batch(slots), active))
+                returns[active] += rewards
+                lengths[active] += 1
+                active.reshape(-1)[slots] = ~(terminated | truncated)
+        finally:
+            arena.close()
+        return [Evaluation(*pair) for pair in zip(returns, lengths, strict=True)]
+
+    def close(self) -> None:
+        self._fleet.close()
