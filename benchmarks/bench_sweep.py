@@ -1,10 +1,10 @@
-"""A study of linear policies on Hopper: runs side by side, against bare physics and against one after another.
+"""Linear policies on Hopper: a study side by side, against bare physics, and one run after another.
 
     python benchmarks/bench_sweep.py                  # 168 runs of 5 rounds; a few minutes
     python benchmarks/bench_sweep.py --rounds 25      # the whole study
 
-Three things are timed in one go: `mujoco.rollout` on every core, playing what the expert played in this
-environment (physics alone: the floor); the study by worker processes, from their start to the results; and
+Three things are timed in one go: `mujoco.rollout` on every core, playing again what runs of this study
+played (physics alone: the floor); the study by worker processes, from their start to the results; and
 some of the same runs by `imitate`, one after another in one process, already compiled. Without evaluations,
 which would only add physics.
 """
@@ -12,6 +12,7 @@ which would only add physics.
 from __future__ import annotations
 
 import argparse
+import itertools
 import os
 import time
 
@@ -19,8 +20,8 @@ import mujoco
 import numpy as np
 from mujoco import rollout
 
-from understudy import experts, imitate
-from understudy.envs.gymnasium import maker
+from understudy import imitate
+from understudy.envs.gymnasium import derive, maker
 from understudy.studies import Study
 from understudy.studies.shard import keywords
 
@@ -28,28 +29,35 @@ LEARNERS = ("ftl", "ftrl", "alt_ftrl", "adaftrl", "ogd", "adagrad")
 NEAR, TIMES = 1.3, 3.5
 
 
-def bare(env: str, threads: int, seconds: float = 8.0) -> float:
-    """Environment steps per second of `mujoco.rollout` along the expert's first 100 actions."""
-    made, expert = maker(env)(), experts.resolve(None, env_id=env)
-    inner, many, length = made.unwrapped, 16 * threads, 100
-    model, full = inner.model, mujoco.mjtState.mjSTATE_FULLPHYSICS
-    start = np.zeros((many, mujoco.mj_stateSize(model, full)))
-    control = np.zeros((many, length * inner.frame_skip, model.nu))
-    for episode in range(many):
-        seen, _ = made.reset(seed=episode)
-        mujoco.mj_getState(model, inner.data, start[episode], full)
-        for step in range(length):
-            action = expert.act(seen[None])[0]
-            control[episode, step * inner.frame_skip : (step + 1) * inner.frame_skip] = action
-            seen, _, terminated, truncated, _ = made.step(action)
-            assert not terminated and not truncated
+def bare(study: Study, runs: int, threads: int, seconds: float = 10.0) -> float:
+    """Environment steps per second of `mujoco.rollout` along episodes that some of the study's runs played.
+
+    States cost what they cost, a fallen body more than a standing one, so it must be the study's own.
+    """
+    some = [study.runs[i].settings for i in np.linspace(0, len(study.runs) - 1, runs).astype(int)]
+    made = maker(some[0]["env"])()
+    inner, full = made.unwrapped, mujoco.mjtState.mjSTATE_FULLPHYSICS
+    model, skip = inner.model, inner.frame_skip
+    size = mujoco.mj_stateSize(model, full)
+    episodes: dict[int, list[tuple[np.ndarray, np.ndarray]]] = {}
+    for settings in some:
+        run = imitate(**keywords(settings) | {"rounds": 2, "episodes": 0, "comparator": "none"})
+        ends = np.flatnonzero(run.samples("flags") & 3) + 1
+        for number, (first, last) in enumerate(itertools.pairwise([0, *ends.tolist()])):
+            made.reset(seed=derive(settings["seed"], "collect", 0, number))
+            state = np.zeros(size)
+            mujoco.mj_getState(model, inner.data, state, full)
+            control = np.repeat(run.samples("executed")[first:last].astype(float), skip, axis=0)
+            episodes.setdefault(last - first, []).append((state, control))
+    batches = [tuple(map(np.stack, zip(*some, strict=True))) for some in episodes.values()]
+    each = sum(len(batch[0]) * batch[1].shape[1] // skip for batch in batches)
     data = [mujoco.MjData(model) for _ in range(threads)]
     with rollout.Rollout(nthread=threads) as play:
-        play.rollout(model, data, start, control)
         began, steps = time.perf_counter(), 0
         while (took := time.perf_counter() - began) < seconds:
-            play.rollout(model, data, start, control)
-            steps += many * length
+            for start, control in batches:
+                play.rollout(model, data, start, control, chunk_size=1)
+            steps += each
     return steps / took
 
 
@@ -73,7 +81,7 @@ def main() -> int:
     )
     steps = len(study.runs) * options.rounds * 1000
     print(f"{options.workers} cores, load {os.getloadavg()[0]:.1f}; {study}, {steps:,} interactions")
-    rate = bare(options.env, options.workers)
+    rate = bare(study, 12, options.workers)
     floor = steps / rate
     print(f"bare mujoco.rollout, {options.workers} threads: {rate:,.0f} steps/s, {floor:.1f} s for as many")
     began = time.perf_counter()
@@ -81,12 +89,11 @@ def main() -> int:
     took = time.perf_counter() - began
     print(f"side by side: {took:.1f} s, {steps / took:,.0f} steps/s, {len(done.failed)} failed")
     chosen = [study.runs[i].settings for i in np.linspace(0, len(study.runs) - 1, options.serial).astype(int)]
-    warm = {}
     for one in chosen:  # each learner's program is compiled before the clock starts
         imitate(**keywords(one) | {"rounds": 1, "interactions": 1000})
     began = time.perf_counter()
     for one in chosen:
-        warm[one["seed"]] = imitate(**keywords(one))
+        imitate(**keywords(one))
     alone = (time.perf_counter() - began) / len(chosen)
     each = took / len(study.runs)
     print(f"one after another: {alone:.2f} s a run ({len(chosen)} runs, compiled); side by side {each:.3f} s")
