@@ -6,6 +6,7 @@ PYTHON ?= python3
 ARGS ?=
 VENV := .venv
 VENV_SB3 := .venv-sb3
+VENV_RAY := .venv-ray
 BENCHMARKS := $(sort $(wildcard benchmarks/bench_*.py))
 PINS := requirements/constraints.txt
 # A file stays on one worker, where its tests share compiled programs. `ARGS=-n0` runs everything in one process.
@@ -13,7 +14,7 @@ PARALLEL := --numprocesses auto --maxprocesses 4 --dist loadfile
 INSTALL = -m pip install --quiet --disable-pip-version-check --constraint $(PINS) --editable
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-slow test-sb3 lint bench bench-imitation paper docs clean
+.PHONY: help demo test test-slow test-sb3 test-ray lint bench bench-imitation paper docs clean
 .DELETE_ON_ERROR:
 
 help: ## list the verbs
@@ -31,6 +32,9 @@ test-slow: $(VENV)/.dev ## the tests that take long
 
 test-sb3: $(VENV_SB3)/.train ## the tests against Stable-Baselines3 and SBX (installs PyTorch in its own environment)
 	$(VENV_SB3)/bin/python -m pytest -m sb3 tests/sb3 $(ARGS)
+
+test-ray: $(VENV_RAY)/.ray ## the engine ray, on a cluster of two nodes of which one is killed (in its own environment)
+	$(VENV_RAY)/bin/python -m pytest -m ray tests/ray tests/studies/test_tables.py $(ARGS)
 
 lint: $(VENV)/.dev ## ruff, ruff format and pyright
 	$(VENV)/bin/ruff check
@@ -51,12 +55,12 @@ docs: $(VENV)/.docs ## the documentation, as a website in site/
 	NO_MKDOCS_2_WARNING=1 $(VENV)/bin/mkdocs build --strict --quiet
 
 clean: ## remove the environments and everything that can be made again
-	rm -rf $(VENV) $(VENV_SB3) .venv-imitation site dist build .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(VENV_SB3) $(VENV_RAY) .venv-imitation site dist build .pytest_cache .ruff_cache .hypothesis
 	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # Environments. A stamp is newer than what it was made from, so nothing is installed twice.
 
-$(VENV)/.made $(VENV_SB3)/.made:
+$(VENV)/.made $(VENV_SB3)/.made $(VENV_RAY)/.made:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 	{ echo "understudy needs Python 3.11 or newer; say which, as in: make PYTHON=python3.12" >&2; exit 1; }
 	@echo "making $(@D)"
@@ -81,4 +85,9 @@ $(VENV)/.docs: $(VENV)/.made pyproject.toml $(PINS)
 $(VENV_SB3)/.train: $(VENV_SB3)/.made pyproject.toml $(PINS)
 	@echo "installing understudy with the extras dev, mujoco, sb3, train (this brings PyTorch)"
 	$(VENV_SB3)/bin/python $(INSTALL) '.[dev,mujoco,sb3,train]'
+	@touch $@
+
+$(VENV_RAY)/.ray: $(VENV_RAY)/.made pyproject.toml $(PINS)
+	@echo "installing understudy with the extras dev, ray, tables"
+	$(VENV_RAY)/bin/python $(INSTALL) '.[dev,ray,tables]'
 	@touch $@

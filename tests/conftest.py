@@ -19,10 +19,12 @@ settings.register_profile("understudy", deadline=None, print_blob=True)
 settings.load_profile("understudy")
 
 collect_ignore = [] if importlib.util.find_spec("stable_baselines3") else ["sb3"]
+collect_ignore += [] if importlib.util.find_spec("ray") else ["ray"]
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Everything under tests/sb3 carries the marker sb3 by itself."""
+    """Everything under tests/sb3 and tests/ray carries the marker of that name by itself."""
     for item in items:
-        if HERE / "sb3" in item.path.parents:
-            item.add_marker(pytest.mark.sb3)
+        for name in ("sb3", "ray"):
+            if HERE / name in item.path.parents:
+                item.add_marker(getattr(pytest.mark, name))

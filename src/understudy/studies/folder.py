@@ -25,7 +25,6 @@ from ..store.files import atomic, lock, telling, versions
 from . import tables
 from .shard import Result
 from .study import Entry, Study
-from .worker import plain
 
 FORMAT = 1
 
@@ -99,7 +98,7 @@ class StudyFolder:
             "shard": shard,
         }
         with telling(self.path):
-            text = json.dumps(_spelt(json.loads(json.dumps(record, default=plain))), allow_nan=False)
+            text = json.dumps(_spelt(json.loads(json.dumps(record, default=tables.plain))), allow_nan=False)
             atomic(self.path_of(entry), text.encode())
 
     def read(self, entry: Entry) -> tuple[Result, dict[str, Any]] | None:

@@ -12,7 +12,7 @@ from .engines import ENGINES, Work, accelerator, engine, local
 from .shard import Result
 from .study import Entry
 
-MOST = {"linear": 66, "network": 8, "accelerator": 512}
+MOST = {"linear": 100, "network": 8, "accelerator": 512}
 """Most runs in a shard: a worker's death loses one. Networks take long on a CPU; on an accelerator the more
 the better.
 """

@@ -129,6 +129,13 @@ def to_pandas(columns: Mapping[str, Sequence[Any]]) -> Any:
     return pandas.DataFrame(dict(columns))
 
 
+def plain(value: Any) -> Any:
+    """A NumPy scalar or array as Python's own."""
+    if hasattr(value, "tolist"):
+        return value.tolist()
+    raise TypeError(f"{type(value).__name__} is not plain data")
+
+
 def _nothing(value: Any) -> bool:
     return value is None or (isinstance(value, float) and math.isnan(value))
 

@@ -14,6 +14,9 @@ import threading
 import time
 from typing import Any, TextIO
 
+from .shard import play
+from .tables import plain
+
 EVERY = 0.2
 """Seconds between two words about progress."""
 
@@ -24,8 +27,6 @@ def main() -> None:
     os.dup2(2, 1)
     tasks: queue.Queue[dict[str, Any]] = queue.Queue()
     threading.Thread(target=_listen, args=(tasks,), daemon=True).start()
-    from .shard import play  # seconds of importing, while the first shard is on its way
-
     while True:
         task = tasks.get()
         told = 0.0
@@ -59,13 +60,6 @@ def _say(out: TextIO, message: dict[str, Any]) -> None:
         out.flush()
     except BrokenPipeError:
         os._exit(0)
-
-
-def plain(value: Any) -> Any:
-    """A NumPy scalar or array as Python's own."""
-    if hasattr(value, "tolist"):
-        return value.tolist()
-    raise TypeError(f"{type(value).__name__} is not plain data")
 
 
 if __name__ == "__main__":

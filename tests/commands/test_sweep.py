@@ -1,0 +1,88 @@
+"""`understudy sweep` as it is typed."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from understudy.cli import main
+from understudy.commands.sweep import made
+from understudy.options import Sweep
+
+ROOM = ["rooms:Room-v0", "--expert", "rooms:expert", "--policy", "linear"]
+SHORT = ["--rounds", "2", "--interactions", "20", "--episodes", "0", "--engine", "inline"]
+
+
+def test_what_is_typed_becomes_a_study():
+    options = Sweep(
+        study="CartPole-v1",
+        learners=("ftl", "ftrl"),
+        grid=("step=0.1:10:log3", "loss=cross-entropy"),
+        set=("comparator=none", "tolerance=1e-6"),
+        seeds=2,
+    )
+    study, tuning = made(options)
+    assert list(study.grid) == ["learner", "step", "loss"] and tuning == {}
+    assert study.settings == {"env": "CartPole-v1", "comparator": "none", "tolerance": 1e-6}
+    assert len(study.runs) == 2 * (1 + 3)
+
+
+def test_a_plan_is_printed_and_nothing_is_made(tmp_path, capsys):
+    grid = ["--learners", "ftl", "ftrl", "--grid", "step=1e-5:1e5:log11", "--seeds", "3"]
+    assert main(["sweep", *ROOM, *SHORT, *grid, "--out", str(tmp_path / "s"), "--plan"]) == 0
+    out = capsys.readouterr().out
+    assert "36" in out and "66 combinations were asked for" in out and "inline" in out
+    assert not (tmp_path / "s").exists()
+
+
+def test_a_sweep_ends_with_its_tables_and_goes_on(tmp_path, capsys):
+    line = [
+        "sweep",
+        *ROOM,
+        *SHORT,
+        "--learners",
+        "ftl",
+        "ogd",
+        "--grid",
+        "step=0.1,1",
+        "--out",
+        str(tmp_path / "s"),
+    ]
+    assert main([*line, "--json"]) == 0
+    out = capsys.readouterr().out
+    assert json.loads(out.splitlines()[-1]) == {"runs": 3, "failed": 0, "out": str(tmp_path / "s")}
+    assert (tmp_path / "s" / "results.csv").read_text().count("\n") == 1 + 3 * 2
+    assert main([*line, "--seeds", "2"]) == 0
+    assert "6, 3 of them finished" in capsys.readouterr().out
+
+
+def test_a_file_tunes(tmp_path, capsys):
+    path = tmp_path / "study.toml"
+    path.write_text(
+        'env = "rooms:Room-v0"\nexpert = "rooms:expert"\npolicy = "linear"\nrounds = 2\ninteractions = 20\n'
+        "episodes = 0\n[grid]\nlearner = ['ogd']\nstep = '0.01:10:log4'\n"
+        "[tune]\nover = ['step']\nkeep = 2\ncoarse = {rounds = 2, interactions = 10}\n"
+    )
+    assert main(["sweep", str(path), "--engine", "inline", "--out", str(tmp_path / "s")]) == 0
+    assert "chosen" in capsys.readouterr().out
+    assert (tmp_path / "s" / "choices.csv").is_file()
+    assert (tmp_path / "s" / "summary.csv").read_text().count("\n") == 1 + 4 + 2
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ([], "out: name the folder"),
+        (["--grid", "step"], "is not NAME=VALUES"),
+        (["--grid", "step=1", "--grid", "step=2"], "there twice"),
+        (["--set", "comparator"], "is not NAME=VALUE"),
+        (["--keep", "2"], "it is for tuning"),
+        (["--learners", "ftlr"], "did you mean 'ftl'"),
+        (["--engin", "ray"], "did you mean"),
+        (["--grid", "step=1,2", "--tune", "etaa", "--learners", "ftrl", "--plan"], "tune: unknown value"),
+    ],
+)
+def test_one_sentence_and_exit_code_two(arguments, said, capsys):
+    assert main(["sweep", *ROOM, *arguments]) == 2
+    assert said in capsys.readouterr().err

@@ -1,0 +1,58 @@
+"""A small environment for studies: cheap to step, and able to pause, to write down that it was played, and to
+kill its own process. Workers import it by name, as ``rooms:Room-v0``.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from pathlib import Path
+from typing import Any
+
+import gymnasium
+import numpy as np
+
+ROOM = "rooms:Room-v0"
+EXPERT = "rooms:expert"
+
+
+class Room(gymnasium.Env):
+    """A random walk in a cube. pause: seconds a step; log: a file that gets a line when one is first stepped;
+    dies: a file, and the process is killed at the fifth step unless it is there ("always": in any case);
+    breaks: the step at which it raises an error.
+    """
+
+    observation_space = gymnasium.spaces.Box(-1, 1, (3,), np.float64)
+    action_space = gymnasium.spaces.Box(-1, 1, (2,), np.float64)
+
+    def __init__(self, pause: float = 0.0, log: str | None = None, dies: str | None = None, breaks: int = 0):
+        self.pause, self.log, self.dies, self.breaks, self.steps = pause, log, dies, breaks, 0
+
+    def reset(self, *, seed: int | None = None, options: Any = None):
+        super().reset(seed=seed)
+        self.time, self.state = 0, self.np_random.uniform(-1, 1, 3)
+        return self.state.copy(), {}
+
+    def step(self, action: Any):
+        self.steps += 1
+        self.time += 1
+        if self.log and self.steps == 1:
+            with open(self.log, "a") as file:
+                file.write(f"{os.getpid()}\n")
+        if self.dies and self.steps == 5 and not Path(self.dies).exists():
+            if self.dies != "always":
+                Path(self.dies).touch()
+            os.kill(os.getpid(), signal.SIGKILL)
+        if self.steps == self.breaks:
+            raise RuntimeError("the floor gave way")
+        time.sleep(self.pause)
+        self.state = np.clip(self.state + 0.1 * self.np_random.normal(size=3), -1, 1)
+        return self.state.copy(), -float(np.square(action).sum()), False, self.time >= 20, {}
+
+
+gymnasium.register("Room-v0", entry_point=Room)
+
+
+def expert(observation: Any) -> Any:
+    return np.tanh(observation[:2] - observation[2])

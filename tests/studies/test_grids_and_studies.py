@@ -1,0 +1,136 @@
+"""From axes to runs: what is typed, what a learner does not take, and what is refused."""
+
+from __future__ import annotations
+
+import pytest
+
+from understudy import Study, UserError
+from understudy.studies import read
+from understudy.studies.grids import axis, values
+from understudy.studies.planning import divide
+from understudy.studies.study import digest
+
+SMALL = {"policy": "linear", "rounds": 2, "interactions": 10, "episodes": 0}
+
+
+def test_ranges_hold_the_numbers_that_one_would_type():
+    assert values("step", "1e-5:1e5:log11") == tuple(float(f"1e{power}") for power in range(-5, 6))
+    assert values("noise", "0:1:lin5") == (0.0, 0.25, 0.5, 0.75, 1.0)
+    assert axis("max-iterations=10,20") == ("max_iterations", (10, 20))
+    assert values("comparator", "none,last") == ("none", "last")
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("1:2:log0", "between 2 and"),
+        ("2:1:lin3", "lo < hi"),
+        ("0:1:log3", "lo must be > 0"),
+        ("a:b:log3", "neither a list"),
+        ("1,,2", "neither a list"),
+        ("1,2,1", "twice"),
+        ("nan", "not finite"),
+    ],
+)
+def test_axes_that_cannot_be_meant(text, said):
+    with pytest.raises(UserError, match=said):
+        values("step", text)
+
+
+def test_step_is_eta_or_alpha_and_ftl_runs_once():
+    learners = ["ftl", "bc", "ftrl", "alt_ftrl", "adaftrl", "ogd", "adagrad"]
+    study = Study("CartPole-v1", grid={"learner": learners, "step": [0.1, 1.0]}, seeds=3, **SMALL)
+    assert (study.asked, len(study.runs)) == (42, 3 * (2 + 2 * 5))
+    assert study.left_out == {"step": ["ftl", "bc"]}
+    for entry in study.runs:
+        step = entry.labels["step"]
+        field = {"ftl": None, "bc": None, "adaftrl": "alpha", "adagrad": "alpha"}.get(
+            entry.labels["learner"], "eta"
+        )
+        assert {name: entry.settings[name] for name in ("eta", "alpha") if name in entry.settings} == (
+            {} if field is None else {field: step}
+        )
+        assert (step is None) == (field is None)
+    assert len({entry.id for entry in study.runs}) == len(study.runs)
+
+
+def test_options_of_solvers_say_nothing_to_linearised_learners():
+    study = Study("CartPole-v1", grid={"learner": ["ftl", "ogd"], "learning_rate": [0.1, 1.0]}, eta=1.0)
+    assert [entry.labels["learning_rate"] for entry in study.runs] == [0.1, 1.0, None]
+
+
+def test_a_run_is_named_by_what_it_is():
+    one = Study("CartPole-v1", eta=1, learner="ftrl", rounds=2.0).runs[0]
+    other = Study("CartPole-v1", grid={"learner": ["ftl", "ftrl"], "step": [1.0]}, rounds=2).runs[1]
+    assert one.id == other.id == digest(one.settings)
+    assert one.id != Study("CartPole-v1", eta=2, learner="ftrl", rounds=2).runs[0].id
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ({"grid": {"stepp": [1]}}, "did you mean 'step'"),
+        ({"round": 3}, "did you mean 'rounds'"),
+        ({"grid": {"learner": ["ftrll"]}}, "did you mean 'ftrl'"),
+        ({"grid": {"step": [1.0]}}, "no learner of this study takes it"),
+        ({"eta": 1.0}, "no learner of this study takes it"),
+        ({"grid": {"rounds": [1, 2]}, "rounds": 3}, "an axis and a setting"),
+        ({"grid": {"step": [1.0]}, "learner": "ftrl", "eta": 1.0}, "another word for eta"),
+        ({"grid": {"learner": ["ftrl"], "step": [-1.0]}}, "eta"),
+        ({"grid": {"learner": ["ftrl"], "step": ["big"]}}, "not a number"),
+        ({"rounds": 1.5}, "not a whole number"),
+        ({"seeds": 0}, "seeds"),
+        ({"seeds": [1, 1]}, "seeds"),
+        ({"seed": 1}, "seeds says how many"),
+        ({"solver": "adamm"}, "did you mean 'adam'"),
+    ],
+)
+def test_what_is_refused_before_there_is_a_study(arguments, said):
+    with pytest.raises(UserError, match=said):
+        Study("CartPole-v1", **arguments)
+
+
+def test_a_file_says_the_same_and_what_is_typed_wins(tmp_path):
+    path = tmp_path / "study.toml"
+    path.write_text(
+        'env = "CartPole-v1"\nrounds = 2\nseeds = [3, 5]\n'
+        '[grid]\nlearner = ["ftl", "ftrl"]\nstep = "0.1:10:log3"\n[tune]\nkeep = 2\n'
+    )
+    study, tuning = read(path)
+    typed = Study(
+        "CartPole-v1", rounds=2, seeds=[3, 5], grid={"learner": ["ftl", "ftrl"], "step": [0.1, 1.0, 10.0]}
+    )
+    assert study.runs == typed.runs
+    assert tuning == {"keep": 2}
+    changed, _ = read(path, {"rounds": 4, "grid": {"step": (7.0,)}})
+    assert {entry.settings["rounds"] for entry in changed.runs} == {4}
+    assert {entry.labels["step"] for entry in changed.runs} == {None, 7.0}
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("env = ", "not TOML"),
+        ('grid = 3\nenv = "CartPole-v1"', "not a table"),
+        ("envv = 1", "did you mean 'env'"),
+    ],
+)
+def test_files_that_cannot_be_meant(tmp_path, text, said):
+    path = tmp_path / "study.toml"
+    path.write_text(text)
+    with pytest.raises(UserError, match=said):
+        read(path)
+    with pytest.raises(UserError, match="cannot read"):
+        read(tmp_path / "nothing.toml")
+
+
+def test_shards_hold_one_environment_and_size_and_every_run_once():
+    study = Study(
+        grid={"env": ["CartPole-v1", "Acrobot-v1"], "interactions": [10, 20]}, seeds=7, policy="linear"
+    )
+    shards = divide(study.runs, workers=3)
+    assert sorted(entry.id for shard in shards for entry in shard) == sorted(entry.id for entry in study.runs)
+    for shard in shards:
+        assert len({(e.settings["env"], e.settings["interactions"]) for e in shard}) == 1
+    assert sorted(len(shard) for shard in shards) == [2] * 8 + [3] * 4
+    assert max(len(shard) for shard in divide(study.runs, workers=1, most=2)) == 2

@@ -1,0 +1,268 @@
+"""A study on disk: the same bytes whatever happened on the way, and nothing finished is played again."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from rooms import EXPERT, ROOM
+from understudy import Study, UserError
+from understudy.studies import plan, run
+
+SMALL = {"expert": EXPERT, "policy": "linear", "rounds": 2, "interactions": 30, "episodes": 0}
+TABLES = ("results.csv", "summary.csv")
+
+
+def small(log: Path | None = None, seeds: int = 2, **more) -> Study:
+    room = {"log": str(log)} if log else {}
+    grid = {"learner": ["ftl", "ftrl"], "step": [0.1, 1.0]}
+    return Study(ROOM, grid=grid, seeds=seeds, env_kwargs=room | more.pop("room", {}), **SMALL, **more)
+
+
+def tables(folder: Path) -> dict[str, bytes]:
+    return {name: (folder / name).read_bytes() for name in TABLES}
+
+
+def lines(log: Path) -> int:
+    return len(log.read_text().splitlines()) if log.exists() else 0
+
+
+@pytest.fixture(scope="module")
+def alone(tmp_path_factory) -> dict[str, bytes]:
+    """The tables of a study that nothing happened to."""
+    folder = tmp_path_factory.mktemp("alone")
+    run(small(), folder / "study", engine="inline")
+    return tables(folder / "study")
+
+
+def test_workers_and_shards_do_not_change_a_byte(tmp_path, alone):
+    done = run(small(), tmp_path / "a", workers=2, shard=2)
+    assert tables(tmp_path / "a") == alone
+    assert len(done) == 6 and not done.failed
+    assert done.summary["queries"] == [60] * 6
+    rows = done.to_pandas()
+    assert rows["step"].isna().sum() == 4 and len(rows) == 12
+
+
+def test_stopped_after_every_shard_it_ends_the_same_and_repeats_nothing(tmp_path, alone):
+    """Negative control: with the finished files taken away everything is played again."""
+
+    class Stop(Exception):
+        pass
+
+    log, out = tmp_path / "log", tmp_path / "study"
+    stops = 0
+
+    def stop(done: int, total: int) -> None:
+        if len(list((out / "runs").glob("*.json"))) > stops:
+            raise Stop
+
+    while True:
+        try:
+            run(small(log), out, engine="inline", shard=1, progress=stop)
+        except Stop:
+            stops += 1
+            continue
+        break
+    assert stops == 6
+    assert lines(log) == 6
+    # The log is a setting, so ids differ from the undisturbed study's; everything else must not.
+    without = [line.split(",", 1)[1] for line in (out / "results.csv").read_text().splitlines()]
+    assert without == [line.split(",", 1)[1] for line in alone["results.csv"].decode().splitlines()]
+    run(small(log), out, engine="inline")
+    assert lines(log) == 6
+    next((out / "runs").glob("*.json")).write_text('{"columns": ')  # half a file is not a finished run
+    run(small(log), out, engine="inline")
+    assert lines(log) == 7
+
+
+def test_a_study_may_grow_and_may_not_change(tmp_path):
+    log, out = tmp_path / "log", tmp_path / "study"
+    run(small(log, seeds=1), out, engine="inline")
+    run(small(log, seeds=2), out, engine="inline")
+    assert lines(log) == 6
+    with pytest.raises(
+        UserError, match=r"holds another study: 6 of its 6 runs are not in this one \(tolerance"
+    ):
+        run(small(log, seeds=2, tolerance=0.1), out, engine="inline")
+    with pytest.raises(UserError, match="3 of its 6 runs"):
+        run(small(log, seeds=1), out, engine="inline")
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "letter.txt").write_text("dear")
+    with pytest.raises(UserError, match="holds other things"):
+        run(small(log), tmp_path / "other", engine="inline")
+    with pytest.raises(UserError, match="is a file"):
+        run(small(log), log, engine="inline")
+
+
+def test_a_run_that_fails_leaves_its_sentence_and_the_others_go_on(tmp_path):
+    study = Study(ROOM, grid={"env_kwargs": [{"breaks": 45}, {}]}, **SMALL)
+    done = run(study, tmp_path / "study", engine="inline")
+    assert [bool(one) for one in done.summary["error"]] == [True, False]
+    assert "the floor gave way" in done.summary["error"][0]
+    assert done.rounds["round"] == [1, 1, 2]
+    assert list(done.failed) == [study.runs[0].id]
+
+
+def test_a_worker_that_dies_is_replaced_and_its_shard_played_again(tmp_path):
+    log, token = tmp_path / "log", tmp_path / "token"
+    study = small(log, room={"dies": str(token)})
+    done = run(study, tmp_path / "study", workers=2)
+    assert token.exists() and not done.failed
+    assert len(done) == 6
+    assert lines(log) > 6
+    summary = run(study, tmp_path / "inline", engine="inline").summary
+    assert done.summary["average_loss"] == summary["average_loss"]
+
+
+def test_a_shard_that_always_kills_its_worker_is_given_up_and_the_rest_is_kept(tmp_path):
+    grid = {"env_kwargs": [{"dies": "always"}, {}]}
+    study = Study(ROOM, grid=grid, **SMALL)
+    with pytest.raises(
+        UserError, match=r"a shard of 1 runs lost its worker \(signal 9\).*finished runs are kept"
+    ):
+        run(study, tmp_path / "study", workers=1, retries=1)
+    assert len(list((tmp_path / "study" / "runs").glob("*.json"))) == 1
+
+
+SCRIPT = """
+import sys
+from rooms import EXPERT, ROOM
+from understudy import Study
+study = Study(ROOM, grid={"learner": ["ftl", "ftrl"], "step": [0.1, 1.0]}, seeds=2, env_kwargs={},
+              expert=EXPERT, policy="linear", rounds=2, interactions=30, episodes=0)
+study.run(sys.argv[1], workers=2, shard=1)
+print("done", flush=True)
+"""
+
+
+def start(out: Path) -> subprocess.Popen[str]:
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    command = [sys.executable, "-c", SCRIPT, str(out)]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=env)
+
+
+def killed_when(out: Path, finished: int, extra: float = 0.0) -> bool:
+    """Starts the study and kills it as soon as so many runs are finished; False where it was faster."""
+    process = start(out)
+    while process.poll() is None and len(list(out.glob("runs/*.json"))) < finished:
+        time.sleep(0.002)
+    time.sleep(extra)
+    alive = process.poll() is None
+    process.send_signal(signal.SIGKILL)
+    process.communicate()
+    return alive
+
+
+def ended(out: Path) -> None:
+    process = start(out)
+    said, error = process.communicate(timeout=300)
+    assert process.returncode == 0, error
+    assert said == "done\n"
+
+
+def test_killed_midway_it_ends_with_the_same_bytes(tmp_path, alone):
+    out = tmp_path / "study"
+    assert killed_when(out, 2)
+    kept = {path: path.stat().st_mtime_ns for path in out.glob("runs/*.json")}
+    assert 2 <= len(kept) < 6
+    ended(out)
+    assert tables(out) == alone
+    assert all(path.stat().st_mtime_ns == when for path, when in kept.items())
+
+
+@pytest.mark.slow
+def test_many_kills_change_nothing(tmp_path, alone):
+    import random
+
+    rng, hits, number = random.Random(0), 0, 0
+    while hits < 30:
+        out = tmp_path / f"study{number}"
+        for finished in sorted(rng.choices(range(7), k=4)):
+            hits += killed_when(out, finished, extra=rng.random() * 0.2)
+        ended(out)
+        assert tables(out) == alone
+        number += 1
+
+
+def test_two_processes_do_not_share_a_folder(tmp_path):
+    entered, leave = threading.Event(), threading.Event()
+
+    def wait(done: int, total: int) -> None:
+        entered.set()
+        leave.wait(60)
+
+    study = Study(ROOM, **SMALL)
+    other = threading.Thread(target=lambda: run(study, tmp_path / "s", engine="inline", progress=wait))
+    other.start()
+    entered.wait(60)
+    try:
+        with pytest.raises(UserError, match="another process is writing"):
+            run(study, tmp_path / "s", engine="inline")
+    finally:
+        leave.set()
+        other.join()
+
+
+def test_the_plan_says_what_will_be_done(tmp_path):
+    study = small()
+    told = dict(plan(study, workers=2, calibrate=False).rows())
+    assert told["runs"] == "6"
+    assert told["joined"] == "8 combinations were asked for (ftl: no step)"
+    assert told["interactions"].startswith("360,")
+    assert told["shards"] == "2 of 3 runs"
+    assert told["estimated time"] == "not measured"
+    run(small(seeds=1), tmp_path / "study", engine="inline", workers=1)
+    later = plan(study, tmp_path / "study", workers=1)
+    told = dict(later.rows())
+    assert told["runs"] == "6, 3 of them finished"
+    assert "finished shards" in told["estimated time"]
+    kept = [json.loads(path.read_text())["shard"] for path in (tmp_path / "study").glob("runs/*.json")]
+    seconds, steps = kept[0]["seconds"], kept[0]["interactions"]
+    assert later.seconds is not None and later.seconds[0] == pytest.approx(180 * seconds / steps)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ({"env": "Hoper-v5"}, "Hopper"),
+        ({"env": ROOM, "expert": EXPERT, "loss": "cross-entropy"}, "these are Box"),
+        ({"env": ROOM, "expert": EXPERT, "preset": "papr"}, "did you mean 'paper'"),
+        ({"env": ROOM, "expert": EXPERT, "preset": "paper", "learner": "ftrl"}, "needs options"),
+        ({"env": ROOM, "expert": "nowhere:act"}, "nowhere"),
+        ({"env": ROOM}, "expert"),
+    ],
+)
+def test_what_does_not_fit_is_refused_before_anything_runs(tmp_path, arguments, said):
+    with pytest.raises(UserError, match=said):
+        run(Study(**arguments), tmp_path / "study", engine="inline")
+    assert not (tmp_path / "study").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ({"engine": "locl"}, "did you mean 'local'"),
+        ({"workers": 0}, "workers"),
+        ({"retries": -1}, "retries"),
+        ({"shard": 0}, "shard"),
+        ({"address": "auto"}, "for the engine ray"),
+    ],
+)
+def test_engines_that_cannot_be_meant(tmp_path, arguments, said):
+    with pytest.raises(UserError, match=said):
+        run(small(), tmp_path / "study", **arguments)
+
+
+def test_ray_that_is_not_installed_is_one_sentence(monkeypatch, tmp_path):
+    monkeypatch.setitem(sys.modules, "ray", None)
+    with pytest.raises(UserError, match=r"needs the extra 'ray': pip install 'understudy\[ray\]'"):
+        run(small(), tmp_path / "study", engine="ray")

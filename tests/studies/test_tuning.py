@@ -1,0 +1,162 @@
+"""The tuning protocol: who is kept, who is chosen, what lies at the edge; a tuned study from end to end."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import pytest
+
+from rooms import EXPERT, ROOM
+from understudy import Study, UserError, tune
+from understudy.studies import Result, Results, plans
+from understudy.studies.tuning import Tuned, _choices, coarse_study, full_study
+
+STEPS = (0.01, 0.1, 1.0, 10.0, 100.0)
+SMALL = {"expert": EXPERT, "policy": "linear", "rounds": 4, "interactions": 30, "episodes": 0}
+
+
+def study(**more) -> Study:
+    return Study(ROOM, grid={"learner": ["ftl", "ftrl", "ogd"], "step": STEPS, **more}, seeds=2, **SMALL)
+
+
+def played(one: Study, loss) -> Results:
+    """Results in which every run's average loss is ``loss(labels)``; None is a failed run."""
+    results = []
+    for entry in one.runs:
+        value = loss(entry.labels)
+        summary = {"average_loss": 0.0 if value is None else value}
+        results.append(Result([], summary, "it broke." if value is None else None, {}))
+    return Results(one.runs, results, None)
+
+
+def steps_of(one: Study, learner: str) -> list[float]:
+    return list(dict.fromkeys(e.labels["step"] for e in one.runs if e.labels["learner"] == learner))
+
+
+def test_the_coarse_pass_is_short_and_leaves_out_who_has_nothing_to_tune():
+    rough = coarse_study(study(), ("step",), {}, (0,))
+    assert rough is not None
+    assert {entry.labels["learner"] for entry in rough.runs} == {"ftrl", "ogd"}
+    assert len(rough.runs) == 2 * 5
+    settings = rough.runs[0].settings
+    assert settings["rounds"] * settings["interactions"] == 2000 and settings["interactions"] == 100
+    assert coarse_study(Study(ROOM, grid={"learner": ["ftl"]}, **SMALL), (), {}, (0,)) is None
+
+
+def test_three_best_are_kept_failures_are_worst_and_ties_go_to_the_smaller_step():
+    def loss(labels):
+        if labels["learner"] == "ogd":
+            # The smallest step failed for one seed; all others are equal.
+            return None if labels["step"] == 0.01 and labels["seed"] == 1 else 1.0
+        return {0.01: math.nan, 0.1: 3.0, 1.0: 2.0, 10.0: 0.5, 100.0: 4.0 - 3.9 * labels["seed"]}[
+            labels["step"]
+        ]
+
+    rough = coarse_study(study(), ("step",), {}, (0, 1))
+    assert rough is not None
+    full = full_study(study(), ("step",), played(rough, loss), 3)
+    assert steps_of(full, "ogd") == [0.1, 1.0, 10.0]
+    assert steps_of(full, "ftrl") == [1.0, 10.0, 100.0]  # the mean over seeds of the last is 2.05
+    assert steps_of(full, "ftl") == [None]
+    assert len(full.runs) == 2 * (3 + 3 + 1)
+
+
+def test_the_best_in_full_is_chosen_and_the_edge_is_told():
+    def coarse(labels):
+        return abs(math.log10(labels["step"]) - (2 if labels["learner"] == "ogd" else 0))
+
+    def full(labels):  # in full the order differs from the coarse pass
+        return 1.0 if labels["step"] is None else labels["step"]
+
+    whole = study()
+    tried = played(coarse_study(whole, ("step",), {}, (0, 1)), coarse)
+    kept = full_study(whole, ("step",), tried, 3)
+    done = played(kept, full)
+    choices = {one.setting["learner"]: one for one in _choices(whole, ("step",), tried, done)}
+    assert (choices["ftrl"].values, choices["ftrl"].edge) == ({"step": 0.1}, {})
+    assert (choices["ogd"].values, choices["ogd"].edge) == ({"step": 1.0}, {})
+    assert (choices["ftl"].values, choices["ftl"].tried, choices["ftl"].edge) == ({"step": None}, 1, {})
+    assert choices["ogd"].score == 1.0 and choices["ogd"].tried == 5
+    high = played(kept, lambda labels: 0.0 if labels["step"] is None else -labels["step"])
+    edges = {one.setting["learner"]: one.edge for one in _choices(whole, ("step",), tried, high)}
+    assert edges == {"ftl": {}, "ftrl": {}, "ogd": {"step": "high"}}
+    tuned = Tuned(list(choices.values()), tried, done)
+    assert {e.labels["step"] for e in done.entries if e.id in tuned.chosen} == {None, 0.1, 1.0}
+    assert sum(tuned.summary["chosen"]) == 2 * 3
+
+
+def test_axes_that_the_coarse_pass_fixes_share_its_candidates():
+    """Rounds of 100 in the coarse pass, whatever the study has."""
+    shared = {name: value for name, value in SMALL.items() if name != "interactions"}
+    whole = Study(ROOM, grid={"learner": ["ogd"], "step": STEPS, "interactions": [20, 40]}, **shared)
+    rough = coarse_study(whole, ("step",), {}, (0,))
+    assert rough is not None and len(rough.runs) == 5
+    full = full_study(whole, ("step",), played(rough, lambda labels: labels["step"]), 2)
+    assert [(e.labels["step"], e.labels["interactions"]) for e in full.runs] == [
+        (0.01, 20),
+        (0.01, 40),
+        (0.1, 20),
+        (0.1, 40),
+    ]
+    choices = _choices(
+        whole, ("step",), played(rough, lambda labels: labels["step"]), played(full, lambda _: 1.0)
+    )
+    assert [(one.setting["interactions"], one.values["step"], one.edge) for one in choices] == [
+        (20, 0.01, {"step": "low"}),
+        (40, 0.01, {"step": "low"}),
+    ]
+
+
+def test_a_tuned_study_goes_on_where_it_was_and_ends_in_one_table(tmp_path):
+    class Stop(Exception):
+        pass
+
+    def stop(stage: str, done: int, total: int) -> None:
+        if stage == "full":
+            raise Stop
+
+    log = tmp_path / "log"
+    one = Study(ROOM, grid={"learner": ["ftl", "ogd"], "step": STEPS}, env_kwargs={"log": str(log)}, **SMALL)
+    how = {"engine": "inline", "coarse": {"rounds": 2, "interactions": 20}}
+    with pytest.raises(Stop):
+        tune(one, "step", tmp_path / "a", progress=stop, shard=1, **how)
+    tuned = tune(one, "step", tmp_path / "a", **how)
+    # Five in the coarse pass, four in the full one, and the one that was stopped in its first round.
+    assert len(log.read_text().splitlines()) == 5 + 4 + 1
+    assert sorted(set(tuned.rounds["stage"])) == ["coarse", "full"]
+    again = tune(one, "step", tmp_path / "b", **how)
+    for name in ("results.csv", "summary.csv", "choices.csv"):
+        assert (tmp_path / "a" / name).read_bytes() == (tmp_path / "b" / name).read_bytes()
+    # The choice, found again from the table by hand.
+    losses = {
+        step: loss
+        for stage, learner, step, loss in zip(
+            *(again.summary[name] for name in ("stage", "learner", "step", "average_loss")), strict=True
+        )
+        if stage == "full" and learner == "ogd"
+    }
+    assert len(losses) == 3
+    assert again.choices[1].values["step"] == min(losses, key=losses.__getitem__)
+    # A longer grid keeps what was played.
+    before = len(log.read_text().splitlines())
+    longer = Study(
+        ROOM, grid={"learner": ["ftl", "ogd"], "step": (*STEPS, 1e3)}, env_kwargs={"log": str(log)}, **SMALL
+    )
+    tune(longer, "step", tmp_path / "a", **how)
+    assert len(log.read_text().splitlines()) <= before + 1 + 1
+
+
+def test_plans_of_both_passes():
+    found = plans(study(), "step", calibrate=False, workers=2)
+    assert (found["coarse"].runs, found["full"].runs) == (2 * 2 * 5, 2 * (3 + 3 + 1))
+    assert found["coarse"].interactions == 20 * 2000
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"), [({"over": "eta"}, "tune: unknown value 'eta'"), ({"keep": 0}, "keep")]
+)
+def test_what_cannot_be_tuned(tmp_path: Path, arguments, said):
+    with pytest.raises(UserError, match=said):
+        tune(study(), **{"over": "step", "out": tmp_path / "a", **arguments})
+    assert not (tmp_path / "a").exists()
