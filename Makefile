@@ -34,7 +34,7 @@ test-sb3: $(VENV_SB3)/.train ## the tests against Stable-Baselines3 and SBX (ins
 	$(VENV_SB3)/bin/python -m pytest -m sb3 tests/sb3 $(ARGS)
 
 test-ray: $(VENV_RAY)/.ray ## the engine ray, on a cluster of two nodes of which one is killed (in its own environment)
-	$(VENV_RAY)/bin/python -m pytest -m ray tests/ray tests/studies/test_tables.py $(ARGS)
+	$(VENV_RAY)/bin/python -m pytest -m "not slow" tests/ray tests/studies/test_tables.py $(ARGS)
 
 lint: $(VENV)/.dev ## ruff, ruff format and pyright
 	$(VENV)/bin/ruff check
