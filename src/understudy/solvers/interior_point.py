@@ -9,27 +9,11 @@ import jax.numpy as jnp
 import optax
 from jax import Array
 
-from ..errors import UserError
-from ..losses import Absolute, Huber
-from ..objectives import Objective, Samples
+from ..objectives import Objective
 from ..policies import Params
+from .active_set import polish
 from .base import Progress, Solution, Solver, Status
-
-
-class Problem(NamedTuple):
-    """``min_W Σ φ(Y − X W) − <W − C, T> + λ/2 ||W − C||²`` with ``φ(r) = max_{|u| ≤ b} u r − κ u²/2``.
-
-    κ = 0 and b = a give a|r|; κ = 1/a and b = aδ give a times the Huber loss (a: the sample's weight).
-    """
-
-    rows: Array  # (n, d)
-    targets: Array  # (n, k)
-    used: Array  # (n, 1), 1 where the sample counts
-    bound: Array  # (n, 1)
-    curvature: Array  # (n, 1)
-    centre: Array  # (d, k)
-    tilt: Array  # (d, k)
-    weight: Array
+from .piecewise import Problem, dual_residual, piecewise
 
 
 class Point(NamedTuple):
@@ -50,123 +34,121 @@ class Point(NamedTuple):
 class InteriorState(NamedTuple):
     progress: Progress
     point: Point
-    gap: Array
+    status: Array  # (k,), how each column stands
+    norm: Array  # (k,), its dual residual
+    gap: Array  # (k,), its duality gap
+    length: Array  # (k,), its last step
 
 
 class InteriorPoint(Solver[InteriorState]):
     """Mehrotra's predictor-corrector interior-point method on the primal-dual pair.
 
-    Each output column is a problem of its own and takes its own step lengths. One iteration costs one pass
-    over the data and one Cholesky factor (d, d) per column. It ends when the dual residual and the duality
-    gap of the mean objective are both within the tolerance; the residual it reports belongs to the optimal
-    dual u, which is the subgradient that FTRL's bookkeeping needs.
+    Each output column is a problem of its own: it takes its own step lengths and stays where it is once it is
+    solved, since going on would only lose digits. One iteration costs one pass over the data and one Cholesky
+    factor (d, d) per column. It ends when the dual residual and the duality gap of the mean objective are
+    both within the tolerance; the residual it reports belongs to the optimal dual u, which is the subgradient
+    that FTRL's bookkeeping needs.
     """
 
     tolerance: float = 1e-10
     max_iterations: int = 100
 
     def init(self, objective: Objective, params: Params, key: Array) -> InteriorState:
-        problem = _problem(objective)
+        problem = piecewise(objective)
         error = problem.targets - problem.rows @ params
         start = 0.1 * jnp.mean(jnp.abs(error), axis=0, keepdims=True) + 1e-3
         zero = jnp.zeros_like(error)
         over, under = jnp.maximum(error, 0.0) + start, jnp.maximum(-error, 0.0) + start
         point = Point(params, zero, over, under, zero + problem.bound, zero + problem.bound)
-        return self._state(objective, problem, point, jnp.zeros((), jnp.int32), None)
+        gradient, norm, gap, status = self._judge(problem, point, Status.NOT_FINITE)
+        none = jnp.zeros((), jnp.int32)
+        progress = Progress(params, jnp.zeros((), norm.dtype), gradient, none, none + 1, _overall(status))
+        return InteriorState(progress, point, status, norm, gap, jnp.ones_like(norm))
 
-    def _state(
-        self,
-        objective: Objective,
-        problem: Problem,
-        point: Point,
-        iterations: Array,
-        old: InteriorState | None,
-    ) -> InteriorState:
-        gradient = _dual_residual(problem, point)
-        gap = _gap(problem, point)
-        value = objective.value(point.params)
-        norm = optax.tree.norm(gradient)
-        finite = jnp.isfinite(value) & jnp.isfinite(gap) & jnp.isfinite(norm)
-        # A last digit of the gap is worth two of the parameters, and an iteration gains two digits: go a
-        # little further.
-        small = (norm <= self.tolerance) & (gap <= 1e-4 * self.tolerance)
-        bad = Status.NOT_FINITE if old is None else Status.DIVERGED
-        status = jnp.where(finite, jnp.where(small, Status.CONVERGED, Status.RUNNING), bad).astype(jnp.int32)
-        new = InteriorState(
-            Progress(point.params, value, gradient, iterations, iterations + 1, status), point, gap
-        )
-        if old is None:
-            return new
-        # Where rounding ends the progress, keep the better point and say whether it is good enough.
-        before = optax.tree.norm(old.progress.gradient)
-        good = (before <= self.tolerance) & (old.gap <= self.tolerance)
-        worse = ~finite | (good & ((norm > self.tolerance) | (gap > 0.5 * old.gap)))
-        close = (before <= 1e-6) & (old.gap <= 1e-6)
-        ended = jnp.where(good, Status.CONVERGED, jnp.where(close, Status.STALLED, bad))
-        kept = jax.tree.map(lambda a, b: jnp.where(worse, b, a), new, old)
-        status = jnp.where(worse, ended, status).astype(jnp.int32)
-        return kept._replace(progress=kept.progress._replace(iterations=iterations, status=status))
+    def _judge(self, problem: Problem, point: Point, bad: Status) -> tuple[Array, Array, Array, Array]:
+        """Residual, its norm, the gap and the status of each column."""
+        gradient = dual_residual(problem, point.params, point.dual)
+        norm, gap = jnp.linalg.norm(gradient, axis=0), _gap(problem, point)
+        # A last digit of the gap is worth two of the parameters: go a little further.
+        small = (norm <= self._share(norm)) & (gap <= 1e-4 * self._share(gap))
+        status = jnp.where(small, Status.CONVERGED, Status.RUNNING)
+        return gradient, norm, gap, jnp.where(jnp.isfinite(gap) & jnp.isfinite(norm), status, bad)
+
+    def _share(self, columns: Array) -> float:
+        return self.tolerance / columns.shape[0]
 
     def step(self, objective: Objective, state: InteriorState) -> InteriorState:
-        problem = _problem(objective)
-        point = _step(problem, state.point)
-        return self._state(objective, problem, point, state.progress.iterations + 1, state)
+        problem = piecewise(objective)
+        point, length = _step(problem, state.point, state.length)
+        gradient, norm, gap, status = self._judge(problem, point, Status.DIVERGED)
+        # Where rounding ends the progress, keep the better point and say whether it is good enough.
+        limit = self._share(norm)
+        good = (state.norm <= limit) & (state.gap <= limit)
+        close = (state.norm <= 1e-6) & (state.gap <= 1e-6)
+        lost = jnp.maximum(norm, gap) > 10.0 * jnp.maximum(state.norm, state.gap)
+        worse = good & ((norm > limit) | (gap > 0.5 * state.gap))
+        worse |= (status == Status.DIVERGED) | (close & lost)
+        ended = jnp.where(good, Status.CONVERGED, jnp.where(close, Status.STALLED, Status.DIVERGED))
+        running = state.status == Status.RUNNING
+        old = (state.point, state.progress.gradient, state.norm, state.gap, state.length)
+        kept = jax.tree.map(
+            lambda a, b: jnp.where(running & ~worse, a, b), (point, gradient, norm, gap, length), old
+        )
+        status = jnp.where(running, jnp.where(worse, ended, status), state.status)
+        point, gradient, norm, gap, length = kept
+        count = state.progress.iterations + 1
+        progress = Progress(point.params, state.progress.value, gradient, count, count + 1, _overall(status))
+        return InteriorState(progress, point, status, norm, gap, length)
 
     def progress(self, state: InteriorState) -> Progress:
         return state.progress
 
     def finish(self, objective: Objective, state: InteriorState) -> Solution:
-        done = state.progress
+        """The solution; of the absolute loss to the last digit, where the kinks it lies on can be told."""
+        done, problem = state.progress, piecewise(objective)
+        point = state.point
+        params, dual, fits = polish(problem, point.params, point.dual, _stiffness(problem, point))
+        gradient = dual_residual(problem, params, dual)
+        error = problem.targets - problem.rows @ params
+        gap = jnp.sum(problem.used * (problem.bound * jnp.abs(error) - dual * error), axis=0)
+        norm, limit = jnp.linalg.norm(gradient, axis=0), self._share(gap)
+        better = fits & (norm <= limit) & (gap <= limit) & (state.gap <= 1e-6)
+        status = _overall(jnp.where(better, Status.CONVERGED, state.status))
+        params = jnp.where(better, params, done.params)
+        gradient = jnp.where(better, gradient, done.gradient)
         return Solution(
-            done.params,
-            done.status,
-            done.value,
-            optax.tree.norm(done.gradient),
+            params,
+            status,
+            objective.value(params),
+            optax.tree.norm(gradient),
             done.iterations,
             done.evaluations,
-            done.gradient,
-            state.gap,
+            gradient,
+            jnp.sum(jnp.where(better, gap, state.gap)),
         )
 
 
-def _problem(objective: Objective) -> Problem:
-    """The objective's data in the form above, divided by the number of rounds."""
-    losses = objective.losses
-    if not (
-        isinstance(losses, Samples) and losses.policy.linear and isinstance(losses.loss, (Absolute, Huber))
-    ):
-        raise UserError("solver: 'interior-point' needs a linear policy and the absolute or the Huber loss.")
-    t = objective.rounds
-    inside = jnp.arange(losses.weights.shape[0]) < losses.filled
-    used = (inside & (losses.weights > 0))[:, None].astype(losses.weights.dtype)
-    scale = jnp.where(used > 0, losses.weights[:, None] / t, 1.0)
-    huber = isinstance(losses.loss, Huber)
-    return Problem(
-        losses.policy.design(losses.inputs) * used,
-        losses.targets * used,
-        used,
-        scale * losses.loss.delta if isinstance(losses.loss, Huber) else scale,
-        1.0 / scale if huber else jnp.zeros_like(scale),
-        objective.centre,
-        optax.tree.scale(1.0 / t, objective.tilt),
-        objective.weight / t,
-    )
-
-
-def _dual_residual(problem: Problem, point: Point) -> Array:
-    pull = problem.weight * (point.params - problem.centre) - problem.tilt
-    return pull - problem.rows.T @ point.dual
+def _overall(status: Array) -> Array:
+    """Running while any column runs; then the worst of their ends, which have the larger numbers."""
+    running = jnp.any(status == Status.RUNNING)
+    return jnp.where(running, Status.RUNNING, jnp.max(status)).astype(jnp.int32)
 
 
 def _gap(problem: Problem, point: Point) -> Array:
-    upper = jnp.sum(problem.used * point.over * point.above)
-    return upper + jnp.sum(problem.used * point.under * point.below)
+    """Of each column, (k,)."""
+    return jnp.sum(problem.used * (point.over * point.above + point.under * point.below), axis=0)
 
 
-def _step(problem: Problem, point: Point) -> Point:
+def _stiffness(problem: Problem, point: Point) -> Array:
+    """How hard a sample holds on to its answer, (n, k): without limit where the solution lies on its kink."""
+    return 1.0 / (problem.curvature + point.over / point.above + point.under / point.below)
+
+
+def _step(problem: Problem, point: Point, before: Array) -> tuple[Point, Array]:
+    """The next point and the length of the step, (k,), given the length of the step before."""
     above, below = point.above, point.below
     samples = jnp.maximum(jnp.sum(problem.used), 1.0)
-    dual_residual = _dual_residual(problem, point)
+    residual = dual_residual(problem, point.params, point.dual)
     mismatch = (
         problem.targets
         - problem.rows @ point.params
@@ -174,7 +156,7 @@ def _step(problem: Problem, point: Point) -> Point:
         - point.over
         + point.under
     )
-    stiffness = 1.0 / (problem.curvature + point.over / above + point.under / below)
+    stiffness = _stiffness(problem, point)
 
     def factor(column: Array) -> Array:
         gram = problem.rows.T @ (problem.rows * column[:, None])
@@ -192,7 +174,7 @@ def _step(problem: Problem, point: Point) -> Point:
         move = jnp.zeros_like(point.params)
         for _ in range(3):
             turn = stiffness * (pull - problem.rows @ move)
-            right = problem.rows.T @ turn - dual_residual - problem.weight * move
+            right = problem.rows.T @ turn - residual - problem.weight * move
             move = move + solve(lower, right)
         turn = stiffness * (pull - problem.rows @ move)
         return (
@@ -211,16 +193,25 @@ def _step(problem: Problem, point: Point) -> Point:
         return jnp.min(jnp.stack([jnp.min(r, axis=0) for r in room]), axis=0)
 
     products = point.over * above, point.under * below
-    level = jnp.sum(problem.used * (products[0] + products[1]), axis=0) / (2 * samples)
+    gap = jnp.sum(problem.used * (products[0] + products[1]), axis=0)
+    level = gap / (2 * samples)
     _, turn, over, under = newton(-products[0], -products[1])
     length = jnp.minimum(1.0, reach(turn, over, under))
     ahead = (point.over + length * over) * (above - length * turn)
     ahead += (point.under + length * under) * (below + length * turn)
     reached = jnp.sum(problem.used * ahead, axis=0) / (2 * samples)
     aim = level * (reached / jnp.maximum(level, 1e-300)) ** 3
-    move, turn, over, under = newton(aim - products[0] + over * turn, aim - products[1] - under * turn)
-    length = jnp.minimum(1.0, 0.995 * reach(turn, over, under))
-    return Point(
+    # Without a care for the middle the method can go round in circles for ever, near the boundary and with
+    # steps of a few percent (Cartis, 2009). After a short step the next one goes back to the middle.
+    short = before < 0.1
+    aim = jnp.where(short, 0.5 * level, aim)
+    trust = jnp.where(short, 0.0, 1.0)
+    move, turn, over, under = newton(
+        aim - products[0] + trust * over * turn, aim - products[1] - trust * under * turn
+    )
+    # Near the end the full step, almost: the gap then falls with its square.
+    length = jnp.minimum(1.0, (1.0 - jnp.minimum(0.005, gap)) * reach(turn, over, under))
+    after = Point(
         point.params + length * move,
         point.dual + length * turn,
         point.over + length * over,
@@ -228,6 +219,7 @@ def _step(problem: Problem, point: Point) -> Point:
         above - length * turn,
         below + length * turn,
     )
+    return after, length
 
 
 def interior_point(*, tolerance: float = 1e-10, max_iterations: int = 100) -> InteriorPoint:
