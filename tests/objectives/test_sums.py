@@ -98,6 +98,7 @@ def test_samples_in_chunks_are_the_direct_sum(loss):
     assert int(losses.filled) == sum(SIZES) and float(value) == pytest.approx(float(expected[0]), rel=1e-12)
     np.testing.assert_allclose(gradient, expected[1], atol=1e-12)
     np.testing.assert_allclose(hessian, expected[2], atol=1e-12)
+    np.testing.assert_allclose(jax.jit(lambda s, w: s._wide_hessian(w))(losses, W), expected[2], atol=1e-12)
     np.testing.assert_allclose(product.ravel(), expected[2] @ V.ravel(), atol=1e-12)
 
 

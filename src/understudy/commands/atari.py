@@ -8,6 +8,7 @@ import sys
 import time
 from typing import Any
 
+import numpy as np
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 from rich.text import Text
@@ -65,9 +66,12 @@ def _parts(options: PaperAtari) -> list[dict[str, Any]]:
                 print(f"[{time.perf_counter() - began:5.0f} s] {text}", file=sys.stderr)
 
             def keep(part: dict[str, Any]) -> None:
+                params = part.pop("params", {})
                 if options.keep is not None:
                     file = options.keep / f"{part['game']}-{part['policy']}.json"
                     file.write_text(json.dumps(part))
+                    if params:
+                        np.savez(file.with_suffix(".npz"), **params)
 
             parts.append(atari.part(game, policy, scale, say, keep))
             keep(parts[-1])

@@ -9,8 +9,9 @@ it is given: linear on frozen features (`LinearStudents`, here) or NatureCNN end
 from __future__ import annotations
 
 import dataclasses
+import functools
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 import jax
@@ -72,6 +73,14 @@ class Played:
 
     returns: np.ndarray
     agreement: float
+
+
+@dataclasses.dataclass(frozen=True)
+class Chosen:
+    """Some of the members, as they are now, for evaluation."""
+
+    members: Sequence[Member]
+    see: Callable[[Any], tuple[np.ndarray, np.ndarray, Any]]
 
 
 class Lockstep:
@@ -150,7 +159,7 @@ class Lockstep:
 
 def evaluate(
     game: str,
-    students: Students,
+    students: Students | Chosen,
     games: int,
     *,
     seed: int,
@@ -258,9 +267,18 @@ class LinearStudents:
     def params(self, member: int) -> np.ndarray:
         return np.asarray(self._states[member].learner.params)
 
-    def see(self, images: Any) -> tuple[np.ndarray, np.ndarray, Any]:
-        outputs, logits, features = self._see(self._frozen, self._top, self._params, images)
+    def seen(self, params: Any, images: Any) -> tuple[np.ndarray, np.ndarray, Any]:
+        """As `see`, with these parameters (members, width, outputs)."""
+        outputs, logits, features = self._see(self._frozen, self._top, params, images)
         return np.asarray(outputs), np.asarray(logits), features
+
+    def see(self, images: Any) -> tuple[np.ndarray, np.ndarray, Any]:
+        return self.seen(self._params, images)
+
+    def choose(self, which: Sequence[int]) -> Chosen:
+        """Only these members: games of a few are over sooner than games of all."""
+        params = self._params[np.asarray(which)]
+        return Chosen([self.members[j] for j in which], functools.partial(self.seen, params))
 
     def keep(self, images: np.ndarray, seen: Any, labels: np.ndarray) -> None:
         self._features[:, self._filled] = np.asarray(seen)

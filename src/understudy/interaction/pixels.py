@@ -28,7 +28,7 @@ from ..learners import Learner
 from ..policies import NatureCNN
 from ..solvers import Status
 from .frames import LIMIT, FrameStore
-from .lockstep import Member
+from .lockstep import Chosen, Member
 
 
 class Trained(eqx.Module):
@@ -172,9 +172,18 @@ class PixelStudents:
     def params(self, member: int) -> Any:
         return jax.tree.map(np.asarray, self._states[member].params)
 
-    def see(self, images: Any) -> tuple[np.ndarray, np.ndarray, Any]:
-        outputs, logits = self._see(self._frozen, self._top, self._params, images)
+    def seen(self, params: Any, images: Any) -> tuple[np.ndarray, np.ndarray, Any]:
+        """As `see`, with these parameters, stacked."""
+        outputs, logits = self._see(self._frozen, self._top, params, images)
         return np.asarray(outputs), np.asarray(logits), None
+
+    def see(self, images: Any) -> tuple[np.ndarray, np.ndarray, Any]:
+        return self.seen(self._params, images)
+
+    def choose(self, which: Sequence[int]) -> Chosen:
+        """Only these members: games of a few are over sooner than games of all."""
+        params = jax.tree.map(lambda leaf: leaf[np.asarray(which)], self._params)
+        return Chosen([self.members[j] for j in which], functools.partial(self.seen, params))
 
     def keep(self, images: np.ndarray, seen: Any, labels: np.ndarray) -> None:
         row = len(self.stores[0])

@@ -43,10 +43,9 @@ def column(part: Part, learner: str, name: str, t: int) -> np.ndarray:
 
 
 def returns(part: Part, learner: str, t: int) -> np.ndarray:
-    """Returns of all evaluation games after round t, of all seeds."""
-    return np.array(
-        [one["return"] for one in part["played"] if one["learner"] == learner and one["round"] == t]
-    )
+    """Returns of all evaluation games after round t, in the games' order, seed after seed."""
+    some = [one for one in part["played"] if one["learner"] == learner and one["round"] == t]
+    return np.array([one["return"] for one in sorted(some, key=lambda one: (one["seed"], one["number"]))])
 
 
 def bootstrap(values: np.ndarray) -> tuple[float, float, float]:
@@ -135,7 +134,9 @@ def summary(parts: Sequence[Part]) -> list[dict[str, Any]]:
                 row |= {"evaluated_after_round": played[0], "games": len(games)}
                 row |= {"return": mean, "return_low": low, "return_high": high}
                 if theirs:
-                    row["share_of_expert"] = mean / float(theirs[max(theirs)].mean())
+                    # The expert's games are these and, where it played more, the next ones: pairs.
+                    share = claims.ratio(games, theirs[max(theirs)][: len(games)])
+                    row |= dict(zip(("share_of_expert", "share_low", "share_high"), share, strict=True))
             rows.append(row)
     return rows
 
