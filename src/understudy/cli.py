@@ -90,6 +90,12 @@ COMMANDS: dict[str, tuple[Command, ...]] = {
             "commands.studies:run_gridworld",
         ),
         Command(
+            "paper mujoco",
+            "Hopper and Walker2d: linear and network policies, tuned, with the claims",
+            "options:PaperMujoco",
+            "commands.mujoco:run",
+        ),
+        Command(
             "paper atari",
             "Pong and Breakout from pixels: linear and end to end, with the claims",
             "options:PaperAtari",

@@ -141,6 +141,30 @@ class PaperAtari:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
+class PaperMujoco:
+    """Hopper and Walker2d: linear policies and networks, two losses, two drives, tuned; the claims checked."""
+
+    scale: str = "small"
+    """small (Hopper, two seeds, fewer steps tried; a quarter of an hour on two cores) or full."""
+    part: Annotated[tuple[str, ...], _UNSET] = ()
+    """linear, linear-100 (rounds of 100), network or network-sls; by default all that the scale has."""
+    seeds: Whole = None
+    """Seeds of the final runs; 3, or 2 in the small study."""
+    keep: Folder = None
+    """Keep every run in this folder, from which the same command goes on after a kill."""
+    engine: str = "local"
+    """local (worker processes), ray (a cluster) or inline (this process)."""
+    workers: Whole = None
+    """Worker processes (default: one per core, or one on a GPU)."""
+    address: Name = None
+    """Address of the Ray cluster."""
+    out: Folder = None
+    """Write figures, every number and the claims to this new folder."""
+    json: Flag = False
+    """Print the verdicts as one last line of JSON."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
 class PaperToy:
     """The toy figure: six learners, four losses, tuned on ten rounds and run for 250; the claims checked."""
 

@@ -101,9 +101,14 @@ def _tell(done: Any, found: list[claims.Claim], seconds: float) -> None:
     rows.append(("steps at the grid's edge", "; ".join(edges) or "none"))
     rows.append(("seconds", f"{seconds:.1f}"))
     tables.show(tables.facts("study", rows))
+    tables.show(verdicts(found))
+
+
+def verdicts(found: list[claims.Claim]) -> Shown:
+    """The claims with their verdicts over all settings, as a table to print."""
     shown = Shown(title="claims", title_justify="left", title_style="bold", box=SIMPLE_HEAD)
     for heading in ("claim", "verdict", "where"):
         shown.add_column(heading, overflow="fold", no_wrap=heading == "verdict")
     for claim, verdict, where in claims.together(found):
         shown.add_row(Text(claim), Text(verdict, style=COLOURS[verdict]), Text(where))
-    tables.show(shown)
+    return shown

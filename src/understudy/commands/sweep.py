@@ -53,7 +53,7 @@ def run(options: Sweep) -> int:
         return 0
     began = time.perf_counter()
     how = {**where, "address": options.address, "retries": options.retries}
-    with _bars() as told:
+    with bars() as told:
         if tuning:
             done: Results | Tuned = tune(study, out=options.out, **tuning, **how, progress=told)
         else:
@@ -105,7 +105,7 @@ def made(options: Sweep) -> tuple[Study, dict[str, Any]]:
 
 
 @contextlib.contextmanager
-def _bars() -> Iterator[Callable[[str, int, int], None]]:
+def bars() -> Iterator[Callable[[str, int, int], None]]:
     """A bar for each stage on a terminal; in a pipe a line for each tenth, on the error stream."""
     with contextlib.ExitStack() as stack:
         state: dict[str, Any] = {"stage": None, "bar": None, "tenth": -1, "began": time.perf_counter()}

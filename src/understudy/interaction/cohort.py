@@ -68,7 +68,7 @@ class Cohort:
         rows = rows if self._plain else (rows - self._mean) / self._scale
         if self._rows is None:
             with precision(self.loops[0].game):
-                return np.asarray(self._apply(self._state.learner.params, rows))
+                return np.array(self._apply(self._state.learner.params, rows))
         # Where some are not needed, only those that are; a stack has them all in one call.
         if self._stack is not None and (self._policy.linear or active.all()):
             return self._stack(rows)

@@ -100,6 +100,7 @@ class Convoy:
         executed = np.empty((size, n, acts.size), acts.dtype)
         rewards, flags = np.empty((size, n), np.float32), np.empty((size, n), np.uint8)
         groups = self._groups(going, place_of)
+        everyone = np.ones((n, 1), bool)
         for row in range(size):
             batch, rows = self._observed(going, t)
             labels = self.expert.label(batch, self._fleet.infos(going) if self.expert.needs_infos else None)
@@ -108,11 +109,13 @@ class Convoy:
             for cohort, inside, at in groups:
                 if by_expert[at, row].all():
                     continue
-                asked = np.zeros((len(cohort.places), 1, codec.width), codec.dtype)
-                asked[inside, 0] = rows[at]
-                active = np.zeros((len(cohort.places), 1), bool)
-                active[inside, 0] = True
-                outputs = cohort.outputs(asked, active)[inside, 0]
+                if len(inside) == len(cohort.places):
+                    outputs = cohort.outputs(rows[at, None], everyone[: len(at)])[:, 0]
+                else:
+                    asked = np.zeros((len(cohort.places), 1, codec.width), codec.dtype)
+                    asked[inside, 0] = rows[at]
+                    active = np.isin(np.arange(len(cohort.places)), inside)[:, None]
+                    outputs = cohort.outputs(asked, active)[inside, 0]
                 if noise is not None and noisy[at].any():
                     loud = noisy[at]
                     outputs[loud] = outputs[loud] + noise[at[loud], row]

@@ -1,7 +1,7 @@
 """The MuJoCo study: Hopper and Walker2d, linear and network policies, squared and absolute loss, both drives.
 
-The paper's settings: the agent drives from the first round with Gaussian noise (preset "paper"), or the expert
-drives (β = 1; FTL is then behavioural cloning); 25,000 interactions in rounds of 1,000, and for linear
+The paper's settings: the agent drives from the first round with Gaussian noise (preset "paper"), or the
+expert does (β = 1; FTL is then behavioural cloning); 25,000 interactions in rounds of 1,000, and for linear
 policies also of 100. The protocol of tuning: on Hopper, steps over eleven decades and, for networks, the
 inner step too, 2,000 interactions in rounds of 100; the three best by average loss in full, on one seed;
 the best of them with every seed, and evaluated.
@@ -111,11 +111,12 @@ def study(name: str, scale: Scale, **changes: Any) -> Study:
         "solver": kind.solver,
         "rounds": scale.total // kind.interactions,
         "interactions": kind.interactions,
-        "diagonal": True,
         "episodes": 0,
         "comparator": "none" if network else "last",
         "seeds": 1,
     }
+    if "adagrad" in kind.learners:
+        settings["diagonal"] = True
     if network:
         settings |= {"max_iterations": scale.iterations, "batch_size": 256}
     if kind.solver == "adam":

@@ -140,6 +140,8 @@ class Plan(NamedTuple):
         if self.asked > self.runs:
             names = "; ".join(f"{', '.join(who)}: no {name}" for name, who in self.left_out.items())
             told.append(("joined", f"{self.asked:,} combinations were asked for ({names})"))
+        if not self.shards:
+            return [*told, ("left to do", "nothing")]
         told.append(("interactions", f"{self.interactions:,}, each of them a query"))
         sizes = sorted({len(shard) for shard in self.shards})
         spread = "" if not sizes else f" of {sizes[0]}" + (f" to {sizes[-1]}" if len(sizes) > 1 else "")

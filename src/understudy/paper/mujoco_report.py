@@ -1,0 +1,228 @@
+"""What the MuJoCo study found: claims with verdicts, figures laid out like the paper's, tables."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..report import plots
+from ..report.style import look, style
+from ..studies.tables import to_csv
+from ..sweep import write_csv
+from . import claims
+from .mujoco import PARTS, UNTUNED, Part, rows
+
+CURVES = ("ftl", "ftrl", "alt_ftrl", "adaftrl", UNTUNED, "ogd", "adagrad")
+REGULARISED, ONLINE = ("ftrl", "alt_ftrl", "adaftrl"), ("ogd", "adagrad")
+LOW_RETURN = 0.9
+""""Well below": nine tenths of the best learner's return."""
+
+
+class Setting(NamedTuple):
+    """One panel of a figure: all learners' final runs in one part, environment, loss and drive."""
+
+    part: str
+    env: str
+    loss: str
+    drive: str
+    found: dict[str, dict[int, list[dict[str, Any]]]]
+    """Rows of rounds by learner and seed."""
+
+    @property
+    def name(self) -> str:
+        return f"{self.part}, {self.env}, {self.loss}, {self.drive}-driven"
+
+    def column(self, learner: str, name: str) -> np.ndarray:
+        """(seeds, rounds); a run that failed is nan after its last round."""
+        runs = self.found[learner].values()
+        length = max(len(one) for mine in self.found.values() for one in mine.values())
+        padded = [[row[name] for row in one] + [math.nan] * (length - len(one)) for one in runs]
+        return np.asarray(padded, float)
+
+    def loss_of(self, learner: str) -> np.ndarray:
+        """Average cumulative loss after the last round, one number a seed; infinite where a run failed."""
+        last = self.column(learner, "average_loss")[:, -1]
+        return np.where(np.isfinite(last), last, np.inf)
+
+    def return_of(self, learner: str) -> np.ndarray:
+        """The last return that was measured, one number a seed."""
+        found = self.column(learner, "return_mean")
+        return np.array([one[np.isfinite(one)][-1] if np.isfinite(one).any() else np.nan for one in found])
+
+    @property
+    def learners(self) -> list[str]:
+        return [name for name in CURVES if name in self.found]
+
+    @property
+    def expert(self) -> float:
+        found = [one[-1]["expert_return"] for mine in self.found.values() for one in mine.values() if one]
+        return float(np.mean(found))
+
+
+def settings(parts: Sequence[Part]) -> list[Setting]:
+    """The final runs by panel, in the study's order."""
+    found: dict[tuple[str, str, str, str], dict[str, dict[int, list[dict[str, Any]]]]] = {}
+    for row in rows(parts):
+        key = (row["part"], row["env"], row["loss_setting"], row["drive"])
+        mine = found.setdefault(key, {}).setdefault(row["learner"], {})
+        mine.setdefault(row["seed"], []).append(row)
+    return [Setting(*key, learners) for key, learners in found.items()]
+
+
+def judged(parts: Sequence[Part]) -> list[claims.Claim]:
+    """The paper's claims, and ours, in every setting that can speak of them."""
+    every = settings(parts)
+    found = [claim for one in every for claim in _within(one)]
+    by_key = {(one.part, one.env, one.loss, one.drive): one for one in every}
+    for one in every:
+        fine = by_key.get(("linear-100", one.env, one.loss, one.drive))
+        if one.part == "linear" and fine is not None and one.drive == "agent":
+            coarse, small = (
+                claims.ratio(each.loss_of("adagrad"), each.loss_of("ftl")) for each in (one, fine)
+            )
+            relative = tuple(float(a / coarse[0]) for a in small)
+            claim = "(6) in rounds of 100 AdaGrad is nearer to FTL than in rounds of 1,000"
+            where = f"{one.env}, {one.loss}"
+            found.append(claims.judge(claim, where, "ratio of adagrad/ftl", relative, below=1.0))  # type: ignore[arg-type]
+    return found
+
+
+def _within(one: Setting) -> Iterator[claims.Claim]:
+    have, loss = one.learners, one.loss_of
+    best_online = min((name for name in ONLINE if name in have), key=lambda n: loss(n).mean(), default=None)
+    if best_online is not None:
+        for name in ("ftl", "ftrl", "adaftrl"):
+            claim = "(1) offline learners beat OGD and AdaGrad in average loss"
+            found = claims.ratio(loss(name), loss(best_online))
+            yield claims.judge(claim, f"{one.name}, {name}", f"{name}/{best_online}", found, below=1.0)
+    for name in (name for name in REGULARISED if name in have):
+        found = claims.ratio(loss(name), loss("ftl"))
+        if one.drive == "agent":
+            claim = "(2) agent-driven, regularised learners match or beat FTL in average loss (within 5 %)"
+        elif one.part.startswith("linear"):
+            claim = "(6) expert-driven and linear, regularised learners match or beat FTL (within 5 %)"
+        else:
+            claim = "(6) expert-driven networks: regularised learners beat FTL"
+        limit = claims.SLACK if one.drive == "agent" or one.part.startswith("linear") else 1.0
+        yield claims.judge(claim, f"{one.name}, {name}", f"{name}/ftl", found, below=limit)
+    for other in ("ftrl", "alt_ftrl"):
+        if {"adaftrl", other} <= set(have):
+            found = claims.ratio(loss("adaftrl"), loss(other))
+            claim = "(3) AdaFTRL's loss is below FTRL's and Alt-FTRL's"
+            yield claims.judge(claim, f"{one.name}, {other}", f"adaftrl/{other}", found, below=1.0)
+    if one.loss == "absolute" and one.part.startswith("network"):
+        rest = [name for name in REGULARISED if name in have]
+        best = min(rest, key=lambda name: loss(name).mean())
+        claim = (
+            "(4) FTL does well on the absolute loss where the class is expressive (within 5 % of the best)"
+        )
+        yield claims.judge(
+            claim, one.name, f"ftl/{best}", claims.ratio(loss("ftl"), loss(best)), below=claims.SLACK
+        )
+    if one.drive == "agent":
+        least = min(have, key=lambda name: loss(name).mean())
+        most = max(have, key=lambda name: np.nanmean(one.return_of(name)))
+        claim = "(5) the least loss does not mean the highest return (below nine tenths of it)"
+        found = claims.ratio(one.return_of(least), one.return_of(most))
+        yield claims.judge(claim, one.name, f"return of {least}/{most}", found, below=LOW_RETURN)
+    if UNTUNED in have:
+        found = claims.ratio(loss(UNTUNED), loss("ftrl"))
+        claim = "(8) AdaFTRL untuned (α = 1) matches FTRL tuned (within 5 %)"
+        yield claims.judge(claim, one.name, "untuned/ftrl", found, below=claims.SLACK)
+
+
+def draw(mine: Sequence[Setting], title: str) -> Any:
+    """Returns on the left, average cumulative loss on the right; a row per environment and loss."""
+    with style():
+        made, panels = plots.figure(columns=2, rows=len(mine), height=2.9)
+        for (left, right), one in zip(panels, mine, strict=True):
+            ceiling = 0.0
+            for name in one.learners:
+                label = "BC (FTL)" if name == "ftl" and one.drive == "expert" else None
+                first = next(iter(one.found[name].values()))
+                x = max((list(each) for each in one.found[name].values()), key=len, default=first)
+                x = [row["interactions"] for row in x]
+                for axes, what in ((left, "return_mean"), (right, "average_loss")):
+                    runs = one.column(name, what)[:, : len(x)]
+                    plots.band(axes, x, runs, name=name, label=label)
+                if name not in ONLINE:
+                    ceiling = max(
+                        ceiling, float(np.nanmax(one.column(name, "average_loss")[:, -1], initial=0.0))
+                    )
+            left.axhline(one.expert, color=look("expert").colour, linestyle=":", linewidth=1.2)
+            left.set(
+                xlabel="interactions", ylabel="return", title=f"{one.env.partition('-')[0]}, {one.loss} loss"
+            )
+            right.set(xlabel="interactions", ylabel="average cumulative loss", yscale="log")
+            right.set_title("on the expert's states" if one.drive == "expert" else "on its own states")
+        made.suptitle(title, x=0.01, ha="left", fontweight="bold")
+        plots.legend(made, panels[0][0])
+    return made
+
+
+def write(folder: Path, parts: Sequence[Part], found: list[claims.Claim]) -> list[str]:
+    """Figures, every number and the claims; the names of the files."""
+    names = []
+    every = settings(parts)
+    for part, drive in itertools.product(dict.fromkeys(one.part for one in every), ("agent", "expert")):
+        mine = [one for one in every if (one.part, one.drive) == (part, drive)]
+        if mine:
+            made = draw(mine, f"{PARTS[part].title}, {drive}-driven")
+            plots.save(made, folder / f"{part}-{drive}.png", folder / f"{part}-{drive}.svg")
+            names += [f"{part}-{drive}.png", f"{part}-{drive}.svg"]
+    table = rows(parts)
+    columns = {name: np.asarray([_plain(row[name]) for row in table]) for name in table[0]}
+    write_csv(folder / "rounds.csv.gz", columns, digits=6)
+    (folder / "choices.csv").write_text(to_csv(_choices(parts)))
+    (folder / "summary.csv").write_text(to_csv(_summary(every)))
+    (folder / "claims.md").write_text(claims.markdown(found))
+    write_csv(folder / "claims.csv", claims.columns(found))
+    return [*names, "rounds.csv.gz", "choices.csv", "summary.csv", "claims.md", "claims.csv"]
+
+
+def _plain(value: Any) -> Any:
+    return math.nan if value is None else value
+
+
+def _choices(parts: Sequence[Part]) -> dict[str, list[Any]]:
+    """The steps chosen, and whether they lie at the grid's edge."""
+    tables = [(one.name, one.tuned.table()) for one in parts]
+    names = list(dict.fromkeys(name for _, table in tables for name in table))
+    found: dict[str, list[Any]] = {"part": []}
+    found |= {name: [] for name in names}
+    for part, table in tables:
+        count = len(table["score"])
+        found["part"] += [part] * count
+        for name in names:
+            found[name] += table.get(name, [None] * count)
+    return found
+
+
+def _summary(every: Sequence[Setting]) -> dict[str, list[Any]]:
+    """One row per setting and learner: mean loss and return over seeds, beside the expert's return."""
+    found: dict[str, list[Any]] = {}
+    for one in every:
+        for name in one.learners:
+            returns, losses = one.return_of(name), one.loss_of(name)
+            row = {
+                "part": one.part,
+                "env": one.env,
+                "loss_setting": one.loss,
+                "drive": one.drive,
+                "learner": name,
+                "step": next(iter(one.found[name].values()))[0]["step"],
+                "learning_rate": next(iter(one.found[name].values()))[0]["learning_rate"],
+                "seeds": len(losses),
+                "average_loss": float(f"{losses.mean():.6g}"),
+                "return": float(f"{np.nanmean(returns):.6g}"),
+                "return_least": float(f"{np.nanmin(returns):.6g}"),
+                "expert_return": float(f"{one.expert:.6g}"),
+            }
+            for column, value in row.items():
+                found.setdefault(column, []).append(value)
+    return found
