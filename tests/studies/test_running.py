@@ -230,10 +230,30 @@ def test_the_plan_says_what_will_be_done(tmp_path):
     assert later.seconds is not None and later.seconds[0] == pytest.approx(180 * seconds / steps)
 
 
+def test_planning_does_not_start_jax():
+    """On an accelerator the planner would take the memory that a worker needs."""
+    script = (
+        "from jax._src import xla_bridge\n"
+        "from understudy import Study\n"
+        "from understudy.studies import plan\n"
+        "grid = {'learner': ['ftl', 'ftrl', 'bc'], 'step': [0.1, 1.0]}\n"
+        "study = Study('Hopper-v5', grid=grid, policy='mlp')\n"
+        "assert len(plan(study, calibrate=False).shards) >= 1\n"
+        "assert not xla_bridge.backends_are_initialized()\n"
+        "import jax\n"
+        "jax.numpy.zeros(1)\n"
+        "assert xla_bridge.backends_are_initialized()\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
         ({"env": "Hoper-v5"}, "Hopper"),
+        ({"env": ROOM, "expert": EXPERT, "beta": "often"}, "beta"),
+        ({"env": ROOM, "expert": EXPERT, "rounds": 0}, "rounds: 0 is not a whole number"),
         ({"env": ROOM, "expert": EXPERT, "loss": "cross-entropy"}, "these are Box"),
         ({"env": ROOM, "expert": EXPERT, "preset": "papr"}, "did you mean 'paper'"),
         ({"env": ROOM, "expert": EXPERT, "preset": "paper", "learner": "ftrl"}, "needs options"),

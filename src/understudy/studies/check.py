@@ -1,57 +1,61 @@
-"""What can be refused before anything runs: environments, experts, and parts that do not fit each other."""
+"""What can be refused before anything runs: environments, experts, and parts that do not fit each other.
+
+It must not start JAX: on an accelerator that would take the memory which a worker needs.
+"""
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
-from .. import experts
 from ..envs.gymnasium import maker
-from ..interaction import presets
+from ..interaction import World, mixing, presets
+from ..interaction.parts import whole
 from ..policies import Actions
 from .shard import keywords
 from .study import Study
 
-SHAPING = ("env", "env_kwargs", "expert", "expert_options", "policy", "widths", "loss", "learner", "solver")
-SHAPING += ("preset", "squash", "eta", "alpha", "learning_rate", "max_iterations", "batch_size", "tolerance")
-"""What decides whether the parts of a run fit; of numbers, only whether they are there."""
+LEAST = {"rounds": 1, "interactions": 1, "envs": 1, "budget": 1, "memory_limit": 0}
+LEAST |= dict.fromkeys(("episodes", "evaluate_every", "expert_episodes", "search"), 0)
 
 
 def check(study: Study) -> None:
-    """Makes every environment once and the parts of every kind of run; what does not fit is one sentence."""
+    """Makes every environment once, and the parts of every run; what does not fit is one sentence."""
+    worlds: dict[str, World] = {}
     seen: set[str] = set()
-    spaces: dict[str, Any] = {}
     for entry in study.runs:
-        kind = repr([_shape(entry.settings.get(name)) for name in SHAPING])
+        kind = json.dumps({**entry.settings, "seed": 0}, sort_keys=True)
         if kind not in seen:
             seen.add(kind)
-            _fits(keywords(entry.settings), spaces)
+            run = keywords(entry.settings)
+            _fits(run, _world(run, worlds))
 
 
-def _shape(value: Any) -> Any:
-    return "a number" if isinstance(value, (int, float)) and not isinstance(value, bool) else value
-
-
-def _fits(run: dict[str, Any], spaces: dict[str, Any]) -> None:
-    env_kwargs, expert = run.get("env_kwargs"), run.get("expert")
-    name = repr((run["env"], env_kwargs, expert, run.get("expert_options")))
-    if name not in spaces:
-        make = maker(run["env"], env_kwargs)
+def _world(run: dict[str, Any], worlds: dict[str, World]) -> World:
+    """The environment and expert of a run, made once for all runs that share them."""
+    options = {name: run[name] for name in ("env_kwargs", "expert_options") if name in run}
+    name = repr((run["env"], run.get("expert"), options))
+    if name not in worlds:
+        make = maker(run["env"], run.get("env_kwargs"))
         env = make()
-        observations, actions = env.observation_space, env.action_space
-        env.close()
-        options = dict(run.get("expert_options") or {})
-        if env_kwargs and (expert is None or expert in experts.names()):
-            options = {"env_kwargs": dict(env_kwargs), **options}
-        experts.resolve(
-            expert, env_id=make.name, observation_space=observations, action_space=actions, **options
-        )
-        spaces[name] = observations, actions
-    space, action_space = spaces[name]
-    chosen, actions = presets.preset(run.get("preset", "practical")), Actions.of(action_space)
+        try:
+            worlds[name] = World.of(make, env, run.get("expert"), **options)
+        finally:
+            env.close()
+    return worlds[name]
+
+
+def _fits(run: dict[str, Any], world: World) -> None:
+    for name, least in LEAST.items():
+        if name in run:
+            whole(name, run[name], least)
+    chosen, actions = presets.preset(run.get("preset", "practical")), Actions.of(world.action_space)
+    mixing(run.get("beta", 0.0), first_round=run.get("first_round", chosen.first_round))
     policy = run.get("policy", "auto")
     # "auto" is a network, or linear on a frozen one's features of images: what fits here fits there.
-    policy = "mlp" if policy == "auto" else policy
-    made = presets.make_policy(policy, space, actions, chosen, run.get("squash"))
+    policy = "mlp" if isinstance(policy, str) and policy == "auto" else policy
+    made = presets.make_policy(policy, world.observation_space, actions, chosen, run.get("squash"))
     presets.make_loss(run.get("loss", "auto"), actions)
-    learner, _ = presets.make_learner("ftl" if run["learner"] == "bc" else run["learner"], made, chosen)
+    learner = "ftl" if isinstance(run["learner"], str) and run["learner"] == "bc" else run["learner"]
+    learner, _ = presets.make_learner(learner, made, chosen)
     presets.make_solver(run.get("solver", "auto"), made, learner, run.get("solver_options", {}), chosen)

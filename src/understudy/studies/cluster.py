@@ -22,7 +22,6 @@ def connect(address: str | None) -> Any:
         raise MissingExtra("engine: ray", "ray") from None
     if ray.is_initialized():
         return ray
-    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
     try:
         ray.init(address=address, log_to_driver=False, logging_level="ERROR", configure_logging=True)
     except (ConnectionError, ValueError, RuntimeError) as error:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import os
 import tempfile
 from collections.abc import Callable, Sequence
@@ -99,14 +98,7 @@ def run(
     check(study)
     folder = StudyFolder(out, study, stray=stray)
     try:
-        _play(
-            folder,
-            engine,
-            count,
-            shard,
-            Work(done=_nobody, workers=count, retries=retries, address=address),
-            progress,
-        )
+        _play(folder, engine, count, shard, progress, retries=retries, address=address)
         kept = folder.finished()
         results = [kept[entry.id][0] for entry in study.runs]
         folder.write_tables(study.runs, results)
@@ -151,17 +143,13 @@ def plan(
     )
 
 
-def _nobody(number: int, results: list[Result], seconds: float) -> None:
-    raise AssertionError("replaced before it is called")
-
-
 def _play(
     folder: StudyFolder,
     name: str,
     workers: int,
     most: int | None,
-    work: Work,
     progress: Callable[[int, int], None] | None,
+    **how: Any,
 ) -> None:
     study = folder.study
     kept = folder.finished()
@@ -190,5 +178,5 @@ def _play(
         tell(number, lengths[number])
 
     if shards:
-        wired = dataclasses.replace(work, done=done, progress=tell)
-        engine(name)([[entry.settings for entry in shard] for shard in shards], wired)
+        work = Work(done=done, progress=tell, workers=workers, **how)
+        engine(name)([[entry.settings for entry in shard] for shard in shards], work)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import itertools
 import json
+import math
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -86,6 +87,8 @@ class Study:
             raise UserError("env: a study needs an environment, such as 'Hopper-v5'.")
         self.left_out: dict[str, list[str]] = {}
         self.runs = tuple(self._expand())
+        # Combinations before those were joined that differ in an axis which their learner does not take.
+        self.asked = math.prod(map(len, self.grid.values())) * len(self.seeds)
         for name, learners in self.left_out.items():
             if set(learners) == {entry.labels["learner"] for entry in self.runs}:
                 raise UserError(f"{name}: no learner of this study takes it ({', '.join(learners)}).")
@@ -107,14 +110,6 @@ class Study:
                 found.setdefault(entry.id, entry)
         return list(found.values())
 
-    @property
-    def asked(self) -> int:
-        """Combinations before those were joined that differ in an axis which their learner does not take."""
-        count = len(self.seeds)
-        for axis in self.grid.values():
-            count *= len(axis)
-        return count
-
     def with_settings(self, **changes: Any) -> Study:
         """The same axes and seeds with other settings for all runs; None takes one away."""
         seeds = changes.pop("seeds", self.seeds)
@@ -125,6 +120,7 @@ class Study:
         """The study with those of its runs alone for which `kept` is true."""
         fewer = Study(grid=self.grid, seeds=self.seeds, **self.settings)
         fewer.runs = tuple(entry for entry in self.runs if kept(entry))
+        fewer.asked = len(fewer.runs)
         return fewer
 
     def described(self) -> dict[str, Any]:
