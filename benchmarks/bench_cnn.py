@@ -1,11 +1,11 @@
 """One Adam step of NatureCNN, batch 64: our formulations against PyTorch's, on the same cores.
 
-    python benchmarks/bench_cnn.py                  # makes a virtual environment for PyTorch beside this
-    file, once python benchmarks/bench_cnn.py --peer PYTHON    # another interpreter that has PyTorch
+    python benchmarks/bench_cnn.py                  # makes a virtual environment for PyTorch beside this file
+    python benchmarks/bench_cnn.py --peer PYTHON    # another interpreter that has PyTorch
 
-Formulations: XLA's convolution, and sums of matrix products; the loop over steps outside the compiled
-program, and inside it. PyTorch runs in a process of its own, in the same minute; its better memory format
-counts.
+Formulations: XLA's convolution (some images at a time), and sums of matrix products; the loop over steps
+outside the compiled program, and inside it, on other images in every step. PyTorch runs
+in a process of its own, in the same minute; its better memory format counts.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def peer(given: str | None) -> str:
 def laps(method: str, batch: int, repeats: int, inside: bool) -> list[float]:
     """Seconds of each step; with `inside`, of ten steps in one compiled loop, divided by ten."""
     rng = np.random.default_rng(0)
-    images = rng.integers(0, 256, (batch, 4, 84, 84), dtype=np.uint8)
+    images = rng.integers(0, 256, (10, batch, 4, 84, 84), dtype=np.uint8)
     labels = np.eye(6, dtype=np.float32)[rng.integers(0, 6, batch)]
     policy = NatureCNN(method=method)
     params = policy.init(jax.random.key(0), 4 * 84 * 84, 6)
@@ -53,16 +53,17 @@ def laps(method: str, batch: int, repeats: int, inside: bool) -> list[float]:
     if inside:
 
         def many(now, images, labels, centre, pull):
-            body = lambda i, now: step(now, images, labels, centre, pull)[0]  # noqa: E731
+            body = lambda i, now: step(now, images[i], labels, centre, pull)[0]  # noqa: E731
             return jax.lax.fori_loop(0, 10, body, now), zero
 
         program = jax.jit(many, donate_argnums=0)
     else:
         program = jax.jit(step, donate_argnums=0)
     now, centre, found = _fresh(params), jax.tree.map(jnp.copy, params), []
-    for _ in range(max(3, repeats // 10) + 1 if inside else repeats + 3):
+    for i in range(max(3, repeats // 10) + 1 if inside else repeats + 3):
+        given = images if inside else images[i % 10]
         began = time.perf_counter()
-        now, _ = program(now, images, labels, centre, zero)
+        now, _ = program(now, given, labels, centre, zero)
         jax.block_until_ready(now.params)
         found.append((time.perf_counter() - began) / (10 if inside else 1))
     return found[1:] if inside else found[3:]

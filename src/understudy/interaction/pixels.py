@@ -158,9 +158,11 @@ class PixelStudents:
             theirs = jnp.matmul(made.features(frozen, images), top[0], precision="highest") + top[1]
             count = jax.tree.leaves(params)[0].shape[0]
             each = images.reshape(count, -1, *shape)
-            mine = policy.apply(jax.tree.map(lambda one: one[0], params), images) if count == 1 else None
-            if mine is None:
+            if jax.default_backend() == "gpu":
                 mine = jax.vmap(policy.apply)(params, each).reshape(-1, outputs)
+            else:  # a convolution under vmap is a grouped one, and slow on a CPU
+                one = [jax.tree.map(lambda leaf, j=j: leaf[j], params) for j in range(count)]
+                mine = jnp.concatenate([policy.apply(one[j], each[j]) for j in range(count)])
             return mine, theirs
 
         self._see, self._frozen, self._top = see, jax.device_put(found.params), jax.device_put((weight, bias))
