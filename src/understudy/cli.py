@@ -96,6 +96,12 @@ COMMANDS: dict[str, tuple[Command, ...]] = {
             "commands.mujoco:run",
         ),
         Command(
+            "paper questions",
+            "the open questions: inexact solves, limited memory, parameters, replay",
+            "options:PaperQuestions",
+            "commands.questions:run",
+        ),
+        Command(
             "paper atari",
             "Pong and Breakout from pixels: linear and end to end, with the claims",
             "options:PaperAtari",

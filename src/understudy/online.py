@@ -18,7 +18,7 @@ from .data import Batch
 from .errors import UserError
 from .learners import AnyLearner, Learner
 from .losses import Absolute, Loss, Squared
-from .objectives import Losses, Statistics, empty_samples, empty_statistics, plain
+from .objectives import Limited, Losses, Statistics, empty_samples, empty_statistics, plain
 from .policies import Params, Policy, count
 from .regret import certificate
 from .solvers import NEWTON_LIMIT, SOLVERS, AnySolver, ClosedForm, InBall, auto, lbfgs, newton
@@ -28,7 +28,7 @@ class GameState(NamedTuple):
     """Everything that moves: the learner, the losses so far, the best in hindsight and the running sums."""
 
     learner: Any
-    losses: Losses
+    losses: Losses | Limited
     comparator: Params
     running: certificate.Running
     cumulative: Array
@@ -59,7 +59,7 @@ class Game(eqx.Module):
             return empty_statistics(self.policy, self.loss, params)  # type: ignore[arg-type]
         return empty_samples(self.policy, self.loss, like, capacity=capacity)
 
-    def init(self, params: Params, losses: Losses) -> GameState:
+    def init(self, params: Params, losses: Losses | Limited) -> GameState:
         state = self.learner.init(params)
         zero = jnp.zeros((), jax.tree.leaves(params)[0].dtype)
         first = GameState(state, losses, params, certificate.start(params), zero)
@@ -72,9 +72,10 @@ class Game(eqx.Module):
         """Measures the loss, updates the learner and, where `judge`, finds the best in hindsight."""
         old = state.learner
         loss, gradient = jax.value_and_grad(self._round_loss)(old.params, batch)
-        losses = state.losses.add(batch)
+        kept = state.losses.add(batch)
+        losses, recalled = (kept.whole, kept.recall()) if isinstance(kept, Limited) else (kept, kept)
         learner, solution = self.learner.update(
-            old, losses, gradient, lambda objective, params: self.solver(objective, params, key)
+            old, recalled, gradient, lambda objective, params: self.solver(objective, params, key)
         )
         cumulative = state.cumulative + loss
         rounds = losses.rounds.astype(loss.dtype)
@@ -91,9 +92,10 @@ class Game(eqx.Module):
         running = state.running
         known = isinstance(self.learner, Learner)
         if known:
-            running = certificate.advance(
-                running, self.learner, old, learner, losses, gradient, solution.gap * rounds
-            )
+            gap = solution.gap * rounds
+            if recalled is not losses:
+                learner, gap = self._missed(learner, losses, recalled), jnp.zeros_like(gap)
+            running = certificate.advance(running, self.learner, old, learner, losses, gradient, gap)
             total = sum(jax.tree.leaves(jax.tree.map(jnp.sum, learner.weight)))
             record["weight"] = total / count(learner.weight)
             record["residual"] = optax.tree.norm(learner.residual)
@@ -121,7 +123,23 @@ class Game(eqx.Module):
             }
 
         comparator, verdict = jax.lax.cond(judge, best, unasked, None)
-        return GameState(learner, losses, comparator, running, cumulative), record | verdict
+        return GameState(learner, kept, comparator, running, cumulative), record | verdict
+
+    def _missed(self, learner: Any, losses: Losses, recalled: Losses) -> Any:
+        """The learner's state with the gradient of the *whole* objective for its residual.
+
+        Learning from a part of the losses is an inexact solve of all of them, and the certificate, which
+        holds for any residual, then holds for limited memory too.
+        """
+        w = learner.params
+        if self.learner.radius is None:
+            left = jax.tree.map(
+                lambda g, v, c: g + learner.weight * (v - c), losses.gradient(w), w, learner.centre
+            )
+        else:  # the Lagrangian's, of which the solver alone knows the multiplier
+            more = jax.tree.map(jnp.subtract, losses.gradient(w), recalled.gradient(w))
+            left = jax.tree.map(jnp.add, learner.residual, more)
+        return learner._replace(residual=left)
 
     def _round_loss(self, params: Params, batch: Batch) -> Array:
         outputs = self.policy.apply(params, batch.inputs)
@@ -143,9 +161,9 @@ def make_game(
     """
     exact = auto(policy, loss, count(params))
     radius = getattr(learner, "radius", None)
-    if isinstance(learner, Learner) and isinstance(loss, Absolute) and not learner.linear:
+    if isinstance(loss, Absolute):
         # The reformulation needs the optimal subgradients of past rounds, which sign(·) is not.
-        learner = eqx.tree_at(lambda one: one.around_last, learner, np.asarray(False))
+        learner = around_mean(learner)
     options = {name: value for name, value in options.items() if value is not None}
     if isinstance(solver, str):
         maker: Callable[..., AnySolver] = type(exact) if solver == "auto" else SOLVERS.maker(solver)
@@ -173,6 +191,13 @@ def make_game(
     return Game(policy, loss, learner, solver, hindsight)
 
 
+def around_mean(learner: Any) -> Any:
+    """The learner around the mean centre, where the reformulation would not be FTRL."""
+    if not isinstance(learner, Learner) or learner.linear:
+        return learner
+    return eqx.tree_at(lambda one: one.around_last, learner, np.asarray(False))
+
+
 def draws(solver: Any) -> bool:
     """Whether a solver draws minibatches; a plain function does not."""
     return getattr(solver, "minibatch", False)
@@ -194,6 +219,20 @@ def _compiled(static: Any) -> Any:
         return eqx.combine(arrays, static.value).play(state, batch, key, judge)
 
     return jax.jit(play, donate_argnums=1)
+
+
+@functools.lru_cache(maxsize=64)
+def _scanned(static: Any, judge: bool) -> Any:
+    def run(arrays: Any, state: GameState, rounds: Batch, keys: Array) -> Any:
+        game = eqx.combine(arrays, static.value)
+
+        def play(state: GameState, one: tuple[Batch, Array]) -> tuple[GameState, dict[str, Any]]:
+            new, record = game.play(state, *one, jnp.asarray(judge))
+            return new, record | {"params": state.learner.params}
+
+        return jax.lax.scan(play, state, (rounds, keys))
+
+    return jax.jit(run, donate_argnums=1)
 
 
 @functools.lru_cache(maxsize=64)
@@ -241,6 +280,18 @@ def compiled(game: Game) -> Callable[[GameState, Batch, Array, Array], tuple[Gam
     """`game.play`, compiled once for all games that differ in numbers only. The state is donated."""
     arrays, static = _halves(game)
     return functools.partial(_compiled(static), arrays)
+
+
+def compiled_stream(
+    game: Game, *, judge: bool = False
+) -> Callable[[GameState, Batch, Array], tuple[GameState, dict[str, Any]]]:
+    """All rounds of a stream in one compiled loop: rounds and keys come stacked, and so do the records.
+
+    Each record also holds `params`, those that were played. The best in hindsight is found after every round
+    or, without `judge`, after none: on a frozen stream it is the same for all learners. The state is donated.
+    """
+    arrays, static = _halves(game)
+    return functools.partial(_scanned(static, judge), arrays)
 
 
 def compiled_together(games: Sequence[Game]) -> Callable[[GameState, Batch, Array, Array], Any]:

@@ -74,8 +74,10 @@ class Replay:
     """The solver stops after this many iterations."""
     batch_size: Whole = None
     """Samples per step of a solver that can take minibatches."""
+    memory: str = "all"
+    """What the learner may learn from: all, window:ROUNDS (the last) or reservoir:SAMPLES (of all)."""
     seed: int = 0
-    """Seed of everything random: first parameters of a network, minibatches."""
+    """Seed of everything random: first parameters of a network, minibatches, reservoirs."""
     out: Folder = None
     """Write ledger.csv, times.csv, certificate.json and regret.png to this new folder."""
     keep_iterates: Flag = False
@@ -190,6 +192,27 @@ class PaperGridworld:
     """A small study that takes a minute: 3 seeds, 100 rounds."""
     seed: int = 0
     """Seed of the whole study; the same seed gives the same bytes in every CSV."""
+    out: Folder = None
+    """Write figures (PNG, SVG), every number (CSV) and the claims to this new folder."""
+    json: Flag = False
+    """Print the verdicts as one last line of JSON."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class PaperQuestions:
+    """The paper's open questions, answered on frozen loss streams that every learner sees alike.
+
+    Streams are recorded from linear runs on Hopper and Walker2d (extra `mujoco`), beside the toy problem.
+    Asked are: inexact and stochastic solves, limited memory, parameterisation, replay against interactive
+    runs, AdaFTRL untuned.
+    """
+
+    seeds: Whole = None
+    """Seeds per stream; 5, or 3 with --quick."""
+    quick: Flag = False
+    """A small study that takes a minute or two: 3 seeds, 30 rounds, Hopper and toy alone."""
+    seed: int = 0
+    """First seed of the study; the same seed gives the same bytes in every CSV."""
     out: Folder = None
     """Write figures (PNG, SVG), every number (CSV) and the claims to this new folder."""
     json: Flag = False

@@ -15,8 +15,8 @@ from .data import Batch, batch, check_rounds
 from .errors import UserError
 from .learners import LEARNERS, Learner
 from .losses import LOSSES, Absolute, CrossEntropy, Huber, Squared
-from .objectives import plain
-from .online import Game, compiled, make_game
+from .objectives import limited, parse_memory, plain
+from .online import Game, around_mean, compiled, make_game
 from .policies import POLICIES, Params, Policy, Tabular
 from .regret import COLUMNS, Certificate, Ledger, bounds
 from .regret.bounds import Bound
@@ -148,6 +148,7 @@ def replay(
     tolerance: float | None = None,
     max_iterations: int | None = None,
     batch_size: int | None = None,
+    memory: str = "all",
     progress: Callable[[int, dict[str, Any]], None] | None = None,
 ) -> Replay:
     """Plays recorded rounds ``[(X, Y), …]`` to a learner and returns its ledger, certificate and iterates.
@@ -162,7 +163,10 @@ def replay(
       solver: "auto", a name, or an object; `tolerance`, `max_iterations`, `batch_size` go with a name.
       keep_iterates: return w_1 … w_{T+1}.
       comparator: in which rounds to find the best in hindsight: "every", "last", or round numbers.
-      seed: for networks and minibatches; the same seed gives the same bytes.
+      seed: for networks, minibatches and reservoirs; the same seed gives the same bytes.
+      memory: what the learner may learn from: "all" rounds, the last W as "window:W", or K past samples, a
+        uniform sample of all so far, as "reservoir:K"; scaled up to stand for all. Regret and certificate are
+        against all rounds whatever it remembers, and `residual` is what it missed of the whole objective.
       progress: called after every round with the round's number and its row of the ledger.
 
     >>> import understudy
@@ -178,12 +182,13 @@ def replay(
     policy = _policy(policy, checked)
     learner = LEARNERS.resolve(learner)
     judged = _judged(comparator, len(checked))
+    learner = _remembering(memory, learner, loss)
     if isinstance(seed, bool) or not isinstance(seed, (int, np.integer)) or not 0 <= seed < 2**63:
         raise UserError(f"seed: {seed!r} is not a whole number from 0 to 2⁶³ − 1.")
     with jax.enable_x64(True):
         return _run(
             checked, policy, loss, learner, solver, keep_iterates, judged, int(seed), progress,
-            tolerance=tolerance, max_iterations=max_iterations, batch_size=batch_size,
+            memory, tolerance=tolerance, max_iterations=max_iterations, batch_size=batch_size,
         )  # fmt: skip
 
 
@@ -197,6 +202,7 @@ def _run(
     judged: set[int],
     seed: int,
     progress: Callable[[int, dict[str, Any]], None] | None,
+    memory: str,
     **options: Any,
 ) -> Replay:
     rows = max(len(X) for X, _ in checked)
@@ -205,7 +211,16 @@ def _run(
     features, outputs = int(np.prod(checked[0][0].shape[1:])), checked[0][1].shape[1]
     params = policy.init(jax.random.fold_in(key, 0), features, outputs, jnp.float64)
     game = make_game(policy, loss, learner, solver, params, **options)
-    state = game.init(params, game.empty(params, rounds[0], sum(len(X) for X, _ in checked)))
+    samples = sum(len(X) for X, _ in checked)
+    losses = limited(
+        memory,
+        game.empty(params, rounds[0], samples),
+        rounds[0],
+        rounds=len(rounds),
+        samples=samples,
+        key=jax.random.fold_in(key, 2**32 - 1),
+    )
+    state = game.init(params, losses)
     play = compiled(game)
     host = jax.tree.map(np.asarray, state.learner.params)
     iterates, records, times = [np.copy(host) if isinstance(host, np.ndarray) else host], [], []
@@ -259,6 +274,23 @@ def _policy(policy: str | Policy, checked: list[tuple[np.ndarray, np.ndarray]]) 
                     f"rounds: X of round {t} must be state numbers 0 … {policy.states - 1}, one a sample."
                 )
     return policy
+
+
+def _remembering(memory: str, learner: Any, loss: Any) -> Any:
+    """The learner for a limited memory, or one sentence.
+
+    The reformulation replaces the penalty's past by the gradients of the past losses at w_t, which is right
+    where w_t minimised the sum of just those. A memory that drops some and scales others is another sum in
+    every round, so FTRL keeps the past in its mean centre instead.
+    """
+    if parse_memory(memory) is None:
+        return learner
+    if isinstance(learner, Learner):
+        if learner.linear:
+            raise UserError(f"memory: {learner.name!r} keeps no past losses, so there are none to limit.")
+        if learner.radius is not None and isinstance(loss, Absolute):
+            raise UserError("memory: the absolute loss on a ball needs 'all' rounds for its certificate.")
+    return around_mean(learner)
 
 
 def _judged(comparator: str | Sequence[int], rounds: int) -> set[int]:

@@ -11,7 +11,7 @@ from understudy import cli
 from understudy.paper import toy
 
 
-@pytest.mark.parametrize("name", ["toy", "gridworld"])
+@pytest.mark.parametrize("name", ["toy", "gridworld", "questions"])
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [

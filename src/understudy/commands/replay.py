@@ -36,6 +36,7 @@ def run(options: Replay) -> int:
             learner=learner,
             keep_iterates=options.keep_iterates,
             seed=options.seed,
+            memory=options.memory,
             progress=progress,
             **_solver(options),
         )
@@ -78,6 +79,7 @@ def _outcome(options: Replay, result: Any) -> dict[str, Any]:
         "policy": options.policy,
         "loss_function": options.loss,
         "solver": options.solver,
+        "memory": options.memory,
         "seed": options.seed,
         "rounds": result.ledger.rounds,
         "samples": int(result.ledger["samples"].sum()),

@@ -53,6 +53,7 @@ LOOKS: dict[str, Look] = {
     "ftrl": Look("#D55E00", SOLID, "FTRL"),
     "alt_ftrl": Look("#E69F00", DASHED, "Alt-FTRL"),
     "adaftrl": Look("#009E73", SOLID, "AdaFTRL"),
+    "alt_adaftrl": Look("#66C2A5", DASHED, "AdaFTRL, mean centre"),
     "ogd": Look("#CC79A7", DASHDOT, "OGD"),
     "adagrad": Look("#56B4E9", DASHDOT, "AdaGrad"),
     "adagrad_norm": Look("#3A6EA5", DOTTED, "AdaGrad (norm)"),

@@ -1,0 +1,175 @@
+"""Answers to the open questions, as checks: a number with its interval over seeds, and a verdict."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from ..report.style import look
+from ..sweep import Table
+from .claims import RESAMPLES, SLACK, Claim, judge, ratio
+from .questions import GD_STEPS, MEMORIES, Study, least
+from .streams import TOY
+
+SLOPPY = ("gd, 1", "gd, 3", "gd, 10", "adam", "proximal-sgd", "sls")
+"""Solvers that leave something behind in every round; gd with 30 steps is judged apart."""
+PAIRS = (("ftrl", "alt_ftrl"), ("adaftrl", "alt_adaftrl"))
+SAME = 1e-6
+"""Outputs this near, relative to the targets, are the same to rounding (features are ill-conditioned)."""
+
+COSTS = "1. inexact solves cost the reformulation more than the mean form (regret, by over 5 %)"
+GROWS = "1. the residual adds up in the reformulation (exponent of t in the second half above ¼)"
+STAYS = "1. … and stays in the mean form (exponent below ¼)"
+ENOUGH = "1. thirty steps of gradient descent a round are as good as exact (regret, within 5 %)"
+TENTH = "2. a reservoir of a tenth of all samples is as good as all of them (regret, within 5 %)"
+WINDOW = "2. a window of a tenth of all rounds is as good as all of them (regret, within 5 %)"
+AGAINST = "2. a reservoir beats a window of as many samples (regret)"
+FTL_SAME = "3. FTL is indifferent to a linear change of the features (outputs played, to rounding)"
+TURNED = "3. FTRL is indifferent to a rotation (outputs played, to rounding)"
+FTRL_SAME = "3. FTRL is indifferent to other linear changes, each at its best step (regret, within 5 %)"
+GAIN = "3. scaling the features lowers FTRL's regret, each at its best step"
+PREDICTS = "4. the frozen stream tells the interactive loss (average cumulative loss, within 25 %)"
+ORDER = "4. who beats FTL on the frozen stream beats it interactively (average cumulative loss)"
+UNTUNED = "5. AdaFTRL untuned (α = 1) matches FTRL at its best step (regret, within 5 %)"
+TWICE = "5. … or at least stays within twice its regret"
+HINDSIGHT = "5. AdaFTRL with α = D/√2 matches FTRL at its best step (regret, within 5 %)"
+
+
+def claims(study: Study) -> list[Claim]:
+    """Every check of the five questions."""
+    return [*_inexact(study), *_memory(study), *_views(study), *_interactive(study), *_untuned(study)]
+
+
+def mean(values: np.ndarray) -> tuple[float, float, float]:
+    """The mean over seeds with the 95 % interval of a bootstrap.
+
+    >>> mean(np.array([2.0, 2.0]))
+    (2.0, 2.0, 2.0)
+    """
+    values = np.asarray(values, float)
+    if not np.isfinite(values).all():
+        return float("inf"), float("inf"), float("inf")
+    drawn = np.random.default_rng(0).integers(len(values), size=(RESAMPLES, len(values)))
+    low, high = np.quantile(values[drawn].mean(axis=1), [0.025, 0.975])
+    return float(values.mean()), float(low), float(high)
+
+
+def exponent(curves: np.ndarray) -> np.ndarray:
+    """p of ``curve ∝ t^p`` over the second half of the rounds, by least squares in logarithms; (seeds,).
+
+    >>> exponent(np.arange(1, 9)[None] ** 0.5).round(6).tolist()
+    [0.5]
+    """
+    rounds = curves.shape[1]
+    t = np.log(np.arange(rounds // 2, rounds) + 1.0)
+    with np.errstate(all="ignore"):
+        logs = np.log(curves[:, rounds // 2 :])
+    away = t - t.mean()
+    return (logs - logs.mean(axis=1, keepdims=True)) @ away / (away @ away)
+
+
+def end(table: Table) -> np.ndarray:
+    """Final regrets, one a seed; infinite where a run left the finite numbers."""
+    last = table["regret"][:, -1]
+    return np.where(np.isfinite(last), last, np.inf)
+
+
+def at_best(table: Table) -> Table:
+    """The runs with the step of least mean final regret."""
+    step = least(table, table["regret"][:, -1])
+    return table if np.isnan(step) else table.where(step=step)
+
+
+def _inexact(study: Study) -> Iterator[Claim]:
+    for stream in study.names:
+        here = study.inexact.where(stream=stream)
+        for last, centre in PAIRS:
+            pair = f"{look(last).label}, {stream}"
+            for solver in SLOPPY:
+                one, other = (here.where(learner=name, solver=solver) for name in (last, centre))
+                told = f"{pair}, {solver}"
+                yield judge(COSTS, told, "last/mean", ratio(end(one), end(other)), above=SLACK)
+                yield judge(GROWS, told, "exponent", mean(exponent(one["residual"])), above=0.25)
+                yield judge(STAYS, told, "exponent", mean(exponent(other["residual"])), below=0.25)
+        for form in (*PAIRS[0], *PAIRS[1]):
+            long, exact = (here.where(learner=form, solver=s) for s in (f"gd, {GD_STEPS[-1]}", "exact"))
+            told = f"{look(form).label}, {stream}"
+            yield judge(ENOUGH, told, "inexact/exact", ratio(end(long), end(exact)), below=SLACK)
+
+
+def _memory(study: Study) -> Iterator[Claim]:
+    tenth = max((size for size in MEMORIES if size <= study.rounds // 10), default=MEMORIES[0])
+    for stream in study.names:
+        for name in ("ftl", "ftrl"):
+            whole = end(at_best(study.steps.where(stream=stream, learner=name)))
+            kept = study.memory.where(stream=stream, learner=name)
+            part = {
+                kind: end(at_best(kept.where(memory=kind, rounds_held=tenth)))
+                for kind in ("reservoir", "window")
+            }
+            told = f"{look(name).label}, {stream}"
+            for claim, kind in ((TENTH, "reservoir"), (WINDOW, "window")):
+                yield judge(claim, told, f"{kind}/all", ratio(part[kind], whole), below=SLACK)
+            for size in np.unique(kept["rounds_held"]):
+                pair = [end(at_best(kept.where(memory=k, rounds_held=size))) for k in ("reservoir", "window")]
+                measure = "reservoir/window"
+                yield judge(AGAINST, f"{told}, {size} rounds' worth", measure, ratio(*pair), below=1.0)
+
+
+def _views(study: Study) -> Iterator[Claim]:
+    for stream in study.names:
+        here = study.views.where(stream=stream)
+        plain = at_best(here.where(learner="ftrl", view="as recorded"))
+        for view in ("rotated", "random", "scaled", "whitened"):
+            leader = here.where(learner="ftl", view=view)["apart"].max(axis=1)
+            yield judge(FTL_SAME, f"{stream}, {view}", "largest difference", mean(leader), below=SAME)
+        turned = here.where(learner="ftrl", view="rotated", step=float(plain["step"][0]))["apart"].max(axis=1)
+        yield judge(TURNED, stream, "largest difference", mean(turned), below=SAME)
+        for view in ("random", "scaled", "whitened"):
+            found = ratio(end(at_best(here.where(learner="ftrl", view=view))), end(plain))
+            yield judge(FTRL_SAME, f"{stream}, {view}", "larger/smaller", _either(found), below=SLACK)
+            if view != "random":
+                yield judge(GAIN, f"{stream}, {view}", f"{view}/recorded", found, below=1.0)
+
+
+def _either(found: tuple[float, float, float]) -> tuple[float, float, float]:
+    """A ratio and its interval turned so that 1 is the least: how far apart, whichever way."""
+    value, low, high = found
+    if value < 1:
+        value, low, high = 1 / value, 1 / high, 1 / low
+    return value, low, high
+
+
+def _interactive(study: Study) -> Iterator[Claim]:
+    if study.interactive is None:
+        return
+    for stream in study.names:
+        if stream == TOY:
+            continue
+        here = study.interactive.where(stream=stream)
+        sums = {
+            name: {kind: here.where(learner=name)[kind].mean(axis=1) for kind in ("frozen", "interactive")}
+            for name in dict.fromkeys(here["learner"].tolist())
+        }
+        for name, each in sums.items():
+            if name == "ftl":
+                continue
+            told = f"{look(name).label}, {stream}"
+            found = _either(ratio(each["interactive"], each["frozen"]))
+            yield judge(PREDICTS, told, "larger/smaller", found, below=1.25)
+            if each["frozen"].mean() < sums["ftl"]["frozen"].mean():
+                found = ratio(each["interactive"], sums["ftl"]["interactive"])
+                yield judge(ORDER, told, f"{look(name).label}/FTL", found, below=1.0)
+
+
+def _untuned(study: Study) -> Iterator[Claim]:
+    for stream in study.names:
+        tuned = end(at_best(study.steps.where(stream=stream, learner="ftrl")))
+        for rule, wanted in (
+            ("α = 1", ((UNTUNED, SLACK), (TWICE, 2.0))),
+            ("α = D/√2", ((HINDSIGHT, SLACK),)),
+        ):
+            mine = end(study.untuned.where(stream=stream, rule=rule))
+            for claim, below in wanted:
+                yield judge(claim, stream, "AdaFTRL/FTRL", ratio(mine, tuned), below=below)

@@ -1,0 +1,299 @@
+"""The open questions as figures and files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import LogLocator, NullFormatter
+
+from ..report import plots
+from ..report.style import DASHDOT, DASHED, DOTTED, INK, SOLID, look, style
+from ..sweep import Table, write_csv
+from . import claims as claims_module
+from .claims import Claim
+from .questions import FORMS, VIEWS, Study
+from .questions_claims import at_best, end, exponent, mean
+from .streams import TOY
+from .toy_figures import legend_below
+from .tuning import STEPS
+
+# Gradient descent from pale to dark as its steps grow; the stochastic solvers in colours of their own.
+SOLVERS: dict[str, tuple[str, Any, str]] = {
+    "gd, 1": ("#9ecae1", SOLID, "GD, 1 step"),
+    "gd, 3": ("#4292c6", SOLID, "GD, 3 steps"),
+    "gd, 10": ("#2171b5", SOLID, "GD, 10 steps"),
+    "gd, 30": ("#08306b", SOLID, "GD, 30 steps"),
+    "adam": ("#D55E00", DASHED, "Adam, 30 of 32"),
+    "proximal-sgd": ("#009E73", DASHED, "proximal SGD, 30 of 32"),
+    "sls": ("#CC79A7", DASHDOT, "SLS, 30 of 32"),
+    "exact": (INK, DOTTED, "exact"),
+}
+VIEW_LOOKS: dict[str, tuple[str, Any]] = {
+    "as recorded": (INK, SOLID),
+    "rotated": ("#56B4E9", DOTTED),
+    "random": ("#CC79A7", DASHDOT),
+    "scaled": ("#D55E00", SOLID),
+    "whitened": ("#009E73", DASHED),
+}
+FLOOR = 1e-16
+
+
+def figures(study: Study) -> dict[str, Figure]:
+    """Every figure by the name of its file."""
+    made = {f"inexact_{_file(name)}": inexact(study, name) for name in study.names}
+    made |= {"memory": memory(study), "parameterisation": views(study), "untuned": untuned(study)}
+    if study.interactive is not None:
+        made["interactive"] = interactive(study)
+    return made
+
+
+def _file(stream: str) -> str:
+    return stream.split("-")[0].split(",")[0].lower()
+
+
+def inexact(study: Study, stream: str) -> Figure:
+    """Average regret above, accumulated residual below; a column for each form, a curve for each solver."""
+    rounds, here = np.arange(1, study.rounds + 1), study.inexact.where(stream=stream)
+    with style():
+        made, panels = plots.figure(columns=len(FORMS), rows=2, width=3.3, height=2.8)
+        for column, form in zip(panels.T, FORMS, strict=True):
+            for solver, (colour, dashes, label) in SOLVERS.items():
+                mine = here.where(learner=form, solver=solver)
+                for axes, runs in zip(column, (mine["regret"] / rounds, mine["residual"]), strict=True):
+                    if axes is column[1] and solver == "exact":
+                        continue  # rounding alone
+                    _band(axes, rounds, runs, colour, dashes, label)
+            column[0].set_title(
+                {"ftrl": "FTRL, around the last", "adaftrl": "AdaFTRL, around the last"}.get(
+                    form, look(form).label
+                )
+            )
+            column[1].set_xlabel("round")
+        _same(panels[0], _focus(panels[0]))
+        _same(panels[1], _focus(panels[1]))
+        panels[0, 0].set_ylabel("Average regret")
+        panels[1, 0].set_ylabel("Residual (gradient left)")
+        made.suptitle(f"{stream}: what inexact solves leave behind", x=0.01, ha="left", fontweight="bold")
+        legend_below(made, panels[0, 0], len(SOLVERS))
+    return made
+
+
+def _band(axes: Axes, x: Any, runs: np.ndarray, colour: str, dashes: Any, label: str, **more: Any) -> None:
+    """Mean over seeds with their 5 % and 95 % quantiles, positive and finite numbers only."""
+    with np.errstate(all="ignore"):
+        runs = np.where(np.isfinite(runs) & (runs > 0), runs, np.nan)
+        here = np.isfinite(runs).all(axis=0)
+    x, runs = np.asarray(x)[here], runs[:, here]
+    axes.plot(x, runs.mean(axis=0), color=colour, linestyle=dashes, label=label, **more)
+    if len(runs) > 1 and len(x):
+        low, high = np.quantile(runs, [0.05, 0.95], axis=0)
+        axes.fill_between(x, low, high, color=colour, alpha=0.15, linewidth=0)
+
+
+def _focus(row: np.ndarray) -> tuple[float, float]:
+    """Limits that show every curve from the fifth round on, and at most six decades below the highest."""
+    values = [np.asarray(line.get_ydata(), float)[4:] for axes in row for line in axes.lines]
+    joined = np.concatenate([v[np.isfinite(v)] for v in values])
+    high = min(joined.max(), 1e4 * float(np.median(joined)))  # what blows up leaves the picture
+    return max(0.7 * joined.min(), 1e-6 * high), 1.5 * high
+
+
+def _same(row: np.ndarray, limits: tuple[float, float]) -> None:
+    for axes in row:
+        axes.set(yscale="log", ylim=limits)
+        decades(axes)
+        axes.margins(x=0.02)
+        if axes is not row[0]:
+            axes.tick_params(labelleft=False, which="both")
+
+
+def decades(axes: Axes) -> None:
+    """Labels between the decades where few of them are in sight."""
+    low, high = axes.get_ylim()
+    if high / low < 50:
+        axes.yaxis.set_minor_locator(LogLocator(subs=(2.0, 5.0)))
+        axes.yaxis.set_minor_formatter("{x:g}")
+        axes.yaxis.set_major_formatter("{x:g}")
+    else:
+        axes.yaxis.set_minor_formatter(NullFormatter())
+
+
+def memory(study: Study) -> Figure:
+    """Final average regret over the share of the samples that is held, up to all of them."""
+    kinds = (("window", DASHED, "s"), ("reservoir", SOLID, "o"))
+    with style():
+        made, [row] = plots.figure(columns=len(study.names), width=3.9, height=3.4)
+        for axes, stream in zip(row, study.names, strict=True):
+            for name in ("ftl", "ftrl"):
+                whole = end(at_best(study.steps.where(stream=stream, learner=name)))
+                kept = study.memory.where(stream=stream, learner=name)
+                sizes = np.unique(kept["rounds_held"])
+                for kind, dashes, mark in kinds:
+                    parts = [end(at_best(kept.where(memory=kind, rounds_held=size))) for size in sizes]
+                    runs = np.stack([*parts, whole], axis=1) / study.rounds
+                    x, label = [*sizes, study.rounds], f"{look(name).label}, {kind}"
+                    _band(axes, x, runs, look(name).colour, dashes, label, marker=mark, markersize=5)
+            axes.set(xscale="log", yscale="log", title=stream, xlabel="rounds' worth of samples held")
+            axes.set_xticks([*sizes, study.rounds], [*map(str, sizes), "all"], minor=False)
+            axes.xaxis.set_minor_formatter(NullFormatter())
+            decades(axes)
+        row[0].set_ylabel("Average regret at the end")
+        legend_below(made, row[0], 4)
+    return made
+
+
+def views(study: Study) -> Figure:
+    """Above: regret over step sizes through other features. Below: how far outputs are from those as
+    recorded.
+    """
+    rounds = np.arange(1, study.rounds + 1)
+    with style():
+        made, panels = plots.figure(columns=len(study.names), rows=2, width=3.9, height=3.0)
+        for column, stream in zip(panels.T, study.names, strict=True):
+            here = study.views.where(stream=stream)
+            top, bottom = column
+            base = at_best(here.where(learner="ftrl", view="as recorded"))["step"][0]
+            leader = end(here.where(learner="ftl", view="as recorded")).mean() / study.rounds
+            top.axhline(leader, color=look("ftl").colour, linewidth=1.2, label="FTL, as recorded")
+            for view in VIEWS:
+                colour, dashes = VIEW_LOOKS[view]
+                mine = here.where(learner="ftrl", view=view)
+                runs = np.stack([end(mine.where(step=step)) for step in STEPS], axis=1) / study.rounds
+                _band(top, STEPS, runs, colour, dashes, f"FTRL, {view}")
+                if view != "as recorded":
+                    _band(bottom, rounds, mine.where(step=base)["apart"] + FLOOR, colour, dashes, "")
+            for view in ("random", "whitened"):
+                apart = here.where(learner="ftl", view=view)["apart"] + FLOOR
+                label = "" if view == "random" else "FTL, random and whitened (below)"
+                _band(bottom, rounds, apart, look("ftl").colour, VIEW_LOOKS[view][1], label, linewidth=1.2)
+            best = min(np.nanmin(np.asarray(line.get_ydata(), float)) for line in top.lines)
+            top.set(xscale="log", yscale="log", title=stream, xlabel="step size η")
+            top.set_ylim(0.8 * best, min(top.get_ylim()[1], 60 * best))
+            bottom.set(yscale="log", ylim=(1e-17, 1e2), xlabel="round")
+            decades(top)
+            decades(bottom)
+        panels[0, 0].set_ylabel("Average regret at the end")
+        panels[1, 0].set_ylabel("Outputs apart from recorded")
+        legend_below(made, panels[0, 0], 6)
+    return made
+
+
+def interactive(study: Study) -> Figure:
+    """Average cumulative loss: dashed on the frozen stream, solid where the learner's own policy acts."""
+    assert study.interactive is not None
+    rounds = np.arange(1, study.rounds + 1)
+    names = [name for name in study.names if name != TOY]
+    learners = list(dict.fromkeys(study.interactive["learner"].tolist()))
+    with style():
+        made, panels = plots.figure(columns=len(learners), rows=len(names), width=3.3, height=2.7)
+        for row, stream in zip(panels, names, strict=True):
+            for axes, name in zip(row, learners, strict=True):
+                mine, colour = study.interactive.where(stream=stream, learner=name), look(name).colour
+                for kind, dashes, label in (
+                    ("interactive", SOLID, "its own run"),
+                    ("frozen", DOTTED, "the frozen stream of FTL's run"),
+                ):
+                    runs = np.cumsum(mine[kind], axis=1) / rounds
+                    # One legend for all panels, whose colours differ: drawn in ink.
+                    axes.plot([], [], color=INK, linestyle=dashes, label=label)
+                    _band(axes, rounds, runs, colour, dashes, "_nolegend_")
+                step = "" if name == "ftl" else f", {'α' if 'ada' in name else 'η'} = {mine['step'][0]:g}"
+                axes.set_title(f"{stream.split('-')[0]}: {look(name).label}{step}")
+            _same(row, _focus(row))
+            row[0].set_ylabel("Average cumulative loss")
+        for axes in panels[-1]:
+            axes.set_xlabel("round")
+        legend_below(made, panels[0, 0], 2)
+    return made
+
+
+def untuned(study: Study) -> Figure:
+    """Regret of FTRL and AdaFTRL over eleven decades, and of AdaFTRL as it comes."""
+    with style():
+        made, [row] = plots.figure(columns=len(study.names), width=3.9, height=3.4)
+        for axes, stream in zip(row, study.names, strict=True):
+            here = study.steps.where(stream=stream)
+            for name in ("ftrl", "adaftrl"):
+                mine = here.where(learner=name)
+                runs = np.stack([end(mine.where(step=step)) for step in STEPS], axis=1) / study.rounds
+                _band(axes, STEPS, runs, look(name).colour, SOLID, f"{look(name).label} at every step")
+            leader = end(here.where(learner="ftl")).mean() / study.rounds
+            axes.axhline(leader, color=look("ftl").colour, linewidth=1.2, label="FTL")
+            for rule, mark in (("α = 1", "o"), ("α = D/√2", "D")):
+                runs = study.untuned.where(stream=stream, rule=rule)
+                where = float(np.exp(np.log(runs["step"]).mean()))
+                value, colour = end(runs).mean() / study.rounds, look("adaftrl_untuned").colour
+                axes.plot(where, value, mark, color=colour, markersize=8, label=f"AdaFTRL, {rule}", zorder=3)
+                axes.axhline(value, color=colour, linestyle=DOTTED, linewidth=0.9)
+            axes.set(xscale="log", yscale="log", title=stream, xlabel="step size η or α")
+            decades(axes)
+        row[0].set_ylabel("Average regret at the end")
+        legend_below(made, row[0], 5)
+    return made
+
+
+def summary(study: Study) -> dict[str, np.ndarray]:
+    """Question 1 in one row per stream, learner and solver: regret, cost against exact, residual, its
+    growth.
+    """
+    rows: list[dict[str, Any]] = []
+    table = study.inexact
+    for stream in study.names:
+        for form in FORMS:
+            exact = end(table.where(stream=stream, learner=form, solver="exact"))
+            for solver in SOLVERS:
+                mine = table.where(stream=stream, learner=form, solver=solver)
+                growth = mean(exponent(mine["residual"]))
+                rows.append(
+                    {
+                        "stream": stream,
+                        "learner": form,
+                        "step": mine["step"][0],
+                        "solver": solver,
+                        "rate": mine["rate"][0],
+                        "average_regret": end(mine).mean() / study.rounds,
+                        "against_exact": end(mine).mean() / exact.mean(),
+                        "residual": mine["residual"][:, -1].mean(),
+                        "exponent": growth[0],
+                        "exponent_low": growth[1],
+                        "exponent_high": growth[2],
+                    }
+                )
+    return {name: np.asarray([row[name] for row in rows]) for name in rows[0]}
+
+
+def write(folder: Path, study: Study, claims: list[Claim]) -> list[str]:
+    """Figures (PNG, SVG) and every number (CSV) into the folder; the names written."""
+    for name, made in figures(study).items():
+        plots.save(made, folder / f"{name}.png", folder / f"{name}.svg")
+    tables = {
+        "inexact": study.inexact,
+        "memory": study.memory,
+        "parameterisation": study.views,
+        "interactive": study.interactive,
+        "steps": study.steps,
+        "untuned": study.untuned,
+    }
+    for name, table in tables.items():
+        if table is not None:
+            table.to_csv(folder / f"{name}_rounds.csv.gz", digits=8)
+            write_csv(folder / f"{name}.csv", _ends(table))
+    write_csv(folder / "inexact_summary.csv", summary(study))
+    write_csv(folder / "claims.csv", claims_module.columns(claims))
+    (folder / "claims.md").write_text(claims_module.markdown(claims))
+    return sorted(path.name for path in folder.iterdir())
+
+
+def _ends(table: Table) -> dict[str, np.ndarray]:
+    """One row a run: the average of losses, and everything else as it is at the end."""
+    found: dict[str, np.ndarray] = dict(table.labels)
+    for name, column in table.results.items():
+        if name in ("loss", "frozen", "interactive"):
+            found[f"average_{name}" if name == "loss" else f"average_loss_{name}"] = column.mean(axis=1)
+        else:
+            found[name] = column[:, -1]
+    return found

@@ -1,0 +1,142 @@
+"""Frozen loss streams: recorded once, then played to every learner, so that all see the same losses."""
+
+from __future__ import annotations
+
+import dataclasses
+import zlib
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from ..data import Batch
+from ..envs import toy
+from ..imitation import imitate
+from ..learners import Learner, ftl
+from ..losses import Squared
+from ..objectives import Limited, reservoir, window
+from ..online import compiled_stream, make_game
+from ..policies import Linear
+from ..regret import Ledger
+
+ROUNDS, INTERACTIONS = 100, 100
+ENVIRONMENTS = ("Hopper-v5", "Walker2d-v5")
+TOY = "toy, adversarial"
+POLICY, LOSS = Linear(), Squared()
+
+
+@dataclasses.dataclass(frozen=True)
+class Stream:
+    """Inputs (rounds, samples, d) and targets (rounds, samples, k) of every round, and the best in hindsight.
+
+    `least` (rounds,) is ``min_w Σ_{s≤t} l_s(w)`` and `best` (d, k) the minimiser over all rounds. `ledger` is
+    that of the run the stream was recorded from, where there was one.
+    """
+
+    name: str
+    seed: int
+    inputs: np.ndarray
+    targets: np.ndarray
+    least: np.ndarray
+    best: np.ndarray
+    ledger: Ledger | None = None
+
+    @property
+    def rounds(self) -> int:
+        return len(self.inputs)
+
+    def through(self, matrix: np.ndarray) -> Stream:
+        """The stream as seen through features x → A x, for an invertible `matrix` A: the same problem."""
+        best = np.linalg.solve(matrix.T, self.best)
+        return dataclasses.replace(self, inputs=self.inputs @ matrix.T, best=best)
+
+
+def streams(
+    names: Sequence[str], *, seeds: int, rounds: int, seed: int, progress: Any = None
+) -> list[Stream]:
+    """Every stream for every seed: linear FTL runs in the environments, recorded, and the toy problem."""
+    found = []
+    for name in names:
+        for number in range(seed, seed + seeds):
+            inputs, targets, ledger = _toy(number, rounds) if name == TOY else _recorded(name, number, rounds)
+            found.append(_judged(Stream(name, number, inputs, targets, np.zeros(0), np.zeros(0), ledger)))
+            if progress is not None:
+                progress(len(found), None)
+    return found
+
+
+def interactive(name: str, learner: Learner, *, seed: int, rounds: int) -> Any:
+    """A linear run driven by the agent from the first round on, with the paper's settings."""
+    return imitate(
+        name,
+        policy="linear",
+        loss="squared",
+        learner=learner,
+        preset="paper",
+        rounds=rounds,
+        interactions=INTERACTIONS,
+        seed=seed,
+        episodes=0,
+        comparator="none",
+    )
+
+
+def _recorded(name: str, seed: int, rounds: int) -> tuple[np.ndarray, np.ndarray, Ledger]:
+    run = interactive(name, ftl(), seed=seed, rounds=rounds)
+    inputs, targets = (
+        run.samples(column).astype(np.float64).reshape(rounds, INTERACTIONS, -1)
+        for column in ("inputs", "targets")
+    )
+    return inputs, targets, run.ledger
+
+
+def _toy(seed: int, rounds: int) -> tuple[np.ndarray, np.ndarray, None]:
+    with jax.enable_x64(True):
+        X, Y = toy.stream(toy.problem(jax.random.key(seed), flip=1.0), rounds)
+    return np.asarray(X)[:, None], np.asarray(Y)[:, None], None
+
+
+def _judged(stream: Stream) -> Stream:
+    """With the best in hindsight: of every round, and its parameters at the end."""
+    record, state = _play(stream, ftl(), "auto", None, judge=True)
+    return dataclasses.replace(
+        stream, least=np.asarray(record["comparator"]), best=np.asarray(state.comparator)
+    )
+
+
+def play(
+    stream: Stream, learner: Learner, solver: Any = "auto", memory: tuple[str, int, int] | None = None
+) -> dict[str, np.ndarray]:
+    """One learner on a stream: `loss`, `regret` and `residual` of every round, and `params`, those played.
+
+    `memory` is (window or reservoir, its size, the room it gets): sizes that share a room share a program.
+    """
+    record, _ = _play(stream, learner, solver, memory, judge=False)
+    with np.errstate(all="ignore"):
+        regret = np.cumsum(record["loss"]) - stream.least
+    return {"regret": regret} | {
+        name: np.asarray(record[name]) for name in ("loss", "residual", "weight", "params", "solver_status")
+    }
+
+
+def _play(stream: Stream, learner: Learner, solver: Any, memory: Any, *, judge: bool) -> tuple[Any, Any]:
+    rounds, samples, features = stream.inputs.shape
+    with jax.enable_x64(True):
+        params = jnp.zeros((features, stream.targets.shape[2]))
+        game = make_game(POLICY, LOSS, learner, solver, params)
+        weights = jnp.full((rounds, samples), 1.0 / samples)
+        sizes = jnp.full(rounds, samples, jnp.int32)
+        batches = Batch(jnp.asarray(stream.inputs), jnp.asarray(stream.targets), weights, sizes)
+        first = jax.tree.map(lambda leaf: leaf[0], batches)
+        key = jax.random.key(zlib.crc32(f"{stream.name} {stream.seed}".encode()))
+        losses: Any = game.empty(params, first, rounds * samples)
+        if memory is not None:
+            kind, size, room = memory
+            made: Any = {"window": window, "reservoir": reservoir}[kind]
+            drawn = {"key": jax.random.fold_in(key, 1)} if kind == "reservoir" else {}
+            losses = Limited(losses, made(POLICY, LOSS, first, size, room=room, **drawn))
+        run = compiled_stream(game, judge=judge)
+        state, record = run(game.init(params, losses), batches, jax.random.split(key, rounds))
+        return jax.device_get(record), state

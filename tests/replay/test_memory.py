@@ -1,0 +1,114 @@
+"""`replay(memory=…)`: what the learner sees, what it is judged by, and what is refused."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import understudy
+from reference import stream
+
+ROUNDS = stream("squared", seed=5)
+LEARNERS = {"ftl": understudy.ftl(), "ftrl": understudy.ftrl(eta=0.3), "adaftrl": understudy.adaftrl()}
+
+
+def least_squares(rounds, weight=0.0, centre=0.0):
+    """The minimiser of Σ l_i + weight/2 ||w − centre||², by the normal equations."""
+    A = sum(2 * X.T @ X / len(X) for X, _ in rounds)
+    B = sum(2 * X.T @ Y / len(X) for X, Y in rounds)
+    return np.linalg.solve(A + weight * np.eye(len(A)), B + weight * centre)
+
+
+@pytest.mark.parametrize("name", LEARNERS)
+def test_a_window_learner_plays_what_its_definition_says(name):
+    size = 3
+    played = understudy.replay(
+        ROUNDS, learner=LEARNERS[name], memory=f"window:{size}", keep_iterates=True, comparator="last"
+    )
+    weights, centre, spent = played.ledger["weight"], played.iterates[0], 0.0
+    for t in range(1, len(ROUNDS) + 1):
+        w = played.iterates[t - 1]
+        if weights[t - 1] > 0:
+            centre = centre + (weights[t - 1] - spent) / weights[t - 1] * (w - centre)
+        spent = weights[t - 1]
+        recent = ROUNDS[max(t - size, 0) : t]
+        if np.linalg.matrix_rank(np.vstack([X for X, _ in recent])) < recent[0][0].shape[1] and spent == 0:
+            continue  # several minimisers
+        wanted = least_squares(recent, spent * len(recent) / t, centre)
+        np.testing.assert_allclose(played.iterates[t], wanted, rtol=1e-7, atol=1e-9)
+
+
+@pytest.mark.parametrize("memory", ["window:1000", "reservoir:100000"])
+@pytest.mark.parametrize("name", LEARNERS)
+def test_a_memory_large_enough_is_all(name, memory):
+    one, other = (understudy.replay(ROUNDS, learner=LEARNERS[name], memory=m) for m in ("all", memory))
+    np.testing.assert_allclose(other.ledger["loss"], one.ledger["loss"], rtol=1e-7, atol=1e-12)
+    np.testing.assert_allclose(other.ledger["comparator"], one.ledger["comparator"], rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("loss", ["squared", "huber", "absolute"])
+@pytest.mark.parametrize("memory", ["window:2", "reservoir:4"])
+def test_the_certificate_holds_against_all_rounds(loss, memory):
+    rounds = stream(loss, seed=7)
+    for learner in (understudy.ftrl(eta=0.2), understudy.adaftrl(alpha=0.5)):
+        played = understudy.replay(rounds, loss=loss, learner=learner, memory=memory, seed=2)
+        ledger = played.ledger
+        assert (ledger["regret"] <= ledger["bound"] * (1 + 1e-9) + 1e-9).all()
+        # What was forgotten is told: the solves themselves were exact.
+        assert ledger["residual"][-1] > 100 * ledger["solver_grad_norm"][-1] * ledger.rounds
+
+
+def test_without_what_was_missed_the_certificate_would_be_wrong():
+    """Control: a window's own solve leaves no residual, and the bound of exact solves is then violated."""
+    rng, found = np.random.default_rng(0), []
+    for _ in range(5):
+        sign = 1.0
+        rounds = []
+        for _ in range(40):
+            X = rng.normal(size=(1, 2))
+            rounds.append((X, sign * X @ np.ones((2, 1))))
+            sign = -sign
+        played = understudy.replay(rounds, learner=understudy.ftrl(eta=10.0), memory="window:1")
+        exact = understudy.replay(rounds, learner=understudy.ftrl(eta=10.0))
+        assert played.certificate.holds
+        found.append(played.certificate.regret > exact.certificate.bound)
+    assert any(found)
+
+
+def test_minibatches_are_drawn_from_the_memory():
+    options = {"learner": understudy.alt_ftrl(eta=0.3), "solver": "adam", "batch_size": 4}
+    runs = [
+        understudy.replay(ROUNDS, memory=memory, seed=seed, max_iterations=20, **options)
+        for memory, seed in (("reservoir:5", 1), ("reservoir:5", 1), ("reservoir:5", 2))
+    ]
+    assert runs[0].ledger.to_csv() == runs[1].ledger.to_csv() != runs[2].ledger.to_csv()
+
+
+@pytest.mark.parametrize(
+    ("memory", "learner", "sentence"),
+    [
+        ("windo:3", "ftl", "memory: 'windo:3' is not 'all'"),
+        ("window", "ftl", "'window:ROUNDS'"),
+        ("window:0", "ftl", "as in window:20"),
+        ("reservoir:1.5", "ftl", "'reservoir:SAMPLES'"),
+        (20, "ftl", "memory: 20 is not"),
+        ("window:3", understudy.ogd(eta=0.1), "'ogd' keeps no past losses"),
+    ],
+)
+def test_what_is_not_a_memory_is_refused(memory, learner, sentence):
+    with pytest.raises(understudy.UserError, match=sentence):
+        understudy.replay(ROUNDS, learner=learner, memory=memory)
+
+
+def test_the_absolute_loss_on_a_ball_is_refused():
+    with pytest.raises(understudy.UserError, match="absolute loss on a ball"):
+        understudy.replay(
+            ROUNDS, loss="absolute", learner=understudy.ftrl(eta=0.1, radius=1.0), memory="window:2"
+        )
+
+
+def test_on_a_ball_the_certificate_holds_too():
+    played = understudy.replay(
+        ROUNDS, learner=understudy.ftrl(eta=0.5, radius=0.3), memory="window:2", comparator="every"
+    )
+    assert (played.ledger["regret"] <= played.ledger["bound"] + 1e-9).all()
