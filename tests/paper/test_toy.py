@@ -108,8 +108,8 @@ def test_every_way_of_mapping_equals_serial_for_every_loss(way, loss):
 def test_the_way_follows_the_solver(runs):
     ways = {(one["way"]) for one in runs.info["ways"]}
     assert ways == {"threads", "vmap"}
-    # Squared is solved by a formula, the three others by loops; linearised learners have no solver at all.
-    assert sum(one["way"] == "threads" for one in runs.info["ways"]) == 3
+    # A formula with decompositions, three solvers that loop; linearised learners have no solver at all.
+    assert sum(one["way"] == "threads" for one in runs.info["ways"]) == 4
 
 
 @pytest.fixture(scope="module")

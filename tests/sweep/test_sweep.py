@@ -84,11 +84,16 @@ def test_the_number_of_workers_changes_no_bit():
     np.testing.assert_array_equal(a["root"], b["root"])
 
 
-def test_it_chooses_by_the_loops_in_the_program_and_says_why():
+def factor(key, eta):
+    return {"size": eta * jnp.linalg.svd(jax.random.normal(key, (3, 3)), compute_uv=False)[0]}
+
+
+def test_it_chooses_by_what_the_program_is_made_of_and_says_why():
     free = sweep(walk, {"eta": [1.0]}).info["ways"][0]
     looping = sweep(solve, {"target": [2.0]}).info["ways"][0]
-    assert (free["way"], looping["way"]) == ("vmap", "threads")
-    assert "loop" in free["why"] and "loops until" in looping["why"]
+    factored = sweep(factor, {"eta": [1.0]}).info["ways"][0]
+    assert (free["way"], looping["way"], factored["way"]) == ("vmap", "threads", "threads")
+    assert "no loop" in free["why"] and "loops until" in looping["why"] and "decomp" in factored["why"]
 
 
 def test_numbers_share_a_program_and_static_parts_do_not():

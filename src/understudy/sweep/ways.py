@@ -24,6 +24,9 @@ WAYS = {
 BLOCK = 64
 """Most runs in one vectorised program on a CPU: fixed, so that numbers do not depend on the cores."""
 
+DECOMPOSITIONS = {"svd", "qr", "geqrf", "geqp3", "householder_product", "eigh", "eig", "cholesky", "lu"}
+"""What XLA hands to LAPACK on a CPU."""
+
 
 class Choice(NamedTuple):
     """A way of mapping and the reason for it."""
@@ -39,21 +42,26 @@ def cores() -> int:
 
 
 def choose(run: Callable[..., Any], group: Group, key: Any, platform: str) -> Choice:
-    """The fastest way, by the platform and the loops in the program (``benchmarks/bench_toy.py``, on a CPU).
+    """The fastest way, by the platform and what the program is made of (``benchmarks/bench_toy.py``).
 
-    On an accelerator the map is vmap (not measured). On a CPU a run without data-dependent loops
-    (closed-form solves, gradient steps) gains from sharing instructions with its neighbours. A loop that
-    ends when its own problem is solved (Newton, interior point, line searches) does not: under vmap all
-    lanes wait for the slowest, and both branches of every condition are run.
+    On an accelerator the map is vmap (not measured). On a CPU plain arithmetic (gradient steps) gains two to
+    four times from sharing instructions with its neighbours. Two things do not. A loop that ends when its own
+    problem is solved (Newton, interior point, line searches): under vmap all lanes wait for the slowest, and
+    both branches of every condition are run. And a decomposition (QR, SVD) is one call of LAPACK for each
+    lane, one after the other, while single runs make theirs on all cores. The number of cores is not asked
+    for, so that the same sweep gives the same bytes everywhere.
     """
     if platform != "cpu":
         return Choice("vmap", f"on a {platform} lanes are free")
     numbers = group.numbers[0]
     jaxpr = jax.make_jaxpr(lambda k, n: run(k, **eqx.combine(n, group.static.value)))(key, numbers)
-    if any(equation.primitive.name == "while" for equation in _equations(jaxpr.jaxpr)):
+    found = {equation.primitive.name for equation in _equations(jaxpr.jaxpr)}
+    if "while" in found:
         return Choice(
             "threads", "the solver loops until it is done, and vmapped lanes would wait for the slowest"
         )
+    if found & DECOMPOSITIONS:
+        return Choice("threads", "decompositions are made one lane after the other, so the cores share them")
     return Choice("vmap", "no loop depends on the data, so neighbouring runs share their instructions")
 
 
