@@ -136,7 +136,7 @@ def interpolation(study: Study) -> Figure:
                 axes.plot(rounds, runs.mean(axis=0), color=colour, linestyle=dashes, label=label)
                 low, high = np.quantile(runs, [0.05, 0.95], axis=0)
                 axes.fill_between(rounds, low, high, color=colour, alpha=0.18, linewidth=0)
-            axes.set(yscale="log", title=f"FTL, {loss}", xlabel="round")
+            axes.set(yscale="log", title=f"{loss.capitalize()}, FTL", xlabel="round")
             axes.set_ylim(bottom=_early(axes, study.rounds))
             _decades(axes)
         row[0].set_ylabel("Cumulative regret")
