@@ -136,9 +136,10 @@ def imitate(
         large = total * book.width() > memory_limit
         # Statistics of linear policies hold no samples, so it does not matter to them how many there are.
         streams = game.policy.linear and isinstance(game.loss, Squared) and not draws(game.solver)
-        mapped = large and not streams
+        # Frames are kept once in the book, and minibatches of stacks rebuilt from it.
+        mapped = (large and not streams) or (book.frames is not None and draws(game.solver))
         if large:
-            if mapped and not draws(game.solver):
+            if not streams and not draws(game.solver):
                 raise UserError(
                     f"memory_limit: {total} samples need {total * book.width()} bytes, more than "
                     f"{memory_limit}, and this solver reads them all at once; raise the limit or take one "

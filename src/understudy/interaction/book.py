@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import tempfile
 from pathlib import Path
@@ -12,6 +13,7 @@ import numpy as np
 from ..errors import UserError
 from ..policies import Actions, Encoded, Normaliser, Observations
 from .collect import Round
+from .frames import FrameColumn, stack_shape
 
 COLUMNS = ("inputs", "targets", "executed", "rewards", "flags", "slots")
 
@@ -22,7 +24,8 @@ class Book:
     one.
 
     A file is rows after rows of one type and width, so reading it is mapping it into memory, and forgetting
-    the rows that a killed process had begun to write is cutting it to a length.
+    the rows that a killed process had begun to write is cutting it to a length. Stacks of frames are kept
+    frame by frame, each once (see `frames`).
     """
 
     def __init__(self, observations: Observations | Encoded, actions: Actions, *, folder: Path | None = None):
@@ -35,22 +38,30 @@ class Book:
             "flags": (np.dtype(np.uint8), ()),
             "slots": (np.dtype(np.int32), ()),
         }
+        shape = stack_shape(observations)
+        self.frames = None if shape is None else FrameColumn(shape, folder)
+        if self.frames is not None:
+            del self._kinds["inputs"]
         self._rounds: list[Round] = []
         if folder is not None:
             folder.mkdir(parents=True, exist_ok=True)
 
     def width(self) -> int:
         """Bytes of one sample."""
-        return sum(
+        plain = sum(
             dtype.itemsize * int(np.prod(shape, dtype=np.int64)) for dtype, shape in self._kinds.values()
         )
+        return plain + (0 if self.frames is None else self.frames.width)
 
     def append(self, round: Round) -> None:
         """Adds a round; in files it is on the disk when this returns."""
+        if self.frames is not None:
+            self.frames.append(round.inputs, round.slots)
+            round = dataclasses.replace(round, inputs=round.inputs[:, :0])
         if self.folder is None:
             self._rounds.append(round)
         else:
-            for name in COLUMNS:
+            for name in self._kinds:
                 dtype, _ = self._kinds[name]
                 with open(self.folder / f"{name}.bin", "ab") as file:
                     file.write(np.ascontiguousarray(getattr(round, name), dtype).tobytes())
@@ -61,7 +72,9 @@ class Book:
     def cut(self, rows: int) -> None:
         """Forgets everything after the first `rows` samples on disk."""
         assert self.folder is not None
-        for name in COLUMNS:
+        if self.frames is not None:
+            self.frames.cut(rows)
+        for name in self._kinds:
             dtype, shape = self._kinds[name]
             size = rows * dtype.itemsize * int(np.prod(shape, dtype=np.int64))
             file = self.folder / f"{name}.bin"
@@ -72,8 +85,10 @@ class Book:
             os.truncate(file, size)
         self.rows = rows
 
-    def column(self, name: str) -> np.ndarray:
-        """All rows of one column; those in files are mapped, not read."""
+    def column(self, name: str) -> Any:
+        """All rows of one column; those in files are mapped, not read, and stacks rebuilt when asked for."""
+        if name == "inputs" and self.frames is not None:
+            return self.frames.rows(self.rows)
         dtype, shape = self._kinds[name]
         if self.folder is None:
             parts = [getattr(one, name) for one in self._rounds]

@@ -125,6 +125,10 @@ class FrameStore:
         """The stacks of these rows (n, k, height, width), rebuilt."""
         return self._frames[self._index[: self.rows][rows]]
 
+    def forget(self) -> None:
+        """The next stack of every slot is taken as a beginning, whatever came before it."""
+        self._last.clear()
+
     def index(self) -> np.ndarray:
         """Which frames make up each stack (rows, k); for gathering them elsewhere, as on a GPU."""
         return self._index[: self.rows]
@@ -132,3 +136,107 @@ class FrameStore:
     def since(self, first: int) -> np.ndarray:
         """The frames from number `first` on, not copied."""
         return self._frames[first : self.frames]
+
+
+def stack_shape(observations: Any) -> tuple[int, int, int] | None:
+    """The (k, height, width) of observations that are stacks of frames of bytes; None for all others."""
+    leaves = getattr(observations, "leaves", ())
+    if len(leaves) != 1 or leaves[0].kind != "byte" or len(leaves[0].shape) != 3:
+        return None
+    if int(np.prod(leaves[0].shape)) != observations.width:  # seen through a network: features, not frames
+        return None
+    k, height, width = (int(n) for n in leaves[0].shape)
+    return (k, height, width) if 2 <= k <= 16 and min(height, width) >= 16 else None
+
+
+@final
+class Stacks:
+    """Rows (n, k · height · width) that are rebuilt from their frames when they are asked for.
+
+    >>> rows = Stacks(np.arange(3, dtype=np.uint8).reshape(3, 1, 1), np.array([[0, 1], [1, 2]]))
+    >>> rows[1].tolist(), rows[[1, 0]].tolist(), rows.shape
+    ([1, 2], [[1, 2], [0, 1]], (2, 2))
+    """
+
+    def __init__(self, frames: np.ndarray, index: np.ndarray):
+        self._frames, self._index = frames, index
+        self.shape = (len(index), index.shape[1] * int(np.prod(frames.shape[1:])))
+        self.dtype = np.dtype(np.uint8)
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __getitem__(self, rows: Any) -> np.ndarray:
+        which = np.asarray(self._index[rows])
+        return np.asarray(self._frames[which]).reshape(*which.shape[:-1], self.shape[1])
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        return self[:] if dtype is None else self[:].astype(dtype)
+
+
+@final
+class FrameColumn:
+    """The column of a book that holds stacks: frames once, in memory or in two files under `folder`.
+
+    `frames.bin` is frame after frame, the empty one first; `index.bin` says for every row which it is made
+    of. A round begins anew, so that a run that was killed and resumed writes the same bytes.
+    """
+
+    def __init__(self, shape: tuple[int, int, int], folder: Path | None):
+        self.shape, self.folder = shape, folder
+        self._store = FrameStore(shape, capacity=1024) if folder is None else None
+
+    @property
+    def width(self) -> int:
+        """Bytes of a row, about: a frame and its numbers."""
+        return self.shape[1] * self.shape[2] + 4 * self.shape[0]
+
+    def append(self, rows: np.ndarray, slots: np.ndarray) -> None:
+        """Adds a round's rows (m, k · height · width), played in these slots (m,), in order."""
+        store = FrameStore(self.shape, capacity=len(rows)) if self._store is None else self._store
+        store.forget()
+        for row, slot in zip(rows.reshape(-1, *self.shape), slots, strict=True):
+            store.append(row[None], [slot])
+        if self.folder is None:
+            return
+        before = _length(self.folder / "frames.bin") // (self.shape[1] * self.shape[2])
+        new = store.since(1 if before else 0)
+        numbers = store.index()
+        numbers = np.where(numbers == 0, 0, numbers + max(before - 1, 0)).astype(np.int32)
+        for name, array in (("frames", new), ("index", numbers)):
+            with open(self.folder / f"{name}.bin", "ab") as file:
+                file.write(np.ascontiguousarray(array).tobytes())
+                file.flush()
+                os.fsync(file.fileno())
+
+    def cut(self, rows: int) -> None:
+        """Forgets everything after the first `rows` rows on disk."""
+        assert self.folder is not None
+        index, frames = self.folder / "index.bin", self.folder / "frames.bin"
+        size, one = 4 * self.shape[0] * rows, self.shape[1] * self.shape[2]
+        if rows == 0 and not index.exists() and not frames.exists():
+            return
+        used = 0
+        if rows and _length(index) >= size:
+            used = one * (int(np.fromfile(index, np.int32, size // 4).max()) + 1)
+        for file, needed in ((index, size), (frames, used)):
+            if (rows and not used) or _length(file) < needed:
+                raise UserError(f"run: {file} is damaged: it holds fewer than the {rows} samples it should.")
+            if file.exists():
+                os.truncate(file, needed)
+
+    def rows(self, count: int) -> Stacks:
+        """The first `count` rows."""
+        k, height, width = self.shape
+        if self._store is not None:
+            return Stacks(self._store.since(0), self._store.index()[:count])
+        assert self.folder is not None
+        if count == 0:
+            return Stacks(np.zeros((1, height, width), np.uint8), np.zeros((0, k), np.int32))
+        many = _length(self.folder / "frames.bin") // (height * width)
+        frames = np.memmap(self.folder / "frames.bin", np.uint8, "r", shape=(many, height, width))
+        return Stacks(frames, np.memmap(self.folder / "index.bin", np.int32, "r", shape=(count, k)))
+
+
+def _length(file: Path) -> int:
+    return file.stat().st_size if file.exists() else 0

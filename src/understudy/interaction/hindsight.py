@@ -27,7 +27,8 @@ def search(losses: Losses, start: Params, key: Array, steps: int) -> Found:
     """Adam with a step that decays to nothing, from `start`, which stays the answer where nothing better is
     found.
     """
-    solver = adam(batch_size=256, max_iterations=steps, measure=False, decay="cosine")
+    size = 64 if losses.policy.name == "nature_cnn" else 256
+    solver = adam(batch_size=size, max_iterations=steps, measure=False, decay="cosine")
     found = solver(plain(losses, start), start, key)
     before, after = losses.value(start), losses.value(found.params)
     params = jax.tree.map(lambda new, old: jnp.where(after < before, new, old), found.params, start)

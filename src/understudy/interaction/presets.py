@@ -13,7 +13,7 @@ import numpy as np
 from ..errors import UserError, unknown
 from ..learners import LEARNERS, Learner, adaftrl, alt_ftrl, ftrl
 from ..losses import LOSSES, CrossEntropy, Loss
-from ..policies import MLP, POLICIES, Actions, Linear, Observations, Policy, Tabular
+from ..policies import MLP, POLICIES, Actions, Linear, NatureCNN, Observations, Policy, Tabular
 from ..solvers import SOLVERS
 from .automatic import Automatic
 
@@ -72,6 +72,9 @@ def make_policy(policy: Any, space: Any, actions: Actions, chosen: Preset, squas
         return Tabular(states=states)
     if policy == "linear":
         return Linear(bias=chosen.bias)
+    if policy == "nature_cnn":
+        # The solver's loop is inside a compiled program, where products keep their speed.
+        return _pixels(space)
     given = isinstance(policy, Policy)
     made = POLICIES.resolve(policy)
     wanted = (chosen.squash and not given) if squash is None else squash
@@ -85,6 +88,16 @@ def make_policy(policy: Any, space: Any, actions: Actions, chosen: Preset, squas
         return made
     low, high = (tuple(edge.astype(float).tolist()) for edge in (actions.low, actions.high))  # type: ignore[union-attr]
     return dataclasses.replace(made, head="tanh", low=low, high=high)
+
+
+def _pixels(space: Any) -> NatureCNN:
+    shape = tuple(getattr(space, "shape", None) or ())
+    if len(shape) != 3 or shape[1] != shape[2] or getattr(space, "dtype", None) != np.uint8:
+        raise UserError(
+            "policy: 'nature_cnn' sees stacks of square frames of bytes, (stack, size, size), "
+            f"as Atari's; these observations are {space}."
+        )
+    return NatureCNN(stack=int(shape[0]), size=int(shape[1]), method="matmul")
 
 
 def make_learner(learner: Any, policy: Policy, chosen: Preset) -> tuple[Any, Automatic | None]:
@@ -117,7 +130,7 @@ def make_solver(
     given = {name: value for name, value in options.items() if value is not None}
     if policy.linear or solver not in ("auto", *STOCHASTIC):
         return solver, given
-    network: dict[str, Any] = {"batch_size": 256, "measure": False}
+    network: dict[str, Any] = {"batch_size": 64 if policy.name == "nature_cnn" else 256, "measure": False}
     if solver == "auto":
         solver = "adam"
         if chosen.automatic:

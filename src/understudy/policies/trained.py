@@ -38,6 +38,8 @@ class Normaliser:
         """Mean and deviation of `rows` (n, width) where `which`; a column that hardly moves keeps its
         scale.
         """
+        if not which.any():  # images, say: many columns, and none of them a plain number
+            return cls.identity(rows.shape[1])
         rows = np.asarray(rows, np.float64)
         mean, spread = rows.mean(axis=0), rows.std(axis=0)
         moves = spread > 1e-4 * np.maximum(1.0, np.abs(mean))
