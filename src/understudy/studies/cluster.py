@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 import time
 from collections.abc import Sequence
 from typing import Any
@@ -22,12 +23,26 @@ def connect(address: str | None) -> Any:
         raise MissingExtra("engine: ray", "ray") from None
     if ray.is_initialized():
         return ray
+    _knock(address)
     try:
         ray.init(address=address, log_to_driver=False, logging_level="ERROR", configure_logging=True)
     except (ConnectionError, ValueError, RuntimeError) as error:
         first = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
         raise UserError(f"address: there is no Ray cluster at {address!r} ({first}).") from None
     return ray
+
+
+def _knock(address: str | None) -> None:
+    """Refuses an address where nobody answers: Ray itself would wait for minutes."""
+    host, _, port = (address or "").rpartition("://")[2].rpartition(":")
+    if not host or not port.isdigit():
+        return
+    try:
+        socket.create_connection((host, int(port)), timeout=10).close()
+    except OSError as error:
+        raise UserError(
+            f"address: there is no Ray cluster at {address!r} ({error.strerror or error})."
+        ) from None
 
 
 def play_on(shards: Sequence[Shard], work: Work) -> None:

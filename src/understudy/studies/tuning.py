@@ -273,8 +273,13 @@ def _setting(entry: Entry, over: Sequence[str], tried: Results | None = None) ->
     """A run's labels without what is tuned and without its seed; as the coarse pass `tried` knew them, which
     may have had fewer axes: it has one number of interactions whatever the study has.
     """
-    known = entry.labels if tried is None else tried.entries[0].labels
-    return repr([(k, v) for k, v in entry.labels.items() if k not in over and k != "seed" and k in known])
+    labels = entry.labels
+    if tried is not None:
+        first = tried.entries[0].labels
+        # A label that the coarse pass had one value of, as the environment it was played in, stands for all.
+        one = {k: v for k, v in first.items() if all(each.labels[k] == v for each in tried.entries)}
+        labels = {k: one.get(k, v) if k == "env" else v for k, v in labels.items() if k in first}
+    return repr([(k, v) for k, v in labels.items() if k not in over and k != "seed"])
 
 
 def _values(entry: Entry, over: Sequence[str]) -> tuple[Any, ...]:
