@@ -144,7 +144,7 @@ class PaperAtari:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class PaperMujoco:
-    """Hopper and Walker2d: linear policies and networks, two losses, two drives, tuned; the claims checked."""
+    """Hopper and Walker2d: linear policies and networks, two losses and drives, tuned; the claims checked."""
 
     scale: str = "small"
     """small (Hopper, two seeds, fewer steps tried; a quarter of an hour on two cores) or full."""

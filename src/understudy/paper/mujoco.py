@@ -44,45 +44,55 @@ PARTS = {
 
 
 @dataclasses.dataclass(frozen=True)
-class Scale:
-    """How much of the study is run.
+class Effort:
+    """How much is spent on a part.
 
-    steps, rates: η or α, and the inner step of networks; kept: candidates played in full; iterations: steps
-    of the inner solver in a round of a network; evaluations: how many in a run, of `episodes` each.
+    losses: which; steps, rates: η or α, and the inner step of networks; kept: candidates of the coarse pass
+    that are played in full (of one, the coarse pass decides); evaluations: how many in a run.
     """
 
-    parts: tuple[str, ...] = tuple(PARTS)
-    envs: tuple[str, ...] = ("Hopper-v5", "Walker2d-v5")
     losses: tuple[str, ...] = ("squared", "absolute")
-    network_losses: tuple[str, ...] = ("squared", "absolute")
-    total: int = 25_000
-    seeds: int = 3
     steps: str = "1e-5:1e5:log11"
-    network_steps: str = "1e-5:1e5:log11"
     rates: tuple[float, ...] = (1e-5, 1e-4, 1e-3, 1e-2, 1e-1)
     kept: int = 3
+    evaluations: int = 25
+
+
+@dataclasses.dataclass(frozen=True)
+class Scale:
+    """How much of the study is run: what is spent on each part, and what all parts share.
+
+    iterations: steps of the inner solver in a round of a network; episodes: of every evaluation.
+    """
+
+    parts: dict[str, Effort]
+    envs: tuple[str, ...] = ("Hopper-v5", "Walker2d-v5")
+    total: int = 25_000
+    seeds: int = 3
     iterations: int = 1000
     episodes: int = 5
-    evaluations: int = 25
-    network_evaluations: int = 13
 
 
 SCALES = {
-    "full": Scale(),
+    "full": Scale(
+        {
+            "linear": Effort(),
+            "linear-100": Effort(losses=("squared",), kept=1),
+            "network": Effort(kept=1, evaluations=5),
+        }
+    ),
     "small": Scale(
-        parts=("linear", "network"),
+        {
+            "linear": Effort(steps="1e-3:1e3:log7", kept=1, evaluations=5),
+            "network": Effort(("squared",), "1e-1:1e3:log3", (1e-3,), kept=1, evaluations=5),
+        },
         envs=("Hopper-v5",),
-        network_losses=("squared",),
         seeds=2,
-        steps="1e-3:1e3:log7",
-        network_steps="1e-1:1e3:log3",
-        rates=(1e-3,),
-        kept=1,
         iterations=300,
-        evaluations=5,
-        network_evaluations=5,
     ),
 }
+OTHER = Effort(kept=1, evaluations=5)
+"""What is spent on a part that is asked for by name and not in the scale."""
 
 
 class Part(NamedTuple):
@@ -96,14 +106,14 @@ class Part(NamedTuple):
 
 def study(name: str, scale: Scale, **changes: Any) -> Study:
     """All candidates of a part, as one study; nothing is evaluated unless `changes` say so."""
-    kind = PARTS[name]
+    kind, effort = PARTS[name], scale.parts.get(name, OTHER)
     network = kind.policy == "mlp"
     grid: dict[str, Any] = {
         "env": scale.envs,
-        "loss": scale.network_losses if network else scale.losses,
+        "loss": effort.losses,
         "beta": tuple(DRIVES),
         "learner": kind.learners,
-        "step": scale.network_steps if network else scale.steps,
+        "step": effort.steps,
     }
     settings: dict[str, Any] = {
         "policy": kind.policy,
@@ -120,7 +130,7 @@ def study(name: str, scale: Scale, **changes: Any) -> Study:
     if network:
         settings |= {"max_iterations": scale.iterations, "batch_size": 256}
     if kind.solver == "adam":
-        grid["learning_rate"] = scale.rates
+        grid["learning_rate"] = effort.rates
     return Study(grid=grid, **(settings | changes))
 
 
@@ -128,41 +138,36 @@ def part(
     name: str, scale: Scale, folder: str | os.PathLike[str], progress: Told | None = None, **options: Any
 ) -> Part:
     """Tunes a part and plays what was chosen, in `folder`; run again into it, it goes on where it was."""
-    axes = [axis for axis in ("step", "learning_rate") if axis in study(name, scale).grid]
+    kind, effort = PARTS[name], scale.parts.get(name, OTHER)
+    rounds = scale.total // kind.interactions
+    every = max(1, rounds // effort.evaluations)
+    whole = study(name, scale, seeds=scale.seeds, episodes=scale.episodes, evaluate_every=every)
+    axes = [axis for axis in ("step", "learning_rate") if axis in whole.grid]
 
-    def told(stage: str) -> Told:
-        return lambda which, done, total: (
-            progress(f"{name}: {which or stage}", done, total) if progress is not None else None
-        )
+    def told(stage: str, done: int, total: int) -> None:
+        if progress is not None:
+            progress(f"{name}: {stage}", done, total)
+
+    def play(some: Study, stage: str) -> Results:
+        return run(some, home / stage, progress=lambda done, total: told(stage, done, total), **options)
 
     home = Path(folder, name)
     home.mkdir(parents=True, exist_ok=True)
-    tuned = tune(
-        study(name, scale),
-        axes,
-        home / "tuning",
-        keep=scale.kept,
-        coarse={"env": scale.envs[0]},
-        progress=told(""),
-        **options,
-    )
-    network = PARTS[name].policy == "mlp"
-    whole = study(
-        name,
-        scale,
-        seeds=scale.seeds,
-        episodes=scale.episodes,
-        evaluate_every=max(
-            1,
-            scale.total
-            // PARTS[name].interactions
-            // (scale.network_evaluations if network else scale.evaluations),
-        ),
-    )
+    # Where the coarse pass decides, its choice is played at once with every seed and evaluated.
+    candidates = study(name, scale) if effort.kept > 1 else whole
+    how = {"coarse": {"env": scale.envs[0]}, "seeds": 1, "progress": told}
+    tuned = tune(candidates, axes, home / "tuning", keep=effort.kept, **how, **options)
     best = [one.setting | one.values for one in tuned.choices]
-    final = whole.only(lambda entry: _labels(entry) in best or (not network and _untuned(entry)))
-    last = told("final")
-    done = run(final, home / "final", progress=lambda d, t: last("", d, t), **options)
+    if effort.kept > 1:
+        done = play(whole.only(lambda entry: _labels(entry) in best or _untuned(name, entry)), "final")
+    else:
+        done = tuned.full
+        if any(_untuned(name, entry) for entry in whole.runs):
+            missing = [entry.id for entry in done.entries]
+            more = whole.only(lambda entry: _untuned(name, entry) and entry.id not in missing)
+            if more.runs:
+                extra = play(more, "untuned")
+                done = Results([*done.entries, *extra.entries], [*done.results, *extra.results], home)
     return Part(name, scale, tuned, done)
 
 
@@ -170,8 +175,10 @@ def _labels(entry: Entry) -> dict[str, Any]:
     return {name: value for name, value in entry.labels.items() if name != "seed"}
 
 
-def _untuned(entry: Entry) -> bool:
-    return entry.labels["learner"] == "adaftrl" and entry.labels["step"] == 1.0
+def _untuned(name: str, entry: Entry) -> bool:
+    """Whether this is AdaFTRL with α = 1 on a linear policy, which is reported whatever tuning chose."""
+    ada = entry.labels["learner"] == "adaftrl" and entry.labels["step"] == 1.0
+    return ada and PARTS[name].policy == "linear"
 
 
 def rows(parts: Sequence[Part]) -> list[dict[str, Any]]:
@@ -184,7 +191,7 @@ def rows(parts: Sequence[Part]) -> list[dict[str, Any]]:
         chosen = [choice.setting | choice.values for choice in one.tuned.choices]
         for entry, result in zip(one.final.entries, one.final.results, strict=True):
             names = [entry.labels["learner"]] if _labels(entry) in chosen else []
-            names += [UNTUNED] if _untuned(entry) and PARTS[one.name].policy == "linear" else []
+            names += [UNTUNED] if _untuned(one.name, entry) else []
             for name in names:
                 where = {
                     "part": one.name,
