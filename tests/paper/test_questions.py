@@ -106,7 +106,7 @@ def test_a_small_study_is_written_twice_with_the_same_bytes(tmp_path):
         folder = tmp_path / name
         folder.mkdir()
         written = questions_figures.write(folder, done, questions_claims.claims(done))
-    assert {"inexact_toy.png", "memory.svg", "parameterisation.csv", "untuned.csv", "claims.md"} <= set(
+    assert {"inexact_adversarial_toy.png", "memory.svg", "parameterisation.csv", "untuned.csv", "claims.md"} <= set(
         written
     )
     for path in (tmp_path / "one").iterdir():

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib
+
 import numpy as np
 import pytest
 
@@ -21,11 +23,22 @@ def least_squares(rounds, weight=0.0, centre=0.0):
 
 @pytest.mark.parametrize("name", LEARNERS)
 def test_a_window_learner_plays_what_its_definition_says(name):
-    size = 3
+    assert departure(LEARNERS[name], 3) < 1e-7
+
+
+def test_around_the_last_iterate_it_would_be_something_else(monkeypatch):
+    """Control: the reformulation, where nobody switched it to the mean centre."""
+    monkeypatch.setattr(importlib.import_module("understudy.replay"), "around_mean", lambda learner: learner)
+    assert departure(LEARNERS["ftl"], 3) < 1e-7  # it has no centre to speak of
+    assert departure(LEARNERS["ftrl"], 3) > 1e-2
+
+
+def departure(learner, size):
+    """How far the iterates with a window are from the minimisers that define them, the largest difference."""
     played = understudy.replay(
-        ROUNDS, learner=LEARNERS[name], memory=f"window:{size}", keep_iterates=True, comparator="last"
+        ROUNDS, learner=learner, memory=f"window:{size}", keep_iterates=True, comparator="last"
     )
-    weights, centre, spent = played.ledger["weight"], played.iterates[0], 0.0
+    weights, centre, spent, found = played.ledger["weight"], played.iterates[0], 0.0, 0.0
     for t in range(1, len(ROUNDS) + 1):
         w = played.iterates[t - 1]
         if weights[t - 1] > 0:
@@ -35,7 +48,8 @@ def test_a_window_learner_plays_what_its_definition_says(name):
         if np.linalg.matrix_rank(np.vstack([X for X, _ in recent])) < recent[0][0].shape[1] and spent == 0:
             continue  # several minimisers
         wanted = least_squares(recent, spent * len(recent) / t, centre)
-        np.testing.assert_allclose(played.iterates[t], wanted, rtol=1e-7, atol=1e-9)
+        found = max(found, float(np.abs(played.iterates[t] - wanted).max()))
+    return found
 
 
 @pytest.mark.parametrize("memory", ["window:1000", "reservoir:100000"])
@@ -46,8 +60,10 @@ def test_a_memory_large_enough_is_all(name, memory):
     np.testing.assert_allclose(other.ledger["comparator"], one.ledger["comparator"], rtol=1e-9, atol=1e-12)
 
 
-@pytest.mark.parametrize("loss", ["squared", "huber", "absolute"])
-@pytest.mark.parametrize("memory", ["window:2", "reservoir:4"])
+@pytest.mark.parametrize(
+    ("loss", "memory"),
+    [("squared", "window:2"), ("squared", "reservoir:4"), ("huber", "reservoir:4"), ("absolute", "window:2")],
+)
 def test_the_certificate_holds_against_all_rounds(loss, memory):
     rounds = stream(loss, seed=7)
     for learner in (understudy.ftrl(eta=0.2), understudy.adaftrl(alpha=0.5)):

@@ -162,7 +162,7 @@ def solvers(rates: dict[str, float]) -> dict[str, Any]:
     """Solvers by name. Numbers of steps and rates are data, so that they share programs."""
     with jax.enable_x64(True):
         made: dict[str, Any] = {"exact": "auto"}
-        made |= {f"gd, {k}": gd(max_iterations=jnp.asarray(k, jnp.int32)) for k in GD_STEPS}  # type: ignore[arg-type]
+        made |= {f"gd-{k}": gd(max_iterations=jnp.asarray(k, jnp.int32)) for k in GD_STEPS}  # type: ignore[arg-type]
         for name, rate in rates.items():
             made[name] = STOCHASTIC[name](
                 learning_rate=jnp.asarray(rate), batch_size=BATCH, max_iterations=BUDGET

@@ -15,7 +15,7 @@ from ..report.style import DASHDOT, DASHED, DOTTED, INK, SOLID, look, style
 from ..sweep import Table, write_csv
 from . import claims as claims_module
 from .claims import Claim
-from .questions import FORMS, VIEWS, Study
+from .questions import FORMS, VIEWS, Study, step_for
 from .questions_claims import at_best, end, exponent, mean
 from .streams import TOY
 from .toy_figures import legend_below
@@ -23,13 +23,13 @@ from .tuning import STEPS
 
 # Gradient descent from pale to dark as its steps grow; the stochastic solvers in colours of their own.
 SOLVERS: dict[str, tuple[str, Any, str]] = {
-    "gd, 1": ("#9ecae1", SOLID, "GD, 1 step"),
-    "gd, 3": ("#4292c6", SOLID, "GD, 3 steps"),
-    "gd, 10": ("#2171b5", SOLID, "GD, 10 steps"),
-    "gd, 30": ("#08306b", SOLID, "GD, 30 steps"),
-    "adam": ("#D55E00", DASHED, "Adam, 30 of 32"),
-    "proximal-sgd": ("#009E73", DASHED, "proximal SGD, 30 of 32"),
-    "sls": ("#CC79A7", DASHDOT, "SLS, 30 of 32"),
+    "gd-1": ("#9ecae1", SOLID, "GD, 1 step"),
+    "gd-3": ("#4292c6", SOLID, "GD, 3 steps"),
+    "gd-10": ("#2171b5", SOLID, "GD, 10 steps"),
+    "gd-30": ("#08306b", SOLID, "GD, 30 steps"),
+    "adam": ("#D55E00", DASHED, "Adam, 30 minibatches"),
+    "proximal-sgd": ("#009E73", DASHED, "proximal SGD, 30 minibatches"),
+    "sls": ("#CC79A7", DASHDOT, "SLS, 30 minibatches"),
     "exact": (INK, DOTTED, "exact"),
 }
 VIEW_LOOKS: dict[str, tuple[str, Any]] = {
@@ -52,7 +52,7 @@ def figures(study: Study) -> dict[str, Figure]:
 
 
 def _file(stream: str) -> str:
-    return stream.split("-")[0].split(",")[0].lower()
+    return stream.split("-")[0].replace(" ", "_").lower()
 
 
 def inexact(study: Study, stream: str) -> Figure:
@@ -73,12 +73,12 @@ def inexact(study: Study, stream: str) -> Figure:
                 )
             )
             column[1].set_xlabel("round")
-        _same(panels[0], _focus(panels[0]))
-        _same(panels[1], _focus(panels[1]))
+        _same(panels[0], _focus(panels[0], 12.0))
+        _same(panels[1], _focus(panels[1], 1e6))
         panels[0, 0].set_ylabel("Average regret")
         panels[1, 0].set_ylabel("Residual (gradient left)")
         made.suptitle(f"{stream}: what inexact solves leave behind", x=0.01, ha="left", fontweight="bold")
-        legend_below(made, panels[0, 0], len(SOLVERS))
+        legend_below(made, panels[0, 0], 4)
     return made
 
 
@@ -94,12 +94,14 @@ def _band(axes: Axes, x: Any, runs: np.ndarray, colour: str, dashes: Any, label:
         axes.fill_between(x, low, high, color=colour, alpha=0.15, linewidth=0)
 
 
-def _focus(row: np.ndarray) -> tuple[float, float]:
-    """Limits that show every curve from the fifth round on, and at most six decades below the highest."""
+def _focus(row: np.ndarray, widest: float) -> tuple[float, float]:
+    """Limits for curves from the fifth round on: what blows up beyond `widest` times the least leaves the
+    picture.
+    """
     values = [np.asarray(line.get_ydata(), float)[4:] for axes in row for line in axes.lines]
     joined = np.concatenate([v[np.isfinite(v)] for v in values])
-    high = min(joined.max(), 1e4 * float(np.median(joined)))  # what blows up leaves the picture
-    return max(0.7 * joined.min(), 1e-6 * high), 1.5 * high
+    low = max(0.8 * joined.min(), 1e-6 * float(np.median(joined)))
+    return low, min(1.3 * joined.max(), widest * low)
 
 
 def _same(row: np.ndarray, limits: tuple[float, float]) -> None:
@@ -114,7 +116,7 @@ def _same(row: np.ndarray, limits: tuple[float, float]) -> None:
 def decades(axes: Axes) -> None:
     """Labels between the decades where few of them are in sight."""
     low, high = axes.get_ylim()
-    if high / low < 50:
+    if high / low < 200:
         axes.yaxis.set_minor_locator(LogLocator(subs=(2.0, 5.0)))
         axes.yaxis.set_minor_formatter("{x:g}")
         axes.yaxis.set_major_formatter("{x:g}")
@@ -156,9 +158,9 @@ def views(study: Study) -> Figure:
         for column, stream in zip(panels.T, study.names, strict=True):
             here = study.views.where(stream=stream)
             top, bottom = column
-            base = at_best(here.where(learner="ftrl", view="as recorded"))["step"][0]
+            base = step_for(study.best, stream, "ftrl")
             leader = end(here.where(learner="ftl", view="as recorded")).mean() / study.rounds
-            top.axhline(leader, color=look("ftl").colour, linewidth=1.2, label="FTL, as recorded")
+            top.axhline(leader, color=look("ftl").colour, linewidth=1.2, label="FTL (below: through each)")
             for view in VIEWS:
                 colour, dashes = VIEW_LOOKS[view]
                 mine = here.where(learner="ftrl", view=view)
@@ -166,19 +168,18 @@ def views(study: Study) -> Figure:
                 _band(top, STEPS, runs, colour, dashes, f"FTRL, {view}")
                 if view != "as recorded":
                     _band(bottom, rounds, mine.where(step=base)["apart"] + FLOOR, colour, dashes, "")
-            for view in ("random", "whitened"):
+            for view in ("random", "scaled", "whitened"):
                 apart = here.where(learner="ftl", view=view)["apart"] + FLOOR
-                label = "" if view == "random" else "FTL, random and whitened (below)"
-                _band(bottom, rounds, apart, look("ftl").colour, VIEW_LOOKS[view][1], label, linewidth=1.2)
+                _band(bottom, rounds, apart, look("ftl").colour, VIEW_LOOKS[view][1], "", linewidth=1.2)
             best = min(np.nanmin(np.asarray(line.get_ydata(), float)) for line in top.lines)
             top.set(xscale="log", yscale="log", title=stream, xlabel="step size η")
             top.set_ylim(0.8 * best, min(top.get_ylim()[1], 60 * best))
-            bottom.set(yscale="log", ylim=(1e-17, 1e2), xlabel="round")
+            bottom.set(yscale="log", ylim=(1e-17, 1e2), xlabel="round", title=f"at η = {base:g}")
             decades(top)
             decades(bottom)
         panels[0, 0].set_ylabel("Average regret at the end")
         panels[1, 0].set_ylabel("Outputs apart from recorded")
-        legend_below(made, panels[0, 0], 6)
+        legend_below(made, panels[0, 0], 3)
     return made
 
 
@@ -203,7 +204,7 @@ def interactive(study: Study) -> Figure:
                     _band(axes, rounds, runs, colour, dashes, "_nolegend_")
                 step = "" if name == "ftl" else f", {'α' if 'ada' in name else 'η'} = {mine['step'][0]:g}"
                 axes.set_title(f"{stream.split('-')[0]}: {look(name).label}{step}")
-            _same(row, _focus(row))
+            _same(row, _focus(row, 100.0))
             row[0].set_ylabel("Average cumulative loss")
         for axes in panels[-1]:
             axes.set_xlabel("round")
@@ -232,7 +233,7 @@ def untuned(study: Study) -> Figure:
             axes.set(xscale="log", yscale="log", title=stream, xlabel="step size η or α")
             decades(axes)
         row[0].set_ylabel("Average regret at the end")
-        legend_below(made, row[0], 5)
+        legend_below(made, row[0], 3)
     return made
 
 

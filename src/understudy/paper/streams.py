@@ -23,7 +23,7 @@ from ..regret import Ledger
 
 ROUNDS, INTERACTIONS = 100, 100
 ENVIRONMENTS = ("Hopper-v5", "Walker2d-v5")
-TOY = "toy, adversarial"
+TOY = "adversarial toy"
 POLICY, LOSS = Linear(), Squared()
 
 
