@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+from matplotlib.ticker import LogLocator, StrMethodFormatter
 
 from ..report import plots
 from ..report.style import look, style
@@ -47,7 +48,8 @@ class Setting(NamedTuple):
     def loss_of(self, learner: str) -> np.ndarray:
         """Average cumulative loss after the last round, one number a seed; infinite where a run failed."""
         last = self.column(learner, "average_loss")[:, -1]
-        return np.where(np.isfinite(last), last, np.inf)
+        missing = max(len(mine) for mine in self.found.values()) - len(last)  # failed before its first round
+        return np.append(np.where(np.isfinite(last), last, np.inf), [np.inf] * missing)
 
     def return_of(self, learner: str) -> np.ndarray:
         """The last return that was measured, one number a seed."""
@@ -141,28 +143,48 @@ def draw(mine: Sequence[Setting], title: str) -> Any:
     with style():
         made, panels = plots.figure(columns=2, rows=len(mine), height=2.9)
         for (left, right), one in zip(panels, mine, strict=True):
-            ceiling = 0.0
             for name in one.learners:
                 label = "BC (FTL)" if name == "ftl" and one.drive == "expert" else None
-                first = next(iter(one.found[name].values()))
-                x = max((list(each) for each in one.found[name].values()), key=len, default=first)
-                x = [row["interactions"] for row in x]
+                x = [row["interactions"] for row in max(one.found[name].values(), key=len)]
                 for axes, what in ((left, "return_mean"), (right, "average_loss")):
-                    runs = one.column(name, what)[:, : len(x)]
-                    plots.band(axes, x, runs, name=name, label=label)
-                if name not in ONLINE:
-                    ceiling = max(
-                        ceiling, float(np.nanmax(one.column(name, "average_loss")[:, -1], initial=0.0))
-                    )
-            left.axhline(one.expert, color=look("expert").colour, linestyle=":", linewidth=1.2)
-            left.set(
-                xlabel="interactions", ylabel="return", title=f"{one.env.partition('-')[0]}, {one.loss} loss"
-            )
+                    plots.band(axes, x, one.column(name, what)[:, : len(x)], name=name, label=label)
+            _expert(left, one)
+            left.set(xlabel="interactions", ylabel="return")
+            left.set_title(f"{one.env.partition('-')[0]}, {one.loss} loss")
             right.set(xlabel="interactions", ylabel="average cumulative loss", yscale="log")
+            for place in (right.yaxis.set_major_formatter, right.yaxis.set_minor_formatter):
+                place(StrMethodFormatter("{x:g}"))
+            right.yaxis.set_minor_locator(LogLocator(subs=(2, 3, 5)))
+            _in_sight(right, one)
             right.set_title("on the expert's states" if one.drive == "expert" else "on its own states")
         made.suptitle(title, x=0.01, ha="left", fontweight="bold")
         plots.legend(made, panels[0][0])
     return made
+
+
+def _in_sight(axes: Any, one: Setting) -> None:
+    """Cuts the picture where a learner has left the rails, and says who."""
+    tops = {name: float(np.nanmax(one.column(name, "average_loss"))) for name in one.learners}
+    limit = 20 * float(np.median([*tops.values()]))
+    gone = [look(name).label for name, top in tops.items() if not top <= limit]
+    if gone:
+        axes.set_ylim(top=limit)
+        told = f"{', '.join(gone)}: diverges"
+        axes.text(0.98, 0.97, told, transform=axes.transAxes, ha="right", va="top", fontsize=9)
+
+
+def _expert(axes: Any, one: Setting) -> None:
+    """The expert's return: a dotted line, or a word where it is so far above that nothing else were seen."""
+    best = max(np.nanmax(one.column(name, "return_mean"), initial=1.0) for name in one.learners)
+    drawn = look("expert")
+    if one.expert <= 2 * best:
+        axes.axhline(one.expert, color=drawn.colour, linestyle=":", linewidth=1.2)
+        return
+    axes.set_ylim(top=1.18 * best)
+    told = f"expert: {one.expert:,.0f}, far above"
+    axes.text(
+        0.98, 0.97, told, transform=axes.transAxes, ha="right", va="top", color=drawn.colour, fontsize=9
+    )
 
 
 def write(folder: Path, parts: Sequence[Part], found: list[claims.Claim]) -> list[str]:

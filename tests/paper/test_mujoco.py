@@ -1,0 +1,99 @@
+"""The MuJoCo study, small: what is tuned, what is played, what is told; and that it goes on where it was."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from understudy.paper import claims, mujoco, mujoco_report
+from understudy.paper.mujoco import Effort, Scale, part, rows, study
+from understudy.studies import running
+
+SCALE = Scale(
+    {"linear": Effort(("squared",), "1e-2:1e2:log2", kept=1, evaluations=1)},
+    envs=("Hopper-v5",),
+    total=1000,
+    seeds=2,
+    episodes=1,
+)
+
+
+@pytest.fixture(scope="module")
+def played(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("mujoco")
+    return part("linear", SCALE, folder, engine="inline"), folder
+
+
+def test_the_full_study_is_the_papers():
+    full = mujoco.SCALES["full"]
+    linear, network = study("linear", full), study("network", full)
+    # Two environments, losses and drives; FTL once, the other five with eleven steps.
+    assert len(linear.runs) == 8 * (1 + 5 * 11)
+    # The inner step is tuned for those that solve: FTL, and three with a step; OGD and AdaGrad do not solve.
+    assert len(network.runs) == 8 * (5 + 3 * 55 + 2 * 11)
+    settings = linear.runs[0].settings
+    assert settings["preset"] == "paper" and settings["rounds"] * settings["interactions"] == 25_000
+    assert {entry.settings["beta"] for entry in linear.runs} == {0.0, 1.0}
+    fine = study("linear-100", full).runs[0].settings
+    assert (fine["interactions"], fine["rounds"]) == (100, 250)
+
+
+def test_the_step_with_the_least_coarse_loss_is_played_with_every_seed(played):
+    done, _ = played
+    coarse = done.tuned.coarse
+    for choice in done.tuned.choices:
+        if choice.tried > 1:
+            mine = {
+                entry.labels["step"]: result.summary["average_loss"]
+                for entry, result in zip(coarse.entries, coarse.results, strict=True)
+                if all(entry.labels[name] == value for name, value in choice.setting.items())
+            }
+            assert choice.values["step"] == min(mine, key=mine.get)
+    seeds = {(row["learner"], row["drive"]): set() for row in rows([done])}
+    for row in rows([done]):
+        seeds[row["learner"], row["drive"]].add(row["seed"])
+    assert all(found == {0, 1} for found in seeds.values())
+    assert {name for name, _ in seeds} == set(mujoco.LEARNERS)  # 1 is not on this grid: none is untuned
+
+
+def test_it_goes_on_where_it_was(played, monkeypatch):
+    done, folder = played
+
+    def engine(name):
+        raise AssertionError("everything is finished: nothing is to be played")
+
+    monkeypatch.setattr(running, "engine", lambda name: engine)
+    monkeypatch.setattr(running.planning, "check_engine", lambda name, address: None)
+    again = part("linear", SCALE, folder, engine="inline")
+    assert rows([again]) == rows([done]) or str(rows([again])) == str(rows([done]))
+
+
+def test_claims_and_files(played, tmp_path):
+    done, _ = played
+    found = mujoco_report.judged([done])
+    kinds = {one.claim[:3] for one in found}
+    assert {"(1)", "(2)", "(3)", "(5)", "(6)"} <= kinds
+    one = mujoco_report.settings([done])[0]
+    wanted = claims.ratio(one.loss_of("ftrl"), one.loss_of("ftl"))[0]
+    told = next(c for c in found if c.measure == "ftrl/ftl" and c.setting.startswith(one.name))
+    assert told.value == pytest.approx(wanted)
+    names = mujoco_report.write(tmp_path, [done], found)
+    assert all((tmp_path / name).stat().st_size > 0 for name in names)
+    assert {"linear-agent.png", "linear-expert.svg", "rounds.csv.gz", "choices.csv"} <= set(names)
+
+
+def test_a_run_that_failed_counts_as_infinitely_bad(played):
+    done, _ = played
+    entries, results = done.final.entries, list(done.final.results)
+    place = next(i for i, entry in enumerate(entries) if entry.labels["learner"] == "ogd")
+    results[place] = results[place]._replace(rows=[], error="round 1: it broke")
+    broken = done._replace(final=running.Results(entries, results, None))
+    one = next(
+        s for s in mujoco_report.settings([broken]) if s.drive == mujoco.DRIVES[entries[place].labels["beta"]]
+    )
+    assert np.isinf(one.loss_of("ogd")).tolist() == [False, True]
+    assert np.isfinite(one.loss_of("ftl")).all()
+    beaten = [
+        c for c in mujoco_report.judged([broken]) if c.claim.startswith("(1)") and one.name in c.setting
+    ]
+    assert beaten and all(c.measure.endswith("adagrad") for c in beaten)
