@@ -1,7 +1,6 @@
 """Hundreds of networks trained in one program: our rounds against a bare vmapped Adam loop of that size.
 
-    python benchmarks/bench_together.py                        # 363 networks 256-256, batch 256: for a GPU
-    python benchmarks/bench_together.py --networks 4 --steps 50    # on a CPU, to see that it runs
+    python benchmarks/bench_together.py    # a GPU: 363 networks 256-256, batch 256; a CPU: 4, to see it run
 
 Both train the same networks on the same data, minibatches drawn on the device; ours is the vmapped round of a
 study (FTL, FTRL, Alt-FTRL and AdaFTRL of many step sizes in one program), with the round's loss, the books,
@@ -62,8 +61,9 @@ def timed(call, repeats: int) -> float:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--networks", type=int, default=363)
-    parser.add_argument("--steps", type=int, default=1000)
+    gpu = jax.default_backend() != "cpu"
+    parser.add_argument("--networks", type=int, default=363 if gpu else 4)
+    parser.add_argument("--steps", type=int, default=1000 if gpu else 100)
     parser.add_argument("--rows", type=int, default=5000, help="samples held when the round is played")
     parser.add_argument("--repeats", type=int, default=3)
     options = parser.parse_args()

@@ -160,3 +160,21 @@ def test_what_cannot_be_tuned(tmp_path: Path, arguments, said):
     with pytest.raises(UserError, match=said):
         tune(study(), **{"over": "step", "out": tmp_path / "a", **arguments})
     assert not (tmp_path / "a").exists()
+
+
+def test_a_coarse_pass_in_one_environment_stands_for_all():
+    grid = {"env": ["CartPole-v1", "Acrobot-v1"], "learner": ["ftl", "ftrl"], "step": STEPS}
+    two = Study(grid=grid, policy="linear", rounds=4, interactions=30, episodes=0)
+    rough = coarse_study(two, ("step",), {"env": "CartPole-v1"}, (0,))
+    assert rough is not None and {entry.labels["env"] for entry in rough.runs} == {"CartPole-v1"}
+    tried = played(rough, lambda labels: abs(math.log10(labels["step"])))
+    full = full_study(two, ("step",), tried, 1)
+    # The step found there is played in both, and only it.
+    assert [(e.labels["env"], e.labels["learner"], e.labels["step"]) for e in full.runs] == [
+        ("CartPole-v1", "ftl", None),
+        ("CartPole-v1", "ftrl", 1.0),
+        ("Acrobot-v1", "ftl", None),
+        ("Acrobot-v1", "ftrl", 1.0),
+    ]
+    done = played(full, lambda labels: 1.0)
+    assert [one.tried for one in _choices(two, ("step",), tried, done)] == [1, 5, 1, 5]
