@@ -28,7 +28,8 @@ class GameState(NamedTuple):
     """Everything that moves: the learner, the losses so far, the best in hindsight and the running sums."""
 
     learner: Any
-    losses: Losses | Limited
+    losses: Any
+    """The losses so far (`Losses`), or these and a memory of some of them (`Limited`)."""
     comparator: Params
     running: certificate.Running
     cumulative: Array

@@ -85,7 +85,8 @@ def test_exponents_and_means():
     curves = np.stack([3 * t**0.5, 0.1 * t**1.0, 2 * t**0.0])
     np.testing.assert_allclose(questions_claims.exponent(curves), [0.5, 1.0, 0.0], atol=1e-12)
     assert questions_claims.mean(np.array([1.0, np.nan]))[0] == np.inf
-    assert questions_claims._either((0.5, 0.4, 0.8)) == (2.0, 1.25, 2.5)
+    assert questions_claims.either((0.5, 0.4, 0.8)) == (2.0, 1.25, 2.5)
+    assert questions_claims.either((1.01, 0.8, 1.04)) == (1.01, 1.0, 1.25)  # not within 5 % for certain
 
 
 def test_the_least_mean_chooses_a_step_and_passes_over_what_is_not_finite(found):
@@ -106,9 +107,13 @@ def test_a_small_study_is_written_twice_with_the_same_bytes(tmp_path):
         folder = tmp_path / name
         folder.mkdir()
         written = questions_figures.write(folder, done, questions_claims.claims(done))
-    assert {"inexact_adversarial_toy.png", "memory.svg", "parameterisation.csv", "untuned.csv", "claims.md"} <= set(
-        written
-    )
+    assert {
+        "inexact_adversarial_toy.png",
+        "memory.svg",
+        "parameterisation.csv",
+        "untuned.csv",
+        "claims.md",
+    } <= set(written)
     for path in (tmp_path / "one").iterdir():
         if path.suffix in (".csv", ".gz", ".md"):
             assert path.read_bytes() == (tmp_path / "two" / path.name).read_bytes(), path.name

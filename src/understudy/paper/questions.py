@@ -132,7 +132,8 @@ def least(table: Table, ends: np.ndarray) -> float:
     if np.isnan(tried).all():
         return float("nan")
     ends = np.where(np.isfinite(ends), ends, np.inf)
-    return float(tried[np.argmin([ends[table["step"] == step].mean() for step in tried])])
+    with np.errstate(over="ignore"):
+        return float(tried[np.argmin([ends[table["step"] == step].mean() for step in tried])])
 
 
 def tuned(found: Sequence[Stream], counted: Any) -> tuple[Table, dict[tuple[str, str], float]]:

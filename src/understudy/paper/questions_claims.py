@@ -33,7 +33,8 @@ ENOUGH = "1. thirty steps of gradient descent a round are as good as exact (regr
 TENTH = "2. a reservoir of a tenth of all samples is as good as all of them (regret, within 5 %)"
 WINDOW = "2. a window of a tenth of all rounds is as good as all of them (regret, within 5 %)"
 AGAINST = "2. a reservoir beats a window of as many samples (regret)"
-FTL_SAME = "3. FTL is indifferent to a linear change of the features (outputs played, to rounding)"
+FTL_SAME = "3. FTL is indifferent to a linear change of the features once the data have full rank (outputs)"
+FTL_EARLY = "3. … and before that, too"
 TURNED = "3. FTRL is indifferent to a rotation (outputs played, to rounding)"
 FTRL_SAME = "3. FTRL is indifferent to other linear changes, each at its best step (regret, within 5 %)"
 GAIN = "3. scaling the features lowers FTRL's regret, each at its best step"
@@ -43,10 +44,17 @@ UNTUNED = "5. AdaFTRL untuned (α = 1) matches FTRL at its best step (regret, wi
 TWICE = "5. … or at least stays within twice its regret"
 HINDSIGHT = "5. AdaFTRL with α = D/√2 matches FTRL at its best step (regret, within 5 %)"
 
+ORDER_OF_ALL = (
+    *(COSTS[DESCENT], COSTS[MINIBATCH], LEFT, GROWS, STAYS[DESCENT], STAYS[MINIBATCH], ENOUGH),
+    *(TENTH, WINDOW, AGAINST, FTL_SAME, FTL_EARLY, TURNED, FTRL_SAME, GAIN),
+    *(PREDICTS, ORDER, UNTUNED, TWICE, HINDSIGHT),
+)
+
 
 def claims(study: Study) -> list[Claim]:
-    """Every check of the five questions."""
-    return [*_inexact(study), *_memory(study), *_views(study), *_interactive(study), *_untuned(study)]
+    """Every check of the five questions, in their order."""
+    found = [*_inexact(study), *_memory(study), *_views(study), *_interactive(study), *_untuned(study)]
+    return sorted(found, key=lambda one: ORDER_OF_ALL.index(one.claim))
 
 
 def mean(values: np.ndarray) -> tuple[float, float, float]:
@@ -131,24 +139,33 @@ def _views(study: Study) -> Iterator[Claim]:
     for stream in study.names:
         here = study.views.where(stream=stream)
         plain = at_best(here.where(learner="ftrl", view="as recorded"))
+        _, samples, features = next(one.inputs.shape for one in study.streams if one.name == stream)
+        full = -(-features // samples)  # what is played in a round was learned from those before it
         for view in ("rotated", "random", "scaled", "whitened"):
-            leader = here.where(learner="ftl", view=view)["apart"].max(axis=1)
-            yield judge(FTL_SAME, f"{stream}, {view}", "largest difference", mean(leader), below=SAME)
+            apart = here.where(learner="ftl", view=view)["apart"]
+            late = mean(apart[:, full:].max(axis=1))
+            yield judge(FTL_SAME, f"{stream} {view}", "largest difference", late, below=SAME)
+            if full > 1:
+                early = mean(apart[:, :full].max(axis=1))
+                yield judge(FTL_EARLY, f"{stream} {view}", "largest difference", early, below=SAME)
         turned = here.where(learner="ftrl", view="rotated", step=float(plain["step"][0]))["apart"].max(axis=1)
         yield judge(TURNED, stream, "largest difference", mean(turned), below=SAME)
         for view in ("random", "scaled", "whitened"):
             found = ratio(end(at_best(here.where(learner="ftrl", view=view))), end(plain))
-            yield judge(FTRL_SAME, f"{stream}, {view}", "larger/smaller", _either(found), below=SLACK)
+            yield judge(FTRL_SAME, f"{stream} {view}", "larger/smaller", either(found), below=SLACK)
             if view != "random":
-                yield judge(GAIN, f"{stream}, {view}", f"{view}/recorded", found, below=1.0)
+                yield judge(GAIN, f"{stream} {view}", f"{view}/recorded", found, below=1.0)
 
 
-def _either(found: tuple[float, float, float]) -> tuple[float, float, float]:
-    """A ratio and its interval turned so that 1 is the least: how far apart, whichever way."""
+def either(found: tuple[float, float, float]) -> tuple[float, float, float]:
+    """How far a ratio is from 1, whichever way: the larger over the smaller, with its interval.
+
+    >>> either((0.5, 0.25, 0.8)), either((1.0, 0.5, 1.25))
+    ((2.0, 1.25, 4.0), (1.0, 1.0, 2.0))
+    """
     value, low, high = found
-    if value < 1:
-        value, low, high = 1 / value, 1 / high, 1 / low
-    return value, low, high
+    nearest = 1.0 if low <= 1 <= high else min(max(low, 1 / low), max(high, 1 / high))
+    return max(value, 1 / value), nearest, max(high, 1 / low)
 
 
 def _interactive(study: Study) -> Iterator[Claim]:
@@ -166,7 +183,7 @@ def _interactive(study: Study) -> Iterator[Claim]:
             if name == "ftl":
                 continue
             told = f"{look(name).label} on {stream}"
-            found = _either(ratio(each["interactive"], each["frozen"]))
+            found = either(ratio(each["interactive"], each["frozen"]))
             yield judge(PREDICTS, told, "larger/smaller", found, below=1.25)
             if each["frozen"].mean() < sums["ftl"]["frozen"].mean():
                 found = ratio(each["interactive"], sums["ftl"]["interactive"])

@@ -73,8 +73,8 @@ def inexact(study: Study, stream: str) -> Figure:
                 )
             )
             column[1].set_xlabel("round")
-        _same(panels[0], _focus(panels[0], 12.0))
-        _same(panels[1], _focus(panels[1], 1e6))
+        _same(panels[0], _focus(panels[0]))
+        _same(panels[1], _focus(panels[1], below=1e-4, above=300.0))
         panels[0, 0].set_ylabel("Average regret")
         panels[1, 0].set_ylabel("Residual (gradient left)")
         made.suptitle(f"{stream}: what inexact solves leave behind", x=0.01, ha="left", fontweight="bold")
@@ -88,20 +88,22 @@ def _band(axes: Axes, x: Any, runs: np.ndarray, colour: str, dashes: Any, label:
         runs = np.where(np.isfinite(runs) & (runs > 0), runs, np.nan)
         here = np.isfinite(runs).all(axis=0)
     x, runs = np.asarray(x)[here], runs[:, here]
-    axes.plot(x, runs.mean(axis=0), color=colour, linestyle=dashes, label=label, **more)
+    with np.errstate(over="ignore"):
+        middle = runs.mean(axis=0)
+    axes.plot(x, middle, color=colour, linestyle=dashes, label=label, **more)
     if len(runs) > 1 and len(x):
         low, high = np.quantile(runs, [0.05, 0.95], axis=0)
         axes.fill_between(x, low, high, color=colour, alpha=0.15, linewidth=0)
 
 
-def _focus(row: np.ndarray, widest: float) -> tuple[float, float]:
-    """Limits for curves from the fifth round on: what blows up beyond `widest` times the least leaves the
-    picture.
+def _focus(row: np.ndarray, *, below: float = 0.1, above: float = 8.0) -> tuple[float, float]:
+    """Limits for curves from the fifth round on, at most so many times `below` and `above` their median: what
+    blows up leaves the picture.
     """
     values = [np.asarray(line.get_ydata(), float)[4:] for axes in row for line in axes.lines]
     joined = np.concatenate([v[np.isfinite(v)] for v in values])
-    low = max(0.8 * joined.min(), 1e-6 * float(np.median(joined)))
-    return low, min(1.3 * joined.max(), widest * low)
+    middle = float(np.median(joined))
+    return max(0.8 * joined.min(), below * middle), min(1.3 * joined.max(), above * middle)
 
 
 def _same(row: np.ndarray, limits: tuple[float, float]) -> None:
@@ -204,7 +206,7 @@ def interactive(study: Study) -> Figure:
                     _band(axes, rounds, runs, colour, dashes, "_nolegend_")
                 step = "" if name == "ftl" else f", {'α' if 'ada' in name else 'η'} = {mine['step'][0]:g}"
                 axes.set_title(f"{stream.split('-')[0]}: {look(name).label}{step}")
-            _same(row, _focus(row, 100.0))
+            _same(row, _focus(row))
             row[0].set_ylabel("Average cumulative loss")
         for axes in panels[-1]:
             axes.set_xlabel("round")
@@ -272,21 +274,35 @@ def write(folder: Path, study: Study, claims: list[Claim]) -> list[str]:
     for name, made in figures(study).items():
         plots.save(made, folder / f"{name}.png", folder / f"{name}.svg")
     tables = {
-        "inexact": study.inexact,
-        "memory": study.memory,
-        "parameterisation": study.views,
-        "interactive": study.interactive,
-        "steps": study.steps,
-        "untuned": study.untuned,
+        "inexact": (study.inexact, ()),
+        "memory": (study.memory, ("stream", "learner", "memory", "rounds_held")),
+        "parameterisation": (study.views, ("stream", "learner", "view")),
+        "interactive": (study.interactive, ()),
+        "steps": (study.steps, ("stream", "learner")),
+        "untuned": (study.untuned, ()),
     }
-    for name, table in tables.items():
+    for name, (table, tuned) in tables.items():
         if table is not None:
-            table.to_csv(folder / f"{name}_rounds.csv.gz", digits=8)
             write_csv(folder / f"{name}.csv", _ends(table))
+            # Every round of every step size would be megabytes: of those, the best.
+            _chosen(table, tuned).to_csv(folder / f"{name}_rounds.csv.gz", digits=7)
     write_csv(folder / "inexact_summary.csv", summary(study))
     write_csv(folder / "claims.csv", claims_module.columns(claims))
     (folder / "claims.md").write_text(claims_module.markdown(claims))
     return sorted(path.name for path in folder.iterdir())
+
+
+def _chosen(table: Table, settings: tuple[str, ...]) -> Table:
+    """The runs with the best step in each of the settings; all of them where there are none."""
+    if not settings:
+        return table
+    keys = list(zip(*(table[name].tolist() for name in settings), strict=True))
+    keep = np.zeros(len(table), bool)
+    for key in dict.fromkeys(keys):
+        mine = np.asarray([one == key for one in keys])
+        step = at_best(table.take(mine))["step"][0]
+        keep |= mine & (np.isnan(table["step"]) if np.isnan(step) else table["step"] == step)
+    return table.take(keep)
 
 
 def _ends(table: Table) -> dict[str, np.ndarray]:
@@ -294,7 +310,9 @@ def _ends(table: Table) -> dict[str, np.ndarray]:
     found: dict[str, np.ndarray] = dict(table.labels)
     for name, column in table.results.items():
         if name in ("loss", "frozen", "interactive"):
-            found[f"average_{name}" if name == "loss" else f"average_loss_{name}"] = column.mean(axis=1)
+            with np.errstate(over="ignore"):  # OGD with steps far too long
+                average = column.mean(axis=1)
+            found[f"average_{name}" if name == "loss" else f"average_loss_{name}"] = average
         else:
             found[name] = column[:, -1]
     return found
