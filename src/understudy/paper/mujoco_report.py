@@ -168,7 +168,8 @@ def _in_sight(axes: Any, one: Setting) -> None:
     limit = 20 * float(np.median([*tops.values()]))
     gone = [look(name).label for name, top in tops.items() if not top <= limit]
     if gone:
-        axes.set_ylim(top=limit)
+        least = min(float(np.nanmin(one.column(name, "average_loss"))) for name in one.learners)
+        axes.set_ylim(0.8 * least, limit)
         told = f"{', '.join(gone)}: diverges"
         axes.text(0.98, 0.97, told, transform=axes.transAxes, ha="right", va="top", fontsize=9)
 
