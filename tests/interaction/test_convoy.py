@@ -95,11 +95,9 @@ def test_together_is_apart_to_rounding_on_a_stream_that_is_the_same():
         for eta in (0.1, 10.0)
         for seed in (0, 1)
     ]
-    runs += [
-        {"policy": understudy.MLP(widths=(8,)), "beta": 1.0, "seed": 2, "comparator": "none", "learner": learner,
-         "solver_options": {"max_iterations": 30}}
-        for learner in (understudy.ftl(), understudy.alt_ftrl(eta=1.0))
-    ]  # fmt: skip
+    network = {"policy": understudy.MLP(widths=(8,)), "beta": 1.0, "seed": 2, "comparator": "none"}
+    network |= {"solver_options": {"max_iterations": 30}}
+    runs += [network | {"learner": one} for one in (understudy.ftl(), understudy.alt_ftrl(eta=1.0))]
     apart, together = played("Pendulum-v1", runs), played("Pendulum-v1", runs, together=True)
     for one, other in zip(apart.loops, together.loops, strict=True):
         for name in ("loss", "average_loss", "regret", "bound", "weight"):
