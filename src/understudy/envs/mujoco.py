@@ -88,11 +88,12 @@ class Physics:
     def __init__(self, made: Any, rules: Rules, count: int, threads: int = 1):
         import mujoco
 
+        native: Any = mujoco  # its functions are compiled, and unknown to type checkers
         self._made, self._rules, self._inner = made, rules, made.unwrapped
         self.observation_space, self.action_space = made.observation_space, made.action_space
         self._model: Any = self._inner.model
-        self._data = [mujoco.MjData(self._model) for _ in range(count)]
-        self._advance = mujoco.mj_step
+        self._data = [native.MjData(self._model) for _ in range(count)]
+        self._advance = native.mj_step
         # Views of every simulation's memory, taken once.
         self._views = [(one.qpos, one.qvel, one.ctrl) for one in self._data]
         self._position = np.zeros((count, self._model.nq))
