@@ -15,6 +15,7 @@ import argparse
 import itertools
 import os
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import mujoco
 import numpy as np
@@ -51,13 +52,19 @@ def bare(study: Study, runs: int, threads: int, seconds: float = 10.0) -> float:
             episodes.setdefault(last - first, []).append((state, control))
     batches = [tuple(map(np.stack, zip(*some, strict=True))) for some in episodes.values()]
     each = sum(len(batch[0]) * batch[1].shape[1] // skip for batch in batches)
-    data = [mujoco.MjData(model) for _ in range(threads)]
-    with rollout.Rollout(nthread=threads) as play:
+
+    def lap(play: rollout.Rollout) -> None:
+        data = mujoco.MjData(model)
+        for start, control in batches:
+            play.rollout(model, data, start, control)
+
+    # Episodes of one length are few: a thread plays all of them, beside others that do the same.
+    with ThreadPoolExecutor(threads) as pool:
+        players = [rollout.Rollout(nthread=1) for _ in range(threads)]
         began, steps = time.perf_counter(), 0
         while (took := time.perf_counter() - began) < seconds:
-            for start, control in batches:
-                play.rollout(model, data, start, control, chunk_size=1)
-            steps += each
+            list(pool.map(lap, players))
+            steps += each * threads
     return steps / took
 
 
