@@ -1,4 +1,4 @@
-"""Runs that share a program: they act through one stack of parameters, and solve apart or together."""
+"""Runs that share a program: they solve apart or together."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ import numpy as np
 
 from ..errors import UserError
 from ..online import GameState, compiled_together, program
-from ..policies.acting import forward_rows, forward_stack
 from .collect import Round
 from .loop import Clock, Loop, precision
 
@@ -37,10 +36,9 @@ class Cohort:
 
     def __init__(self, places: list[int], loops: list[Loop], together: bool):
         self.places, self.loops, self.together = np.asarray(places), loops, together
-        self._policy = loops[0].game.policy
         self._state: Any = None
         if together:
-            if any(loop.plan.judged for loop in loops) and not self._policy.linear:
+            if any(loop.plan.judged for loop in loops) and not loops[0].game.policy.linear:
                 raise UserError(
                     "comparator: networks trained together have none; give comparator='none', or "
                     "together=False."
@@ -49,36 +47,6 @@ class Cohort:
                 self._state = jax.tree.map(lambda *leaves: jnp.stack(leaves), *[one.state for one in loops])
             for loop in loops:
                 loop.state = _seen(loop.state.learner.params)
-            self._apply = jax.jit(jax.vmap(self._policy.apply))
-
-    def ready(self) -> None:
-        """Brings the parameters to where the policies act from; called before every round and evaluation."""
-        means, scales = ([getattr(one.normaliser, name) for one in self.loops] for name in ("mean", "scale"))
-        self._mean, self._scale = np.stack(means)[:, None], np.stack(scales)[:, None]
-        self._plain = all(one.normaliser.nothing for one in self.loops)
-        self._rows, self._stack = None, None
-        if self.together and jax.default_backend() != "cpu":
-            return
-        params = [jax.tree.map(np.asarray, loop.state.learner.params) for loop in self.loops]
-        self._stack = forward_stack(self._policy, params)
-        self._rows = [forward_rows(self._policy, one) for one in params]
-
-    def outputs(self, rows: np.ndarray, active: np.ndarray) -> np.ndarray:
-        """Raw outputs (runs, e, k) for e rows a run, (runs, e, width); those not `active` may be anything."""
-        rows = rows if self._plain else (rows - self._mean) / self._scale
-        if self._rows is None:
-            with precision(self.loops[0].game):
-                return np.array(self._apply(self._state.learner.params, rows))
-        # Where some are not needed, only those that are; a stack has them all in one call.
-        if self._stack is not None and (self._policy.linear or active.all()):
-            return self._stack(rows)
-        found: Any = None
-        for run in np.flatnonzero(active.any(axis=1)):
-            one = self._rows[run](rows[run, active[run]])
-            if found is None:
-                found = np.zeros((*rows.shape[:2], one.shape[1]), one.dtype)
-            found[run, active[run]] = one
-        return found
 
     def learn(self, rounds: Sequence[Round | None], clock: Clock) -> list[str | None]:
         """Ends a round of every loop that has one; what went wrong with each, or None."""

@@ -8,6 +8,7 @@ policies act as one stack. On a CPU a run in a convoy has the same ledger as tha
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, final
 
 import jax
@@ -21,6 +22,7 @@ from .cohort import Cohort, cohorts
 from .collect import EXPERT, TERMINATED, TRUNCATED, Round
 from .evaluate import LIMIT, Evaluation
 from .loop import Clock, Loop
+from .troupe import Troupe, troupes
 
 MakeFleet = Callable[[int], Fleet]
 
@@ -50,7 +52,9 @@ class Convoy:
         self.seeds = [loop.plan.seed for loop in loops]
         self.round, self.rounds = 0, len(loops[0].plan.sizes)
         gpu = jax.default_backend() != "cpu"
-        self._cohorts = cohorts(self.loops, together=gpu if together is None else together)
+        self._together = gpu if together is None else together
+        self._troupes = troupes(self.loops)
+        self._cohorts = cohorts(self.loops, together=self._together)
         self._fleet, self._episodes = make(len(loops)), [0] * len(loops)
         for slot, seed in enumerate(self.seeds):
             self._fleet.begin(slot, derive(seed, "collect", 0, 0))
@@ -65,9 +69,17 @@ class Convoy:
         rounds = self._collect(going, t)
         share = len(going)  # the seconds of what is done together are split evenly
         clock.lap("collect", share)
-        for cohort in self._cohorts:
-            mine = [rounds.get(place) for place in cohort.places.tolist()]
-            for place, error in zip(cohort.places, cohort.learn(mine, clock), strict=True):
+
+        def learn(cohort: Cohort) -> list[str | None]:
+            return cohort.learn([rounds.get(place) for place in cohort.places.tolist()], clock)
+
+        if self._together:  # large programs: the first round compiles them side by side
+            with ThreadPoolExecutor(len(self._cohorts)) as pool:
+                told = [*pool.map(learn, self._cohorts)]
+        else:
+            told = [learn(cohort) for cohort in self._cohorts]
+        for cohort, errors in zip(self._cohorts, told, strict=True):
+            for place, error in zip(cohort.places, errors, strict=True):
                 self.errors[place] = self.errors[place] or error
         self.round = t
         wanted = [i for i in going.tolist() if self.errors[i] is None and t in self.loops[i].plan.evaluated]
@@ -85,43 +97,35 @@ class Convoy:
     def _collect(self, going: np.ndarray, t: int) -> dict[int, Round]:
         first = self.loops[0]
         size, codec, acts = first.plan.sizes[t - 1], first.collector.observations, first.collector.actions
-        n, k, place_of = len(going), acts.outputs, {place: i for i, place in enumerate(going.tolist())}
-        by_expert = np.empty((n, size), bool)
-        noise: np.ndarray | None = None
+        n, k = len(going), acts.outputs
+        by_expert, noise = np.empty((n, size), bool), np.zeros((size, n, k), np.float32)
         noisy = np.zeros(n, bool)
         for i, place in enumerate(going):
             loop = self.loops[place]
             by_expert[i], drawn = loop.collector.draws(t, size, loop.plan.mixing.beta(t))
             if drawn is not None:
-                noise = np.zeros((n, size, k), np.float32) if noise is None else noise
-                noise[i], noisy[i] = drawn, True
+                noise[:, i], noisy[i] = drawn, True
         inputs = np.empty((size, n, codec.width), codec.dtype)
         targets = np.empty((size, n, k), np.float32)
         executed = np.empty((size, n, acts.size), acts.dtype)
         rewards, flags = np.empty((size, n), np.float32), np.empty((size, n), np.uint8)
-        groups = self._groups(going, place_of)
-        everyone = np.ones((n, 1), bool)
+        acting = [
+            (troupe, at, noisy[at], ~by_expert[at])
+            for troupe, at in self._acting(going, ~by_expert.all(axis=1))
+        ]
         for row in range(size):
             batch, rows = self._observed(going, t)
             labels = self.expert.label(batch, self._fleet.infos(going) if self.expert.needs_infos else None)
             inputs[row], targets[row] = rows, acts.targets(labels, self.expert.kind)
             actions = self._experts(labels)
-            for cohort, inside, at in groups:
-                if by_expert[at, row].all():
+            for troupe, at, loud, theirs in acting:
+                own = theirs[:, row]
+                if not own.any():
                     continue
-                if len(inside) == len(cohort.places):
-                    outputs = cohort.outputs(rows[at, None], everyone[: len(at)])[:, 0]
-                else:
-                    asked = np.zeros((len(cohort.places), 1, codec.width), codec.dtype)
-                    asked[inside, 0] = rows[at]
-                    active = np.isin(np.arange(len(cohort.places)), inside)[:, None]
-                    outputs = cohort.outputs(asked, active)[inside, 0]
-                if noise is not None and noisy[at].any():
-                    loud = noisy[at]
-                    outputs[loud] = outputs[loud] + noise[at[loud], row]
-                mine = acts.plays(outputs)
-                own = ~by_expert[at, row]
-                actions[at[own]] = mine[own]
+                outputs = troupe.outputs(rows[at, None], own[:, None])[:, 0]
+                if loud.any():
+                    outputs[loud] = outputs[loud] + noise[row, at[loud]]
+                actions[at[own]] = acts.plays(outputs)[own]
             executed[row] = np.asarray(actions).reshape(n, -1)
             rewards[row], terminated, truncated = self._fleet.step(going, actions)
             flags[row] = TERMINATED * terminated + TRUNCATED * truncated + EXPERT * by_expert[:, row]
@@ -160,18 +164,16 @@ class Convoy:
             batch, rows = take(batch, index), rows[index]
         return batch, rows
 
-    def _groups(
-        self, going: np.ndarray, place_of: dict[int, int]
-    ) -> list[tuple[Cohort, np.ndarray, np.ndarray]]:
-        """For every cohort: who of it goes on, and where these are among the runs that go on."""
-        groups = []
-        for cohort in self._cohorts:
-            inside = np.flatnonzero(np.isin(cohort.places, going))
-            if len(inside):
-                cohort.ready()
-                at = np.array([place_of[place] for place in cohort.places[inside].tolist()])
-                groups.append((cohort, inside, at))
-        return groups
+    def _acting(self, places: np.ndarray, chosen: np.ndarray) -> list[tuple[Troupe, np.ndarray]]:
+        """Every troupe with somebody of the `chosen` (a mask) of `places`, ready, and where in `places` they
+        are.
+        """
+        where = {place: i for i, place in enumerate(places.tolist())}
+        found = []
+        for troupe in self._troupes:
+            if members := troupe.ready(places[chosen].tolist()):
+                found.append((troupe, np.array([where[place] for place in members])))
+        return found
 
     def _experts(self, labels: np.ndarray) -> np.ndarray:
         """What the expert would play: the labels, or from distributions the modes."""
@@ -190,26 +192,22 @@ class Convoy:
         chosen = np.asarray(places)
         acts = self.loops[0].collector.actions
         codec = self.loops[0].collector.observations
-        groups = self._groups(chosen, {int(place): i for i, place in enumerate(chosen)})
+        acting = self._acting(chosen, np.ones(len(chosen), bool))
 
         def act(batch: Any, active: np.ndarray) -> Any:
-            rows = codec.rows(batch)
             spread = np.zeros((*active.shape, codec.width), codec.dtype)
-            spread[active] = rows
+            spread[active] = codec.rows(batch)
             actions: Any = None
-            for cohort, inside, at in groups:
-                asked = np.zeros((len(cohort.places), episodes, codec.width), codec.dtype)
-                live = np.zeros((len(cohort.places), episodes), bool)
-                asked[inside], live[inside] = spread[at], active[at]
+            for troupe, at in acting:
+                live = active[at]
                 if not live.any():
                     continue
-                outputs = cohort.outputs(asked, live)[inside]
-                mine = acts.plays(outputs[active[at]])
+                mine = acts.plays(troupe.outputs(spread[at], live)[live])
                 if actions is None:
                     actions = np.zeros((*active.shape, *mine.shape[1:]), mine.dtype)
-                whole = np.zeros(active.shape, bool)
-                whole[at] = active[at]
-                actions[whole] = mine
+                theirs = np.zeros(active.shape, bool)
+                theirs[at] = live
+                actions[theirs] = mine
             return actions[active]
 
         return self._play([self.seeds[place] for place in places], episodes, number, act)

@@ -77,8 +77,8 @@ SCALES = {
     "full": Scale(
         {
             "linear": Effort(),
-            "linear-100": Effort(losses=("squared",), kept=1),
-            "network": Effort(kept=1, evaluations=5),
+            "linear-100": Effort(),
+            "network": Effort(evaluations=5),
         }
     ),
     "small": Scale(
