@@ -20,14 +20,22 @@ EXPERT = "rooms:expert"
 class Room(gymnasium.Env):
     """A random walk in a cube. pause: seconds a step; log: a file that gets a line when one is first stepped;
     dies: a file, and the process is killed at the fifth step unless it is there ("always": in any case);
-    breaks: the step at which it raises an error.
+    breaks: the step at which it raises an error, unless the file `mended` is there.
     """
 
     observation_space = gymnasium.spaces.Box(-1, 1, (3,), np.float64)
     action_space = gymnasium.spaces.Box(-1, 1, (2,), np.float64)
 
-    def __init__(self, pause: float = 0.0, log: str | None = None, dies: str | None = None, breaks: int = 0):
+    def __init__(
+        self,
+        pause: float = 0.0,
+        log: str | None = None,
+        dies: str | None = None,
+        breaks: int = 0,
+        mended: str | None = None,
+    ):
         self.pause, self.log, self.dies, self.breaks, self.steps = pause, log, dies, breaks, 0
+        self.mended = mended is not None and Path(mended).exists()
 
     def reset(self, *, seed: int | None = None, options: Any = None):
         super().reset(seed=seed)
@@ -44,7 +52,7 @@ class Room(gymnasium.Env):
             if self.dies != "always":
                 Path(self.dies).touch()
             os.kill(os.getpid(), signal.SIGKILL)
-        if self.steps == self.breaks:
+        if self.steps == self.breaks and not self.mended:
             raise RuntimeError("the floor gave way")
         time.sleep(self.pause)
         self.state = np.clip(self.state + 0.1 * self.np_random.normal(size=3), -1, 1)

@@ -112,6 +112,21 @@ def test_a_run_that_fails_leaves_its_sentence_and_the_others_go_on(tmp_path):
     assert list(done.failed) == [study.runs[0].id]
 
 
+def test_a_run_that_failed_is_finished_until_it_is_to_be_played_again(tmp_path):
+    """The floor is mended between two runs; what the others have written is left alone."""
+    log, token, out = tmp_path / "log", tmp_path / "mended", tmp_path / "study"
+    grid = {"env_kwargs": [{"log": str(log), "breaks": 45, "mended": str(token)}, {"log": str(log)}]}
+    study = Study(ROOM, grid=grid, **SMALL)
+    assert len(run(study, out, engine="inline").failed) == 1 and lines(log) == 2
+    token.touch()
+    assert len(run(study, out, engine="inline").failed) == 1 and lines(log) == 2
+    assert plan(study, out, calibrate=False).finished == 2
+    assert plan(study, out, calibrate=False, retry_failed=True).finished == 1
+    done = run(study, out, engine="inline", retry_failed=True)
+    assert not done.failed and lines(log) == 3
+    assert done.rounds["round"] == [1, 2, 1, 2]
+
+
 def test_a_worker_that_dies_is_replaced_and_its_shard_played_again(tmp_path):
     log, token = tmp_path / "log", tmp_path / "token"
     study = small(log, room={"dies": str(token)})

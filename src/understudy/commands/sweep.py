@@ -43,6 +43,7 @@ def run(options: Sweep) -> int:
     if options.out is None and not options.plan:
         raise UserError("out: name the folder that keeps the study, as in --out studies/hopper.")
     where = {"engine": options.engine, "workers": options.workers, "shard": options.shard}
+    where["retry_failed"] = options.retry_failed
     if tuning:
         stages = plans(study, out=options.out, **tuning, **where)
     else:
@@ -62,7 +63,10 @@ def run(options: Sweep) -> int:
     _show(study, done)
     failed = full.failed
     if failed:
-        print(f"{len(failed)} of {len(full)} runs failed; the first: {next(iter(failed.values()))}")
+        first = next(iter(failed.values()))
+        print(
+            f"{len(failed)} of {len(full)} runs failed (--retry-failed plays them again); the first: {first}"
+        )
     seconds = time.perf_counter() - began
     print(f"{len(full)} runs in {options.out} after {seconds:.1f} s: results.csv, summary.csv")
     if options.json:

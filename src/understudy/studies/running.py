@@ -57,6 +57,7 @@ def run(
     workers: int | None = None,
     address: str | None = None,
     retries: int = 2,
+    retry_failed: bool = False,
     shard: int | None = None,
     stray: bool = False,
     progress: Callable[[int, int], None] | None = None,
@@ -68,6 +69,7 @@ def run(
       engine: "local" (worker processes), "ray" (a cluster; `address` says which) or "inline" (this process).
       workers: processes at once, by default one per core (accelerator: one); results do not depend on it.
       retries: how often a shard is played again when its worker dies.
+      retry_failed: play again the runs in `out` that have failed, which otherwise count as finished.
       shard: most runs played side by side; fewer are lost with a worker.
       stray: the folder may hold runs that are not in this study; they stay, and stay out of the tables.
       progress: called as ``progress(done, total)`` in rounds of runs.
@@ -86,6 +88,7 @@ def run(
                 workers=workers,
                 address=address,
                 retries=retries,
+                retry_failed=retry_failed,
                 shard=shard,
                 stray=stray,
                 progress=progress,
@@ -98,7 +101,8 @@ def run(
     check(study)
     folder = StudyFolder(out, study, stray=stray)
     try:
-        _play(folder, engine, count, shard, progress, retries=retries, address=address)
+        left = _left(study, folder.finished(), retry_failed)
+        _play(folder, left, engine, count, shard, progress, retries=retries, address=address)
         kept = folder.finished()
         results = [kept[entry.id][0] for entry in study.runs]
         folder.write_tables(study.runs, results)
@@ -113,6 +117,7 @@ def plan(
     *,
     engine: str = "local",
     workers: int | None = None,
+    retry_failed: bool = False,
     shard: int | None = None,
     calibrate: bool = True,
 ) -> planning.Plan:
@@ -125,7 +130,7 @@ def plan(
     kept: dict[str, Any] = {}
     if out is not None and Path(out, "study.json").is_file():
         kept = StudyFolder(out, study, look=True).finished()
-    left = [entry for entry in study.runs if entry.id not in kept]
+    left = _left(study, kept, retry_failed)
     shards = planning.divide(left, count, shard)
     rate = planning.from_finished([about for _, about in kept.values()])
     if rate is None and calibrate:
@@ -133,7 +138,7 @@ def plan(
     return planning.Plan(
         asked=study.asked,
         runs=len(study.runs),
-        finished=len(kept),
+        finished=len(study.runs) - len(left),
         left_out=study.left_out,
         interactions=sum(planning.interactions(entry.settings) for entry in left),
         shards=shards,
@@ -143,8 +148,15 @@ def plan(
     )
 
 
+def _left(study: Study, kept: dict[str, tuple[Result, Any]], retry_failed: bool) -> list[Entry]:
+    """The runs that are to be played."""
+    done = {name for name, (result, _) in kept.items() if not (retry_failed and result.error)}
+    return [entry for entry in study.runs if entry.id not in done]
+
+
 def _play(
     folder: StudyFolder,
+    left: list[Entry],
     name: str,
     workers: int,
     most: int | None,
@@ -152,8 +164,6 @@ def _play(
     **how: Any,
 ) -> None:
     study = folder.study
-    kept = folder.finished()
-    left = [entry for entry in study.runs if entry.id not in kept]
     shards = planning.divide(left, workers, most)
     lengths = [sum(planning.rounds(entry.settings) for entry in shard) for shard in shards]
     total = sum(planning.rounds(entry.settings) for entry in study.runs)

@@ -114,7 +114,7 @@ def tune(
         axis among them is not looked at: ``coarse={"env": "Hopper-v5"}`` tunes on one environment.
       seeds: seeds of the coarse pass; by default those of the study.
       progress: called as ``progress(stage, done, total)``.
-      options: engine, workers, address, retries and shard, as for `run`.
+      options: engine, workers, address, retries, retry_failed and shard, as for `run`.
 
     >>> study = Study("CartPole-v1", grid={"learner": ["ftl", "ogd"], "step": [1e-3, 0.1, 10.0]},
     ...               policy="linear", rounds=3, interactions=50, episodes=0)

@@ -1,48 +1,27 @@
-"""What each command can be told: frozen dataclasses, read by tyro. Nothing here may import jax or NumPy."""
+"""What the commands that train, play and measure can be told."""
 
 from __future__ import annotations
 
 import dataclasses
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
-from tyro.conf import OmitArgPrefixes, Positional, UseAppendAction, arg
+from tyro.conf import OmitArgPrefixes, Positional, arg
 
-# No "(default: None)" in the help: an option that was not given leaves the choice to whoever takes it.
-_UNSET = arg(help_behavior_hint="")
-Number = Annotated[float | None, _UNSET]
-Whole = Annotated[int | None, _UNSET]
-Name = Annotated[str | None, _UNSET]
-Flag = Annotated[bool, _UNSET]
-Folder = Annotated[Path | None, _UNSET]
-Names = Annotated[tuple[str, ...], _UNSET]
-Repeated = UseAppendAction[Annotated[tuple[str, ...], _UNSET]]
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class LearnerOptions:
-    """They reach the learner's constructor; one that the learner does not take is refused."""
-
-    eta: Number = None
-    """Step size η of ftrl, alt_ftrl and ogd."""
-    alpha: Number = None
-    """Scale α of adaftrl and adagrad."""
-    schedule: Name = None
-    """How η moves with the rounds: sqrt (η/√t), constant or adaptive."""
-    start: Whole = None
-    """First round that the schedule counts."""
-    radius: Number = None
-    """Keep the parameters in the L2 ball of this radius."""
-    diagonal: Flag = False
-    """AdaGrad per coordinate instead of by the norm."""
-
-    def given(self) -> dict[str, Any]:
-        """Those that were given, by name."""
-        # By identity: a step size of 0.0 equals False, and must reach whoever refuses it.
-        return {k: v for k, v in dataclasses.asdict(self).items() if v is not None and v is not False}
-
-
-Learning = Annotated[LearnerOptions, OmitArgPrefixes]
+from .common import (
+    UNSET,
+    ExpertOptions,
+    Flag,
+    Folder,
+    LearnerOptions,
+    Learning,
+    Name,
+    Names,
+    Number,
+    Repeated,
+    SolverOptions,
+    Whole,
+)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -105,157 +84,6 @@ class CheckSolver:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class PaperTheorem:
-    """The theorem on FTL under interpolation, exhibited without sampling on tabular MDPs."""
-
-    gamma: float = 0.9
-    """Discount factor, in [0, 1)."""
-    rounds: int = 40
-    """Rounds played."""
-    seed: int = 0
-    """Seed of the random MDP."""
-    out: Folder = None
-    """Write the numbers and the figure to this new folder."""
-    json: Flag = False
-    """Print the result as one last line of JSON."""
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class PaperAtari:
-    """Pong and Breakout from pixels: linear on the expert's features, and NatureCNN end to end."""
-
-    scale: str = "small"
-    """small (one seed; end to end Pong alone, FTL and AdaFTRL, 300 steps a round) or full."""
-    game: Name = None
-    """pong or breakout; both by default."""
-    policy: Name = None
-    """linear or nature_cnn; both by default."""
-    threads: int = 0
-    """Threads that step the games; 0: as many as there are cores."""
-    keep: Folder = None
-    """Keep every part's numbers in this folder, GAME-POLICY.json, as soon as it is done."""
-    parts: Folder = None
-    """Run nothing, and report on the parts kept in this folder."""
-    out: Folder = None
-    """Write figures, every number and the claims to this new folder."""
-    json: Flag = False
-    """Print the verdicts as one last line of JSON."""
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class PaperMujoco:
-    """Hopper and Walker2d: linear policies and networks, two losses and drives, tuned; the claims checked."""
-
-    scale: str = "small"
-    """small (Hopper, two seeds, fewer steps tried; a quarter of an hour on two cores) or full."""
-    part: Annotated[tuple[str, ...], _UNSET] = ()
-    """linear, linear-100 (rounds of 100), network or network-sls; by default all that the scale has."""
-    seeds: Whole = None
-    """Seeds of the final runs; 3, or 2 in the small study."""
-    keep: Folder = None
-    """Keep every run in this folder, from which the same command goes on after a kill."""
-    engine: str = "local"
-    """local (worker processes), ray (a cluster) or inline (this process)."""
-    workers: Whole = None
-    """Worker processes (default: one per core, or one on a GPU)."""
-    address: Name = None
-    """Address of the Ray cluster."""
-    out: Folder = None
-    """Write figures, every number and the claims to this new folder."""
-    json: Flag = False
-    """Print the verdicts as one last line of JSON."""
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class PaperToy:
-    """The toy figure: six learners, four losses, tuned on ten rounds and run for 250; the claims checked."""
-
-    seeds: Whole = None
-    """Seeds per setting; 20, or 3 with --quick."""
-    quick: Flag = False
-    """A small study that takes a minute: 3 seeds, 50 rounds."""
-    seed: int = 0
-    """Seed of the whole study; the same seed gives the same bytes in every CSV."""
-    out: Folder = None
-    """Write figures (PNG, SVG), every number (CSV) and the claims to this new folder."""
-    json: Flag = False
-    """Print the verdicts as one last line of JSON."""
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class PaperGridworld:
-    """The gridworld figure: an expert that turns in every round, 1000 rounds; the claims checked."""
-
-    seeds: Whole = None
-    """Seeds per setting; 10, or 3 with --quick."""
-    quick: Flag = False
-    """A small study that takes a minute: 3 seeds, 100 rounds."""
-    seed: int = 0
-    """Seed of the whole study; the same seed gives the same bytes in every CSV."""
-    out: Folder = None
-    """Write figures (PNG, SVG), every number (CSV) and the claims to this new folder."""
-    json: Flag = False
-    """Print the verdicts as one last line of JSON."""
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class PaperQuestions:
-    """The paper's open questions, answered on frozen loss streams that every learner sees alike.
-
-    Streams are recorded from linear runs on Hopper and Walker2d (extra `mujoco`), beside the toy problem.
-    Asked are: inexact and stochastic solves, limited memory, parameterisation, replay against interactive
-    runs, AdaFTRL untuned.
-    """
-
-    seeds: Whole = None
-    """Seeds per stream; 5, or 3 with --quick."""
-    quick: Flag = False
-    """A small study that takes a minute or two: 3 seeds, 30 rounds, Hopper and toy alone."""
-    seed: int = 0
-    """First seed of the study; the same seed gives the same bytes in every CSV."""
-    out: Folder = None
-    """Write figures (PNG, SVG), every number (CSV) and the claims to this new folder."""
-    json: Flag = False
-    """Print the verdicts as one last line of JSON."""
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class ExpertOptions:
-    """They say how to read or ask the expert; one that the expert has no use for is refused."""
-
-    sees: Name = None
-    """What a privileged expert sees: info:KEY or observation:KEY."""
-    activation: Name = None
-    """Activation of an archive's network, where the archive does not say."""
-    vec_normalize: Folder = None
-    """VecNormalize statistics that go with an archive."""
-    revision: Name = None
-    """Which revision of a hub's repository."""
-
-    def given(self) -> dict[str, Any]:
-        """Those that were given, by name."""
-        return {k: v for k, v in dataclasses.asdict(self).items() if v is not None}
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class SolverOptions:
-    """They reach the solver; one that the solver does not take is refused."""
-
-    learning_rate: Number = None
-    """First step size of adam or proximal-sgd."""
-    max_iterations: Whole = None
-    """Steps of the solver in a round."""
-    batch_size: Whole = None
-    """Samples per step of a solver that can take minibatches."""
-    tolerance: Number = None
-    """The solver stops at this gradient norm of (whole objective)/t."""
-
-    def given(self) -> dict[str, Any]:
-        """Those that were given, by name."""
-        return {k: v for k, v in dataclasses.asdict(self).items() if v is not None}
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
 class Train:
     """Imitate an expert in a Gymnasium environment, round by round."""
 
@@ -276,7 +104,7 @@ class Train:
     """Whose features a linear policy on images has: auto (the expert's), or another's name or file."""
     labels: str = "expert"
     """What is learned: the expert's answer (a distribution where it gives one), or its mode."""
-    widths: Annotated[tuple[int, ...], _UNSET] = ()
+    widths: Annotated[tuple[int, ...], UNSET] = ()
     """Widths of the network's hidden layers (256 256)."""
     loss: str = "auto"
     """auto (squared for Box actions, else cross-entropy), squared, absolute, huber or cross-entropy."""
@@ -374,6 +202,8 @@ class Sweep:
     """Most runs played side by side in a process."""
     retries: int = 2
     """How often a shard is played again when its worker dies."""
+    retry_failed: Flag = False
+    """Play again the runs that have failed; without it they count as finished."""
     plan: Flag = False
     """Print the plan and stop."""
     json: Flag = False
