@@ -215,9 +215,9 @@ def _with(solver: Any, options: dict[str, Any]) -> Any:
 
 
 @functools.lru_cache(maxsize=64)
-def _compiled(static: Any) -> Any:
+def _compiled(static: Any, around_last: bool | None) -> Any:
     def play(arrays: Any, state: GameState, batch: Batch, key: Array, judge: Array) -> Any:
-        return eqx.combine(arrays, static.value).play(state, batch, key, judge)
+        return _centred(eqx.combine(arrays, static.value), around_last).play(state, batch, key, judge)
 
     return jax.jit(play, donate_argnums=1)
 
@@ -239,13 +239,24 @@ def _scanned(static: Any, judge: bool) -> Any:
 @functools.lru_cache(maxsize=64)
 def _mapped(static: Any, around_last: bool | None) -> Any:
     def play(arrays: Any, state: GameState, batch: Batch, key: Array, judge: Array) -> Any:
-        game = eqx.combine(arrays, static.value)
-        if around_last is not None:
-            # As a constant it lets the compiler leave out what only the other centre needs.
-            game = eqx.tree_at(lambda one: one.learner.around_last, game, np.asarray(around_last))
-        return game.play(state, batch, key, judge)
+        return _centred(eqx.combine(arrays, static.value), around_last).play(state, batch, key, judge)
 
     return jax.jit(jax.vmap(play, in_axes=(0, 0, 0, 0, None)), donate_argnums=1)
+
+
+def _centred(game: Game, around_last: bool | None) -> Game:
+    """The game with its centre as a constant, which lets the compiler leave out what only the other needs."""
+    if around_last is None:
+        return game
+    return eqx.tree_at(lambda one: one.learner.around_last, game, np.asarray(around_last))
+
+
+def _centre(games: Sequence[Game]) -> bool | None:
+    """The centre that the games have in common; None where they have none, or have several."""
+    if not isinstance(games[0].learner, Learner):
+        return None
+    centres = {bool(game.learner.around_last) for game in games}
+    return centres.pop() if len(centres) == 1 else None
 
 
 class _Key:
@@ -278,9 +289,12 @@ def program(game: Game) -> Any:
 
 
 def compiled(game: Game) -> Callable[[GameState, Batch, Array, Array], tuple[GameState, dict[str, Array]]]:
-    """`game.play`, compiled once for all games that differ in numbers only. The state is donated."""
+    """`game.play`, compiled once for all games that differ in numbers only (networks: and have the same
+    centre). The state is donated.
+    """
     arrays, static = _halves(game)
-    return functools.partial(_compiled(static), arrays)
+    # A linear policy's program is small, and better shared; a network's holds a copy of it for each use.
+    return functools.partial(_compiled(static, None if game.policy.linear else _centre([game])), arrays)
 
 
 def compiled_stream(
@@ -301,12 +315,8 @@ def compiled_together(games: Sequence[Game]) -> Callable[[GameState, Batch, Arra
     What a GPU wants; a CPU is faster with one after another.
     """
     numbers, keys = zip(*map(_halves, games), strict=True)
-    around: bool | None = None
-    if isinstance(games[0].learner, Learner):
-        centres = {bool(game.learner.around_last) for game in games}
-        around = centres.pop() if len(centres) == 1 else None
     stacked = jax.tree.map(lambda *leaves: np.stack([np.asarray(leaf) for leaf in leaves]), *numbers)
-    return functools.partial(_mapped(keys[0], around), stacked)
+    return functools.partial(_mapped(keys[0], _centre(games)), stacked)
 
 
 def _is_data(leaf: Any) -> bool:

@@ -98,7 +98,8 @@ def test_the_proximal_step_is_the_argmin_that_defines_it():
     listed = data("squared", seed=7)
     problem = objective("squared", listed, weight=2.5, centre=0.7, tilt=0.9, kept=False)
     solver = proximal_sgd(learning_rate=0.3)
-    (old, new), *_ = trace(solver, problem, 1)
+    (start, still), (old, new) = trace(solver, problem, 2)
+    np.testing.assert_array_equal(still.progress.params, start.progress.params)  # the first turn evaluates
     w, t = np.asarray(old.progress.params), 3
     v = w - 0.3 * np.asarray(problem.losses.gradient(jnp.asarray(w))) / t
 

@@ -32,6 +32,11 @@ def evaluate(objective: Objective, params: Params, rows: Any) -> tuple[Array, Pa
     return objective.minibatch_value_and_gradient(params, rows)
 
 
+def untried(progress: Progress) -> Array:
+    """Whether nothing has been evaluated: the step of this turn has length 0."""
+    return progress.evaluations == 0
+
+
 class StochasticState(NamedTuple):
     progress: Progress
     memory: Any
@@ -56,30 +61,29 @@ class Stochastic(Solver[StochasticState]):
     def progress(self, state: StochasticState) -> Progress:
         return state.progress
 
-    def start(self, objective: Objective, params: Params, key: Array, memory: Any) -> StochasticState:
-        rows, key = draw(objective, key, self.batch_size)
-        value, gradient = evaluate(objective, params, rows)
-        # One minibatch with a small gradient proves nothing: only the full batch may stop a method early.
-        status = first_status(value, gradient, -1.0 if self.minibatch else self.tolerance)
-        zero = jnp.zeros((), jnp.int32)
-        return StochasticState(Progress(params, value, gradient, zero, zero + 1, status), memory, key)
+    def start(self, params: Params, key: Array, memory: Any, like: Array) -> StochasticState:
+        """Nothing is evaluated yet. The first turn of the loop does it, with a step of length 0: one place
+        for the network in the compiled program, not two.
+        """
+        zero, none = jnp.zeros((), jnp.int32), jnp.zeros_like(like)
+        still = Progress(params, none, optax.tree.zeros_like(params), zero, zero, zero + Status.RUNNING)
+        return StochasticState(still, memory, key)
 
     def moved(
         self, objective: Objective, state: StochasticState, trial: Params, memory: Any
     ) -> StochasticState:
         """The state at `trial` with its gradient on the next rows; a trial that is not finite is refused."""
-        old = state.progress
+        old, first = state.progress, untried(state.progress)
         rows, key = draw(objective, state.key, self.batch_size)
         value, gradient = evaluate(objective, trial, rows)
         norm = optax.tree.norm(gradient)
         finite = jnp.isfinite(value) & jnp.isfinite(norm)
-        status = jnp.where(finite, Status.RUNNING, Status.DIVERGED)
-        if not self.minibatch:
+        status = jnp.where(finite, Status.RUNNING, jnp.where(first, Status.NOT_FINITE, Status.DIVERGED))
+        if not self.minibatch:  # one minibatch with a small gradient proves nothing
             status = jnp.where(finite & (norm <= self.tolerance), Status.CONVERGED, status)
-        new = Progress(
-            trial, value, gradient, old.iterations + 1, old.evaluations + 1, status.astype(jnp.int32)
-        )
-        kept = jax.tree.map(lambda a, b: jnp.where(finite, a, b), new[:3], old[:3])
+        count = old.iterations + jnp.where(first, 0, 1)
+        new = Progress(trial, value, gradient, count, old.evaluations + 1, status.astype(jnp.int32))
+        kept = jax.tree.map(lambda a, b: jnp.where(finite | first, a, b), new[:3], old[:3])
         params, value, gradient = kept
         progress = new._replace(params=params, value=value, gradient=gradient)
         return StochasticState(progress, memory, key)
@@ -135,21 +139,22 @@ class Adam(Stochastic):
             raise unknown("decay", self.decay, DECAYS)
 
     def init(self, objective: Objective, params: Params, key: Array) -> StochasticState:
-        return self.start(objective, params, key, optax.scale_by_adam().init(params))
+        return self.start(params, key, optax.scale_by_adam().init(params), objective.rounds)
 
     def step(self, objective: Objective, state: StochasticState) -> StochasticState:
-        old = state.progress
+        old, live = state.progress, jnp.where(untried(state.progress), 0.0, 1.0)
         left = 1.0 - old.iterations.astype(old.value.dtype) / self.max_iterations
-        rate = self.learning_rate * DECAYS[self.decay](left)
+        rate = live * self.learning_rate * DECAYS[self.decay](left)
         gradient, t = old.gradient, objective.rounds
         if self.proximal:
             pull = objective.penalty_gradient(old.params)
-            gradient = jax.tree.map(lambda g, p: g - p / t, gradient, pull)
+            gradient = jax.tree.map(lambda g, p: g - live * p / t, gradient, pull)
         memory: Any
         scaled, memory = optax.scale_by_adam().update(gradient, state.memory, old.params)
+        memory = memory._replace(count=memory.count - untried(old))  # moments of nothing are still zero
         trial = optax.tree.add_scale(old.params, -rate, scaled)
         if self.proximal:
-            fresh = 1.0 - 0.999 ** memory.count.astype(rate.dtype)
+            fresh = 1.0 - 0.999 ** jnp.maximum(memory.count, 1).astype(rate.dtype)
 
             def nearer(v: Array, square: Array, c: Array, b: Array) -> Array:
                 step = rate / (jnp.sqrt(square / fresh) + 1e-8) / t
@@ -175,12 +180,12 @@ class ProximalSGD(Stochastic):
     measure: bool = True
 
     def init(self, objective: Objective, params: Params, key: Array) -> StochasticState:
-        return self.start(objective, params, key, ())
+        return self.start(params, key, (), objective.rounds)
 
     def step(self, objective: Objective, state: StochasticState) -> StochasticState:
         old, t = state.progress, objective.rounds
         k = old.iterations.astype(t.dtype)
-        gamma = self.learning_rate / jnp.sqrt(1.0 + self.decay * k)
+        gamma = jnp.where(untried(old), 0.0, self.learning_rate / jnp.sqrt(1.0 + self.decay * k))
         pull = objective.penalty_gradient(old.params)
 
         def proximal(w: Array, g: Array, p: Array, c: Array, b: Array) -> Array:
