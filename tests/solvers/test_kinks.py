@@ -129,3 +129,10 @@ def test_the_solves_on_which_ways_of_mapping_differed():
     assert (serial["status"] == Status.CONVERGED).all() and (mapped["status"] == Status.CONVERGED).all()
     for name in ("cost", "value"):
         np.testing.assert_allclose(mapped[name], serial[name], rtol=0, atol=1e-10)
+
+
+def test_no_circles_at_a_large_gap_either():
+    """In round 7 of one and 8 of the other the plain method went round with a gap between 0.06 and 0.3."""
+    wanted = toy.configs(["absolute"], ["adversarial"], {("adversarial", "absolute", "alt_ftrl"): [1.0]})
+    table = toy.sweep(toy.run_of(10), wanted, seeds=[11, 14], way="serial")
+    assert (table["status"] == Status.CONVERGED).all()

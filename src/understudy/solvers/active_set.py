@@ -41,7 +41,8 @@ def _column(
     near = 1e4 * jnp.finfo(targets.dtype).eps
     error = targets - rows @ start
     count = jnp.maximum(jnp.sum(used), 1)
-    scale = jnp.sum(jnp.abs(error) + 1e-6 * jnp.abs(targets), where=used) / count + 1e-30
+    size = jnp.sum(jnp.abs(targets), where=used) / count + 1e-30
+    scale = jnp.sum(jnp.abs(error), where=used) / count + 1e-6 * size
     heavy = problem.weight > 0
     penalty = jnp.where(heavy, problem.weight, 1.0)
 
@@ -65,7 +66,7 @@ def _column(
         borne = jnp.where(heavy, found[features:, 0], -found[features:, 1])
         turned = held.at[index].add(borne * taken)
         error = jnp.where(chosen, 0.0, targets - rows @ params)
-        sided = jnp.where(kink, jnp.abs(error) <= near * scale, error * jnp.sign(held) >= -near * scale)
+        sided = jnp.where(kink, jnp.abs(error) <= near * size, error * jnp.sign(held) >= -near * size)
         within = jnp.abs(turned) <= bound * (1.0 + near)
         fits = jnp.all((sided & within) | ~used) & jnp.all(jnp.isfinite(params))
         return turned / bound + error / scale, params, jnp.clip(turned, -bound, bound), fits

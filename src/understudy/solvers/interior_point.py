@@ -37,7 +37,8 @@ class InteriorState(NamedTuple):
     status: Array  # (k,), how each column stands
     norm: Array  # (k,), its dual residual
     gap: Array  # (k,), its duality gap
-    length: Array  # (k,), its last step
+    slow: Array  # (k,), whether the last step left more than half of the gap
+    trust: Array  # (k,), how much of the second-order correction is taken
 
 
 class InteriorPoint(Solver[InteriorState]):
@@ -63,7 +64,9 @@ class InteriorPoint(Solver[InteriorState]):
         gradient, norm, gap, status = self._judge(problem, point, Status.NOT_FINITE)
         none = jnp.zeros((), jnp.int32)
         progress = Progress(params, jnp.zeros((), norm.dtype), gradient, none, none + 1, _overall(status))
-        return InteriorState(progress, point, status, norm, gap, jnp.ones_like(norm))
+        return InteriorState(
+            progress, point, status, norm, gap, jnp.zeros_like(norm, bool), jnp.ones_like(norm)
+        )
 
     def _judge(self, problem: Problem, point: Point, bad: Status) -> tuple[Array, Array, Array, Array]:
         """Residual, its norm, the gap and the status of each column."""
@@ -79,7 +82,7 @@ class InteriorPoint(Solver[InteriorState]):
 
     def step(self, objective: Objective, state: InteriorState) -> InteriorState:
         problem = piecewise(objective)
-        point, length = _step(problem, state.point, state.length)
+        point = _step(problem, state.point, state.slow, state.trust)
         gradient, norm, gap, status = self._judge(problem, point, Status.DIVERGED)
         # Where rounding ends the progress, keep the better point and say whether it is good enough.
         limit = self._share(norm)
@@ -87,18 +90,20 @@ class InteriorPoint(Solver[InteriorState]):
         close = (state.norm <= 1e-6) & (state.gap <= 1e-6)
         lost = jnp.maximum(norm, gap) > 10.0 * jnp.maximum(state.norm, state.gap)
         worse = good & ((norm > limit) | (gap > 0.5 * state.gap))
-        worse |= (status == Status.DIVERGED) | (close & lost)
+        # The gap can fall for ever; where it is small and the residual does not follow, that is rounding.
+        stuck = (state.gap <= limit) & (state.norm > limit) & (norm > 0.5 * state.norm)
+        worse |= (status == Status.DIVERGED) | (close & (lost | stuck))
         ended = jnp.where(good, Status.CONVERGED, jnp.where(close, Status.STALLED, Status.DIVERGED))
         running = state.status == Status.RUNNING
-        old = (state.point, state.progress.gradient, state.norm, state.gap, state.length)
-        kept = jax.tree.map(
-            lambda a, b: jnp.where(running & ~worse, a, b), (point, gradient, norm, gap, length), old
-        )
+        old = (state.point, state.progress.gradient, state.norm, state.gap)
+        kept = jax.tree.map(lambda a, b: jnp.where(running & ~worse, a, b), (point, gradient, norm, gap), old)
+        slow = gap > 0.5 * state.gap
+        trust = jnp.where(slow, 0.25 * state.trust, state.trust)
         status = jnp.where(running, jnp.where(worse, ended, status), state.status)
-        point, gradient, norm, gap, length = kept
+        point, gradient, norm, gap = kept
         count = state.progress.iterations + 1
         progress = Progress(point.params, state.progress.value, gradient, count, count + 1, _overall(status))
-        return InteriorState(progress, point, status, norm, gap, length)
+        return InteriorState(progress, point, status, norm, gap, slow, trust)
 
     def progress(self, state: InteriorState) -> Progress:
         return state.progress
@@ -144,8 +149,8 @@ def _stiffness(problem: Problem, point: Point) -> Array:
     return 1.0 / (problem.curvature + point.over / point.above + point.under / point.below)
 
 
-def _step(problem: Problem, point: Point, before: Array) -> tuple[Point, Array]:
-    """The next point and the length of the step, (k,), given the length of the step before."""
+def _step(problem: Problem, point: Point, slow: Array, trust: Array) -> Point:
+    """The next point. Where the last step was slow, (k,), this one goes back to the middle first."""
     above, below = point.above, point.below
     samples = jnp.maximum(jnp.sum(problem.used), 1.0)
     residual = dual_residual(problem, point.params, point.dual)
@@ -201,17 +206,18 @@ def _step(problem: Problem, point: Point, before: Array) -> tuple[Point, Array]:
     ahead += (point.under + length * under) * (below + length * turn)
     reached = jnp.sum(problem.used * ahead, axis=0) / (2 * samples)
     aim = level * (reached / jnp.maximum(level, 1e-300)) ** 3
-    # Without a care for the middle the method can go round in circles for ever, near the boundary and with
-    # steps of a few percent (Cartis, 2009). After a short step the next one goes back to the middle.
-    short = before < 0.1
-    aim = jnp.where(short, 0.5 * level, aim)
-    trust = jnp.where(short, 0.0, 1.0)
+    # The second-order correction is no descent: it can lead round in circles for ever, the gap growing
+    # threefold and shrinking again (Cartis, 2009). After a step that did not halve the gap the next one is
+    # plain Newton's towards the middle, which leaves a fifth if it can be taken whole, and later ones trust
+    # the correction less.
+    aim = jnp.where(slow, 0.2 * level, aim)
+    trust = jnp.where(slow, 0.0, trust)
     move, turn, over, under = newton(
         aim - products[0] + trust * over * turn, aim - products[1] - trust * under * turn
     )
     # Near the end the full step, almost: the gap then falls with its square.
     length = jnp.minimum(1.0, (1.0 - jnp.minimum(0.005, gap)) * reach(turn, over, under))
-    after = Point(
+    return Point(
         point.params + length * move,
         point.dual + length * turn,
         point.over + length * over,
@@ -219,7 +225,6 @@ def _step(problem: Problem, point: Point, before: Array) -> tuple[Point, Array]:
         above - length * turn,
         below + length * turn,
     )
-    return after, length
 
 
 def interior_point(*, tolerance: float = 1e-10, max_iterations: int = 100) -> InteriorPoint:
