@@ -16,7 +16,7 @@ import tempfile
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-EXTRAS = "mujoco,atari,sb3,train,hub,ray,docs,dev"
+EXTRAS = "mujoco,atari,sb3,train,hub,ray,tables,docs,dev"
 # Torch is pinned in pyproject.toml. What it brings depends on its build (CPU or CUDA); nightly builds vanish.
 LEFT_FREE = re.compile(r"^(understudy|torch|triton|nvidia-.*|cuda-.*|.*-nightly)$")
 HEADER = """\
