@@ -111,7 +111,7 @@ class Convoy:
         rewards, flags = np.empty((size, n), np.float32), np.empty((size, n), np.uint8)
         acting = [
             (troupe, at, noisy[at], ~by_expert[at])
-            for troupe, at in self._acting(going, ~by_expert.all(axis=1))
+            for troupe, at in self._acting(going, going[~by_expert.all(axis=1)])
         ]
         for row in range(size):
             batch, rows = self._observed(going, t)
@@ -165,13 +165,11 @@ class Convoy:
         return batch, rows
 
     def _acting(self, places: np.ndarray, chosen: np.ndarray) -> list[tuple[Troupe, np.ndarray]]:
-        """Every troupe with somebody of the `chosen` (a mask) of `places`, ready, and where in `places` they
-        are.
-        """
+        """Every troupe with somebody of the `chosen`, ready, and where among `places` they are."""
         where = {place: i for i, place in enumerate(places.tolist())}
         found = []
         for troupe in self._troupes:
-            if members := troupe.ready(places[chosen].tolist()):
+            if members := troupe.ready(chosen.tolist()):
                 found.append((troupe, np.array([where[place] for place in members])))
         return found
 
@@ -192,7 +190,7 @@ class Convoy:
         chosen = np.asarray(places)
         acts = self.loops[0].collector.actions
         codec = self.loops[0].collector.observations
-        acting = self._acting(chosen, np.ones(len(chosen), bool))
+        acting = self._acting(chosen, chosen)
 
         def act(batch: Any, active: np.ndarray) -> Any:
             spread = np.zeros((*active.shape, codec.width), codec.dtype)
