@@ -46,7 +46,11 @@ def score(env: str, run, episodes: int = 40) -> float:
         ),
         ("FrozenLake-v1", {"policy": "tabular", "rounds": 10, "interactions": 200, "episodes": 400}),
         ("FrozenLake-v1", {"policy": "linear", "rounds": 10, "interactions": 200, "episodes": 400}),
-        ("Taxi-v3", {"policy": "tabular", "rounds": 10, "interactions": 2000, "episodes": 100}),
+        pytest.param(
+            "Taxi-v3",
+            {"policy": "tabular", "rounds": 10, "interactions": 2000, "episodes": 100},
+            marks=pytest.mark.slow,
+        ),
     ],
 )
 def test_small_environments_are_learnt(env, options):
