@@ -30,7 +30,8 @@ class Troupe:
     """
 
     def __init__(self, places: Sequence[int], loops: Sequence[Loop]):
-        self._loops, self._policy = dict(zip(places, loops, strict=True)), loops[0].game.policy
+        self._loops, self._game = dict(zip(places, loops, strict=True)), loops[0].game
+        self._policy = self._game.policy
         self._apply = None if jax.default_backend() == "cpu" else jax.jit(jax.vmap(self._policy.apply))
 
     def ready(self, chosen: Sequence[int]) -> list[int]:
@@ -49,7 +50,7 @@ class Troupe:
             self._stack = forward_stack(self._policy, params)
             self._rows = [forward_rows(self._policy, one) for one in params]
         else:
-            with precision(loops[0].game):
+            with precision(self._game):
                 self._params = jax.device_put(jax.tree.map(lambda *leaves: np.stack(leaves), *params))
         return members
 
@@ -59,7 +60,7 @@ class Troupe:
         """
         rows = rows if self._plain else (rows - self._mean) / self._scale
         if self._apply is not None:
-            with precision(next(iter(self._loops.values())).game):
+            with precision(self._game):
                 return np.array(self._apply(self._params, rows))
         # Where some are not needed, only those that are; a stack has them all in one call.
         if self._stack is not None and (self._policy.linear or active.all()):
