@@ -17,6 +17,7 @@ import os
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import jax
@@ -94,19 +95,19 @@ def main() -> None:
         theirs = json.loads(told.stdout.splitlines()[-1])
         for name, found in theirs["seconds"].items():
             table.setdefault(f"torch {theirs['version']}, {name}", []).extend(found)
-    best = {
-        who: min(np.median(found) for name, found in table.items() if name.startswith(who))
-        for who in ("jax", "torch")
-    }
+
+    def ratio(measure: Callable[[list[float]], float]) -> float:
+        ours, other = (
+            min(measure(found) for name, found in table.items() if name.startswith(who))
+            for who in ("jax", "torch")
+        )
+        return ours / other
+
     print(f"{cores} cores, batch {options.batch}, backend {jax.default_backend()}; milliseconds a step")
     for name, found in table.items():
         print(f"  {name:<42} median {1e3 * np.median(found):7.2f}   least {1e3 * min(found):7.2f}")
-    least = {
-        who: min(min(found) for name, found in table.items() if name.startswith(who))
-        for who in ("jax", "torch")
-    }
-    print(f"ratio of the best medians, ours to PyTorch's: {best['jax'] / best['torch']:.2f}", end="")
-    print(f"; of the quickest steps: {least['jax'] / least['torch']:.2f}")
+    print(f"ratio of the best medians, ours to PyTorch's: {ratio(np.median):.2f}", end="")
+    print(f"; of the quickest steps: {ratio(min):.2f}")
 
 
 if __name__ == "__main__":

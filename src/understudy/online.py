@@ -216,10 +216,7 @@ def _with(solver: Any, options: dict[str, Any]) -> Any:
 
 @functools.lru_cache(maxsize=64)
 def _compiled(static: Any, around_last: bool | None) -> Any:
-    def play(arrays: Any, state: GameState, batch: Batch, key: Array, judge: Array) -> Any:
-        return _centred(eqx.combine(arrays, static.value), around_last).play(state, batch, key, judge)
-
-    return jax.jit(play, donate_argnums=1)
+    return jax.jit(_player(static, around_last), donate_argnums=1)
 
 
 @functools.lru_cache(maxsize=64)
@@ -238,17 +235,21 @@ def _scanned(static: Any, judge: bool) -> Any:
 
 @functools.lru_cache(maxsize=64)
 def _mapped(static: Any, around_last: bool | None) -> Any:
+    together = jax.vmap(_player(static, around_last), in_axes=(0, 0, 0, 0, None))
+    return jax.jit(together, donate_argnums=1)
+
+
+def _player(static: Any, around_last: bool | None) -> Callable[..., Any]:
+    """`Game.play` with the game's numbers for a first argument; its centre, where given, is a constant."""
+
     def play(arrays: Any, state: GameState, batch: Batch, key: Array, judge: Array) -> Any:
-        return _centred(eqx.combine(arrays, static.value), around_last).play(state, batch, key, judge)
+        game = eqx.combine(arrays, static.value)
+        if around_last is not None:
+            # A constant lets the compiler leave out what only the other centre needs.
+            game = eqx.tree_at(lambda one: one.learner.around_last, game, np.asarray(around_last))
+        return game.play(state, batch, key, judge)
 
-    return jax.jit(jax.vmap(play, in_axes=(0, 0, 0, 0, None)), donate_argnums=1)
-
-
-def _centred(game: Game, around_last: bool | None) -> Game:
-    """The game with its centre as a constant, which lets the compiler leave out what only the other needs."""
-    if around_last is None:
-        return game
-    return eqx.tree_at(lambda one: one.learner.around_last, game, np.asarray(around_last))
+    return play
 
 
 def _centre(games: Sequence[Game]) -> bool | None:

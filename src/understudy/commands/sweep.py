@@ -42,8 +42,7 @@ def run(options: Sweep) -> int:
     study, tuning = made(options)
     if options.out is None and not options.plan:
         raise UserError("out: name the folder that keeps the study, as in --out studies/hopper.")
-    where = {"engine": options.engine, "workers": options.workers, "shard": options.shard}
-    where["retry_failed"] = options.retry_failed
+    where = {name: getattr(options, name) for name in ("engine", "workers", "shard", "retry_failed")}
     if tuning:
         stages = plans(study, out=options.out, **tuning, **where)
     else:

@@ -118,8 +118,8 @@ class Convoy:
             labels = self.expert.label(batch, self._fleet.infos(going) if self.expert.needs_infos else None)
             inputs[row], targets[row] = rows, acts.targets(labels, self.expert.kind)
             actions = self._experts(labels)
-            for troupe, at, loud, theirs in acting:
-                own = theirs[:, row]
+            for troupe, at, loud, driving in acting:
+                own = driving[:, row]
                 if not own.any():
                     continue
                 outputs = troupe.outputs(rows[at, None], own[:, None])[:, 0]

@@ -20,7 +20,17 @@ Repeated = UseAppendAction[Annotated[tuple[str, ...], UNSET]]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class LearnerOptions:
+class _Group:
+    """Options that are handed on where they were given."""
+
+    def given(self) -> dict[str, Any]:
+        """Those that were given, by name."""
+        # By identity: a step size of 0.0 equals False, and must reach whoever refuses it.
+        return {k: v for k, v in dataclasses.asdict(self).items() if v is not None and v is not False}
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class LearnerOptions(_Group):
     """They reach the learner's constructor; one that the learner does not take is refused."""
 
     eta: Number = None
@@ -36,17 +46,12 @@ class LearnerOptions:
     diagonal: Flag = False
     """AdaGrad per coordinate instead of by the norm."""
 
-    def given(self) -> dict[str, Any]:
-        """Those that were given, by name."""
-        # By identity: a step size of 0.0 equals False, and must reach whoever refuses it.
-        return {k: v for k, v in dataclasses.asdict(self).items() if v is not None and v is not False}
-
 
 Learning = Annotated[LearnerOptions, OmitArgPrefixes]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class ExpertOptions:
+class ExpertOptions(_Group):
     """They say how to read or ask the expert; one that the expert has no use for is refused."""
 
     sees: Name = None
@@ -58,13 +63,9 @@ class ExpertOptions:
     revision: Name = None
     """Which revision of a hub's repository."""
 
-    def given(self) -> dict[str, Any]:
-        """Those that were given, by name."""
-        return {k: v for k, v in dataclasses.asdict(self).items() if v is not None}
-
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class SolverOptions:
+class SolverOptions(_Group):
     """They reach the solver; one that the solver does not take is refused."""
 
     learning_rate: Number = None
@@ -75,7 +76,3 @@ class SolverOptions:
     """Samples per step of a solver that can take minibatches."""
     tolerance: Number = None
     """The solver stops at this gradient norm of (whole objective)/t."""
-
-    def given(self) -> dict[str, Any]:
-        """Those that were given, by name."""
-        return {k: v for k, v in dataclasses.asdict(self).items() if v is not None}

@@ -50,7 +50,7 @@ class PaperMujoco:
     """Hopper and Walker2d: linear policies and networks, two losses and drives, tuned; the claims checked."""
 
     scale: str = "small"
-    """small (Hopper, two seeds, fewer steps tried; a quarter of an hour on two cores) or full."""
+    """small (Hopper, two seeds, fewer steps tried; nine minutes on two cores) or full."""
     part: Names = ()
     """linear, linear-100 (rounds of 100), network or network-sls; by default all that the scale has."""
     seeds: Whole = None

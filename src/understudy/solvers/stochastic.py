@@ -61,11 +61,11 @@ class Stochastic(Solver[StochasticState]):
     def progress(self, state: StochasticState) -> Progress:
         return state.progress
 
-    def start(self, params: Params, key: Array, memory: Any, like: Array) -> StochasticState:
+    def start(self, objective: Objective, params: Params, key: Array, memory: Any) -> StochasticState:
         """Nothing is evaluated yet. The first turn of the loop does it, with a step of length 0: one place
         for the network in the compiled program, not two.
         """
-        zero, none = jnp.zeros((), jnp.int32), jnp.zeros_like(like)
+        zero, none = jnp.zeros((), jnp.int32), jnp.zeros_like(objective.rounds)
         still = Progress(params, none, optax.tree.zeros_like(params), zero, zero, zero + Status.RUNNING)
         return StochasticState(still, memory, key)
 
@@ -139,7 +139,7 @@ class Adam(Stochastic):
             raise unknown("decay", self.decay, DECAYS)
 
     def init(self, objective: Objective, params: Params, key: Array) -> StochasticState:
-        return self.start(params, key, optax.scale_by_adam().init(params), objective.rounds)
+        return self.start(objective, params, key, optax.scale_by_adam().init(params))
 
     def step(self, objective: Objective, state: StochasticState) -> StochasticState:
         old, live = state.progress, jnp.where(untried(state.progress), 0.0, 1.0)
@@ -180,7 +180,7 @@ class ProximalSGD(Stochastic):
     measure: bool = True
 
     def init(self, objective: Objective, params: Params, key: Array) -> StochasticState:
-        return self.start(params, key, (), objective.rounds)
+        return self.start(objective, params, key, ())
 
     def step(self, objective: Objective, state: StochasticState) -> StochasticState:
         old, t = state.progress, objective.rounds
