@@ -19,8 +19,8 @@ import numpy as np
 
 from understudy import experts, ftl
 from understudy.envs.atari import Settings
-from understudy.interaction.lockstep import Chosen, LinearStudents, Member, evaluate
 from understudy.paper.atari_report import bootstrap, returns, summary
+from understudy.runs.lockstep import Chosen, LinearStudents, Member, evaluate
 
 
 def main() -> None:

@@ -24,8 +24,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from understudy.interaction.pixels import _adam, _fresh
 from understudy.policies import NatureCNN
+from understudy.runs.pixels import _adam, _fresh
 
 HERE = Path(__file__).parent
 TORCH = "torch==2.13.0"

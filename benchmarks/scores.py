@@ -34,7 +34,7 @@ def one(
 ) -> dict[str, object]:
     """One run, with its return at every evaluation."""
     import understudy
-    from understudy.interaction import automatic
+    from understudy.runs import automatic
 
     learner, settings = variant(name)
     made: object = learner
@@ -78,7 +78,7 @@ def random_return(env: str, episodes: int = 200) -> float:
     import copy
 
     from understudy.envs.gymnasium import derive, maker
-    from understudy.interaction import Evaluator
+    from understudy.runs import Evaluator
 
     make = maker(env)
     space = copy.deepcopy(make().action_space)

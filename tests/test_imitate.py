@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 import understudy
-from interaction.counting import Counting, answering, half
+from runs.counting import Counting, answering, half
 from understudy import UserError, imitate
 from understudy.envs.gymnasium import derive
-from understudy.interaction import Evaluator
+from understudy.runs import Evaluator
 
 QUICK = {"rounds": 2, "interactions": 40, "episodes": 1, "expert_episodes": 0}
 SHORT = {"solver_options": {"max_iterations": 20}, "comparator": "none"}

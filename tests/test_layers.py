@@ -24,9 +24,8 @@ ORDER = """
     replay
     envs
     experts
-    interaction
+    runs
     sweep
-    store
     imitation
     studies
     checks

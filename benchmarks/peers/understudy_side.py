@@ -15,7 +15,7 @@ from typing import Any
 import understudy
 from understudy import experts
 from understudy.envs.gymnasium import maker
-from understudy.interaction import Evaluator, acting
+from understudy.runs import Evaluator, acting
 
 
 class Reached(Exception):

@@ -15,7 +15,7 @@ __version__ = "0.1.0"
 
 _HOMES = {
     "imitate": "imitation",
-    "Run": "store",
+    "Run": "runs",
     "TrainedPolicy": "policies",
     "Replay": "replay",
     "ftl": "learners",
@@ -63,6 +63,7 @@ if TYPE_CHECKING:
     from .policies import MLP, Linear, Tabular, TrainedPolicy
     from .regret import Certificate, Ledger
     from .replay import Replay, replay
+    from .runs import Run
     from .solvers import (
         Solution,
         Status,
@@ -75,7 +76,6 @@ if TYPE_CHECKING:
         proximal_sgd,
         sls,
     )
-    from .store import Run
     from .studies import Study, tune
     from .sweep import grid, sweep
 

@@ -9,11 +9,10 @@ from typing import Any
 
 from .envs.gymnasium import Slots, maker
 from .errors import UserError
-from .interaction import Book, Evaluation, Evaluator, Loop, World, acting, parts, temporary_folder
-from .interaction.parts import whole
 from .losses import Squared
 from .online import draws
-from .store import Folder, Run
+from .runs import Book, Evaluation, Evaluator, Folder, Loop, Run, World, acting, parts, temporary_folder
+from .runs.parts import whole
 
 MEMORY_LIMIT = 2 << 30
 """Bytes of samples that are kept in memory; beyond, they are mapped from files."""

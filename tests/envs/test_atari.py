@@ -13,7 +13,7 @@ from understudy import imitate
 from understudy.envs import atari
 from understudy.envs.gymnasium import Slots, maker
 from understudy.errors import MissingExtra, UserError
-from understudy.interaction.frames import FrameStore
+from understudy.runs.frames import FrameStore
 
 SHORT = atari.Settings(max_frames=200)
 

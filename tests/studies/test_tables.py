@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from understudy.interaction import NAMES
+from understudy.runs import NAMES
 from understudy.studies import Result, Study, tables
 
 

@@ -13,10 +13,10 @@ from rich.table import Table
 from .. import experts, imitate
 from ..envs.gymnasium import maker
 from ..errors import UserError
-from ..interaction import acting
 from ..options import Demo
 from ..report import live, plots, tables, video
 from ..report.style import style
+from ..runs import acting
 
 ENV = "Hopper-v5"
 LEARNERS = ("ftl", "adaftrl", "bc")

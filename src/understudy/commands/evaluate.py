@@ -6,11 +6,10 @@ import json
 
 from ..envs.gymnasium import maker
 from ..errors import UserError
-from ..interaction import Evaluator, acting
 from ..options import Evaluate
 from ..policies import TrainedPolicy
 from ..report import tables
-from ..store import read_config, read_summary
+from ..runs import Evaluator, acting, read_config, read_summary
 
 
 def run(options: Evaluate) -> int:

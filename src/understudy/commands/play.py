@@ -7,11 +7,10 @@ from typing import Any
 from .. import experts
 from ..envs.gymnasium import maker
 from ..errors import UserError
-from ..interaction import acting
 from ..options import Play
 from ..policies import TrainedPolicy
 from ..report import tables, video
-from ..store import read_config
+from ..runs import acting, read_config
 
 
 def run(options: Play) -> int:

@@ -20,10 +20,10 @@ import numpy as np
 
 from .. import experts
 from ..envs import atari
-from ..interaction.automatic import Automatic
-from ..interaction.lockstep import LinearStudents, Lockstep, Member, evaluate
-from ..interaction.pixels import PixelStudents
 from ..learners import Learner, adaftrl, adagrad, alt_ftrl, ftl, ftrl, ogd
+from ..runs.automatic import Automatic
+from ..runs.lockstep import LinearStudents, Lockstep, Member, evaluate
+from ..runs.pixels import PixelStudents
 
 GAMES = ("pong", "breakout")
 POLICIES = ("linear", "nature_cnn")

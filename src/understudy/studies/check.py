@@ -9,9 +9,9 @@ import json
 from typing import Any
 
 from ..envs.gymnasium import maker
-from ..interaction import World, mixing, presets
-from ..interaction.parts import whole
 from ..policies import Actions
+from ..runs import World, mixing, presets
+from ..runs.parts import whole
 from .shard import keywords
 from .study import Study
 

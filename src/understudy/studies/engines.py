@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import UserError, unknown
-from ..store.files import cores
+from ..runs.files import cores
 from .shard import Result, play
 
 Shard = Sequence[Mapping[str, Any]]

@@ -20,8 +20,8 @@ from pathlib import Path
 from typing import Any, final
 
 from ..errors import UserError
-from ..interaction import NAMES
-from ..store.files import atomic, lock, telling, versions
+from ..runs import NAMES
+from ..runs.files import atomic, lock, telling, versions
 from . import tables
 from .shard import Result
 from .study import Entry, Study

@@ -13,11 +13,11 @@ from ..envs.fleet import fleet
 from ..envs.gymnasium import maker
 from ..errors import UserError, unknown
 from ..imitation import imitate
-from ..interaction import NAMES, TIMES, Evaluation, Loop, World, parts
-from ..interaction.convoy import Convoy, Unkept
-from ..interaction.parts import whole
 from ..learners import LEARNERS
 from ..policies import MLP
+from ..runs import NAMES, TIMES, Evaluation, Loop, World, parts
+from ..runs.convoy import Convoy, Unkept
+from ..runs.parts import whole
 from ..solvers import SOLVERS
 
 LEARNER_OPTIONS = ("eta", "alpha", "schedule", "start", "radius", "diagonal")
@@ -32,7 +32,7 @@ NAMED = (*FIELDS, *LEARNER_OPTIONS, *SOLVER_OPTIONS, "widths")
 class Result(NamedTuple):
     """What came of one run.
 
-    rows: one per round, with the ledger's columns (`understudy.interaction.NAMES`), plain numbers and words.
+    rows: one per round, with the ledger's columns (`understudy.runs.NAMES`), plain numbers and words.
     summary: plain numbers: return_mean, return_std, expert_return, regret, bound, average_loss, queries, ….
     error: one sentence where the run failed; its rows are those up to there.
     seconds: where the time went.

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import UserError
-from ..interaction import NAMES
-from ..store.files import atomic
+from ..runs import NAMES
+from ..runs.files import atomic
 from .shard import Result
 from .study import Entry
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, final
 
 from ..errors import UserError, unknown
-from ..store.files import lock, telling
+from ..runs.files import lock, telling
 from . import tables
 from .planning import Plan
 from .running import Results, plan, run

@@ -1,17 +1,21 @@
-"""Interaction: rounds of labelled experience, and the loop that learns from them."""
+"""Runs: rounds of labelled experience, the loop that learns from them, and the run on disk."""
 
 from __future__ import annotations
 
 from .automatic import Automatic
-from .book import Book, temporary_folder
 from .collect import Collector, Round
 from .evaluate import Evaluation, Evaluator, acting
+from .files import atomic, cores, versions
+from .folder import FORMAT, Folder, read_config, read_ledger, read_summary, write_run
 from .loop import EXTRA, NAMES, TIMES, Loop, Plan
 from .mixing import Mixing, mixing
 from .parts import Parts, World, parts
+from .run import Run
+from .samples import Book, temporary_folder
 
 __all__ = [
     "EXTRA",
+    "FORMAT",
     "NAMES",
     "TIMES",
     "Automatic",
@@ -19,14 +23,23 @@ __all__ = [
     "Collector",
     "Evaluation",
     "Evaluator",
+    "Folder",
     "Loop",
     "Mixing",
     "Parts",
     "Plan",
     "Round",
+    "Run",
     "World",
     "acting",
+    "atomic",
+    "cores",
     "mixing",
     "parts",
+    "read_config",
+    "read_ledger",
+    "read_summary",
     "temporary_folder",
+    "versions",
+    "write_run",
 ]

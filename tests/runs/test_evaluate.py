@@ -6,10 +6,10 @@ import gymnasium as gym
 import numpy as np
 import pytest
 
-from interaction.counting import Counting
+from runs.counting import Counting
 from understudy import UserError, imitate
 from understudy.envs.gymnasium import derive, maker
-from understudy.interaction import Evaluator, evaluate
+from understudy.runs import Evaluator, evaluate
 
 
 def test_returns_and_lengths_are_those_of_whole_seeded_episodes():

@@ -10,10 +10,11 @@ from typing import Any, final
 import numpy as np
 
 from ..errors import UserError
-from ..interaction import Book, Evaluation
 from ..policies import TrainedPolicy
 from ..regret import Certificate, Ledger
+from .evaluate import Evaluation
 from .folder import read_config, read_ledger, read_summary, write_run
+from .samples import Book
 
 
 @final
@@ -26,7 +27,7 @@ class Run:
       certificate: regret and bound after the last judged round (proved for linear policies, else an
       estimate).
       evaluation, expert_evaluation: returns of the last evaluation, and of the expert on the same seeds.
-      samples: columns of all samples, by name (`understudy.interaction.Round` says which).
+      samples: columns of all samples, by name (`understudy.runs.Round` says which).
       seconds: collect, solve, judge, evaluate and total.
     """
 

@@ -7,12 +7,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from interaction.counting import Counting, answering, half
+from runs.counting import Counting, answering, half
 from understudy import UserError
 from understudy.envs.gymnasium import Slots, derive, maker
-from understudy.interaction import Collector, mixing
-from understudy.interaction.collect import EXPERT, TERMINATED, TRUNCATED
 from understudy.policies import Actions, Linear, Normaliser, Observations, TrainedPolicy
+from understudy.runs import Collector, mixing
+from understudy.runs.collect import EXPERT, TERMINATED, TRUNCATED
 
 
 def collector(count: int = 1, seed: int = 0, noise: float = 0.0, expert=None, **env) -> Collector:

@@ -3,7 +3,7 @@
     config.json             what was asked for, cores and versions
     ledger.csv              one row per round, appended; the same seed gives the same bytes
     times.csv               seconds per round, kept apart because they differ from run to run
-    samples/*.bin           every sample, appended (see `interaction.Book`)
+    samples/*.bin           every sample, appended (see `samples.Book`)
     policy.safetensors/json the policy after the last round
     checkpoint.safetensors  everything needed to go on; its rename is the moment at which a round counts
     summary.json            written last: the run is finished
@@ -26,9 +26,9 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save as to_bytes
 
 from ..errors import UserError
-from ..interaction import NAMES, TIMES, Loop
 from ..regret import Ledger
 from .files import append, atomic, cores, lock, telling, versions
+from .loop import NAMES, TIMES, Loop
 
 FORMAT = 1
 WORDS = {"solver_status", "comparator_status"}

@@ -8,10 +8,9 @@ import pytest
 
 from understudy import imitate
 from understudy.errors import UserError
-from understudy.interaction import Book
-from understudy.interaction.collect import Round
 from understudy.policies import Actions, NatureCNN, Observations
-from understudy.store import Run
+from understudy.runs import Book, Run
+from understudy.runs.collect import Round
 
 SPACE = gym.spaces.Box(0, 255, (4, 36, 36), np.uint8)
 ACTIONS = gym.spaces.Discrete(3)

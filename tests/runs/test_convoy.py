@@ -13,8 +13,8 @@ from understudy import experts
 from understudy.envs.fleet import Gymnasiums, fleet
 from understudy.envs.gymnasium import maker
 from understudy.errors import UserError
-from understudy.interaction import NAMES, World, parts
-from understudy.interaction.convoy import Convoy, Unkept
+from understudy.runs import NAMES, World, parts
+from understudy.runs.convoy import Convoy, Unkept
 
 COMMON = {"rounds": 3, "interactions": 120, "episodes": 2, "evaluate_every": 2}
 

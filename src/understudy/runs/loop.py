@@ -23,10 +23,10 @@ from ..regret import COLUMNS, Certificate, Ledger
 from ..solvers import Status, Unsolved
 from . import hindsight
 from .automatic import Automatic
-from .book import Book, Reader
 from .collect import EXPERT, Collector, Round
 from .evaluate import Evaluation, Evaluator, acting
 from .mixing import Mixing
+from .samples import Book, Reader
 
 EXTRA = {
     "interactions": "environment steps so far",

@@ -134,7 +134,7 @@ def test_the_state_in_the_middle_of_an_episode_matters(tmp_path):
     """Negative control: a resume that began a new episode instead of rebuilding the old one would be
     noticed.
     """
-    from understudy.interaction import Collector
+    from understudy.runs import Collector
 
     class Stop(Exception):
         pass

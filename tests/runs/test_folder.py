@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from understudy import Run, UserError, imitate
-from understudy.store import cores, folder, read_config, read_summary
+from understudy.runs import cores, folder, read_config, read_summary
 
 SMALL = {"policy": "linear", "rounds": 3, "interactions": 40, "episodes": 1, "expert_episodes": 0}
 
