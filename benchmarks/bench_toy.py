@@ -1,4 +1,4 @@
-"""The toy figure: how long it takes, what each way of mapping gives, what a plain loop would have cost.
+"""The toy figure: how long it takes, what each method of mapping gives, what a plain loop would have cost.
 
     python benchmarks/bench_toy.py            # a quarter of an hour; most of it is the plain loop
     python benchmarks/bench_toy.py --times 50 --seeds 3
@@ -28,18 +28,18 @@ import numpy as np
 import plain_loop
 
 from understudy.envs import toy as env
+from understudy.mapping import METHODS, cores
 from understudy.paper import toy, toy_claims, toy_figures
-from understudy.sweep import WAYS, cores
 
 FIGURE_SECONDS, FASTER, LEAST_BUDGET = 360.0, 300.0, 30.0
-PARTS = ["figure", "ways", "plain"]
+PARTS = ["figure", "methods", "plain"]
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--seeds", type=int, default=20, help="seeds of the figure")
     parser.add_argument("--times", type=float, default=500.0, help="stop a plain run at so many times ours")
-    parser.add_argument("--runs", type=int, default=16, help="runs per way of mapping")
+    parser.add_argument("--runs", type=int, default=16, help="runs per method of mapping")
     parser.add_argument("--only", nargs="+", choices=PARTS, default=PARTS, help="which parts (all)")
     parser.add_argument("--losses", nargs="+", choices=list(toy.LOSSES), default=list(toy.LOSSES))
     parser.add_argument("--out", type=Path, help="an existing folder to keep the figure's files in")
@@ -49,8 +49,8 @@ def main() -> int:
         "float64\n"
     )
     missed = figure(options.seeds, options.out) if "figure" in options.only else []
-    if "ways" in options.only:
-        ways(options.losses, options.runs)
+    if "methods" in options.only:
+        methods(options.losses, options.runs)
     if "plain" in options.only:
         missed += plain(options.losses, options.times, options.runs)
     print("\n" + ("missed: " + "; ".join(missed) if missed else "all targets met"))
@@ -77,26 +77,26 @@ def figure(seeds: int, out: Path | None) -> list[str]:
     return [] if took <= FIGURE_SECONDS else [f"the figure took {took:.0f} s"]
 
 
-def ways(losses: list[str], runs: int) -> None:
-    """Runs per second of each way, on the adversarial problem; compiled before the clock starts."""
+def methods(losses: list[str], runs: int) -> None:
+    """Runs per second of each method, on the adversarial problem; compiled before the clock starts."""
     print(f"Runs per second (250 rounds, adversarial, {runs} runs of FTRL, η = 0.1, and {4 * runs} of OGD),")
     print("the better of two times, and how far any round's loss is from serial:")
-    heads = "".join(f"{way:>12}" for way in WAYS)
+    heads = "".join(f"{method:>12}" for method in METHODS)
     print(f"  {'loss':10}{'learner':9}{heads}{'chosen':>10}{'difference':>14}")
     for loss in losses:
         for learner, step, count in (("ftrl", 0.1, runs), ("ogd", 0.01, 4 * runs)):
             wanted = toy.configs([loss], ["adversarial"], {("adversarial", loss, learner): [step]})
-            timed = {way: _timed(wanted, count, way) for way in WAYS}
+            timed = {method: _timed(wanted, count, method) for method in METHODS}
             away = max(float(np.max(np.abs(cost - timed["serial"][0]))) for cost, _ in timed.values())
-            chosen = toy.sweep(toy.run_of(toy.ROUNDS), wanted, seeds=1).info["ways"][0]["way"]
+            chosen = toy.map_runs(toy.run_of(toy.ROUNDS), wanted, seeds=1).info["methods"][0]["method"]
             row = "".join(f"{speed:12.1f}" for _, speed in timed.values())
             print(f"  {loss:10}{learner:9}{row}{chosen:>10}{away:14.1e}", flush=True)
     print()
 
 
-def _timed(wanted: list, runs: int, way: str) -> tuple[np.ndarray, float]:
-    toy.sweep(toy.run_of(toy.ROUNDS), wanted, seeds=runs, way=way)  # compiles
-    tables = [toy.sweep(toy.run_of(toy.ROUNDS), wanted, seeds=runs, way=way) for _ in range(2)]
+def _timed(wanted: list, runs: int, method: str) -> tuple[np.ndarray, float]:
+    toy.map_runs(toy.run_of(toy.ROUNDS), wanted, seeds=runs, method=method)  # compiles
+    tables = [toy.map_runs(toy.run_of(toy.ROUNDS), wanted, seeds=runs, method=method) for _ in range(2)]
     return tables[0]["cost"], runs / min(table.info["run_seconds"] for table in tables)
 
 
@@ -139,9 +139,9 @@ def plain(losses: list[str], times: float, runs: int) -> list[str]:
 
 def _processor(wanted: list, runs: int) -> float:
     """Processor seconds of one compiled run after another, all threads of the process counted."""
-    toy.sweep(toy.run_of(toy.ROUNDS), wanted, seeds=runs, way="serial")
+    toy.map_runs(toy.run_of(toy.ROUNDS), wanted, seeds=runs, method="serial")
     began = time.process_time()
-    toy.sweep(toy.run_of(toy.ROUNDS), wanted, seeds=runs, way="serial")
+    toy.map_runs(toy.run_of(toy.ROUNDS), wanted, seeds=runs, method="serial")
     return (time.process_time() - began) / runs
 
 

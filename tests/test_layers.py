@@ -25,9 +25,9 @@ ORDER = """
     envs
     experts
     runs
-    sweep
     imitation
     studies
+    mapping
     checks
     understudy
     report

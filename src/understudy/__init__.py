@@ -47,7 +47,8 @@ _HOMES = {
     "Absolute": "losses",
     "Huber": "losses",
     "CrossEntropy": "losses",
-    "grid": "sweep",
+    "grid": "mapping",
+    "map_runs": "mapping",
     "Study": "studies",
     "tune": "studies",
     "UserError": "errors",
@@ -60,6 +61,7 @@ if TYPE_CHECKING:
     from .imitation import imitate
     from .learners import Learner, adaftrl, adagrad, alt_ftrl, ftl, ftrl, linearised, ogd, schedule, theorem
     from .losses import Absolute, CrossEntropy, Huber, Squared
+    from .mapping import grid, map_runs
     from .policies import MLP, Linear, Tabular, TrainedPolicy
     from .regret import Certificate, Ledger
     from .replay import Replay, replay
@@ -77,7 +79,6 @@ if TYPE_CHECKING:
         sls,
     )
     from .studies import Study, tune
-    from .sweep import grid, sweep
 
 
 def register_learner(name: str, maker: Any) -> None:
@@ -102,7 +103,7 @@ def __getattr__(name: str) -> Any:
 
 
 class _Front(types.ModuleType):
-    """This package: `replay` and `sweep` stay functions when the modules of those names are imported."""
+    """This package: `replay` stays a function when the module of that name is imported."""
 
     @property
     def replay(self) -> Any:
@@ -112,17 +113,9 @@ class _Front(types.ModuleType):
     def replay(self, module: Any) -> None:
         """Python would put the module here as soon as anyone imports it."""
 
-    @property
-    def sweep(self) -> Any:
-        return importlib.import_module(".sweep", __name__).sweep
-
-    @sweep.setter
-    def sweep(self, module: Any) -> None:
-        """As for replay."""
-
 
 sys.modules[__name__].__class__ = _Front
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_HOMES, *_ROOMS, "replay", "sweep"})
+    return sorted({*globals(), *_HOMES, *_ROOMS, "replay"})

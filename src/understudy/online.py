@@ -1,4 +1,4 @@
-"""One round of online learning as a pure function of state and data: what replays and sweeps all run."""
+"""One round of online learning as a pure function of state and data: replays, runs and studies play it."""
 
 from __future__ import annotations
 

@@ -124,7 +124,9 @@ def test_ftrl_and_alt_ftrl_are_one_learner(study):
 
 def test_threads_equal_serial():
     wanted = gridworld.configs({("own", "ftl"): (np.nan,), ("own", "ftrl"): (1.0,)})
-    serial, threads = (gridworld.play(10, wanted, seeds=2, seed=3, way=way) for way in ("serial", "threads"))
+    serial, threads = (
+        gridworld.play(10, wanted, seeds=2, seed=3, method=method) for method in ("serial", "threads")
+    )
     np.testing.assert_array_equal(serial["cost"], threads["cost"])
 
 

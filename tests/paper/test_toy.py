@@ -1,4 +1,4 @@
-"""The toy study: its runs are the library's own, its comparator is a minimum, all ways of mapping agree."""
+"""The toy study: its runs are the library's own, its comparator is a minimum, all methods agree."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from scipy.optimize import linprog
 
 import understudy
 from understudy.envs import toy as env
+from understudy.mapping import METHODS
 from understudy.paper import toy, toy_claims, toy_figures
 from understudy.paper.tuning import make
-from understudy.sweep import WAYS
 
 ROUNDS = 25
 NAMES = {"ftl": np.nan, "ftrl": 0.1, "ogd": 0.01}
@@ -80,44 +80,46 @@ def test_no_learner_ends_below_the_best_in_hindsight_by_luck_of_the_solver(runs,
     assert (least <= np.cumsum(zero) + 1e-9).all() and (np.diff(least) > -1e-6).all()
 
 
-def agree(way: str, losses: list[str], names: list[str]) -> None:
+def agree(method: str, losses: list[str], names: list[str]) -> None:
     learners = {("simple", loss, name): [NAMES[name]] for loss in losses for name in names}
     wanted = toy.configs(losses, ["simple"], learners)
-    reference, mapped = (toy_sweep(12, wanted, one) for one in ("serial", way))
-    assert {one["way"] for one in mapped.info["ways"]} == {way}
+    reference, mapped = (toy_runs(12, wanted, one) for one in ("serial", method))
+    assert {one["method"] for one in mapped.info["methods"]} == {method}
     np.testing.assert_allclose(mapped["cost"], reference["cost"], rtol=1e-9, atol=1e-9)
     np.testing.assert_allclose(mapped["value"], reference["value"], rtol=1e-9, atol=1e-9)
 
 
-def toy_sweep(rounds: int, wanted: list, way: str):
-    return toy.sweep(toy.run_of(rounds), wanted, seeds=2, way=way)
+def toy_runs(rounds: int, wanted: list, method: str):
+    return toy.map_runs(toy.run_of(rounds), wanted, seeds=2, method=method)
 
 
-@pytest.mark.parametrize("way", sorted(set(WAYS) - {"serial"}))
-def test_ways_of_mapping_equal_serial(way):
-    agree(way, ["squared"], ["ftrl"])
+@pytest.mark.parametrize("method", sorted(set(METHODS) - {"serial"}))
+def test_ways_of_mapping_equal_serial(method):
+    agree(method, ["squared"], ["ftrl"])
 
 
 def test_an_answer_right_to_rounding_does_not_move_adaftrl():
-    """With answers that one W explains, the signs of rounding errors made the ways differ by 3e-3."""
+    """With answers that one W explains, the signs of rounding errors made the methods differ by 3e-3."""
     wanted = toy.configs(["absolute"], ["simple"], {("simple", "absolute", "adaftrl"): [10.0]})
-    serial, mapped = (toy.sweep(toy.run_of(30), wanted, seeds=9, way=way) for way in ("serial", "vmap"))
+    serial, mapped = (
+        toy.map_runs(toy.run_of(30), wanted, seeds=9, method=method) for method in ("serial", "vmap")
+    )
     assert (serial["cost"].min(axis=1) < 1e-12).any()  # some were answered exactly
     np.testing.assert_allclose(mapped["cost"], serial["cost"], rtol=0, atol=1e-9)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("way", sorted(set(WAYS) - {"serial"}))
+@pytest.mark.parametrize("method", sorted(set(METHODS) - {"serial"}))
 @pytest.mark.parametrize("loss", list(toy.LOSSES))
-def test_every_way_of_mapping_equals_serial_for_every_loss(way, loss):
-    agree(way, [loss], ["ftl", "ftrl", "ogd"])
+def test_every_way_of_mapping_equals_serial_for_every_loss(method, loss):
+    agree(method, [loss], ["ftl", "ftrl", "ogd"])
 
 
 def test_the_way_follows_the_solver(runs):
-    ways = {(one["way"]) for one in runs.info["ways"]}
-    assert ways == {"threads", "vmap"}
+    methods = {(one["method"]) for one in runs.info["methods"]}
+    assert methods == {"threads", "vmap"}
     # A formula with decompositions, three solvers that loop; linearised learners have no solver at all.
-    assert sum(one["way"] == "threads" for one in runs.info["ways"]) == 4
+    assert sum(one["method"] == "threads" for one in runs.info["methods"]) == 4
 
 
 @pytest.fixture(scope="module")

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from understudy.mapping import Table
 from understudy.paper import claims
 from understudy.paper.tuning import STEPS, choose, make, steps_of
-from understudy.sweep import Table
 
 
 def table(best: dict[str, float], diverging: float = np.inf) -> Table:

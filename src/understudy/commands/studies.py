@@ -87,12 +87,12 @@ def _tell(done: Any, found: list[claims.Claim], seconds: float) -> None:
     for title, table in (("tuning", done.tuning), ("runs", done.runs)):
         info = table.info
         used = Counter()
-        for one in info["ways"]:
-            used[one["way"]] += one["runs"]
-        ways = ", ".join(f"{count} by {way}" for way, count in used.items())
+        for one in info["methods"]:
+            used[one["method"]] += one["runs"]
+        methods = ", ".join(f"{count} by {method}" for method, count in used.items())
         compiled = f"compiled {info['programs']} programs in {info['compile_seconds']:.1f} s"
         took = f"{compiled}, ran {info['run_seconds']:.1f} s"
-        rows.append((title, f"{len(table)} ({ways}, {info['workers']} threads); {took}"))
+        rows.append((title, f"{len(table)} ({methods}, {info['workers']} threads); {took}"))
     edges = [
         f"{', '.join(one.setting)}: {one.learner} {one.step:g} ({one.edge})"
         for one in done.chosen

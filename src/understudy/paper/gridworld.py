@@ -14,10 +14,10 @@ from jax import Array
 
 from ..envs import gridworld
 from ..learners import Learner
+from ..mapping import Config, Table, grid, map_runs
 from ..objectives import plain
 from ..solvers import Descent, InBall, gd
 from ..solvers.descent import Steepest
-from ..sweep import Config, Table, grid, sweep
 from .counts import Counts, cell_newton, empty_counts
 from .tuning import TUNING_ROUNDS, UNTUNED, Chosen, choose, make, steps_of
 
@@ -47,7 +47,7 @@ def solver(name: str) -> Any:
 
 @functools.lru_cache(maxsize=8)
 def run_of(rounds: int) -> Callable[..., dict[str, Array]]:
-    """The whole run of so many rounds as one function of key and numbers, for `sweep`."""
+    """The whole run of so many rounds as one function of key and numbers, for `map_runs`."""
 
     def run(key: Array, learner: Learner, solve: str, variant: Array, **_: Any) -> dict[str, Array]:
         dtype = jnp.result_type(float)
@@ -110,11 +110,11 @@ def play(
     *,
     seeds: int,
     seed: int,
-    way: str = "auto",
+    method: str = "auto",
     progress: Callable[[int, Any], None] | None = None,
 ) -> Table:
     """Runs configurations made by `configs`, and adds cumulative loss, reward and regret."""
-    table = sweep(run_of(rounds), wanted, seeds=seeds, seed=seed, way=way, progress=progress)
+    table = map_runs(run_of(rounds), wanted, seeds=seeds, seed=seed, method=method, progress=progress)
     cumulative = np.cumsum(table["cost"], axis=1)
     return table.with_results(
         cumulative=cumulative,

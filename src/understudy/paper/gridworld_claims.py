@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from ..mapping import Table
 from ..report.style import look
-from ..sweep import Table
 from .claims import SLACK, Claim, judge, ratio
 from .gridworld import FIXED, VARIANTS, Study
 from .tuning import UNTUNED

@@ -9,9 +9,9 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from ..envs import gridworld
+from ..mapping import Table, write_csv
 from ..report import plots
 from ..report.style import FAINT, INK, style
-from ..sweep import Table, write_csv
 from . import claims as claims_module
 from .claims import Claim
 from .gridworld import FIXED, LEARNERS, RADIUS, Study

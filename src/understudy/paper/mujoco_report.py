@@ -11,10 +11,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from matplotlib.ticker import LogLocator, StrMethodFormatter
 
+from ..mapping import write_csv
 from ..report import plots
 from ..report.style import look, style
 from ..studies.tables import to_csv
-from ..sweep import write_csv
 from . import claims
 from .mujoco import PARTS, UNTUNED, Part, rows
 

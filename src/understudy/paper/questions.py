@@ -12,9 +12,9 @@ import numpy as np
 
 from ..errors import UserError
 from ..learners import Learner, adaftrl, alt_ftrl, ftl, ftrl, ogd
+from ..mapping import Table
 from ..online import around_mean
 from ..solvers import adam, gd, proximal_sgd, sls
-from ..sweep import Table
 from .streams import ENVIRONMENTS, ROUNDS, TOY, Stream, interactive, play, streams
 from .tuning import STEPS
 

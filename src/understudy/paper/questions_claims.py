@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from ..mapping import Table
 from ..report.style import look
-from ..sweep import Table
 from .claims import RESAMPLES, SLACK, Claim, judge, ratio
 from .questions import GD_STEPS, MEMORIES, Study, least
 from .streams import TOY

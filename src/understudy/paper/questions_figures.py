@@ -10,9 +10,9 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, NullFormatter
 
+from ..mapping import Table, write_csv
 from ..report import plots
 from ..report.style import DASHDOT, DASHED, DOTTED, INK, SOLID, look, style
-from ..sweep import Table, write_csv
 from . import claims as claims_module
 from .claims import Claim
 from .questions import FORMS, VIEWS, Study, step_for

@@ -16,10 +16,10 @@ from ..data import Batch
 from ..envs import toy
 from ..learners import Learner
 from ..losses import Absolute, CrossEntropy, Huber, Loss, Squared
+from ..mapping import Config, Table, grid, map_runs
 from ..objectives import empty_samples, empty_statistics
 from ..policies import Linear
 from ..solvers import Status, closed_form, interior_point, newton
-from ..sweep import Config, Table, grid, sweep
 from .tuning import TUNING_ROUNDS, UNTUNED, Chosen, choose, make, steps_of
 
 ROUNDS = 250
@@ -57,7 +57,7 @@ def solver(loss: Loss) -> Any:
 
 @functools.lru_cache(maxsize=8)
 def run_of(rounds: int) -> Callable[..., dict[str, Array]]:
-    """The whole run of so many rounds as one function of key and numbers, for `sweep`."""
+    """The whole run of so many rounds as one function of key and numbers, for `map_runs`."""
 
     def run(
         key: Array, loss: Loss, learner: Learner, problem: tuple[Array, Array], **_: Any
@@ -84,7 +84,7 @@ def run_of(rounds: int) -> Callable[..., dict[str, Array]]:
             cost, gradient = jax.value_and_grad(lambda w: loss(x @ w, y))(learning.params)
             if isinstance(loss, Absolute):
                 # An answer that is right to rounding is on the kink, where 0 is a subgradient. The sign of
-                # the rounding, ±1, would enter AdaFTRL's schedule, and differ from way to way of mapping.
+                # the rounding, ±1, would enter AdaFTRL's schedule, and differ between methods of mapping.
                 off = jnp.abs(x @ learning.params - y) > 1e-12 * (1 + jnp.abs(y))
                 gradient = jnp.where(off, gradient, 0.0)
             kept: Any = None if losses is None else losses.add(batch(x, y))
@@ -143,11 +143,13 @@ def play(
     *,
     seeds: int,
     seed: int,
-    way: str = "auto",
+    method: str = "auto",
     progress: Callable[[int, Any], None] | None = None,
 ) -> Table:
     """Runs configurations made by `configs`, and adds the regret."""
-    return with_regret(sweep(run_of(rounds), wanted, seeds=seeds, seed=seed, way=way, progress=progress))
+    return with_regret(
+        map_runs(run_of(rounds), wanted, seeds=seeds, seed=seed, method=method, progress=progress)
+    )
 
 
 @dataclasses.dataclass(frozen=True)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from ..mapping import Table
 from ..report.style import look
-from ..sweep import Table
 from .claims import SLACK, Claim, judge, ratio
 from .toy import PROBLEMS, Study
 from .tuning import UNTUNED

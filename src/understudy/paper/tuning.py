@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..learners import Learner, adaftrl, adagrad, alt_ftrl, ftl, ftrl, ogd
-from ..sweep import Table
+from ..mapping import Table
 
 STEPS = tuple(float(f"1e{power}") for power in range(-5, 6))
 TUNING_ROUNDS = 10

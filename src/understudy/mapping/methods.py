@@ -1,4 +1,4 @@
-"""Three ways to map one compiled run over many configurations, and how one is chosen."""
+"""Three methods to map one compiled run over many configurations, and how one is chosen."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from jax.extend import core as jex_core
 from ..errors import unknown
 from .configs import Group, Static
 
-WAYS = {
+METHODS = {
     "serial": "one compiled run after the other",
     "threads": "compiled runs spread over the cores",
     "vmap": "blocks of runs in one vectorised program, block after block",
@@ -28,10 +28,10 @@ DECOMPOSITIONS = {"svd", "qr", "geqrf", "geqp3", "householder_product", "eigh", 
 """What XLA hands to LAPACK on a CPU."""
 
 
-class Choice(NamedTuple):
-    """A way of mapping and the reason for it."""
+class Picked(NamedTuple):
+    """A method of mapping and the reason for it."""
 
-    way: str
+    method: str
     why: str
 
 
@@ -41,28 +41,28 @@ def cores() -> int:
     return len(affinity(0)) if affinity else (os.cpu_count() or 1)
 
 
-def choose(run: Callable[..., Any], group: Group, key: Any, platform: str) -> Choice:
-    """The fastest way, by the platform and what the program is made of (``benchmarks/bench_toy.py``).
+def pick(run: Callable[..., Any], group: Group, key: Any, platform: str) -> Picked:
+    """The fastest method, by the platform and what the program is made of (``benchmarks/bench_toy.py``).
 
     On an accelerator the map is vmap (not measured). On a CPU plain arithmetic (gradient steps) gains two to
     four times from sharing instructions with its neighbours. Two things do not. A loop that ends when its own
     problem is solved (Newton, interior point, line searches): under vmap all lanes wait for the slowest, and
     both branches of every condition are run. And a decomposition (QR, SVD) is one call of LAPACK for each
     lane, one after the other, while single runs make theirs on all cores. The number of cores is not asked
-    for, so that the same sweep gives the same bytes everywhere.
+    for, so that the same map gives the same bytes everywhere.
     """
     if platform != "cpu":
-        return Choice("vmap", f"on a {platform} lanes are free")
+        return Picked("vmap", f"on a {platform} lanes are free")
     numbers = group.numbers[0]
     jaxpr = jax.make_jaxpr(lambda k, n: run(k, **eqx.combine(n, group.static.value)))(key, numbers)
     found = {equation.primitive.name for equation in _equations(jaxpr.jaxpr)}
     if "while" in found:
-        return Choice(
+        return Picked(
             "threads", "the solver loops until it is done, and vmapped lanes would wait for the slowest"
         )
     if found & DECOMPOSITIONS:
-        return Choice("threads", "decompositions are made one lane after the other, so the cores share them")
-    return Choice("vmap", "no loop depends on the data, so neighbouring runs share their instructions")
+        return Picked("threads", "decompositions are made one lane after the other, so the cores share them")
+    return Picked("vmap", "no loop depends on the data, so neighbouring runs share their instructions")
 
 
 def _equations(jaxpr: Any) -> Iterator[Any]:
@@ -107,11 +107,11 @@ class Task(NamedTuple):
     vectorised: bool
 
 
-def tasks(group: Group, keys: Any, way: str, platform: str) -> list[Task]:
-    """The calls that a group takes in this way; `keys` are those of the whole sweep, as raw key data."""
-    if way not in WAYS:
-        raise unknown("way", way, WAYS)
-    if way in ("serial", "threads"):
+def tasks(group: Group, keys: Any, method: str, platform: str) -> list[Task]:
+    """The calls that a group takes by this method; `keys` are those of the whole map, as raw key data."""
+    if method not in METHODS:
+        raise unknown("method", method, METHODS)
+    if method in ("serial", "threads"):
         rows = zip(group.places, group.numbers, strict=True)
         return [Task([place], (keys[place], numbers), False) for place, numbers in rows]
     count = len(group.places)

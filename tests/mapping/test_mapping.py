@@ -1,9 +1,8 @@
-"""Sweeps: which runs, which programs, the same numbers in every way, tidy tables."""
+"""Mapped runs: which runs, which programs, the same numbers by every method, tidy tables."""
 
 from __future__ import annotations
 
 import gzip
-import importlib
 
 import equinox as eqx
 import jax
@@ -13,7 +12,7 @@ import pytest
 
 import understudy
 from understudy.errors import UserError
-from understudy.sweep import WAYS, Table, grid, sweep, write_csv
+from understudy.mapping import METHODS, Table, grid, map_runs, write_csv
 
 
 def walk(key, eta, offset=0.0):
@@ -45,11 +44,11 @@ def test_grid_is_the_product_with_labels_beside_values():
         (lambda: grid(eta=[]), "eta: the axis is empty"),
         (lambda: grid(eta=0.1), "eta: expected a sequence"),
         (lambda: grid(eta=[object()]), "eta: .* has no label"),
-        (lambda: sweep(walk, []), "configs: the list is empty"),
-        (lambda: sweep(walk, {"eta": [1.0]}, way="vamp"), "did you mean 'vmap'"),
-        (lambda: sweep(walk, {"eta": [1.0]}, seeds=0), "seeds: 0"),
-        (lambda: sweep(walk, {"seed": [1.0]}), "none of them 'seed'"),
-        (lambda: sweep(lambda key, eta: eta, {"eta": [1.0]}), "run: expected a dict"),
+        (lambda: map_runs(walk, []), "configs: the list is empty"),
+        (lambda: map_runs(walk, {"eta": [1.0]}, method="vamp"), "did you mean 'vmap'"),
+        (lambda: map_runs(walk, {"eta": [1.0]}, seeds=0), "seeds: 0"),
+        (lambda: map_runs(walk, {"seed": [1.0]}), "none of them 'seed'"),
+        (lambda: map_runs(lambda key, eta: eta, {"eta": [1.0]}), "run: expected a dict"),
     ],
 )
 def test_bad_input_is_refused_in_one_sentence(call, sentence):
@@ -58,29 +57,31 @@ def test_bad_input_is_refused_in_one_sentence(call, sentence):
 
 
 def test_the_same_seed_gives_every_configuration_the_same_key():
-    table = sweep(walk, {"eta": [1.0, 3.0]}, seeds=3)
+    table = map_runs(walk, {"eta": [1.0, 3.0]}, seeds=3)
     np.testing.assert_allclose(table.where(eta=3.0)["path"], 3 * table.where(eta=1.0)["path"])
     assert not np.allclose(table.where(seed=0)["path"], table.where(seed=1)["path"])
-    again = sweep(walk, {"eta": [3.0]}, seeds=[1])
+    again = map_runs(walk, {"eta": [3.0]}, seeds=[1])
     np.testing.assert_array_equal(again["path"], table.where(eta=3.0, seed=1)["path"])
-    other = sweep(walk, {"eta": [3.0]}, seeds=[1], seed=7)
+    other = map_runs(walk, {"eta": [3.0]}, seeds=[1], seed=7)
     assert not np.allclose(other["path"], again["path"])
 
 
-@pytest.mark.parametrize("way", sorted(WAYS))
-def test_every_way_equals_serial(way):
+@pytest.mark.parametrize("method", sorted(METHODS))
+def test_every_way_equals_serial(method):
     # 70 runs: more than one block, the last one not full.
     configs = grid(eta=np.linspace(0.1, 1.0, 35).tolist())
-    reference = sweep(walk, configs, seeds=2, way="serial")
-    table = sweep(walk, configs, seeds=2, way=way, workers=2)
+    reference = map_runs(walk, configs, seeds=2, method="serial")
+    table = map_runs(walk, configs, seeds=2, method=method, workers=2)
     assert table["path"].dtype == np.float64
     np.testing.assert_allclose(table["path"], reference["path"], rtol=0, atol=1e-12)
-    roots = sweep(solve, {"target": [2.0, 9.0, 1e6]}, seeds=3, way=way, workers=2)
+    roots = map_runs(solve, {"target": [2.0, 9.0, 1e6]}, seeds=3, method=method, workers=2)
     np.testing.assert_allclose(roots["root"] ** 2, roots["target"], rtol=1e-11)
 
 
 def test_the_number_of_workers_changes_no_bit():
-    a, b = (sweep(solve, {"target": [2.0, 3.0, 5.0]}, seeds=4, way="threads", workers=n) for n in (1, 3))
+    a, b = (
+        map_runs(solve, {"target": [2.0, 3.0, 5.0]}, seeds=4, method="threads", workers=n) for n in (1, 3)
+    )
     np.testing.assert_array_equal(a["root"], b["root"])
 
 
@@ -89,10 +90,10 @@ def factor(key, eta):
 
 
 def test_it_chooses_by_what_the_program_is_made_of_and_says_why():
-    free = sweep(walk, {"eta": [1.0]}).info["ways"][0]
-    looping = sweep(solve, {"target": [2.0]}).info["ways"][0]
-    factored = sweep(factor, {"eta": [1.0]}).info["ways"][0]
-    assert (free["way"], looping["way"], factored["way"]) == ("vmap", "threads", "threads")
+    free = map_runs(walk, {"eta": [1.0]}).info["methods"][0]
+    looping = map_runs(solve, {"target": [2.0]}).info["methods"][0]
+    factored = map_runs(factor, {"eta": [1.0]}).info["methods"][0]
+    assert (free["method"], looping["method"], factored["method"]) == ("vmap", "threads", "threads")
     assert "no loop" in free["why"] and "loops until" in looping["why"] and "decomp" in factored["why"]
 
 
@@ -108,20 +109,20 @@ def test_numbers_share_a_program_and_static_parts_do_not():
         return {"value": shift.by * (2.0 if shift.twice else 1.0)}
 
     axes = {"shift": {"a": Shift(1.0), "b": Shift(2.0), "c": Shift(3.0, True)}}
-    table = sweep(run, axes, seeds=2, way="serial")
+    table = map_runs(run, axes, seeds=2, method="serial")
     assert table.info["programs"] == 2 and sorted(traced) == [False, True]
     assert table["value"].tolist() == [1.0, 1.0, 2.0, 2.0, 6.0, 6.0]
-    sweep(run, axes, seeds=5, way="serial")
-    assert len(traced) == 2  # compiled once, however often it is swept
+    map_runs(run, axes, seeds=5, method="serial")
+    assert len(traced) == 2  # compiled once, however often it is mapped
 
 
 def test_progress_counts_runs():
     seen = []
-    sweep(
+    map_runs(
         walk,
         {"eta": [1.0, 2.0]},
         seeds=2,
-        way="serial",
+        method="serial",
         progress=lambda done, labels: seen.append((done, labels["eta"])),
     )
     assert seen == [(1, 1.0), (2, 1.0), (3, 2.0), (4, 2.0)]
@@ -132,15 +133,15 @@ def test_an_error_in_a_run_reaches_the_caller():
         raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):
-        sweep(broken, {"eta": [1.0]}, way="threads")
+        map_runs(broken, {"eta": [1.0]}, method="threads")
 
 
 def test_single_precision_on_request():
-    assert sweep(walk, {"eta": [1.0]}, double=False)["path"].dtype == np.float32
+    assert map_runs(walk, {"eta": [1.0]}, double=False)["path"].dtype == np.float32
 
 
 def test_the_table_is_tidy_and_the_same_bytes_twice(tmp_path):
-    table = sweep(walk, grid(eta=[0.5, 2.0]), seeds=2)
+    table = map_runs(walk, grid(eta=[0.5, 2.0]), seeds=2)
     for name in ("a.csv", "b.csv", "a.csv.gz", "b.csv.gz"):
         table.to_csv(tmp_path / name)
     assert (tmp_path / "a.csv").read_bytes() == (tmp_path / "b.csv").read_bytes()
@@ -168,6 +169,5 @@ def test_write_csv_keeps_the_digits_asked_for(tmp_path):
     assert (tmp_path / "x.csv").read_text() == "name,value\na,0.3333\n"
 
 
-def test_the_public_name_is_the_function_even_after_the_module_is_imported():
-    importlib.import_module("understudy.sweep.table")
-    assert understudy.sweep is sweep and understudy.grid is grid
+def test_the_public_names():
+    assert understudy.map_runs is map_runs and understudy.grid is grid

@@ -1,4 +1,4 @@
-"""Sweeps over pure environments: named axes, configurations, the fastest mapping, a tidy table."""
+"""Runs of pure environments over a grid: named axes, configurations, the fastest mapping, a tidy table."""
 
 from __future__ import annotations
 
@@ -13,25 +13,24 @@ import numpy as np
 
 from ..errors import UserError, unknown
 from .configs import Config, Group, grid, groups
+from .methods import METHODS, Hidden, Picked, Task, cores, perform, pick, program, tasks
 from .table import Table, write_csv
-from .ways import WAYS, Choice, Hidden, Task, choose, cores, perform, program, tasks
 
-__all__ = ["WAYS", "Choice", "Config", "Table", "cores", "grid", "sweep", "write_csv"]
+__all__ = ["METHODS", "Config", "Table", "cores", "grid", "map_runs", "write_csv"]
 
 
-def sweep(
+def map_runs(
     run: Callable[..., Mapping[str, Any]],
     configs: Sequence[Config] | Mapping[str, Any],
     *,
     seeds: int | Sequence[int] = 1,
     seed: int = 0,
-    way: str = "auto",
+    method: str = "auto",
     workers: int | None = None,
     double: bool = True,
     progress: Callable[[int, Any], None] | None = None,
 ) -> Table:
-    """Runs ``run(key, **values)`` for every configuration and seed, in the fastest way known, and returns a
-    `Table`.
+    """Runs ``run(key, **values)`` for every configuration and seed, by the fastest method known; a `Table`.
 
     Args:
       run: a pure function of a key and the values of a configuration that returns a dict of arrays. Numbers
@@ -39,18 +38,18 @@ def sweep(
       configs: named axes (their grid is taken), or a list made by `grid`.
       seeds: how many seeds, or which. The same seed gives every configuration the same key, so runs can be
       compared in pairs.
-      seed: the seed of the whole sweep, from which the key of each seed is folded.
-      way: "auto", "serial", "threads" or "vmap". What was chosen, and why, is in ``table.info``.
-      workers: threads for the ways that spread over cores; by default one per core.
+      seed: the seed of the whole map, from which the key of each seed is folded.
+      method: "auto", "serial", "threads" or "vmap". What was chosen, and why, is in ``table.info``.
+      workers: threads for the methods that spread over cores; by default one per core.
       double: float64 inside the runs.
       progress: called as ``progress(done, labels)`` after every call of a compiled program.
 
-    Results do not depend on the number of workers. Every way gives the numbers of "serial" to rounding.
+    Results do not depend on the number of workers. Every method gives the numbers of "serial" to rounding.
 
     >>> import jax.numpy as jnp
     >>> def walk(key, eta):
     ...     return {"end": eta * jnp.sum(jax.random.normal(key, (3,)))}
-    >>> table = sweep(walk, {"eta": [1.0, 10.0]}, seeds=2)
+    >>> table = map_runs(walk, {"eta": [1.0, 10.0]}, seeds=2)
     >>> table["seed"].tolist(), table["end"].shape
     ([0, 1, 0, 1], (4,))
     >>> bool(np.allclose(table.where(eta=10.0)["end"], 10 * table.where(eta=1.0)["end"]))
@@ -60,8 +59,8 @@ def sweep(
         configs = grid(**configs)
     if not configs:
         raise UserError("configs: the list is empty; at least one configuration is needed.")
-    if way != "auto" and way not in WAYS:
-        raise unknown("way", way, [*WAYS, "auto"])
+    if method != "auto" and method not in METHODS:
+        raise unknown("method", method, [*METHODS, "auto"])
     chosen = _seeds(seeds)
     names = set(configs[0].labels)
     for config in configs:
@@ -73,7 +72,7 @@ def sweep(
             name: np.asarray([config.labels[name] for config, _ in wanted]) for name in configs[0].labels
         }
         labels["seed"] = np.asarray([number for _, number in wanted])
-        found, info = _mapped(run, wanted, seed, way, workers or cores(), double, progress)
+        found, info = _mapped(run, wanted, seed, method, workers or cores(), double, progress)
     return Table(labels, found, info)
 
 
@@ -81,7 +80,7 @@ def _mapped(
     run: Callable[..., Any],
     wanted: list[tuple[Config, int]],
     seed: int,
-    way: str,
+    method: str,
     workers: int,
     double: bool,
     progress: Callable[[int, Any], None] | None,
@@ -97,13 +96,14 @@ def _mapped(
     entry = _entry(run)
     sorted_groups = groups([config for config, _ in wanted])
     choices = [
-        choose(entry, group, keys[0], platform) if way == "auto" else Choice(way, "asked for")
+        pick(entry, group, keys[0], platform) if method == "auto" else Picked(method, "asked for")
         for group in sorted_groups
     ]
     plans = [
-        tasks(group, keys, choice.way, platform) for group, choice in zip(sorted_groups, choices, strict=True)
+        tasks(group, keys, choice.method, platform)
+        for group, choice in zip(sorted_groups, choices, strict=True)
     ]
-    spread = any(choice.way == "threads" for choice in choices)
+    spread = any(choice.method == "threads" for choice in choices)
     threads = workers if spread and platform == "cpu" else 1
     compiled = _compile(entry, sorted_groups, plans, threads, double)
     ready = time.perf_counter()
@@ -123,8 +123,8 @@ def _mapped(
     ended = time.perf_counter()
     columns = {name: np.stack([np.asarray(result[name]) for result in results]) for name in results[0]}
     info = {
-        "ways": [
-            {"way": c.way, "why": c.why, "runs": len(g.places)}
+        "methods": [
+            {"method": c.method, "why": c.why, "runs": len(g.places)}
             for c, g in zip(choices, sorted_groups, strict=True)
         ],
         "programs": len(sorted_groups),

@@ -1,4 +1,4 @@
-"""What a sweep returns: labels and results as columns, one row per run, or per run and round."""
+"""What `map_runs` returns: labels and results as columns, one row per run, or per run and round."""
 
 from __future__ import annotations
 
