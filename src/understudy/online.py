@@ -16,7 +16,7 @@ from jax import Array
 
 from .data import Batch
 from .errors import UserError
-from .learners import AnyLearner, Learner
+from .learners import AnyLearner, Learner, started
 from .losses import Absolute, Loss, Squared
 from .objectives import Limited, Losses, Statistics, empty_samples, empty_statistics, plain
 from .policies import Params, Policy, count
@@ -165,6 +165,7 @@ def make_game(
     if isinstance(loss, Absolute):
         # The reformulation needs the optimal subgradients of past rounds, which sign(·) is not.
         learner = around_mean(learner)
+    learner = started(learner, 1)
     options = {name: value for name, value in options.items() if value is not None}
     if isinstance(solver, str):
         maker: Callable[..., AnySolver] = type(exact) if solver == "auto" else SOLVERS.maker(solver)

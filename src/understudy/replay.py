@@ -81,7 +81,7 @@ class Replay:
         found = []
         if not learner.diagonal:
             found.append(bounds.lemma(gradient_norms=slopes, weights=self.ledger["weight"], distances=away))
-        if learner.diagonal or int(schedule.start) != 1:
+        if learner.diagonal or int(schedule.first) != 1:
             return found  # the theorems below are about one number η_t, from round 1 on
         root, adaptive, constant = (float(x) for x in (schedule.root, schedule.adaptive, schedule.constant))
         if root > 0:

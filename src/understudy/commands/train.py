@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import json
 from typing import Any
 
@@ -66,10 +65,6 @@ def learner(options: Train) -> Any:
         return options.learner
     if options.learner == "bc":
         raise UserError("learner: 'bc' takes no options; it is FTL on expert-driven rounds.")
-    if options.preset == "practical" and ":" not in options.learner and "start" not in given:
-        maker = LEARNERS.maker(options.learner)
-        if "start" in inspect.signature(maker).parameters:
-            given["start"] = 2  # the first gradient of an untrained network must not set the scale
     return make(LEARNERS, options.learner, given)
 
 
@@ -86,7 +81,7 @@ def outcome(result: Any) -> Any:
     if summary["regret"] is not None:
         rows.append(("regret" if made.kind == "certificate" else "regret (estimate)", made.regret))
         if made.kind == "certificate":
-            rows.append(("certified bound", made.bound))
+            rows.append(tables.bound(made))
     parts = ("collect", "solve", "judge", "evaluate")
     rows.append(("seconds", "  ".join(f"{part} {result.seconds[part]:.1f}" for part in parts)))
     if result.folder is not None:

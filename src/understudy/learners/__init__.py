@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ..registry import Registry
 from .base import AnyLearner, Learner, LearnerState
-from .named import adaftrl, adagrad, alt_ftrl, ftl, ftrl, linearised, ogd
+from .named import adaftrl, adagrad, alt_ftrl, ftl, ftrl, linearised, ogd, started
 from .schedules import Schedule, schedule, theorem
 
 LEARNERS: Registry[AnyLearner] = Registry(
@@ -28,5 +28,6 @@ __all__ = [
     "linearised",
     "ogd",
     "schedule",
+    "started",
     "theorem",
 ]

@@ -99,7 +99,7 @@ class Learner(eqx.Module):
             new = jax.tree.map(lambda g: g**2, gradient)
         else:
             new = optax.tree.vdot(gradient, gradient)
-        return jax.tree.map(lambda s, n: s + jnp.where(t >= self.schedule.start, n, 0.0), state.squares, new)
+        return jax.tree.map(lambda s, n: s + jnp.where(t >= self.schedule.first, n, 0.0), state.squares, new)
 
     def _full_step(
         self,

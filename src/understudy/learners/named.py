@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import equinox as eqx
 import numpy as np
 
 from .base import Learner
@@ -28,7 +29,7 @@ def ftl(*, radius: float | None = None) -> Learner:
 
 
 def ftrl(
-    *, eta: Any, schedule: str | Schedule = "sqrt", start: int = 1, radius: float | None = None
+    *, eta: Any, schedule: str | Schedule = "sqrt", start: int | None = None, radius: float | None = None
 ) -> Learner:
     """FTRL, the memory-efficient reformulation, with ``η_t = eta/√t`` by default:
 
@@ -45,7 +46,7 @@ def ftrl(
 
 
 def alt_ftrl(
-    *, eta: Any, schedule: str | Schedule = "sqrt", start: int = 1, radius: float | None = None
+    *, eta: Any, schedule: str | Schedule = "sqrt", start: int | None = None, radius: float | None = None
 ) -> Learner:
     """Alt-FTRL, the same update around the weighted mean c_t of past iterates, ``σ_i = 1/η_i − 1/η_{i−1}``:
 
@@ -57,7 +58,7 @@ def alt_ftrl(
     return Learner(_schedule(schedule, eta, start), around_last=MEAN, radius=_radius(radius), name="alt_ftrl")
 
 
-def adaftrl(*, alpha: Any = 1.0, start: int = 1, radius: float | None = None) -> Learner:
+def adaftrl(*, alpha: Any = 1.0, start: int | None = None, radius: float | None = None) -> Learner:
     """AdaFTRL: FTRL with ``η_t = alpha/√(Σ_{i≤t} ||∇l_i(w_i)||²)``; needs no knowledge of the problem.
 
     >>> adaftrl().name
@@ -112,6 +113,19 @@ def linearised(learner: Learner) -> Learner:
     )
 
 
-def _schedule(kind: str | Schedule, step: Any, start: int, field: str = "eta") -> Schedule:
+def _schedule(kind: str | Schedule, step: Any, start: int | None, field: str = "eta") -> Schedule:
     first_round(start)
     return schedule(kind, step, field=field, start=start)
+
+
+def started(learner: Any, start: int) -> Any:
+    """The learner with `start` for the first round of its schedule, where none was given.
+
+    >>> int(started(ftrl(eta=0.1), 2).schedule.start), int(started(ftrl(eta=0.1, start=5), 2).schedule.start)
+    (2, 5)
+    """
+    if not isinstance(learner, Learner) or learner.schedule.start is not None:
+        return learner
+    return eqx.tree_at(
+        lambda one: one.schedule.start, learner, first_round(start), is_leaf=lambda x: x is None
+    )

@@ -18,6 +18,8 @@ Number = Array | np.ndarray | float
 class Schedule(eqx.Module):
     """``Λ_t = constant + root·√n + adaptive·√(Σ ||g_i||²)``; n and the sum count rounds from `start` on.
 
+    A `start` of None is one that was not given: round 1, or what a run decides for its policy.
+
     One of the three is positive, or none (FTL). All are numbers, so that learners and step sizes can share
     one compiled program. The first gradients may be zero: nothing here divides by Λ.
     """
@@ -25,15 +27,20 @@ class Schedule(eqx.Module):
     constant: Number = 0.0
     root: Number = 0.0
     adaptive: Number = 0.0
-    start: Number = 1
+    start: Number | None = None
+
+    @property
+    def first(self) -> Number:
+        """The first round that counts."""
+        return 1 if self.start is None else self.start
 
     def weight(self, t: Array, squares: Any) -> Any:
         """Λ_t after t rounds, shaped as `squares` (a number, or a pytree of squared gradients)."""
 
         def one(square: Array) -> Array:
-            rounds = jnp.maximum(t - self.start + 1, 0).astype(square.dtype)
+            rounds = jnp.maximum(t - self.first + 1, 0).astype(square.dtype)
             total = self.root * jnp.sqrt(rounds) + self.adaptive * jnp.sqrt(square)
-            return jnp.where(t >= self.start, self.constant + total, jnp.zeros_like(square))
+            return jnp.where(t >= self.first, self.constant + total, jnp.zeros_like(square))
 
         return jax.tree.map(one, squares)
 
@@ -50,7 +57,10 @@ def positive(field: str, value: Any) -> np.ndarray:
     return number
 
 
-def first_round(value: Any) -> np.ndarray:
+def first_round(value: Any) -> np.ndarray | None:
+    """`value` as a round's number, None where it was not given, or one sentence."""
+    if value is None:
+        return None
     if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 1:
         raise UserError(f"start: {value!r} is not a round number 1, 2, 3, …")
     return np.asarray(value, dtype=np.int32)
@@ -59,7 +69,7 @@ def first_round(value: Any) -> np.ndarray:
 SCHEDULES = {"constant", "sqrt", "adaptive"}
 
 
-def schedule(kind: str | Schedule, step: Any, *, field: str = "eta", start: int = 1) -> Schedule:
+def schedule(kind: str | Schedule, step: Any, *, field: str = "eta", start: int | None = None) -> Schedule:
     """A schedule by name: `constant` η_t = η, `sqrt` η_t = η/√t, `adaptive` η_t = η/√(Σ_{i≤t} ||g_i||²).
 
     >>> float(schedule("sqrt", 0.5).weight(jnp.asarray(4), jnp.asarray(0.0)))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
@@ -40,20 +41,26 @@ def replay(learner: str, result: Any) -> Table:
     """The outcome of a replay: its cost, that of the best in hindsight, what is proved, how solving went."""
     ledger, made = result.ledger, result.certificate
     solved = Counter(ledger["solver_status"].tolist())
-    certified = "certified bound" if made.kind == "certificate" else "bound (estimate)"
     return facts(
         f"{learner}: {ledger.rounds} rounds, {int(ledger['samples'].sum())} samples",
         [
             ("cumulative loss", ledger["cumulative_loss"][-1]),
             ("best in hindsight", f"{number(ledger['comparator'][-1])} ({ledger['comparator_status'][-1]})"),
             ("regret", made.regret),
-            (certified, made.bound),
+            bound(made),
             ("average loss", ledger["average_loss"][-1]),
             ("solver", ", ".join(f"{status} {count}×" for status, count in solved.most_common())),
             ("accumulated residual", ledger["residual"][-1]),
             ("seconds", float(result.times.sum())),
         ],
     )
+
+
+def bound(made: Any) -> tuple[str, Any]:
+    """The row of a certificate's bound: its number or, where that is not finite, the reason in words."""
+    reason = getattr(made, "reason", "")
+    told = made.bound if math.isfinite(made.bound) or not reason else reason
+    return "certified bound" if made.kind == "certificate" else "bound (estimate)", told
 
 
 def verdicts(title: str, rows: Iterable[tuple[str, bool | None, str]]) -> Table:

@@ -11,7 +11,7 @@ import equinox as eqx
 import numpy as np
 
 from ..errors import UserError, unknown
-from ..learners import LEARNERS, Learner, adaftrl, alt_ftrl, ftrl
+from ..learners import LEARNERS, Learner, started
 from ..losses import LOSSES, CrossEntropy, Loss
 from ..policies import MLP, POLICIES, Actions, Linear, NatureCNN, Observations, Policy, Tabular
 from ..solvers import SOLVERS
@@ -26,8 +26,8 @@ class Preset:
     first_round: who acts in round 1. standardise: fix mean and scale of observations from round 1. squash:
     a tanh head stretched to the action bounds (networks). bias: linear policies get one. noise: what the
     agent adds to its actions.
-    automatic: regularised learners given by name find their own scale, and their schedules start after
-    round 1.
+    automatic: on networks schedules start in round 2, and regularised learners given by name find their own
+    scale (see `make_learner`).
     """
 
     first_round: str
@@ -38,6 +38,8 @@ class Preset:
     automatic: bool
 
 
+SCALES = {"ftrl": "eta", "alt_ftrl": "eta", "adaftrl": "alpha"}
+"""Regularised learners and the number that sets how strong their penalty is."""
 STOCHASTIC = ("adam", "sls", "proximal-sgd", "proximal_sgd")
 PRESETS = {
     "practical": Preset("expert", standardise=True, squash=True, bias=True, noise=0.0, automatic=True),
@@ -103,18 +105,22 @@ def _pixels(space: Any) -> NatureCNN:
 def make_learner(learner: Any, policy: Policy, chosen: Preset) -> tuple[Any, Automatic | None]:
     """The learner, and what finds its scale where its name alone is given.
 
-    On networks solves are inexact, and the residuals that FTRL's reformulation would add up stay out of the
-    mean centre: so a regularised learner given by name takes that one.
+    Where its `start` was not given, the schedule starts in round 1 for a policy that is linear in its
+    parameters: without a penalty, separable data would send the first solve to infinity, and the certificate
+    with it. A network of the practical preset starts in round 2: the first gradient of an untrained network
+    says nothing about the later ones. There a regularised learner given by name finds its scale, and takes
+    the mean centre, which the residuals of inexact solves stay out of; a linear policy has α = 1 or η = 1.
     """
-    names = {"ftrl": ftrl, "alt_ftrl": alt_ftrl, "alt-ftrl": alt_ftrl, "adaftrl": adaftrl}
-    if not (isinstance(learner, str) and learner in names and chosen.automatic):
-        return LEARNERS.resolve(learner), None
-    found = Automatic(adaptive=learner == "adaftrl")
-    scale = {"alpha": 1.0} if found.adaptive else {"eta": 1.0}
-    made: Learner = names[learner](**scale, start=found.start)
-    if not policy.linear:
-        made = eqx.tree_at(lambda one: one.around_last, made, np.asarray(False))
-    return made, found
+    network, found = chosen.automatic and not policy.linear, None
+    if chosen.automatic and isinstance(learner, str) and LEARNERS.aliases.get(learner, learner) in SCALES:
+        scale = SCALES[LEARNERS.aliases.get(learner, learner)]
+        learner = LEARNERS.maker(learner)(**{scale: 1.0})
+        if network:
+            found = Automatic(adaptive=scale == "alpha")
+            learner = eqx.tree_at(lambda one: one.around_last, learner, np.asarray(False))
+    made = LEARNERS.resolve(learner)
+    solves = network and not getattr(made, "linear", False)
+    return started(made, 1 if not solves else 2 if found is None else found.start), found
 
 
 def make_solver(

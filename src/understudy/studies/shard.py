@@ -58,7 +58,7 @@ def keywords(run: Mapping[str, Any]) -> dict[str, Any]:
         raise UserError(f"env: {run.get('env')!r} is not the id of an environment, such as 'Hopper-v5'.")
     found = {name: value for name, value in run.items() if name in FIELDS and value is not None}
     options = {name: run[name] for name in LEARNER_OPTIONS if run.get(name) is not None}
-    found["learner"] = _learner(run.get("learner", "ftl"), options, run.get("preset", "practical"))
+    found["learner"] = _learner(run.get("learner", "ftl"), options)
     if solving := {name: run[name] for name in SOLVER_OPTIONS if run.get(name) is not None}:
         found["solver_options"] = solving
     if (solver := run.get("solver", "auto")) != "auto":
@@ -82,7 +82,7 @@ def takes(learner: str) -> tuple[str, ...]:
     return tuple(name for name in LEARNER_OPTIONS if name in has)
 
 
-def _learner(name: Any, options: dict[str, Any], preset: str) -> Any:
+def _learner(name: Any, options: dict[str, Any]) -> Any:
     if not isinstance(name, str):
         raise UserError(f"learner: {name!r} is not a learner's name.")
     accepted = takes(name) if name == "bc" or name in LEARNERS.aliases else None
@@ -95,8 +95,6 @@ def _learner(name: Any, options: dict[str, Any], preset: str) -> Any:
         raise UserError(f"learner: {name!r} does not take {', '.join(foreign)}; {offer}.")
     if not options:
         return name
-    if preset == "practical" and "start" in accepted:
-        options = {"start": 2, **options}  # an untrained network's first gradient must not set the scale
     return _made(name, options)
 
 
