@@ -6,8 +6,8 @@ import pytest
 import understudy
 from understudy import adaftrl, alt_ftrl, ftrl, linearised, ogd
 from understudy.cli import main
-from understudy.interaction.presets import make_learner, preset
 from understudy.policies import MLP, Linear
+from understudy.runs.presets import make_learner, preset
 from understudy.studies import play
 
 SMALL = {"rounds": 3, "interactions": 60, "episodes": 0}
