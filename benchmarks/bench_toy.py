@@ -28,7 +28,8 @@ import numpy as np
 import plain_loop
 
 from understudy.envs import toy as env
-from understudy.mapping import METHODS, cores
+from understudy.machine import cores
+from understudy.mapping import METHODS
 from understudy.paper import toy, toy_claims, toy_figures
 
 FIGURE_SECONDS, FASTER, LEAST_BUDGET = 360.0, 300.0, 30.0

@@ -11,8 +11,8 @@ SRC = Path(__file__).parent.parent / "src" / "understudy"
 
 # Rooms on one line do not know each other. `understudy` is the package's own front page of public names.
 ORDER = """
-    errors
-    registry options
+    errors machine
+    disk registry options
     losses
     data
     policies
@@ -38,7 +38,7 @@ ORDER = """
 """
 LEVEL = {room: level for level, line in enumerate(ORDER.strip().splitlines()) for room in line.split()}
 # Read when the command line starts, so they must not bring in what takes a second to import.
-LIGHT = ("__init__", "__main__", "cli", "errors", "options", "registry")
+LIGHT = ("__init__", "__main__", "cli", "disk", "errors", "machine", "options", "registry")
 HEAVY = ("jax", "numpy", "scipy", "matplotlib", "equinox", "optax", "gymnasium")
 
 

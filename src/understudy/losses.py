@@ -168,4 +168,5 @@ LOSSES: Registry[Loss] = Registry(
         "logistic": "cross-entropy",
         "cross_entropy": "cross-entropy",
     },
+    group="losses",
 )

@@ -21,7 +21,7 @@ from .losses import Absolute, Loss, Squared
 from .objectives import Limited, Losses, Statistics, empty_samples, empty_statistics, plain
 from .policies import Params, Policy, count
 from .regret import certificate
-from .solvers import NEWTON_LIMIT, SOLVERS, AnySolver, ClosedForm, InBall, auto, lbfgs, newton
+from .solvers import NEWTON_LIMIT, SOLVERS, ClosedForm, InBall, auto, lbfgs, newton
 
 
 class GameState(NamedTuple):
@@ -168,11 +168,7 @@ def make_game(
     learner = started(learner, 1)
     options = {name: value for name, value in options.items() if value is not None}
     if isinstance(solver, str):
-        maker: Callable[..., AnySolver] = type(exact) if solver == "auto" else SOLVERS.maker(solver)
-        try:
-            solver = _with(exact, options) if solver == "auto" else maker(**options)
-        except TypeError:
-            raise UserError(f"solver: {solver!r} does not take {', '.join(sorted(options))}.") from None
+        solver = _with(exact, options) if solver == "auto" else SOLVERS.make(solver, options)
     elif options:
         raise UserError(
             f"solver: {', '.join(sorted(options))} can be given with a solver's name only, not an object."
@@ -211,7 +207,7 @@ def _with(solver: Any, options: dict[str, Any]) -> Any:
         if name not in fields:
             if name in ("tolerance", "max_iterations"):
                 continue  # the closed form has neither: it is exact
-            raise TypeError(name)
+            raise UserError(f"solver: 'auto' does not take {name}.")
     return dataclasses.replace(solver, **{k: v for k, v in options.items() if k in fields})
 
 

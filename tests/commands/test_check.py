@@ -8,7 +8,6 @@ import pytest
 
 from understudy import checks
 from understudy.cli import main
-from understudy.commands.parts import make
 from understudy.learners import LEARNERS, Learner
 from understudy.solvers import SOLVERS
 
@@ -101,18 +100,18 @@ def test_a_solver_that_conforms_and_one_that_does_not(parts, capsys):
 
 
 def test_what_makes_a_part_is_called_and_a_part_is_taken(parts):
-    taken = make(SOLVERS, "parts_of_mine:plain", {})
+    taken = SOLVERS.make("parts_of_mine:plain", {})
     parts_of_mine = sys.modules["parts_of_mine"]
     assert taken is parts_of_mine.plain
-    assert make(SOLVERS, "parts_of_mine:boaster", {"max_iterations": 3}) is not parts_of_mine.boaster
-    assert isinstance(make(LEARNERS, "parts_of_mine:Fragile", {}), parts_of_mine.Fragile)
+    assert SOLVERS.make("parts_of_mine:boaster", {"max_iterations": 3}) is not parts_of_mine.boaster
+    assert isinstance(LEARNERS.make("parts_of_mine:Fragile", {}), parts_of_mine.Fragile)
 
 
 @pytest.mark.parametrize(
     ("args", "sentence"),
     [
-        (["learner", "ftrl"], "learner: 'ftrl' needs --eta."),
-        (["learner", "ftl", "--eta", "1"], "does not take --eta"),
+        (["learner", "ftrl"], "learner: 'ftrl' needs eta."),
+        (["learner", "ftl", "--eta", "1"], "does not take eta"),
         (["learner", "parts_of_mine:number"], "is a int, not a function that makes one"),
         (["learner", "parts_of_mine:boaster"], "learner: expected a name"),
         (["solver", "newtn"], "did you mean 'newton'?"),

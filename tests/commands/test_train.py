@@ -183,7 +183,7 @@ QUIET = {"expert_episodes"}
     ("typed", "words"),
     [
         (["Pendulum-v1", "--learner", "ftll"], "did you mean 'ftl'"),
-        (["Pendulum-v1", "--learner", "ftl", "--eta", "1"], "does not take --eta"),
+        (["Pendulum-v1", "--learner", "ftl", "--eta", "1"], "does not take eta"),
         (["Pendulum-v1", "--learner", "bc", "--eta", "1"], "takes no options"),
         (["Pendulum-v1", "--beta", "7"], "number in [0, 1]"),
         (["Pendulum-v1", "--squash", "maybe"], "say yes or no"),

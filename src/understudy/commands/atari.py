@@ -13,11 +13,11 @@ from rich.box import SIMPLE_HEAD
 from rich.table import Table
 from rich.text import Text
 
+from ..disk import new_folder, refuse_taken
 from ..errors import UserError, unknown
 from ..options import PaperAtari
 from ..paper import atari, atari_report, claims
 from ..report import tables
-from .folder import new_folder, refuse_taken
 
 
 def run(options: PaperAtari) -> int:

@@ -10,19 +10,16 @@ from ..learners import LEARNERS
 from ..options import CheckLearner, CheckSolver
 from ..report import tables
 from ..solvers import SOLVERS
-from .parts import make
 
 
 def learner(options: CheckLearner) -> int:
     """0 when the learner passes every check, else 1."""
-    return _verdict(
-        options.learner, checks.learner, make(LEARNERS, options.learner, options.learning.given())
-    )
+    return _verdict(options.learner, checks.learner, LEARNERS.make(options.learner, options.learning.given()))
 
 
 def solver(options: CheckSolver) -> int:
     """0 when the solver passes every check, else 1."""
-    return _verdict(options.solver, checks.solver, make(SOLVERS, options.solver, {}))
+    return _verdict(options.solver, checks.solver, SOLVERS.make(options.solver, {}))
 
 
 def _verdict(name: str, suite: Callable[[Any], Any], part: Any) -> int:

@@ -9,11 +9,11 @@ import tempfile
 import time
 from pathlib import Path
 
+from ..disk import new_folder, refuse_taken
 from ..errors import UserError, unknown
 from ..options import PaperMujoco
 from ..paper import claims, mujoco, mujoco_report
 from ..report import tables
-from .folder import new_folder, refuse_taken
 from .studies import verdicts
 from .sweep import bars
 

@@ -9,11 +9,11 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from ..disk import new_folder, refuse_taken
 from ..errors import UserError
 from ..options import PaperQuestions
 from ..paper import claims, questions, questions_claims, questions_figures, streams
 from ..report import tables
-from .folder import new_folder, refuse_taken
 from .studies import verdicts
 
 QUICK_ROUNDS = 30

@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-import json
-import math
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from .. import replay
+from .. import disk, replay
+from ..disk import new_folder, refuse_taken
 from ..errors import UserError
 from ..learners import LEARNERS
 from ..options import Replay
 from ..policies import Linear
 from ..report import plots, tables
 from ..solvers import SOLVERS
-from .folder import new_folder, refuse_taken
-from .parts import make
 from .stream import read_stream
 
 
@@ -26,7 +23,7 @@ def run(options: Replay) -> int:
     refuse_taken(options.out)
     if options.keep_iterates and options.out is None:
         raise UserError("keep-iterates: there is nowhere to write them; add --out.")
-    learner = make(LEARNERS, options.learner, options.learning.given())
+    learner = LEARNERS.make(options.learner, options.learning.given())
     rounds = read_stream(options.stream)
     with tables.progress(f"{options.learner} on {options.stream.name}", len(rounds)) as progress:
         result = replay(
@@ -46,7 +43,7 @@ def run(options: Replay) -> int:
             _write(folder, options, result, outcome)
     tables.show(tables.replay(options.learner, result))
     if options.json:
-        print(json.dumps(outcome, allow_nan=False))
+        print(disk.to_json(outcome))
     return 0
 
 
@@ -62,7 +59,7 @@ def _solver(options: Replay) -> dict[str, Any]:
     names = ("tolerance", "max_iterations", "batch_size")
     given = {name: getattr(options, name) for name in names if getattr(options, name) is not None}
     if ":" in options.solver:
-        return {"solver": make(SOLVERS, options.solver, given)}
+        return {"solver": SOLVERS.make(options.solver, given)}
     return {"solver": options.solver, **given}
 
 
@@ -90,7 +87,7 @@ def _outcome(options: Replay, result: Any) -> dict[str, Any]:
         "seconds": float(result.times.sum()),
         "out": None if options.out is None else str(options.out),
     }
-    return finite(outcome)
+    return disk.plain(outcome)
 
 
 def _certificate(result: Any) -> dict[str, Any]:
@@ -100,11 +97,13 @@ def _certificate(result: Any) -> dict[str, Any]:
 
 def _write(folder: Path, options: Replay, result: Any, outcome: dict[str, Any]) -> None:
     result.ledger.to_csv(folder / "ledger.csv")
-    rows = [f"{t},{seconds!r}" for t, seconds in enumerate(result.times.tolist(), 1)]
-    (folder / "times.csv").write_text("\n".join(["round,seconds", *rows]) + "\n")
+    seconds = result.times.tolist()
+    disk.write(folder / "times.csv", disk.to_csv({"round": range(1, len(seconds) + 1), "seconds": seconds}))
     # Times differ from run to run, so the certificate keeps none: same seed, same bytes.
-    kept = finite(_certificate(result)) | {k: v for k, v in outcome.items() if k not in ("seconds", "out")}
-    (folder / "certificate.json").write_text(json.dumps(kept, indent=2, allow_nan=False) + "\n")
+    kept = disk.plain(_certificate(result)) | {
+        k: v for k, v in outcome.items() if k not in ("seconds", "out")
+    }
+    disk.write(folder / "certificate.json", disk.to_json(kept, indent=2) + "\n")
     if options.keep_iterates:
         np.savez(folder / "iterates.npz", **_stacked(result.iterates))  # type: ignore[arg-type]
     plots.save(
@@ -123,16 +122,3 @@ def _stacked(iterates: list[Any]) -> dict[str, np.ndarray]:
         for path, _ in named[0]
     ]
     return {name: np.stack([leaves[i][1] for leaves in named]) for i, name in enumerate(paths)}
-
-
-def finite(value: Any) -> Any:
-    """`value` with every number that JSON cannot say (nan, inf) as None.
-
-    >>> finite({"bound": float("inf"), "regret": [1.0]})
-    {'bound': None, 'regret': [1.0]}
-    """
-    if isinstance(value, dict):
-        return {key: finite(inner) for key, inner in value.items()}
-    if isinstance(value, list):
-        return [finite(inner) for inner in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value

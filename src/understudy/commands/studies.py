@@ -14,11 +14,11 @@ from rich.box import SIMPLE_HEAD
 from rich.table import Table as Shown
 from rich.text import Text
 
+from ..disk import new_folder, refuse_taken
 from ..errors import UserError
 from ..options import PaperGridworld, PaperToy
 from ..paper import claims, gridworld, gridworld_claims, gridworld_figures, toy, toy_claims, toy_figures
 from ..report import tables
-from .folder import new_folder, refuse_taken
 
 COLOURS = {claims.HOLDS: "green", claims.FAILS: "bold red", claims.OPEN: "yellow"}
 

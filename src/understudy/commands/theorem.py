@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import csv
-import json
+from typing import Any
 
 from matplotlib.figure import Figure
 from rich.table import Table
 
+from .. import disk
+from ..disk import new_folder, refuse_taken
 from ..options import PaperTheorem
 from ..paper.theorem import Exhibit, exhibits
 from ..report import plots, tables
 from ..report.style import INK, look, style
-from .folder import new_folder, refuse_taken
 
 
 def run(options: PaperTheorem) -> int:
@@ -22,22 +22,26 @@ def run(options: PaperTheorem) -> int:
     tables.show(_table(shown))
     if options.out is not None:
         with new_folder(options.out) as folder:
-            with open(folder / "theorem.csv", "w", newline="") as file:
-                writer = csv.writer(file, lineterminator="\n")
-                writer.writerow(["case", "round", "loss", "regret", "bound"])
-                for one in shown:
-                    rows = zip(one.losses.tolist(), one.regret.tolist(), one.bound.tolist(), strict=True)
-                    writer.writerows([one.name, t, *row] for t, row in enumerate(rows, 1))
+            disk.write(folder / "theorem.csv", disk.to_csv(_columns(shown)))
             drawn = draw(shown)
             plots.save(drawn, folder / "theorem.png", folder / "theorem.svg")
         print(f"Written to {options.out}: theorem.csv, theorem.png, theorem.svg")
     if options.json:
         print(
-            json.dumps(
+            disk.to_json(
                 [{"case": one.name, "regret": one.regret[-1], "bound": one.bound[-1]} for one in shown]
             )
         )
     return 0
+
+
+def _columns(shown: list[Exhibit]) -> dict[str, list[Any]]:
+    """One row per case and round."""
+    columns = {"case": [one.name for one in shown for _ in one.losses]}
+    columns["round"] = [t for one in shown for t in range(1, len(one.losses) + 1)]
+    for name, field in (("loss", "losses"), ("regret", "regret"), ("bound", "bound")):
+        columns[name] = [value for one in shown for value in getattr(one, field).tolist()]
+    return columns
 
 
 def _table(shown: list[Exhibit]) -> Table:

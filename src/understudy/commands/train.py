@@ -12,7 +12,6 @@ from ..options import Train
 from ..policies import MLP
 from ..report import live, tables
 from ..solvers import SOLVERS
-from .parts import load, make
 
 
 def run(options: Train) -> int:
@@ -30,7 +29,7 @@ def run(options: Train) -> int:
             encoder=options.encoder,
             labels=options.labels,
             loss=options.loss,
-            solver=load("solver", options.solver) if ":" in options.solver else _solver(options),
+            solver=_solver(options),
             solver_options=options.solving.given(),
             preset=options.preset,
             rounds=options.rounds,
@@ -65,7 +64,7 @@ def learner(options: Train) -> Any:
         return options.learner
     if options.learner == "bc":
         raise UserError("learner: 'bc' takes no options; it is FTL on expert-driven rounds.")
-    return make(LEARNERS, options.learner, given)
+    return LEARNERS.make(options.learner, given)
 
 
 def outcome(result: Any) -> Any:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors import UserError, unknown
+from ..registry import load
 from .base import Expert
 
 if TYPE_CHECKING:
@@ -177,9 +178,7 @@ def _from_text(text: str, env_id: str | None, spaces: dict[str, Any], options: d
 
         return archive.load(zipped, **_only(options, "an archive", "activation", "vec_normalize", "name"))
     if ":" in text:
-        from .callables import import_reference
-
-        found = import_reference(text)
+        found = load("expert", text)
         if not isinstance(found, Expert) and "name" not in options and callable(found):
             options = {**options, "name": text}
         return _make(found, env_id, spaces, options)

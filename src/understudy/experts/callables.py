@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import copy
-import importlib
 import inspect
-import os
-import sys
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from ..errors import UserError, unknown
+from ..errors import UserError
 from .base import Expert, as_batch, batch_size, take
 from .privileged import info_at
 
@@ -110,42 +107,6 @@ def from_predictor(
             "kind": "action",
         },
     )
-
-
-def import_reference(reference: str) -> Any:
-    """The object that "module:attribute" names; the current directory is searched first, as `python` does.
-
-    >>> import_reference("math:tau") > 6
-    True
-    """
-    module_name, _, attribute = reference.partition(":")
-    if not module_name or not attribute:
-        raise UserError(f"expert: {reference!r} is not of the form module:function.")
-    here = os.getcwd()
-    if here not in sys.path and "" not in sys.path:
-        sys.path.insert(0, here)
-    try:
-        module = importlib.import_module(module_name)
-    except ModuleNotFoundError as error:
-        if error.name is not None and (module_name == error.name or module_name.startswith(f"{error.name}.")):
-            raise UserError(
-                f"expert: there is no module {module_name!r}, neither installed nor in {here}."
-            ) from None
-        raise UserError(
-            f"expert: the module {module_name!r} needs {error.name!r}, which is not installed."
-        ) from error
-    except Exception as error:
-        raise UserError(f"expert: the module {module_name!r} fails on import ({_told(error)}).") from error
-    found = module
-    for part in attribute.split("."):
-        if not hasattr(found, part):
-            raise unknown(f"expert: {module_name!r} has no such attribute", part, _public(found))
-        found = getattr(found, part)
-    return found
-
-
-def _public(module: Any) -> list[str]:
-    return [name for name in vars(module) if not name.startswith("_")] if hasattr(module, "__dict__") else []
 
 
 def _name(function: Any) -> str:

@@ -11,7 +11,6 @@ observations, `observation.mean` and `observation.std` with `architecture.clip`.
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -19,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from .. import disk
 from ..errors import UserError, unknown
 from . import network as net
 from .base import Expert, rowwise
@@ -36,28 +36,16 @@ def load(path: str | os.PathLike[str]) -> Expert:
 
 def read(path: str | os.PathLike[str]) -> tuple[net.Network, dict[str, Any]]:
     """The network and the card of an expert on disk, for its features as well as its answers."""
-    from safetensors import SafetensorError
-    from safetensors.numpy import load_file
-
     weights = Path(path)
     card = read_card(weights.with_suffix(".json"))
-    if not weights.is_file():
-        raise UserError(f"expert: there is no file {weights}.")
-    try:
-        tensors = load_file(weights)
-    except (SafetensorError, OSError, ValueError) as error:
-        raise UserError(f"expert: {weights} is damaged or no safetensors file ({error}).") from None
-    return build(tensors, card), card
+    return build(disk.read_tensors(weights, "expert")[0], card), card
 
 
 def read_card(path: Path) -> dict[str, Any]:
     """A card, refused when it is missing, damaged or of a newer format."""
-    try:
-        card = json.loads(path.read_text())
-    except OSError:
-        raise UserError(f"expert: there is no card {path} beside the weights.") from None
-    except ValueError as error:
-        raise UserError(f"expert: the card {path} is not JSON ({error}).") from None
+    if not path.is_file():
+        raise UserError(f"expert: there is no card {path} beside the weights.")
+    card = disk.read_json(path, "expert")
     if not isinstance(card, dict) or not isinstance(card.get("format"), int):
         raise UserError(f"expert: {path} is not the card of an expert.")
     if card["format"] > FORMAT:
@@ -68,19 +56,12 @@ def read_card(path: Path) -> dict[str, Any]:
 
 
 def save(path: str | os.PathLike[str], tensors: Mapping[str, np.ndarray], card: Mapping[str, Any]) -> Path:
-    """Writes weights and card, each by rename; what could not be loaded again is refused before that."""
-    from safetensors.numpy import save as to_bytes
-
+    """Writes weights and card, each whole and synced; what could not be loaded again is refused first."""
     card = {"format": FORMAT, **card}
     build(tensors, card)
     weights = Path(path).with_suffix(".safetensors")
-    weights.parent.mkdir(parents=True, exist_ok=True)
-    data = to_bytes({name: np.ascontiguousarray(value) for name, value in tensors.items()})
-    Path(f"{weights}.tmp").write_bytes(data)
-    beside = weights.with_suffix(".json")
-    Path(f"{beside}.tmp").write_text(json.dumps(card, indent=2, ensure_ascii=False) + "\n")
-    os.replace(f"{weights}.tmp", weights)
-    os.replace(f"{beside}.tmp", beside)
+    disk.write_tensors(weights, tensors)
+    disk.write(weights.with_suffix(".json"), disk.to_json(card, indent=2) + "\n")
     return weights
 
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import importlib.metadata
 from typing import Any
 
 import numpy as np
 
 from ..envs.gymnasium import Maker
 from ..errors import UserError
+from ..machine import versions
 
 CONTINUOUS, CHOICES = ("sac", "td3", "ppo"), ("ppo", "dqn")
 CLIP = 10.0  # standardised observations are clipped there, as is usual for PPO
@@ -129,14 +129,8 @@ def extract(model: Any, algo: str, make: Maker) -> tuple[dict[str, np.ndarray], 
 
 def software() -> str:
     """The versions that a result may depend on."""
-    names = ("sbx-rl", "jax", "gymnasium", "mujoco")
-    found = []
-    for name in names:
-        try:
-            found.append(f"{name} {importlib.metadata.version(name)}")
-        except importlib.metadata.PackageNotFoundError:
-            continue
-    return ", ".join(found)
+    found = versions(("sbx-rl", "jax", "gymnasium", "mujoco"))
+    return ", ".join(f"{name} {version}" for name, version in found.items())
 
 
 def _spaces(make: Maker) -> tuple[Any, Any]:

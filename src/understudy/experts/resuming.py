@@ -7,14 +7,15 @@ resumed run is therefore as good as an uninterrupted one, but not the same numbe
 
 from __future__ import annotations
 
+import io
 import json
-import os
 import zipfile
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from .. import disk
 from ..errors import UserError
 
 STATES = ("actor_state", "qf_state", "vf_state")
@@ -46,7 +47,7 @@ def trees(model: Any) -> dict[str, Any]:
 
 
 def write(path: Path, model: Any, record: dict[str, Any]) -> None:
-    """Writes the checkpoint by rename."""
+    """Writes the checkpoint whole and synced."""
     import jax
 
     arrays: dict[str, np.ndarray] = {}
@@ -65,12 +66,9 @@ def write(path: Path, model: Any, record: dict[str, Any]) -> None:
             arrays[f"{name}.mean"], arrays[f"{name}.var"] = np.asarray(rms.mean), np.asarray(rms.var)
             arrays[f"{name}.count"] = np.asarray(rms.count)
     arrays["record"] = np.frombuffer(json.dumps({**record, "counters": counters}).encode(), np.uint8)
-    target = beside(path)
-    target.parent.mkdir(parents=True, exist_ok=True)
-    draft = target.with_name(f"{target.name}.tmp")
-    with open(draft, "wb") as file:
-        np.savez(file, **arrays)  # type: ignore[arg-type]
-    os.replace(draft, target)
+    packed = io.BytesIO()
+    np.savez(packed, **arrays)  # type: ignore[arg-type]
+    disk.write(beside(path), packed.getvalue())
 
 
 def read(path: Path, model: Any, record: dict[str, Any]) -> dict[str, Any]:

@@ -19,6 +19,7 @@ from typing import Any, NamedTuple, final
 
 import numpy as np
 
+from .. import disk
 from ..envs.gymnasium import Maker, derive, maker
 from ..errors import MissingExtra, UserError
 from . import files
@@ -196,9 +197,8 @@ class _Run:
 
     def finish(self) -> None:
         """Measures the best network over 20 fresh episodes, since the best of many looks flatters itself."""
-        from safetensors.numpy import load_file
-
-        tensors, card = load_file(self.path), files.read_card(self.path.with_suffix(".json"))
+        tensors = disk.read_tensors(self.path, "expert")[0]
+        card = files.read_card(self.path.with_suffix(".json"))
         expert = files.as_expert(files.build(tensors, card), card)
         returns = play(expert, self.make, episodes=20, seed=self.seed, number=1_000_000)
         files.save(self.path, tensors, {**card, **self._about(returns, "after training, fresh episodes")})

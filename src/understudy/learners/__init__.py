@@ -12,6 +12,7 @@ LEARNERS: Registry[AnyLearner] = Registry(
     AnyLearner,
     {"ftl": ftl, "ftrl": ftrl, "alt_ftrl": alt_ftrl, "adaftrl": adaftrl, "ogd": ogd, "adagrad": adagrad},
     aliases={"dagger": "ftl", "alt-ftrl": "alt_ftrl"},
+    group="learners",
 )
 
 __all__ = [

@@ -12,11 +12,12 @@ import jax
 import numpy as np
 
 from ..errors import UserError, unknown
+from ..machine import cores
 from .configs import Config, Group, grid, groups
-from .methods import METHODS, Hidden, Picked, Task, cores, perform, pick, program, tasks
+from .methods import METHODS, Hidden, Picked, Task, perform, pick, program, tasks
 from .table import Table, write_csv
 
-__all__ = ["METHODS", "Config", "Table", "cores", "grid", "map_runs", "write_csv"]
+__all__ = ["METHODS", "Config", "Table", "grid", "map_runs", "write_csv"]
 
 
 def map_runs(

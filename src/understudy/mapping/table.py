@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import gzip
 import io
 import os
@@ -12,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from .. import disk
 from ..errors import UserError, unknown
 
 
@@ -89,21 +89,16 @@ class Table:
 
 def write_csv(path: str | os.PathLike[str], columns: Mapping[str, Any], *, digits: int = 10) -> None:
     """Columns of equal length as CSV, floats with `digits` digits that matter, in one rename."""
-    stream = io.StringIO()
-    writer = csv.writer(stream, lineterminator="\n")
-    writer.writerow(columns)
-    writer.writerows(zip(*(_texts(np.asarray(column), digits) for column in columns.values()), strict=True))
-    data = stream.getvalue().encode()
-    target = Path(path)
-    if target.suffix == ".gz":
+    data = disk.to_csv(
+        {name: _texts(np.asarray(column), digits) for name, column in columns.items()}
+    ).encode()
+    if Path(path).suffix == ".gz":
         packed = io.BytesIO()
         # No name and no time inside: they would change the bytes.
         with gzip.GzipFile(filename="", mode="wb", fileobj=packed, mtime=0) as file:
             file.write(data)
         data = packed.getvalue()
-    temporary = target.with_name(target.name + ".tmp")
-    temporary.write_bytes(data)
-    os.replace(temporary, target)
+    disk.write(path, data)
 
 
 def _texts(column: np.ndarray, digits: int) -> list[str]:

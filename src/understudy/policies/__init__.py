@@ -17,7 +17,10 @@ from .spaces import Actions, Observations, stacked
 from .trained import Normaliser, TrainedPolicy
 
 POLICIES: Registry[Policy] = Registry(
-    "policy", Policy, {"linear": Linear, "tabular": Tabular, "mlp": MLP, "nature_cnn": NatureCNN}
+    "policy",
+    Policy,
+    {"linear": Linear, "tabular": Tabular, "mlp": MLP, "nature_cnn": NatureCNN},
+    group="policies",
 )
 
 

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import os
 from pathlib import Path
 from typing import Any
 
 import jax
 import numpy as np
-from safetensors import SafetensorError
-from safetensors.numpy import load_file
-from safetensors.numpy import save as as_bytes
 
+from .. import disk
 from ..errors import UserError
 from .base import Params, Policy
 
@@ -31,21 +28,14 @@ def _skeleton(params: Params) -> Any:
 
 
 def save(path: str | os.PathLike[str], policy: Policy, params: Params, **extra: Any) -> Path:
-    """Writes `path`.safetensors and `path`.json, each by rename so that a kill leaves old or new, never half.
+    """Writes `path`.safetensors and `path`.json, each whole and synced (see `disk.write`).
 
     `extra` is plain data kept beside the architecture (the environment's name, a return, …).
     """
-    base = Path(path)
-    base.parent.mkdir(parents=True, exist_ok=True)
-    weights, card = base.with_suffix(".safetensors"), base.with_suffix(".json")
-    # Not by save_file: it makes files that only their owner can read, whatever the umask.
-    Path(str(weights) + ".tmp").write_bytes(as_bytes(_named(params)))
-    text = json.dumps(
-        {"format": FORMAT, **policy.config(), "params": _skeleton(params), **extra}, indent=2, sort_keys=True
-    )
-    Path(str(card) + ".tmp").write_text(text + "\n")
-    os.replace(str(weights) + ".tmp", weights)
-    os.replace(str(card) + ".tmp", card)
+    weights = Path(path).with_suffix(".safetensors")
+    card = {"format": FORMAT, **policy.config(), "params": _skeleton(params), **extra}
+    disk.write_tensors(weights, _named(params))
+    disk.write(weights.with_suffix(".json"), disk.to_json(card, indent=2, sort=True) + "\n")
     return weights
 
 
@@ -59,14 +49,14 @@ def load(path: str | os.PathLike[str]) -> tuple[Policy, Params, dict[str, Any]]:
         if not file.is_file():
             raise UserError(f"policy: there is no file {file}; expected what save({str(base)!r}, …) writes.")
     try:
-        data = json.loads(card.read_text())
+        data = disk.read_json(card, "policy")
         if data["format"] > FORMAT:
             raise UserError(
                 f"policy: {card} has format {data['format']}, newer than the {FORMAT} known here."
             )
-        arrays = load_file(weights)
+        arrays = disk.read_tensors(weights, "policy")[0]
         params = jax.tree.map(lambda name: arrays[name], data["params"])
-    except (ValueError, KeyError, TypeError, SafetensorError) as error:
+    except (ValueError, KeyError, TypeError) as error:
         if isinstance(error, UserError):
             raise
         raise UserError(f"policy: {base} is damaged ({type(error).__name__}: {error}).") from None

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import os
 from collections.abc import Iterable, Mapping
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from .. import disk
 from ..errors import unknown
 
 COLUMNS: dict[str, str] = {
@@ -83,15 +81,8 @@ class Ledger(Mapping[str, np.ndarray]):
         return pandas.DataFrame(self._columns)
 
     def to_csv(self, path: str | os.PathLike[str] | None = None) -> str:
-        """The ledger as CSV text, numbers with every digit; also written to `path`, in one rename."""
-        stream = io.StringIO()
-        writer = csv.writer(stream, lineterminator="\n")
-        writer.writerow(self._columns)
-        writer.writerows(zip(*(values.tolist() for values in self._columns.values()), strict=True))
-        text = stream.getvalue()
+        """The ledger as CSV text, numbers with every digit; also written to `path`, whole and synced."""
+        text = disk.to_csv({name: values.tolist() for name, values in self._columns.items()})
         if path is not None:
-            target = Path(path)
-            temporary = target.with_name(target.name + ".tmp")
-            temporary.write_text(text)
-            os.replace(temporary, target)
+            disk.write(path, text)
         return text

@@ -53,6 +53,7 @@ SOLVERS: Registry[AnySolver] = Registry(
         "interior_point": "interior-point",
         "proximal_sgd": "proximal-sgd",
     },
+    group="solvers",
 )
 
 

@@ -1,0 +1,246 @@
+"""Files. Every file is written whole or not at all, and is on the disk when the call returns.
+
+Data are CSV with every digit, JSON and safetensors; nothing here reads or writes a pickle. What is wrong with
+a file is one sentence that begins with the field the caller names.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import csv
+import io
+import json
+import math
+import os
+import shutil
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any
+
+from .errors import UserError
+
+if TYPE_CHECKING:
+    import numpy as np
+
+File = str | os.PathLike[str]
+
+
+def write(path: File, data: bytes | str) -> None:
+    """Writes `data` to a draft beside `path`, syncs it, renames it to `path` and syncs the folder.
+
+    After a kill or on a full disk `path` is the old file or the new one. Folders on the way are made.
+    """
+    target = Path(path)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    draft = target.with_name(target.name + ".tmp")
+    with open(draft, "wb") as file:
+        _put(file, data)
+    os.replace(draft, target)
+    _sync_folder(target.parent)
+
+
+def append(path: File, data: bytes | str) -> int:
+    """Adds `data` at the end of a file, syncs it, and returns the file's new length in bytes."""
+    with open(path, "ab") as file:
+        _put(file, data)
+        return file.tell()
+
+
+def _put(file: IO[bytes], data: bytes | str) -> None:
+    file.write(data.encode() if isinstance(data, str) else data)
+    file.flush()
+    os.fsync(file.fileno())
+
+
+def _sync_folder(folder: Path) -> None:
+    try:
+        handle = os.open(folder, os.O_RDONLY)
+    except OSError:  # some systems cannot open a folder; the rename is atomic there all the same
+        return
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+# Folders.
+
+
+@contextlib.contextmanager
+def reporting(folder: File) -> Iterator[None]:
+    """Turns an OSError of the block into a `UserError` that names the folder."""
+    try:
+        yield
+    except OSError as error:
+        raise UserError(
+            f"out: cannot write {str(folder)!r} ({error.strerror or error}); what was written before is kept."
+        ) from error
+
+
+def lock(folder: File) -> IO[str] | None:
+    """Locks a folder for this process until the returned file is closed; None where locks do not exist."""
+    try:
+        import fcntl
+    except ImportError:
+        return None
+    with reporting(folder):
+        file = open(Path(folder) / "lock", "w")  # noqa: SIM115
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        file.close()
+        raise UserError(f"out: another process is writing to {str(folder)!r}.") from None
+    return file
+
+
+def refuse_taken(path: Path | None) -> None:
+    """Refuses a folder for results that holds something, before any work is done for it."""
+    if path is None:
+        return
+    if path.exists() and not path.is_dir():
+        raise UserError(f"out: {str(path)!r} is a file; name a folder that does not exist yet.")
+    if path.is_dir() and any(path.iterdir()):
+        raise UserError(f"out: the folder {str(path)!r} is not empty; name one that does not exist yet.")
+
+
+@contextlib.contextmanager
+def new_folder(path: Path) -> Iterator[Path]:
+    """A draft folder that is renamed to `path` when the block ends well and removed otherwise."""
+    refuse_taken(path)
+    target = path.absolute()
+    draft = target.with_name(f".{target.name}.{os.getpid()}.partial")
+    try:
+        draft.mkdir(parents=True)
+        yield draft
+        os.replace(draft, target)
+    except OSError as error:
+        raise UserError(f"out: cannot write {str(path)!r} ({error.strerror or error}).") from None
+    finally:
+        shutil.rmtree(draft, ignore_errors=True)
+
+
+# CSV.
+
+
+def to_csv(columns: Mapping[str, Iterable[Any]], spell: Callable[[Any], str] = str) -> str:
+    """Columns of equal length as CSV, a header first. `str` spells a float with every digit.
+
+    >>> to_csv({"round": [1, 2], "loss": [0.1, math.inf]})
+    'round,loss\\n1,0.1\\n2,inf\\n'
+    """
+    stream = io.StringIO()
+    writer = csv.writer(stream, lineterminator="\n")
+    writer.writerow(columns)
+    cells = ([spell(one) for one in column] for column in columns.values())
+    writer.writerows(zip(*cells, strict=True))
+    return stream.getvalue()
+
+
+def csv_line(values: Iterable[Any]) -> str:
+    """One line of CSV.
+
+    >>> csv_line([1, 0.1, "a,b"])
+    '1,0.1,"a,b"\\n'
+    """
+    stream = io.StringIO()
+    csv.writer(stream, lineterminator="\n").writerow(values)
+    return stream.getvalue()
+
+
+def read_csv(path: File, field: str) -> list[dict[str, str]]:
+    """The rows of a CSV file by column, as text."""
+    try:
+        with open(path, newline="") as stream:
+            return list(csv.DictReader(stream, strict=True))
+    except (csv.Error, UnicodeDecodeError) as error:
+        raise UserError(f"{field}: {path} is damaged ({error}).") from None
+
+
+# JSON.
+
+
+def to_json(value: Any, *, lossless: bool = False, indent: int | None = None, sort: bool = False) -> str:
+    """Plain data, NumPy's included, as JSON, which has no nan and no infinity.
+
+    They are null, for other programs; with `lossless` they are "#nan", "#inf" and "#-inf", which `from_json`
+    reads back.
+
+    >>> to_json({"bound": math.inf}), to_json({"bound": math.inf}, lossless=True)
+    ('{"bound": null}', '{"bound": "#inf"}')
+    """
+    kept = plain(value, lossless=lossless)
+    # Indented text is for people and files; a line may go to a terminal that knows ASCII only.
+    return json.dumps(kept, indent=indent, sort_keys=sort, allow_nan=False, ensure_ascii=indent is None)
+
+
+def from_json(text: str) -> Any:
+    """What `to_json(…, lossless=True)` wrote.
+
+    >>> from_json('["#nan", "#-inf", "#1"]')
+    [nan, -inf, '#1']
+    """
+    return _numbers(json.loads(text))
+
+
+def plain(value: Any, *, lossless: bool = False) -> Any:
+    """`value` as dicts, lists, texts and numbers that JSON can express.
+
+    >>> plain({"bound": math.inf, "regret": (1.0,)})
+    {'bound': None, 'regret': [1.0]}
+    """
+    if isinstance(value, Mapping):
+        return {name: plain(one, lossless=lossless) for name, one in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [plain(one, lossless=lossless) for one in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return f"#{float(value)}" if lossless else None
+    if hasattr(value, "tolist"):
+        return plain(value.tolist(), lossless=lossless)
+    return value
+
+
+def _numbers(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _numbers(one) for name, one in value.items()}
+    if isinstance(value, list):
+        return [_numbers(one) for one in value]
+    return float(value[1:]) if value in ("#nan", "#inf", "#-inf") else value
+
+
+def read_json(path: File, field: str) -> Any:
+    """The content of a JSON file."""
+    try:
+        return from_json(Path(path).read_text(encoding="utf-8"))
+    except OSError as error:
+        raise UserError(f"{field}: cannot read {path} ({error.strerror or error}).") from None
+    except ValueError as error:
+        raise UserError(f"{field}: {path} is damaged: it is not JSON ({error}).") from None
+
+
+# Arrays.
+
+
+def write_tensors(
+    path: File, arrays: Mapping[str, np.ndarray], metadata: Mapping[str, str] | None = None
+) -> None:
+    """Named arrays as a safetensors file; the same arrays give the same bytes."""
+    import numpy as np
+    from safetensors.numpy import save
+
+    # Not by save_file: it makes files that only their owner can read, whatever the umask.
+    # ascontiguousarray makes one number an array of one, so the shape is put back.
+    kept = {name: np.ascontiguousarray(one).reshape(np.shape(one)) for name, one in arrays.items()}
+    write(path, save(kept, None if metadata is None else dict(metadata)))
+
+
+def read_tensors(path: File, field: str) -> tuple[dict[str, np.ndarray], dict[str, str]]:
+    """The arrays of a safetensors file and its metadata."""
+    from safetensors import SafetensorError, safe_open
+
+    if not Path(path).is_file():
+        raise UserError(f"{field}: there is no file {path}.")
+    try:
+        with safe_open(path, "np") as file:
+            return {name: file.get_tensor(name) for name in file.keys()}, file.metadata() or {}  # noqa: SIM118
+    except (SafetensorError, OSError, ValueError) as error:
+        raise UserError(f"{field}: {path} is damaged or no safetensors file ({error}).") from None

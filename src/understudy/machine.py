@@ -1,0 +1,29 @@
+"""The machine that computes: its cores, and the versions of the libraries."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.metadata
+import os
+
+
+def cores() -> int:
+    """The number of cores this process may use; sums over many samples depend on it in their last bits."""
+    with contextlib.suppress(AttributeError):  # not on every system
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def versions(
+    names: tuple[str, ...] = ("jax", "jaxlib", "numpy", "gymnasium", "mujoco"),
+) -> dict[str, str]:
+    """The versions of the installed libraries among `names`.
+
+    >>> "numpy" in versions()
+    True
+    """
+    found = {}
+    for name in names:
+        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+            found[name] = importlib.metadata.version(name)
+    return found
