@@ -194,9 +194,8 @@ def plain(value: Any, *, lossless: bool = False) -> Any:
         return [plain(one, lossless=lossless) for one in value]
     if isinstance(value, float) and not math.isfinite(value):
         return f"#{float(value)}" if lossless else None
-    if hasattr(value, "tolist"):
-        return plain(value.tolist(), lossless=lossless)
-    return value
+    listed = getattr(value, "tolist", None)
+    return value if listed is None else plain(listed(), lossless=lossless)
 
 
 def _numbers(value: Any) -> Any:

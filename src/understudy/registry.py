@@ -144,9 +144,7 @@ def load(field: str, text: str) -> Any:
         raise UserError(f"{field}: the module {name!r} fails on import ({why}).") from error
     for part in attribute.split("."):
         if not hasattr(found, part):
-            public = (
-                [one for one in vars(found) if not one.startswith("_")] if hasattr(found, "__dict__") else []
-            )
+            public = [one for one in getattr(found, "__dict__", ()) if not one.startswith("_")]
             raise unknown(f"{field}: {name!r} has no such attribute", part, public)
         found = getattr(found, part)
     return found

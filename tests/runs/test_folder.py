@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from understudy import Run, UserError, imitate
-from understudy.runs import cores, folder, read_config, read_summary
+from understudy import Run, UserError, disk, imitate
+from understudy.machine import cores
+from understudy.runs import folder, read_config, read_summary
 
 SMALL = {"policy": "linear", "rounds": 3, "interactions": 40, "episodes": 1, "expert_episodes": 0}
 
@@ -155,9 +156,9 @@ def test_a_full_disk_is_told_and_what_was_done_is_kept(tmp_path, monkeypatch):
     two.
     """
     written = []
-    real = folder.atomic
+    real = disk.write
 
-    def full(path: Path, data: bytes) -> None:
+    def full(path: Path, data: bytes | str) -> None:
         if path.name == "checkpoint.safetensors":
             written.append(path)
             if len(written) == 3:
@@ -165,7 +166,7 @@ def test_a_full_disk_is_told_and_what_was_done_is_kept(tmp_path, monkeypatch):
                 raise OSError(28, "No space left on device")
         real(path, data)
 
-    monkeypatch.setattr(folder, "atomic", full)
+    monkeypatch.setattr(disk, "write", full)
     with pytest.raises(UserError, match=r"No space left on device.*kept"):
         imitate("CartPole-v1", out=tmp_path / "full", **SMALL)
     monkeypatch.undo()

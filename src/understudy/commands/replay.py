@@ -100,9 +100,7 @@ def _write(folder: Path, options: Replay, result: Any, outcome: dict[str, Any]) 
     seconds = result.times.tolist()
     disk.write(folder / "times.csv", disk.to_csv({"round": range(1, len(seconds) + 1), "seconds": seconds}))
     # Times differ from run to run, so the certificate keeps none: same seed, same bytes.
-    kept = disk.plain(_certificate(result)) | {
-        k: v for k, v in outcome.items() if k not in ("seconds", "out")
-    }
+    kept = _certificate(result) | {k: v for k, v in outcome.items() if k not in ("seconds", "out")}
     disk.write(folder / "certificate.json", disk.to_json(kept, indent=2) + "\n")
     if options.keep_iterates:
         np.savez(folder / "iterates.npz", **_stacked(result.iterates))  # type: ignore[arg-type]

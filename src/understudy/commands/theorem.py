@@ -37,7 +37,7 @@ def run(options: PaperTheorem) -> int:
 
 def _columns(shown: list[Exhibit]) -> dict[str, list[Any]]:
     """One row per case and round."""
-    columns = {"case": [one.name for one in shown for _ in one.losses]}
+    columns: dict[str, list[Any]] = {"case": [one.name for one in shown for _ in one.losses]}
     columns["round"] = [t for one in shown for t in range(1, len(one.losses) + 1)]
     for name, field in (("loss", "losses"), ("regret", "regret"), ("bound", "bound")):
         columns[name] = [value for one in shown for value in getattr(one, field).tolist()]

@@ -89,9 +89,8 @@ class Table:
 
 def write_csv(path: str | os.PathLike[str], columns: Mapping[str, Any], *, digits: int = 10) -> None:
     """Columns of equal length as CSV, floats with `digits` digits that matter, in one rename."""
-    data = disk.to_csv(
-        {name: _texts(np.asarray(column), digits) for name, column in columns.items()}
-    ).encode()
+    texts = {name: _texts(np.asarray(column), digits) for name, column in columns.items()}
+    data = disk.to_csv(texts).encode()
     if Path(path).suffix == ".gz":
         packed = io.BytesIO()
         # No name and no time inside: they would change the bytes.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-from ..errors import UserError
+from ..errors import UserError, unknown
 from ..registry import Registry
 from .base import Params, Policy, count
 from .encoded import Encoded, Encoder
@@ -26,9 +26,12 @@ POLICIES: Registry[Policy] = Registry(
 
 def from_config(config: dict[str, Any]) -> Any:
     """The policy that `Policy.config()` described; unknown fields are left to whoever wrote them."""
-    maker = POLICIES.maker(config["policy"])
+    name = config["policy"]
+    if name not in POLICIES:  # never module:name, which would let a file choose what is imported
+        raise unknown("policy", name, POLICIES.names())
+    maker = POLICIES.maker(name)
     if not (isinstance(maker, type) and issubclass(maker, Policy)):
-        raise UserError(f"policy: {config['policy']!r} cannot be made from a file.")
+        raise UserError(f"policy: {name!r} cannot be made from a file.")
     fields = {field.name for field in dataclasses.fields(maker)}
     return maker(**{k: tuple(v) if isinstance(v, list) else v for k, v in config.items() if k in fields})
 

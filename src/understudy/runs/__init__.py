@@ -5,7 +5,6 @@ from __future__ import annotations
 from .automatic import Automatic
 from .collect import Collector, Round
 from .evaluate import Evaluation, Evaluator, acting
-from .files import atomic, cores, versions
 from .folder import FORMAT, Folder, read_config, read_ledger, read_summary, write_run
 from .loop import EXTRA, NAMES, TIMES, Loop, Plan
 from .mixing import Mixing, mixing
@@ -32,14 +31,11 @@ __all__ = [
     "Run",
     "World",
     "acting",
-    "atomic",
-    "cores",
     "mixing",
     "parts",
     "read_config",
     "read_ledger",
     "read_summary",
     "temporary_folder",
-    "versions",
     "write_run",
 ]

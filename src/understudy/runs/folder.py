@@ -13,8 +13,6 @@ The appended files may be ahead of the checkpoint after a kill; resuming cuts th
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 import os
 import warnings
@@ -22,12 +20,12 @@ from pathlib import Path
 from typing import Any, final
 
 import numpy as np
-from safetensors import SafetensorError, safe_open
-from safetensors.numpy import save as to_bytes
 
+from .. import disk
+from ..disk import csv_line, reporting
 from ..errors import UserError
+from ..machine import cores, versions
 from ..regret import Ledger
-from .files import append, atomic, cores, lock, telling, versions
 from .loop import NAMES, TIMES, Loop
 
 FORMAT = 1
@@ -42,9 +40,9 @@ class Folder:
 
     def __init__(self, path: str | os.PathLike[str], config: dict[str, Any], *, resume: bool):
         self.path = Path(path)
-        with telling(self.path):
+        with reporting(self.path):
             self.fresh = self._open(config, resume)
-        self._lock = lock(self.path)
+        self._lock = disk.lock(self.path)
 
     @property
     def samples(self) -> Path:
@@ -74,7 +72,7 @@ class Folder:
         if not there:
             self.path.mkdir(parents=True, exist_ok=True)
             kept = {"format": FORMAT, "cores": cores(), "versions": versions(), "settings": config}
-            atomic(self.path / "config.json", (json.dumps(kept, indent=2, sort_keys=True) + "\n").encode())
+            disk.write(self.path / "config.json", disk.to_json(kept, indent=2, sort=True) + "\n")
             return True
         self._same(config)
         return not (self.path / "checkpoint.safetensors").is_file()
@@ -100,28 +98,26 @@ class Folder:
 
     def begin(self, loop: Loop) -> None:
         """For a run with no round done: empty files with their headers."""
-        with telling(self.path):
+        with reporting(self.path):
             loop.book.cut(0)
             for name, columns in (("ledger.csv", NAMES), ("times.csv", SECONDS)):
-                atomic(self.path / name, _line(columns).encode())
+                disk.write(self.path / name, csv_line(columns))
 
     def commit(self, loop: Loop) -> None:
         """Makes the last round count."""
         row, laps = loop.rows[-1], loop.times[-1]
-        with telling(self.path):
-            ledger = append(self.path / "ledger.csv", _line([row[name] for name in NAMES]))
-            times = append(self.path / "times.csv", _line([loop.round, *(laps[name] for name in TIMES)]))
+        with reporting(self.path):
+            ledger = disk.append(self.path / "ledger.csv", csv_line(row[name] for name in NAMES))
+            seconds = [loop.round, *(laps[name] for name in TIMES)]
+            times = disk.append(self.path / "times.csv", csv_line(seconds))
             loop.policy().save(self.path / "policy")
             arrays, plain = loop.snapshot()
             plain |= {"format": FORMAT, "ledger_bytes": ledger, "times_bytes": times}
-            arrays = {
-                name: np.ascontiguousarray(array).reshape(np.shape(array)) for name, array in arrays.items()
-            }
-            atomic(self.path / "checkpoint.safetensors", to_bytes(arrays, {"run": json.dumps(plain)}))
+            disk.write_tensors(self.path / "checkpoint.safetensors", arrays, {"run": json.dumps(plain)})
 
     def restore(self, loop: Loop) -> None:
         """Brings `loop` to the last round that counts, and the files back to it."""
-        with telling(self.path):
+        with reporting(self.path):
             arrays, plain = _read_checkpoint(self.path / "checkpoint.safetensors")
             try:
                 for name in ("ledger", "times"):
@@ -130,7 +126,7 @@ class Folder:
                 rows = _rows(read_ledger(self.path))
                 times = [
                     {k: float(v) for k, v in one.items() if k in TIMES}
-                    for one in _read(self.path / "times.csv")
+                    for one in disk.read_csv(self.path / "times.csv", "run")
                 ]
                 if not len(rows) == len(times) == plain["round"]:
                     raise UserError(
@@ -146,10 +142,8 @@ class Folder:
 
     def finish(self, summary: dict[str, Any]) -> None:
         """Says that the run is over, with its outcome."""
-        with telling(self.path):
-            atomic(
-                self.path / "summary.json", (json.dumps(summary, indent=2, allow_nan=False) + "\n").encode()
-            )
+        with reporting(self.path):
+            disk.write(self.path / "summary.json", disk.to_json(summary, indent=2) + "\n")
 
     def close(self) -> None:
         if self._lock is not None:
@@ -162,8 +156,8 @@ def write_run(
     """A finished run, without its samples and checkpoint, as a new folder."""
     folder = Folder(path, settings, resume=False)
     try:
-        with telling(path):
-            atomic(path / "ledger.csv", ledger.to_csv().encode())
+        with reporting(path):
+            ledger.to_csv(path / "ledger.csv")
             policy.save(path / "policy")
         folder.finish(outcome)
     finally:
@@ -176,7 +170,7 @@ def read_config(path: Path) -> dict[str, Any]:
     file = Path(path) / "config.json"
     if not file.is_file():
         raise UserError(f"run: {str(path)!r} is not the folder of a run (it has no config.json).")
-    kept = _json(file)
+    kept = disk.read_json(file, "run")
     if not isinstance(kept, dict) or not {"format", "settings", "cores", "versions"} <= set(kept):
         raise UserError(f"run: {file} is damaged.")
     _known(kept["format"], file)
@@ -186,12 +180,12 @@ def read_config(path: Path) -> dict[str, Any]:
 def read_summary(path: Path) -> dict[str, Any] | None:
     """summary.json of a finished run, None for one that is not."""
     file = Path(path) / "summary.json"
-    return _json(file) if file.is_file() else None
+    return disk.read_json(file, "run") if file.is_file() else None
 
 
 def read_ledger(path: Path) -> Ledger:
     """ledger.csv as columns."""
-    rows = _read(Path(path) / "ledger.csv")
+    rows = disk.read_csv(Path(path) / "ledger.csv", "run")
     if rows and list(rows[0]) != NAMES:
         raise UserError(f"run: {path}/ledger.csv is damaged: its columns are not those of a run.")
     return Ledger({name: [_value(name, row[name]) for row in rows] for name in NAMES})
@@ -206,31 +200,10 @@ def _rows(ledger: Ledger) -> list[dict[str, Any]]:
     return [{name: columns[name][t] for name in columns} for t in range(ledger.rounds)]
 
 
-def _read(file: Path) -> list[dict[str, str]]:
-    try:
-        with open(file, newline="") as stream:
-            return list(csv.DictReader(stream, strict=True))
-    except (csv.Error, UnicodeDecodeError) as error:
-        raise UserError(f"run: {file} is damaged ({error}).") from None
-
-
-def _line(values: Any) -> str:
-    stream = io.StringIO()
-    csv.writer(stream, lineterminator="\n").writerow(values)
-    return stream.getvalue()
-
-
 def _cut(file: Path, size: int) -> None:
     if not file.is_file() or file.stat().st_size < size:
         raise UserError(f"run: {file} is damaged: it is shorter than the checkpoint says.")
     os.truncate(file, size)
-
-
-def _json(file: Path) -> Any:
-    try:
-        return json.loads(file.read_text())
-    except (ValueError, UnicodeDecodeError):
-        raise UserError(f"run: {file} is damaged: it is not JSON.") from None
 
 
 def _known(number: Any, file: Path) -> None:
@@ -239,11 +212,10 @@ def _known(number: Any, file: Path) -> None:
 
 
 def _read_checkpoint(file: Path) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+    arrays, metadata = disk.read_tensors(file, "run")
     try:
-        with safe_open(file, "np") as opened:
-            plain = json.loads((opened.metadata() or {})["run"])
-            arrays = {name: opened.get_tensor(name) for name in opened.keys()}  # noqa: SIM118
-    except (SafetensorError, KeyError, ValueError) as error:
+        plain = json.loads(metadata["run"])
+    except (KeyError, ValueError) as error:
         raise UserError(f"run: {file} is damaged ({type(error).__name__}).") from None
     _known(plain.get("format"), file)
     return arrays, plain

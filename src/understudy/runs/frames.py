@@ -13,6 +13,7 @@ from typing import Any, final
 
 import numpy as np
 
+from .. import disk
 from ..errors import UserError
 
 LIMIT = 1 << 30
@@ -204,10 +205,7 @@ class FrameColumn:
         numbers = store.index()
         numbers = np.where(numbers == 0, 0, numbers + max(before - 1, 0)).astype(np.int32)
         for name, array in (("frames", new), ("index", numbers)):
-            with open(self.folder / f"{name}.bin", "ab") as file:
-                file.write(np.ascontiguousarray(array).tobytes())
-                file.flush()
-                os.fsync(file.fileno())
+            disk.append(self.folder / f"{name}.bin", np.ascontiguousarray(array).tobytes())
 
     def cut(self, rows: int) -> None:
         """Forgets everything after the first `rows` rows on disk."""

@@ -10,6 +10,7 @@ from typing import Any, final
 
 import numpy as np
 
+from .. import disk
 from ..errors import UserError
 from ..policies import Actions, Encoded, Normaliser, Observations
 from .collect import Round
@@ -63,10 +64,8 @@ class Book:
         else:
             for name in self._kinds:
                 dtype, _ = self._kinds[name]
-                with open(self.folder / f"{name}.bin", "ab") as file:
-                    file.write(np.ascontiguousarray(getattr(round, name), dtype).tobytes())
-                    file.flush()
-                    os.fsync(file.fileno())
+                data = np.ascontiguousarray(getattr(round, name), dtype).tobytes()
+                disk.append(self.folder / f"{name}.bin", data)
         self.rows += len(round)
 
     def cut(self, rows: int) -> None:

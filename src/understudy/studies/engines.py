@@ -10,7 +10,6 @@ import collections
 import contextlib
 import dataclasses
 import importlib.metadata
-import json
 import os
 import queue
 import subprocess
@@ -22,8 +21,9 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from .. import disk
 from ..errors import UserError, unknown
-from ..runs.files import cores
+from ..machine import cores
 from .shard import Result, play
 
 Shard = Sequence[Mapping[str, Any]]
@@ -135,14 +135,15 @@ class _Process:
         assert self._process.stdout is not None
         for line in self._process.stdout:
             try:
-                events.put((self, json.loads(line)))
+                events.put((self, disk.from_json(line)))
             except ValueError:  # half a line, cut off by a kill
                 break
         events.put((self, None))
 
     def give(self, number: int, shard: Shard) -> None:
         self.shard = number
-        line = json.dumps({"runs": [dict(run) for run in shard], "threads": self.threads}) + "\n"
+        task = {"runs": [dict(run) for run in shard], "threads": self.threads}
+        line = disk.to_json(task, lossless=True) + "\n"
         assert self._process.stdin is not None
         # One that has died is reported by the reading thread, and its shard is given to another.
         with contextlib.suppress(BrokenPipeError):

@@ -12,16 +12,17 @@ order in which runs ended. Seconds are in the files of runs alone.
 from __future__ import annotations
 
 import json
-import math
 import os
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, final
 
+from .. import disk
+from ..disk import reporting
 from ..errors import UserError
+from ..machine import versions
 from ..runs import NAMES
-from ..runs.files import atomic, lock, telling, versions
 from . import tables
 from .shard import Result
 from .study import Entry, Study
@@ -43,9 +44,9 @@ class StudyFolder:
         if look:  # nothing is written, and nobody kept out
             self._same(_read(self.path / "study.json"))
             return
-        with telling(self.path):
+        with reporting(self.path):
             (self.path / "runs").mkdir(parents=True, exist_ok=True)
-        self._lock = lock(self.path)
+        self._lock = disk.lock(self.path)
         try:
             self._open()
         except BaseException:
@@ -68,8 +69,8 @@ class StudyFolder:
             "study": self.study.described(),
             "runs": [{"id": entry.id, "settings": entry.settings} for entry in self.study.runs],
         }
-        with telling(self.path):
-            atomic(kept, (json.dumps(record, indent=1, sort_keys=True) + "\n").encode())
+        with reporting(self.path):
+            disk.write(kept, disk.to_json(record, indent=1, sort=True) + "\n")
 
     def _same(self, kept: dict[str, Any]) -> None:
         now = {entry.id for entry in self.study.runs}
@@ -97,20 +98,20 @@ class StudyFolder:
             "seconds": result.seconds,
             "shard": shard,
         }
-        with telling(self.path):
-            text = json.dumps(_spelt(json.loads(json.dumps(record, default=tables.plain))), allow_nan=False)
-            atomic(self.path_of(entry), text.encode())
+        with reporting(self.path):
+            disk.write(self.path_of(entry), disk.to_json(record, lossless=True))
 
     def read(self, entry: Entry) -> tuple[Result, dict[str, Any]] | None:
         """What came of a run and of its shard; None where it is not finished, or its file is damaged."""
         try:
-            found = _meant(json.loads(self.path_of(entry).read_text()))
+            found = disk.read_json(self.path_of(entry), "out")
             columns = found["columns"]
             rows = [
                 dict(zip(NAMES, row, strict=True)) for row in zip(*(columns[n] for n in NAMES), strict=True)
             ]
             result = Result(rows, found["summary"], found["error"], found["seconds"])
-            return (result, found["shard"]) if found["settings"] == _meant(_spelt(entry.settings)) else None
+            settings = disk.from_json(disk.to_json(entry.settings, lossless=True))
+            return (result, found["shard"]) if found["settings"] == settings else None
         except (OSError, ValueError, KeyError, TypeError):
             return None
 
@@ -121,7 +122,7 @@ class StudyFolder:
 
     def write_tables(self, entries: Sequence[Entry], results: Sequence[Result]) -> list[str]:
         """Writes results and summary, and gives the names of the files."""
-        with telling(self.path):
+        with reporting(self.path):
             written = tables.write(self.path, "results", tables.per_round(entries, results))
             return written + tables.write(self.path, "summary", tables.per_run(entries, results))
 
@@ -132,7 +133,7 @@ class StudyFolder:
 
 def _read(path: Path) -> dict[str, Any]:
     try:
-        found = json.loads(path.read_text())
+        found = disk.read_json(path, "out")
         if found["format"] != FORMAT:
             raise UserError(f"out: {str(path)!r} has the format {found['format']}; {FORMAT} is what we read.")
     except (ValueError, KeyError, TypeError) as error:
@@ -140,20 +141,3 @@ def _read(path: Path) -> dict[str, Any]:
             raise
         raise UserError(f"out: {str(path)!r} is damaged; name another folder.") from None
     return found
-
-
-def _spelt(value: Any) -> Any:
-    """Numbers that JSON has no word for, as words of ours."""
-    if isinstance(value, dict):
-        return {name: _spelt(one) for name, one in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_spelt(one) for one in value]
-    return f"#{value}" if isinstance(value, float) and not math.isfinite(value) else value
-
-
-def _meant(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {name: _meant(one) for name, one in value.items()}
-    if isinstance(value, list):
-        return [_meant(one) for one in value]
-    return float(value[1:]) if value in ("#nan", "#inf", "#-inf") else value

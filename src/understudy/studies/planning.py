@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from ..errors import UserError
-from ..runs.files import cores
+from ..machine import cores
 from .engines import ENGINES, Work, accelerator, engine, local
 from .shard import Result
 from .study import Entry

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import io
 import json
 import math
@@ -10,9 +9,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from .. import disk
 from ..errors import UserError
 from ..runs import NAMES
-from ..runs.files import atomic
 from .shard import Result
 from .study import Entry
 
@@ -74,11 +73,11 @@ def _labels(entries: Sequence[Entry]) -> list[str]:
 
 def write(folder: Path, name: str, columns: Columns) -> list[str]:
     """Writes NAME.csv, and NAME.parquet where pyarrow is installed; same numbers, same bytes."""
-    atomic(folder / f"{name}.csv", to_csv(columns).encode())
+    disk.write(folder / f"{name}.csv", to_csv(columns))
     packed = to_parquet(columns)
     if packed is None:
         return [f"{name}.csv"]
-    atomic(folder / f"{name}.parquet", packed)
+    disk.write(folder / f"{name}.parquet", packed)
     return [f"{name}.csv", f"{name}.parquet"]
 
 
@@ -88,11 +87,7 @@ def to_csv(columns: Mapping[str, Sequence[Any]]) -> str:
     >>> to_csv({"step": [0.1, None], "bound": [math.inf, math.nan]})
     'step,bound\\n0.1,inf\\n,\\n'
     """
-    stream = io.StringIO()
-    writer = csv.writer(stream, lineterminator="\n")
-    writer.writerow(columns)
-    writer.writerows(zip(*([_text(one) for one in column] for column in columns.values()), strict=True))
-    return stream.getvalue()
+    return disk.to_csv(columns, _text)
 
 
 def to_parquet(columns: Mapping[str, Sequence[Any]]) -> bytes | None:
@@ -127,13 +122,6 @@ def to_pandas(columns: Mapping[str, Sequence[Any]]) -> Any:
     except ImportError:
         raise UserError("to_pandas: pandas is not installed: pip install pandas.") from None
     return pandas.DataFrame(dict(columns))
-
-
-def plain(value: Any) -> Any:
-    """A NumPy scalar or array as Python's own."""
-    if hasattr(value, "tolist"):
-        return value.tolist()
-    raise TypeError(f"{type(value).__name__} is not plain data")
 
 
 def _nothing(value: Any) -> bool:

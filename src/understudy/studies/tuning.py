@@ -16,8 +16,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, final
 
+from ..disk import lock, reporting
 from ..errors import UserError, unknown
-from ..runs.files import lock, telling
 from . import tables
 from .planning import Plan
 from .running import Results, plan, run
@@ -135,7 +135,7 @@ def tune(
         raise UserError(f"out: {str(out)!r} is a file; name a folder.")
     if (folder / "study.json").is_file():
         raise UserError(f"out: {str(out)!r} holds a study that was not tuned; name another folder.")
-    with telling(folder):
+    with reporting(folder):
         folder.mkdir(parents=True, exist_ok=True)
     held = lock(folder)
 
@@ -151,7 +151,7 @@ def tune(
         # A longer grid may choose other candidates than those that the folder has already.
         done = run(full, folder / "full", progress=told("full"), stray=True, **options)
         tuned = Tuned(_choices(study, axes, tried, done), tried, done)
-        with telling(folder):
+        with reporting(folder):
             tables.write(folder, "results", tuned.rounds)
             tables.write(folder, "summary", tuned.summary)
             tables.write(folder, "choices", tuned.table())

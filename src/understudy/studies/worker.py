@@ -6,7 +6,6 @@ set in its environment, so nothing of the parent's state reaches it, and no pick
 
 from __future__ import annotations
 
-import json
 import os
 import queue
 import sys
@@ -14,8 +13,8 @@ import threading
 import time
 from typing import Any, TextIO
 
+from .. import disk
 from .shard import play
-from .tables import plain
 
 EVERY = 0.2
 """Seconds between two words about progress."""
@@ -49,14 +48,14 @@ def main() -> None:
 
 def _listen(tasks: queue.Queue[dict[str, Any]]) -> None:
     for line in sys.stdin:
-        tasks.put(json.loads(line))
+        tasks.put(disk.from_json(line))
     # Whoever gave out the work has gone, perhaps killed: nobody would read what we find.
     os._exit(0)
 
 
 def _say(out: TextIO, message: dict[str, Any]) -> None:
     try:
-        out.write(json.dumps(message, default=plain) + "\n")
+        out.write(disk.to_json(message, lossless=True) + "\n")
         out.flush()
     except BrokenPipeError:
         os._exit(0)

@@ -1,0 +1,96 @@
+"""Files are whole and synced, numbers keep every digit, and what is wrong with a file is one sentence."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+
+import numpy as np
+import pytest
+
+from understudy import Linear, UserError, disk, imitate
+from understudy.policies import save
+
+
+@pytest.fixture
+def synced(monkeypatch) -> list[str]:
+    """The names of files and folders as they are synced."""
+    seen: list[str] = []
+    real = os.fsync
+
+    def spy(handle: int) -> None:
+        seen.append(os.path.basename(os.readlink(f"/proc/self/fd/{handle}")))
+        real(handle)
+
+    monkeypatch.setattr(os, "fsync", spy)
+    return seen
+
+
+needs_proc = pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="no /proc here")
+
+
+@needs_proc
+def test_a_file_is_synced_under_its_draft_name_and_then_its_folder(tmp_path, synced):
+    disk.write(tmp_path / "deep" / "one.txt", "text")
+    assert synced == ["one.txt.tmp", "deep"]
+    assert [one.name for one in (tmp_path / "deep").iterdir()] == ["one.txt"]
+    synced.clear()
+    assert disk.append(tmp_path / "deep" / "one.txt", b" more") == 9
+    assert synced == ["one.txt"]
+
+
+@needs_proc
+def test_everything_in_the_folder_of_a_run_is_synced(tmp_path, synced):
+    imitate("CartPole-v1", policy="linear", rounds=2, interactions=20, episodes=0, out=tmp_path / "run")
+    names = {one.relative_to(tmp_path / "run").name for one in (tmp_path / "run").rglob("*") if one.is_file()}
+    assert {"policy.json", "policy.safetensors"} <= names
+    assert names - {"lock"} <= {name.removesuffix(".tmp") for name in synced}
+
+
+@needs_proc
+def test_a_policy_is_synced(tmp_path, synced):
+    save(tmp_path / "one", Linear(), np.eye(2))
+    assert {"one.json.tmp", "one.safetensors.tmp", tmp_path.name} == set(synced)
+
+
+def test_a_write_that_fails_leaves_the_old_file(tmp_path, monkeypatch):
+    disk.write(tmp_path / "one", "old")
+
+    def full(handle: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(UserError, match="No space left"), disk.reporting(tmp_path):
+        disk.write(tmp_path / "one", "new")
+    assert (tmp_path / "one").read_text() == "old"
+
+
+def test_json_has_null_for_what_is_not_finite_and_comes_back_where_asked():
+    value = {"a": [math.inf, -math.inf, 0.1, np.float32(0.5)], "b": (np.arange(2), np.nan), "c": "#nan?"}
+    text = disk.to_json(value)
+    assert json.loads(text) == {"a": [None, None, 0.1, 0.5], "b": [[0, 1], None], "c": "#nan?"}
+    back = disk.from_json(disk.to_json(value, lossless=True))
+    assert back["a"] == [math.inf, -math.inf, 0.1, 0.5] and math.isnan(back["b"][1]) and back["c"] == "#nan?"
+
+
+def test_csv_keeps_every_digit(tmp_path):
+    numbers = np.random.default_rng(0).normal(size=50) * 10.0 ** np.arange(-25, 25)
+    disk.write(tmp_path / "a.csv", disk.to_csv({"x": numbers.tolist(), "name": ['a,"b"'] * 50}))
+    rows = disk.read_csv(tmp_path / "a.csv", "run")
+    assert [float(row["x"]) for row in rows] == numbers.tolist() and rows[7]["name"] == 'a,"b"'
+
+
+def test_tensors_come_back_with_their_shapes_and_metadata(tmp_path):
+    arrays = {"one": np.float32(3.0), "two": np.arange(6).reshape(2, 3).T}
+    disk.write_tensors(tmp_path / "a.safetensors", arrays, {"k": "v"})
+    back, metadata = disk.read_tensors(tmp_path / "a.safetensors", "run")
+    assert metadata == {"k": "v"} and back["one"].shape == () and back["one"].dtype == np.float32
+    assert (back["two"] == arrays["two"]).all()
+
+
+@pytest.mark.parametrize("read", [disk.read_json, disk.read_tensors, disk.read_csv])
+def test_a_damaged_file_is_one_sentence(tmp_path, read):
+    (tmp_path / "bad").write_bytes(b"\xff\xfe{")
+    with pytest.raises(UserError, match=r"^run: .*bad is damaged"):
+        read(tmp_path / "bad", "run")
