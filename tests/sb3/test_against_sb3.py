@@ -16,7 +16,7 @@ from stable_baselines3.common.vec_env import DummyVecEnv, VecNormalize
 from sb3.archives import CASES, UNEVEN, VECTOR, Blank, make
 from understudy import experts
 from understudy.errors import UserError
-from understudy.experts import archive
+from understudy.experts.sb3 import archive
 
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "sb3"
 SMALL = {"net_arch": [8, 8]}

@@ -13,9 +13,10 @@ import pytest
 from understudy import cli, experts
 from understudy.envs.gymnasium import maker
 from understudy.errors import UserError
-from understudy.experts import files, models, resuming
-from understudy.experts.recipes import recipe
-from understudy.experts.training import play
+from understudy.experts import files
+from understudy.experts.training import algorithms, checkpoint
+from understudy.experts.training.recipes import recipe
+from understudy.experts.training.run import play
 
 QUICK = {
     "learning_starts": 64,
@@ -46,9 +47,9 @@ def observations(env_id, count=32):
 @pytest.mark.parametrize(("algo", "env_id", "changes"), CASES)
 def test_what_is_written_answers_as_sbx_does(tmp_path, algo, env_id, changes):
     make = maker(env_id)
-    model = models.build(algo, recipe(algo, env_id, changes), make, seed=0)
+    model = algorithms.build(algo, recipe(algo, env_id, changes), make, seed=0)
     model.learn(256)
-    tensors, card = models.extract(model, algo, make)
+    tensors, card = algorithms.extract(model, algo, make)
     expert = files.load(files.save(tmp_path / "a", tensors, card))
     seen = observations(env_id)
     statistics = model.get_vec_normalize_env()
@@ -121,7 +122,7 @@ def test_interrupted_it_keeps_the_best_and_goes_on_later(tmp_path):
     assert seen[0] == 231
     assert [one.steps for one in done.curve] == [100, 200, 300]
     assert done.curve[:2] == first.curve
-    assert not resuming.beside(done.path).exists()
+    assert not checkpoint.beside(done.path).exists()
     with pytest.raises(UserError, match="there is no checkpoint"):
         quick(tmp_path / "a", resume=True)
 
@@ -150,17 +151,17 @@ def test_a_second_interrupt_interrupts(tmp_path, listening):
 @pytest.mark.parametrize(("algo", "env_id", "changes"), [CASES[0], CASES[2], CASES[4]])
 def test_a_checkpoint_holds_the_whole_model(tmp_path, algo, env_id, changes):
     make, chosen = maker(env_id), recipe(algo, env_id, {**changes, "steps": 1000})
-    old, new = (models.build(algo, chosen, make, seed=seed) for seed in (0, 5))
+    old, new = (algorithms.build(algo, chosen, make, seed=seed) for seed in (0, 5))
     old.learn(256)
     record = {name: name for name in ("algo", "env", "env_kwargs", "recipe", "seed")}
     path = tmp_path / "a.safetensors"
-    resuming.write(path, old, {**record, "curve": []})
+    checkpoint.write(path, old, {**record, "curve": []})
 
     def everything(model):
-        return [np.asarray(leaf) for leaf in jax.tree_util.tree_leaves(resuming.trees(model))]
+        return [np.asarray(leaf) for leaf in jax.tree_util.tree_leaves(checkpoint.trees(model))]
 
     assert any((a != b).any() for a, b in zip(everything(old), everything(new)))
-    resuming.read(path, new, record)
+    checkpoint.read(path, new, record)
     for a, b in zip(everything(old), everything(new), strict=True):
         np.testing.assert_array_equal(a, b)
     assert (new.num_timesteps, new._n_updates) == (old.num_timesteps, old._n_updates)
@@ -170,10 +171,10 @@ def test_a_checkpoint_holds_the_whole_model(tmp_path, algo, env_id, changes):
         assert new.replay_buffer.pos == old.replay_buffer.pos > 0
         np.testing.assert_array_equal(new.replay_buffer.rewards, old.replay_buffer.rewards)
     new.learn(64, reset_num_timesteps=False)
-    damaged = resuming.beside(path)
+    damaged = checkpoint.beside(path)
     damaged.write_bytes(damaged.read_bytes()[:-400])
     with pytest.raises(UserError, match="is damaged"):
-        resuming.read(path, new, record)
+        checkpoint.read(path, new, record)
 
 
 @pytest.mark.parametrize(

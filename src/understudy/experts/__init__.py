@@ -17,10 +17,10 @@ from ..registry import load
 from .base import Expert
 
 if TYPE_CHECKING:
+    from .answers import checked as checked
     from .callables import batched as batched
     from .callables import from_callable as from_callable
     from .callables import from_predictor as from_predictor
-    from .check import checked as checked
     from .files import save as save
     from .planners import dynamic_programming as dynamic_programming
     from .planners import value_iteration as value_iteration
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 _LAZY = {
     "batched": "callables",
     "card": "shipped",
-    "checked": "check",
+    "checked": "answers",
     "dynamic_programming": "planners",
     "for_env": "shipped",
     "from_callable": "callables",
@@ -122,14 +122,14 @@ def resolve(
         expert = dataclasses.replace(expert, observation_space=observation_space)
     if action_space is None and expert.action_space is None:
         return expert
-    from .check import checked
+    from .answers import checked
 
     return checked(expert, action_space)
 
 
 def _require_spaces(expert: Expert, observation_space: Any, action_space: Any) -> None:
     if observation_space is not None or action_space is not None:
-        from .check import require_spaces
+        from .answers import require_spaces
 
         require_spaces(expert, observation_space, action_space)
 
@@ -174,7 +174,7 @@ def _from_text(text: str, env_id: str | None, spaces: dict[str, Any], options: d
         return files.load(text)
     zipped = text if text.endswith(".zip") or Path(text).is_file() else f"{text}.zip"
     if text.endswith(".zip") or Path(zipped).is_file():
-        from . import archive
+        from .sb3 import archive
 
         return archive.load(zipped, **_only(options, "an archive", "activation", "vec_normalize", "name"))
     if ":" in text:
@@ -182,7 +182,7 @@ def _from_text(text: str, env_id: str | None, spaces: dict[str, Any], options: d
         if not isinstance(found, Expert) and "name" not in options and callable(found):
             options = {**options, "name": text}
         return _make(found, env_id, spaces, options)
-    from . import hub
+    from .sb3 import hub
 
     if hub.is_hub_name(text):
         keys = ("filename", "revision", "activation", "vec_normalize")

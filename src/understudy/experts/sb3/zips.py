@@ -8,7 +8,7 @@ import zlib
 from collections.abc import Iterator
 from typing import Any
 
-from ..errors import UserError
+from ...errors import UserError
 
 LARGEST = 1 << 30  # bytes of one member; a network of 250 million numbers
 RATIO = 200  # JSON of numbers shrinks tenfold and weights hardly at all; a bomb shrinks a thousandfold

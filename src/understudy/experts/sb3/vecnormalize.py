@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import UserError
-from . import inert, records
-from .network import Row
+from ...errors import UserError
+from ..network import Row
+from . import pickles, values
 
 
 def load(path: str | os.PathLike[str], shape: tuple[int, ...]) -> Row | None:
@@ -21,34 +21,32 @@ def load(path: str | os.PathLike[str], shape: tuple[int, ...]) -> Row | None:
         data = path.read_bytes()
     except OSError as error:
         raise UserError(f"{what}: cannot be read ({error.strerror or error}).") from None
-    tree = inert.read(data, what)
-    found = records.class_of(tree)
-    if found is None or not records.is_name(
+    tree = pickles.read(data, what)
+    found = values.class_of(tree)
+    if found is None or not values.is_name(
         found, "stable_baselines3.common.vec_env.vec_normalize.VecNormalize"
     ):
-        raise records.refused(what, tree)
+        raise values.refused(what, tree)
     try:
-        return _normaliser(records.attributes(tree, what), shape, what)
+        return _normaliser(values.attributes(tree, what), shape, what)
     except UserError:
         raise
     except (KeyError, IndexError, TypeError, ValueError) as error:
-        raise UserError(f"{what}: is damaged ({type(error).__name__}: {inert.one_line(error)}).") from None
+        raise UserError(f"{what}: is damaged ({type(error).__name__}: {pickles.one_line(error)}).") from None
 
 
 def _normaliser(state: Any, shape: tuple[int, ...], what: str) -> Row | None:
-    if not records.number(state.get("norm_obs", True), what):
+    if not values.number(state.get("norm_obs", True), what):
         return None
     statistics = state["obs_rms"]
     if isinstance(statistics, dict):
         raise UserError(f"{what}: normalises a dict of observations; one array is what can be read.")
-    found = records.class_of(statistics)
-    if found is None or not records.is_name(
-        found, "stable_baselines3.common.running_mean_std.RunningMeanStd"
-    ):
-        raise records.refused(what, statistics)
-    inner = records.attributes(statistics, what)
-    mean, variance = (records.array(inner[key], what).astype(np.float64) for key in ("mean", "var"))
-    epsilon, limit = (float(records.number(state[key], what)) for key in ("epsilon", "clip_obs"))
+    found = values.class_of(statistics)
+    if found is None or not values.is_name(found, "stable_baselines3.common.running_mean_std.RunningMeanStd"):
+        raise values.refused(what, statistics)
+    inner = values.attributes(statistics, what)
+    mean, variance = (values.array(inner[key], what).astype(np.float64) for key in ("mean", "var"))
+    epsilon, limit = (float(values.number(state[key], what)) for key in ("epsilon", "clip_obs"))
     if mean.shape != shape or variance.shape != shape:
         raise UserError(
             f"{what}: has statistics of shape {mean.shape}, the expert's observations are {shape}."

@@ -1,9 +1,9 @@
 """Stable-Baselines3 archives (PPO, A2C, SAC, TD3, DQN) as experts; nothing in the file is run.
 
 An archive is a zip with `data` (JSON in which Python objects are base64 pickles), `policy.pth` (the weights)
-and files that are not needed here. Every pickle is read as inert records; from the few that matter, known
-names alone are accepted; and a file that holds a pickle able to start a program, needed or not, is refused as
-a whole.
+and files that are not needed here. Every pickle is read as records and never run; from the few that matter,
+known names alone are accepted; and a file that holds a pickle able to start a program, needed or not, is
+refused as a whole.
 """
 
 from __future__ import annotations
@@ -18,9 +18,10 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import UserError
-from . import inert, layout, network, records, torchfile
-from .base import Expert, rowwise
+from ...errors import UserError
+from .. import network
+from ..base import Expert, rowwise
+from . import layout, pickles, torchfile, values
 from .zips import member, opened
 
 LARGEST_FILE = 4 << 30
@@ -78,25 +79,25 @@ def load(
         OverflowError,
     ) as error:
         # Records of a shape nobody writes: hostile or damaged, and either way the file's fault.
-        raise UserError(f"{what}: is damaged ({type(error).__name__}: {inert.one_line(error)}).") from None
+        raise UserError(f"{what}: is damaged ({type(error).__name__}: {pickles.one_line(error)}).") from None
 
 
 def _load(path: Path, what: str, activation: str | None, vec_normalize: Any, name: str | None) -> Expert:
     with opened(path, what) as archive:
         data = _json(member(archive, "data", what), what)
-        pickles = {key: _pickle(value, f"{what}, {key}") for key, value in data.items() if _is_pickle(value)}
+        objects = {key: _pickle(value, f"{what}, {key}") for key, value in data.items() if _is_pickle(value)}
         for other in archive.namelist():
             if other != "policy.pth" and other.endswith((".pth", ".pt", ".pkl", ".pickle")):
                 torchfile.scan(member(archive, other, what), f"{what}, {other}")
         tensors = torchfile.state_dict(member(archive, "policy.pth", what), f"{what}, policy.pth")
         version = _text(archive, "_stable_baselines3_version", what)
     for field in ("observation_space", "action_space"):
-        if field not in pickles:
+        if field not in objects:
             raise UserError(f"{what}: has no {field}, so it is no archive of Stable-Baselines3.")
     settings = layout.Settings(
-        observation_space=records.space(pickles["observation_space"], f"{what}, observation_space"),
-        action_space=records.space(pickles["action_space"], f"{what}, action_space"),
-        **_policy_settings(data, pickles, what, activation),
+        observation_space=values.space(objects["observation_space"], f"{what}, observation_space"),
+        action_space=values.space(objects["action_space"], f"{what}, action_space"),
+        **_policy_settings(data, objects, what, activation),
     )
     normaliser = None
     if vec_normalize is not None:
@@ -148,7 +149,7 @@ def _pickle(value: Mapping[str, Any], what: str) -> Any:
         data = base64.b64decode(value[":serialized:"], validate=True)
     except (binascii.Error, ValueError):
         raise UserError(f"{what}: is not base64.") from None
-    return inert.read(data, what)
+    return pickles.read(data, what)
 
 
 def _text(archive: Any, name: str, what: str) -> str:
@@ -158,34 +159,36 @@ def _text(archive: Any, name: str, what: str) -> str:
 
 
 def _policy_settings(
-    data: Mapping[str, Any], pickles: Mapping[str, Any], what: str, activation: str | None
+    data: Mapping[str, Any], objects: Mapping[str, Any], what: str, activation: str | None
 ) -> dict[str, Any]:
     """What policy_kwargs and the policy's class say: activation, image scaling, squashing."""
-    given = pickles.get("policy_kwargs", data.get("policy_kwargs", {}))
+    given = objects.get("policy_kwargs", data.get("policy_kwargs", {}))
     if not isinstance(given, Mapping):
         given = {}
     extractor = given.get("features_extractor_class")
-    if isinstance(extractor, inert.Global | inert.Call):
+    if isinstance(extractor, pickles.Global | pickles.Call):
         label = (
-            inert.one_line(extractor.name) if isinstance(extractor, inert.Global) else "a class of its own"
+            pickles.one_line(extractor.name)
+            if isinstance(extractor, pickles.Global)
+            else "a class of its own"
         )
         if label not in _EXTRACTORS:
             raise UserError(
                 f"{what}: uses the feature extractor {label}; {' and '.join(_EXTRACTORS)} can be read."
             )
-    policy_class = pickles.get("policy_class")
+    policy_class = objects.get("policy_class")
     return {
         "activation": activation or _activation(given.get("activation_fn"), policy_class),
         "normalize_images": given.get("normalize_images", True) is not False,
         "squash_output": given.get("squash_output", False) is True,
-        "clip_mean": float(records.number(given.get("clip_mean", 2.0), f"{what}, policy_kwargs")),
+        "clip_mean": float(values.number(given.get("clip_mean", 2.0), f"{what}, policy_kwargs")),
     }
 
 
 def _activation(function: Any, policy_class: Any) -> str | None:
-    if isinstance(function, inert.Global) and function.module.startswith("torch.nn."):
+    if isinstance(function, pickles.Global) and function.module.startswith("torch.nn."):
         return _ACTIVATIONS.get(function.name)
-    if function is None and isinstance(policy_class, inert.Global):
+    if function is None and isinstance(policy_class, pickles.Global):
         return _DEFAULT_ACTIVATION.get(policy_class.module)
     return None
 

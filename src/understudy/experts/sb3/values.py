@@ -1,4 +1,4 @@
-"""Numbers, arrays and spaces out of the inert records of a pickle; no names are accepted but those here."""
+"""Numbers, arrays and spaces out of the records of a pickle; no names are accepted but those here."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import UserError
-from .inert import Call, Global
+from ...errors import UserError
+from .pickles import Call, Global
 
 # NumPy moved its private modules from numpy.core to numpy._core; a file may hold either, whatever is
 # installed here.

@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from ..errors import UserError, unknown
+from ...errors import UserError, unknown
 
 _OFF_POLICY: dict[str, Any] = {
     "steps": 300_000,

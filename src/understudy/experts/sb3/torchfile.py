@@ -1,7 +1,7 @@
 """Tensors out of a file that torch.save wrote, without torch and without running what the file says.
 
 Such a file is a zip: `…/data.pkl`, a pickle that names tensors, and `…/data/0`, `…/data/1`, … with their raw
-bytes. The pickle is read as inert records; accepted are torch._utils._rebuild_tensor_v2 (and its
+bytes. The pickle is read as records, nothing is run; accepted are torch._utils._rebuild_tensor_v2 (and its
 _rebuild_parameter), the storage types below, OrderedDict and plain containers. Any other name is refused.
 """
 
@@ -13,10 +13,10 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import UserError
-from . import inert
-from .inert import Call, Global, Persistent
-from .records import is_name, refused
+from ...errors import UserError
+from . import pickles
+from .pickles import Call, Global, Persistent
+from .values import is_name, refused
 from .zips import member, opened
 
 STORAGES = {
@@ -45,20 +45,20 @@ def state_dict(data: bytes, what: str) -> dict[str, np.ndarray]:
 def scan(data: bytes, what: str) -> None:
     """Refuses a torch file, or a bare pickle, that would start a program; for files that are not needed."""
     if not zipfile.is_zipfile(io.BytesIO(data)):
-        inert.read(data, what)
+        pickles.read(data, what)
         return
     with opened(io.BytesIO(data), what) as archive:
         _tree(archive, what)
 
 
 def _tree(archive: zipfile.ZipFile, what: str) -> tuple[str, Any]:
-    pickles = [name for name in archive.namelist() if name.split("/")[-1] == "data.pkl"]
-    if len(pickles) != 1:
+    found = [name for name in archive.namelist() if name.split("/")[-1] == "data.pkl"]
+    if len(found) != 1:
         raise UserError(f"{what}: is not a file of torch.save (version 1.6 or later).")
-    root = pickles[0].removesuffix("data.pkl")
+    root = found[0].removesuffix("data.pkl")
     if f"{root}byteorder" in archive.namelist() and member(archive, f"{root}byteorder", what) != b"little":
         raise UserError(f"{what}: was written on a big-endian machine, which is not supported.")
-    return root, inert.read(member(archive, pickles[0], what), what)
+    return root, pickles.read(member(archive, found[0], what), what)
 
 
 def _entries(tree: Any, what: str) -> list[tuple[Any, Any]]:

@@ -11,8 +11,8 @@ import importlib
 import re
 from pathlib import Path
 
-from ..errors import MissingExtra, UserError
-from .base import Expert
+from ...errors import MissingExtra, UserError
+from ..base import Expert
 
 _NAME = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
 STATISTICS = "vec_normalize.pkl"

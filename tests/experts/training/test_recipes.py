@@ -8,7 +8,7 @@ import pytest
 
 from understudy import cli, experts
 from understudy.errors import MissingExtra, UserError
-from understudy.experts.recipes import FOR_ENVS, RECIPES, recipe
+from understudy.experts.training.recipes import FOR_ENVS, RECIPES, recipe
 
 
 @pytest.fixture

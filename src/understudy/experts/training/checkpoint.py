@@ -15,8 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from .. import disk
-from ..errors import UserError
+from ... import disk
+from ...errors import UserError
 
 STATES = ("actor_state", "qf_state", "vf_state")
 BUFFER = ("observations", "next_observations", "actions", "rewards", "dones", "timeouts")

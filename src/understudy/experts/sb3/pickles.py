@@ -14,7 +14,7 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
-from ..errors import UserError
+from ...errors import UserError
 
 LIMIT = 10_000_000  # instructions; a state dict of a thousand tensors has some fifty thousand
 
@@ -52,7 +52,7 @@ class Persistent:
     key: Any
 
 
-# Names that no weights, spaces or statistics have a use for. Being inert is what makes reading safe; this
+# Names that no weights, spaces or statistics have a use for. Reading is safe because nothing is run; this
 # list only decides which files are refused although the field in question is not needed: those that would
 # start a program. (Fields that are not needed are full of harmless schedules, classes and paths of other
 # libraries.)

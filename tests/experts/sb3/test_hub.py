@@ -11,9 +11,9 @@ import pytest
 
 from understudy import experts
 from understudy.errors import MissingExtra, UserError
-from understudy.experts import hub
+from understudy.experts.sb3 import hub
 
-FIXTURES = Path(__file__).parents[1] / "fixtures" / "sb3"
+FIXTURES = Path(__file__).parents[2] / "fixtures" / "sb3"
 
 
 @pytest.fixture

@@ -20,8 +20,8 @@ from typing import Any
 import numpy as np
 from gymnasium import spaces
 
-from ..errors import UserError
-from . import network as net
+from ...errors import UserError
+from .. import network as net
 
 Tensors = Mapping[str, np.ndarray]
 

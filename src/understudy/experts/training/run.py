@@ -19,11 +19,11 @@ from typing import Any, NamedTuple, final
 
 import numpy as np
 
-from .. import disk
-from ..envs.gymnasium import Maker, derive, maker
-from ..errors import MissingExtra, UserError
-from . import files
-from .base import Expert
+from ... import disk
+from ...envs.gymnasium import Maker, derive, maker
+from ...errors import MissingExtra, UserError
+from .. import files
+from ..base import Expert
 from .recipes import recipe
 
 
@@ -86,10 +86,10 @@ def train(
     Observations must be vectors (Box) and actions Box with finite bounds or Discrete.
     """
     require_sbx()
-    from . import models, resuming
+    from . import algorithms, checkpoint
 
     make = maker(env, env_kwargs)
-    algo = algo or models.usual(make)
+    algo = algo or algorithms.usual(make)
     chosen = recipe(algo, make.name, {**(settings or {}), **({} if steps is None else {"steps": steps})})
     total, every = chosen["steps"], _every(evaluate_every, chosen["steps"])
     for name, value in (("seed", seed), ("episodes", episodes - 1)):
@@ -98,12 +98,12 @@ def train(
     name = f"{algo}-{make.name.replace('/', '-').replace(':', '-')}"
     path = Path(out) if out is not None else Path("experts", f"{name}.safetensors")
     path = path.with_name(f"{path.name.removesuffix('.safetensors')}.safetensors")
-    resuming.refuse_taken(path, resume)
+    checkpoint.refuse_taken(path, resume)
     with _random_state_kept(), _first_interrupt() as stopped:
-        model = models.build(algo, chosen, make, seed)
+        model = algorithms.build(algo, chosen, make, seed)
         run = _Run(model, algo, make, chosen, seed, episodes, path, dict(env_kwargs or {}), name)
         if resume:
-            run.restore(resuming)
+            run.restore(checkpoint)
         ended = "stopped"
 
         def step(_locals: Any, _globals: Any) -> bool:
@@ -116,7 +116,7 @@ def train(
                     ended = "target"
                     return False
                 if not stopped and run.overdue():
-                    resuming.write(path, model, run.record())
+                    checkpoint.write(path, model, run.record())
             return not stopped
 
         run.next_look = (model.num_timesteps // every + 1) * every
@@ -130,10 +130,10 @@ def train(
         if ended == "stopped":
             if not run.curve:
                 run.look(every, episodes=1)
-            resuming.write(path, model, run.record())
+            checkpoint.write(path, model, run.record())
         else:
             run.finish()
-            resuming.remove(path)
+            checkpoint.remove(path)
         model.env.close()
     return Trained(files.load(path), path, run.curve, ended)
 
@@ -181,10 +181,10 @@ class _Run:
 
     def look(self, every: int, *, episodes: int | None = None) -> None:
         """Evaluates the network as it is now and, if it is the best yet, writes it."""
-        from . import models
+        from . import algorithms
 
         done, took = self.model.num_timesteps, self.seconds()
-        tensors, card = models.extract(self.model, self.algo, self.make)
+        tensors, card = algorithms.extract(self.model, self.algo, self.make)
         expert = files.as_expert(files.build(tensors, card), card)
         returns = play(
             expert, self.make, episodes=episodes or self.episodes, seed=self.seed, number=len(self.curve)
@@ -204,7 +204,7 @@ class _Run:
         files.save(self.path, tensors, {**card, **self._about(returns, "after training, fresh episodes")})
 
     def _about(self, returns: np.ndarray, when: str) -> dict[str, Any]:
-        from . import models
+        from . import algorithms
 
         assert self.best is not None
         kept = {"mean": round(float(returns.mean()), 1), "std": round(float(returns.std()), 1)}
@@ -216,7 +216,7 @@ class _Run:
             "settings": f"{settings}; plays without exploration.",
             "returns": {self.make.name: {**measured, "policy": "deterministic", "measured": when}},
             "made": f"{self.best.steps:,} of {self.chosen['steps']:,} environment steps, seed {self.seed}, "
-            f"{self.best.seconds / 60:.1f} minutes, {models.software()}.",
+            f"{self.best.seconds / 60:.1f} minutes, {algorithms.software()}.",
             "training": {
                 "recipe": self.chosen,
                 "seed": self.seed,
@@ -236,8 +236,8 @@ class _Run:
             "curve": [list(one) for one in self.curve],
         }
 
-    def restore(self, resuming: Any) -> None:
-        kept = resuming.read(self.path, self.model, self.record())
+    def restore(self, checkpoint: Any) -> None:
+        kept = checkpoint.read(self.path, self.model, self.record())
         self.curve = [Evaluated(int(row[0]), *row[1:]) for row in kept["curve"]]
         # What is on disk may be better than anything the checkpoint, which is older, has seen.
         card = files.read_card(self.path.with_suffix(".json"))

@@ -17,10 +17,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from understudy.errors import UserError
-from understudy.experts import archive, inert, torchfile, vecnormalize
 from understudy.experts.base import Expert
+from understudy.experts.sb3 import archive, pickles, torchfile, vecnormalize
 
-FIXTURES = Path(__file__).parents[1] / "fixtures" / "sb3"
+FIXTURES = Path(__file__).parents[2] / "fixtures" / "sb3"
 SAMPLE = FIXTURES / "ppo-discrete.zip"
 
 
@@ -144,7 +144,7 @@ def test_names_outside_the_list_are_refused_where_they_matter(tmp_path):
 )
 def test_every_way_to_write_a_call_is_seen(payload):
     with pytest.raises(UserError, match=r"would call .*(system|eval)"):
-        inert.read(payload, "it")
+        pickles.read(payload, "it")
 
 
 @pytest.mark.parametrize(
@@ -165,15 +165,15 @@ def test_every_way_to_write_a_call_is_seen(payload):
 )
 def test_pickles_that_make_no_sense_are_refused(payload, sentence):
     with pytest.raises(UserError, match=sentence):
-        inert.read(payload, "it")
+        pickles.read(payload, "it")
 
 
 def test_plain_data_is_read_as_it_is():
     data = {"a": [1, 2.5, None, True], "b": ("x", b"y", {"c": {1, 2}}), "d": {}, "big": 1 << 100}
     for protocol in range(6):
-        assert inert.read(pickle.dumps(data, protocol=protocol), "it") == {**data} or protocol < 4
-    assert inert.read(pickle.dumps(data, protocol=4), "it") == data
-    tree = inert.read(pickle.dumps(collections.OrderedDict(a=1), protocol=2), "it")
+        assert pickles.read(pickle.dumps(data, protocol=protocol), "it") == {**data} or protocol < 4
+    assert pickles.read(pickle.dumps(data, protocol=4), "it") == data
+    tree = pickles.read(pickle.dumps(collections.OrderedDict(a=1), protocol=2), "it")
     assert (str(tree.function), tree.items) == ("collections.OrderedDict", [("a", 1)])
 
 

@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from ..envs.gymnasium import Maker
-from ..errors import UserError
-from ..machine import versions
+from ...envs.gymnasium import Maker
+from ...errors import UserError
+from ...machine import versions
 
 CONTINUOUS, CHOICES = ("sac", "td3", "ppo"), ("ppo", "dqn")
 CLIP = 10.0  # standardised observations are clipped there, as is usual for PPO

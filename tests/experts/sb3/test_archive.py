@@ -12,9 +12,10 @@ from gymnasium import spaces
 
 from understudy import experts
 from understudy.errors import UserError
-from understudy.experts import archive, layout, network, vecnormalize
+from understudy.experts import network
+from understudy.experts.sb3 import archive, layout, vecnormalize
 
-FIXTURES = Path(__file__).parents[1] / "fixtures" / "sb3"
+FIXTURES = Path(__file__).parents[2] / "fixtures" / "sb3"
 NAMES = sorted(path.stem for path in FIXTURES.glob("*.zip"))
 
 
