@@ -14,12 +14,12 @@ PARALLEL := --numprocesses auto --maxprocesses 4 --dist loadfile
 INSTALL = -m pip install --quiet --disable-pip-version-check --constraint $(PINS) --editable
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-slow test-sb3 test-ray lint bench bench-imitation paper docs clean
+.PHONY: help demo test test-slow test-sb3 test-ray torture-certificates lint bench bench-imitation paper docs clean
 .DELETE_ON_ERROR:
 
 help: ## list the verbs
 	@grep -E '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9-]+):.*## /\1\t/' | \
-	while IFS="$$(printf '\t')" read -r verb text; do printf '  make %-15s %s\n' "$$verb" "$$text"; done
+	while IFS="$$(printf '\t')" read -r verb text; do printf '  make %-20s %s\n' "$$verb" "$$text"; done
 
 demo: $(VENV)/.run ## the main job, start to finish, with a table and a plot
 	$(VENV)/bin/understudy demo $(ARGS)
@@ -35,6 +35,9 @@ test-sb3: $(VENV_SB3)/.train ## the tests against Stable-Baselines3 and SBX (ins
 
 test-ray: $(VENV_RAY)/.ray ## the engine ray, on a cluster of two nodes of which one is killed (in its own environment)
 	$(VENV_RAY)/bin/python -m pytest -m "not slow" tests/ray tests/studies/test_tables.py $(ARGS)
+
+torture-certificates: $(VENV)/.dev ## a long search for a regret above its certified bound (ARGS="--minutes 60")
+	$(VENV)/bin/understudy check certificate all --minutes 20 $(ARGS)
 
 lint: $(VENV)/.dev ## ruff, ruff format and pyright
 	$(VENV)/bin/ruff check

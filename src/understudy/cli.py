@@ -127,6 +127,12 @@ COMMANDS: dict[str, tuple[Command, ...]] = {
             "options:CheckSolver",
             "commands.check:solver",
         ),
+        Command(
+            "check certificate",
+            "search for a stream whose regret is above its certified bound",
+            "options:CheckCertificate",
+            "commands.check:certificate",
+        ),
     ),
 }
 

@@ -59,14 +59,14 @@ def parts(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize(
     ("kind", "args"),
-    [("learner", ["ftrl", "--eta", "0.1"]), ("solver", ["newton"])],
-    ids=["learner", "solver"],
+    [("learner", ["ftrl", "--eta", "0.1"]), ("solver", ["newton"]), ("certificate", ["ogd", "--eta", "0.1"])],
+    ids=["learner", "solver", "certificate"],
 )
 def test_exit_codes_and_rows(kind, args, monkeypatch, capsys):
     rows = [checks.Row("one", True, "fine"), checks.Row("two", None, "does not apply")]
     tested = []
 
-    def suite(part):
+    def suite(part, **options):
         tested.append(part)
         report = checks.Report("a part", rows)
         if not report.passed:
@@ -81,7 +81,7 @@ def test_exit_codes_and_rows(kind, args, monkeypatch, capsys):
     assert main(["check", kind, *args]) == 1
     out = capsys.readouterr().out
     assert "FAILED" in out and "off by one" in out
-    assert isinstance(tested[0], Learner if kind == "learner" else type(SOLVERS.resolve("newton")))
+    assert isinstance(tested[0], type(SOLVERS.resolve("newton")) if kind == "solver" else Learner)
 
 
 def test_a_learner_that_conforms_and_one_that_does_not(parts, capsys):

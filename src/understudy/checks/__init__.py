@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from .base import CheckError, Report, Row
+from .certificates import certificate
 from .learners import learner
 from .solvers import solver
 
-__all__ = ["CheckError", "Report", "Row", "learner", "solver"]
+__all__ = ["CheckError", "Report", "Row", "certificate", "learner", "solver"]

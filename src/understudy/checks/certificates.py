@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import time
 from collections.abc import Callable
@@ -10,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from .. import disk
 from ..errors import UserError
 from ..learners import LEARNERS, Learner
 from ..replay import replay
@@ -83,7 +85,11 @@ def _searches(subject: Any) -> dict[str, Search]:
     asked = [one for one in kinds() if one.family == family and one.ball == (learner.radius is not None)]
     if learner.linear:
         asked = [one for one in asked if one.solver == "auto" and one.memory == "all"]
-    return {str(one): Search(one, (lambda candidate, radius: learner,)) for one in asked}
+    return {str(one): Search(one, (_always(learner),)) for one in asked}
+
+
+def _always(learner: Learner) -> Callable[[Any, Any], Learner]:
+    return lambda candidate, radius: learner
 
 
 def _row(search: Search, findings: list[Finding], out: Path | None) -> Row:
@@ -122,7 +128,7 @@ def confirm(search: Search, finding: Finding) -> tuple[str, dict[str, Any]]:
         "claim": finding.claim,
         "loss": kind.loss,
         "learner": learner.name,
-        "schedule": schedule | {"start": int(learner.schedule.start)},
+        "schedule": schedule | {"start": int(one.start)},
         "around_last": bool(learner.around_last),
         "diagonal": learner.diagonal,
         "radius": None if learner.radius is None else float(learner.radius),
@@ -134,12 +140,13 @@ def confirm(search: Search, finding: Finding) -> tuple[str, dict[str, Any]]:
 
 def save(search: Search, finding: Finding, settings: dict[str, Any], out: Path) -> Path:
     """Writes the stream (npz, as `understudy replay` reads it) and its settings (JSON) into a folder."""
-    out.mkdir(parents=True, exist_ok=True)
     rounds = finding.candidate.rounds(search.labels)
     file = (
         out / f"{str(finding.kind).replace(', ', '-').replace(' ', '-').replace(':', '-')}-{finding.seed}.npz"
     )
     X, Y = (np.concatenate([pair[i] for pair in rounds]) for i in (0, 1))
-    np.savez(file, X=X, Y=Y, sizes=np.array([len(x) for x, _ in rounds]))
-    file.with_suffix(".json").write_text(json.dumps(settings, indent=2) + "\n")
+    stream = io.BytesIO()
+    np.savez(stream, X=X, Y=Y, sizes=np.array([len(x) for x, _ in rounds]))
+    disk.write(file, stream.getvalue())
+    disk.write(file.with_suffix(".json"), json.dumps(settings, indent=2) + "\n")
     return file

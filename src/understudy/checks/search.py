@@ -186,9 +186,8 @@ class Search:
         claims = self._claims(data, self._play([one]))
         limit = self._limit([one], claims)
         _, start = truth.least(self.kind.loss, *data, limit, _difference(claims["found"]))
-        least, _ = truth.least_by_scipy(
-            self.kind.loss, *(part[0] for part in data), float(limit[0]), start[0]
-        )
+        X, y, weights = (part[0] for part in data)
+        least, _ = truth.least_by_scipy(self.kind.loss, X, y, weights, float(limit[0]), start[0])
         worst = {
             name: float(excess(claims, name, np.array([least]), 1e-3)[0]) for name in CLAIMS if name in claims
         }
@@ -206,11 +205,11 @@ class Search:
         inside = np.arange(m) < np.stack([one.sizes for one in crowd])[..., None]
         y = np.stack([one.y for one in crowd])
         targets = np.stack([1 - y, y], axis=-1) if self.labels else y[..., None]
-        rounds = Batch(
-            np.stack([one.X for one in crowd]) * inside[..., None],
-            targets * inside[..., None],
-            inside / np.sum(inside, axis=-1, keepdims=True),
-            np.stack([one.sizes for one in crowd]).astype(np.int32),
+        rounds: Any = Batch(
+            jnp.asarray(np.stack([one.X for one in crowd]) * inside[..., None]),
+            jnp.asarray(targets * inside[..., None]),
+            jnp.asarray(inside / np.sum(inside, axis=-1, keepdims=True)),
+            jnp.asarray(np.stack([one.sizes for one in crowd]), jnp.int32),
         )
         if self._program is None:
             self._program = jax.jit(functools.partial(_play_all, static[0], self.kind.memory))

@@ -159,7 +159,7 @@ def _on_ball(
     n, d = X.shape
 
     def room(v: np.ndarray) -> float:
-        return radius**2 - v[:d] @ v[:d]
+        return float(radius**2 - v[:d] @ v[:d])
 
     ball = {"type": "ineq", "fun": room, "jac": lambda v: np.concatenate([-2 * v[:d], np.zeros(len(v) - d)])}
     if loss != "absolute":

@@ -3,6 +3,7 @@
 from .common import ExpertOptions, LearnerOptions, SolverOptions
 from .paper import PaperAtari, PaperGridworld, PaperMujoco, PaperQuestions, PaperTheorem, PaperToy
 from .training import (
+    CheckCertificate,
     CheckLearner,
     CheckSolver,
     Demo,
@@ -16,6 +17,7 @@ from .training import (
 )
 
 __all__ = [
+    "CheckCertificate",
     "CheckLearner",
     "CheckSolver",
     "Demo",

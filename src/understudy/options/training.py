@@ -84,6 +84,24 @@ class CheckSolver:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
+class CheckCertificate:
+    """Search for streams on which the regret is above its certified bound."""
+
+    learner: Positional[Annotated[str, arg(metavar="LEARNER")]] = "all"
+    """A learner's name, your own as module:function, or all: every shipped learner, solver and memory."""
+    learning: Learning = LearnerOptions()
+    """Options of the learner."""
+    minutes: float = 1.0
+    """How long to search."""
+    seed: int = 0
+    """Seed of the first restart; the table says which seed found the worst stream."""
+    kind: Name = None
+    """Search one kind of game only, by its name in the table, and restart once."""
+    out: Folder = None
+    """Write the streams on which a claim is false to this folder, as `understudy replay` reads them."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
 class Train:
     """Imitate an expert in a Gymnasium environment, round by round."""
 
