@@ -66,7 +66,7 @@ def test_every_row_of_the_table_leads_somewhere(command, capsys):
     [
         (["repaly", "x.npz"], "command: unknown value 'repaly', did you mean 'replay'?"),
         (["--verbose"], "command: unknown value '--verbose'"),
-        (["check"], "check: what? Accepted: learner, solver."),
+        (["check"], "check: what? Accepted: certificate, learner, solver."),
         (["check", "lerner", "ftl"], "check: unknown value 'lerner', did you mean 'learner'?"),
         (["replay", "x.npz", "--etta", "1"], "option: unknown value '--etta', did you mean '--eta'?"),
         (["replay", "x.npz", "--etta=1"], "option: unknown value '--etta', did you mean '--eta'?"),
