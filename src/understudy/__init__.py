@@ -47,6 +47,7 @@ _HOMES = {
     "Absolute": "losses",
     "Huber": "losses",
     "CrossEntropy": "losses",
+    "BinaryCrossEntropy": "losses",
     "grid": "mapping",
     "map_runs": "mapping",
     "Study": "studies",
@@ -60,7 +61,7 @@ if TYPE_CHECKING:
     from .errors import UserError
     from .imitation import imitate
     from .learners import Learner, adaftrl, adagrad, alt_ftrl, ftl, ftrl, linearised, ogd, schedule, theorem
-    from .losses import Absolute, CrossEntropy, Huber, Squared
+    from .losses import Absolute, BinaryCrossEntropy, CrossEntropy, Huber, Squared
     from .mapping import grid, map_runs
     from .policies import MLP, Linear, Tabular, TrainedPolicy
     from .regret import Certificate, Ledger

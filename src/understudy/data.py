@@ -45,6 +45,23 @@ def batch(
     return Batch(padded(inputs), padded(targets), padded(weights), jnp.asarray(size, jnp.int32))
 
 
+def stack(rounds: Sequence[tuple[np.ndarray, np.ndarray]], *, rows: int, room: int) -> Batch:
+    """Rounds (X, Y) as one `Batch` with rounds in front: `room` of them, the rest without samples.
+
+    >>> made = stack([(np.ones((2, 3)), np.ones((2, 1)))], rows=4, room=8)
+    >>> made.inputs.shape, made.size.tolist()
+    ((8, 4, 3), [2, 0, 0, 0, 0, 0, 0, 0])
+    """
+    (X, Y), sizes = rounds[0], np.zeros(room, np.int32)
+    sizes[: len(rounds)] = [len(X) for X, _ in rounds]
+    inputs, targets = (np.zeros((room, rows, *one.shape[1:]), one.dtype) for one in (X, Y))
+    for t, (X, Y) in enumerate(rounds):
+        inputs[t, : len(X)], targets[t, : len(Y)] = X, Y
+    used = np.arange(rows) < sizes[:, None]
+    weights = np.where(used, 1.0 / np.maximum(sizes, 1)[:, None], 0.0)
+    return Batch(*(jnp.asarray(one) for one in (inputs, targets, weights, sizes)))
+
+
 def check_rounds(rounds: Iterable[Any], loss: Loss) -> list[tuple[np.ndarray, np.ndarray]]:
     """Recorded rounds [(X, Y), …] as arrays (m, …) and target rows (m, k), or one clear sentence.
 

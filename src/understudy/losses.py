@@ -29,13 +29,25 @@ class Loss(eqx.Module):
 
     @property
     def categorical(self) -> bool:
-        """Whether outputs are logits of a distribution over k actions."""
+        """Whether outputs are logits of a distribution over k actions, and labels name one of them."""
         return False
+
+    @property
+    def logits(self) -> bool:
+        """Whether outputs are logits and targets probabilities.
+
+        Such a loss falls for ever where the data are separable, so its sum may have no minimiser.
+        """
+        return self.categorical
+
+    @property
+    def curvature(self) -> float | None:
+        """The largest second derivative along any unit direction of the outputs; None where there is none."""
+        return None
 
     def targets(self, answers: Any, outputs: int | None = None) -> np.ndarray:
         """The expert's answers as rows of floats (n, k); raises `UserError` when they cannot be."""
-        rows = _numbers("Y", answers)
-        return rows[:, None] if rows.ndim == 1 else rows
+        return _columns(answers)
 
 
 class Squared(Loss):
@@ -50,6 +62,10 @@ class Squared(Loss):
     @property
     def scale(self) -> float:
         return 0.5 if self.half else 1.0
+
+    @property
+    def curvature(self) -> float:
+        return 2 * self.scale
 
     def __call__(self, outputs: Array, target: Array) -> Array:
         return self.scale * jnp.sum((outputs - target) ** 2)
@@ -77,6 +93,10 @@ class Huber(Loss):
         if not isinstance(self.delta, (int, float)) or not 0 < self.delta < np.inf:
             raise UserError(f"delta: {self.delta!r} is not a positive number, as the Huber loss needs.")
 
+    @property
+    def curvature(self) -> float:
+        return 1.0
+
     def __call__(self, outputs: Array, target: Array) -> Array:
         error = outputs - target
         inside = jnp.clip(error, -self.delta, self.delta)
@@ -99,6 +119,10 @@ class CrossEntropy(Loss):
     def categorical(self) -> bool:
         return True
 
+    @property
+    def curvature(self) -> float:
+        return 0.5
+
     def __call__(self, outputs: Array, target: Array) -> Array:
         if self.groups is None:
             return -jnp.sum(target * jax.nn.log_softmax(outputs))
@@ -117,6 +141,39 @@ class CrossEntropy(Loss):
             raise UserError(
                 "Y: rows for the cross-entropy loss must be probabilities (not negative, summing to 1) "
                 "or whole-number labels."
+            )
+        return rows
+
+
+class BinaryCrossEntropy(Loss):
+    """One logit a yes-or-no answer, ``Σ_j log(1 + e^{z_j}) − target_j z_j`` with z the outputs.
+
+    Targets are labels 0 and 1, or probabilities of 1. With one output this is logistic regression, and equals
+    softmax cross-entropy on the two logits (0, z). Several outputs are questions apart, which need not sum to
+    1: on the one-hot rows of n actions they are n classifiers of one action against the rest.
+
+    >>> round(float(BinaryCrossEntropy()(jnp.array([0.0]), jnp.array([1.0]))), 6)
+    0.693147
+    """
+
+    @property
+    def logits(self) -> bool:
+        return True
+
+    @property
+    def curvature(self) -> float:
+        return 0.25
+
+    def __call__(self, outputs: Array, target: Array) -> Array:
+        return jnp.sum(jax.nn.softplus(outputs) - target * outputs)
+
+    def targets(self, answers: Any, outputs: int | None = None) -> np.ndarray:
+        rows = _columns(answers)
+        if rows.size and not (rows.min() >= 0 and rows.max() <= 1):
+            bad = rows[~((rows >= 0) & (rows <= 1))][0]
+            raise UserError(
+                f"Y: {bad:g} is neither a label (0 or 1) nor a probability; for more than two classes the "
+                "loss is 'cross-entropy'."
             )
         return rows
 
@@ -143,6 +200,11 @@ def one_hot(labels: np.ndarray, classes: int | None) -> np.ndarray:
     return rows
 
 
+def _columns(answers: Any) -> np.ndarray:
+    rows = _numbers("Y", answers)
+    return rows[:, None] if rows.ndim == 1 else rows
+
+
 def _numbers(field: str, values: Any) -> np.ndarray:
     try:
         rows = np.asarray(values, dtype=np.float64)
@@ -161,12 +223,16 @@ LOSSES: Registry[Loss] = Registry(
         "absolute": Absolute,
         "huber": Huber,
         "cross-entropy": CrossEntropy,
+        "binary-cross-entropy": BinaryCrossEntropy,
     },
     aliases={
         "l2": "squared",
         "l1": "absolute",
         "logistic": "cross-entropy",
+        "softmax": "cross-entropy",
         "cross_entropy": "cross-entropy",
+        "binary": "binary-cross-entropy",
+        "binary_cross_entropy": "binary-cross-entropy",
     },
     group="losses",
 )

@@ -217,15 +217,29 @@ def _compiled(static: Any, around_last: bool | None) -> Any:
 
 
 @functools.lru_cache(maxsize=64)
-def _scanned(static: Any, judge: bool) -> Any:
-    def run(arrays: Any, state: GameState, rounds: Batch, keys: Array) -> Any:
-        game = eqx.combine(arrays, static.value)
+def _streamed(static: Any, around_last: bool | None, keep: bool) -> Any:
+    play, policy = _player(static, around_last), static.value.policy
 
-        def play(state: GameState, one: tuple[Batch, Array]) -> tuple[GameState, dict[str, Any]]:
-            new, record = game.play(state, *one, jnp.asarray(judge))
-            return new, record | {"params": state.learner.params}
+    @jax.jit  # traced once, though its shapes are asked for before the loop calls it
+    def turn(arrays: Any, state: GameState, one: Batch, key: Array, judge: Array) -> Any:
+        played = state.learner.params
+        extra = {"outputs": policy.apply(played, one.inputs)} | ({"params": played} if keep else {})
+        new, record = play(arrays, state, one, key, judge)
+        return new, record | extra
 
-        return jax.lax.scan(play, state, (rounds, keys))
+    def run(
+        arrays: Any, state: GameState, rounds: Batch, keys: Array, judged: Array, start: Array, stop: Array
+    ) -> tuple[GameState, dict[str, Any]]:
+        def at(i: Array) -> Any:
+            return jax.tree.map(lambda leaf: leaf[i], (rounds, keys, judged))
+
+        def body(i: Array, carry: tuple[GameState, Any]) -> tuple[GameState, Any]:
+            state, record = turn(arrays, carry[0], *at(i))
+            return state, jax.tree.map(lambda rows, row: rows.at[i].set(row), carry[1], record)
+
+        shapes = jax.eval_shape(turn, arrays, state, *at(start))[1]
+        empty = jax.tree.map(lambda row: jnp.zeros((len(judged), *row.shape), row.dtype), shapes)
+        return jax.lax.fori_loop(start, stop, body, (state, empty))
 
     return jax.jit(run, donate_argnums=1)
 
@@ -255,6 +269,13 @@ def _centre(games: Sequence[Game]) -> bool | None:
         return None
     centres = {bool(game.learner.around_last) for game in games}
     return centres.pop() if len(centres) == 1 else None
+
+
+def _shared_centre(game: Game) -> bool | None:
+    """None for a linear policy, whose program is small and better shared; a network's holds a copy of the
+    network for each use.
+    """
+    return None if game.policy.linear else _centre([game])
 
 
 class _Key:
@@ -291,20 +312,20 @@ def compiled(game: Game) -> Callable[[GameState, Batch, Array, Array], tuple[Gam
     centre). The state is donated.
     """
     arrays, static = _halves(game)
-    # A linear policy's program is small, and better shared; a network's holds a copy of it for each use.
-    return functools.partial(_compiled(static, None if game.policy.linear else _centre([game])), arrays)
+    return functools.partial(_compiled(static, _shared_centre(game)), arrays)
 
 
-def compiled_stream(
-    game: Game, *, judge: bool = False
-) -> Callable[[GameState, Batch, Array], tuple[GameState, dict[str, Any]]]:
-    """All rounds of a stream in one compiled loop: rounds and keys come stacked, and so do the records.
+def compiled_stream(game: Game, *, keep: bool = False) -> Callable[..., tuple[GameState, dict[str, Any]]]:
+    """Many rounds in one compiled loop: ``run(state, rounds, keys, judged, start, stop)``.
 
-    Each record also holds `params`, those that were played. The best in hindsight is found after every round
-    or, without `judge`, after none: on a frozen stream it is the same for all learners. The state is donated.
+    `rounds`, `keys` and `judged` (whether to find the best in hindsight) have one entry a round in front, and
+    rounds start … stop − 1 of them are played. Which these are is data: one program for all, and the same
+    bits whether they are played in one call or in several. Returns the state after them and their records,
+    stacked, of which the entries start … stop − 1 are written. A record also has the `outputs` on the round's
+    samples of the policy that was played and, with `keep`, its `params`. The state is donated.
     """
     arrays, static = _halves(game)
-    return functools.partial(_scanned(static, judge), arrays)
+    return functools.partial(_streamed(static, _shared_centre(game), keep), arrays)
 
 
 def compiled_together(games: Sequence[Game]) -> Callable[[GameState, Batch, Array, Array], Any]:

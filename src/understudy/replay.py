@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import functools
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .data import Batch, batch, check_rounds
+from .data import Batch, batch, check_rounds, stack
 from .errors import UserError
 from .learners import LEARNERS, Learner
-from .losses import LOSSES, Absolute, CrossEntropy, Huber, Squared
+from .losses import LOSSES, Absolute
 from .objectives import limited, parse_memory, plain
-from .online import Game, around_mean, compiled, make_game
+from .online import Game, GameState, around_mean, compiled_stream, make_game
 from .policies import POLICIES, Params, Policy, Tabular
 from .regret import COLUMNS, Certificate, Ledger, bounds
 from .regret.bounds import Bound
@@ -31,25 +31,30 @@ class Replay:
       certificate: measured regret, certified bound and constants after the last round.
       params: w_{T+1}, the parameters after the last round.
       comparator: the best parameters in hindsight.
+      predictions: (N, k), the outputs on every sample, in order, of the parameters that were played on it,
+        before they learned from it: prequential predictions. ``np.split(predictions,
+        np.cumsum(ledger["samples"])[:-1])`` has them round by round.
       iterates: w_1 … w_{T+1} where `keep_iterates` was asked for, else None.
-      times: seconds per round (apart from the ledger, which is reproducible).
+      times: seconds per round (apart from the ledger, which is reproducible). Rounds that were played in one
+        call share its time equally.
     """
 
     def __init__(
         self,
         game: Game,
-        rounds: list[Batch],
+        rounds: list[tuple[np.ndarray, np.ndarray]],
         ledger: Ledger,
         certificate: Certificate,
         params: Params,
         comparator: Params,
+        predictions: np.ndarray,
         iterates: list[Params] | None,
         times: np.ndarray,
     ):
         self.game, self._rounds = game, rounds
         self.ledger, self.certificate = ledger, certificate
         self.params, self.comparator = params, comparator
-        self.iterates, self.times = iterates, times
+        self.predictions, self.iterates, self.times = predictions, iterates, times
 
     def __repr__(self) -> str:
         return f"Replay({self.ledger!r}, {self.certificate.kind})"
@@ -60,7 +65,9 @@ class Replay:
         excess = _excess(self.game.policy, self.game.loss, exact)
         with jax.enable_x64(True):
             best = jax.tree.map(jnp.asarray, self.comparator)
-            return np.array([max(float(excess(one, best)), 0.0) for one in self._rounds])
+            rows = max(len(X) for X, _ in self._rounds)
+            batches = (batch(X, Y, rows=rows) for X, Y in self._rounds)
+            return np.array([max(float(excess(one, best)), 0.0) for one in batches])
 
     def bounds(self) -> list[Bound]:
         """The theorems that apply to this run, with constants measured on it; needs `keep_iterates=True`."""
@@ -102,22 +109,13 @@ class Replay:
 
     def smoothness(self) -> float | None:
         """L, the largest curvature any round's loss can have; None for losses that are not smooth."""
-        loss = self.game.loss
-        if isinstance(loss, Absolute):
-            return None
-        # Per unit of the features' second moment: squared 2·scale, Huber 1, softmax cross-entropy ½.
-        unit = (
-            2 * loss.scale if isinstance(loss, Squared) else {Huber: 1.0, CrossEntropy: 0.5}.get(type(loss))
-        )
+        unit = self.game.loss.curvature
         if unit is None:
             return None
         largest = 0.0
         with jax.enable_x64(True):
-            for one in self._rounds:
-                rows = (
-                    np.asarray(self.game.policy.design(one.inputs))
-                    * np.sqrt(np.asarray(one.weights))[:, None]
-                )
+            for X, _ in self._rounds:
+                rows = np.asarray(self.game.policy.design(jnp.asarray(X))) / np.sqrt(len(X))
                 largest = max(largest, float(np.linalg.norm(rows, 2)) ** 2)
         return unit * largest
 
@@ -158,7 +156,8 @@ def replay(
         outputs), or whole-number labels (samples,) for cross-entropy. Rounds may differ in size: a round's
         loss is a mean.
       policy: "linear", "tabular", "mlp" or an object. The linear policy starts at zero, (features, outputs).
-      loss: "squared", "absolute", "huber", "cross-entropy" or an object.
+      loss: "squared", "absolute", "huber", "cross-entropy" (softmax), "binary-cross-entropy" (one logit;
+        labels 0 and 1, or probabilities) or an object.
       learner: "ftl", "adaftrl" or an object such as ``understudy.ftrl(eta=0.1)``.
       solver: "auto", a name, or an object; `tolerance`, `max_iterations`, `batch_size` go with a name.
       keep_iterates: return w_1 … w_{T+1}.
@@ -167,7 +166,8 @@ def replay(
       memory: what the learner may learn from: "all" rounds, the last W as "window:W", or K past samples, a
         uniform sample of all so far, as "reservoir:K"; scaled up to stand for all. Regret and certificate are
         against all rounds whatever it remembers, and `residual` is what it missed of the whole objective.
-      progress: called after every round with the round's number and its row of the ledger.
+      progress: called for every round, in order, with the round's number and its row of the ledger. Short
+        rounds are played many at a time, so the calls come in bursts, about five times a second.
 
     >>> import understudy
     >>> stream = [([[1.0, 0.0]], [[1.0]]), ([[0.0, 1.0]], [[2.0]])]
@@ -205,60 +205,106 @@ def _run(
     memory: str,
     **options: Any,
 ) -> Replay:
-    rows = max(len(X) for X, _ in checked)
-    rounds = [batch(X, Y, rows=rows, dtype=np.float64) for X, Y in checked]
+    rows, samples = max(len(X) for X, _ in checked), sum(len(X) for X, _ in checked)
     key = jax.random.key(seed)
     features, outputs = int(np.prod(checked[0][0].shape[1:])), checked[0][1].shape[1]
     params = policy.init(jax.random.fold_in(key, 0), features, outputs, jnp.float64)
     game = make_game(policy, loss, learner, solver, params, **options)
-    samples = sum(len(X) for X, _ in checked)
+    like = batch(*checked[0], rows=rows)
     losses = limited(
         memory,
-        game.empty(params, rounds[0], samples),
-        rounds[0],
-        rounds=len(rounds),
+        game.empty(params, like, samples),
+        like,
+        rounds=len(checked),
         samples=samples,
         key=jax.random.fold_in(key, 2**32 - 1),
     )
     state = game.init(params, losses)
-    play = compiled(game)
-    host = jax.tree.map(np.asarray, state.learner.params)
-    iterates, records, times = [np.copy(host) if isinstance(host, np.ndarray) else host], [], []
-    for t, one in enumerate(rounds, 1):
-        began = time.perf_counter()
-        state, record = play(state, one, jax.random.fold_in(key, t), jnp.asarray(t in judged))
-        record = jax.device_get(record)
-        times.append(time.perf_counter() - began)
-        records.append(_row(t, len(checked[t - 1][0]), record, t in judged))
+    columns: dict[str, list[Any]] = {name: [] for name in COLUMNS}
+    predictions, iterates, times = [], [], []
+    played = _played(game, state, checked, rows, key, judged, keep_iterates)
+    for state, record, seconds in played:
+        first, count = len(times) + 1, len(record["loss"])
+        sizes = np.array([len(X) for X, _ in checked[first - 1 : first - 1 + count]])
+        predictions.append(record["outputs"][np.arange(rows) < sizes[:, None]])
         if keep_iterates:
-            iterates.append(jax.tree.map(lambda leaf: np.array(leaf), state.learner.params))
-        if progress is not None:
-            progress(t, records[-1])
-    ledger = Ledger({name: [row[name] for row in records] for name in COLUMNS})
+            iterates += [jax.tree.map(lambda leaf, i=i: leaf[i], record["params"]) for i in range(count)]
+        times += [seconds / count] * count
+        new = _columns(first, sizes, record, judged)
+        for name, values in new.items():
+            columns[name] += values
+        for i in range(count if progress is not None else 0):
+            progress(first + i, {name: values[i] for name, values in new.items()})  # type: ignore[misc]
+    ledger = Ledger(columns)
     kind = "certificate" if game.certified else "estimate"
     constants = {
-        "rounds": float(len(rounds)),
+        "rounds": float(len(checked)),
         "stability": float(state.running.stability),
         "distance": float(ledger["bound"][-1] - state.running.stability),
         "weight": float(ledger["weight"][-1]),
     }
     verdict = Certificate(float(ledger["regret"][-1]), float(ledger["bound"][-1]), constants, kind)
     final, best = (jax.tree.map(np.array, tree) for tree in (state.learner.params, state.comparator))
-    return Replay(
-        game, rounds, ledger, verdict, final, best, iterates if keep_iterates else None, np.asarray(times)
-    )
+    kept = [*iterates, jax.tree.map(np.copy, final)] if keep_iterates else None
+    said = np.concatenate(predictions)
+    return Replay(game, checked, ledger, verdict, final, best, said, kept, np.asarray(times))
 
 
-def _row(t: int, samples: int, record: dict[str, Any], judged: bool) -> dict[str, Any]:
-    row: dict[str, Any] = {"round": t, "samples": samples}
+ROOMS, BYTES, SECONDS = (1024, 256, 64, 16, 4, 1), 2**25, 0.2
+"""Rounds that a compiled loop has room for, the bytes they may take, and how long a call should last."""
+
+
+def _played(
+    game: Game, state: GameState, checked: Any, rows: int, key: jax.Array, judged: set[int], keep: bool
+) -> Iterator[tuple[GameState, dict[str, Any], float]]:
+    """Plays all rounds, many in one call; yields the state, the calls' records and their seconds.
+
+    The room is one of a few numbers, so that streams of any length share a few programs. The first call plays
+    one round, and the next ones as many as fit into SECONDS: progress is shown, and an interrupt is seen.
+    """
+    X, Y = checked[0]
+    each = rows * (X[0].nbytes + 2 * Y[0].nbytes) + (_bytes(state.learner.params) if keep else 0)
+    room = next((n for n in ROOMS if n * each <= BYTES and (n <= 64 or n <= len(checked))), 1)
+    run, count = compiled_stream(game, keep=keep), 1
+    for begin in range(0, len(checked), room):
+        part = checked[begin : begin + room]
+        numbers = np.arange(begin + 1, begin + room + 1)
+        rounds, keys = stack(part, rows=rows, room=room), _keys(key, numbers)
+        asked, at = np.isin(numbers, list(judged)), 0
+        while at < len(part):
+            stop, began = min(at + count, len(part)), time.perf_counter()
+            state, record = run(state, rounds, keys, asked, at, stop)
+            record = jax.device_get(record)
+            seconds = time.perf_counter() - began
+            yield state, jax.tree.map(lambda leaf, a=at, b=stop: leaf[a:b], record), seconds
+            count = max(1, min(8 * count, int(count * SECONDS / seconds)))
+            at = stop
+
+
+@jax.jit
+def _keys(key: jax.Array, numbers: jax.Array) -> jax.Array:
+    return jax.vmap(lambda t: jax.random.fold_in(key, t))(numbers)
+
+
+def _bytes(tree: Any) -> int:
+    return sum(leaf.nbytes for leaf in jax.tree.leaves(tree))
+
+
+def _columns(first: int, sizes: np.ndarray, record: dict[str, Any], judged: set[int]) -> dict[str, list[Any]]:
+    """The ledger's columns for the rounds of a record, the first of which is round `first`."""
+    numbers = list(range(first, first + len(sizes)))
+    columns: dict[str, list[Any]] = {"round": numbers, "samples": sizes.tolist()}
+    names = [status.name.lower() for status in Status]
     for name in COLUMNS:
-        if name in ("solver_status", "comparator_status"):
-            asked = judged or name == "solver_status"
-            row[name] = Status(int(record[name])).name.lower() if asked else ""
-        elif name in record:
-            value = record[name]
-            row[name] = int(value) if np.issubdtype(value.dtype, np.integer) else float(value)
-    return row
+        if name not in record:
+            continue
+        columns[name] = record[name].tolist()
+        if name.endswith("_status"):
+            asked = [name == "solver_status" or t in judged for t in numbers]
+            columns[name] = [
+                names[code] if known else "" for code, known in zip(columns[name], asked, strict=True)
+            ]
+    return {name: columns[name] for name in COLUMNS if name in columns}
 
 
 def _policy(policy: str | Policy, checked: list[tuple[np.ndarray, np.ndarray]]) -> Policy:

@@ -11,7 +11,7 @@ import optax
 
 from ..data import batch
 from ..errors import UserError
-from ..losses import Absolute, CrossEntropy, Huber, Loss, Squared
+from ..losses import Absolute, BinaryCrossEntropy, CrossEntropy, Huber, Loss, Squared
 from ..objectives import Objective, Samples, empty_samples, empty_statistics
 from ..policies import Linear
 from ..solvers import SOLVERS, ClosedForm, Solution, Status, auto, newton
@@ -23,6 +23,7 @@ LOSSES: dict[str, Loss] = {
     "absolute": Absolute(),
     "huber": Huber(),
     "cross-entropy": CrossEntropy(),
+    "binary-cross-entropy": BinaryCrossEntropy(),
 }
 
 
@@ -69,8 +70,8 @@ def _objective(thing: Subject, loss: Loss, *, broken: bool = False) -> Objective
     Y = X @ rng.normal(size=(FEATURES, OUTPUTS)) + noise * rng.normal(size=(SAMPLES, OUTPUTS))
     if broken:
         X[0, 0] = np.nan
-    if loss.categorical:
-        Y = np.exp(Y) / np.exp(Y).sum(axis=1, keepdims=True)
+    if loss.logits:
+        Y = np.exp(Y) / (np.exp(Y).sum(axis=1, keepdims=True) if loss.categorical else 1 + np.exp(Y))
     one = batch(X, Y)
     params = jnp.zeros((FEATURES, OUTPUTS))
     if isinstance(loss, Squared) and not sampled:

@@ -20,6 +20,7 @@ from ..objectives import Limited, reservoir, window
 from ..online import compiled_stream, make_game
 from ..policies import Linear
 from ..regret import Ledger
+from ..solvers import Unsolved
 
 ROUNDS, INTERACTIONS = 100, 100
 ENVIRONMENTS = ("Hopper-v5", "Walker2d-v5")
@@ -137,6 +138,9 @@ def _play(stream: Stream, learner: Learner, solver: Any, memory: Any, *, judge: 
             made: Any = {"window": window, "reservoir": reservoir}[kind]
             drawn = {"key": jax.random.fold_in(key, 1)} if kind == "reservoir" else {}
             losses = Limited(losses, made(POLICY, LOSS, first, size, room=room, **drawn))
-        run = compiled_stream(game, judge=judge)
-        state, record = run(game.init(params, losses), batches, jax.random.split(key, rounds))
+        if not judge:  # on a frozen stream the best in hindsight is the same for all learners
+            game = dataclasses.replace(game, hindsight=Unsolved())
+        run = compiled_stream(game, keep=True)
+        judged, keys = np.full(rounds, judge), jax.random.split(key, rounds)
+        state, record = run(game.init(params, losses), batches, keys, judged, 0, rounds)
         return jax.device_get(record), state

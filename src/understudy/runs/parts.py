@@ -137,7 +137,7 @@ def parts(
     seen = _encoded(seen, architecture, teacher, encoder)
     teacher = _labelling(teacher, labels)
     divergence = presets.make_loss(loss, actions)
-    if teacher.kind == "distribution" and not divergence.categorical and loss != "auto":
+    if teacher.kind == "distribution" and not divergence.logits and loss != "auto":
         raise UserError(
             f"loss: {loss!r} does not fit an expert that gives distributions; cross-entropy does."
         )

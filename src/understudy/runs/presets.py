@@ -58,7 +58,7 @@ def make_loss(loss: Any, actions: Actions) -> Loss:
     if loss == "auto":
         loss = "cross-entropy" if actions.categorical else "squared"
     made = LOSSES.resolve(loss)
-    if made.categorical and not actions.categorical:
+    if made.logits and not actions.categorical:
         raise UserError("loss: cross-entropy is for Discrete and MultiDiscrete actions, these are Box.")
     if isinstance(made, CrossEntropy) and actions.kind == "multi":
         return CrossEntropy(groups=actions.counts)

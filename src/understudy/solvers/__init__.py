@@ -7,7 +7,7 @@ from typing import Any, Protocol, runtime_checkable
 
 from jax import Array
 
-from ..losses import Absolute, CrossEntropy, Huber, Loss, Squared
+from ..losses import Absolute, Loss, Squared
 from ..objectives import Objective
 from ..policies import Params, Policy
 from ..registry import Registry
@@ -65,9 +65,9 @@ def auto(policy: Policy, loss: Loss, parameters: int) -> Any:
         return closed_form()
     if isinstance(loss, Absolute):
         return interior_point()
-    if isinstance(loss, (Huber, CrossEntropy)) and parameters <= NEWTON_LIMIT:
-        return newton()
-    return block_lbfgs() if isinstance(loss, (Huber, CrossEntropy)) else lbfgs()
+    if loss.curvature is None:  # nothing is known of its second derivatives
+        return lbfgs()
+    return newton() if parameters <= NEWTON_LIMIT else block_lbfgs()
 
 
 __all__ = [

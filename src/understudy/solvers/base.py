@@ -14,7 +14,6 @@ import optax
 from jax import Array
 
 from ..errors import UserError
-from ..losses import CrossEntropy
 from ..objectives import Objective, Samples
 from ..policies import Params
 
@@ -162,7 +161,7 @@ def escapes(objective: Objective, solution: Solution) -> Array:
     is of the order of the tolerance.
     """
     losses = objective.losses
-    if not (isinstance(losses, Samples) and isinstance(losses.loss, CrossEntropy)):
+    if not (isinstance(losses, Samples) and losses.loss.logits):
         return jnp.zeros((), bool)
     gradient = solution.residual
     norm = jnp.maximum(optax.tree.norm(gradient), jnp.finfo(solution.value.dtype).tiny)
