@@ -28,3 +28,19 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         for name in ("sb3", "ray"):
             if HERE / name in item.path.parents:
                 item.add_marker(getattr(pytest.mark, name))
+
+
+@pytest.fixture
+def compilations():
+    """How many programs were compiled, as a list that grows."""
+    from jax._src import monitoring
+
+    seen = []
+
+    def listen(name: str, duration: float, **_: object) -> None:
+        if name == "/jax/core/compile/backend_compile_duration":
+            seen.append(name)
+
+    monitoring.register_event_duration_secs_listener(listen)
+    yield seen
+    monitoring.unregister_event_duration_listener(listen)

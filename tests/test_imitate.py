@@ -34,6 +34,7 @@ def score(env: str, run, episodes: int = 40) -> float:
     ("env", "options"),
     [
         ("CartPole-v1", {"policy": "linear", "rounds": 5, "interactions": 300}),
+        ("CartPole-v1", {"policy": "linear", "rounds": 5, "interactions": 300, "loss": "binary"}),
         pytest.param(
             "Pendulum-v1",
             {"rounds": 6, "interactions": 500, "comparator": "none", "episodes": 60},
@@ -252,6 +253,7 @@ WRONG = {
     "tabular on numbers": (("CartPole-v1",), {"policy": "tabular"}, "needs Discrete observations"),
     "loss misspelt": (("CartPole-v1",), {"loss": "sqared"}, "did you mean 'squared'"),
     "loss for choices": (("Pendulum-v1",), {"loss": "cross-entropy"}, "these are Box"),
+    "logits for numbers": (("Pendulum-v1",), {"loss": "binary"}, "these are Box"),
     "solver misspelt": (("CartPole-v1",), {"solver": "adan"}, "did you mean"),
     "solver option": (("Pendulum-v1",), {"solver_options": {"wings": 2}}, "does not take wings"),
     "preset": (("CartPole-v1",), {"preset": "papers"}, "did you mean 'paper'"),

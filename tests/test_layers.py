@@ -21,6 +21,7 @@ ORDER = """
     learners
     regret
     online
+    streaming
     replay
     envs
     experts

@@ -83,13 +83,13 @@ def check_rounds(rounds: Iterable[Any], loss: Loss) -> list[tuple[np.ndarray, np
         # Bytes stay bytes (images) when all rounds have them; a buffer of whole numbers would cut floats.
         inputs = [X.astype(np.float64) for X in inputs]
     answers = [_answers(pair, t) for t, pair in enumerate(listed, 1)]
-    outputs = _outputs(answers, loss)
+    outputs, targets = _outputs(answers, loss), loss.targets  # Equinox binds a method anew at each access
     checked = []
     for t, (X, answer) in enumerate(zip(inputs, answers, strict=True), 1):
         if answer.ndim == 0 or len(answer) != len(X):
             raise UserError(f"rounds: round {t} has {len(X)} inputs but answers of shape {answer.shape}.")
         try:
-            Y = loss.targets(answer, outputs)
+            Y = targets(answer, outputs)
         except UserError as error:
             raise UserError(f"rounds: round {t}: {error}") from None
         if X.shape[1:] != inputs[0].shape[1:]:

@@ -3,24 +3,23 @@
 from __future__ import annotations
 
 import functools
-import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .data import Batch, batch, check_rounds, stack
+from .data import Batch, batch, check_rounds
 from .errors import UserError
 from .learners import LEARNERS, Learner
 from .losses import LOSSES, Absolute
 from .objectives import limited, parse_memory, plain
-from .online import Game, GameState, around_mean, compiled_stream, make_game
+from .online import Game, around_mean, make_game
 from .policies import POLICIES, Params, Policy, Tabular
 from .regret import COLUMNS, Certificate, Ledger, bounds
 from .regret.bounds import Bound
-from .solvers import Status
+from .streaming import columns, play_rounds
 
 
 class Replay:
@@ -220,22 +219,25 @@ def _run(
         key=jax.random.fold_in(key, 2**32 - 1),
     )
     state = game.init(params, losses)
-    columns: dict[str, list[Any]] = {name: [] for name in COLUMNS}
+    kept: dict[str, list[Any]] = {name: [] for name in COLUMNS}
     predictions, iterates, times = [], [], []
-    played = _played(game, state, checked, rows, key, judged, keep_iterates)
-    for state, record, seconds in played:
+    played = play_rounds(game, state, checked, key, judged=judged, keep=keep_iterates)
+    for state, record, seconds in played:  # noqa: B007 - the last state is read below
         first, count = len(times) + 1, len(record["loss"])
         sizes = np.array([len(X) for X, _ in checked[first - 1 : first - 1 + count]])
         predictions.append(record["outputs"][np.arange(rows) < sizes[:, None]])
         if keep_iterates:
-            iterates += [jax.tree.map(lambda leaf, i=i: leaf[i], record["params"]) for i in range(count)]
+            # Copies: a view would keep the whole buffer of the call, most of it empty, alive.
+            iterates += [
+                jax.tree.map(lambda leaf, i=i: leaf[i].copy(), record["params"]) for i in range(count)
+            ]
         times += [seconds / count] * count
-        new = _columns(first, sizes, record, judged)
+        new = columns(first, sizes, record, judged)
         for name, values in new.items():
-            columns[name] += values
+            kept[name] += values
         for i in range(count if progress is not None else 0):
             progress(first + i, {name: values[i] for name, values in new.items()})  # type: ignore[misc]
-    ledger = Ledger(columns)
+    ledger = Ledger(kept)
     kind = "certificate" if game.certified else "estimate"
     constants = {
         "rounds": float(len(checked)),
@@ -245,66 +247,12 @@ def _run(
     }
     verdict = Certificate(float(ledger["regret"][-1]), float(ledger["bound"][-1]), constants, kind)
     final, best = (jax.tree.map(np.array, tree) for tree in (state.learner.params, state.comparator))
-    kept = [*iterates, jax.tree.map(np.copy, final)] if keep_iterates else None
-    said = np.concatenate(predictions)
-    return Replay(game, checked, ledger, verdict, final, best, said, kept, np.asarray(times))
-
-
-ROOMS, BYTES, SECONDS = (1024, 256, 64, 16, 4, 1), 2**25, 0.2
-"""Rounds that a compiled loop has room for, the bytes they may take, and how long a call should last."""
-
-
-def _played(
-    game: Game, state: GameState, checked: Any, rows: int, key: jax.Array, judged: set[int], keep: bool
-) -> Iterator[tuple[GameState, dict[str, Any], float]]:
-    """Plays all rounds, many in one call; yields the state, the calls' records and their seconds.
-
-    The room is one of a few numbers, so that streams of any length share a few programs. The first call plays
-    one round, and the next ones as many as fit into SECONDS: progress is shown, and an interrupt is seen.
-    """
-    X, Y = checked[0]
-    each = rows * (X[0].nbytes + 2 * Y[0].nbytes) + (_bytes(state.learner.params) if keep else 0)
-    room = next((n for n in ROOMS if n * each <= BYTES and (n <= 64 or n <= len(checked))), 1)
-    run, count = compiled_stream(game, keep=keep), 1
-    for begin in range(0, len(checked), room):
-        part = checked[begin : begin + room]
-        numbers = np.arange(begin + 1, begin + room + 1)
-        rounds, keys = stack(part, rows=rows, room=room), _keys(key, numbers)
-        asked, at = np.isin(numbers, list(judged)), 0
-        while at < len(part):
-            stop, began = min(at + count, len(part)), time.perf_counter()
-            state, record = run(state, rounds, keys, asked, at, stop)
-            record = jax.device_get(record)
-            seconds = time.perf_counter() - began
-            yield state, jax.tree.map(lambda leaf, a=at, b=stop: leaf[a:b], record), seconds
-            count = max(1, min(8 * count, int(count * SECONDS / seconds)))
-            at = stop
-
-
-@jax.jit
-def _keys(key: jax.Array, numbers: jax.Array) -> jax.Array:
-    return jax.vmap(lambda t: jax.random.fold_in(key, t))(numbers)
-
-
-def _bytes(tree: Any) -> int:
-    return sum(leaf.nbytes for leaf in jax.tree.leaves(tree))
-
-
-def _columns(first: int, sizes: np.ndarray, record: dict[str, Any], judged: set[int]) -> dict[str, list[Any]]:
-    """The ledger's columns for the rounds of a record, the first of which is round `first`."""
-    numbers = list(range(first, first + len(sizes)))
-    columns: dict[str, list[Any]] = {"round": numbers, "samples": sizes.tolist()}
-    names = [status.name.lower() for status in Status]
-    for name in COLUMNS:
-        if name not in record:
-            continue
-        columns[name] = record[name].tolist()
-        if name.endswith("_status"):
-            asked = [name == "solver_status" or t in judged for t in numbers]
-            columns[name] = [
-                names[code] if known else "" for code, known in zip(columns[name], asked, strict=True)
-            ]
-    return {name: columns[name] for name in COLUMNS if name in columns}
+    return Replay(
+        game, checked, ledger, verdict, final, best,
+        np.concatenate(predictions),
+        [*iterates, jax.tree.map(np.copy, final)] if keep_iterates else None,
+        np.asarray(times),
+    )  # fmt: skip
 
 
 def _policy(policy: str | Policy, checked: list[tuple[np.ndarray, np.ndarray]]) -> Policy:

@@ -1,0 +1,117 @@
+"""Rounds in a compiled loop: the bytes of rounds one by one, few programs, predictions, progress."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import understudy
+from reference import rows, stream
+from understudy import adagrad, ftrl, ogd, streaming
+from understudy.data import batch
+from understudy.losses import LOSSES
+from understudy.online import _streamed, compiled, make_game
+from understudy.policies import Linear
+
+CASES = {
+    "squared": {"learner": ftrl(eta=0.2)},
+    "huber": {"learner": ftrl(eta=0.2)},
+    "cross-entropy": {"learner": ogd(eta=0.5)},
+    "minibatch": {"learner": ftrl(eta=0.2), "solver": understudy.sls(batch_size=4, max_iterations=20)},
+}
+JUDGED = [3, 7]
+
+
+def one_by_one(loss, listed, learner, solver="auto", seed=0):
+    """The records of a game played with one call a round, and the parameters before each."""
+    with jax.enable_x64(True):
+        key, params = jax.random.key(seed), jnp.zeros((3, 2))
+        game = make_game(Linear(), LOSSES.resolve(loss), learner, solver, params)
+        batches = [batch(X, rows(Y)) for X, Y in listed]
+        samples = sum(len(X) for X, _ in listed)
+        state, play = game.init(params, game.empty(params, batches[0], samples)), compiled(game)
+        records, iterates = [], []
+        for t, one in enumerate(batches, 1):
+            iterates.append(np.asarray(state.learner.params))
+            asked = jnp.asarray(t in {*JUDGED, len(listed)})
+            state, record = play(state, one, jax.random.fold_in(key, t), asked)
+            records.append(jax.device_get(record))
+        return records, iterates
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_the_bytes_are_those_of_rounds_one_by_one(case, monkeypatch):
+    loss = "squared" if case == "minibatch" else case
+    listed, options = stream(loss, rounds=10), CASES[case]
+    records, iterates = one_by_one(loss, listed, **options)
+    for seconds in (0.0, 1e9):  # one round in a call, and as many as there are
+        monkeypatch.setattr(streaming, "SECONDS", seconds)
+        result = understudy.replay(listed, loss=loss, comparator=JUDGED, keep_iterates=True, **options)
+        for name in ("loss", "regret", "bound", "weight", "residual", "comparator_error"):
+            np.testing.assert_array_equal(result.ledger[name], [one[name] for one in records], name)
+        np.testing.assert_array_equal(result.iterates[:-1], iterates)
+        np.testing.assert_array_equal(
+            np.isnan(result.ledger["regret"]), [t not in (3, 7, 10) for t in range(1, 11)]
+        )
+    bare = understudy.replay(listed, loss=loss, comparator=JUDGED, **options)
+    assert bare.ledger.to_csv() == result.ledger.to_csv() and bare.iterates is None
+
+
+def test_rooms_of_a_few_rounds_change_nothing(monkeypatch):
+    listed = stream("huber", rounds=11)
+    whole = understudy.replay(listed, loss="huber", learner=ftrl(eta=0.2), keep_iterates=True)
+    monkeypatch.setattr(streaming, "ROOMS", (4, 1))
+    parts = understudy.replay(listed, loss="huber", learner=ftrl(eta=0.2), keep_iterates=True)
+    assert parts.ledger.to_csv() == whole.ledger.to_csv()
+    np.testing.assert_array_equal(parts.predictions, whole.predictions)
+    np.testing.assert_array_equal(parts.iterates, whole.iterates)
+
+
+def test_predictions_are_of_the_parameters_before_they_learned():
+    rng = np.random.default_rng(0)
+    listed = [(rng.normal(size=(n, 3)), rng.normal(size=(n, 2))) for n in (1, 4, 2, 3)]
+    result = understudy.replay(listed, learner=ftrl(eta=0.2), keep_iterates=True)
+    assert result.predictions.shape == (10, 2)
+    said = np.split(result.predictions, np.cumsum(result.ledger["samples"])[:-1])
+    for (X, _), outputs, before, after in zip(
+        listed, said, result.iterates[:-1], result.iterates[1:], strict=True
+    ):
+        np.testing.assert_allclose(outputs, X @ before, atol=1e-14)
+        assert np.abs(outputs - X @ after).max() > 1e-3  # control
+
+
+def test_progress_has_every_round_once_in_order_as_in_the_ledger():
+    listed, seen = stream("squared", rounds=20), []
+    result = understudy.replay(
+        listed, learner=ftrl(eta=0.2), comparator="last", progress=lambda t, row: seen.append((t, row))
+    )
+    assert [t for t, _ in seen] == list(range(1, 21))
+    for name in ("round", "samples", "loss", "solver_status", "comparator_status"):
+        assert [row[name] for _, row in seen] == result.ledger[name].tolist()
+    assert result.ledger["comparator_status"].tolist() == [""] * 19 + ["converged"]
+    assert result.times.shape == (20,) and (result.times > 0).all()
+
+
+def test_short_rounds_share_calls_and_streams_share_programs(monkeypatch, compilations):
+    """One sample a round: a few calls for all rounds; streams of 300 to 1,250 rounds have two programs."""
+    rng, calls = np.random.default_rng(0), []
+    monkeypatch.setattr(streaming, "SECONDS", 1e9)
+
+    def counted(*args, **options):
+        run = made(*args, **options)
+        return lambda *inputs: (calls.append(inputs[-2:]), run(*inputs))[1]
+
+    made = streaming.compiled_stream
+    monkeypatch.setattr(streaming, "compiled_stream", counted)
+    X, y = rng.normal(size=(1250, 1, 9)), rng.normal(size=(1250, 1))
+    _streamed.cache_clear()
+    understudy.replay(list(zip(X, y, strict=True)), learner=ogd(eta=0.1), comparator="last")
+    assert calls == [(0, 1), (1, 9), (9, 73), (73, 585), (585, 1024), (0, 226)]
+    understudy.replay(list(zip(X[:300], y[:300], strict=True)), learner=ogd(eta=0.1), comparator="last")
+    before = len(compilations)
+    for count in (400, 900, 1100, 1200):
+        part = list(zip(X[:count], y[:count], strict=True))
+        understudy.replay(part, learner=adagrad(alpha=0.1), comparator=[5])
+    assert len(compilations) == before
