@@ -9,6 +9,7 @@ where it is installed. Seconds are medians of five runs after one that compiles.
 
 from __future__ import annotations
 
+import functools
 import importlib.util
 import time
 from collections.abc import Callable
@@ -76,14 +77,9 @@ def main() -> None:
     learners = {"ogd": understudy.ogd(eta=ETA), "adagrad": understudy.adagrad(alpha=ETA)}
     for comparator in ("last", "every"):
         for name, learner in learners.items():
-            first, later, result = seconds(
-                lambda: understudy.replay(
-                    rounds,
-                    loss="binary-cross-entropy",
-                    learner=learner,
-                    comparator=comparator,  # noqa: B023
-                )
-            )
+            options: Any = {"learner": learner, "comparator": comparator}
+            run = functools.partial(understudy.replay, rounds, loss="binary-cross-entropy", **options)
+            first, later, result = seconds(run)
             away = f"{np.abs(result.predictions[:, 0] - wanted).max():.0e}" if name == "ogd" else ""
             label = f"replay, {name}, comparator {comparator!r}"
             table.add_row(label, f"{first:.3f}", f"{later:.3f}", f"{later / least:.1f}", away)
