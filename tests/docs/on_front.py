@@ -15,7 +15,7 @@ STATED_FINDINGS = [
 STATED_README = [r"Python ≥ 3\.11|2022|JAX \(0\.10 and 0\.11\)"]
 STATED_IMITATE = [
     r"1,000 steps of Adam, batch 256, step 1e-3|round 2 \(√t: 3\)|N\(mean, 0\.1²\)",
-    r"[Rr]ound [12]\b|10 D(?:/G)?|‖w₂ − w₁‖|α = 10 D",
+    r"[Rr]ounds? \d+\b|[αη] = \d+\b(?! D)|10 D(?:/G)?|‖w₂ − w₁‖|α = 10 D",
     r"every 5,000 queries|in 5 of 5 seeds|beyond 2 GiB",
     # What a variant that is no longer there gave.
     r"At 25,000 queries FTL is at or above 0\.9",
