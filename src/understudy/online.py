@@ -126,6 +126,22 @@ class Game(eqx.Module):
         comparator, verdict = jax.lax.cond(judge, best, unasked, None)
         return GameState(learner, kept, comparator, running, cumulative), record | verdict
 
+    def play_all(
+        self, state: GameState, rounds: Any, draw: Callable[[Any, Params], tuple[Any, dict[str, Any]]]
+    ) -> tuple[GameState, dict[str, Any]]:
+        """Plays a round for every element of `rounds` (arrays, stacked) in one loop, and stacks the records.
+
+        ``draw(element, params)`` returns the arguments of `play`, (batch, key, judge), for the parameters
+        that act in the round, and a dict of what to keep beside the round's record.
+        """
+
+        def play(state: GameState, one: Any) -> tuple[GameState, dict[str, Any]]:
+            arguments, more = draw(one, state.learner.params)
+            new, record = self.play(state, *arguments)
+            return new, record | more
+
+        return jax.lax.scan(play, state, rounds)
+
     def _missed(self, learner: Any, losses: Losses, recalled: Losses) -> Any:
         """The learner's state with the gradient of the *whole* objective for its residual.
 
@@ -154,11 +170,20 @@ class Game(eqx.Module):
 
 
 def make_game(
-    policy: Policy, loss: Loss, learner: AnyLearner, solver: Any, params: Params, **options: Any
+    policy: Policy,
+    loss: Loss,
+    learner: AnyLearner,
+    solver: Any,
+    params: Params,
+    *,
+    hindsight: Any = None,
+    **options: Any,
 ) -> Game:
     """A game from its parts: `solver` a name or an object, fitted to the learner's domain and the loss.
 
-    `options` (tolerance, max_iterations, batch_size, …) go to a solver given by name; `auto` takes two.
+    `hindsight` is the solver that finds the best parameters in hindsight, by default an exact one where there
+    is one. `options` (tolerance, max_iterations, batch_size, …) go to a solver given by name; `auto` takes
+    two.
     """
     exact = auto(policy, loss, count(params))
     radius = getattr(learner, "radius", None)
@@ -177,7 +202,7 @@ def make_game(
     if draws(solver) and isinstance(exact, ClosedForm):
         # Minibatches keep the samples, and the closed form reads statistics.
         exact = newton() if count(params) <= NEWTON_LIMIT else lbfgs()
-    hindsight: Any = exact
+    best: Any = exact if hindsight is None else hindsight
     if radius is not None and not (isinstance(learner, Learner) and learner.linear):
         if not policy.linear:
             raise UserError(
@@ -185,8 +210,8 @@ def make_game(
             )
         solver = InBall(solver, radius)
     if radius is not None:
-        hindsight = InBall(exact, radius) if policy.linear else exact
-    return Game(policy, loss, learner, solver, hindsight)
+        best = InBall(best, radius) if policy.linear else best
+    return Game(policy, loss, learner, solver, best)
 
 
 def around_mean(learner: Any) -> Any:

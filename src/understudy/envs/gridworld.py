@@ -9,6 +9,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from ..data import Batch
+
 SIZE, HORIZON = 7, 5
 ACTIONS = ("up", "down", "left", "right", "stay")
 MOVES = np.asarray([(0, 1), (0, -1), (-1, 0), (1, 0), (0, 0)])
@@ -76,22 +78,9 @@ def episode(
     return jax.lax.scan(step, start, jax.random.split(rest, horizon))[1]
 
 
-def tally(walk: Episode, cells: int = CELLS, dtype: Any = None) -> Array:
-    """How often each label was given in each cell, (cells, actions), each sample counting 1/h: the round's
-    loss is the cross-entropy to these counts."""
+def labelled(walk: Episode, dtype: Any = None) -> Batch:
+    """The round of a walk: the cells (h,), their labels as one-hot rows (h, actions), each weighing 1/h."""
     dtype = dtype or jnp.result_type(float)
-    share = jnp.full(walk.cells.shape, 1.0 / walk.cells.shape[0], dtype)
-    return jnp.zeros((cells, len(ACTIONS)), dtype).at[walk.cells, walk.labels].add(share)
-
-
-def least(counts: Array) -> Array:
-    """The smallest cross-entropy to such counts over all policies: ``Σ_s Σ_a n_sa log(n_s / n_sa)``, the
-    label frequencies.
-
-    >>> round(float(least(jnp.asarray([[1.0, 1.0], [0.0, 3.0]]))), 6)
-    1.386294
-    """
-    totals = jnp.sum(counts, axis=1, keepdims=True)
-    seen = counts > 0
-    ratio = jnp.where(seen, totals, 1.0) / jnp.where(seen, counts, 1.0)
-    return jnp.sum(jnp.where(seen, counts * jnp.log(ratio), 0.0))
+    steps = walk.cells.shape[0]
+    targets = jax.nn.one_hot(walk.labels, len(ACTIONS), dtype=dtype)
+    return Batch(walk.cells, targets, jnp.full((steps,), 1.0 / steps, dtype), jnp.asarray(steps, jnp.int32))

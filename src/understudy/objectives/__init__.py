@@ -2,24 +2,29 @@
 
 from __future__ import annotations
 
+from .counts import Counts, Unkept, empty_counts, unkept
 from .memory import Limited, Reservoir, Window, limited, parse_memory, reservoir, window
 from .objective import Losses, Objective, plain
 from .samples import Samples, empty_samples
 from .statistics import Statistics, empty_statistics
 
 __all__ = [
+    "Counts",
     "Limited",
     "Losses",
     "Objective",
     "Reservoir",
     "Samples",
     "Statistics",
+    "Unkept",
     "Window",
+    "empty_counts",
     "empty_samples",
     "empty_statistics",
     "limited",
     "parse_memory",
     "plain",
     "reservoir",
+    "unkept",
     "window",
 ]

@@ -9,11 +9,12 @@ import optax
 from jax import Array
 
 from ..policies import Params
+from .counts import Counts
 from .samples import Samples
 from .statistics import Statistics
 
-Losses = Samples | Statistics
-"""The sum of the rounds' losses so far: kept as data, or as streaming statistics."""
+Losses = Samples | Statistics | Counts
+"""The sum of the rounds' losses so far: kept as data, as streaming statistics, or as label counts."""
 
 
 class Objective(eqx.Module):

@@ -13,6 +13,7 @@ from ..policies import Params, Policy
 from ..registry import Registry
 from .ball import InBall, project
 from .base import Progress, Solution, Solver, Status
+from .cells import Frequencies, cell_newton
 from .closed_form import ClosedForm, closed_form
 from .descent import Descent, Direction, block_lbfgs, gd, lbfgs, newton
 from .interior_point import InteriorPoint, interior_point
@@ -79,6 +80,7 @@ __all__ = [
     "ClosedForm",
     "Descent",
     "Direction",
+    "Frequencies",
     "InBall",
     "InteriorPoint",
     "Progress",
@@ -90,6 +92,7 @@ __all__ = [
     "adam",
     "auto",
     "block_lbfgs",
+    "cell_newton",
     "closed_form",
     "gd",
     "interior_point",

@@ -14,7 +14,7 @@ import optax
 from jax import Array
 
 from ..errors import UserError
-from ..objectives import Objective, Samples
+from ..objectives import Counts, Objective, Samples
 from ..policies import Params
 
 
@@ -161,7 +161,7 @@ def escapes(objective: Objective, solution: Solution) -> Array:
     is of the order of the tolerance.
     """
     losses = objective.losses
-    if not (isinstance(losses, Samples) and losses.loss.logits):
+    if not (isinstance(losses, (Samples, Counts)) and losses.loss.logits):
         return jnp.zeros((), bool)
     gradient = solution.residual
     norm = jnp.maximum(optax.tree.norm(gradient), jnp.finfo(solution.value.dtype).tiny)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from .planning import Plan
+from .ranking import Choice
 from .running import Results, plan, run
 from .shard import Result, play
 from .study import Entry, Study, read
-from .tuning import Choice, Tuned, plans, tune
+from .tuning import Tuned, plans, tune
 
 __all__ = [
     "Choice",

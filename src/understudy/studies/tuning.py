@@ -14,12 +14,13 @@ import os
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, final
+from typing import Any, final
 
 from ..disk import lock, reporting
 from ..errors import UserError, unknown
 from . import tables
 from .planning import Plan
+from .ranking import Choice, choose, means, ranked, setting_of, values_of
 from .running import Results, plan, run
 from .shard import Result
 from .study import Entry, Study
@@ -28,21 +29,6 @@ COARSE = {"interactions": 100, "rounds": 20, "budget": None, "comparator": "none
 COARSE |= {"episodes": 0, "expert_episodes": None, "evaluate_every": 0}
 """The coarse pass: 2,000 interactions at M = 100, without evaluation and without the best in hindsight."""
 KEPT = 3
-
-
-class Choice(NamedTuple):
-    """What a setting got.
-
-    setting: labels that were not tuned. values: the tuned ones. score: the average cumulative loss of the
-    full runs, mean over seeds. edge: axes whose value is the first or last of the grid ("low" or "high"): a
-    better one may lie beyond. tried: how many candidates the coarse pass had.
-    """
-
-    setting: dict[str, Any]
-    values: dict[str, Any]
-    score: float
-    edge: dict[str, str]
-    tried: int
 
 
 @final
@@ -55,11 +41,7 @@ class Tuned:
     def __init__(self, choices: list[Choice], coarse: Results | None, full: Results):
         self.choices, self.coarse, self.full = choices, coarse, full
         best = [{**one.setting, **one.values} for one in choices]
-        self.chosen = [
-            entry.id
-            for entry in full.entries
-            if {k: v for k, v in entry.labels.items() if k != "seed"} in best
-        ]
+        self.chosen = [entry.id for entry in full.entries if setting_of(entry.labels, ()) in best]
         entries, results, stages = [], [], []
         for stage, done in (("coarse", coarse), ("full", full)):
             if done is not None:
@@ -179,11 +161,10 @@ def plans(
     rough = coarse_study(study, axes, coarse or {}, study.seeds if seeds is None else seeds)
     if rough is not None:
         found["coarse"] = plan(rough, out and Path(out, "coarse"), **options)
-    candidates: dict[str, list[Any]] = {}
-    for entry in study.runs:
-        tried = candidates.setdefault(_setting(entry, axes), [])
-        tried += [] if _values(entry, axes) in tried else [_values(entry, axes)]
-    some = study.only(lambda one: _values(one, axes) in candidates[_setting(one, axes)][:keep])
+    candidates = _candidates(study, axes)
+    some = study.only(
+        lambda one: values_of(one.labels, axes) in candidates[repr(setting_of(one.labels, axes))][:keep]
+    )
     found["full"] = plan(some, **options)
     return found
 
@@ -193,10 +174,8 @@ def coarse_study(
 ) -> Study | None:
     """The coarse pass: the settings of `study` with more than one candidate; None where there is none."""
     short = study.with_settings(**{**COARSE, **changes}, seeds=seeds)
-    candidates: dict[str, set[Any]] = {}
-    for entry in short.runs:
-        candidates.setdefault(_setting(entry, over), set()).add(_values(entry, over))
-    found = short.only(lambda entry: len(candidates[_setting(entry, over)]) > 1)
+    candidates = _candidates(short, over)
+    found = short.only(lambda entry: len(candidates[repr(setting_of(entry.labels, over))]) > 1)
     return found if found.runs else None
 
 
@@ -204,33 +183,30 @@ def full_study(study: Study, over: Sequence[str], tried: Results | None, keep: i
     """The full pass: of every setting its `keep` best candidates, or its only one."""
     if tried is None:
         return study
-    scores = _scores(tried, over)
-    best = {setting: _best(found)[:keep] for setting, found in scores.items()}
+    best = {setting: ranked(found)[:keep] for setting, found in means(_losses(tried), over).items()}
 
     def kept(entry: Entry) -> bool:
-        setting = _setting(entry, over, tried)
-        return setting not in best or _values(entry, over) in best[setting]
+        setting = _as_tried(entry, over, tried)
+        return setting not in best or values_of(entry.labels, over) in best[setting]
 
     return study.only(kept)
 
 
 def _choices(study: Study, over: Sequence[str], tried: Results | None, done: Results) -> list[Choice]:
-    counts = {} if tried is None else {key: len(one) for key, one in _scores(tried, over).items()}
-    first = {_setting(entry, over): entry for entry in reversed(done.entries)}
-    found = []
-    for setting, scores in _scores(done, over).items():
-        entry = first[setting]
-        count = counts.get(_setting(entry, over, tried), 1)
-        values = dict(zip(over, _best(scores)[0], strict=True))
-        edge = {}
-        for name, value in values.items():
-            numbers = sorted(one for one in study.grid[name] if isinstance(one, (int, float)))
-            if value in numbers and len(numbers) > 1 and count > 1:
-                where = {0: "low", len(numbers) - 1: "high"}.get(numbers.index(value))
-                edge |= {name: where} if where else {}
-        labels = {k: v for k, v in entry.labels.items() if k not in over and k != "seed"}
-        found.append(Choice(labels, values, scores[tuple(values.values())], edge, count))
-    return found
+    counts: dict[str, int] = {}
+    if tried is not None:
+        coarse = {setting: len(found) for setting, found in means(_losses(tried), over).items()}
+        for entry in done.entries:
+            counts[repr(setting_of(entry.labels, over))] = coarse.get(_as_tried(entry, over, tried), 1)
+    return choose(_losses(done), over, grid=study.grid, tried=counts)
+
+
+def _candidates(study: Study, over: Sequence[str]) -> dict[str, list[tuple[Any, ...]]]:
+    """The different values along the tuned axes that each setting has."""
+    found: dict[str, dict[tuple[Any, ...], None]] = {}
+    for entry in study.runs:
+        found.setdefault(repr(setting_of(entry.labels, over)), {})[values_of(entry.labels, over)] = None
+    return {setting: list(values) for setting, values in found.items()}
 
 
 def _axes(study: Study, over: str | Sequence[str]) -> tuple[str, ...]:
@@ -241,49 +217,24 @@ def _axes(study: Study, over: str | Sequence[str]) -> tuple[str, ...]:
     return axes
 
 
-def _scores(done: Results, over: Sequence[str]) -> dict[str, dict[tuple[Any, ...], float]]:
-    """Mean average cumulative loss by setting and candidate."""
-    losses: dict[str, dict[tuple[Any, ...], list[float]]] = {}
+def _losses(done: Results) -> list[tuple[dict[str, Any], float]]:
+    """Labels and average cumulative loss of every run; a failed one is infinitely bad."""
+    found = []
     for entry, result in zip(done.entries, done.results, strict=True):
-        losses.setdefault(_setting(entry, over), {}).setdefault(_values(entry, over), []).append(
-            _loss(result)
-        )
-    return {
-        key: {values: math.fsum(all_) / len(all_) for values, all_ in found.items()}
-        for key, found in losses.items()
-    }
+        loss = result.summary.get("average_loss") if result.error is None else None
+        found.append((entry.labels, math.inf if loss is None else loss))
+    return found
 
 
-def _loss(result: Result) -> float:
-    loss = result.summary.get("average_loss")
-    return loss if result.error is None and loss is not None and math.isfinite(loss) else math.inf
-
-
-def _best(scores: Mapping[tuple[Any, ...], float]) -> list[tuple[Any, ...]]:
-    """Candidates, best first; of equal ones the smaller step comes first."""
-
-    def order(values: tuple[Any, ...]) -> Any:
-        numbers = [one if isinstance(one, (int, float)) else 0.0 for one in values]
-        return (scores[values], numbers, str(values))
-
-    return sorted(scores, key=order)
-
-
-def _setting(entry: Entry, over: Sequence[str], tried: Results | None = None) -> str:
-    """A run's labels without what is tuned and without its seed; as the coarse pass `tried` knew them, which
-    may have had fewer axes: it has one number of interactions whatever the study has.
+def _as_tried(entry: Entry, over: Sequence[str], tried: Results) -> str:
+    """A run's setting as the coarse pass knew it, which may have had fewer axes: it has one number of
+    interactions whatever the study has.
     """
-    labels = entry.labels
-    if tried is not None:
-        first = tried.entries[0].labels
-        # A label that the coarse pass had one value of, as the environment it was played in, stands for all.
-        one = {k: v for k, v in first.items() if all(each.labels[k] == v for each in tried.entries)}
-        labels = {k: one.get(k, v) if k == "env" else v for k, v in labels.items() if k in first}
-    return repr([(k, v) for k, v in labels.items() if k not in over and k != "seed"])
-
-
-def _values(entry: Entry, over: Sequence[str]) -> tuple[Any, ...]:
-    return tuple(entry.labels[name] for name in over)
+    first = tried.entries[0].labels
+    # A label that the coarse pass had one value of, as the environment it was played in, stands for all.
+    one = {k: v for k, v in first.items() if all(each.labels[k] == v for each in tried.entries)}
+    labels = {k: one.get(k, v) if k == "env" else v for k, v in entry.labels.items() if k in first}
+    return repr(setting_of(labels, over))
 
 
 def _staged(stages: list[str], results: Sequence[Result] | None, columns: tables.Columns) -> tables.Columns:
