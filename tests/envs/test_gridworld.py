@@ -1,4 +1,4 @@
-"""The gridworld: walls, labels, walks, and the best in hindsight from counts."""
+"""The gridworld: walls, labels and walks."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from scipy.optimize import minimize
 
 from understudy.envs import gridworld
 
@@ -59,23 +58,9 @@ def test_a_recorded_walk_does_not_depend_on_the_policy_and_an_own_walk_does():
     assert not np.array_equal(own[0], own[1])
 
 
-def test_least_is_the_minimum_over_policies():
-    rng = np.random.default_rng(0)
-    counts = rng.integers(1, 5, size=(3, 4)).astype(float)
-
-    def cost(flat):
-        logits = flat.reshape(3, 4)
-        return -np.sum(counts * (logits - np.log(np.exp(logits).sum(axis=1, keepdims=True))))
-
-    found = minimize(cost, np.zeros(12), method="BFGS", options={"gtol": 1e-10}).fun
-    assert float(gridworld.least(jnp.asarray(counts))) == pytest.approx(found, abs=1e-8)
-
-
-def test_tally_weighs_a_round_as_one():
+def test_a_labelled_walk_weighs_a_round_as_one():
     walk = gridworld.episode(jax.random.key(0), jnp.zeros((49, 5)), 1)
-    table = np.asarray(gridworld.tally(walk))
-    assert table.sum() == pytest.approx(1.0)
-    expected = np.zeros((49, 5))
-    for cell, label in zip(np.asarray(walk.cells), np.asarray(walk.labels), strict=True):
-        expected[cell, label] += 0.2
-    np.testing.assert_allclose(table, expected)
+    made = gridworld.labelled(walk)
+    assert float(made.weights.sum()) == pytest.approx(1.0) and int(made.size) == 5
+    np.testing.assert_array_equal(made.inputs, walk.cells)
+    np.testing.assert_array_equal(made.targets.argmax(axis=1), walk.labels)

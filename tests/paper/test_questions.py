@@ -86,16 +86,6 @@ def test_exponents_and_means():
     assert questions_claims.either((1.01, 0.8, 1.04)) == (1.01, 1.0, 1.25)  # not within 5 % for certain
 
 
-def test_the_least_mean_chooses_a_step_and_passes_over_what_is_not_finite(found):
-    rows = questions.Rows()
-    for step, end in ((0.1, 3.0), (1.0, 2.0), (10.0, np.nan), (100.0, np.inf)):
-        for seed in (0, 1):
-            rows.add({"seed": seed, "step": step}, {"regret": np.array([0.0, end])})
-    table = rows.table()
-    assert questions.least(table, table["regret"][:, -1]) == 1.0
-    assert questions_claims.end(questions_claims.at_best(table)).tolist() == [2.0, 2.0]
-
-
 @pytest.mark.slow
 def test_a_small_study_is_written_twice_with_the_same_bytes(tmp_path):
     """Without the environments: the toy stream alone."""

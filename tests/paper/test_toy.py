@@ -11,7 +11,7 @@ import understudy
 from understudy.envs import toy as env
 from understudy.mapping import METHODS
 from understudy.paper import toy, toy_claims, toy_figures
-from understudy.paper.tuning import make
+from understudy.paper.pure import make
 
 ROUNDS = 25
 NAMES = {"ftl": np.nan, "ftrl": 0.1, "ogd": 0.01}
@@ -31,7 +31,7 @@ def stream(loss: str, problem: str, seed: int = 0, rounds: int = ROUNDS):
 def runs():
     """All losses on the adversarial problem, three learners, two seeds."""
     wanted = {("adversarial", loss, name): [step] for loss in toy.LOSSES for name, step in NAMES.items()}
-    return toy.play(ROUNDS, toy.configs(list(toy.LOSSES), ["adversarial"], wanted), seeds=2, seed=0)
+    return toy.play(ROUNDS, toy.configs(wanted), seeds=2, seed=0)
 
 
 @pytest.mark.parametrize("loss", list(toy.LOSSES))
@@ -82,11 +82,11 @@ def test_no_learner_ends_below_the_best_in_hindsight_by_luck_of_the_solver(runs,
 
 def agree(method: str, losses: list[str], names: list[str]) -> None:
     learners = {("simple", loss, name): [NAMES[name]] for loss in losses for name in names}
-    wanted = toy.configs(losses, ["simple"], learners)
+    wanted = toy.configs(learners)
     reference, mapped = (toy_runs(12, wanted, one) for one in ("serial", method))
     assert {one["method"] for one in mapped.info["methods"]} == {method}
     np.testing.assert_allclose(mapped["cost"], reference["cost"], rtol=1e-9, atol=1e-9)
-    np.testing.assert_allclose(mapped["value"], reference["value"], rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(mapped["comparator"], reference["comparator"], rtol=1e-9, atol=1e-9)
 
 
 def toy_runs(rounds: int, wanted: list, method: str):
@@ -100,7 +100,7 @@ def test_ways_of_mapping_equal_serial(method):
 
 def test_an_answer_right_to_rounding_does_not_move_adaftrl():
     """With answers that one W explains, the signs of rounding errors made the methods differ by 3e-3."""
-    wanted = toy.configs(["absolute"], ["simple"], {("simple", "absolute", "adaftrl"): [10.0]})
+    wanted = toy.configs({("simple", "absolute", "adaftrl"): [10.0]})
     serial, mapped = (
         toy.map_runs(toy.run_of(30), wanted, seeds=9, method=method) for method in ("serial", "vmap")
     )
@@ -129,14 +129,13 @@ def study():
 
 @pytest.mark.slow
 def test_a_study_has_a_choice_for_everyone_and_the_chosen_steps_are_played(study):
-    assert len(study.chosen) == 2 * 2 * len(toy.LEARNERS)
-    for one in study.chosen:
-        problem, loss = one.setting
-        played = study.runs.where(problem=problem, loss=loss, learner=one.learner)
-        if one.learner != "ftl":
-            assert set(played["step"].tolist()) == {one.step}
+    assert len(study.choices) == 2 * 2 * len(toy.LEARNERS)
+    for one in study.choices:
+        played = study.runs.where(**one.setting)
+        if one.setting["learner"] != "ftl":
+            assert set(played["step"].tolist()) == {one.values["step"]}
         # The first ten rounds of the long run are those of tuning.
-        assert played["regret"][:, 9].mean() == pytest.approx(one.regret, rel=1e-6)
+        assert played["regret"][:, 9].mean() == pytest.approx(one.score, rel=1e-6)
 
 
 @pytest.mark.slow

@@ -55,7 +55,7 @@ def run(options: PaperQuestions) -> int:
     return 0
 
 
-def _tell(done: questions.Study, found: list[claims.Claim], seconds: float, processor: float) -> None:
+def _tell(done: questions.Answers, found: list[claims.Claim], seconds: float, processor: float) -> None:
     rows: list[tuple[str, Any]] = [
         ("streams", "; ".join(done.names)),
         ("seeds", done.seeds),

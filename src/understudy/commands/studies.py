@@ -94,8 +94,8 @@ def _tell(done: Any, found: list[claims.Claim], seconds: float) -> None:
         took = f"{compiled}, ran {info['run_seconds']:.1f} s"
         rows.append((title, f"{len(table)} ({methods}, {info['workers']} threads); {took}"))
     edges = [
-        f"{', '.join(one.setting)}: {one.learner} {one.step:g} ({one.edge})"
-        for one in done.chosen
+        f"{', '.join(one.setting.values())} {one.values['step']:g} ({one.edge['step']})"
+        for one in done.choices
         if one.edge
     ]
     rows.append(("steps at the grid's edge", "; ".join(edges) or "none"))

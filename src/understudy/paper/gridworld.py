@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import dataclasses
 import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -13,13 +12,14 @@ import numpy as np
 from jax import Array
 
 from ..envs import gridworld
-from ..learners import Learner
+from ..losses import CrossEntropy
 from ..mapping import Config, Table, grid, map_runs
-from ..objectives import plain
-from ..solvers import Descent, InBall, gd
+from ..objectives import empty_counts
+from ..online import Game, make_game
+from ..policies import Tabular
+from ..solvers import Descent, Frequencies, cell_newton, gd
 from ..solvers.descent import Steepest
-from .counts import Counts, cell_newton, empty_counts
-from .tuning import TUNING_ROUNDS, UNTUNED, Chosen, choose, make, steps_of
+from .pure import NO_STEP, UNTUNED, Outcome, Progress, Wanted, make, steps_of, two_stages
 
 ROUNDS = 1000
 RADIUS = 20.0
@@ -31,128 +31,72 @@ FIXED = "ftl_fixed"
 VARIANTS = {"own": True, "recorded": False, "ball": True}
 """own: each policy walks by itself, as in the paper. recorded: one recorded stream, from the uniform
 policy's walks, is played to all learners. ball: as own, on an L2 ball."""
+POLICY, LOSS = Tabular(states=gridworld.CELLS), CrossEntropy()
+ZERO = np.zeros((gridworld.CELLS, len(gridworld.ACTIONS)))
 
 
-def solver(name: str) -> Any:
-    """How a round is solved.
+def game(variant: str, learner: str, step: float) -> Game:
+    """The game of a learner on label counts, exact but for FTL.
 
-    gd: Armijo gradient descent, 1000 iterations, 1e-8: what FTL is here, as "stay" is never labelled and no
-    minimiser exists.
-    fixed: the same with every line search starting at step 1, as the paper describes it. newton: to 1e-10.
+    FTL is solved as in the paper, by Armijo gradient descent, 1000 iterations or 1e-8, which is what it is
+    here: "stay" is never labelled, so there is no minimiser. In `FIXED` every line search starts at step 1,
+    as the paper describes it. On the ball there is one, and FTL is solved exactly too.
     """
-    if name == "newton":
-        return cell_newton()
-    return gd() if name == "gd" else Descent(direction=Steepest(warm_step=False))
+    ball = variant == "ball"
+    made = make("ftl" if learner == FIXED else learner, step, **({"radius": RADIUS} if ball else {}))
+    solver: Any = cell_newton()
+    if not ball and learner in ("ftl", FIXED):
+        solver = gd() if learner == "ftl" else Descent(direction=Steepest(warm_step=False))
+    best = cell_newton() if ball else Frequencies()
+    return make_game(POLICY, LOSS, made, solver, ZERO, hindsight=best)
 
 
 @functools.lru_cache(maxsize=8)
 def run_of(rounds: int) -> Callable[..., dict[str, Array]]:
     """The whole run of so many rounds as one function of key and numbers, for `map_runs`."""
 
-    def run(key: Array, learner: Learner, solve: str, variant: Array, **_: Any) -> dict[str, Array]:
-        dtype = jnp.result_type(float)
-        params = jnp.zeros((gridworld.CELLS, len(gridworld.ACTIONS)), dtype)
-        ball = learner.radius
-        inner = solver(solve) if ball is None else InBall(cell_newton(), ball)
+    def run(key: Array, learner: Game, variant: Array, **_: Any) -> dict[str, Array]:
+        params = jnp.asarray(ZERO, jnp.result_type(float))
 
-        def judge(counts: Counts, near: Array, t: Array) -> tuple[Array, Array]:
-            """The least loss in hindsight, and near which params: a formula, or a solve on the ball."""
-            if ball is None:
-                return gridworld.least(counts.table), near
-            seldom = (t % JUDGED == 0) | (t == rounds)
-            best = InBall(cell_newton(), ball)
+        def draw(t: Array, params: Array) -> tuple[Any, dict[str, Array]]:
+            walk = gridworld.episode(jax.random.fold_in(key, t), params, t, own=variant)
+            seldom = learner.learner.radius is not None
+            judge = (t % JUDGED == 0) | (t == rounds) if seldom else jnp.asarray(True)
+            reward = jnp.sum(walk.actions == walk.labels).astype(params.dtype)
+            return (gridworld.labelled(walk), key, judge), {"reward": reward}
 
-            def solved(_: None) -> tuple[Array, Array]:
-                found = best(plain(counts, near), near, None)  # type: ignore[arg-type]
-                return found.value * counts.rounds, found.params
-
-            return jax.lax.cond(seldom, solved, lambda _: (jnp.asarray(jnp.nan, dtype), near), None)
-
-        def play(state: Any, t: Array) -> tuple[Any, dict[str, Array]]:
-            learning, counts, near = state
-            walk = gridworld.episode(jax.random.fold_in(key, t), learning.params, t, own=variant)
-            table = gridworld.tally(walk, dtype=dtype)
-            cost, gradient = Counts(table, counts.rounds).value_and_gradient(learning.params)
-            counts = counts.add(table)
-            new, solution = learner.update(learning, counts, gradient, lambda o, w: inner(o, w, None))  # type: ignore
-            comparator, near = judge(counts, near, t)
-            reward = jnp.sum(walk.actions == walk.labels).astype(dtype)
-            found = {"cost": cost, "reward": reward, "comparator": comparator, "status": solution.status}
-            return (new, counts, near), found
-
-        first = (learner.init(params), empty_counts(gridworld.CELLS, len(gridworld.ACTIONS), dtype), params)
-        return jax.lax.scan(play, first, jnp.arange(1, rounds + 1))[1]
+        first = learner.init(params, empty_counts(POLICY, LOSS, params))
+        _, record = learner.play_all(first, jnp.arange(1, rounds + 1), draw)
+        names = {"cost": "loss", "reward": "reward", "comparator": "comparator", "regret": "regret"}
+        return {name: record[column] for name, column in (names | {"cumulative": "cumulative_loss"}).items()}
 
     return run
 
 
-def configs(wanted: Mapping[tuple[str, str], tuple[float, ...]]) -> list[Config]:
+def configs(wanted: Wanted) -> list[Config]:
     """One configuration per step in ``wanted[variant, learner]``."""
-    found = []
-    for (variant, learner), steps in wanted.items():
-        options = {"radius": RADIUS} if variant == "ball" else {}
-        name = "ftl" if learner == FIXED else learner
-        # A linearised learner solves nothing; it gets a name all the same.
-        how = {"ftl": "gd", FIXED: "fixed"}.get(learner, "newton")
-        for step in steps:
-            found += grid(
-                variant={variant: VARIANTS[variant]},
-                learner={learner: make(name, step, **options)},
-                step=[step],
-                solve=["newton" if variant == "ball" else how],
-            )
-    return found
+    return [
+        one
+        for (variant, learner), steps in wanted.items()
+        for step in steps
+        for one in grid(
+            variant={variant: VARIANTS[variant]}, learner={learner: game(variant, learner, step)}, step=[step]
+        )
+    ]
 
 
-def play(
-    rounds: int,
-    wanted: list[Config],
-    *,
-    seeds: int,
-    seed: int,
-    method: str = "auto",
-    progress: Callable[[int, Any], None] | None = None,
-) -> Table:
-    """Runs configurations made by `configs`, and adds cumulative loss, reward and regret."""
-    table = map_runs(run_of(rounds), wanted, seeds=seeds, seed=seed, method=method, progress=progress)
-    cumulative = np.cumsum(table["cost"], axis=1)
-    return table.with_results(
-        cumulative=cumulative,
-        cumulative_reward=np.cumsum(table["reward"], axis=1),
-        regret=cumulative - table["comparator"],
-    )
-
-
-@dataclasses.dataclass(frozen=True)
-class Study:
-    """Everything that the figure and the claims are made of."""
-
-    tuning: Table
-    chosen: list[Chosen]
-    runs: Table
-    rounds: int
-    seeds: int
+def play(rounds: int, wanted: list[Config], **options: Any) -> Table:
+    """Runs configurations made by `configs`, and adds the cumulative reward."""
+    table = map_runs(run_of(rounds), wanted, **options)
+    return table.with_results(cumulative_reward=np.cumsum(table["reward"], axis=1))
 
 
 def study(
-    *,
-    seeds: int = 10,
-    rounds: int = ROUNDS,
-    seed: int = 0,
-    progress: Callable[[str, int], Callable[[int, Any], None] | None] | None = None,
-) -> Study:
+    *, seeds: int = 10, rounds: int = ROUNDS, seed: int = 0, progress: Progress | None = None
+) -> Outcome:
     """Both stages: every step size for ten rounds, then the chosen ones, and what is shown beside."""
-    told = progress or (lambda title, total: None)
-    first = configs({(v, name): steps_of(name) for v in VARIANTS for name in LEARNERS})
-    bar = told("gridworld, tuning on 10 rounds", len(first) * seeds)
-    tuning = play(TUNING_ROUNDS, first, seeds=seeds, seed=seed, progress=bar)
-    chosen = choose(tuning, ("variant",), LEARNERS)
-    final: dict[tuple[str, str], tuple[float, ...]] = {
-        (one.setting[0], one.learner): (one.step,) for one in chosen
-    }
-    final |= {(variant, UNTUNED): (1.0,) for variant in VARIANTS}
-    final["own", FIXED] = steps_of("ftl")
-    second = configs(final)
-    bar = told(f"gridworld, {rounds} rounds", len(second) * seeds)
-    runs = play(rounds, second, seeds=seeds, seed=seed, progress=bar)
-    return Study(tuning, chosen, runs, rounds, seeds)
+    every = {(variant, name): steps_of(name) for variant in VARIANTS for name in LEARNERS}
+    beside = {(variant, UNTUNED): (1.0,) for variant in VARIANTS} | {("own", FIXED): NO_STEP}
+    return two_stages(
+        "gridworld", play, configs, every, beside, seeds=seeds, rounds=rounds, seed=seed, progress=progress
+    )

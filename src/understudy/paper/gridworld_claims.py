@@ -7,13 +7,13 @@ import numpy as np
 from ..mapping import Table
 from ..report.style import look
 from .claims import SLACK, Claim, judge, ratio
-from .gridworld import FIXED, VARIANTS, Study
-from .tuning import UNTUNED
+from .gridworld import FIXED, VARIANTS
+from .pure import UNTUNED, Outcome
 
 MARKS = (100, 1000)
 
 
-def claims(study: Study) -> list[Claim]:
+def claims(study: Outcome) -> list[Claim]:
     """Every claim in every setting."""
     marks = [mark for mark in MARKS if mark <= study.rounds]
     runs = study.runs

@@ -14,9 +14,9 @@ from ..report import plots
 from ..report.style import FAINT, INK, style
 from . import claims as claims_module
 from .claims import Claim
-from .gridworld import FIXED, LEARNERS, RADIUS, Study
-from .toy_figures import chosen_columns, curves, legend_below
-from .tuning import UNTUNED
+from .gridworld import FIXED, LEARNERS, RADIUS
+from .pure import UNTUNED, Outcome, chosen_columns
+from .toy_figures import curves, legend_below
 
 TITLES = {
     "own": "each policy's own walk",
@@ -26,7 +26,7 @@ TITLES = {
 COLOURS = ("#1F4E9E", "#7B3FA0")
 
 
-def figures(study: Study) -> dict[str, Figure]:
+def figures(study: Outcome) -> dict[str, Figure]:
     """Every figure by the name of its file."""
     marks = sorted({min(100, study.rounds), study.rounds})
     return {
@@ -89,7 +89,7 @@ def _draw(axes: Axes, runs: Table, column: str, upto: int, names: tuple[str, ...
     axes.set_xlabel("round")
 
 
-def regret_reward(study: Study, marks: list[int]) -> Figure:
+def regret_reward(study: Outcome, marks: list[int]) -> Figure:
     """The paper's figure: cumulative regret and reward, for the first hundred rounds and for all."""
     runs = study.runs.where(variant="own")
     with style():
@@ -103,7 +103,7 @@ def regret_reward(study: Study, marks: list[int]) -> Figure:
     return made
 
 
-def variants(study: Study) -> Figure:
+def variants(study: Outcome) -> Figure:
     """The same learners on their own walks, on one recorded stream, and on an L2 ball."""
     with style():
         made, [row] = plots.figure(columns=len(TITLES), width=4.2, height=3.3)
@@ -115,7 +115,7 @@ def variants(study: Study) -> Figure:
     return made
 
 
-def beside(study: Study) -> Figure:
+def beside(study: Outcome) -> Figure:
     """AdaFTRL untuned against FTRL tuned, and FTL solved by two ways of starting the line search."""
     runs = study.runs.where(variant="own")
     with style():
@@ -129,23 +129,21 @@ def beside(study: Study) -> Figure:
     return made
 
 
-def write(folder: Path, study: Study, claims: list[Claim]) -> list[str]:
+def write(folder: Path, study: Outcome, claims: list[Claim]) -> list[str]:
     """Figures (PNG, SVG) and every number (CSV) into the folder; the names written."""
     for name, made in figures(study).items():
         plots.save(made, folder / f"{name}.png", folder / f"{name}.svg")
     runs = study.runs
-    labels = {name: column for name, column in runs.labels.items() if name != "solve"}
     keep = ("cost", "reward", "cumulative", "cumulative_reward", "regret")
-    Table(labels, {name: runs[name] for name in keep}).to_csv(folder / "rounds.csv.gz", digits=9)
+    Table(runs.labels, {name: runs[name] for name in keep}).to_csv(folder / "rounds.csv.gz", digits=9)
     drawn = curves(runs, ("regret", "cumulative_reward"), ("variant", "learner"))
     write_csv(folder / "curves.csv.gz", drawn)
     marks = sorted({min(100, study.rounds), study.rounds})
     ends = {f"{name}_{mark}": runs[name][:, mark - 1] for name in keep[2:] for mark in marks}
-    write_csv(folder / "runs.csv", {**labels, **ends})
+    write_csv(folder / "runs.csv", {**runs.labels, **ends})
     tuned = study.tuning
-    label = {name: column for name, column in tuned.labels.items() if name != "solve"}
-    write_csv(folder / "tuning.csv", {**label, "regret_of_10_rounds": tuned["regret"][:, -1]})
-    write_csv(folder / "steps.csv", chosen_columns(study, ("variant",)))  # type: ignore[arg-type]
+    write_csv(folder / "tuning.csv", {**tuned.labels, "regret_of_10_rounds": tuned["regret"][:, -1]})
+    write_csv(folder / "steps.csv", chosen_columns(study))
     write_csv(folder / "claims.csv", claims_module.columns(claims))
     (folder / "claims.md").write_text(claims_module.markdown(claims))
     return sorted(path.name for path in folder.iterdir())

@@ -11,12 +11,12 @@ import jax.numpy as jnp
 import numpy as np
 
 from ..errors import UserError
-from ..learners import Learner, adaftrl, alt_ftrl, ftl, ftrl, ogd
+from ..learners import Learner, adaftrl
 from ..mapping import Table
 from ..online import around_mean
 from ..solvers import adam, gd, proximal_sgd, sls
+from .pure import NO_STEP, STEPS, Progress, best_step, make
 from .streams import ENVIRONMENTS, ROUNDS, TOY, Stream, interactive, play, streams
-from .tuning import STEPS
 
 GD_STEPS = (1, 3, 10, 30)
 BATCH, BUDGET = 32, 30
@@ -27,24 +27,10 @@ FORMS = ("ftrl", "alt_ftrl", "adaftrl", "alt_adaftrl")
 MEMORIES = (1, 3, 10, 30)
 """Rounds in a window; a reservoir gets as many samples as such a window holds."""
 VIEWS = ("as recorded", "rotated", "random", "scaled", "whitened")
-Progress = Callable[[str, int], Callable[[int, Any], None] | None]
-
-
-def make(name: str, step: float) -> Learner:
-    """A learner by name; `alt_adaftrl` is AdaFTRL around the mean of its iterates."""
-    makers: dict[str, Callable[[], Any]] = {
-        "ftl": ftl,
-        "ftrl": lambda: ftrl(eta=step),
-        "alt_ftrl": lambda: alt_ftrl(eta=step),
-        "adaftrl": lambda: adaftrl(alpha=step),
-        "alt_adaftrl": lambda: around_mean(adaftrl(alpha=step)),
-        "ogd": lambda: ogd(eta=step),
-    }
-    return makers[name]()
 
 
 @dataclasses.dataclass(frozen=True)
-class Study:
+class Answers:
     """One table per question, and the steps that were chosen: by stream and learner."""
 
     rounds: int
@@ -67,7 +53,7 @@ def study(
     seed: int = 0,
     environments: Sequence[str] = ENVIRONMENTS,
     progress: Progress | None = None,
-) -> Study:
+) -> Answers:
     """Records the streams and asks all five questions. `progress(title, total)` is asked for a callback."""
     told = progress or (lambda title, total: None)
     names = (*environments, TOY)
@@ -80,7 +66,7 @@ def study(
     )
     steps, best = tuned(found, told("every step size", len(found) * 34))
     driven = [stream for stream in found if stream.ledger is not None]
-    return Study(
+    return Answers(
         rounds,
         seeds,
         names,
@@ -120,28 +106,12 @@ def _labels(stream: Stream, **more: Any) -> dict[str, Any]:
     return {"stream": stream.name, "seed": stream.seed, **more}
 
 
-def _best(table: Table, **where: Any) -> float:
-    """The step with the least mean final regret over seeds, known in hindsight."""
-    mine = table.where(**where)
-    return least(mine, mine["regret"][:, -1])
-
-
-def least(table: Table, ends: np.ndarray) -> float:
-    """The step of `table` whose `ends` have the least mean; what is not finite is infinitely bad."""
-    tried = np.unique(table["step"])
-    if np.isnan(tried).all():
-        return float("nan")
-    ends = np.where(np.isfinite(ends), ends, np.inf)
-    with np.errstate(over="ignore"):
-        return float(tried[np.argmin([ends[table["step"] == step].mean() for step in tried])])
-
-
 def tuned(found: Sequence[Stream], counted: Any) -> tuple[Table, dict[tuple[str, str], float]]:
     """FTRL, AdaFTRL and OGD at every step of eleven decades, and FTL; the best steps."""
     rows = Rows(counted)
     for stream in found:
         for name in ("ftl", "ftrl", "adaftrl", "ogd"):
-            for step in (float("nan"),) if name == "ftl" else STEPS:
+            for step in NO_STEP if name == "ftl" else STEPS:
                 record = play(stream, make(name, step))
                 kept = {key: record[key] for key in ("loss", "regret", "residual")}
                 rows.add(_labels(stream, learner=name, step=step), kept)
@@ -149,7 +119,7 @@ def tuned(found: Sequence[Stream], counted: Any) -> tuple[Table, dict[tuple[str,
     best = {}
     for stream in dict.fromkeys(one.name for one in found):
         for name in ("ftl", "ftrl", "adaftrl", "ogd"):
-            best[stream, name] = _best(table, stream=stream, learner=name)
+            best[stream, name] = best_step(table.where(stream=stream, learner=name))
         best[stream, "alt_ftrl"], best[stream, "alt_adaftrl"] = best[stream, "ftrl"], best[stream, "adaftrl"]
     return table, best
 
@@ -208,7 +178,7 @@ def memory(found: Sequence[Stream], counted: Any = None) -> Table:
         for kind in ("window", "reservoir"):
             unit = 1 if kind == "window" else samples
             for size in sizes:
-                for name, steps in (("ftl", (float("nan"),)), ("ftrl", STEPS)):
+                for name, steps in (("ftl", NO_STEP), ("ftrl", STEPS)):
                     for step in steps:
                         learner = around_mean(make(name, step))
                         record = play(stream, learner, "auto", (kind, size * unit, max(sizes) * unit))
@@ -249,7 +219,7 @@ def views(found: Sequence[Stream], counted: Any = None) -> Table:
         plain: dict[tuple[str, str], np.ndarray] = {}
         for view, matrix in matrices(stream).items():
             seen = stream.through(matrix)
-            for name, steps in (("ftl", (float("nan"),)), ("ftrl", STEPS)):
+            for name, steps in (("ftl", NO_STEP), ("ftrl", STEPS)):
                 for step in steps:
                     record = play(seen, make(name, step))
                     outputs = seen.inputs @ record["params"]

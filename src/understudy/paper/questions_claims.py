@@ -9,7 +9,8 @@ import numpy as np
 from ..mapping import Table
 from ..report.style import look
 from .claims import RESAMPLES, SLACK, Claim, judge, ratio
-from .questions import GD_STEPS, MEMORIES, Study, least
+from .pure import at_best
+from .questions import GD_STEPS, MEMORIES, Answers
 from .streams import TOY
 
 DESCENT = ("gd-1", "gd-3", "gd-10")
@@ -51,7 +52,7 @@ ORDER_OF_ALL = (
 )
 
 
-def claims(study: Study) -> list[Claim]:
+def claims(study: Answers) -> list[Claim]:
     """Every check of the five questions, in their order."""
     found = [*_inexact(study), *_memory(study), *_views(study), *_interactive(study), *_untuned(study)]
     return sorted(found, key=lambda one: ORDER_OF_ALL.index(one.claim))
@@ -91,13 +92,7 @@ def end(table: Table) -> np.ndarray:
     return np.where(np.isfinite(last), last, np.inf)
 
 
-def at_best(table: Table) -> Table:
-    """The runs with the step of least mean final regret."""
-    step = least(table, table["regret"][:, -1])
-    return table if np.isnan(step) else table.where(step=step)
-
-
-def _inexact(study: Study) -> Iterator[Claim]:
+def _inexact(study: Answers) -> Iterator[Claim]:
     for stream in study.names:
         here = study.inexact.where(stream=stream)
         for kind in (DESCENT, MINIBATCH):
@@ -116,7 +111,7 @@ def _inexact(study: Study) -> Iterator[Claim]:
             yield judge(ENOUGH, told, "inexact/exact", ratio(end(long), end(exact)), below=SLACK)
 
 
-def _memory(study: Study) -> Iterator[Claim]:
+def _memory(study: Answers) -> Iterator[Claim]:
     tenth = max((size for size in MEMORIES if size <= study.rounds // 10), default=MEMORIES[0])
     for stream in study.names:
         for name in ("ftl", "ftrl"):
@@ -135,7 +130,7 @@ def _memory(study: Study) -> Iterator[Claim]:
                 yield judge(AGAINST, f"{told} ({size} rounds' worth)", measure, ratio(*pair), below=1.0)
 
 
-def _views(study: Study) -> Iterator[Claim]:
+def _views(study: Answers) -> Iterator[Claim]:
     for stream in study.names:
         here = study.views.where(stream=stream)
         plain = at_best(here.where(learner="ftrl", view="as recorded"))
@@ -168,7 +163,7 @@ def either(found: tuple[float, float, float]) -> tuple[float, float, float]:
     return max(value, 1 / value), nearest, max(high, 1 / low)
 
 
-def _interactive(study: Study) -> Iterator[Claim]:
+def _interactive(study: Answers) -> Iterator[Claim]:
     if study.interactive is None:
         return
     for stream in study.names:
@@ -190,7 +185,7 @@ def _interactive(study: Study) -> Iterator[Claim]:
                 yield judge(ORDER, told, f"{look(name).label}/FTL", found, below=1.0)
 
 
-def _untuned(study: Study) -> Iterator[Claim]:
+def _untuned(study: Answers) -> Iterator[Claim]:
     for stream in study.names:
         tuned = end(at_best(study.steps.where(stream=stream, learner="ftrl")))
         for rule, wanted in (

@@ -15,11 +15,11 @@ from ..report import plots
 from ..report.style import DASHDOT, DASHED, DOTTED, INK, SOLID, look, style
 from . import claims as claims_module
 from .claims import Claim
-from .questions import FORMS, VIEWS, Study, step_for
-from .questions_claims import at_best, end, exponent, mean
+from .pure import STEPS, at_best
+from .questions import FORMS, VIEWS, Answers, step_for
+from .questions_claims import end, exponent, mean
 from .streams import TOY
 from .toy_figures import legend_below
-from .tuning import STEPS
 
 # Gradient descent from pale to dark as its steps grow; the stochastic solvers in colours of their own.
 SOLVERS: dict[str, tuple[str, Any, str]] = {
@@ -42,7 +42,7 @@ VIEW_LOOKS: dict[str, tuple[str, Any]] = {
 FLOOR = 1e-16
 
 
-def figures(study: Study) -> dict[str, Figure]:
+def figures(study: Answers) -> dict[str, Figure]:
     """Every figure by the name of its file."""
     made = {f"inexact_{_file(name)}": inexact(study, name) for name in study.names}
     made |= {"memory": memory(study), "parameterisation": views(study), "untuned": untuned(study)}
@@ -55,7 +55,7 @@ def _file(stream: str) -> str:
     return stream.split("-")[0].replace(" ", "_").lower()
 
 
-def inexact(study: Study, stream: str) -> Figure:
+def inexact(study: Answers, stream: str) -> Figure:
     """Average regret above, accumulated residual below; a column for each form, a curve for each solver."""
     rounds, here = np.arange(1, study.rounds + 1), study.inexact.where(stream=stream)
     with style():
@@ -126,7 +126,7 @@ def decades(axes: Axes) -> None:
         axes.yaxis.set_minor_formatter(NullFormatter())
 
 
-def memory(study: Study) -> Figure:
+def memory(study: Answers) -> Figure:
     """Final average regret over the share of the samples that is held, up to all of them."""
     kinds = (("window", DASHED, "s"), ("reservoir", SOLID, "o"))
     with style():
@@ -150,7 +150,7 @@ def memory(study: Study) -> Figure:
     return made
 
 
-def views(study: Study) -> Figure:
+def views(study: Answers) -> Figure:
     """Above: regret over step sizes through other features. Below: how far outputs are from those as
     recorded.
     """
@@ -185,7 +185,7 @@ def views(study: Study) -> Figure:
     return made
 
 
-def interactive(study: Study) -> Figure:
+def interactive(study: Answers) -> Figure:
     """Average cumulative loss: dashed on the frozen stream, solid where the learner's own policy acts."""
     assert study.interactive is not None
     rounds = np.arange(1, study.rounds + 1)
@@ -214,7 +214,7 @@ def interactive(study: Study) -> Figure:
     return made
 
 
-def untuned(study: Study) -> Figure:
+def untuned(study: Answers) -> Figure:
     """Regret of FTRL and AdaFTRL over eleven decades, and of AdaFTRL as it comes."""
     with style():
         made, [row] = plots.figure(columns=len(study.names), width=3.9, height=3.4)
@@ -239,7 +239,7 @@ def untuned(study: Study) -> Figure:
     return made
 
 
-def summary(study: Study) -> dict[str, np.ndarray]:
+def summary(study: Answers) -> dict[str, np.ndarray]:
     """Question 1 in one row per stream, learner and solver: regret, cost against exact, residual, its
     growth.
     """
@@ -269,7 +269,7 @@ def summary(study: Study) -> dict[str, np.ndarray]:
     return {name: np.asarray([row[name] for row in rows]) for name in rows[0]}
 
 
-def write(folder: Path, study: Study, claims: list[Claim]) -> list[str]:
+def write(folder: Path, study: Answers, claims: list[Claim]) -> list[str]:
     """Figures (PNG, SVG) and every number (CSV) into the folder; the names written."""
     for name, made in figures(study).items():
         plots.save(made, folder / f"{name}.png", folder / f"{name}.svg")

@@ -7,13 +7,13 @@ import numpy as np
 from ..mapping import Table
 from ..report.style import look
 from .claims import SLACK, Claim, judge, ratio
-from .toy import PROBLEMS, Study
-from .tuning import UNTUNED
+from .pure import UNTUNED, Outcome
+from .toy import PROBLEMS
 
 ONLINE = ("ogd", "adagrad", "adagrad_norm")
 
 
-def claims(study: Study) -> list[Claim]:
+def claims(study: Outcome) -> list[Claim]:
     """Every claim in every setting, in the order of the paper."""
     return [
         *offline_beats_online(study.runs),

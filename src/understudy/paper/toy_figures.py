@@ -14,8 +14,8 @@ from ..report import plots
 from ..report.style import look, style
 from . import claims as claims_module
 from .claims import Claim
-from .toy import PROBLEMS, Study, unsolved
-from .tuning import STEPS, UNTUNED
+from .pure import STEPS, UNTUNED, Outcome, chosen_columns
+from .toy import PROBLEMS, unsolved
 
 DRAWN = ("ogd", "adagrad", "ftl", "ftrl", "alt_ftrl", "adaftrl")
 PROBLEM_LOOKS = {
@@ -25,7 +25,7 @@ PROBLEM_LOOKS = {
 }
 
 
-def figures(study: Study) -> dict[str, Figure]:
+def figures(study: Outcome) -> dict[str, Figure]:
     """Every figure by the name of its file."""
     return {
         "regret": _curves(study, "regret", "Cumulative regret"),
@@ -36,11 +36,11 @@ def figures(study: Study) -> dict[str, Figure]:
     }
 
 
-def _losses(study: Study) -> list[str]:
+def _losses(study: Outcome) -> list[str]:
     return list(dict.fromkeys(study.runs["loss"].tolist()))
 
 
-def _curves(study: Study, column: str, title: str, names: tuple[str, ...] = DRAWN) -> Figure:
+def _curves(study: Outcome, column: str, title: str, names: tuple[str, ...] = DRAWN) -> Figure:
     """Problems in rows, losses in columns; mean over seeds with 5 % and 95 % quantiles."""
     losses, rounds = _losses(study), np.arange(1, study.rounds + 1)
     with style():
@@ -92,7 +92,7 @@ def legend_below(made: Figure, axes: Axes, columns: int) -> None:
     made.legend(handles, labels, loc="outside lower center", ncols=min(columns, 7), fontsize=11)
 
 
-def steps(study: Study) -> Figure:
+def steps(study: Outcome) -> Figure:
     """What the step size was chosen by: regret after ten rounds over eleven decades, the choice marked."""
     losses = _losses(study)
     with style():
@@ -125,7 +125,7 @@ def steps(study: Study) -> Figure:
     return made
 
 
-def interpolation(study: Study) -> Figure:
+def interpolation(study: Outcome) -> Figure:
     """FTL's regret where the expert is in the class, where there is noise, and where it changes sign."""
     losses, rounds = _losses(study), np.arange(1, study.rounds + 1)
     with style():
@@ -141,16 +141,6 @@ def interpolation(study: Study) -> Figure:
             _decades(axes)
         row[0].set_ylabel("Cumulative regret")
         legend_below(made, row[0], 3)
-    return made
-
-
-def chosen_columns(study: Study, settings: tuple[str, ...]) -> dict[str, np.ndarray]:
-    """The step sizes chosen, one row each, and whether they lie at the edge of the grid."""
-    made = {name: np.asarray([one.setting[i] for one in study.chosen]) for i, name in enumerate(settings)}
-    made["learner"] = np.asarray([one.learner for one in study.chosen])
-    made["step"] = np.asarray([one.step for one in study.chosen])
-    made["regret_of_10_rounds"] = np.asarray([one.regret for one in study.chosen])
-    made["edge"] = np.asarray([one.edge or "no" for one in study.chosen])
     return made
 
 
@@ -173,7 +163,7 @@ def curves(runs: Table, columns: tuple[str, ...], by: tuple[str, ...]) -> dict[s
     return {name: np.concatenate(parts) for name, parts in found.items()}
 
 
-def write(folder: Path, study: Study, claims: list[Claim]) -> list[str]:
+def write(folder: Path, study: Outcome, claims: list[Claim]) -> list[str]:
     """Figures (PNG, SVG) and every number (CSV) into the folder; the names written."""
     for name, made in figures(study).items():
         plots.save(made, folder / f"{name}.png", folder / f"{name}.svg")
@@ -187,7 +177,7 @@ def write(folder: Path, study: Study, claims: list[Claim]) -> list[str]:
     write_csv(folder / "runs.csv", {**runs.labels, **ends})
     tuned = study.tuning
     write_csv(folder / "tuning.csv", {**tuned.labels, "regret_of_10_rounds": tuned["regret"][:, -1]})
-    write_csv(folder / "steps.csv", chosen_columns(study, ("problem", "loss")))
+    write_csv(folder / "steps.csv", chosen_columns(study))
     write_csv(folder / "solves.csv", unsolved(runs))
     write_csv(folder / "claims.csv", claims_module.columns(claims))
     (folder / "claims.md").write_text(claims_module.markdown(claims))

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import jax
 import numpy as np
 import pytest
 
 from understudy.mapping import Table
 from understudy.paper import claims
-from understudy.paper.tuning import STEPS, choose, make, steps_of
+from understudy.paper.pure import STEPS, at_best, best_step, ends, make, steps_of
+from understudy.studies.ranking import choose
 
 
 def table(best: dict[str, float], diverging: float = np.inf) -> Table:
@@ -25,26 +27,28 @@ def test_the_grid_has_eleven_decades():
     assert np.isnan(steps_of("ftl")).all() and steps_of("adaftrl_untuned") == (1.0,)
 
 
+def chosen(table: Table) -> list[tuple]:
+    return [(one.setting["learner"], one.values["step"], one.edge) for one in choose(ends(table), ("step",))]
+
+
 def test_the_step_with_least_mean_final_regret_is_taken_and_edges_are_told():
-    chosen = choose(
-        table({"ftrl": -1.0, "ogd": -7.0, "adagrad": 9.0}), ("problem",), ("ftrl", "ogd", "adagrad")
-    )
-    assert [(one.learner, one.step, one.edge) for one in chosen] == [
-        ("ftrl", 0.1, ""),
-        ("ogd", 1e-5, "low"),
-        ("adagrad", 1e5, "high"),
+    found = table({"ftrl": -1.0, "ogd": -7.0, "adagrad": 9.0})
+    assert chosen(found) == [
+        ("ftrl", 0.1, {}),
+        ("ogd", 1e-5, {"step": "low"}),
+        ("adagrad", 1e5, {"step": "high"}),
     ]
-    assert chosen[0].regret == pytest.approx(1.5) and chosen[0].setting == ("p",)
+    first = choose(ends(found), ("step",))[0]
+    assert first.score == pytest.approx(1.5) and first.setting == {"problem": "p", "learner": "ftrl"}
 
 
 def test_steps_that_diverge_are_never_taken():
-    (one,) = choose(table({"ftrl": 3.0}, diverging=1.0), ("problem",), ("ftrl",))
-    assert one.step == 0.1 and np.isfinite(one.regret)
+    found = table({"ftrl": 3.0}, diverging=1.0)
+    assert chosen(found) == [("ftrl", 0.1, {})]
+    assert best_step(found) == 0.1 and at_best(found)["step"].tolist() == [0.1, 0.1]
 
 
 def test_learners_that_differ_in_numbers_only_have_one_structure():
-    import jax
-
     same = {jax.tree.structure(make(name, 0.1)) for name in ("ftl", "ftrl", "alt_ftrl", "adaftrl")}
     assert len(same) == 1
     assert jax.tree.structure(make("ogd", 0.1)) not in same

@@ -1,0 +1,131 @@
+"""What the studies in pure environments share: learners by name, the grid of steps, tuning, then all rounds.
+
+The paper's protocol: steps of eleven decades, judged by the regret of ten rounds; the best is played in full.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..learners import LEARNERS, Learner
+from ..mapping import Config, Table
+from ..online import around_mean
+from ..studies.grids import values
+from ..studies.ranking import Choice, choose, means, ranked
+
+STEPS: tuple[float, ...] = values("step", "1e-5:1e5:log11")
+TUNING_ROUNDS = 10
+UNTUNED = "adaftrl_untuned"
+NO_STEP = (float("nan"),)
+SHARED = {UNTUNED: "adaftrl", "alt_adaftrl": "adaftrl", "adagrad_norm": "adagrad"}
+"""Names of variants, and whose they are: AdaFTRL with α = 1, AdaFTRL around the mean of its iterates, and
+AdaGrad with one number as in the theory (`adagrad` is the diagonal form of practice)."""
+
+Wanted = Mapping[tuple[str, ...], Sequence[float]]
+"""The steps to play in each setting, whose last label is the learner's name."""
+Progress = Callable[[str, int], Callable[[int, Any], None] | None]
+"""Called with a title and a number of runs before each stage; returns what is called after every run."""
+
+
+def make(name: str, step: float, **options: Any) -> Learner:
+    """A learner by name with its step, η or α. It has no name of its own, so that learners which differ in
+    numbers only share a program.
+
+    >>> float(make("adaftrl", 0.5).schedule.adaptive), make("adagrad", 0.5).diagonal
+    (2.0, True)
+    """
+    maker = LEARNERS.maker(SHARED.get(name, name))
+    takes = inspect.signature(maker).parameters
+    number = next((one for one in ("eta", "alpha") if one in takes), None)
+    if number is not None:
+        options[number] = 1.0 if name == UNTUNED else step
+    if name == "adagrad":
+        options["diagonal"] = True
+    made: Learner = dataclasses.replace(maker(**options), name="")  # type: ignore[type-var]
+    return around_mean(made) if name == "alt_adaftrl" else made
+
+
+def steps_of(name: str) -> tuple[float, ...]:
+    """The step sizes to try; FTL has none, and AdaFTRL untuned has α = 1."""
+    return {"ftl": NO_STEP, UNTUNED: (1.0,)}.get(name, STEPS)
+
+
+class Outcome(NamedTuple):
+    """What figures and claims of such a study are made of: the runs of both stages, and the choices."""
+
+    tuning: Table
+    choices: list[Choice]
+    runs: Table
+    rounds: int
+    seeds: int
+
+
+def two_stages(
+    title: str,
+    play: Callable[..., Table],
+    configs: Callable[[Wanted], list[Config]],
+    candidates: Wanted,
+    beside: Wanted,
+    *,
+    seeds: int,
+    rounds: int,
+    seed: int,
+    progress: Progress | None,
+) -> Outcome:
+    """Plays all candidates for ten rounds; then in full the best of each setting, and what is shown `beside`.
+
+    ``play(rounds, configs, seeds=…, seed=…, progress=…)`` returns a table with the column `regret`.
+    """
+    told = progress or (lambda title, total: None)
+
+    def stage(name: str, rounds: int, wanted: Wanted) -> Table:
+        made = configs(wanted)
+        return play(
+            rounds, made, seeds=seeds, seed=seed, progress=told(f"{title}, {name}", len(made) * seeds)
+        )
+
+    tuning = stage(f"tuning on {TUNING_ROUNDS} rounds", TUNING_ROUNDS, candidates)
+    choices = choose(ends(tuning), ("step",))
+    best = {
+        tuple(one.setting.values()): NO_STEP if one.values["step"] is None else (one.values["step"],)
+        for one in choices
+    }
+    return Outcome(tuning, choices, stage(f"{rounds} rounds", rounds, {**best, **beside}), rounds, seeds)
+
+
+def ends(table: Table) -> list[tuple[dict[str, Any], float]]:
+    """The labels of every run, and its final regret; a step that is nan (FTL has none) is None."""
+    columns = [column.tolist() for column in table.labels.values()]
+    rows = (
+        {k: None if v != v else v for k, v in zip(table.labels, row, strict=True)}
+        for row in zip(*columns, strict=True)
+    )
+    return list(zip(rows, table["regret"][:, -1].tolist(), strict=True))
+
+
+def best_step(table: Table) -> float:
+    """The step of least mean final regret among runs that differ in step and seed; nan without steps."""
+    found = means([({"step": labels["step"]}, end) for labels, end in ends(table)], ("step",))
+    step = ranked(next(iter(found.values())))[0][0]
+    return float("nan") if step is None else float(step)
+
+
+def at_best(table: Table) -> Table:
+    """The runs with that step."""
+    step = best_step(table)
+    return table if np.isnan(step) else table.where(step=step)
+
+
+def chosen_columns(outcome: Outcome) -> dict[str, np.ndarray]:
+    """The steps chosen, one row each, and whether they lie at the edge of the grid."""
+    names = list(outcome.choices[0].setting)
+    made = {name: np.asarray([one.setting[name] for one in outcome.choices]) for name in names}
+    made["step"] = np.asarray([one.values["step"] for one in outcome.choices], float)
+    made["regret_of_10_rounds"] = np.asarray([one.score for one in outcome.choices])
+    made["edge"] = np.asarray([one.edge.get("step", "no") for one in outcome.choices])
+    return made

@@ -1,0 +1,91 @@
+"""Label counts say all: values, derivatives and solutions are those of the kept samples."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from scipy.optimize import minimize
+
+from understudy.data import Batch
+from understudy.losses import CrossEntropy
+from understudy.objectives import Objective, empty_counts, empty_samples, plain
+from understudy.policies import Tabular
+from understudy.solvers import Frequencies, InBall, Status, cell_newton, newton
+from understudy.solvers.cells import CellNewton
+
+STATES, ACTIONS = 12, 4
+
+
+@pytest.fixture(autouse=True)
+def double():
+    with jax.enable_x64(True):
+        yield
+
+
+def both(rounds: int = 6, actions: int = 3):
+    """The same rounds as counts and as kept samples; the last label is never given unless asked for."""
+    policy, loss, zero = Tabular(states=STATES), CrossEntropy(), jnp.zeros((STATES, ACTIONS))
+    rng = np.random.default_rng(0)
+    counts, kept = empty_counts(policy, loss, zero), None
+    for _ in range(rounds):
+        labels = np.eye(ACTIONS)[rng.integers(actions, size=9)]
+        weights = np.append(np.full(8, 1 / 8), 0.0)  # the last row is padding
+        states = jnp.asarray(rng.integers(STATES, size=9))
+        batch = Batch(states, jnp.asarray(labels), jnp.asarray(weights), jnp.asarray(8, jnp.int32))
+        kept = kept or empty_samples(policy, loss, batch, capacity=8 * rounds)
+        kept, counts = kept.add(batch), counts.add(batch)
+    return counts, kept
+
+
+def test_counts_equal_the_sum_over_all_samples():
+    counts, kept = both()
+    params, vector = (jax.random.normal(jax.random.key(i), (STATES, ACTIONS)) for i in (1, 2))
+    assert int(counts.rounds) == int(kept.rounds) == 6
+    assert float(counts.table.sum()) == pytest.approx(6.0)  # every round weighs one
+    np.testing.assert_allclose(counts.value(params), kept.value(params), rtol=1e-13)
+    np.testing.assert_allclose(counts.gradient(params), kept.gradient(params), atol=1e-13)
+    np.testing.assert_allclose(counts.hessian(params), kept.hessian(params), atol=1e-13)
+    np.testing.assert_allclose(
+        counts.hessian_vector(params, vector), kept.hessian_vector(params, vector), atol=1e-13
+    )
+
+
+def test_newton_by_cells_is_the_dense_newton_step_and_finds_the_dense_solution():
+    counts, kept = both()
+    zero, params = jnp.zeros((STATES, ACTIONS)), jax.random.normal(jax.random.key(3), (STATES, ACTIONS))
+    mine, dense = (Objective(one, zero, zero, jnp.asarray(0.7)) for one in (counts, kept))
+    gradient = mine.gradient(params)
+    step, _ = CellNewton()(mine, params, gradient, ())
+    shift = 0.01 * jnp.linalg.norm(gradient) + 1e-14
+    shifted = dense.hessian(params) + shift * jnp.eye(zero.size)
+    np.testing.assert_allclose(step.reshape(-1), -jnp.linalg.solve(shifted, gradient.reshape(-1)), atol=1e-12)
+    np.testing.assert_allclose(cell_newton()(mine, params).params, newton()(dense, params).params, atol=1e-8)
+
+
+def test_the_frequencies_are_the_minimum_and_say_whether_it_is_attained():
+    zero = jnp.zeros((STATES, ACTIONS))
+    for actions, status in ((ACTIONS, Status.CONVERGED), (ACTIONS - 1, Status.NO_MINIMISER)):
+        counts, _ = both(40, actions)
+        found = Frequencies()(plain(counts, zero), zero)
+        assert int(found.status) == status
+        assert float(found.value) == pytest.approx(float(counts.value(found.params) / 40), rel=1e-12)
+        cost = jax.jit(jax.value_and_grad(lambda flat, one=counts: one.value(flat.reshape(zero.shape)) / 40))
+        best = minimize(cost, np.zeros(zero.size), jac=True, method="L-BFGS-B", options={"maxiter": 5000})
+        assert float(found.value) <= best.fun + 1e-12
+        assert float(found.value) == pytest.approx(best.fun, abs=1e-4)
+
+
+def test_on_a_ball_counts_have_the_constrained_minimum():
+    counts, kept = both()
+    zero = jnp.zeros((STATES, ACTIONS))
+    mine = InBall(cell_newton(), 3.0)(plain(counts, zero), zero)
+    other = InBall(newton(), 3.0)(plain(kept, zero), zero)
+    assert float(mine.value) == pytest.approx(float(other.value), rel=1e-8)
+    assert float(jnp.linalg.norm(mine.params)) == pytest.approx(3.0)
+    assert float(mine.value) > float(Frequencies()(plain(counts, zero), zero).value)
+    # No point of a cloud on the ball does better.
+    cloud = jax.random.normal(jax.random.key(0), (200, STATES, ACTIONS)) + 0.5 * mine.params
+    cloud = 3.0 * cloud / jnp.linalg.norm(cloud, axis=(1, 2), keepdims=True)
+    assert (np.asarray(jax.vmap(counts.value)(cloud)) > float(mine.value * counts.rounds)).all()
