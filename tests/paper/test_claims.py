@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from understudy.mapping import Table
-from understudy.paper import claims
-from understudy.paper.pure import STEPS, at_best, best_step, ends, make, steps_of
+from understudy.paper import claims, toy
+from understudy.paper.pure import STEPS, at_best, best_step, ends, steps_of
 from understudy.studies.ranking import choose
 
 
@@ -49,9 +49,11 @@ def test_steps_that_diverge_are_never_taken():
 
 
 def test_learners_that_differ_in_numbers_only_have_one_structure():
-    same = {jax.tree.structure(make(name, 0.1)) for name in ("ftl", "ftrl", "alt_ftrl", "adaftrl")}
-    assert len(same) == 1
-    assert jax.tree.structure(make("ogd", 0.1)) not in same
+    def structure(name: str):
+        return jax.tree.structure(toy.game("huber", name, 0.1).learner)
+
+    same = {structure(name) for name in ("ftl", "ftrl", "alt_ftrl", "adaftrl", "adaftrl_untuned")}
+    assert len(same) == 1 and structure("ogd") not in same
 
 
 def test_ratio_is_paired_and_covers_the_truth():
