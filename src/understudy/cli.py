@@ -81,25 +81,25 @@ COMMANDS: dict[str, tuple[Command, ...]] = {
             "paper toy",
             "the toy figure: six learners, four losses, tuned, with the claims",
             "options:PaperToy",
-            "commands.studies:run_toy",
+            "commands.paper:toy",
         ),
         Command(
             "paper gridworld",
             "the gridworld figure: regret and reward against a turning expert",
             "options:PaperGridworld",
-            "commands.studies:run_gridworld",
+            "commands.paper:gridworld",
         ),
         Command(
             "paper mujoco",
             "Hopper and Walker2d: linear and network policies, tuned, with the claims",
             "options:PaperMujoco",
-            "commands.mujoco:run",
+            "commands.paper:mujoco",
         ),
         Command(
             "paper questions",
             "the open questions: inexact solves, limited memory, parameters, replay",
             "options:PaperQuestions",
-            "commands.questions:run",
+            "commands.paper:questions",
         ),
         Command(
             "paper atari",
@@ -111,7 +111,7 @@ COMMANDS: dict[str, tuple[Command, ...]] = {
             "paper theorem",
             "FTL's regret on an MDP stays below its bound, and where it does not",
             "options:PaperTheorem",
-            "commands.theorem:run",
+            "commands.paper:theorem",
         ),
     ),
     "Your own parts": (

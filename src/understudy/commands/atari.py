@@ -11,13 +11,13 @@ from typing import Any
 import numpy as np
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
-from rich.text import Text
 
-from ..disk import new_folder, refuse_taken
+from ..disk import refuse_taken
 from ..errors import UserError, unknown
 from ..options import PaperAtari
-from ..paper import atari, atari_report, claims
+from ..paper import atari, atari_report
 from ..report import tables
+from .paper import report
 
 
 def run(options: PaperAtari) -> int:
@@ -28,22 +28,9 @@ def run(options: PaperAtari) -> int:
     else:
         parts = _parts(options)
     found = atari_report.judged(parts)
-    names: list[str] = []
-    if options.out is not None:
-        with new_folder(options.out) as folder:
-            names = atari_report.write(folder, parts, found)
     tables.show(_summary(parts))
-    shown = Table(title="claims", title_justify="left", title_style="bold", box=SIMPLE_HEAD)
-    for heading in ("claim", "verdict", "where"):
-        shown.add_column(heading, overflow="fold", no_wrap=heading == "verdict")
-    for claim, verdict, where in claims.together(found):
-        shown.add_row(Text(claim), Text(verdict), Text(where))
-    tables.show(shown)
-    if options.out is not None:
-        print(f"Written to {options.out}: {', '.join(names)}")
-    if options.json:
-        print(json.dumps({claim: verdict for claim, verdict, _ in claims.together(found)}))
-    return 0
+    rows = [("parts", "; ".join(f"{part['game']}, {part['policy']}" for part in parts))]
+    return report(options, found, lambda folder: atari_report.write(folder, parts, found), rows)
 
 
 def _parts(options: PaperAtari) -> list[dict[str, Any]]:

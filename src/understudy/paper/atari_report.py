@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import json
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,10 +9,11 @@ from typing import Any
 
 import numpy as np
 
+from .. import disk
 from ..errors import UserError
 from ..report import plots
 from ..report.style import INK, look, style
-from . import claims
+from . import claims, reporting
 from .atari import UNTUNED
 
 Part = dict[str, Any]
@@ -46,17 +46,6 @@ def returns(part: Part, learner: str, t: int) -> np.ndarray:
     """Returns of all evaluation games after round t, in the games' order, seed after seed."""
     some = [one for one in part["played"] if one["learner"] == learner and one["round"] == t]
     return np.array([one["return"] for one in sorted(some, key=lambda one: (one["seed"], one["number"]))])
-
-
-def bootstrap(values: np.ndarray) -> tuple[float, float, float]:
-    """The mean with its 95 % interval over games.
-
-    >>> bootstrap(np.ones(5))
-    (1.0, 1.0, 1.0)
-    """
-    drawn = np.random.default_rng(0).choice(values, size=(claims.RESAMPLES, len(values)))
-    low, high = np.quantile(drawn.mean(axis=1), [0.025, 0.975])
-    return float(values.mean()), float(low), float(high)
 
 
 def _learners(part: Part) -> list[str]:
@@ -130,7 +119,7 @@ def summary(parts: Sequence[Part]) -> list[dict[str, Any]]:
             }
             if played:
                 games = returns(part, name, played[0])
-                mean, low, high = bootstrap(games)
+                mean, low, high = claims.mean(games)
                 row |= {"evaluated_after_round": played[0], "games": len(games)}
                 row |= {"return": mean, "return_low": low, "return_high": high}
                 if theirs:
@@ -170,20 +159,19 @@ def draw(parts: Sequence[Part]) -> Any:
 
 def write(folder: Path, parts: Sequence[Part], found: list[claims.Claim]) -> list[str]:
     """Figures, every number and the claims; the names of the files."""
-    plots.save(draw(parts), folder / "atari.png", folder / "atari.svg")
-    _csv(folder / "rounds.csv", [row for part in parts for row in part["rows"]])
-    _csv(folder / "games.csv", [row for part in parts for row in part["played"]])
-    _csv(folder / "summary.csv", summary(parts))
-    (folder / "claims.md").write_text(claims.markdown(found))
     about = [{k: v for k, v in part.items() if k not in ("rows", "played")} for part in parts]
-    (folder / "parts.json").write_text(json.dumps(about, indent=2) + "\n")
-    return ["atari.png", "atari.svg", "rounds.csv", "games.csv", "summary.csv", "claims.md", "parts.json"]
+    tables = {
+        "rounds.csv": _csv([row for part in parts for row in part["rows"]]),
+        "games.csv": _csv([row for part in parts for row in part["played"]]),
+        "summary.csv": _csv(summary(parts)),
+        "parts.json": disk.to_json(about, indent=2) + "\n",
+    }
+    return reporting.write(folder, {"atari": draw(parts)}, tables, found)
 
 
-def _csv(path: Path, rows: Sequence[dict[str, Any]]) -> None:
-    names = list(dict.fromkeys(name for row in rows for name in row))
-    with open(path, "w", newline="") as file:
-        writer = csv.DictWriter(file, names, lineterminator="\n")
-        writer.writeheader()
-        for row in rows:
-            writer.writerow({k: f"{v:.6g}" if isinstance(v, float) else v for k, v in row.items()})
+def _csv(rows: Sequence[dict[str, Any]]) -> str:
+    names = dict.fromkeys(name for row in rows for name in row)
+    return disk.to_csv(
+        {name: [row.get(name, "") for row in rows] for name in names},
+        lambda one: f"{one:.6g}" if isinstance(one, float) else str(one),
+    )

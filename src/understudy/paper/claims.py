@@ -7,6 +7,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ..mapping import Table
+from ..report.style import look
+
 HOLDS, FAILS, OPEN = "holds", "does not hold", "cannot be told"
 SLACK = 1.05
 """"Matches" means: at most five per cent above."""
@@ -85,6 +88,32 @@ def judge(
     return Claim(claim, setting, measure, value, low, high, wanted, verdict)
 
 
+def compare(
+    claim: str,
+    setting: str,
+    runs: Table,
+    column: str,
+    pair: tuple[str, str],
+    *,
+    at: int = -1,
+    measure: str | None = None,
+    **wanted: float,
+) -> Claim:
+    """Judges the ratio of two learners in one column of a table after round number `at` + 1 (-1: the last).
+
+    `runs` differ in learner and seed only; `wanted` is below=… or above=….
+    """
+    one, other = (runs.where(learner=name)[column][:, at] for name in pair)
+    labels = " / ".join(look(name).label for name in pair)
+    return judge(claim, setting, measure or labels, ratio(one, other), **wanted)
+
+
+def same(claim: str, setting: str, one: np.ndarray, other: np.ndarray) -> Claim:
+    """Judges that two arrays are one to a relative difference of 1e-5."""
+    away = float(np.max(np.abs(one - other) / np.maximum(np.abs(other), 1e-12)))
+    return judge(claim, setting, "largest relative difference", (away, away, away), below=1e-5)
+
+
 def together(claims: Sequence[Claim]) -> list[tuple[str, str, str]]:
     """Per claim: its verdict over all settings, and how they went. It holds where it holds everywhere.
 
@@ -104,6 +133,20 @@ def together(claims: Sequence[Claim]) -> list[tuple[str, str, str]]:
             told.append(f"cannot be told in: {', '.join(kinds[OPEN])}")
         rows.append((claim, verdict, "; ".join(told)))
     return rows
+
+
+def mean(values: np.ndarray) -> tuple[float, float, float]:
+    """The mean with the 95 % interval of a bootstrap over seeds, or games.
+
+    >>> mean(np.array([2.0, 2.0]))
+    (2.0, 2.0, 2.0)
+    """
+    values = np.asarray(values, float)
+    if not np.isfinite(values).all():
+        return float("inf"), float("inf"), float("inf")
+    drawn = np.random.default_rng(0).integers(len(values), size=(RESAMPLES, len(values)))
+    low, high = np.quantile(values[drawn].mean(axis=1), [0.025, 0.975])
+    return float(values.mean()), float(low), float(high)
 
 
 def columns(claims: Iterable[Claim]) -> dict[str, np.ndarray]:

@@ -9,14 +9,13 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from ..envs import gridworld
-from ..mapping import Table, write_csv
+from ..mapping import Table
 from ..report import plots
 from ..report.style import FAINT, INK, style
-from . import claims as claims_module
+from . import reporting
 from .claims import Claim
 from .gridworld import FIXED, LEARNERS, RADIUS
 from .pure import UNTUNED, Outcome, chosen_columns
-from .toy_figures import curves, legend_below
 
 TITLES = {
     "own": "each policy's own walk",
@@ -99,7 +98,7 @@ def regret_reward(study: Outcome, marks: list[int]) -> Figure:
             _draw(right, runs, "cumulative_reward", upto, LEARNERS)
             left.set(title=f"Cumulative regret, {upto} rounds", ylim=(0, None))
             right.set(title=f"Cumulative reward, {upto} rounds", ylim=(0, None))
-        legend_below(made, panels[0, 0], len(LEARNERS))
+        plots.legend_below(made, panels[0, 0], len(LEARNERS))
     return made
 
 
@@ -111,7 +110,7 @@ def variants(study: Outcome) -> Figure:
             _draw(axes, study.runs.where(variant=variant), "regret", study.rounds, LEARNERS)
             axes.set(title=title.capitalize(), xscale="log", yscale="log")
         row[0].set_ylabel("Cumulative regret")
-        legend_below(made, row[0], len(LEARNERS))
+        plots.legend_below(made, row[0], len(LEARNERS))
     return made
 
 
@@ -131,19 +130,15 @@ def beside(study: Outcome) -> Figure:
 
 def write(folder: Path, study: Outcome, claims: list[Claim]) -> list[str]:
     """Figures (PNG, SVG) and every number (CSV) into the folder; the names written."""
-    for name, made in figures(study).items():
-        plots.save(made, folder / f"{name}.png", folder / f"{name}.svg")
-    runs = study.runs
+    runs, tuned = study.runs, study.tuning
     keep = ("cost", "reward", "cumulative", "cumulative_reward", "regret")
-    Table(runs.labels, {name: runs[name] for name in keep}).to_csv(folder / "rounds.csv.gz", digits=9)
-    drawn = curves(runs, ("regret", "cumulative_reward"), ("variant", "learner"))
-    write_csv(folder / "curves.csv.gz", drawn)
     marks = sorted({min(100, study.rounds), study.rounds})
     ends = {f"{name}_{mark}": runs[name][:, mark - 1] for name in keep[2:] for mark in marks}
-    write_csv(folder / "runs.csv", {**runs.labels, **ends})
-    tuned = study.tuning
-    write_csv(folder / "tuning.csv", {**tuned.labels, "regret_of_10_rounds": tuned["regret"][:, -1]})
-    write_csv(folder / "steps.csv", chosen_columns(study))
-    write_csv(folder / "claims.csv", claims_module.columns(claims))
-    (folder / "claims.md").write_text(claims_module.markdown(claims))
-    return sorted(path.name for path in folder.iterdir())
+    tables = {
+        "rounds.csv.gz": Table(runs.labels, {name: runs[name] for name in keep}),
+        "curves.csv.gz": reporting.curves(runs, ("regret", "cumulative_reward"), ("variant", "learner")),
+        "runs.csv": {**runs.labels, **ends},
+        "tuning.csv": {**tuned.labels, "regret_of_10_rounds": tuned["regret"][:, -1]},
+        "steps.csv": chosen_columns(study),
+    }
+    return reporting.write(folder, figures(study), tables, claims, digits={"rounds.csv.gz": 9})

@@ -11,11 +11,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from matplotlib.ticker import LogLocator, StrMethodFormatter
 
-from ..mapping import write_csv
 from ..report import plots
 from ..report.style import look, style
 from ..studies.tables import to_csv
-from . import claims
+from . import claims, reporting
 from .mujoco import PARTS, UNTUNED, Part, rows
 
 CURVES = ("ftl", "ftrl", "alt_ftrl", "adaftrl", UNTUNED, "ogd", "adagrad")
@@ -190,22 +189,18 @@ def _expert(axes: Any, one: Setting) -> None:
 
 def write(folder: Path, parts: Sequence[Part], found: list[claims.Claim]) -> list[str]:
     """Figures, every number and the claims; the names of the files."""
-    names = []
-    every = settings(parts)
+    every, figures = settings(parts), {}
     for part, drive in itertools.product(dict.fromkeys(one.part for one in every), ("agent", "expert")):
         mine = [one for one in every if (one.part, one.drive) == (part, drive)]
         if mine:
-            made = draw(mine, f"{PARTS[part].title}, {drive}-driven")
-            plots.save(made, folder / f"{part}-{drive}.png", folder / f"{part}-{drive}.svg")
-            names += [f"{part}-{drive}.png", f"{part}-{drive}.svg"]
+            figures[f"{part}-{drive}"] = draw(mine, f"{PARTS[part].title}, {drive}-driven")
     table = rows(parts)
-    columns = {name: np.asarray([_plain(row[name]) for row in table]) for name in table[0]}
-    write_csv(folder / "rounds.csv.gz", columns, digits=6)
-    (folder / "choices.csv").write_text(to_csv(_choices(parts)))
-    (folder / "summary.csv").write_text(to_csv(_summary(every)))
-    (folder / "claims.md").write_text(claims.markdown(found))
-    write_csv(folder / "claims.csv", claims.columns(found))
-    return [*names, "rounds.csv.gz", "choices.csv", "summary.csv", "claims.md", "claims.csv"]
+    tables = {
+        "rounds.csv.gz": {name: np.asarray([_plain(row[name]) for row in table]) for name in table[0]},
+        "choices.csv": to_csv(_choices(parts)),
+        "summary.csv": to_csv(_summary(every)),
+    }
+    return reporting.write(folder, figures, tables, found, digits={"rounds.csv.gz": 6})
 
 
 def _plain(value: Any) -> Any:

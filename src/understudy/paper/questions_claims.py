@@ -8,7 +8,7 @@ import numpy as np
 
 from ..mapping import Table
 from ..report.style import look
-from .claims import RESAMPLES, SLACK, Claim, judge, ratio
+from .claims import SLACK, Claim, judge, mean, ratio
 from .pure import at_best
 from .questions import GD_STEPS, MEMORIES, Answers
 from .streams import TOY
@@ -56,20 +56,6 @@ def claims(study: Answers) -> list[Claim]:
     """Every check of the five questions, in their order."""
     found = [*_inexact(study), *_memory(study), *_views(study), *_interactive(study), *_untuned(study)]
     return sorted(found, key=lambda one: ORDER_OF_ALL.index(one.claim))
-
-
-def mean(values: np.ndarray) -> tuple[float, float, float]:
-    """The mean over seeds with the 95 % interval of a bootstrap.
-
-    >>> mean(np.array([2.0, 2.0]))
-    (2.0, 2.0, 2.0)
-    """
-    values = np.asarray(values, float)
-    if not np.isfinite(values).all():
-        return float("inf"), float("inf"), float("inf")
-    drawn = np.random.default_rng(0).integers(len(values), size=(RESAMPLES, len(values)))
-    low, high = np.quantile(values[drawn].mean(axis=1), [0.025, 0.975])
-    return float(values.mean()), float(low), float(high)
 
 
 def exponent(curves: np.ndarray) -> np.ndarray:

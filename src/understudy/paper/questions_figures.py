@@ -6,38 +6,36 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import LogLocator, NullFormatter
+from matplotlib.ticker import NullFormatter
 
-from ..mapping import Table, write_csv
+from ..mapping import Table
 from ..report import plots
-from ..report.style import DASHDOT, DASHED, DOTTED, INK, SOLID, look, style
-from . import claims as claims_module
-from .claims import Claim
+from ..report.style import DASHDOT, DASHED, DOTTED, INK, SOLID, Look, look, style
+from . import reporting
+from .claims import Claim, mean
 from .pure import STEPS, at_best
 from .questions import FORMS, VIEWS, Answers, step_for
-from .questions_claims import end, exponent, mean
+from .questions_claims import end, exponent
 from .streams import TOY
-from .toy_figures import legend_below
 
 # Gradient descent from pale to dark as its steps grow; the stochastic solvers in colours of their own.
-SOLVERS: dict[str, tuple[str, Any, str]] = {
-    "gd-1": ("#9ecae1", SOLID, "GD, 1 step"),
-    "gd-3": ("#4292c6", SOLID, "GD, 3 steps"),
-    "gd-10": ("#2171b5", SOLID, "GD, 10 steps"),
-    "gd-30": ("#08306b", SOLID, "GD, 30 steps"),
-    "adam": ("#D55E00", DASHED, "Adam, 30 minibatches"),
-    "proximal-sgd": ("#009E73", DASHED, "proximal SGD, 30 minibatches"),
-    "sls": ("#CC79A7", DASHDOT, "SLS, 30 minibatches"),
-    "exact": (INK, DOTTED, "exact"),
+SOLVERS = {
+    "gd-1": Look("#9ecae1", SOLID, "GD, 1 step"),
+    "gd-3": Look("#4292c6", SOLID, "GD, 3 steps"),
+    "gd-10": Look("#2171b5", SOLID, "GD, 10 steps"),
+    "gd-30": Look("#08306b", SOLID, "GD, 30 steps"),
+    "adam": Look("#D55E00", DASHED, "Adam, 30 minibatches"),
+    "proximal-sgd": Look("#009E73", DASHED, "proximal SGD, 30 minibatches"),
+    "sls": Look("#CC79A7", DASHDOT, "SLS, 30 minibatches"),
+    "exact": Look(INK, DOTTED, "exact"),
 }
-VIEW_LOOKS: dict[str, tuple[str, Any]] = {
-    "as recorded": (INK, SOLID),
-    "rotated": ("#56B4E9", DOTTED),
-    "random": ("#CC79A7", DASHDOT),
-    "scaled": ("#D55E00", SOLID),
-    "whitened": ("#009E73", DASHED),
+VIEW_LOOKS = {
+    "as recorded": Look(INK, SOLID, "FTRL, as recorded"),
+    "rotated": Look("#56B4E9", DOTTED, "FTRL, rotated"),
+    "random": Look("#CC79A7", DASHDOT, "FTRL, random"),
+    "scaled": Look("#D55E00", SOLID, "FTRL, scaled"),
+    "whitened": Look("#009E73", DASHED, "FTRL, whitened"),
 }
 FLOOR = 1e-16
 
@@ -61,12 +59,12 @@ def inexact(study: Answers, stream: str) -> Figure:
     with style():
         made, panels = plots.figure(columns=len(FORMS), rows=2, width=3.3, height=2.8)
         for column, form in zip(panels.T, FORMS, strict=True):
-            for solver, (colour, dashes, label) in SOLVERS.items():
+            for solver, drawn in SOLVERS.items():
                 mine = here.where(learner=form, solver=solver)
                 for axes, runs in zip(column, (mine["regret"] / rounds, mine["residual"]), strict=True):
                     if axes is column[1] and solver == "exact":
                         continue  # rounding alone
-                    _band(axes, rounds, runs, colour, dashes, label)
+                    plots.band(axes, rounds, runs, drawn=drawn, positive=True)
             column[0].set_title(
                 {"ftrl": "FTRL, around the last", "adaftrl": "AdaFTRL, around the last"}.get(
                     form, look(form).label
@@ -78,22 +76,8 @@ def inexact(study: Answers, stream: str) -> Figure:
         panels[0, 0].set_ylabel("Average regret")
         panels[1, 0].set_ylabel("Residual (gradient left)")
         made.suptitle(f"{stream}: what inexact solves leave behind", x=0.01, ha="left", fontweight="bold")
-        legend_below(made, panels[0, 0], 4)
+        plots.legend_below(made, panels[0, 0], 4)
     return made
-
-
-def _band(axes: Axes, x: Any, runs: np.ndarray, colour: str, dashes: Any, label: str, **more: Any) -> None:
-    """Mean over seeds with their 5 % and 95 % quantiles, positive and finite numbers only."""
-    with np.errstate(all="ignore"):
-        runs = np.where(np.isfinite(runs) & (runs > 0), runs, np.nan)
-        here = np.isfinite(runs).all(axis=0)
-    x, runs = np.asarray(x)[here], runs[:, here]
-    with np.errstate(over="ignore"):
-        middle = runs.mean(axis=0)
-    axes.plot(x, middle, color=colour, linestyle=dashes, label=label, **more)
-    if len(runs) > 1 and len(x):
-        low, high = np.quantile(runs, [0.05, 0.95], axis=0)
-        axes.fill_between(x, low, high, color=colour, alpha=0.15, linewidth=0)
 
 
 def _focus(row: np.ndarray, *, below: float = 0.1, above: float = 8.0) -> tuple[float, float]:
@@ -109,21 +93,10 @@ def _focus(row: np.ndarray, *, below: float = 0.1, above: float = 8.0) -> tuple[
 def _same(row: np.ndarray, limits: tuple[float, float]) -> None:
     for axes in row:
         axes.set(yscale="log", ylim=limits)
-        decades(axes)
+        plots.decades(axes)
         axes.margins(x=0.02)
         if axes is not row[0]:
             axes.tick_params(labelleft=False, which="both")
-
-
-def decades(axes: Axes) -> None:
-    """Labels between the decades where few of them are in sight."""
-    low, high = axes.get_ylim()
-    if high / low < 200:
-        axes.yaxis.set_minor_locator(LogLocator(subs=(2.0, 5.0)))
-        axes.yaxis.set_minor_formatter("{x:g}")
-        axes.yaxis.set_major_formatter("{x:g}")
-    else:
-        axes.yaxis.set_minor_formatter(NullFormatter())
 
 
 def memory(study: Answers) -> Figure:
@@ -139,14 +112,15 @@ def memory(study: Answers) -> Figure:
                 for kind, dashes, mark in kinds:
                     parts = [end(at_best(kept.where(memory=kind, rounds_held=size))) for size in sizes]
                     runs = np.stack([*parts, whole], axis=1) / study.rounds
-                    x, label = [*sizes, study.rounds], f"{look(name).label}, {kind}"
-                    _band(axes, x, runs, look(name).colour, dashes, label, marker=mark, markersize=5)
+                    drawn = Look(look(name).colour, dashes, f"{look(name).label}, {kind}")
+                    x, marks = [*sizes, study.rounds], {"marker": mark, "markersize": 5}
+                    plots.band(axes, x, runs, drawn=drawn, positive=True, **marks)
             axes.set(xscale="log", yscale="log", title=stream, xlabel="rounds' worth of samples held")
             axes.set_xticks([*sizes, study.rounds], [*map(str, sizes), "all"], minor=False)
             axes.xaxis.set_minor_formatter(NullFormatter())
-            decades(axes)
+            plots.decades(axes)
         row[0].set_ylabel("Average regret at the end")
-        legend_below(made, row[0], 4)
+        plots.legend_below(made, row[0], 4)
     return made
 
 
@@ -164,24 +138,26 @@ def views(study: Answers) -> Figure:
             leader = end(here.where(learner="ftl", view="as recorded")).mean() / study.rounds
             top.axhline(leader, color=look("ftl").colour, linewidth=1.2, label="FTL (below: through each)")
             for view in VIEWS:
-                colour, dashes = VIEW_LOOKS[view]
+                drawn = VIEW_LOOKS[view]
                 mine = here.where(learner="ftrl", view=view)
                 runs = np.stack([end(mine.where(step=step)) for step in STEPS], axis=1) / study.rounds
-                _band(top, STEPS, runs, colour, dashes, f"FTRL, {view}")
+                plots.band(top, STEPS, runs, drawn=drawn, positive=True)
                 if view != "as recorded":
-                    _band(bottom, rounds, mine.where(step=base)["apart"] + FLOOR, colour, dashes, "")
+                    apart = mine.where(step=base)["apart"] + FLOOR
+                    plots.band(bottom, rounds, apart, drawn=drawn, label="", positive=True)
             for view in ("random", "scaled", "whitened"):
                 apart = here.where(learner="ftl", view=view)["apart"] + FLOOR
-                _band(bottom, rounds, apart, look("ftl").colour, VIEW_LOOKS[view][1], "", linewidth=1.2)
+                drawn = Look(look("ftl").colour, VIEW_LOOKS[view].dashes, "")
+                plots.band(bottom, rounds, apart, drawn=drawn, positive=True, linewidth=1.2)
             best = min(np.nanmin(np.asarray(line.get_ydata(), float)) for line in top.lines)
             top.set(xscale="log", yscale="log", title=stream, xlabel="step size η")
             top.set_ylim(0.8 * best, min(top.get_ylim()[1], 60 * best))
             bottom.set(yscale="log", ylim=(1e-17, 1e2), xlabel="round", title=f"at η = {base:g}")
-            decades(top)
-            decades(bottom)
+            plots.decades(top)
+            plots.decades(bottom)
         panels[0, 0].set_ylabel("Average regret at the end")
         panels[1, 0].set_ylabel("Outputs apart from recorded")
-        legend_below(made, panels[0, 0], 3)
+        plots.legend_below(made, panels[0, 0], 3)
     return made
 
 
@@ -203,14 +179,14 @@ def interactive(study: Answers) -> Figure:
                     runs = np.cumsum(mine[kind], axis=1) / rounds
                     # One legend for all panels, whose colours differ: drawn in ink.
                     axes.plot([], [], color=INK, linestyle=dashes, label=label)
-                    _band(axes, rounds, runs, colour, dashes, "_nolegend_")
+                    plots.band(axes, rounds, runs, drawn=Look(colour, dashes, "_nolegend_"), positive=True)
                 step = "" if name == "ftl" else f", {'α' if 'ada' in name else 'η'} = {mine['step'][0]:g}"
                 axes.set_title(f"{stream.split('-')[0]}: {look(name).label}{step}")
             _same(row, _focus(row))
             row[0].set_ylabel("Average cumulative loss")
         for axes in panels[-1]:
             axes.set_xlabel("round")
-        legend_below(made, panels[0, 0], 2)
+        plots.legend_below(made, panels[0, 0], 2)
     return made
 
 
@@ -223,7 +199,8 @@ def untuned(study: Answers) -> Figure:
             for name in ("ftrl", "adaftrl"):
                 mine = here.where(learner=name)
                 runs = np.stack([end(mine.where(step=step)) for step in STEPS], axis=1) / study.rounds
-                _band(axes, STEPS, runs, look(name).colour, SOLID, f"{look(name).label} at every step")
+                drawn = Look(look(name).colour, SOLID, f"{look(name).label} at every step")
+                plots.band(axes, STEPS, runs, drawn=drawn, positive=True)
             leader = end(here.where(learner="ftl")).mean() / study.rounds
             axes.axhline(leader, color=look("ftl").colour, linewidth=1.2, label="FTL")
             for rule, mark in (("α = 1", "o"), ("α = D/√2", "D")):
@@ -233,9 +210,9 @@ def untuned(study: Answers) -> Figure:
                 axes.plot(where, value, mark, color=colour, markersize=8, label=f"AdaFTRL, {rule}", zorder=3)
                 axes.axhline(value, color=colour, linestyle=DOTTED, linewidth=0.9)
             axes.set(xscale="log", yscale="log", title=stream, xlabel="step size η or α")
-            decades(axes)
+            plots.decades(axes)
         row[0].set_ylabel("Average regret at the end")
-        legend_below(made, row[0], 3)
+        plots.legend_below(made, row[0], 3)
     return made
 
 
@@ -271,9 +248,7 @@ def summary(study: Answers) -> dict[str, np.ndarray]:
 
 def write(folder: Path, study: Answers, claims: list[Claim]) -> list[str]:
     """Figures (PNG, SVG) and every number (CSV) into the folder; the names written."""
-    for name, made in figures(study).items():
-        plots.save(made, folder / f"{name}.png", folder / f"{name}.svg")
-    tables = {
+    every = {
         "inexact": (study.inexact, ()),
         "memory": (study.memory, ("stream", "learner", "memory", "rounds_held")),
         "parameterisation": (study.views, ("stream", "learner", "view")),
@@ -281,15 +256,15 @@ def write(folder: Path, study: Answers, claims: list[Claim]) -> list[str]:
         "steps": (study.steps, ("stream", "learner")),
         "untuned": (study.untuned, ()),
     }
-    for name, (table, tuned) in tables.items():
+    tables: dict[str, Any] = {"inexact_summary.csv": summary(study)}
+    digits = {}
+    for name, (table, tuned) in every.items():
         if table is not None:
-            write_csv(folder / f"{name}.csv", _ends(table))
             # Every round of every step size would be megabytes: of those, the best.
-            _chosen(table, tuned).to_csv(folder / f"{name}_rounds.csv.gz", digits=7)
-    write_csv(folder / "inexact_summary.csv", summary(study))
-    write_csv(folder / "claims.csv", claims_module.columns(claims))
-    (folder / "claims.md").write_text(claims_module.markdown(claims))
-    return sorted(path.name for path in folder.iterdir())
+            rounds = f"{name}_rounds.csv.gz"
+            tables |= {f"{name}.csv": _ends(table), rounds: _chosen(table, tuned)}
+            digits[rounds] = 7
+    return reporting.write(folder, figures(study), tables, claims, digits=digits)
 
 
 def _chosen(table: Table, settings: tuple[str, ...]) -> Table:

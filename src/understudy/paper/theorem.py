@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+from matplotlib.figure import Figure
 
 from ..data import batch
 from ..envs.tabular import MDP, cliff_walk, fork, random_mdp
@@ -20,6 +21,8 @@ from ..losses import LOSSES
 from ..online import compiled, make_game
 from ..policies import Tabular
 from ..regret.bounds import ftl_interpolation
+from ..report import plots
+from ..report.style import INK, look, style
 
 
 class Exhibit(NamedTuple):
@@ -99,3 +102,29 @@ def exhibits(*, gamma: float = 0.9, rounds: int = 40, seed: int = 0) -> list[Exh
             clusters=clusters,
         ),
     ]
+
+
+def columns(shown: list[Exhibit]) -> dict[str, list[Any]]:
+    """Every round of every case, as columns."""
+    found: dict[str, list[Any]] = {"case": [], "round": [], "loss": [], "regret": [], "bound": []}
+    for one in shown:
+        count = len(one.losses)
+        rows = ([one.name] * count, range(1, count + 1), one.losses, one.regret, one.bound)
+        for name, values in zip(found, rows, strict=True):
+            found[name] += values.tolist() if isinstance(values, np.ndarray) else values
+    return found
+
+
+def draw(shown: list[Exhibit]) -> Figure:
+    """Regret and bound round by round, a panel each."""
+    with style():
+        made, [row] = plots.figure(columns=len(shown), width=4.3)
+        for axes, one in zip(row, shown, strict=True):
+            rounds = range(1, len(one.regret) + 1)
+            axes.plot(rounds, one.regret, color=look("ftl").colour, linewidth=2.6, label="FTL's regret")
+            axes.plot(rounds, one.bound, color=INK, linestyle=":", label="bound  C(1 − γᵀ)/(1 − γ)")
+            what, _, where = one.name.partition(", ")
+            axes.set_title(f"{what[0].upper()}{what[1:]}\n{where}", fontsize=10)
+            axes.set(xlabel="round", ylim=(0, None))
+        row[0].legend(loc="lower right")
+    return made

@@ -10,9 +10,9 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
-from matplotlib.ticker import MaxNLocator
+from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter
 
-from .style import INK, look, style
+from .style import INK, Look, look, style
 
 
 def figure(
@@ -41,15 +41,42 @@ def curve(axes: Axes, x: Any, y: Any, *, name: str, label: str | None = None) ->
     axes.plot(x, y, color=drawn.colour, linestyle=drawn.dashes, label=drawn.label if label is None else label)
 
 
-def band(axes: Axes, x: Any, runs: Any, *, name: str, label: str | None = None) -> None:
-    """The mean of `runs` (seeds, len(x)) within their 5 % and 95 % quantiles; gaps are left out."""
+def band(
+    axes: Axes,
+    x: Any,
+    runs: Any,
+    *,
+    name: str = "",
+    label: str | None = None,
+    drawn: Look | None = None,
+    positive: bool = False,
+    **line: Any,
+) -> None:
+    """The mean of `runs` (seeds, len(x)) within their 5 % and 95 % quantiles, in the look of `name` or in the
+    one given; gaps are left out, and with `positive`, as a logarithmic axis needs, what is not above zero.
+    """
+    drawn = look(name) if drawn is None else drawn
     runs = np.atleast_2d(np.asarray(runs, float))
-    here = np.isfinite(runs).all(axis=0)
-    x, runs = np.asarray(x)[here], runs[:, here]
-    curve(axes, x, runs.mean(axis=0), name=name, label=label)
-    if len(runs) > 1:
+    with np.errstate(all="ignore"):
+        here = (np.isfinite(runs) & ((runs > 0) | (not positive))).all(axis=0)
+        x, runs = np.asarray(x)[here], runs[:, here]
+        middle = runs.mean(axis=0)
+    label = drawn.label if label is None else label
+    axes.plot(x, middle, color=drawn.colour, linestyle=drawn.dashes, label=label, **line)
+    if len(runs) > 1 and len(x):
         low, high = np.quantile(runs, [0.05, 0.95], axis=0)
-        axes.fill_between(x, low, high, color=look(name).colour, alpha=0.18, linewidth=0)
+        axes.fill_between(x, low, high, color=drawn.colour, alpha=0.18, linewidth=0)
+
+
+def decades(axes: Axes) -> None:
+    """Labels between the decades of a logarithmic axis where few of them are in sight."""
+    low, high = axes.get_ylim()
+    if high / low < 200:
+        axes.yaxis.set_minor_locator(LogLocator(subs=(2.0, 5.0)))
+        axes.yaxis.set_minor_formatter("{x:g}")
+        axes.yaxis.set_major_formatter("{x:g}")
+    else:
+        axes.yaxis.set_minor_formatter(NullFormatter())
 
 
 def regret(ledgers: Mapping[str, Any], *, bound: bool = True) -> Figure:
@@ -83,6 +110,12 @@ def legend(made: Figure, axes: Axes) -> None:
         axes.legend(handles, labels)
     else:
         made.legend(handles, labels, loc="outside right upper")
+
+
+def legend_below(made: Figure, axes: Axes, columns: int) -> None:
+    """One legend for all panels, under them, where it covers nothing."""
+    handles, labels = axes.get_legend_handles_labels()
+    made.legend(handles, labels, loc="outside lower center", ncols=min(columns, 7), fontsize=11)
 
 
 def _bounds(axes: Axes, ledgers: Mapping[str, Any]) -> None:

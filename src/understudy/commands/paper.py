@@ -1,0 +1,202 @@
+"""`understudy paper toy`, `gridworld`, `questions`, `mujoco` and `theorem`: studies, figures and claims."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from rich.box import SIMPLE_HEAD
+from rich.table import Table as Shown
+from rich.text import Text
+
+from .. import disk
+from ..errors import UserError, unknown
+from ..options import PaperGridworld, PaperMujoco, PaperQuestions, PaperTheorem, PaperToy
+from ..paper import claims
+from ..report import plots, tables
+
+COLOURS = {claims.HOLDS: "green", claims.FAILS: "bold red", claims.OPEN: "yellow"}
+Rows = list[tuple[str, Any]]
+Write = Callable[[Path], list[str]]
+
+
+def toy(options: PaperToy) -> int:
+    """The toy study: four losses, two problems, all learners."""
+    from ..paper import toy, toy_claims, toy_figures
+
+    done, spent = _played(options, toy.study, full=(20, toy.ROUNDS), quick=(3, 50))
+    found = toy_claims.claims(done)
+    return report(options, found, lambda folder: toy_figures.write(folder, done, found), _mapped(done, spent))
+
+
+def gridworld(options: PaperGridworld) -> int:
+    """The gridworld study: own walks, a recorded stream, an L2 ball."""
+    from ..paper import gridworld, gridworld_claims, gridworld_figures
+
+    done, spent = _played(options, gridworld.study, full=(10, gridworld.ROUNDS), quick=(3, 100))
+    found = gridworld_claims.claims(done)
+    return report(
+        options, found, lambda folder: gridworld_figures.write(folder, done, found), _mapped(done, spent)
+    )
+
+
+def questions(options: PaperQuestions) -> int:
+    """Records the streams and asks the questions."""
+    from ..paper import questions, questions_claims, questions_figures, streams
+
+    used, places = time.process_time(), streams.ENVIRONMENTS[: 1 if options.quick else None]
+    done, spent = _played(
+        options, questions.study, full=(5, streams.ROUNDS), quick=(3, 30), environments=places
+    )
+    found = questions_claims.claims(done)
+    rows: Rows = [("streams", "; ".join(done.names)), ("seeds", done.seeds), ("rounds", done.rounds)]
+    for stream in done.names:
+        steps = {name: done.best[stream, name] for name in ("ftrl", "adaftrl", "ogd")}
+        rows.append((f"best steps, {stream}", ", ".join(f"{k} {v:g}" for k, v in steps.items())))
+    rows.append(("seconds", f"{spent:.0f} ({time.process_time() - used:.0f} of processor time)"))
+    return report(options, found, lambda folder: questions_figures.write(folder, done, found), rows)
+
+
+def mujoco(options: PaperMujoco) -> int:
+    """Runs what is not in the folder of the study yet, and reports on all of it."""
+    from ..paper import mujoco, mujoco_report
+    from .sweep import bars
+
+    disk.refuse_taken(options.out)
+    if options.scale not in mujoco.SCALES:
+        raise unknown("scale", options.scale, mujoco.SCALES)
+    scale = mujoco.SCALES[options.scale]
+    for name in options.part:
+        if name not in mujoco.PARTS:
+            raise unknown("part", name, mujoco.PARTS)
+    if options.seeds is not None:
+        _enough(options.seeds)
+        scale = dataclasses.replace(scale, seeds=options.seeds)
+    how = {"engine": options.engine, "workers": options.workers, "address": options.address}
+    began = time.perf_counter()
+    with contextlib.ExitStack() as stack:
+        keep = options.keep or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="understudy-")))
+        with bars() as told:
+            parts = [mujoco.part(name, scale, keep, told, **how) for name in options.part or scale.parts]
+        found = mujoco_report.judged(parts)
+        rows: Rows = [("scale", options.scale), ("seeds", scale.seeds)]
+        for one in parts:
+            runs = len(one.final) + len(one.tuned.full) + len(one.tuned.coarse or ())
+            rows.append((one.name, f"{runs:,} runs"))
+        rows.append(("final runs that failed", sum(len(one.final.failed) for one in parts)))
+        rows.append(("seconds", f"{time.perf_counter() - began:.0f}"))
+        return report(options, found, lambda folder: mujoco_report.write(folder, parts, found), rows)
+
+
+def theorem(options: PaperTheorem) -> int:
+    """FTL's regret against its bound, without sampling: three cases."""
+    from ..paper import theorem
+
+    disk.refuse_taken(options.out)
+    shown = theorem.exhibits(gamma=options.gamma, rounds=options.rounds, seed=options.seed)
+    table = Shown(title="FTL's regret against C(1 − γ^T)/(1 − γ), exact expectations")
+    for heading in ("case", "rounds", "regret", "bound", "verdict"):
+        table.add_column(heading, justify="left" if heading in ("case", "verdict") else "right")
+    for one in shown:
+        numbers = (str(len(one.regret)), f"{one.regret[-1]:.6g}", f"{one.bound[-1]:.6g}")
+        table.add_row(one.name, *numbers, "stays below" if one.holds else "exceeds it")
+    tables.show(table)
+    if options.out is not None:
+        with disk.new_folder(options.out) as folder:
+            disk.write(folder / "theorem.csv", disk.to_csv(theorem.columns(shown)))
+            plots.save(theorem.draw(shown), folder / "theorem.png", folder / "theorem.svg")
+        print(f"Written to {options.out}: theorem.csv, theorem.png, theorem.svg")
+    if options.json:
+        ends = [{"case": one.name, "regret": one.regret[-1], "bound": one.bound[-1]} for one in shown]
+        print(disk.to_json(ends))
+    return 0
+
+
+def report(options: Any, found: list[claims.Claim], write: Write, rows: Rows) -> int:
+    """Writes the folder where one was asked for, and prints the facts, the verdicts and where they are."""
+    names: list[str] = []
+    if options.out is not None:
+        with disk.new_folder(options.out) as folder:
+            names = write(folder)
+    tables.show(tables.facts("study", rows))
+    shown = Shown(title="claims", title_justify="left", title_style="bold", box=SIMPLE_HEAD)
+    for heading in ("claim", "verdict", "where"):
+        shown.add_column(heading, overflow="fold", no_wrap=heading == "verdict")
+    verdicts = claims.together(found)
+    for claim, verdict, where in verdicts:
+        shown.add_row(Text(claim), Text(verdict, style=COLOURS[verdict]), Text(where))
+    tables.show(shown)
+    if options.out is not None:
+        print(f"Written to {options.out}: {', '.join(names)}")
+    if options.json:
+        print(disk.to_json({claim: verdict for claim, verdict, _ in verdicts}))
+    return 0
+
+
+def _enough(seeds: int) -> None:
+    if seeds < 2:
+        raise UserError(f"seeds: {seeds} is too few; intervals over seeds need at least 2.")
+
+
+def _played(
+    options: PaperToy | PaperGridworld | PaperQuestions,
+    study: Callable[..., Any],
+    *,
+    full: tuple[int, int],
+    quick: tuple[int, int],
+    **more: Any,
+) -> tuple[Any, float]:
+    """A study with the seeds and rounds of its size, and the seconds it took."""
+    disk.refuse_taken(options.out)
+    seeds, rounds = quick if options.quick else full
+    if options.seeds is not None:
+        _enough(options.seeds)
+        seeds = options.seeds
+    if options.seed < 0:
+        raise UserError(f"seed: {options.seed} is not a whole number ≥ 0.")
+    began = time.perf_counter()
+    with _bars() as told:
+        done = study(seeds=seeds, rounds=rounds, seed=options.seed, progress=told, **more)
+    return done, time.perf_counter() - began
+
+
+@contextlib.contextmanager
+def _bars() -> Iterator[Callable[[str, int], Callable[[int, Any], None] | None]]:
+    """A bar for every stage on a terminal; in a pipe a line for each, on the error stream."""
+    with contextlib.ExitStack() as stack:
+
+        def told(title: str, total: int) -> Callable[[int, Any], None] | None:
+            stack.close()
+            if not sys.stderr.isatty():
+                print(f"{title}: {total} runs", file=sys.stderr)
+            return stack.enter_context(tables.progress(title, total))
+
+        yield told
+
+
+def _mapped(done: Any, seconds: float) -> Rows:
+    """How the runs of a pure study were mapped, and which steps lie at the edge."""
+    rows: Rows = [("seeds", done.seeds), ("rounds", done.rounds)]
+    for title, table in (("tuning", done.tuning), ("runs", done.runs)):
+        info, used = table.info, Counter()
+        for one in info["methods"]:
+            used[one["method"]] += one["runs"]
+        methods = ", ".join(f"{count} by {method}" for method, count in used.items())
+        compiled = f"compiled {info['programs']} programs in {info['compile_seconds']:.1f} s"
+        took = f"{compiled}, ran {info['run_seconds']:.1f} s"
+        rows.append((title, f"{len(table)} ({methods}, {info['workers']} threads); {took}"))
+    edges = [
+        f"{', '.join(one.setting.values())} {one.values['step']:g} ({one.edge['step']})"
+        for one in done.choices
+        if one.edge
+    ]
+    rows.append(("steps at the grid's edge", "; ".join(edges) or "none"))
+    rows.append(("seconds", f"{seconds:.1f}"))
+    return rows

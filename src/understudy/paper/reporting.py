@@ -1,0 +1,62 @@
+"""The files of a study of the paper: figures, numbers and claims, written by one function."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from .. import disk
+from ..mapping import Table, write_csv
+from ..report import plots
+from . import claims
+from .claims import Claim
+
+Columns = Mapping[str, Any]
+
+
+def write(
+    folder: Path,
+    figures: Mapping[str, Figure],
+    tables: Mapping[str, Columns | Table | str],
+    found: Sequence[Claim],
+    *,
+    digits: Mapping[str, int] | None = None,
+) -> list[str]:
+    """Every figure as PNG and SVG, every table as CSV, and the claims; the names written.
+
+    `tables` go by the names of their files, packed where these end in .gz, and `digits` says how many digits
+    the numbers of a file have where they are not ten. A `Table` is written with a row per run and round, a
+    text as it is.
+    """
+    for name, made in figures.items():
+        plots.save(made, folder / f"{name}.png", folder / f"{name}.svg")
+    for name, table in {**tables, "claims.csv": claims.columns(found)}.items():
+        if isinstance(table, str):
+            disk.write(folder / name, table)
+        else:
+            columns = table.long() if isinstance(table, Table) else table
+            write_csv(folder / name, columns, digits=(digits or {}).get(name, 10))
+    disk.write(folder / "claims.md", claims.markdown(found))
+    return sorted(path.name for path in folder.iterdir())
+
+
+def curves(runs: Table, columns: Sequence[str], by: Sequence[str]) -> dict[str, np.ndarray]:
+    """What the figures draw: per setting and round the mean over seeds, and the 5 % and 95 % quantiles."""
+    found: dict[str, list[np.ndarray]] = {}
+    keys = dict.fromkeys(zip(*(runs[name].tolist() for name in by), strict=True))
+    for key in keys:
+        where = dict(zip(by, key, strict=True))
+        here = runs.where(**where)
+        rounds = np.arange(1, here[columns[0]].shape[1] + 1)
+        parts: dict[str, np.ndarray] = {name: np.full(len(rounds), one) for name, one in where.items()}
+        parts["round"] = rounds
+        for name in columns:
+            low, high = np.quantile(here[name], [0.05, 0.95], axis=0)
+            parts |= {f"{name}_mean": here[name].mean(axis=0), f"{name}_05": low, f"{name}_95": high}
+        for name, part in parts.items():
+            found.setdefault(name, []).append(part)
+    return {name: np.concatenate(parts) for name, parts in found.items()}
