@@ -66,7 +66,7 @@ def run_of(rounds: int) -> Callable[..., dict[str, Array]]:
             return (gridworld.labelled(walk), key, judge), {"reward": reward}
 
         first = learner.init(params, empty_counts(POLICY, LOSS, params))
-        _, record = learner.play_all(first, jnp.arange(1, rounds + 1), draw)
+        record = learner.play_all(first, jnp.arange(1, rounds + 1), draw)[1]
         names = {"cost": "loss", "reward": "reward", "comparator": "comparator", "regret": "regret"}
         return {name: record[column] for name, column in (names | {"cumulative": "cumulative_loss"}).items()}
 

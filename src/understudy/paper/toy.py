@@ -68,12 +68,11 @@ def run_of(rounds: int) -> Callable[..., dict[str, Array]]:
         sizes = jnp.ones(rounds, jnp.int32)
         batches = Batch(X[:, None], Y[:, None], jnp.ones((rounds, 1), X.dtype), sizes)
         judge = not isinstance(game.hindsight, Unsolved)
-        params, first = jnp.zeros(ZERO.shape, X.dtype), jax.tree.map(lambda leaf: leaf[0], batches)
+        params, like = jnp.zeros(ZERO.shape, X.dtype), jax.tree.map(lambda leaf: leaf[0], batches)
         # A linearised learner that is not judged needs no past losses.
-        kept: Any = game.empty(params, first, rounds) if judge or not game.learner.linear else unkept()
-        _, record = game.play_all(
-            game.init(params, kept), batches, lambda one, _: ((one, key, jnp.asarray(judge)), {})
-        )
+        kept: Any = game.empty(params, like, rounds) if judge or not game.learner.linear else unkept()
+        first = game.init(params, kept)
+        record = game.play_all(first, batches, lambda one, _: ((one, key, jnp.asarray(judge)), {}))[1]
         names = {"cost": "loss", "cumulative": "cumulative_loss", "comparator": "comparator"}
         return {name: record[column] for name, column in (names | {"status": "solver_status"}).items()}
 
