@@ -86,7 +86,7 @@ def methods(losses: list[str], runs: int) -> None:
     print(f"  {'loss':10}{'learner':9}{heads}{'chosen':>10}{'difference':>14}")
     for loss in losses:
         for learner, step, count in (("ftrl", 0.1, runs), ("ogd", 0.01, 4 * runs)):
-            wanted = toy.configs([loss], ["adversarial"], {("adversarial", loss, learner): [step]})
+            wanted = toy.configs({("adversarial", loss, learner): [step]})
             timed = {method: _timed(wanted, count, method) for method in METHODS}
             away = max(float(np.max(np.abs(cost - timed["serial"][0]))) for cost, _ in timed.values())
             chosen = toy.map_runs(toy.run_of(toy.ROUNDS), wanted, seeds=1).info["methods"][0]["method"]
@@ -113,7 +113,7 @@ def plain(losses: list[str], times: float, runs: int) -> list[str]:
         kind = toy.LOSSES[loss]
         spent, ours = 0.0, 0.0
         for problem, learner in (("simple", "ftl"), ("adversarial", "ftl"), ("adversarial", "ftrl")):
-            wanted = toy.configs([loss], [problem], {(problem, loss, learner): [0.1]})
+            wanted = toy.configs({(problem, loss, learner): [0.1]})
             mapped = 1 / _timed(wanted, runs, "auto")[1]
             single = _processor(wanted, 4)
             flip, noise = toy.setting(problem, loss)
