@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from understudy.paper import claims, mujoco, mujoco_report
-from understudy.paper.mujoco import Effort, Scale, part, rows, study
+from understudy.paper.host import panels, rows
+from understudy.paper.mujoco import Effort, Scale, part, study
 from understudy.studies import running
 
 SCALE = Scale(
@@ -73,7 +74,7 @@ def test_claims_and_files(played, tmp_path):
     found = mujoco_report.judged([done])
     kinds = {one.claim[:3] for one in found}
     assert {"(1)", "(2)", "(3)", "(5)", "(6)"} <= kinds
-    one = mujoco_report.settings([done])[0]
+    one = panels([done])[0]
     wanted = claims.ratio(one.loss_of("ftrl"), one.loss_of("ftl"))[0]
     told = next(c for c in found if c.measure == "ftrl/ftl" and c.setting.startswith(one.name))
     assert told.value == pytest.approx(wanted)
@@ -88,9 +89,8 @@ def test_a_run_that_failed_counts_as_infinitely_bad(played):
     place = next(i for i, entry in enumerate(entries) if entry.labels["learner"] == "ogd")
     results[place] = results[place]._replace(rows=[], error="round 1: it broke")
     broken = done._replace(final=running.Results(entries, results, None))
-    one = next(
-        s for s in mujoco_report.settings([broken]) if s.drive == mujoco.DRIVES[entries[place].labels["beta"]]
-    )
+    drive = "expert" if entries[place].labels["beta"] == 1.0 else "agent"
+    one = next(panel for panel in panels([broken]) if panel.drive == drive)
     assert np.isinf(one.loss_of("ogd")).tolist() == [False, True]
     assert np.isfinite(one.loss_of("ftl")).all()
     beaten = [

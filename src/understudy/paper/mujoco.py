@@ -11,18 +11,15 @@ from __future__ import annotations
 
 import dataclasses
 import os
-from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any, NamedTuple
 
-from ..studies import Results, Study, Tuned, run, tune
-from ..studies.study import Entry
+from ..studies import Study
+from .host import Part, Progress, play_part
 
 LEARNERS = ("ftl", "ftrl", "alt_ftrl", "adaftrl", "ogd", "adagrad")
 OFFLINE = LEARNERS[:4]
-UNTUNED = "adaftrl_untuned"
-DRIVES = {0.0: "agent", 1.0: "expert"}
-Told = Callable[[str, int, int], None]
+DRIVES = (0.0, 1.0)
+"""β: the agent acts, or the expert does."""
 
 
 class Kind(NamedTuple):
@@ -95,15 +92,6 @@ OTHER = Effort(kept=1, evaluations=5)
 """What is spent on a part that is asked for by name and not in the scale."""
 
 
-class Part(NamedTuple):
-    """What came of a part: the tuning (choices included) and the runs with what was chosen."""
-
-    name: str
-    scale: Scale
-    tuned: Tuned
-    final: Results
-
-
 def study(name: str, scale: Scale, **changes: Any) -> Study:
     """All candidates of a part, as one study; nothing is evaluated unless `changes` say so."""
     kind, effort = PARTS[name], scale.parts.get(name, OTHER)
@@ -111,7 +99,7 @@ def study(name: str, scale: Scale, **changes: Any) -> Study:
     grid: dict[str, Any] = {
         "env": scale.envs,
         "loss": effort.losses,
-        "beta": tuple(DRIVES),
+        "beta": DRIVES,
         "learner": kind.learners,
         "step": effort.steps,
     }
@@ -135,80 +123,21 @@ def study(name: str, scale: Scale, **changes: Any) -> Study:
 
 
 def part(
-    name: str, scale: Scale, folder: str | os.PathLike[str], progress: Told | None = None, **options: Any
+    name: str, scale: Scale, folder: str | os.PathLike[str], progress: Progress | None = None, **options: Any
 ) -> Part:
-    """Tunes a part and plays what was chosen, in `folder`; run again into it, it goes on where it was."""
+    """Tunes a part on the first environment and plays what was chosen, in `folder`; see `play_part`."""
     kind, effort = PARTS[name], scale.parts.get(name, OTHER)
-    rounds = scale.total // kind.interactions
-    every = max(1, rounds // effort.evaluations)
+    every = max(1, scale.total // kind.interactions // effort.evaluations)
     whole = study(name, scale, seeds=scale.seeds, episodes=scale.episodes, evaluate_every=every)
-    axes = [axis for axis in ("step", "learning_rate") if axis in whole.grid]
-
-    def told(stage: str, done: int, total: int) -> None:
-        if progress is not None:
-            progress(f"{name}: {stage}", done, total)
-
-    def play(some: Study, stage: str) -> Results:
-        return run(some, home / stage, progress=lambda done, total: told(stage, done, total), **options)
-
-    home = Path(folder, name)
-    home.mkdir(parents=True, exist_ok=True)
-    # Where the coarse pass decides, its choice is played at once with every seed and evaluated.
-    candidates = study(name, scale) if effort.kept > 1 else whole
-    how = {"coarse": {"env": scale.envs[0]}, "seeds": 1, "progress": told}
-    tuned = tune(candidates, axes, home / "tuning", keep=effort.kept, **how, **options)
-    best = [one.setting | one.values for one in tuned.choices]
-    if effort.kept > 1:
-        done = play(whole.only(lambda entry: _labels(entry) in best or _untuned(name, entry)), "final")
-    else:
-        done = tuned.full
-        if any(_untuned(name, entry) for entry in whole.runs):
-            missing = [entry.id for entry in done.entries]
-            more = whole.only(lambda entry: _untuned(name, entry) and entry.id not in missing)
-            if more.runs:
-                extra = play(more, "untuned")
-                done = Results([*done.entries, *extra.entries], [*done.results, *extra.results], home)
-    return Part(name, scale, tuned, done)
-
-
-def _labels(entry: Entry) -> dict[str, Any]:
-    return {name: value for name, value in entry.labels.items() if name != "seed"}
-
-
-def _untuned(name: str, entry: Entry) -> bool:
-    """Whether this is AdaFTRL with α = 1 on a linear policy, which is reported whatever tuning chose."""
-    ada = entry.labels["learner"] == "adaftrl" and entry.labels["step"] == 1.0
-    return ada and PARTS[name].policy == "linear"
-
-
-def rows(parts: Sequence[Part]) -> list[dict[str, Any]]:
-    """Every round of every final run, with what a figure or a claim reads of it.
-
-    A run of AdaFTRL with α = 1 is there as the untuned one, and as the tuned one where that was chosen.
-    """
-    found = []
-    for one in parts:
-        chosen = [choice.setting | choice.values for choice in one.tuned.choices]
-        for entry, result in zip(one.final.entries, one.final.results, strict=True):
-            names = [entry.labels["learner"]] if _labels(entry) in chosen else []
-            names += [UNTUNED] if _untuned(one.name, entry) else []
-            for name in names:
-                where = {
-                    "part": one.name,
-                    "env": entry.labels["env"],
-                    "loss_setting": entry.labels["loss"],
-                    "drive": DRIVES[entry.labels["beta"]],
-                    "learner": name,
-                    "step": entry.labels["step"],
-                    "learning_rate": entry.labels.get("learning_rate"),
-                    "seed": entry.labels["seed"],
-                }
-                for row in result.rows:
-                    kept = ("round", "interactions", "loss", "average_loss", "return_mean", "residual")
-                    kept += ("regret", "bound", "solver_status")
-                    found.append(
-                        where
-                        | {column: row[column] for column in kept}
-                        | {"expert_return": result.summary["expert_return"]}
-                    )
-    return found
+    return play_part(
+        name,
+        whole,
+        folder,
+        # Where the coarse pass decides, its choice is played at once with every seed and evaluated.
+        candidates=study(name, scale) if effort.kept > 1 else None,
+        keep=effort.kept,
+        untuned=kind.policy == "linear",
+        coarse={"env": scale.envs[0]},
+        progress=progress,
+        **options,
+    )

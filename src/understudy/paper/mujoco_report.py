@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import itertools
-import math
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from matplotlib.ticker import LogLocator, StrMethodFormatter
@@ -15,69 +14,18 @@ from ..report import plots
 from ..report.style import look, style
 from ..studies.tables import to_csv
 from . import claims, reporting
-from .mujoco import PARTS, UNTUNED, Part, rows
+from .host import Panel, Part, choice_columns, panels, round_columns, summary_columns
+from .mujoco import PARTS
+from .pure import UNTUNED
 
-CURVES = ("ftl", "ftrl", "alt_ftrl", "adaftrl", UNTUNED, "ogd", "adagrad")
 REGULARISED, ONLINE = ("ftrl", "alt_ftrl", "adaftrl"), ("ogd", "adagrad")
 LOW_RETURN = 0.9
 """"Well below": nine tenths of the best learner's return."""
 
 
-class Setting(NamedTuple):
-    """One panel of a figure: all learners' final runs in one part, environment, loss and drive."""
-
-    part: str
-    env: str
-    loss: str
-    drive: str
-    found: dict[str, dict[int, list[dict[str, Any]]]]
-    """Rows of rounds by learner and seed."""
-
-    @property
-    def name(self) -> str:
-        return f"{self.part}, {self.env}, {self.loss}, {self.drive}-driven"
-
-    def column(self, learner: str, name: str) -> np.ndarray:
-        """(seeds, rounds); a run that failed is nan after its last round."""
-        runs = self.found[learner].values()
-        length = max(len(one) for mine in self.found.values() for one in mine.values())
-        padded = [[row[name] for row in one] + [math.nan] * (length - len(one)) for one in runs]
-        return np.asarray(padded, float)
-
-    def loss_of(self, learner: str) -> np.ndarray:
-        """Average cumulative loss after the last round, one number a seed; infinite where a run failed."""
-        last = self.column(learner, "average_loss")[:, -1]
-        missing = max(len(mine) for mine in self.found.values()) - len(last)  # failed before its first round
-        return np.append(np.where(np.isfinite(last), last, np.inf), [np.inf] * missing)
-
-    def return_of(self, learner: str) -> np.ndarray:
-        """The last return that was measured, one number a seed."""
-        found = self.column(learner, "return_mean")
-        return np.array([one[np.isfinite(one)][-1] if np.isfinite(one).any() else np.nan for one in found])
-
-    @property
-    def learners(self) -> list[str]:
-        return [name for name in CURVES if name in self.found]
-
-    @property
-    def expert(self) -> float:
-        found = [one[-1]["expert_return"] for mine in self.found.values() for one in mine.values() if one]
-        return float(np.mean(found))
-
-
-def settings(parts: Sequence[Part]) -> list[Setting]:
-    """The final runs by panel, in the study's order."""
-    found: dict[tuple[str, str, str, str], dict[str, dict[int, list[dict[str, Any]]]]] = {}
-    for row in rows(parts):
-        key = (row["part"], row["env"], row["loss_setting"], row["drive"])
-        mine = found.setdefault(key, {}).setdefault(row["learner"], {})
-        mine.setdefault(row["seed"], []).append(row)
-    return [Setting(*key, learners) for key, learners in found.items()]
-
-
 def judged(parts: Sequence[Part]) -> list[claims.Claim]:
     """The paper's claims, and ours, in every setting that can speak of them."""
-    every = settings(parts)
+    every = panels(parts)
     found = [claim for one in every for claim in _within(one)]
     by_key = {(one.part, one.env, one.loss, one.drive): one for one in every}
     for one in every:
@@ -93,7 +41,7 @@ def judged(parts: Sequence[Part]) -> list[claims.Claim]:
     return found
 
 
-def _within(one: Setting) -> Iterator[claims.Claim]:
+def _within(one: Panel) -> Iterator[claims.Claim]:
     have, loss = one.learners, one.loss_of
     best_online = min((name for name in ONLINE if name in have), key=lambda n: loss(n).mean(), default=None)
     if best_online is not None:
@@ -137,14 +85,14 @@ def _within(one: Setting) -> Iterator[claims.Claim]:
         yield claims.judge(claim, one.name, "untuned/ftrl", found, below=claims.SLACK)
 
 
-def draw(mine: Sequence[Setting], title: str) -> Any:
+def draw(mine: Sequence[Panel], title: str) -> Any:
     """Returns on the left, average cumulative loss on the right; a row per environment and loss."""
     with style():
         made, panels = plots.figure(columns=2, rows=len(mine), height=2.9)
         for (left, right), one in zip(panels, mine, strict=True):
             for name in one.learners:
                 label = "BC (FTL)" if name == "ftl" and one.drive == "expert" else None
-                x = [row["interactions"] for row in max(one.found[name].values(), key=len)]
+                x = one.interactions(name)
                 for axes, what in ((left, "return_mean"), (right, "average_loss")):
                     plots.band(axes, x, one.column(name, what)[:, : len(x)], name=name, label=label)
             _expert(left, one)
@@ -161,7 +109,7 @@ def draw(mine: Sequence[Setting], title: str) -> Any:
     return made
 
 
-def _in_sight(axes: Any, one: Setting) -> None:
+def _in_sight(axes: Any, one: Panel) -> None:
     """Cuts the picture where a learner has left the rails, and says who."""
     tops = {name: float(np.nanmax(one.column(name, "average_loss"))) for name in one.learners}
     limit = 20 * float(np.median([*tops.values()]))
@@ -173,7 +121,7 @@ def _in_sight(axes: Any, one: Setting) -> None:
         axes.text(0.98, 0.97, told, transform=axes.transAxes, ha="right", va="top", fontsize=9)
 
 
-def _expert(axes: Any, one: Setting) -> None:
+def _expert(axes: Any, one: Panel) -> None:
     """The expert's return: a dotted line, or a word where it is so far above that nothing else were seen."""
     best = max(np.nanmax(one.column(name, "return_mean"), initial=1.0) for name in one.learners)
     drawn = look("expert")
@@ -189,58 +137,14 @@ def _expert(axes: Any, one: Setting) -> None:
 
 def write(folder: Path, parts: Sequence[Part], found: list[claims.Claim]) -> list[str]:
     """Figures, every number and the claims; the names of the files."""
-    every, figures = settings(parts), {}
+    every, figures = panels(parts), {}
     for part, drive in itertools.product(dict.fromkeys(one.part for one in every), ("agent", "expert")):
         mine = [one for one in every if (one.part, one.drive) == (part, drive)]
         if mine:
             figures[f"{part}-{drive}"] = draw(mine, f"{PARTS[part].title}, {drive}-driven")
-    table = rows(parts)
     tables = {
-        "rounds.csv.gz": {name: np.asarray([_plain(row[name]) for row in table]) for name in table[0]},
-        "choices.csv": to_csv(_choices(parts)),
-        "summary.csv": to_csv(_summary(every)),
+        "rounds.csv.gz": round_columns(parts),
+        "choices.csv": to_csv(choice_columns(parts)),
+        "summary.csv": to_csv(summary_columns(every)),
     }
     return reporting.write(folder, figures, tables, found, digits={"rounds.csv.gz": 6})
-
-
-def _plain(value: Any) -> Any:
-    return math.nan if value is None else value
-
-
-def _choices(parts: Sequence[Part]) -> dict[str, list[Any]]:
-    """The steps chosen, and whether they lie at the grid's edge."""
-    tables = [(one.name, one.tuned.table()) for one in parts]
-    names = list(dict.fromkeys(name for _, table in tables for name in table))
-    found: dict[str, list[Any]] = {"part": []}
-    found |= {name: [] for name in names}
-    for part, table in tables:
-        count = len(table["score"])
-        found["part"] += [part] * count
-        for name in names:
-            found[name] += table.get(name, [None] * count)
-    return found
-
-
-def _summary(every: Sequence[Setting]) -> dict[str, list[Any]]:
-    """One row per setting and learner: mean loss and return over seeds, beside the expert's return."""
-    found: dict[str, list[Any]] = {}
-    for one in every:
-        for name in one.learners:
-            returns, losses = one.return_of(name), one.loss_of(name)
-            row = {
-                "part": one.part,
-                "env": one.env,
-                "loss_setting": one.loss,
-                "drive": one.drive,
-                "learner": name,
-                "step": next(iter(one.found[name].values()))[0]["step"],
-                "learning_rate": next(iter(one.found[name].values()))[0]["learning_rate"],
-                "seeds": len(losses),
-                "average_loss": float(f"{losses.mean():.6g}"),
-                "return": float(f"{np.nanmean(returns):.6g}"),
-                "return_least": float(f"{np.nanmin(returns):.6g}"),
-                "expert_return": float(f"{one.expert:.6g}"),
-            }
-            for column, value in row.items():
-                found.setdefault(column, []).append(value)
-    return found

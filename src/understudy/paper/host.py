@@ -1,0 +1,245 @@
+"""What the studies in host environments share: a part is tuned, what was chosen is played; panels of figures.
+
+A part is a `Study` of all candidates. Tuning is the paper's (`understudy.tune`): a coarse pass of 2,000
+interactions in rounds of 100, the best few by average loss in full, the best of them with every seed.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..studies import Choice, Results, Study, Tuned, run, tune
+from ..studies.ranking import setting_of
+from ..studies.study import Entry
+from .pure import UNTUNED
+
+Progress = Callable[[str, int, int], None]
+ORDER = ("ftl", "ftrl", "alt_ftrl", "adaftrl", UNTUNED, "ogd", "adagrad", "bc")
+"""In which learners are drawn and listed."""
+KEPT = ("round", "interactions", "loss", "average_loss", "return_mean", "residual", "regret", "bound")
+KEPT += ("solver_status",)
+
+
+class Part(NamedTuple):
+    """What came of a part: the tuning (None where the steps were given) and the runs with what was chosen.
+
+    chosen: the labels of the settings with the steps they got. untuned: whether AdaFTRL with α = 1 is
+    reported whatever tuning chose.
+    """
+
+    name: str
+    tuned: Tuned | None
+    final: Results
+    chosen: list[dict[str, Any]]
+    untuned: bool
+
+    @property
+    def choices(self) -> list[Choice]:
+        return [] if self.tuned is None else self.tuned.choices
+
+
+def is_untuned(entry: Entry) -> bool:
+    """Whether this is AdaFTRL with α = 1."""
+    return entry.labels["learner"] == "adaftrl" and entry.labels.get("step") == 1.0
+
+
+def play_part(
+    name: str,
+    whole: Study,
+    folder: str | os.PathLike[str],
+    *,
+    candidates: Study | None = None,
+    keep: int = 1,
+    untuned: bool = False,
+    coarse: Mapping[str, Any] | None = None,
+    seeds: int | Sequence[int] = 1,
+    progress: Progress | None = None,
+    **options: Any,
+) -> Part:
+    """Tunes a part and plays what was chosen, in `folder`; run again into it, it goes on where it was.
+
+    Args:
+      whole: every candidate with every seed and its evaluation.
+      candidates: what the full pass of tuning plays of it, by default `whole` itself: then the runs of tuning
+        are the final ones.
+      keep, coarse, seeds: as for `understudy.tune`.
+    """
+    home = Path(folder, name)
+    home.mkdir(parents=True, exist_ok=True)
+
+    def told(stage: str, done: int, total: int) -> None:
+        if progress is not None:
+            progress(f"{name}: {stage}", done, total)
+
+    def play(some: Study, stage: str) -> Results:
+        return run(some, home / stage, progress=lambda done, total: told(stage, done, total), **options)
+
+    over = [axis for axis in ("step", "learning_rate") if axis in whole.grid]
+    how: dict[str, Any] = {"coarse": coarse, "seeds": seeds, "progress": told}
+    tuned = tune(candidates or whole, over, home / "tuning", keep=keep, **how, **options)
+    best = [one.setting | one.values for one in tuned.choices]
+
+    def wanted(entry: Entry) -> bool:
+        return setting_of(entry.labels, ()) in best or (untuned and is_untuned(entry))
+
+    if candidates is not None:
+        return Part(name, tuned, play(whole.only(wanted), "final"), best, untuned)
+    done = tuned.full
+    played = [entry.id for entry in done.entries]
+    more = whole.only(lambda entry: wanted(entry) and entry.id not in played)
+    if more.runs:
+        extra = play(more, "untuned")
+        done = Results([*done.entries, *extra.entries], [*done.results, *extra.results], home)
+    return Part(name, tuned, done, best, untuned)
+
+
+def rows(parts: Iterable[Part]) -> list[dict[str, Any]]:
+    """Every round of every final run, with what a figure or a claim reads of it.
+
+    A run of AdaFTRL with α = 1 is there as the untuned one, and as the tuned one where that was chosen.
+    """
+    found = []
+    for one in parts:
+        for entry, result in zip(one.final.entries, one.final.results, strict=True):
+            labels = entry.labels
+            names = [labels["learner"]] if setting_of(labels, ()) in one.chosen else []
+            names += [UNTUNED] if one.untuned and is_untuned(entry) else []
+            for name in names:
+                where = {
+                    "part": one.name,
+                    "env": labels["env"],
+                    "loss_setting": labels.get("loss", ""),
+                    "drive": "expert" if labels.get("beta") == 1.0 else "agent",
+                    "learner": name,
+                    "step": labels.get("step"),
+                    "learning_rate": labels.get("learning_rate"),
+                    "seed": labels["seed"],
+                }
+                last = {"expert_return": result.summary["expert_return"]}
+                found += [where | {column: row[column] for column in KEPT} | last for row in result.rows]
+    return found
+
+
+class Panel(NamedTuple):
+    """One panel of a figure: all learners' final runs in one part, environment, loss and drive."""
+
+    part: str
+    env: str
+    loss: str
+    drive: str
+    found: dict[str, dict[int, list[dict[str, Any]]]]
+    """Rows of rounds by learner and seed."""
+
+    @property
+    def name(self) -> str:
+        where = [one for one in (self.part, self.env, self.loss) if one]
+        return ", ".join([*where, f"{self.drive}-driven"])
+
+    @property
+    def learners(self) -> list[str]:
+        return [name for name in ORDER if name in self.found]
+
+    def column(self, learner: str, name: str) -> np.ndarray:
+        """(seeds, rounds); a run that failed is nan after its last round."""
+        runs = self.found[learner].values()
+        length = max(len(one) for mine in self.found.values() for one in mine.values())
+        padded = [[row[name] for row in one] + [math.nan] * (length - len(one)) for one in runs]
+        return np.asarray(padded, float)
+
+    def interactions(self, learner: str) -> list[int]:
+        """The environment steps after every round of the longest run."""
+        return [row["interactions"] for row in max(self.found[learner].values(), key=len)]
+
+    def loss_of(self, learner: str) -> np.ndarray:
+        """Average cumulative loss after the last round, one number a seed; infinite where a run failed."""
+        last = self.column(learner, "average_loss")[:, -1]
+        missing = max(len(mine) for mine in self.found.values()) - len(last)  # failed before its first round
+        return np.append(np.where(np.isfinite(last), last, np.inf), [np.inf] * missing)
+
+    def return_of(self, learner: str) -> np.ndarray:
+        """The last return that was measured, one number a seed."""
+        found = self.column(learner, "return_mean")
+        return np.array([one[np.isfinite(one)][-1] if np.isfinite(one).any() else np.nan for one in found])
+
+    def first(self, learner: str) -> dict[str, Any]:
+        """The first row of a learner, for what all its rows share."""
+        return next(iter(self.found[learner].values()))[0]
+
+    @property
+    def experts(self) -> np.ndarray:
+        """The expert's return, one number a seed."""
+        seeds = {
+            s: one[-1]["expert_return"] for mine in self.found.values() for s, one in mine.items() if one
+        }
+        return np.asarray([seeds[seed] for seed in sorted(seeds)], float)
+
+    @property
+    def expert(self) -> float:
+        return float(np.nanmean(self.experts)) if np.isfinite(self.experts).any() else math.nan
+
+
+def panels(parts: Iterable[Part]) -> list[Panel]:
+    """The final runs by panel, in the study's order."""
+    found: dict[tuple[str, str, str, str], dict[str, dict[int, list[dict[str, Any]]]]] = {}
+    for row in rows(parts):
+        key = (row["part"], row["env"], row["loss_setting"], row["drive"])
+        mine = found.setdefault(key, {}).setdefault(row["learner"], {})
+        mine.setdefault(row["seed"], []).append(row)
+    return [Panel(*key, learners) for key, learners in found.items()]
+
+
+def round_columns(parts: Iterable[Part]) -> dict[str, np.ndarray]:
+    """`rows` as columns; what is None is nan."""
+    table = rows(parts)
+    return {
+        name: np.asarray([math.nan if row[name] is None else row[name] for row in table]) for name in table[0]
+    }
+
+
+def choice_columns(parts: Sequence[Part]) -> dict[str, list[Any]]:
+    """The steps chosen, and whether they lie at the grid's edge."""
+    tables = [(one.name, one.tuned.table()) for one in parts if one.tuned is not None]
+    names = list(dict.fromkeys(name for _, table in tables for name in table))
+    found: dict[str, list[Any]] = {"part": []} | {name: [] for name in names}
+    for part, table in tables:
+        count = len(table["score"])
+        found["part"] += [part] * count
+        for name in names:
+            found[name] += table.get(name, [None] * count)
+    return found
+
+
+def summary_columns(every: Iterable[Panel]) -> dict[str, list[Any]]:
+    """One row per panel and learner: mean loss and return over seeds, beside the expert's return."""
+    found: dict[str, list[Any]] = {}
+    for one in every:
+        for name in one.learners:
+            returns, losses, first = one.return_of(name), one.loss_of(name), one.first(name)
+            played = bool(np.isfinite(returns).any())
+            row = {
+                "part": one.part,
+                "env": one.env,
+                "loss_setting": one.loss,
+                "drive": one.drive,
+                "learner": name,
+                "step": first["step"],
+                "learning_rate": first["learning_rate"],
+                "seeds": len(losses),
+                "average_loss": _short(losses.mean()),
+                "return": _short(np.nanmean(returns)) if played else None,
+                "return_least": _short(np.nanmin(returns)) if played else None,
+                "expert_return": _short(one.expert),
+            }
+            for column, value in row.items():
+                found.setdefault(column, []).append(value)
+    return found
+
+
+def _short(value: Any) -> float:
+    return float(f"{value:.6g}")
