@@ -10,6 +10,7 @@ import pytest
 from rooms import EXPERT, ROOM
 from understudy import Study, UserError, tune
 from understudy.studies import Result, Results, plans
+from understudy.studies.ranking import choose, means
 from understudy.studies.tuning import Tuned, _choices, coarse_study, full_study
 
 STEPS = (0.01, 0.1, 1.0, 10.0, 100.0)
@@ -145,6 +146,14 @@ def test_a_tuned_study_goes_on_where_it_was_and_ends_in_one_table(tmp_path):
     )
     tune(longer, "step", tmp_path / "a", **how)
     assert len(log.read_text().splitlines()) <= before + 1 + 1
+
+
+def test_scores_too_large_to_add_are_infinitely_bad():
+    runs = [
+        ({"step": step, "seed": seed}, 1e308 if step > 1 else 5.0) for step in (0.1, 10.0) for seed in (0, 1)
+    ]
+    assert means(runs, ("step",)) == {"{}": {(0.1,): 5.0, (10.0,): math.inf}}
+    assert choose(runs, ("step",))[0].values == {"step": 0.1}
 
 
 def test_plans_of_both_passes():

@@ -51,9 +51,15 @@ def means(runs: Iterable[tuple[Labels, float]], over: Sequence[str]) -> dict[str
         mine = found.setdefault(repr(setting_of(labels, over)), {})
         mine.setdefault(values_of(labels, over), []).append(score if math.isfinite(score) else math.inf)
     return {
-        key: {values: math.fsum(each) / len(each) for values, each in candidates.items()}
-        for key, candidates in found.items()
+        key: {values: _mean(each) for values, each in candidates.items()} for key, candidates in found.items()
     }
+
+
+def _mean(scores: Sequence[float]) -> float:
+    try:
+        return math.fsum(scores) / len(scores)
+    except OverflowError:  # finite, but their sum is not
+        return math.inf
 
 
 def ranked(candidates: Means) -> list[tuple[Any, ...]]:
