@@ -126,12 +126,12 @@ def together(claims: Sequence[Claim]) -> list[tuple[str, str, str]]:
         mine = [one for one in claims if one.claim == claim]
         kinds = {kind: [one.setting for one in mine if one.verdict == kind] for kind in (HOLDS, FAILS, OPEN)}
         verdict = FAILS if kinds[FAILS] else OPEN if kinds[OPEN] else HOLDS
-        told = [f"holds in {len(kinds[HOLDS])} of {len(mine)}"]
+        parts = [f"holds in {len(kinds[HOLDS])} of {len(mine)}"]
         if kinds[FAILS]:
-            told.append(f"not in: {', '.join(kinds[FAILS])}")
+            parts.append(f"not in: {', '.join(kinds[FAILS])}")
         if kinds[OPEN]:
-            told.append(f"cannot be told in: {', '.join(kinds[OPEN])}")
-        rows.append((claim, verdict, "; ".join(told)))
+            parts.append(f"cannot be told in: {', '.join(kinds[OPEN])}")
+        rows.append((claim, verdict, "; ".join(parts)))
     return rows
 
 

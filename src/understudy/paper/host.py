@@ -73,15 +73,15 @@ def play_part(
     home = Path(folder, name)
     home.mkdir(parents=True, exist_ok=True)
 
-    def told(stage: str, done: int, total: int) -> None:
+    def report(stage: str, done: int, total: int) -> None:
         if progress is not None:
             progress(f"{name}: {stage}", done, total)
 
     def play(some: Study, stage: str) -> Results:
-        return run(some, home / stage, progress=lambda done, total: told(stage, done, total), **options)
+        return run(some, home / stage, progress=lambda done, total: report(stage, done, total), **options)
 
     over = [axis for axis in ("step", "learning_rate") if axis in whole.grid]
-    how: dict[str, Any] = {"coarse": coarse, "seeds": seeds, "progress": told}
+    how: dict[str, Any] = {"coarse": coarse, "seeds": seeds, "progress": report}
     tuned = tune(candidates or whole, over, home / "tuning", keep=keep, **how, **options)
     best = [one.setting | one.values for one in tuned.choices]
 

@@ -117,8 +117,8 @@ def _in_sight(axes: Any, one: Panel) -> None:
     if gone:
         least = min(float(np.nanmin(one.column(name, "average_loss"))) for name in one.learners)
         axes.set_ylim(0.8 * least, limit)
-        told = f"{', '.join(gone)}: diverges"
-        axes.text(0.98, 0.97, told, transform=axes.transAxes, ha="right", va="top", fontsize=9)
+        text = f"{', '.join(gone)}: diverges"
+        axes.text(0.98, 0.97, text, transform=axes.transAxes, ha="right", va="top", fontsize=9)
 
 
 def _expert(axes: Any, one: Panel) -> None:
@@ -129,9 +129,9 @@ def _expert(axes: Any, one: Panel) -> None:
         axes.axhline(one.expert, color=drawn.colour, linestyle=":", linewidth=1.2)
         return
     axes.set_ylim(top=1.18 * best)
-    told = f"expert: {one.expert:,.0f}, far above"
+    text = f"expert: {one.expert:,.0f}, far above"
     axes.text(
-        0.98, 0.97, told, transform=axes.transAxes, ha="right", va="top", color=drawn.colour, fontsize=9
+        0.98, 0.97, text, transform=axes.transAxes, ha="right", va="top", color=drawn.colour, fontsize=9
     )
 
 

@@ -81,12 +81,12 @@ def two_stages(
 
     ``play(rounds, configs, seeds=…, seed=…, progress=…)`` returns a table with the column `regret`.
     """
-    told = progress or (lambda title, total: None)
+    reported = progress or (lambda title, total: None)
 
     def stage(name: str, rounds: int, wanted: Wanted) -> Table:
         made = configs(wanted)
         return play(
-            rounds, made, seeds=seeds, seed=seed, progress=told(f"{title}, {name}", len(made) * seeds)
+            rounds, made, seeds=seeds, seed=seed, progress=reported(f"{title}, {name}", len(made) * seeds)
         )
 
     tuning = stage(f"tuning on {TUNING_ROUNDS} rounds", TUNING_ROUNDS, candidates)

@@ -55,16 +55,16 @@ def study(
     progress: Progress | None = None,
 ) -> Answers:
     """Records the streams and asks all five questions. `progress(title, total)` is asked for a callback."""
-    told = progress or (lambda title, total: None)
+    stage = progress or (lambda title, total: None)
     names = (*environments, TOY)
     found = streams(
         names,
         seeds=seeds,
         rounds=rounds,
         seed=seed,
-        progress=told("recording streams", len(names) * seeds),
+        progress=stage("recording streams", len(names) * seeds),
     )
-    steps, best = tuned(found, told("every step size", len(found) * 34))
+    steps, best = tuned(found, stage("every step size", len(found) * 34))
     driven = [stream for stream in found if stream.ledger is not None]
     return Answers(
         rounds,
@@ -73,16 +73,16 @@ def study(
         found,
         steps,
         best,
-        inexact(found, best, told("inexact solves", len(found) * len(FORMS) * (len(GD_STEPS) + 4))),
-        memory(found, told("limited memory", len(found) * 2 * len(MEMORIES) * 12)),
-        views(found, told("parameterisations", len(found) * len(VIEWS) * 12)),
-        replayed(driven, best, told("interactive runs", len(driven) * 4)) if driven else None,
-        untuned(found, best, told("untuned AdaFTRL", len(found) * 2)),
+        inexact(found, best, stage("inexact solves", len(found) * len(FORMS) * (len(GD_STEPS) + 4))),
+        memory(found, stage("limited memory", len(found) * 2 * len(MEMORIES) * 12)),
+        views(found, stage("parameterisations", len(found) * len(VIEWS) * 12)),
+        replayed(driven, best, stage("interactive runs", len(driven) * 4)) if driven else None,
+        untuned(found, best, stage("untuned AdaFTRL", len(found) * 2)),
     )
 
 
 class Rows:
-    """Collects runs, and counts them for whoever is told."""
+    """Collects runs, and reports how many there are."""
 
     def __init__(self, counted: Callable[[int, Any], None] | None = None):
         self._labels: list[dict[str, Any]] = []

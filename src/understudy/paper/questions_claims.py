@@ -85,16 +85,16 @@ def _inexact(study: Answers) -> Iterator[Claim]:
             for last, centre in PAIRS:
                 for solver in kind:
                     one, other = (here.where(learner=name, solver=solver) for name in (last, centre))
-                    told = f"{look(last).label} on {stream} by {solver}"
-                    yield judge(COSTS[kind], told, "last/mean", ratio(end(one), end(other)), above=SLACK)
+                    setting = f"{look(last).label} on {stream} by {solver}"
+                    yield judge(COSTS[kind], setting, "last/mean", ratio(end(one), end(other)), above=SLACK)
                     left = ratio(one["residual"][:, -1], other["residual"][:, -1])
-                    yield judge(LEFT, told, "last/mean", left, above=2.0)
-                    yield judge(GROWS, told, "p", mean(exponent(one["residual"])), above=0.25)
-                    yield judge(STAYS[kind], told, "p", mean(exponent(other["residual"])), below=0.25)
+                    yield judge(LEFT, setting, "last/mean", left, above=2.0)
+                    yield judge(GROWS, setting, "p", mean(exponent(one["residual"])), above=0.25)
+                    yield judge(STAYS[kind], setting, "p", mean(exponent(other["residual"])), below=0.25)
         for form in (*PAIRS[0], *PAIRS[1]):
             long, exact = (here.where(learner=form, solver=s) for s in (f"gd-{GD_STEPS[-1]}", "exact"))
-            told = f"{look(form).label} on {stream}"
-            yield judge(ENOUGH, told, "inexact/exact", ratio(end(long), end(exact)), below=SLACK)
+            setting = f"{look(form).label} on {stream}"
+            yield judge(ENOUGH, setting, "inexact/exact", ratio(end(long), end(exact)), below=SLACK)
 
 
 def _memory(study: Answers) -> Iterator[Claim]:
@@ -107,13 +107,13 @@ def _memory(study: Answers) -> Iterator[Claim]:
                 kind: end(at_best(kept.where(memory=kind, rounds_held=tenth)))
                 for kind in ("reservoir", "window")
             }
-            told = f"{look(name).label} on {stream}"
+            setting = f"{look(name).label} on {stream}"
             for claim, kind in ((TENTH, "reservoir"), (WINDOW, "window")):
-                yield judge(claim, told, f"{kind}/all", ratio(part[kind], whole), below=SLACK)
+                yield judge(claim, setting, f"{kind}/all", ratio(part[kind], whole), below=SLACK)
             for size in np.unique(kept["rounds_held"]):
                 pair = [end(at_best(kept.where(memory=k, rounds_held=size))) for k in ("reservoir", "window")]
                 measure = "reservoir/window"
-                yield judge(AGAINST, f"{told} ({size} rounds' worth)", measure, ratio(*pair), below=1.0)
+                yield judge(AGAINST, f"{setting} ({size} rounds' worth)", measure, ratio(*pair), below=1.0)
 
 
 def _views(study: Answers) -> Iterator[Claim]:
@@ -163,12 +163,12 @@ def _interactive(study: Answers) -> Iterator[Claim]:
         for name, each in sums.items():
             if name == "ftl":
                 continue
-            told = f"{look(name).label} on {stream}"
+            setting = f"{look(name).label} on {stream}"
             found = either(ratio(each["interactive"], each["frozen"]))
-            yield judge(PREDICTS, told, "larger/smaller", found, below=1.25)
+            yield judge(PREDICTS, setting, "larger/smaller", found, below=1.25)
             if each["frozen"].mean() < sums["ftl"]["frozen"].mean():
                 found = ratio(each["interactive"], sums["ftl"]["interactive"])
-                yield judge(ORDER, told, f"{look(name).label}/FTL", found, below=1.0)
+                yield judge(ORDER, setting, f"{look(name).label}/FTL", found, below=1.0)
 
 
 def _untuned(study: Answers) -> Iterator[Claim]:

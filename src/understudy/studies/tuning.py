@@ -121,17 +121,17 @@ def tune(
         folder.mkdir(parents=True, exist_ok=True)
     held = lock(folder)
 
-    def told(stage: str) -> Callable[[int, int], None]:
+    def report(stage: str) -> Callable[[int, int], None]:
         return lambda done, total: progress(stage, done, total) if progress is not None else None
 
     try:
         rough = coarse_study(study, axes, coarse or {}, study.seeds if seeds is None else seeds)
         tried = None
         if rough is not None:
-            tried = run(rough, folder / "coarse", progress=told("coarse"), **options)
+            tried = run(rough, folder / "coarse", progress=report("coarse"), **options)
         full = full_study(study, axes, tried, keep)
         # A longer grid may choose other candidates than those that the folder has already.
-        done = run(full, folder / "full", progress=told("full"), stray=True, **options)
+        done = run(full, folder / "full", progress=report("full"), stray=True, **options)
         tuned = Tuned(_choices(study, axes, tried, done), tried, done)
         with reporting(folder):
             tables.write(folder, "results", tuned.rounds)
