@@ -32,6 +32,7 @@ _HOMES = {
     "Certificate": "regret",
     "Status": "solvers",
     "Solution": "solvers",
+    "Solver": "solvers",
     "closed_form": "solvers",
     "newton": "solvers",
     "lbfgs": "solvers",
@@ -40,9 +41,12 @@ _HOMES = {
     "sls": "solvers",
     "proximal_sgd": "solvers",
     "interior_point": "solvers",
+    "Policy": "policies",
     "Linear": "policies",
     "Tabular": "policies",
     "MLP": "policies",
+    "NatureCNN": "policies",
+    "Loss": "losses",
     "Squared": "losses",
     "Absolute": "losses",
     "Huber": "losses",
@@ -52,23 +56,26 @@ _HOMES = {
     "map_runs": "mapping",
     "Study": "studies",
     "tune": "studies",
+    "Expert": "experts",
     "UserError": "errors",
 }
 _ROOMS = ("checks", "losses", "policies", "objectives", "solvers", "learners", "regret", "experts", "studies")
 
 if TYPE_CHECKING:
-    from . import checks, learners, losses, objectives, policies, regret, solvers, studies
+    from . import checks, experts, learners, losses, objectives, policies, regret, solvers, studies
     from .errors import UserError
+    from .experts import Expert
     from .imitation import imitate
     from .learners import Learner, adaftrl, adagrad, alt_ftrl, ftl, ftrl, linearised, ogd, schedule, theorem
-    from .losses import Absolute, BinaryCrossEntropy, CrossEntropy, Huber, Squared
+    from .losses import Absolute, BinaryCrossEntropy, CrossEntropy, Huber, Loss, Squared
     from .mapping import grid, map_runs
-    from .policies import MLP, Linear, Tabular, TrainedPolicy
+    from .policies import MLP, Linear, NatureCNN, Policy, Tabular, TrainedPolicy
     from .regret import Certificate, Ledger
     from .replay import Replay, replay
     from .runs import Run
     from .solvers import (
         Solution,
+        Solver,
         Status,
         adam,
         closed_form,
