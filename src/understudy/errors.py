@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 
 class UserError(ValueError):
-    """Bad input, told in one sentence: the field, the value, and what would be accepted.
+    """Bad input. The message is one sentence with the field, the value, and what is accepted.
 
     The command line prints it without a traceback and exits with code 2.
     """
@@ -21,7 +21,7 @@ class MissingExtra(UserError):
 
 
 def unknown(field: str, value: object, accepted: Iterable[str]) -> UserError:
-    """The error for a name nobody registered, with the nearest one that exists.
+    """The error for a name that is not registered, with the nearest one that exists.
 
     >>> str(unknown("loss", "sqared", ["squared", "huber"]))
     "loss: unknown value 'sqared', did you mean 'squared'? Accepted: huber, squared."

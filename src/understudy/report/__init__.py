@@ -1,1 +1,1 @@
-"""Reports: tables for the terminal, plots for talks."""
+"""Reports: tables and progress for the terminal, plots, videos."""

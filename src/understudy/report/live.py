@@ -1,4 +1,4 @@
-"""What is seen while a run is under way."""
+"""The progress of a run on the terminal."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 
-def told(row: dict[str, Any]) -> str:
+def summary(row: dict[str, Any]) -> str:
     """A round in a few words: queries, loss, and regret and return where they were measured.
 
     >>> row = {"queries": 1000, "loss": 0.25, "average_loss": 0.5, "regret": math.nan, "return_mean": 12.0}
-    >>> told(row)
+    >>> summary(row)
     'queries 1,000  loss 0.25  average 0.5  return 12'
     """
     parts = [f"queries {row['queries']:,}", f"loss {row['loss']:.4g}", f"average {row['average_loss']:.4g}"]
@@ -39,7 +39,7 @@ def rounds(title: str, total: int) -> Iterator[Callable[[int, dict[str, Any]], N
             if math.isfinite(row["return_mean"]) or done == total:
                 seconds = time.perf_counter() - began
                 print(
-                    f"{title}: round {done} of {total}  {told(row)}  {seconds:.0f} s",
+                    f"{title}: round {done} of {total}  {summary(row)}  {seconds:.0f} s",
                     file=sys.stderr,
                     flush=True,
                 )
@@ -51,14 +51,14 @@ def rounds(title: str, total: int) -> Iterator[Callable[[int, dict[str, Any]], N
         BarColumn(bar_width=20),
         MofNCompleteColumn(),
         TimeElapsedColumn(),
-        TextColumn("{task.fields[told]}"),
+        TextColumn("{task.fields[latest]}"),
     )
     with Progress(*columns, console=Console(stderr=True)) as bar:
-        task, seen = bar.add_task(title, total=total, told=""), {"return_mean": math.nan}
+        task, seen = bar.add_task(title, total=total, latest=""), {"return_mean": math.nan}
 
         def show(done: int, row: dict[str, Any]) -> None:
             if math.isfinite(row["return_mean"]):
                 seen["return_mean"] = row["return_mean"]
-            bar.update(task, completed=done, told=told(row | seen))
+            bar.update(task, completed=done, latest=summary(row | seen))
 
         yield show

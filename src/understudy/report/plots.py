@@ -52,8 +52,10 @@ def band(
     positive: bool = False,
     **line: Any,
 ) -> None:
-    """The mean of `runs` (seeds, len(x)) within their 5 % and 95 % quantiles, in the look of `name` or in the
-    one given; gaps are left out, and with `positive`, as a logarithmic axis needs, what is not above zero.
+    """Draws the mean of `runs` (seeds, len(x)) and the band between their 5 % and 95 % quantiles.
+
+    The look is that of `name`, or `drawn`. Gaps are left out; with `positive`, which a logarithmic axis
+    needs, values that are not above zero are left out too.
     """
     drawn = look(name) if drawn is None else drawn
     runs = np.atleast_2d(np.asarray(runs, float))
@@ -82,7 +84,8 @@ def decades(axes: Axes) -> None:
 def regret(ledgers: Mapping[str, Any], *, bound: bool = True) -> Figure:
     """Cumulative regret with its certified bound (dotted) on the left, average cumulative loss on the right.
 
-    `ledgers` maps a learner's name to its ledger. A bound far above all regrets is told, not drawn.
+    `ledgers` maps a learner's name to its ledger. A bound far above all regrets is
+    written in the title instead of drawn.
     """
     with style():
         made, [[left, right]] = figure(columns=2)
@@ -113,24 +116,24 @@ def legend(made: Figure, axes: Axes) -> None:
 
 
 def legend_below(made: Figure, axes: Axes, columns: int) -> None:
-    """One legend for all panels, under them, where it covers nothing."""
+    """One legend for all panels, below them."""
     handles, labels = axes.get_legend_handles_labels()
     made.legend(handles, labels, loc="outside lower center", ncols=min(columns, 7), fontsize=11)
 
 
 def _bounds(axes: Axes, ledgers: Mapping[str, Any]) -> None:
     highest = max(np.nanmax(np.append(ledger["regret"], 0.0)) for ledger in ledgers.values())
-    told = []
+    hidden = []
     for name, ledger in ledgers.items():
         limit, drawn = ledger["bound"], look(name)
         if not np.isfinite(limit[-1]):
             continue
         if limit[-1] > 8 * max(highest, np.finfo(float).tiny):
-            told.append(f"{drawn.label}: {limit[-1]:.3g}")
+            hidden.append(f"{drawn.label}: {limit[-1]:.3g}")
             continue
         seen = np.isfinite(limit)
         axes.plot(ledger["round"][seen], limit[seen], color=drawn.colour, linestyle=":", linewidth=1.2)
     if not any(np.isfinite(ledger["bound"][-1]) for ledger in ledgers.values()):
         return
-    out_of_sight = f" (out of sight for {', '.join(told)})" if told else ""
+    out_of_sight = f" (out of sight for {', '.join(hidden)})" if hidden else ""
     axes.plot([], [], color=INK, linestyle=":", linewidth=1.2, label=f"certified bound{out_of_sight}")

@@ -67,7 +67,7 @@ OTHERS = ("#332288", "#882255", "#117733", "#AA4499", "#999933")
 
 
 def look(name: str) -> Look:
-    """The look of a learner by its name; a name of the user's own always gets the same one.
+    """The look of a learner by its name. An unknown name gets a colour that depends on the name alone.
 
     >>> look("ftl").label, look("my_module:mine") == look("my_module:mine")
     ('FTL', True)
@@ -78,6 +78,6 @@ def look(name: str) -> Look:
 
 @contextlib.contextmanager
 def style() -> Iterator[None]:
-    """Figures drawn inside this block look like the rest; matplotlib's own settings come back afterwards."""
+    """Figures drawn inside this block have the project's style; matplotlib's settings come back after it."""
     with matplotlib.rc_context(RC):  # type: ignore[arg-type]
         yield

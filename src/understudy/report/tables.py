@@ -38,7 +38,7 @@ def facts(title: str, rows: Iterable[tuple[str, Any]]) -> Table:
 
 
 def replay(learner: str, result: Any) -> Table:
-    """The outcome of a replay: its cost, that of the best in hindsight, what is proved, how solving went."""
+    """The outcome of a replay: loss, comparator, regret, bound and the statuses of the solves."""
     ledger, made = result.ledger, result.certificate
     solved = Counter(ledger["solver_status"].tolist())
     return facts(
@@ -59,8 +59,8 @@ def replay(learner: str, result: Any) -> Table:
 def bound(made: Any) -> tuple[str, Any]:
     """The row of a certificate's bound: its number or, where that is not finite, the reason in words."""
     reason = getattr(made, "reason", "")
-    told = made.bound if math.isfinite(made.bound) or not reason else reason
-    return "certified bound" if made.kind == "certificate" else "bound (estimate)", told
+    shown = made.bound if math.isfinite(made.bound) or not reason else reason
+    return "certified bound" if made.kind == "certificate" else "bound (estimate)", shown
 
 
 def verdicts(title: str, rows: Iterable[tuple[str, bool | None, str]]) -> Table:
@@ -75,7 +75,7 @@ def verdicts(title: str, rows: Iterable[tuple[str, bool | None, str]]) -> Table:
 
 
 def number(value: Any) -> str:
-    """A number with six digits that matter; anything else as it is.
+    """A float with six significant digits; anything else as it is.
 
     >>> number(0.1234567), number(3), number("closed form")
     ('0.123457', '3', 'closed form')
@@ -85,7 +85,7 @@ def number(value: Any) -> str:
 
 @contextlib.contextmanager
 def progress(title: str, total: int) -> Iterator[Callable[[int, Any], None] | None]:
-    """A bar on the error stream while the block runs; None where nobody watches."""
+    """A bar on the error stream while the block runs; None where that stream is no terminal."""
     if not sys.stderr.isatty():
         yield None
         return

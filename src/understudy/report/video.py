@@ -1,4 +1,4 @@
-"""Videos of policies at work, several side by side. Needs a renderer; without one, a clear word."""
+"""Videos of policies, several side by side. Without a renderer a `UserError` says what is missing."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def frames(
 
     Where actions are choices, a state in which `other` would choose another one gets a frame of colour.
     """
-    # Without a screen MuJoCo draws through EGL, and must be told so before it is first used.
+    # Without a screen MuJoCo renders through EGL, which must be set before its first use.
     if not os.environ.get("DISPLAY"):
         os.environ.setdefault("MUJOCO_GL", "egl")
     try:
@@ -56,8 +56,8 @@ def record(
 ) -> dict[str, float]:
     """Writes a video with one panel per act, named in its corner; returns each one's return.
 
-    Of two acts that choose, each is asked what it would do in the other's place: where they disagree the
-    picture is framed. A panel whose episode is over keeps its last picture until the others are.
+    Where two acts have discrete actions, each also answers for the other's states; a state in which they
+    disagree gets a coloured frame. A panel whose episode has ended keeps its last picture.
     """
     try:
         import imageio.v2 as imageio
@@ -98,8 +98,8 @@ def marked(picture: np.ndarray, colour: tuple[int, int, int] = (213, 94, 0)) -> 
 
 
 def _can_draw(env: Any) -> None:
-    """Tries MuJoCo's drawing surface first: a renderer that fails half-made complains again when it is
-    forgotten.
+    """Opens and closes a MuJoCo surface first: a renderer that fails while it is made raises a second time
+    when it is deleted.
     """
     if "mujoco" in type(env.unwrapped).__module__ and os.environ.get("MUJOCO_GL") == "egl":
         from mujoco.egl import GLContext
@@ -116,7 +116,7 @@ def _picture(env: Any) -> np.ndarray:
 
 
 def _named(picture: np.ndarray, name: str) -> np.ndarray:
-    """The picture with a name in its corner, where Pillow is there to write it."""
+    """The picture with a name in its corner, where Pillow is installed."""
     try:
         from PIL import Image, ImageDraw
     except ImportError:
