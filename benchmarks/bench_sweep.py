@@ -24,7 +24,6 @@ from mujoco import rollout
 from understudy import imitate
 from understudy.envs.gymnasium import derive, maker
 from understudy.studies import Study
-from understudy.studies.shard import keywords
 
 LEARNERS = ("ftl", "ftrl", "alt_ftrl", "adaftrl", "ogd", "adagrad")
 NEAR, TIMES = 1.3, 3.5
@@ -42,7 +41,7 @@ def bare(study: Study, runs: int, threads: int, seconds: float = 10.0) -> float:
     size = mujoco.mj_stateSize(model, full)
     episodes: dict[int, list[tuple[np.ndarray, np.ndarray]]] = {}
     for settings in some:
-        run = imitate(**keywords(settings) | {"rounds": 2, "episodes": 0, "comparator": "none"})
+        run = imitate(**settings | {"rounds": 2, "episodes": 0, "comparator": "none"})
         ends = np.flatnonzero(run.samples("flags") & 3) + 1
         for number, (first, last) in enumerate(itertools.pairwise([0, *ends.tolist()])):
             made.reset(seed=derive(settings["seed"], "collect", 0, number))
@@ -97,10 +96,10 @@ def main() -> int:
     print(f"side by side: {took:.1f} s, {steps / took:,.0f} steps/s, {len(done.failed)} failed")
     chosen = [study.runs[i].settings for i in np.linspace(0, len(study.runs) - 1, options.serial).astype(int)]
     for one in chosen:  # each learner's program is compiled before the clock starts
-        imitate(**keywords(one) | {"rounds": 1, "interactions": 1000})
+        imitate(**one | {"rounds": 1, "interactions": 1000})
     began = time.perf_counter()
     for one in chosen:
-        imitate(**keywords(one))
+        imitate(**one)
     alone = (time.perf_counter() - began) / len(chosen)
     each = took / len(study.runs)
     print(f"one after another: {alone:.2f} s a run ({len(chosen)} runs, compiled); side by side {each:.3f} s")

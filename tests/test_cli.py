@@ -89,16 +89,13 @@ def test_a_number_that_starts_with_a_dash_is_a_number(monkeypatch):
     seen = _body(monkeypatch)
     assert cli.main(["replay", "x.npz", "--eta", "-1e-3"]) == 0
     assert cli.main(["replay", "x.npz", "--learner", "ftrl", "--eta=0"]) == 0
-    assert [options.learning.given() for options in seen] == [{"eta": -1e-3}, {"eta": 0.0}]
+    assert [options.given() for options in seen] == [{"eta": -1e-3}, {"eta": 0.0}]
 
 
 def test_options_not_given_are_not_passed_on():
-    assert options.LearnerOptions().given() == {}
-    assert options.LearnerOptions(eta=0.0, start=0, diagonal=True).given() == {
-        "eta": 0.0,
-        "start": 0,
-        "diagonal": True,
-    }
+    assert options.Train().given() == {}
+    typed = {"eta": 0.0, "start": 0, "diagonal": True, "widths": (8,), "rounds": 25}
+    assert options.Train(**typed).given() == typed
 
 
 @pytest.mark.parametrize(

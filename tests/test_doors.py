@@ -7,7 +7,8 @@ import understudy
 from understudy import adaftrl, alt_ftrl, ftrl, linearised, ogd
 from understudy.cli import main
 from understudy.policies import MLP, Linear
-from understudy.runs.presets import make_learner, preset
+from understudy.runs.choose import choose_learner
+from understudy.spec import RunSpec
 from understudy.studies import play
 
 SMALL = {"rounds": 3, "interactions": 60, "episodes": 0}
@@ -15,7 +16,8 @@ SMALL = {"rounds": 3, "interactions": 60, "episodes": 0}
 
 def first(learner, policy, name="practical"):
     """The first round that the learner's schedule counts in a run."""
-    return int(make_learner(learner, policy, preset(name))[0].schedule.start)
+    spec = RunSpec(env="CartPole-v1", learner=learner, preset=name)
+    return int(choose_learner(spec, policy)[0].schedule.start)
 
 
 @pytest.mark.parametrize("learner", [adaftrl(alpha=1.0), ftrl(eta=0.1), alt_ftrl(eta=1.0), "adaftrl", "ftrl"])
@@ -48,7 +50,7 @@ def test_a_name_on_a_linear_policy_has_a_scale_of_one():
         ("ftrl", ftrl(eta=1.0)),
         ("alt-ftrl", alt_ftrl(eta=1.0)),
     ):
-        made, automatic = make_learner(name, Linear(), preset("practical"))
+        made, automatic = choose_learner(RunSpec(env="CartPole-v1", learner=name), Linear())
         assert automatic is None
         for part in ("root", "adaptive", "constant"):
             assert np.array_equal(getattr(made.schedule, part), getattr(maker.schedule, part))

@@ -230,7 +230,7 @@ def test_presets_differ_in_what_they_say():
     assert paper.ledger["beta"].tolist() == [0, 0] and practical.ledger["beta"].tolist() == [1, 0]
     assert paper.policy.normaliser.nothing and not practical.policy.normaliser.nothing
     assert (paper.policy.policy.head, practical.policy.policy.head) == ("identity", "tanh")
-    assert paper.settings["noise"] == 0.1
+    assert paper.settings["resolved"]["noise"] == 0.1
 
 
 def test_summary_has_exactly_the_fields_scripts_rely_on():
@@ -244,7 +244,7 @@ def test_summary_has_exactly_the_fields_scripts_rely_on():
 BOX = {"expert": answering(half), "policy": "linear"}
 WRONG = {
     "env misspelt": (("Hoper-v5",), {}, "did you mean 'Hopper-v5'"),
-    "env not one": ((3,), {}, "env: int is not accepted"),
+    "env not one": ((3,), {}, "env: 3 is not the id of an environment"),
     "env makes something else": ((lambda: 3,), BOX, "makes a int"),
     "env without a shipped expert": (("MountainCar-v0",), {}, "none is shipped"),
     "env kwargs": (("CartPole-v1",), {"env_kwargs": {"wings": 2}}, "cannot be made"),

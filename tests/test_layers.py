@@ -12,7 +12,7 @@ SRC = Path(__file__).parent.parent / "src" / "understudy"
 # Rooms on one line do not know each other. `understudy` is the package's own front page of public names.
 ORDER = """
     errors machine
-    disk registry options
+    disk registry
     losses
     data
     policies
@@ -23,6 +23,7 @@ ORDER = """
     online
     streaming
     replay
+    spec
     envs
     experts
     runs
@@ -33,13 +34,14 @@ ORDER = """
     understudy
     report
     paper
+    options
     commands
     cli
     __main__
 """
 LEVEL = {room: level for level, line in enumerate(ORDER.strip().splitlines()) for room in line.split()}
 # Read when the command line starts, so they must not bring in what takes a second to import.
-LIGHT = ("__init__", "__main__", "cli", "disk", "errors", "machine", "options", "registry")
+LIGHT = ("__init__", "__main__", "cli", "disk", "errors", "machine", "options", "registry", "spec")
 HEAVY = ("jax", "numpy", "scipy", "matplotlib", "equinox", "optax", "gymnasium")
 
 

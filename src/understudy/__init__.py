@@ -16,6 +16,7 @@ __version__ = "0.1.0"
 _HOMES = {
     "imitate": "imitation",
     "Run": "runs",
+    "RunSpec": "spec",
     "TrainedPolicy": "policies",
     "Replay": "replay",
     "ftl": "learners",
@@ -86,12 +87,23 @@ if TYPE_CHECKING:
         proximal_sgd,
         sls,
     )
+    from .spec import RunSpec
     from .studies import Study, tune
 
 
 def register_learner(name: str, maker: Any) -> None:
     """Makes ``maker()`` available as the learner `name`, wherever a learner's name is accepted."""
     importlib.import_module(".learners", __name__).LEARNERS.register(name, maker)
+
+
+def register_loss(name: str, maker: Any) -> None:
+    """Makes ``maker(**options)`` available as the loss `name`."""
+    importlib.import_module(".losses", __name__).LOSSES.register(name, maker)
+
+
+def register_policy(name: str, maker: Any) -> None:
+    """Makes ``maker(**options)`` available as the policy `name`; a class can also be read back from a run."""
+    importlib.import_module(".policies", __name__).POLICIES.register(name, maker)
 
 
 def register_solver(name: str, maker: Any) -> None:

@@ -12,7 +12,7 @@ import io
 import os
 import sys
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, get_args
 
 from . import __version__
 from .errors import UserError, unknown
@@ -250,7 +250,8 @@ def _parse(command: Command, args: list[str]) -> Any:
 
 def _refuse(options: type, args: list[str]) -> None:
     """Refuses, in our own words, an option that does not exist and a number that is not one."""
-    fields = {f"--{field.name.replace('_', '-')}": field for field in _fields(options)}
+    listed = [field for field in dataclasses.fields(options) if field.default is not dataclasses.MISSING]
+    fields = {f"--{field.name.replace('_', '-')}": field for field in listed}
     for index, given in enumerate(args):
         if given == "--":
             break
@@ -262,7 +263,7 @@ def _refuse(options: type, args: list[str]) -> None:
             continue
         if name not in fields:
             raise unknown("option", typed, fields)
-        kind = {"Number": float, "float": float, "Whole": int, "int": int}.get(str(fields[name].type))
+        kind = _number(fields[name].type)
         text = value or next(iter(args[index + 1 :]), "")
         try:
             _ = kind and text and kind(text)
@@ -271,15 +272,11 @@ def _refuse(options: type, args: list[str]) -> None:
             raise UserError(f"{name}: {text!r} is not {wanted}.") from None
 
 
-def _fields(options: type) -> list[dataclasses.Field[Any]]:
-    """The fields that are options (with a default; others are positional), inner dataclasses included."""
-    found = []
-    for field in dataclasses.fields(options):
-        if dataclasses.is_dataclass(field.default):
-            found.extend(_fields(type(field.default)))
-        elif field.default is not dataclasses.MISSING:
-            found.append(field)
-    return found
+def _number(kind: Any) -> type | None:
+    """int or float for an option that is such a number; `kind` is an annotation, or the name of one."""
+    if isinstance(kind, str):
+        return {"Number": float, "float": float, "Whole": int, "int": int}.get(kind)
+    return next((one for one in (int, float) if get_args(kind)[0] == one | None), None)
 
 
 def _sentence(box: str) -> str:

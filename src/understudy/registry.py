@@ -12,12 +12,14 @@ import importlib.metadata
 import inspect
 import os
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Generic, TypeVar
 
 from .errors import UserError, unknown
 
 T = TypeVar("T")
+_REGISTRIES: dict[str, Registry[Any]] = {}
+"""Those whose names reach worker processes, by field."""
 
 
 class Registry(Generic[T]):
@@ -41,6 +43,9 @@ class Registry(Generic[T]):
     ):
         self.field, self.kind, self.group = field, kind, group
         self.makers, self.aliases = dict(makers), dict(aliases or {})
+        self._own = set(self.makers)
+        if group is not None:
+            _REGISTRIES[field] = self
 
     def names(self) -> list[str]:
         """Every name but the aliases, in alphabetical order."""
@@ -57,6 +62,15 @@ class Registry(Generic[T]):
             raise UserError(f"{self.field}: {name!r} needs a constructor, got {type(maker).__name__}.")
         self.makers[name] = maker
 
+    def added(self) -> dict[str, str | None]:
+        """The names that `register` added, each as ``module:name``; None where no module holds the maker."""
+        found: dict[str, str | None] = {}
+        for name in self.makers.keys() - self._own:
+            maker = self.makers[name]
+            module, place = getattr(maker, "__module__", None), getattr(maker, "__qualname__", "<object>")
+            found[name] = None if module in (None, "__main__") or "<" in place else f"{module}:{place}"
+        return found
+
     def maker(self, name: str) -> Callable[..., T]:
         """The constructor, or for ``module:name`` what that is."""
         key = self.aliases.get(name, name)
@@ -68,11 +82,40 @@ class Registry(Generic[T]):
             return load(self.field, key)
         raise unknown(self.field, name, self.names())
 
+    def takes(self, name: str) -> tuple[str, ...] | None:
+        """The options that a name takes; None where it takes any."""
+        thing: Any = self.maker(name)
+        if self._is_one(thing) or not callable(thing):
+            return ()
+        takes = inspect.signature(thing).parameters
+        free = any(one.kind is inspect.Parameter.VAR_KEYWORD for one in takes.values())
+        return None if free else tuple(takes)
+
+    def needs(self, name: str) -> list[str]:
+        """The options without which a name makes nothing."""
+        thing: Any = self.maker(name)
+        made = self._is_one(thing) or not callable(thing)
+        return [] if made else _needed(inspect.signature(thing).parameters)
+
+    def refuse_foreign(self, name: str, options: Iterable[str]) -> None:
+        """Refuses a name that does not exist, and options that it does not take."""
+        takes = self.takes(name)
+        foreign = [] if takes is None else sorted(one for one in options if one not in takes)
+        if foreign:
+            offer = f"it takes {', '.join(takes or ())}" if takes else "it takes no options"
+            raise UserError(f"{self.field}: {name!r} does not take {', '.join(foreign)}; {offer}.")
+
     def make(self, name: str, options: Mapping[str, Any]) -> T:
         """The object that `name` stands for, constructed with `options`."""
         thing: Any = self.maker(name)
         if not self._is_one(thing):
-            thing = _call(self.field, name, thing, options)
+            if not callable(thing):
+                kind = type(thing).__name__
+                raise UserError(f"{self.field}: {name!r} is a {kind}, not a function that makes one.")
+            self.refuse_foreign(name, options)
+            if missing := [one for one in self.needs(name) if one not in options]:
+                raise UserError(f"{self.field}: {name!r} needs {', '.join(missing)}.")
+            thing = thing(**options)
         elif options:
             raise UserError(
                 f"{self.field}: {name!r} is an object, so {', '.join(options)} cannot be passed on to it."
@@ -82,16 +125,13 @@ class Registry(Generic[T]):
     def resolve(self, value: Any) -> T:
         """An object of this kind, made with its defaults where `value` is a name."""
         if isinstance(value, str):
-            value, name = self.maker(value), value
-            if not self._is_one(value):
-                missing = _needed(inspect.signature(value).parameters) if callable(value) else []
-                if missing:
-                    own = f", as in understudy.{name.replace('-', '_')}(…)" if ":" not in name else ""
-                    raise UserError(
-                        f"{self.field}: {name!r} needs options ({', '.join(missing)}); "
-                        f"pass an object instead{own}."
-                    )
-                value = _call(self.field, name, value, {})
+            if missing := self.needs(value):
+                own = f", as in understudy.{value.replace('-', '_')}(…)" if ":" not in value else ""
+                raise UserError(
+                    f"{self.field}: {value!r} needs options ({', '.join(missing)}); "
+                    f"pass an object instead{own}."
+                )
+            return self.make(value, {})
         if isinstance(value, self.kind) and not inspect.isclass(value):
             return value  # type: ignore[return-value]
         raise UserError(
@@ -110,6 +150,30 @@ class Registry(Generic[T]):
             return True
         # A solver may be a plain function of (objective, params, key); what makes one has no such arguments.
         return len(_needed(inspect.signature(thing).parameters, positional=True)) >= 2
+
+
+def registered() -> dict[str, dict[str, str | None]]:
+    """What was registered in this process, for `register_again` in another one."""
+    return {field: added for field, one in _REGISTRIES.items() if (added := one.added())}
+
+
+def register_again(names: Mapping[str, Mapping[str, str | None]]) -> None:
+    """Registers what another process had registered; its modules are imported here."""
+    for field, added in names.items():
+        for name, place in added.items():
+            maker = _unreachable(field, name) if place is None else load(field, place)
+            if name not in _REGISTRIES[field]:  # the module may have registered it itself
+                _REGISTRIES[field].register(name, maker)
+
+
+def _unreachable(field: str, name: str) -> Callable[..., Any]:
+    def refuse() -> Any:
+        raise UserError(
+            f"{field}: {name!r} was registered from no module that a worker process can import; put its "
+            "maker into a module, or use the engine 'inline'."
+        )
+
+    return refuse
 
 
 @functools.cache
@@ -155,18 +219,3 @@ def _needed(takes: Mapping[str, inspect.Parameter], *, positional: bool = False)
     kinds = {inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD}
     kinds |= set() if positional else {inspect.Parameter.KEYWORD_ONLY}
     return [name for name, p in takes.items() if p.default is p.empty and p.kind in kinds]
-
-
-def _call(field: str, name: str, maker: Any, options: Mapping[str, Any]) -> Any:
-    if not callable(maker):
-        raise UserError(f"{field}: {name!r} is a {type(maker).__name__}, not a function that makes one.")
-    takes = inspect.signature(maker).parameters
-    if not any(p.kind is inspect.Parameter.VAR_KEYWORD for p in takes.values()):
-        foreign = sorted(one for one in options if one not in takes)
-        if foreign:
-            offer = f"it takes {', '.join(takes)}" if takes else "it takes no options"
-            raise UserError(f"{field}: {name!r} does not take {', '.join(foreign)}; {offer}.")
-    missing = [one for one in _needed(takes) if one not in options]
-    if missing:
-        raise UserError(f"{field}: {name!r} needs {', '.join(missing)}.")
-    return maker(**options)

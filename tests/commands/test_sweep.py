@@ -19,7 +19,8 @@ def test_what_is_typed_becomes_a_study():
         study="CartPole-v1",
         learners=("ftl", "ftrl"),
         grid=("step=0.1:10:log3", "loss=cross-entropy"),
-        set=("comparator=none", "tolerance=1e-6"),
+        comparator="none",
+        tolerance=1e-6,
         seeds=2,
     )
     study, tuning = made(options)
@@ -76,7 +77,7 @@ def test_a_file_tunes(tmp_path, capsys):
         ([], "out: name the folder"),
         (["--grid", "step"], "is not NAME=VALUES"),
         (["--grid", "step=1", "--grid", "step=2"], "there twice"),
-        (["--set", "comparator"], "is not NAME=VALUE"),
+        (["--comparator", "never"], "comparator: 'never' is not"),
         (["--keep", "2"], "it is for tuning"),
         (["--learners", "ftlr"], "did you mean 'ftl'"),
         (["--engin", "ray"], "did you mean"),

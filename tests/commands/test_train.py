@@ -7,10 +7,15 @@ import subprocess
 import sys
 from pathlib import Path
 
+import jax
 import pytest
 
+from understudy import UserError, cli
 from understudy.cli import main
-from understudy.options import LearnerOptions, SolverOptions, Train
+from understudy.commands.train import asked
+from understudy.envs.gymnasium import maker
+from understudy.runs import World, parts
+from understudy.spec import FIELDS, RunSpec
 
 SMALL = ["--policy", "linear", "--rounds", "2", "--interactions", "60", "--episodes", "1"]
 KEYS = [
@@ -111,72 +116,92 @@ def test_experts_list(capsys):
     assert {"sac-Hopper-v5", "sac-Walker2d-v5", "ppo-pong", "ppo-breakout"} <= set(found)
 
 
-# Every option of the command, what it is given, and where in the run's settings that shows.
-CHANGES = {
-    "learner": (["--learner", "adaftrl"], "name"),
-    "eta": (["--learner", "alt_ftrl", "--eta", "0.3"], "learner"),
-    "alpha": (["--learner", "adaftrl", "--alpha", "0.3"], "learner"),
-    "schedule": (["--learner", "ftrl", "--eta", "0.3", "--schedule", "constant"], "learner"),
-    "start": (["--learner", "adaftrl", "--start", "1"], "learner"),
-    "radius": (["--learner", "ftl", "--radius", "2"], "learner"),
-    "diagonal": (["--learner", "adagrad", "--alpha", "0.1", "--diagonal"], "learner"),
-    "policy": (["--policy", "mlp", "--max-iterations", "5"], "policy"),
-    "widths": (["--policy", "mlp", "--widths", "8", "8", "--max-iterations", "5"], "policy"),
-    "loss": (["--loss", "huber"], "loss"),
-    "solver": (["--solver", "lbfgs"], "solver"),
-    "learning_rate": (["--policy", "mlp", "--learning-rate", "0.01", "--max-iterations", "5"], "solver"),
-    "max_iterations": (["--policy", "mlp", "--max-iterations", "7"], "solver"),
-    "batch_size": (["--policy", "mlp", "--max-iterations", "5", "--batch-size", "16"], "solver"),
-    "tolerance": (["--loss", "huber", "--tolerance", "1e-3"], "solver"),
-    "preset": (["--preset", "paper"], "preset"),
-    "rounds": (["--rounds", "3"], "rounds"),
-    "interactions": (["--interactions", "33"], "interactions"),
-    "envs": (["--envs", "3"], "envs"),
-    "budget": (["--budget", "70"], "budget"),
-    "beta": (["--beta", "linear:3"], "beta"),
-    "first_round": (["--first-round", "agent"], "first_round"),
-    "noise": (["--noise", "0.3"], "noise"),
-    "standardise": (["--standardise", "no"], "standardise"),
-    "squash": (["--policy", "mlp", "--squash", "no", "--max-iterations", "5"], "policy"),
-    "env_kwargs": (["--env-kwargs", '{"g": 5.0}'], "env_kwargs"),
-    "episodes": (["--episodes", "2"], "episodes"),
-    "evaluate_every": (["--evaluate-every", "1"], "evaluate_every"),
-    "expert_episodes": (["--expert-episodes", "3"], "expert_episodes"),
-    "comparator": (["--comparator", "every"], "comparator"),
-    "seed": (["--seed", "5"], "seed"),
-    "expert": (["--expert", "tests_expert:act"], "expert"),
+# Every setting of a run as it is typed, with what else it needs; plan, parts or world must differ.
+SETTINGS = {
+    "expert": ["--expert", "tests_expert:act"],
+    "sees": ["--sees", "info:state"],
+    "learner": ["--learner", "adaftrl"],
+    "eta": ["--learner", "alt_ftrl", "--eta", "0.3"],
+    "alpha": ["--learner", "adaftrl", "--alpha", "0.3"],
+    "schedule": ["--learner", "ftrl", "--eta", "0.3", "--schedule", "constant"],
+    "start": ["--learner", "adaftrl", "--start", "4"],
+    "radius": ["--radius", "2"],
+    "diagonal": ["--learner", "adagrad", "--alpha", "0.1", "--diagonal"],
+    "policy": ["--policy", "mlp"],
+    "widths": ["--policy", "mlp", "--widths", "8", "8"],
+    "loss": ["--loss", "huber"],
+    "solver": ["--solver", "lbfgs"],
+    "learning_rate": ["--policy", "mlp", "--learning-rate", "0.01"],
+    "max_iterations": ["--policy", "mlp", "--max-iterations", "7"],
+    "batch_size": ["--policy", "mlp", "--batch-size", "16"],
+    "tolerance": ["--loss", "huber", "--tolerance", "1e-3"],
+    "preset": ["--preset", "paper"],
+    "rounds": ["--rounds", "3"],
+    "interactions": ["--interactions", "33"],
+    "budget": ["--budget", "70"],
+    "beta": ["--beta", "linear:3"],
+    "first_round": ["--first-round", "agent"],
+    "noise": ["--noise", "0.3"],
+    "standardise": ["--standardise", "no"],
+    "squash": ["--policy", "mlp", "--squash", "no"],
+    "env_kwargs": ["--env-kwargs", '{"g": 5.0}'],
+    "learner_options": ["--learner", "ftrl", "--learner-options", '{"eta": 2}'],
+    "policy_options": ["--policy-options", '{"bias": false}'],
+    "loss_options": ["--loss", "huber", "--loss-options", '{"delta": 0.5}'],
+    "solver_options": ["--policy", "mlp", "--solver-options", '{"decay": "linear"}'],
+    "episodes": ["--episodes", "2"],
+    "evaluate_every": ["--evaluate-every", "1"],
+    "comparator": ["--comparator", "1,2"],
+    "search": ["--search", "5"],
+    "seed": ["--seed", "5"],
 }
-# Frozen encoders and labels need images and an expert with a distribution: the Atari tests have them.
-ELSEWHERE = {"env", "asking", "learning", "solving", "out", "resume", "json", "encoder", "labels"}
+# Those that need an archive, a hub or images have their tests with them; the others are read by `imitate`.
+ELSEWHERE = {"env", "activation", "vec_normalize", "revision", "encoder", "labels", "expert_options"}
+ELSEWHERE |= {"envs", "memory_limit", "expert_episodes"}
 
 
-def test_every_option_is_in_the_table():
-    import dataclasses
-
-    names = {field.name for field in dataclasses.fields(Train)} - ELSEWHERE
-    inner = {name for name in CHANGES if name not in names}
-    assert names <= set(CHANGES)
-    parts = (LearnerOptions, SolverOptions)
-    assert inner == {field.name for part in parts for field in dataclasses.fields(part)}
+def spec_of(*typed: str) -> RunSpec:
+    """The spec of a typed line."""
+    command, rest = cli._find(["train", *typed])
+    assert command is not None
+    return asked(cli._parse(command, rest))
 
 
-@pytest.mark.parametrize("option", CHANGES)
-def test_every_option_reaches_the_run(option, kept, tmp_path, monkeypatch):
-    typed, where = CHANGES[option]
+def decided(spec: RunSpec) -> tuple:
+    """Everything that the settings of a run decide before it begins."""
+    make = maker(spec.env, spec.env_kwargs)
+    env = make()
+    made = parts(World.of(make, env, spec), spec)
+    params = [leaf.tolist() for leaf in jax.tree.leaves(made.params)]
+    return made.plan, made.settings["resolved"], made.noise, getattr(env.unwrapped, "g", None), params
+
+
+def test_every_setting_is_in_the_table():
+    assert set(SETTINGS) | ELSEWHERE == set(FIELDS)
+
+
+@pytest.mark.parametrize("name", SETTINGS)
+def test_every_option_reaches_the_run(name, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "tests_expert.py").write_text("def act(observation):\n    return [0.5]\n")
-    assert main(["train", "Pendulum-v1", *SMALL, *typed, "--out", "run"]) == 0
-    base, found = (
-        json.loads((path / "config.json").read_text())["settings"] for path in (kept, tmp_path / "run")
-    )
-    assert found[where] != base[where]
-    assert (tmp_path / "run" / "ledger.csv").read_text() != (
-        kept / "ledger.csv"
-    ).read_text() or option in QUIET
+    option, typed = f"--{name.replace('_', '-')}", SETTINGS[name]
+    place = typed.index(option)
+    upto = next((i for i in range(place + 1, len(typed)) if typed[i].startswith("--")), len(typed))
+    base = spec_of("Pendulum-v1", "--policy", "linear", *SMALL[2:], *typed[:place], *typed[upto:])
+    assert spec_of("Pendulum-v1", "--policy", "linear", *SMALL[2:], *typed) != base
+    if name != "sees":  # Pendulum has no such info
+        assert decided(spec_of("Pendulum-v1", "--policy", "linear", *SMALL[2:], *typed)) != decided(base)
 
 
-# These change what is measured or recorded, not what is learnt and written to the ledger.
-QUIET = {"expert_episodes"}
+def test_what_is_typed_wins_over_the_file(tmp_path):
+    path = tmp_path / "run.toml"
+    path.write_text('env = "Pendulum-v1"\nlearner = "ftrl"\neta = 1\nrounds = 4\n[env_kwargs]\ng = 5.0\n')
+    made = spec_of("--config", str(path), "--rounds", "25", "--eta", "0.5")
+    told = {"env": "Pendulum-v1", "learner": "ftrl", "eta": 0.5, "rounds": 25, "env_kwargs": {"g": 5.0}}
+    assert made == RunSpec.of(told)
+    with pytest.raises(UserError, match="did you mean 'rounds'"):
+        path.write_text("rouns = 4")
+        spec_of("--config", str(path))
 
 
 @pytest.mark.parametrize(
@@ -191,7 +216,7 @@ QUIET = {"expert_episodes"}
         (["Pendulum-v1", "--resume"], "no folder"),
         (["Pendulum-v1", "--activation", "relu"], "is not for"),
         (["Pendulm-v1"], "did you mean 'Pendulum-v1'"),
-        (["Pendulum-v1", "--policy", "linear", "--widths", "8"], "has none"),
+        (["Pendulum-v1", "--policy", "linear", "--widths", "8"], "does not take widths"),
     ],
 )
 def test_wrong_options_are_one_sentence(typed, words, capsys):

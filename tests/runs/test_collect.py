@@ -11,8 +11,9 @@ from runs.counting import Counting, answering, half
 from understudy import UserError
 from understudy.envs.gymnasium import Slots, derive, maker
 from understudy.policies import Actions, Linear, Normaliser, Observations, TrainedPolicy
-from understudy.runs import Collector, mixing
+from understudy.runs import Collector
 from understudy.runs.collect import EXPERT, TERMINATED, TRUNCATED
+from understudy.spec import mixing
 
 
 def collector(count: int = 1, seed: int = 0, noise: float = 0.0, expert=None, **env) -> Collector:

@@ -15,6 +15,7 @@ from understudy.envs.gymnasium import maker
 from understudy.errors import UserError
 from understudy.runs import NAMES, World, parts
 from understudy.runs.convoy import Convoy, Unkept
+from understudy.spec import RunSpec
 
 COMMON = {"rounds": 3, "interactions": 120, "episodes": 2, "evaluate_every": 2}
 
@@ -23,8 +24,9 @@ def convoy(env, runs, *, make=None, expert=None, **options):
     made = maker(env)
     many = functools.partial(fleet, made) if make is None else make
     one = many(1)
-    world = World.of(made, one, expert)
-    loops = [parts(world, **COMMON, **run).loop(None, None, Unkept()) for run in runs]
+    specs = [RunSpec(env=env, expert=expert, **COMMON, **run) for run in runs]
+    world = World.of(made, one, specs[0])
+    loops = [parts(world, spec).loop(None, None, Unkept()) for spec in specs]
     return Convoy(loops, many, world.expert, **options)
 
 

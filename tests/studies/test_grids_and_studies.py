@@ -77,7 +77,7 @@ def test_a_run_is_named_by_what_it_is():
         ({"grid": {"rounds": [1, 2]}, "rounds": 3}, "an axis and a setting"),
         ({"grid": {"step": [1.0]}, "learner": "ftrl", "eta": 1.0}, "another word for eta"),
         ({"grid": {"learner": ["ftrl"], "step": [-1.0]}}, "eta"),
-        ({"grid": {"learner": ["ftrl"], "step": ["big"]}}, "not a number"),
+        ({"grid": {"learner": ["ftrl"], "step": ["big"]}}, "not a finite number"),
         ({"rounds": 1.5}, "not a whole number"),
         ({"seeds": 0}, "seeds"),
         ({"seeds": [1, 1]}, "seeds"),

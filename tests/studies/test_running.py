@@ -271,7 +271,7 @@ def test_planning_does_not_start_jax():
         ({"env": ROOM, "expert": EXPERT, "rounds": 0}, "rounds: 0 is not a whole number"),
         ({"env": ROOM, "expert": EXPERT, "loss": "cross-entropy"}, "these are Box"),
         ({"env": ROOM, "expert": EXPERT, "preset": "papr"}, "did you mean 'paper'"),
-        ({"env": ROOM, "expert": EXPERT, "preset": "paper", "learner": "ftrl"}, "needs options"),
+        ({"env": ROOM, "expert": EXPERT, "preset": "paper", "learner": "ftrl"}, "needs eta"),
         ({"env": ROOM, "expert": "nowhere:act"}, "nowhere"),
         ({"env": ROOM}, "expert"),
     ],

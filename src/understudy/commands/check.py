@@ -16,7 +16,7 @@ from ..solvers import SOLVERS
 
 def learner(options: CheckLearner) -> int:
     """0 when the learner passes every check, else 1."""
-    return _verdict(options.learner, checks.learner, LEARNERS.make(options.learner, options.learning.given()))
+    return _verdict(options.learner, checks.learner, LEARNERS.make(options.learner, options.given()))
 
 
 def solver(options: CheckSolver) -> int:
@@ -26,7 +26,7 @@ def solver(options: CheckSolver) -> int:
 
 def certificate(options: CheckCertificate) -> int:
     """0 when the search finds no false claim, else 1."""
-    given = options.learning.given()
+    given = options.given()
     if options.learner == "all" and given:
         raise UserError(f"learner: 'all' takes no options of a learner, such as {next(iter(given))!r}.")
     part = None if options.learner == "all" else LEARNERS.make(options.learner, given)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from .. import experts
 from ..envs.gymnasium import maker
 from ..errors import UserError
 from ..options import Play
 from ..policies import TrainedPolicy
 from ..report import tables, video
-from ..runs import acting, read_config
+from ..runs import World, acting, read_config
+from ..spec import WORLD, RunSpec
 
 
 def run(options: Play) -> int:
@@ -33,13 +33,7 @@ def _expert(settings: dict[str, Any], make: Any) -> Any:
     """The run's expert, where it can be had again from its name alone."""
     env = make()
     try:
-        return experts.resolve(
-            settings["expert"],
-            env_id=settings["env"],
-            observation_space=env.observation_space,
-            action_space=env.action_space,
-            **settings["expert_options"],
-        )
+        return World.of(make, env, RunSpec.of({name: settings[name] for name in WORLD})).expert
     except UserError:
         return None
     finally:

@@ -23,7 +23,7 @@ def run(options: Replay) -> int:
     refuse_taken(options.out)
     if options.keep_iterates and options.out is None:
         raise UserError("keep-iterates: there is nowhere to write them; add --out.")
-    learner = LEARNERS.make(options.learner, options.learning.given())
+    learner = LEARNERS.make(options.learner, options.given())
     rounds = read_stream(options.stream)
     with tables.progress(f"{options.learner} on {options.stream.name}", len(rounds)) as progress:
         result = replay(
@@ -72,7 +72,7 @@ def _outcome(options: Replay, result: Any) -> dict[str, Any]:
     statuses, counts = np.unique(result.ledger["solver_status"], return_counts=True)
     outcome = {
         "learner": options.learner,
-        **options.learning.given(),
+        **options.given(),
         "policy": options.policy,
         "loss_function": options.loss,
         "solver": options.solver,

@@ -19,19 +19,8 @@ from ..options import Sweep
 from ..report import tables
 from ..studies import Results, Study, Tuned, plan, plans, read, tune
 from ..studies import run as run_study
-from ..studies.grids import axis, word
+from ..studies.grids import axis
 
-SHARED = (
-    "policy",
-    "loss",
-    "expert",
-    "preset",
-    "rounds",
-    "interactions",
-    "episodes",
-    "evaluate_every",
-    "seeds",
-)
 TUNING = ("over", "keep", "coarse", "seeds")
 SHOWN = 40
 """Most settings that are printed; all are in summary.csv."""
@@ -75,13 +64,8 @@ def run(options: Sweep) -> int:
 
 def made(options: Sweep) -> tuple[Study, dict[str, Any]]:
     """The study that was typed, or that a file holds, and how to tune it (empty: not at all)."""
-    given: dict[str, Any] = {}
-    for text in options.set:
-        name, equals, value = text.partition("=")
-        if not equals or not name:
-            raise UserError(f"set: {text!r} is not NAME=VALUE, such as comparator=none.")
-        given[name.replace("-", "_")] = word(value)
-    given |= {name: getattr(options, name) for name in SHARED if getattr(options, name) is not None}
+    given: dict[str, Any] = options.given()  # type: ignore[attr-defined]
+    given |= {} if options.seeds is None else {"seeds": options.seeds}
     axes: dict[str, Any] = {"learner": tuple(options.learners)} if options.learners else {}
     for text in options.grid:
         name, found = axis(text)

@@ -1,6 +1,5 @@
 """What each command can be told: frozen dataclasses, read by tyro. Nothing here may import jax or NumPy."""
 
-from .common import ExpertOptions, LearnerOptions, SolverOptions
 from .paper import PaperAtari, PaperGridworld, PaperMujoco, PaperQuestions, PaperTheorem, PaperToy
 from .training import (
     CheckCertificate,
@@ -22,10 +21,8 @@ __all__ = [
     "CheckSolver",
     "Demo",
     "Evaluate",
-    "ExpertOptions",
     "ExpertTrain",
     "ExpertsList",
-    "LearnerOptions",
     "PaperAtari",
     "PaperGridworld",
     "PaperMujoco",
@@ -34,7 +31,6 @@ __all__ = [
     "PaperToy",
     "Play",
     "Replay",
-    "SolverOptions",
     "Sweep",
     "Train",
 ]

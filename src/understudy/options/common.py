@@ -1,12 +1,22 @@
-"""What several commands can be told, and the types that the parser reads. Nothing here may import jax."""
+"""Types that the parser reads, and options that are settings of a run. Nothing here may import jax."""
 
 from __future__ import annotations
 
+import ast
 import dataclasses
+import functools
+import inspect
+import itertools
+import textwrap
+from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
-from tyro.conf import OmitArgPrefixes, UseAppendAction, arg
+from tyro.conf import UseAppendAction, arg
+
+from ..spec import FIELDS, RunSpec
+
+T = TypeVar("T")
 
 # No "(default: None)" in the help: an option that was not given leaves the choice to whoever takes it.
 UNSET = arg(help_behavior_hint="")
@@ -18,61 +28,58 @@ Folder = Annotated[Path | None, UNSET]
 Names = Annotated[tuple[str, ...], UNSET]
 Repeated = UseAppendAction[Annotated[tuple[str, ...], UNSET]]
 
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class _Group:
-    """Options that are handed on where they were given."""
-
-    def given(self) -> dict[str, Any]:
-        """Those that were given, by name."""
-        # By identity: a step size of 0.0 equals False, and must reach whoever refuses it.
-        return {k: v for k, v in dataclasses.asdict(self).items() if v is not None and v is not False}
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class LearnerOptions(_Group):
-    """They reach the learner's constructor; one that the learner does not take is refused."""
-
-    eta: Number = None
-    """Step size η of ftrl, alt_ftrl and ogd."""
-    alpha: Number = None
-    """Scale α of adaftrl and adagrad."""
-    schedule: Name = None
-    """How η moves with the rounds: sqrt (η/√t), constant or adaptive."""
-    start: Whole = None
-    """First round that the schedule counts."""
-    radius: Number = None
-    """Keep the parameters in the L2 ball of this radius."""
-    diagonal: Flag = False
-    """AdaGrad per coordinate instead of by the norm."""
+KINDS: dict[str, tuple[Any, Any]] = {
+    "int": (int | None, None),
+    "float": (float | None, None),
+    "bool": (bool, False),
+    "tuple[int, ...]": (tuple[int, ...], ()),
+}
+"""Types of settings and what stands for not given; all others are words, which the spec reads."""
+OF_LEARNER = tuple(name for name, field in FIELDS.items() if field.metadata.get("of") == "learner")
 
 
-Learning = Annotated[LearnerOptions, OmitArgPrefixes]
+def settings(names: Iterable[str]) -> Callable[[type[T]], type[T]]:
+    """A decorator: adds settings of a run to a command's options, with their help and none of them given.
+
+    The command gets a method `given`, which returns those that were typed, by name.
+    """
+
+    def extend(options: type[T]) -> type[T]:
+        listed, told = tuple(names), _docs()
+        made = []
+        for name in listed:
+            kind, empty = KINDS.get(str(FIELDS[name].type).removesuffix(" | None"), (str | None, None))
+            if str(FIELDS[name].type) == "bool | None":
+                kind, empty = str | None, None
+            default = FIELDS[name].default
+            plain = default is not dataclasses.MISSING and default is not None and default is not False
+            # An empty hint hides "(default: None)", which would say nothing.
+            hint = arg(help=told[name], help_behavior_hint=f"(default: {default})" if plain else "")
+            made.append((name, Annotated[kind, hint], dataclasses.field(default=empty)))
+
+        def given(self: Any) -> dict[str, Any]:
+            found = {name: getattr(self, name) for name in listed}
+            # By identity: a step size of 0.0 equals False, and must reach what refuses it.
+            return {k: v for k, v in found.items() if v is not None and v is not False and v != ()}
+
+        return dataclasses.make_dataclass(
+            options.__name__,
+            made,
+            bases=(options,),
+            namespace={"given": given, "__doc__": options.__doc__, "__module__": options.__module__},
+            frozen=True,
+            kw_only=True,
+        )
+
+    return extend
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class ExpertOptions(_Group):
-    """They say how to read or ask the expert; one that the expert has no use for is refused."""
-
-    sees: Name = None
-    """What a privileged expert sees: info:KEY or observation:KEY."""
-    activation: Name = None
-    """Activation of an archive's network, where the archive does not say."""
-    vec_normalize: Folder = None
-    """VecNormalize statistics that go with an archive."""
-    revision: Name = None
-    """Which revision of a hub's repository."""
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class SolverOptions(_Group):
-    """They reach the solver; one that the solver does not take is refused."""
-
-    learning_rate: Number = None
-    """First step size of adam or proximal-sgd."""
-    max_iterations: Whole = None
-    """Steps of the solver in a round."""
-    batch_size: Whole = None
-    """Samples per step of a solver that can take minibatches."""
-    tolerance: Number = None
-    """The solver stops at this gradient norm of (whole objective)/t."""
+@functools.cache
+def _docs() -> dict[str, str]:
+    """The text below each field of `RunSpec`."""
+    body = ast.parse(textwrap.dedent(inspect.getsource(RunSpec))).body[0].body  # type: ignore[attr-defined]
+    found = {}
+    for field, text in itertools.pairwise(body):
+        if isinstance(field, ast.AnnAssign) and isinstance(text, ast.Expr):
+            found[field.target.id] = " ".join(text.value.value.split())  # type: ignore[attr-defined]
+    return found

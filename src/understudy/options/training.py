@@ -6,24 +6,13 @@ import dataclasses
 from pathlib import Path
 from typing import Annotated
 
-from tyro.conf import OmitArgPrefixes, Positional, arg
+from tyro.conf import Positional, arg
 
-from .common import (
-    UNSET,
-    ExpertOptions,
-    Flag,
-    Folder,
-    LearnerOptions,
-    Learning,
-    Name,
-    Names,
-    Number,
-    Repeated,
-    SolverOptions,
-    Whole,
-)
+from ..spec import FIELDS
+from .common import OF_LEARNER, UNSET, Flag, Folder, Name, Names, Number, Repeated, Whole, settings
 
 
+@settings(OF_LEARNER)
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Replay:
     """Play a recorded stream of losses to a learner, and report its regret.
@@ -37,8 +26,6 @@ class Replay:
     """The npz file with the stream."""
     learner: str = "ftl"
     """ftl, ftrl, alt_ftrl, adaftrl, ogd, adagrad, or your own as module:function."""
-    learning: Learning = LearnerOptions()
-    """Options of the learner."""
     policy: str = "linear"
     """linear or mlp."""
     bias: Flag = False
@@ -65,14 +52,13 @@ class Replay:
     """Print the result as one last line of JSON."""
 
 
+@settings(OF_LEARNER)
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class CheckLearner:
     """Put a learner through the conformance suite."""
 
     learner: Positional[Annotated[str, arg(metavar="LEARNER")]]
     """A learner's name, or your own as module:function."""
-    learning: Learning = LearnerOptions()
-    """Options of the learner."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -83,14 +69,13 @@ class CheckSolver:
     """A solver's name, or your own as module:function."""
 
 
+@settings(OF_LEARNER)
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class CheckCertificate:
     """Search for streams on which the regret is above its certified bound."""
 
     learner: Positional[Annotated[str, arg(metavar="LEARNER")]] = "all"
     """A learner's name, your own as module:function, or all: every shipped learner, solver and memory."""
-    learning: Learning = LearnerOptions()
-    """Options of the learner."""
     minutes: float = 1.0
     """How long to search."""
     seed: int = 0
@@ -101,67 +86,15 @@ class CheckCertificate:
     """Write the streams on which a claim is false to this folder, as `understudy replay` reads them."""
 
 
+@settings(name for name in FIELDS if name != "env")
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Train:
     """Imitate an expert in a Gymnasium environment, round by round."""
 
-    env: Positional[str]
+    env: Annotated[Positional[str | None], UNSET] = None
     """A Gymnasium id such as Hopper-v5, or module:Id to import a package first."""
-    expert: Name = None
-    """A shipped expert's name (default: the one for the environment), a .zip archive, a .safetensors file,
-    org/repo on the hub, or module:function."""
-    asking: Annotated[ExpertOptions, OmitArgPrefixes] = ExpertOptions()
-    """Options of the expert."""
-    learner: str = "ftl"
-    """ftl (DAgger), adaftrl, ftrl, alt_ftrl, ogd, adagrad, bc (the expert drives), or module:function."""
-    learning: Learning = LearnerOptions()
-    """Options of the learner."""
-    policy: str = "auto"
-    """auto (mlp, or linear on the expert's features of images), mlp, linear, tabular or nature_cnn."""
-    encoder: str = "auto"
-    """Whose features a linear policy on images has: auto (the expert's), or another's name or file."""
-    labels: str = "expert"
-    """What is learned: the expert's answer (a distribution where it gives one), or its mode."""
-    widths: Annotated[tuple[int, ...], UNSET] = ()
-    """Widths of the network's hidden layers (256 256)."""
-    loss: str = "auto"
-    """auto (squared for Box actions, else cross-entropy), squared, absolute, huber or cross-entropy."""
-    solver: str = "auto"
-    """auto, closed-form, newton, lbfgs, gd, adam, sls, proximal-sgd, interior-point, or module:function."""
-    solving: Annotated[SolverOptions, OmitArgPrefixes] = SolverOptions()
-    """Options of the solver."""
-    preset: str = "practical"
-    """practical (round 1 expert-driven, standardised observations, squashed head) or paper."""
-    rounds: int = 25
-    """Rounds."""
-    interactions: int = 1000
-    """Environment steps, and queries, in a round."""
-    envs: int = 1
-    """Environments side by side."""
-    budget: Whole = None
-    """Stop after so many queries."""
-    beta: str = "0"
-    """Probability that the expert acts: a number, linear:ROUNDS or exponential:RATE."""
-    first_round: Name = None
-    """Who acts in round 1: expert or agent."""
-    noise: Number = None
-    """What the agent adds while collecting: a standard deviation (Box), a temperature (choices)."""
-    standardise: Name = None
-    """Standardise observations by the first round's statistics: yes or no."""
-    squash: Name = None
-    """A tanh head stretched to the action bounds: yes or no."""
-    env_kwargs: Name = None
-    """Keywords for the environment, as JSON: '{"max_episode_steps": 200}'."""
-    episodes: int = 10
-    """Evaluation episodes."""
-    evaluate_every: int = 0
-    """Evaluate also after every so many rounds."""
-    expert_episodes: Whole = None
-    """Episodes to measure the expert by (default: as many as evaluation episodes)."""
-    comparator: str = "last"
-    """After which rounds to find the best in hindsight: last, every or none."""
-    seed: int = 0
-    """Seed of everything."""
+    config: Folder = None
+    """Read settings from this TOML file; those typed here win."""
     out: Folder = None
     """Keep the run in this folder: config, ledger, times, samples, policy, checkpoint."""
     resume: Flag = False
@@ -170,6 +103,7 @@ class Train:
     """Print the result as one last line of JSON."""
 
 
+@settings(name for name in FIELDS if name not in ("env", "learner", "seed"))
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Sweep:
     """Train a whole grid of runs on every core, in a folder that a kill does not harm.
@@ -188,24 +122,6 @@ class Sweep:
     whichever the learner has. Again for each axis."""
     seeds: Whole = None
     """Seeds per setting, from 0."""
-    policy: Name = None
-    """mlp, linear, tabular, …, for all runs, as in `understudy train`."""
-    loss: Name = None
-    """squared, absolute, huber or cross-entropy, for all runs."""
-    expert: Name = None
-    """The expert of all runs."""
-    preset: Name = None
-    """practical or paper."""
-    rounds: Whole = None
-    """Rounds."""
-    interactions: Whole = None
-    """Environment steps, and queries, in a round."""
-    episodes: Whole = None
-    """Evaluation episodes."""
-    evaluate_every: Whole = None
-    """Evaluate also after every so many rounds."""
-    set: Repeated = ()
-    """Any other setting of all runs, NAME=VALUE: comparator=none, max_iterations=200. Again for each."""
     tune: Names = ()
     """Tune these axes: a coarse pass, the best three in full, the best of those."""
     keep: Whole = None

@@ -15,6 +15,8 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 from rich.text import Text
 
+from .. import disk
+
 MARKS = {
     True: Text("passed", style="green"),
     False: Text("FAILED", style="bold red"),
@@ -25,6 +27,12 @@ MARKS = {
 def show(table: Table) -> None:
     """Prints a table: in colour on a terminal, plain in a pipe."""
     Console(highlight=False).print(table)
+
+
+def json_line(value: Any) -> None:
+    """Prints `value` as one line of JSON, after whatever the error stream still holds."""
+    sys.stderr.flush()
+    print(disk.to_json(value), flush=True)
 
 
 def facts(title: str, rows: Iterable[tuple[str, Any]]) -> Table:

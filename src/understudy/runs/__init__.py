@@ -7,7 +7,6 @@ from .collect import Collector, Round
 from .evaluate import Evaluation, Evaluator, acting
 from .folder import FORMAT, Folder, read_config, read_ledger, read_summary, write_run
 from .loop import EXTRA, NAMES, TIMES, Loop, Plan
-from .mixing import Mixing, mixing
 from .parts import Parts, World, parts
 from .run import Run
 from .samples import Book, temporary_folder
@@ -24,14 +23,12 @@ __all__ = [
     "Evaluator",
     "Folder",
     "Loop",
-    "Mixing",
     "Parts",
     "Plan",
     "Round",
     "Run",
     "World",
     "acting",
-    "mixing",
     "parts",
     "read_config",
     "read_ledger",

@@ -21,11 +21,11 @@ from ..online import Game, GameState, compiled
 from ..policies import Normaliser, TrainedPolicy
 from ..regret import COLUMNS, Certificate, Ledger
 from ..solvers import Status, Unsolved
+from ..spec import Mixing
 from . import hindsight
 from .automatic import Automatic
 from .collect import EXPERT, Collector, Round
 from .evaluate import Evaluation, Evaluator, acting
-from .mixing import Mixing
 from .samples import Book, Reader
 
 EXTRA = {

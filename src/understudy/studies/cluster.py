@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..errors import MissingExtra, UserError
+from ..registry import register_again, registered
 from .engines import FEW, Shard, Work, accelerator, environment
 from .shard import Result, play
 
@@ -58,7 +59,9 @@ def play_on(shards: Sequence[Shard], work: Work) -> None:
         max_retries=work.retries,
         runtime_env={"env_vars": variables},
     )(_task)
-    waiting = {task.remote([dict(run) for run in shard]): number for number, shard in enumerate(shards)}
+    waiting = {
+        task.remote([dict(run) for run in shard], registered()): number for number, shard in enumerate(shards)
+    }
     lost: list[str] = []
     try:
         while waiting:
@@ -80,6 +83,7 @@ def play_on(shards: Sequence[Shard], work: Work) -> None:
         raise UserError(f"ray: {lost[0]}; {FEW}.")
 
 
-def _task(runs: list[dict[str, Any]]) -> tuple[list[tuple[Any, ...]], float]:
+def _task(runs: list[dict[str, Any]], names: dict[str, Any]) -> tuple[list[tuple[Any, ...]], float]:
+    register_again(names)
     began = time.perf_counter()
     return [tuple(one) for one in play(runs, threads=1)], time.perf_counter() - began

@@ -24,6 +24,7 @@ from typing import Any
 from .. import disk
 from ..errors import UserError, unknown
 from ..machine import cores
+from ..registry import registered
 from .shard import Result, play
 
 Shard = Sequence[Mapping[str, Any]]
@@ -142,7 +143,7 @@ class _Process:
 
     def give(self, number: int, shard: Shard) -> None:
         self.shard = number
-        task = {"runs": [dict(run) for run in shard], "threads": self.threads}
+        task = {"runs": [dict(run) for run in shard], "threads": self.threads, "registered": registered()}
         line = disk.to_json(task, lossless=True) + "\n"
         assert self._process.stdin is not None
         # One that has died is reported by the reading thread, and its shard is given to another.

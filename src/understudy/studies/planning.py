@@ -3,49 +3,33 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from ..errors import UserError
 from ..machine import cores
+from ..spec import WORLD, RunSpec
 from .engines import ENGINES, Work, accelerator, engine, local
-from .shard import Result
+from .shard import TOGETHER, Result
 from .study import Entry
 
 MOST = {"linear": 100, "network": 8, "accelerator": 512}
 """Most runs in a shard: a worker's death loses one. Networks take long on a CPU; on an accelerator the more
 the better.
 """
-SIDE_BY_SIDE = ("env", "env_kwargs", "expert", "expert_options", "envs", "interactions", "rounds", "budget")
-SIDE_BY_SIDE += ("policy", "widths", "episodes", "evaluate_every", "preset")
+SIDE_BY_SIDE = (*WORLD, *TOGETHER, "policy", "widths", "episodes", "evaluate_every", "preset")
 """Runs that agree in these can be played side by side."""
 CALIBRATION, CALIBRATED_ROUNDS = 6, 2
 """Runs and rounds that are played to measure this machine."""
 
 
-def interactions(settings: Mapping[str, Any]) -> int:
-    """Environment steps, and queries, that a run will take."""
-    total = settings.get("rounds", 25) * settings.get("interactions", 1000)
-    return min(total, settings.get("budget") or total)
-
-
-def rounds(settings: Mapping[str, Any]) -> int:
-    return -(-interactions(settings) // settings.get("interactions", 1000))
-
-
-def evaluation(settings: Mapping[str, Any]) -> int:
+def evaluation(spec: RunSpec) -> int:
     """Most environment steps of a run's evaluations, the expert's included; 0 where there is no limit."""
     import gymnasium
 
-    spec = gymnasium.registry.get(settings["env"].rpartition(":")[2])
-    limit = (settings.get("env_kwargs") or {}).get("max_episode_steps") or getattr(
-        spec, "max_episode_steps", 0
-    )
-    every, episodes = settings.get("evaluate_every", 0), settings.get("episodes", 10)
-    played = rounds(settings)
-    times = played // every + (played % every > 0) if every else 1
-    theirs = settings.get("expert_episodes")
-    return (limit or 0) * (times * episodes + (episodes if theirs is None else theirs))
+    known = gymnasium.registry.get(spec.env.rpartition(":")[2])
+    limit = spec.env_kwargs.get("max_episode_steps") or getattr(known, "max_episode_steps", 0)
+    return (limit or 0) * (len(spec.evaluated) * spec.episodes + spec.expert_measured)
 
 
 def divide(entries: Sequence[Entry], workers: int, most: int | None = None) -> list[list[Entry]]:
@@ -60,20 +44,20 @@ def divide(entries: Sequence[Entry], workers: int, most: int | None = None) -> l
         raise UserError(f"shard: {most} is not a whole number ≥ 1.")
     groups: dict[str, list[Entry]] = {}
     for entry in entries:
-        groups.setdefault(repr([entry.settings.get(name) for name in SIDE_BY_SIDE]), []).append(entry)
+        groups.setdefault(entry.spec.key(*SIDE_BY_SIDE), []).append(entry)
     shards = []
     for group in groups.values():
-        limit = most or MOST[_kind(group[0].settings)]
+        limit = most or MOST[_kind(group[0].spec)]
         pieces = min(len(group), workers * -(-len(group) // (limit * workers)))
         # Dealt like cards: neighbours in a grid, such as all runs of the slowest loss, go to all workers.
         shards += [group[piece::pieces] for piece in range(pieces)]
     return shards
 
 
-def _kind(settings: Mapping[str, Any]) -> str:
+def _kind(spec: RunSpec) -> str:
     if accelerator():
         return "accelerator"
-    return "linear" if settings.get("policy") in ("linear", "tabular") else "network"
+    return "linear" if spec.policy in ("linear", "tabular") else "network"
 
 
 def how_many(workers: int | None) -> int:
@@ -121,8 +105,8 @@ class Plan(NamedTuple):
             free = [self.rate.start] * self.workers
             for shard in self.shards:
                 first = free.index(min(free))
-                steps = sum(interactions(one.settings) for one in shard)
-                steps += sum(evaluation(one.settings) for one in shard) if evaluating else 0
+                steps = sum(one.spec.total for one in shard)
+                steps += sum(evaluation(one.spec) for one in shard) if evaluating else 0
                 free[first] += steps * self.rate.seconds
             found.append(max(free))
         return found[0], found[1]
@@ -183,11 +167,11 @@ def calibrate(shards: Sequence[Sequence[Entry]], workers: int) -> Rate | None:
     """Plays the first rounds of the first runs without evaluation, at once on as many workers as the study
     will have, and takes the time; twice, since the first time compiles. None where the study is as short.
     """
-    sample = [entry.settings for shard in shards[:1] for entry in shard[:CALIBRATION]]
     quiet = {"rounds": CALIBRATED_ROUNDS, "budget": None, "episodes": 0, "expert_episodes": 0}
-    short = [{**one, **quiet} for one in sample]
-    steps = sum(interactions(one) for one in short)
-    if sum(interactions(one.settings) for shard in shards for one in shard) < 10 * steps * workers:
+    quiet["comparator"] = "none"
+    short = [entry.spec.replace(**quiet) for shard in shards[:1] for entry in shard[:CALIBRATION]]
+    steps = sum(one.total for one in short)
+    if sum(one.spec.total for shard in shards for one in shard) < 10 * steps * workers:
         return None
     count = min(workers, len(shards))
     found: list[float] = []
@@ -196,7 +180,7 @@ def calibrate(shards: Sequence[Sequence[Entry]], workers: int) -> Rate | None:
         found.append(seconds)
 
     began = time.perf_counter()
-    local([short] * (2 * count), Work(done=done, workers=count, retries=0))
+    local([[one.changes() for one in short]] * (2 * count), Work(done=done, workers=count, retries=0))
     took = time.perf_counter() - began
     second = sum(found[count:]) / count
     how = f"{steps / second:,.0f} interactions/s a worker in a calibration of {took:.0f} s"

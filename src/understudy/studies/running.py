@@ -140,7 +140,7 @@ def plan(
         runs=len(study.runs),
         finished=len(study.runs) - len(left),
         left_out=study.left_out,
-        interactions=sum(planning.interactions(entry.settings) for entry in left),
+        interactions=sum(entry.spec.total for entry in left),
         shards=shards,
         engine=engine,
         workers=count,
@@ -165,8 +165,8 @@ def _play(
 ) -> None:
     study = folder.study
     shards = planning.divide(left, workers, most)
-    lengths = [sum(planning.rounds(entry.settings) for entry in shard) for shard in shards]
-    total = sum(planning.rounds(entry.settings) for entry in study.runs)
+    lengths = [sum(len(entry.spec.sizes) for entry in shard) for shard in shards]
+    total = sum(len(entry.spec.sizes) for entry in study.runs)
     reached = [0] * len(shards)
 
     def tell(number: int, done: int) -> None:
@@ -179,7 +179,7 @@ def _play(
         about = {
             "name": digest({"runs": [entry.id for entry in shard]}),
             "runs": len(shard),
-            "interactions": sum(planning.interactions(entry.settings) for entry in shard),
+            "interactions": sum(entry.spec.total for entry in shard),
             "seconds": seconds,
             "engine": name,
         }

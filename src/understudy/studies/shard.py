@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import inspect
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -11,22 +10,14 @@ from typing import Any, NamedTuple
 
 from ..envs.fleet import fleet
 from ..envs.gymnasium import maker
-from ..errors import UserError, unknown
+from ..errors import UserError
 from ..imitation import imitate
-from ..learners import LEARNERS
-from ..policies import MLP
 from ..runs import NAMES, TIMES, Evaluation, Loop, World, parts
 from ..runs.convoy import Convoy, Unkept
-from ..runs.parts import whole
-from ..solvers import SOLVERS
+from ..spec import WORLD, RunSpec
 
-LEARNER_OPTIONS = ("eta", "alpha", "schedule", "start", "radius", "diagonal")
-SOLVER_OPTIONS = ("learning_rate", "max_iterations", "batch_size", "tolerance")
-OWN = ("out", "resume", "progress", "solver_options")
-"""What `imitate` takes and a run cannot say: a study has its own folder, and solver options are flat."""
-FIELDS = tuple(name for name in inspect.signature(imitate).parameters if name not in OWN)
-NAMED = (*FIELDS, *LEARNER_OPTIONS, *SOLVER_OPTIONS, "widths")
-"""Every name that a run may have."""
+TOGETHER = ("rounds", "interactions", "budget", "envs", "encoder", "labels")
+"""What runs of one world must have in common to be played side by side."""
 
 
 class Result(NamedTuple):
@@ -44,71 +35,8 @@ class Result(NamedTuple):
     seconds: dict[str, float]
 
 
-def keywords(run: Mapping[str, Any]) -> dict[str, Any]:
-    """A run's flat names as keyword arguments of `imitate`; a name that does not exist is refused.
-
-    >>> made = keywords({"env": "Hopper-v5", "learner": "ftrl", "eta": 0.1, "tolerance": 1e-6})
-    >>> made["learner"].name, made["solver_options"], made["env"]
-    ('ftrl', {'tolerance': 1e-06}, 'Hopper-v5')
-    """
-    for name in run:
-        if name not in NAMED:
-            raise unknown("run", name, NAMED)
-    if not isinstance(run.get("env"), str):
-        raise UserError(f"env: {run.get('env')!r} is not the id of an environment, such as 'Hopper-v5'.")
-    found = {name: value for name, value in run.items() if name in FIELDS and value is not None}
-    options = {name: run[name] for name in LEARNER_OPTIONS if run.get(name) is not None}
-    found["learner"] = _learner(run.get("learner", "ftl"), options)
-    if solving := {name: run[name] for name in SOLVER_OPTIONS if run.get(name) is not None}:
-        found["solver_options"] = solving
-    if (solver := run.get("solver", "auto")) != "auto":
-        SOLVERS.maker(solver)
-    if run.get("widths") is not None:
-        if run.get("policy", "auto") not in ("auto", "mlp"):
-            raise UserError(f"widths: the policy {run['policy']!r} has none; mlp has.")
-        found["policy"] = MLP(widths=tuple(run["widths"]))
-    return found
-
-
-def takes(learner: str) -> tuple[str, ...]:
-    """The options that a learner takes.
-
-    >>> takes("ogd"), takes("bc")
-    (('eta', 'schedule', 'radius'), ())
-    """
-    if learner == "bc":
-        return ()
-    has = inspect.signature(LEARNERS.maker(learner)).parameters
-    return tuple(name for name in LEARNER_OPTIONS if name in has)
-
-
-def _learner(name: Any, options: dict[str, Any]) -> Any:
-    if not isinstance(name, str):
-        raise UserError(f"learner: {name!r} is not a learner's name.")
-    accepted = takes(name) if name == "bc" or name in LEARNERS.aliases else None
-    if accepted is None:
-        if name not in LEARNERS.makers:
-            raise unknown("learner", name, [*LEARNERS.names(), "bc"])
-        accepted = takes(name)
-    if foreign := [option for option in options if option not in accepted]:
-        offer = f"it takes {', '.join(accepted)}" if accepted else "it takes no options"
-        raise UserError(f"learner: {name!r} does not take {', '.join(foreign)}; {offer}.")
-    if not options:
-        return name
-    return _made(name, options)
-
-
-def _made(name: str, options: dict[str, Any]) -> Any:
-    maker = LEARNERS.maker(name)
-    parameters = inspect.signature(maker).parameters.values()
-    needed = [p.name for p in parameters if p.default is p.empty and p.kind is p.KEYWORD_ONLY]
-    if missing := [one for one in needed if one not in options]:
-        raise UserError(f"learner: {name!r} needs {', '.join(missing)}.")
-    return maker(**options)
-
-
 def play(
-    runs: Sequence[Mapping[str, Any]],
+    runs: Sequence[RunSpec | Mapping[str, Any]],
     *,
     threads: int = 1,
     together: bool | None = None,
@@ -128,20 +56,20 @@ def play(
     >>> [len(result.rows) for result in play([run, run | {"seed": 1}])]
     [2, 2]
     """
-    made = [keywords(run) for run in runs]
+    made = [run if isinstance(run, RunSpec) else RunSpec.of(run) for run in runs]
     results: dict[int, Result] = {}
     groups: dict[str, list[int]] = {}
     for place, run in enumerate(made):
-        groups.setdefault(_company(run), []).append(place)
-    total, before = sum(int(run.get("rounds", 25)) for run in made), 0
+        groups.setdefault(run.key(*WORLD, *TOGETHER), []).append(place)
+    total, before = sum(len(run.sizes) for run in made), 0
     for places in groups.values():
-        rounds = int(made[places[0]].get("rounds", 25)) * len(places)
+        rounds = len(made[places[0]].sizes) * len(places)
 
         def told(done: int, before: int = before) -> None:
             if progress is not None:
                 progress(min(before + done, total), total)
 
-        if int(made[places[0]].get("envs", 1)) > 1:
+        if made[places[0]].envs > 1:
             # A convoy has one environment a run.
             found = [_alone(made[place]) for place in places]
         else:
@@ -152,34 +80,20 @@ def play(
     return [results[place] for place in range(len(runs))]
 
 
-def _company(run: dict[str, Any]) -> str:
-    """What runs of a convoy have in common."""
-    names = ("env", "env_kwargs", "expert", "expert_options", "rounds", "interactions", "budget", "envs")
-    return repr([run.get(name) for name in (*names, "encoder", "labels")])
-
-
 def _abreast(
-    runs: list[dict[str, Any]], threads: int, together: bool | None, told: Callable[[int], None]
+    runs: list[RunSpec], threads: int, together: bool | None, told: Callable[[int], None]
 ) -> list[Result]:
     began, first = time.perf_counter(), runs[0]
-    world_options = {name: first[name] for name in ("env_kwargs", "expert_options") if name in first}
-    make = maker(first["env"], first.get("env_kwargs"))
+    make = maker(first.env, first.env_kwargs)
     many = functools.partial(fleet, make, threads=threads)
     loops: dict[int, Loop] = {}
     failed: dict[int, Result] = {}
     one = many(1)
-    world = World.of(make, one, first.get("expert"), **world_options)
+    world = World.of(make, one, first)
     one.close()
     for place, run in enumerate(runs):
-        own = {
-            name: value
-            for name, value in run.items()
-            if name not in ("env", "expert", "envs", "memory_limit")
-        }
         try:
-            whole("seed", own.get("seed", 0), 0)
-            made = parts(world, **{name: value for name, value in own.items() if name not in world_options})
-            loops[place] = made.loop(None, None, Unkept())
+            loops[place] = parts(world, run).loop(None, None, Unkept())
         except UserError as error:
             failed[place] = Result([], _ended([]), str(error), {"total": 0.0})
     if loops:
@@ -197,13 +111,12 @@ def _abreast(
     return [failed[place] for place in range(len(runs))]
 
 
-def _experts(convoy: Convoy, runs: list[dict[str, Any]]) -> list[Evaluation | None]:
+def _experts(convoy: Convoy, runs: list[RunSpec]) -> list[Evaluation | None]:
     """The expert on every run's last episodes, played once for all runs of a seed."""
     known: dict[tuple[int, int], Evaluation] = {}
     found: list[Evaluation | None] = []
     for run, seed in zip(runs, convoy.seeds, strict=True):
-        wanted = run.get("expert_episodes")
-        episodes = int(run.get("episodes", 10) if wanted is None else wanted)
+        episodes = run.expert_measured
         if not episodes:
             found.append(None)
             continue
@@ -230,11 +143,11 @@ def _result(loop: Loop, error: str | None, theirs: Evaluation | None, total: flo
     return Result(rows, summary, error, seconds | {"total": total})
 
 
-def _alone(run: dict[str, Any]) -> Result:
+def _alone(run: RunSpec) -> Result:
     rows: list[dict[str, Any]] = []
     began = time.perf_counter()
     try:
-        done = imitate(**run, progress=lambda t, row: rows.append({name: row[name] for name in NAMES}))
+        done = imitate(run, progress=lambda t, row: rows.append({name: row[name] for name in NAMES}))
     except UserError as error:
         return Result(rows, _ended(rows), str(error), {"total": time.perf_counter() - began})
     mine, theirs, made = done.evaluation, done.expert_evaluation, done.certificate

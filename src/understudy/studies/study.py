@@ -2,44 +2,35 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import itertools
 import json
 import math
-import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, final
 
 from ..errors import UserError, unknown
+from ..spec import FIELDS, RunSpec, read_toml, registries
 from .grids import values
-from .shard import LEARNER_OPTIONS, NAMED, SOLVER_OPTIONS, keywords, takes
 
 STEP = "step"
 """An axis of its own: η of ftrl, alt_ftrl and ogd, α of adaftrl and adagrad."""
-ACCEPTED = (*(name for name in NAMED if name != "seed"), STEP)
-LINEARISED = ("ogd", "adagrad")
-"""Learners that take a formula's step instead of solving, so that options of a solver say nothing to them."""
-FLOATS = ("eta", "alpha", "radius", "learning_rate", "tolerance", "noise")
-WHOLE = (
-    "rounds",
-    "interactions",
-    "envs",
-    "budget",
-    "episodes",
-    "evaluate_every",
-    "expert_episodes",
-    "search",
-)
-WHOLE += ("start", "max_iterations", "batch_size", "memory_limit")
+ACCEPTED = (*(name for name in FIELDS if name != "seed"), STEP)
 
 
 class Entry(NamedTuple):
-    """One run: its name, its place along the axes (None where it does not take one), its settings."""
+    """One run: its name, its place along the axes (None where it does not take one), its spec."""
 
     id: str
     labels: dict[str, Any]
-    settings: dict[str, Any]
+    spec: RunSpec
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """The settings that differ from their defaults, as plain data."""
+        return self.spec.changes()
 
 
 @final
@@ -52,8 +43,7 @@ class Study:
         "step", which is η or α, whichever the learner has. A learner that does not take an
         axis (FTL has no step) runs once without it.
       seeds: how many seeds, or which.
-      settings: what all runs share: keywords of `imitate`, options of learners (eta, alpha, …) and of solvers
-        (learning_rate, max_iterations, batch_size, tolerance).
+      settings: what all runs share: any field of `understudy.RunSpec` but the seed.
 
     >>> study = Study("CartPole-v1", grid={"learner": ["ftl", "ftrl"], "step": [0.1, 1.0]}, seeds=2, rounds=3)
     >>> len(study.runs), study.left_out
@@ -98,15 +88,15 @@ class Study:
         for chosen in itertools.product(*self.grid.values()):
             asked = self.settings | dict(zip(self.grid, chosen, strict=True))
             settings, dropped = _resolved(asked)
+            spec = RunSpec.of(settings)
             for name in dropped:
                 learners = self.left_out.setdefault(name, [])
-                learners += [] if settings["learner"] in learners else [settings["learner"]]
-            labels = {"env": settings["env"], "learner": settings["learner"]}
+                learners += [] if spec.name in learners else [spec.name]
+            labels = {"env": spec.env, "learner": spec.name}
             labels |= {name: None if name in dropped else asked[name] for name in self.grid}
-            keywords(settings)
             for seed in self.seeds:
-                made = settings | {"seed": seed}
-                entry = Entry(digest(made), labels | {"seed": seed}, made)
+                made = spec.replace(seed=seed)
+                entry = Entry(digest(made.changes()), labels | {"seed": seed}, made)
                 found.setdefault(entry.id, entry)
         return list(found.values())
 
@@ -154,12 +144,7 @@ def read(path: str | Path, changes: Mapping[str, Any] | None = None) -> tuple[St
         learner = ["ftl", "ftrl", "adaftrl"]
         step = "1e-5:1e5:log11"
     """
-    try:
-        found = tomllib.loads(Path(path).read_text())
-    except OSError as error:
-        raise UserError(f"study: cannot read {str(path)!r} ({error.strerror or error}).") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise UserError(f"study: {str(path)!r} is not TOML ({error}).") from None
+    found = read_toml(path, "study")
     tables = {name: found.pop(name, {}) for name in ("grid", "tune")}
     for name, table in tables.items():
         if not isinstance(table, dict):
@@ -185,39 +170,38 @@ def digest(settings: Mapping[str, Any]) -> str:
 
 
 def _resolved(asked: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
-    """Settings that the learner takes, in one spelling, and the names of those that it does not."""
+    """Settings that the learner takes, and the names of those that it does not."""
     learner = asked.get("learner", "ftl")
     if not isinstance(learner, str):
         raise UserError(f"learner: {learner!r} is not a learner's name.")
-    keywords({"env": "", "learner": learner})  # refuses a name that does not exist
-    accepted = takes(learner)
-    step = next((name for name in ("eta", "alpha") if name in accepted), None)
     if asked.get(STEP) is not None and (named := [name for name in ("eta", "alpha") if name in asked]):
         raise UserError(f"{STEP}: it is another word for {named[0]}; leave one of them.")
+    takes, solves = _accepted(learner)
+    step = next((name for name in ("eta", "alpha") if name in takes), None)
     settings: dict[str, Any] = {"learner": learner}
     dropped = []
     for name, value in asked.items():
         wanted = step if name == STEP else name
-        foreign = (name in LEARNER_OPTIONS and name not in accepted) or wanted is None
-        if foreign or (name in SOLVER_OPTIONS and learner in LINEARISED):
+        part = FIELDS[wanted].metadata.get("of") if wanted is not None else "learner"
+        if (part == "learner" and wanted not in takes) or (part == "solver" and not solves):
             dropped.append(name)
-        elif value is not None and wanted is not None:
-            settings[wanted] = _plain(wanted, value)
+        elif wanted is not None:
+            settings[wanted] = value
     return settings, dropped
 
 
-def _plain(name: str, value: Any) -> Any:
-    """One spelling for each value, so that 1 and 1.0 are one run where they mean the same."""
-    number = isinstance(value, (int, float)) and not isinstance(value, bool)
-    if name in FLOATS:
-        if not number:
-            raise UserError(f"{name}: {value!r} is not a number.")
-        return float(value)
-    if name in WHOLE:
-        if not number or value != int(value):
-            raise UserError(f"{name}: {value!r} is not a whole number.")
-        return int(value)
-    return list(value) if isinstance(value, tuple) else value
+@functools.cache
+def _accepted(learner: str) -> tuple[tuple[str, ...], bool]:
+    """The options that a learner takes, and whether it solves: options of a solver mean nothing to one that
+    takes a formula's step.
+    """
+    if learner == "bc":
+        return (), True
+    registry = registries()["learner"]
+    takes = registry.takes(learner)
+    made = registry.make(learner, dict.fromkeys(registry.needs(learner), 1.0))
+    options = tuple(name for name, field in FIELDS.items() if field.metadata.get("of") == "learner")
+    return options if takes is None else takes, not getattr(made, "linear", False)
 
 
 def _seeds(seeds: Any) -> tuple[int, ...]:

@@ -14,6 +14,7 @@ import time
 from typing import Any, TextIO
 
 from .. import disk
+from ..registry import register_again
 from .shard import play
 
 EVERY = 0.2
@@ -39,6 +40,7 @@ def main() -> None:
 
         began = time.perf_counter()
         try:
+            register_again(task["registered"])
             results = play(task["runs"], threads=task["threads"], progress=progress)
         except Exception as error:  # the shard's own fault: another worker would fail as well
             _say(out, {"failed": f"{type(error).__name__}: {error}"})

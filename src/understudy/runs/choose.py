@@ -1,0 +1,169 @@
+"""From a spec to the parts of a game in an environment: policy, loss, learner, solver.
+
+Every rule about what is chosen where nothing was said is here, and nowhere else.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import numpy as np
+
+from ..errors import UserError
+from ..learners import LEARNERS, Learner, started
+from ..losses import LOSSES, CrossEntropy, Loss
+from ..policies import MLP, POLICIES, Actions, Observations, Policy
+from ..solvers import SOLVERS
+from ..spec import PRESETS, RunSpec
+from .automatic import Automatic
+
+SCALES = {"ftrl": "eta", "alt_ftrl": "eta", "adaftrl": "alpha"}
+"""Regularised learners and the number that sets how strong their penalty is."""
+
+
+class Chosen(NamedTuple):
+    """What a spec comes to; `options` are for `make_game`, with a solver given by name."""
+
+    policy: Policy
+    loss: Loss
+    learner: Any
+    automatic: Automatic | None
+    solver: Any
+    options: dict[str, Any]
+
+
+def choose(spec: RunSpec, space: Any, actions: Actions, teacher: Any) -> Chosen:
+    """The parts for observations in `space`, `actions` and an expert; nothing here starts JAX."""
+    policy = choose_policy(spec, space, actions, teacher)
+    loss = choose_loss(spec, actions, teacher)
+    learner, automatic = choose_learner(spec, policy)
+    return Chosen(policy, loss, learner, automatic, *choose_solver(spec, policy, learner))
+
+
+def choose_loss(spec: RunSpec, actions: Actions, teacher: Any) -> Loss:
+    """The loss; `auto` is squared for Box actions and cross-entropy for choices."""
+    loss, given = spec.loss, spec.options("loss")
+    if isinstance(loss, str):
+        name = ("cross-entropy" if actions.categorical else "squared") if loss == "auto" else loss
+        made = LOSSES.make(name, given)
+    else:
+        made = LOSSES.resolve(loss)
+    if made.logits and not actions.categorical:
+        raise UserError("loss: cross-entropy is for Discrete and MultiDiscrete actions, these are Box.")
+    if teacher.kind == "distribution" and spec.labels == "expert" and not made.logits and loss != "auto":
+        raise UserError(
+            f"loss: {loss!r} does not fit an expert that gives distributions; cross-entropy does."
+        )
+    if isinstance(made, CrossEntropy) and actions.kind == "multi":
+        return CrossEntropy(groups=actions.counts)
+    return made
+
+
+def choose_policy(spec: RunSpec, space: Any, actions: Actions, teacher: Any) -> Policy:
+    """The policy: by name with the preset's head and bias, or an object as it is.
+
+    `auto` is a network, or linear on the expert's features where observations are images.
+    """
+    policy, given, squash = spec.policy, spec.options("policy"), spec.squash
+    if not isinstance(policy, str):
+        made = POLICIES.resolve(policy)
+        return _squashed(made, actions) if squash else made
+    if policy == "auto":
+        own = getattr(teacher.network, "cnn", None) is not None
+        policy = "linear" if _images(space) and own and not given else "mlp"
+    if policy == "linear":
+        given = {"bias": PRESETS[spec.preset].bias} | given
+    elif policy == "tabular":
+        given = {"states": Observations.of(space, tabular=True).leaves[0].counts[0]} | given
+    elif policy == "nature_cnn":
+        given = _pixels(space) | given
+    made = POLICIES.make(policy, given)
+    fits = isinstance(made, MLP) and not actions.categorical and actions.bounded
+    return _squashed(made, actions) if squash or (spec.decided("squash") and fits) else made
+
+
+def _squashed(policy: Policy, actions: Actions) -> Policy:
+    if not isinstance(policy, MLP):
+        raise UserError(f"squash: the policy {policy.name!r} has no tanh head; mlp has.")
+    if actions.categorical or not actions.bounded:
+        raise UserError("squash: a tanh head needs Box actions with finite bounds.")
+    low, high = (tuple(edge.astype(float).tolist()) for edge in (actions.low, actions.high))  # type: ignore[union-attr]
+    return dataclasses.replace(policy, head="tanh", low=low, high=high)
+
+
+def _images(space: Any) -> bool:
+    """Whether observations are images of bytes."""
+    return len(getattr(space, "shape", None) or ()) == 3 and getattr(space, "dtype", None) == np.uint8
+
+
+def _pixels(space: Any) -> dict[str, Any]:
+    """A stack and size of frames; the solver's loop is inside a compiled program, where products are fast."""
+    shape = tuple(getattr(space, "shape", None) or ())
+    if not _images(space) or shape[1] != shape[2]:
+        raise UserError(
+            "policy: 'nature_cnn' sees stacks of square frames of bytes, (stack, size, size), "
+            f"as Atari's; these observations are {space}."
+        )
+    return {"stack": int(shape[0]), "size": int(shape[1]), "method": "matmul"}
+
+
+def choose_learner(spec: RunSpec, policy: Policy) -> tuple[Any, Automatic | None]:
+    """The learner, and what finds its scale where a name comes without one.
+
+    Where its `start` was not given, the schedule starts in round 1 for a policy that is linear in its
+    parameters: without a penalty, separable data would send the first solve to infinity, and the certificate
+    with it. A network of the practical preset starts in round 2: the first gradient of an untrained network
+    says nothing about the later ones. There a regularised learner given by name finds its scale, and takes
+    the mean centre, which the residuals of inexact solves stay out of; a linear policy has α = 1 or η = 1.
+    """
+    network = PRESETS[spec.preset].automatic and not policy.linear
+    learner, given, found = spec.learner, spec.options("learner"), None
+    if isinstance(learner, str):
+        learner = "ftl" if learner == "bc" else LEARNERS.aliases.get(learner, learner)
+        scale = SCALES.get(learner)
+        if scale is not None and scale not in given and PRESETS[spec.preset].automatic:
+            found = Automatic(adaptive=scale == "alpha") if network else None
+            # A scale is found in the rounds before `found.start`, and it is that of α or of η/√t.
+            early = found is not None and given.get("start", found.start) < found.start
+            found = None if early or given.get("schedule", "sqrt") != "sqrt" else found
+            given |= {scale: 1.0} if found is not None or not network else {}
+        learner = LEARNERS.make(learner, given)
+        if found is not None:
+            learner = eqx.tree_at(lambda one: one.around_last, learner, np.asarray(False))
+    made = LEARNERS.resolve(learner)
+    solves = network and not getattr(made, "linear", False)
+    return started(made, 1 if not solves else 2 if found is None else found.start), found
+
+
+def choose_solver(spec: RunSpec, policy: Policy, learner: Any) -> tuple[Any, dict[str, Any]]:
+    """What to hand to `make_game`: for networks minibatches at a cost per round that does not grow.
+
+    In the practical preset Adam's step falls to zero along a cosine in every round (Hopper, seed 0, loss of
+    round 22: 0.0034 with a constant step, 0.0015 so), and the penalty of a regularised learner is taken by
+    proximal steps, since Adam would magnify it (AdaFTRL's mean score on Walker2d at 5,000 queries: 0.33 with
+    neither, 0.84 with both).
+    """
+    solver, given = spec.solver, spec.options("solver")
+    if policy.linear or not isinstance(solver, str):
+        return solver, given
+    takes = SOLVERS.takes("adam" if solver == "auto" else solver)
+    if takes is not None and "batch_size" not in takes:
+        return solver, given
+    network: dict[str, Any] = {"batch_size": 64 if policy.name == "nature_cnn" else 256, "measure": False}
+    network = {name: value for name, value in network.items() if takes is None or name in takes}
+    if solver == "auto":
+        solver = "adam"
+        if PRESETS[spec.preset].automatic:
+            network |= {"decay": "cosine", "proximal": not _free(learner)}
+    SOLVERS.refuse_foreign(solver, given)
+    return solver, network | given
+
+
+def _free(learner: Any) -> bool:
+    """Whether the learner has no penalty, as FTL."""
+    if not isinstance(learner, Learner):
+        return False
+    numbers = (learner.schedule.constant, learner.schedule.root, learner.schedule.adaptive)
+    return not any(np.any(number) for number in numbers)

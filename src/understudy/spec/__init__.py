@@ -1,0 +1,21 @@
+"""The spec of a run: everything it is told, checked. Importing this room does not import JAX or NumPy."""
+
+from __future__ import annotations
+
+from .mixing import Mixing, mixing
+from .run import FIELDS, PARTS, PRESETS, WORLD, Preset, RunSpec, registries
+from .values import describe, read_toml
+
+__all__ = [
+    "FIELDS",
+    "PARTS",
+    "PRESETS",
+    "WORLD",
+    "Mixing",
+    "Preset",
+    "RunSpec",
+    "describe",
+    "mixing",
+    "read_toml",
+    "registries",
+]

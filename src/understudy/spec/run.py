@@ -1,0 +1,371 @@
+"""All that a run is told: one frozen dataclass with its defaults, its presets and its checks.
+
+`imitate` builds it from keywords, the command line from options, a study from the points of a grid, a worker
+process from JSON; ``--config`` reads it from TOML and config.json keeps it. Importing this file is cheap: the
+registries of learners, losses, policies and solvers are imported when a spec is made.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import json
+import os
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any, final
+
+from ..errors import UserError, unknown
+from .mixing import Mixing, mixing
+from .values import checked, describe, number_or_word, read_toml
+
+if TYPE_CHECKING:
+    from ..registry import Registry
+
+
+@final
+@dataclasses.dataclass(frozen=True)
+class Preset:
+    """What a preset decides where the user does not.
+
+    first_round: who acts in round 1. standardise: fix mean and scale of observations from round 1. squash:
+    a tanh head stretched to the action bounds (networks). bias: linear policies get one. noise: what the
+    agent adds to its actions. automatic: on networks schedules start in round 2, and regularised learners
+    given by name find their own scale (see `runs.choose`).
+    """
+
+    first_round: str
+    standardise: bool
+    squash: bool
+    bias: bool
+    noise: float
+    automatic: bool
+
+
+PRESETS = {
+    "practical": Preset("expert", standardise=True, squash=True, bias=True, noise=0.0, automatic=True),
+    "paper": Preset("agent", standardise=False, squash=False, bias=False, noise=0.1, automatic=False),
+}
+PARTS = ("learner", "policy", "loss", "solver", "expert")
+"""Parts that a run has by name or as an object, each with options."""
+
+
+def _of(part: str, default: Any = None) -> Any:
+    """A field that is an option of a part."""
+    return dataclasses.field(default=default, metadata={"of": part})
+
+
+def _least(default: Any, least: float) -> Any:
+    """A number that must not be smaller than `least`."""
+    return dataclasses.field(default=default, metadata={"least": least})
+
+
+def _among(default: Any, *accepted: str) -> Any:
+    return dataclasses.field(default=default, metadata={"among": accepted})
+
+
+@final
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
+class RunSpec:
+    """A run, before it begins. None stands for what the preset, the policy or the solver decides.
+
+    Names are checked against the registries, numbers against their limits; what does not fit is refused with
+    one sentence. Objects (a learner, a policy, a loss, a solver, an expert, a function that makes the
+    environment) are accepted in place of names; config.json then describes them.
+
+    >>> spec = RunSpec(env="CartPole-v1", learner="ftrl", eta=0.1, rounds=3, interactions=50)
+    >>> spec.total, spec.options("learner"), spec.changes()["eta"]
+    (150, {'eta': 0.1}, 0.1)
+    >>> RunSpec(env="CartPole-v1", eta=0.1)
+    Traceback (most recent call last):
+    understudy.errors.UserError: learner: 'ftl' does not take eta; it takes radius.
+    """
+
+    env: Any = None
+    """A Gymnasium id such as Hopper-v5, or module:Id to import a package first."""
+    expert: Any = None
+    """A shipped expert's name (default: the one for the environment), a .zip archive, a .safetensors file,
+    org/repo on the hub, or module:function."""
+    sees: str | None = _of("expert")
+    """What a privileged expert sees: info:KEY or observation:KEY."""
+    activation: str | None = _of("expert")
+    """Activation of an archive's network, where the archive does not say."""
+    vec_normalize: str | None = _of("expert")
+    """VecNormalize statistics that go with an archive."""
+    revision: str | None = _of("expert")
+    """Which revision of a hub's repository."""
+    learner: Any = "ftl"
+    """ftl (DAgger), adaftrl, ftrl, alt_ftrl, ogd, adagrad, bc (the expert drives), or module:function."""
+    eta: float | None = _of("learner")
+    """Step size η of ftrl, alt_ftrl and ogd."""
+    alpha: float | None = _of("learner")
+    """Scale α of adaftrl and adagrad."""
+    schedule: str | None = _of("learner")
+    """How η moves with the rounds: sqrt (η/√t), constant or adaptive."""
+    start: int | None = _of("learner")
+    """First round that the schedule counts."""
+    radius: float | None = _of("learner")
+    """Keep the parameters in the L2 ball of this radius."""
+    diagonal: bool = _of("learner", False)
+    """AdaGrad per coordinate instead of by the norm."""
+    policy: Any = "auto"
+    """auto (mlp, or linear on the expert's features of images), mlp, linear, tabular, nature_cnn, or
+    module:function."""
+    widths: tuple[int, ...] | None = _of("policy")
+    """Widths of the network's hidden layers (256 256)."""
+    encoder: Any = "auto"
+    """Whose features a linear policy on images has: auto (the expert's), none (the pixels), or another's
+    name or file."""
+    labels: str = _among("expert", "expert", "mode")
+    """What is learned: the expert's answer (a distribution where it gives one), or its mode."""
+    loss: Any = "auto"
+    """auto (squared for Box actions, else cross-entropy), squared, absolute, huber, cross-entropy, or
+    module:function."""
+    solver: Any = "auto"
+    """auto, closed-form, newton, lbfgs, gd, adam, sls, proximal-sgd, interior-point, or module:function."""
+    learning_rate: float | None = _of("solver")
+    """First step size of adam or proximal-sgd."""
+    max_iterations: int | None = _of("solver")
+    """Steps of the solver in a round."""
+    batch_size: int | None = _of("solver")
+    """Samples per step of a solver that can take minibatches."""
+    tolerance: float | None = _of("solver")
+    """The solver stops at this gradient norm of (whole objective)/t."""
+    preset: str = _among("practical", *PRESETS)
+    """practical (round 1 expert-driven, standardised observations, squashed head) or paper."""
+    rounds: int = _least(25, 1)
+    """Rounds."""
+    interactions: int = _least(1000, 1)
+    """Environment steps, and queries, in a round."""
+    envs: int = _least(1, 1)
+    """Environments side by side."""
+    budget: int | None = _least(None, 1)
+    """Stop after so many queries; the last round may be shorter."""
+    beta: Any = 0.0
+    """Probability that the expert acts: a number, linear:ROUNDS or exponential:RATE."""
+    first_round: str | None = _among(None, "expert", "agent")
+    """Who acts in round 1: expert or agent."""
+    noise: float | None = _least(None, 0.0)
+    """What the agent adds while collecting: a standard deviation (Box), a temperature (choices)."""
+    standardise: bool | None = None
+    """Standardise observations by the first round's statistics: yes or no."""
+    squash: bool | None = None
+    """A tanh head stretched to the action bounds: yes or no."""
+    episodes: int = _least(10, 0)
+    """Evaluation episodes."""
+    evaluate_every: int = _least(0, 0)
+    """Evaluate also after every so many rounds."""
+    expert_episodes: int | None = _least(None, 0)
+    """Episodes to measure the expert by (default: as many as evaluation episodes)."""
+    comparator: Any = "last"
+    """After which rounds to find the best in hindsight: last, every, none, or round numbers (5,10)."""
+    search: int = _least(2000, 0)
+    """Steps of Adam in the search for the best network in hindsight."""
+    memory_limit: int = _least(2 << 30, 0)
+    """Bytes of samples that are kept in memory; beyond, they are mapped from files."""
+    seed: int = _least(0, 0)
+    """Seed of everything."""
+    env_kwargs: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    """Keywords for the environment, as JSON: '{"max_episode_steps": 200}'."""
+    learner_options: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    """Other options of the learner, as JSON."""
+    policy_options: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    """Other options of the policy, as JSON: '{"activation": "tanh"}'."""
+    loss_options: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    """Options of the loss, as JSON: '{"delta": 0.5}'."""
+    solver_options: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    """Other options of the solver, as JSON: '{"decay": "cosine"}'."""
+    expert_options: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    """Other options of the expert, as JSON: '{"filename": "model.zip"}'."""
+
+    def __post_init__(self) -> None:
+        for field in FIELDS.values():
+            object.__setattr__(self, field.name, checked(field, getattr(self, field.name)))
+        for part in PARTS:
+            self._gather(part)
+        if not isinstance(self.env, str) and not callable(self.env) and not hasattr(self.env, "reset"):
+            raise UserError(f"env: {self.env!r} is not the id of an environment, such as 'Hopper-v5'.")
+        object.__setattr__(self, "beta", number_or_word(self.beta))
+        object.__setattr__(self, "encoder", "none" if self.encoder is None else self.encoder)
+        _ = self.mixing
+        if self.judged and self.comparator not in ("every", "last"):
+            object.__setattr__(self, "comparator", tuple(sorted(self.judged)))
+        for part in PARTS[:4]:
+            self._known(part)
+
+    def _gather(self, part: str) -> None:
+        """Moves options that have a field of their own out of the mapping: one spelling for one run."""
+        given = dict(getattr(self, f"{part}_options"))
+        for name in [name for name in given if _part(FIELDS.get(name)) == part]:
+            value = checked(FIELDS[name], given.pop(name))
+            if getattr(self, name) not in (None, False, value):
+                raise UserError(f"{name}: it is {getattr(self, name)!r} and, in {part}_options, {value!r}.")
+            object.__setattr__(self, name, value)
+        object.__setattr__(self, f"{part}_options", given)
+
+    def _known(self, part: str) -> None:
+        """Refuses a name that no registry knows, and options that the part does not take."""
+        registry, value, given = registries()[part], getattr(self, part), self.options(part)
+        if part == "learner" and value == "bc":
+            if given:
+                raise UserError("learner: 'bc' takes no options; it is FTL on expert-driven rounds.")
+        elif isinstance(value, str) and value != "auto":
+            registry.refuse_foreign(value, given)
+            missing = [name for name in registry.needs(value) if name not in given]
+            if part == "learner" or not missing:  # what a run decides for a learner is a number
+                registry.make(value, given | dict.fromkeys(missing, 1.0))
+        elif not isinstance(value, str) and given:
+            raise UserError(f"{part}: it is an object, so {', '.join(given)} cannot be passed on to it.")
+        elif not isinstance(value, str):
+            registry.resolve(value)
+        elif value == "auto" and part == "policy" and given:
+            registry.refuse_foreign("mlp", given)
+
+    @classmethod
+    def of(cls, settings: Mapping[str, Any]) -> RunSpec:
+        """The spec of named settings; None counts as not given, and a name that does not exist is refused."""
+        for name in settings:
+            if name not in FIELDS:
+                raise unknown("run", name, FIELDS)
+        # An encoder of None is the pixels themselves.
+        given = {name: value for name, value in settings.items() if value is not None or name == "encoder"}
+        return cls(**given)
+
+    @classmethod
+    def read(cls, path: str | os.PathLike[str], **changes: Any) -> RunSpec:
+        """The spec in a TOML file, with `changes` that win over it."""
+        return cls.of(read_toml(path, "config") | changes)
+
+    def replace(self, **changes: Any) -> RunSpec:
+        """The same spec with other settings."""
+        return RunSpec.of({name: getattr(self, name) for name in FIELDS} | changes)
+
+    def options(self, part: str) -> dict[str, Any]:
+        """The options that were given for a part, by name."""
+        fields = {name: getattr(self, name) for name, field in FIELDS.items() if _part(field) == part}
+        # By identity: a step size of 0.0 equals False, and must reach what refuses it.
+        given = {name: value for name, value in fields.items() if value is not None and value is not False}
+        return given | dict(getattr(self, f"{part}_options"))
+
+    def decided(self, name: str) -> Any:
+        """A setting, or what the preset decides where it was not given."""
+        value = getattr(self, name)
+        return getattr(PRESETS[self.preset], name) if value is None else value
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """Interactions of every round."""
+        most = self.rounds * self.interactions
+        total = most if self.budget is None else min(self.budget, most)
+        return tuple(min(self.interactions, total - first) for first in range(0, total, self.interactions))
+
+    @property
+    def total(self) -> int:
+        """Interactions of the whole run, each of them a query."""
+        return sum(self.sizes)
+
+    @property
+    def mixing(self) -> Mixing:
+        """Who acts, round by round."""
+        beta = 1.0 if isinstance(self.learner, str) and self.learner == "bc" else self.beta
+        return mixing(beta, first_round=self.decided("first_round"))
+
+    @property
+    def judged(self) -> frozenset[int]:
+        """The rounds after which the best in hindsight is found."""
+        asked, rounds = self.comparator, len(self.sizes)
+        named = {"every": range(1, rounds + 1), "last": (rounds,), "none": ()}
+        if isinstance(asked, str) and asked in named:
+            return frozenset(named[asked])
+        listed = asked.split(",") if isinstance(asked, str) else asked
+        try:
+            chosen = [int(one) for one in (listed if isinstance(listed, Iterable) else (listed,))]
+        except (TypeError, ValueError):
+            chosen = []
+        if not chosen or not all(1 <= t <= rounds for t in chosen):
+            raise UserError(
+                f"comparator: {asked!r} is not 'every', 'last', 'none' or a list of rounds 1 … {rounds}."
+            )
+        return frozenset(chosen)
+
+    @property
+    def evaluated(self) -> frozenset[int]:
+        """The rounds after which the policy is evaluated."""
+        every, rounds = self.evaluate_every, len(self.sizes)
+        also = set(range(every, rounds + 1, every)) if every else set()
+        return frozenset({rounds} | also) if self.episodes else frozenset()
+
+    @property
+    def name(self) -> str:
+        """What the learner is called."""
+        if isinstance(self.learner, str):
+            return self.learner
+        return getattr(self.learner, "name", type(self.learner).__name__)
+
+    @property
+    def expert_measured(self) -> int:
+        """Episodes that the expert is measured by."""
+        return self.episodes if self.expert_episodes is None else self.expert_episodes
+
+    def key(self, *names: str) -> str:
+        """A text that two specs share where they agree in these settings."""
+        return repr([describe(getattr(self, name)) for name in names])
+
+    def plain(self) -> dict[str, Any]:
+        """Every setting as plain data, objects described: what config.json keeps and resuming compares."""
+        return {name: describe(getattr(self, name)) for name in FIELDS}
+
+    def changes(self) -> dict[str, Any]:
+        """The settings that differ from their defaults, with env, learner and seed always: enough to make it
+        again with `RunSpec.of`. Objects cannot be written down so, and are refused.
+        """
+        found = {}
+        for name, field in FIELDS.items():
+            value = getattr(self, name)
+            if name not in ("env", "learner", "seed") and value == _default(field):
+                continue
+            try:
+                found[name] = json.loads(json.dumps(value, allow_nan=False))
+            except (TypeError, ValueError):
+                raise UserError(
+                    f"{name}: {describe(value)!r} is an object, which a study cannot keep or send to a "
+                    "worker; give its name, or module:name."
+                ) from None
+        return found
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, RunSpec) and self.plain() == other.plain()
+
+    def __hash__(self) -> int:
+        return hash(json.dumps(self.plain(), sort_keys=True, default=str))
+
+    def __repr__(self) -> str:
+        shown = {name: value for name, value in self.plain().items() if value != _default(FIELDS[name])}
+        return f"RunSpec({', '.join(f'{name}={value!r}' for name, value in shown.items())})"
+
+
+FIELDS: dict[str, dataclasses.Field[Any]] = {field.name: field for field in dataclasses.fields(RunSpec)}
+"""Every setting of a run, by name."""
+
+
+WORLD = ("env", "env_kwargs", "expert", "expert_options")
+WORLD += tuple(name for name, field in FIELDS.items() if field.metadata.get("of") == "expert")
+"""The settings that say where a run happens and who is its expert."""
+
+
+@functools.cache
+def registries() -> dict[str, Registry[Any]]:
+    """The registry of each part but the expert."""
+    from ..learners import LEARNERS
+    from ..losses import LOSSES
+    from ..policies import POLICIES
+    from ..solvers import SOLVERS
+
+    return {"learner": LEARNERS, "policy": POLICIES, "loss": LOSSES, "solver": SOLVERS}
+
+
+def _part(field: dataclasses.Field[Any] | None) -> str | None:
+    return None if field is None else field.metadata.get("of")
+
+
+def _default(field: dataclasses.Field[Any]) -> Any:
+    return {} if field.default is dataclasses.MISSING else field.default
