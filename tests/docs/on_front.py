@@ -5,9 +5,18 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+import understudy
 from docs import on_mujoco, on_questions, on_toy
 from docs.prose import ROOT
 from docs.tables import FAILS, HOLDS, OPEN, cell, claims, interval, rows, span, verdicts
+from understudy.data import batch
+from understudy.losses import Squared
+from understudy.online import make_game
+from understudy.policies import Linear
 
 STATED_FINDINGS = [
     r"95 %|α = 1\b|rounds of (?:1,000|100)\b|256-256|10,000 interactions|over 60 games|after 100 rounds"
@@ -29,7 +38,17 @@ def scores() -> dict[tuple[str, str], list[str]]:
     return {(env, learner): cells.split(" | ") for env, learner, cells in lines}
 
 
+def state_bytes(features: int, outputs: int) -> int:
+    """What a linear policy with squared loss keeps between rounds, in float64."""
+    with jax.enable_x64(True):
+        params = jnp.zeros((features, outputs))
+        game = make_game(Linear(), Squared(), understudy.ftl(), "auto", params)
+        first = batch(np.ones((5, features)), np.ones((5, outputs)))
+        return sum(leaf.nbytes for leaf in jax.tree.leaves(game.init(params, game.empty(params, first, 0))))
+
+
 def readme() -> Iterator[str]:
+    yield f"the state has {state_bytes(11, 3):,} bytes (11 features, 3 outputs)"
     for (env, learner), (few, many, _, median) in scores().items():
         if learner in ("FTL", "AdaFTRL", "Alt-FTRL"):
             yield f"| {env} | {learner} | {few} | {many} | {median} |"
