@@ -21,7 +21,7 @@ from .losses import Absolute, Loss, Squared
 from .objectives import Limited, Losses, Statistics, empty_samples, empty_statistics, plain
 from .policies import Params, Policy, count
 from .regret import certificate
-from .solvers import NEWTON_LIMIT, SOLVERS, ClosedForm, InBall, auto, lbfgs, newton
+from .solvers import NEWTON_LIMIT, SOLVERS, ClosedForm, InBall, Solver, auto, lbfgs, newton
 
 
 class GameState(NamedTuple):
@@ -38,7 +38,8 @@ class GameState(NamedTuple):
 class Game(eqx.Module):
     """The fixed parts of a run. `play` is pure: under jit, scan or vmap it is the same game.
 
-    Arrays inside (step sizes, radii) are data; everything else selects the program.
+    Arrays inside (step sizes, radii) and the numbers of its solvers (tolerances, iteration limits, learning
+    rates) are data; everything else selects the program.
     """
 
     policy: Policy
@@ -322,7 +323,7 @@ def _halves(game: Game) -> tuple[Any, _Key]:
     if isinstance(game.learner, Learner):
         # The name is for people: learners that differ by numbers only are one program.
         game = dataclasses.replace(game, learner=dataclasses.replace(game.learner, name=""))
-    arrays, static = eqx.partition(game, _is_data)
+    arrays, static = eqx.partition(game, _data(game))
     return arrays, _Key(static)
 
 
@@ -363,5 +364,16 @@ def compiled_together(games: Sequence[Game]) -> Callable[[GameState, Batch, Arra
     return functools.partial(_mapped(keys[0], _centre(games)), stacked)
 
 
-def _is_data(leaf: Any) -> bool:
-    return isinstance(leaf, (Array, np.ndarray, np.generic))
+def _data(game: Game) -> Any:
+    """Which leaves of a game are data: all arrays, and the numbers of its solvers (not their switches)."""
+
+    def leaf(value: Any) -> bool:
+        return isinstance(value, (Array, np.ndarray, np.generic))
+
+    def number(value: Any) -> bool:
+        return leaf(value) or (isinstance(value, (int, float)) and not isinstance(value, bool))
+
+    def part(value: Any) -> Any:
+        return jax.tree.map(number if isinstance(value, Solver) else leaf, value)
+
+    return jax.tree.map(part, game, is_leaf=lambda value: isinstance(value, Solver))

@@ -71,6 +71,9 @@ State = TypeVar("State")
 class Solver(eqx.Module, Generic[State]):
     """A method (`init`, `step`, `progress`) run by the one loop until ``||∇J|| ≤ tolerance`` or
     `max_iterations`.
+
+    Numbers among a method's fields are data of a compiled round: one program for all their values. A field
+    that decides shapes or branches is ``eqx.field(static=True)``.
     """
 
     tolerance: eqx.AbstractVar[float]

@@ -77,7 +77,7 @@ class Blocks(Direction):
     """
 
     memory: int = eqx.field(static=True, default=20)
-    every: int = eqx.field(static=True, default=40)
+    every: int = 40
     warm_step: bool = eqx.field(static=True, default=False)
 
     def _rule(self) -> optax.GradientTransformationExtraArgs:

@@ -127,7 +127,7 @@ class Adam(Stochastic):
     """
 
     learning_rate: float = 1e-3
-    batch_size: int | None = None
+    batch_size: int | None = eqx.field(static=True, default=None)
     tolerance: float = 1e-8
     max_iterations: int = 1000
     measure: bool = True
@@ -174,7 +174,7 @@ class ProximalSGD(Stochastic):
 
     learning_rate: float = 1e-2
     decay: float = 0.0
-    batch_size: int | None = None
+    batch_size: int | None = eqx.field(static=True, default=None)
     tolerance: float = 1e-8
     max_iterations: int = 1000
     measure: bool = True
@@ -212,7 +212,7 @@ class SLS(Stochastic):
     trial.
     """
 
-    batch_size: int | None = None
+    batch_size: int | None = eqx.field(static=True, default=None)
     c: float = 0.1
     shrink: float = 0.9
     growth: float = 1.5

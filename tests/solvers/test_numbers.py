@@ -1,0 +1,62 @@
+"""The numbers of solvers are data: their values share one compiled program."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import understudy
+from reference import stream
+from understudy import Huber, Linear, ftrl, sls
+from understudy.online import make_game, program
+from understudy.solvers import SOLVERS
+
+SHAPES = ("batch_size", "memory")
+"""Numbers that decide shapes, and so the program."""
+
+
+def game(solver):
+    return make_game(Linear(), Huber(), ftrl(eta=0.1), solver, jnp.zeros((3, 2)))
+
+
+@pytest.mark.parametrize("name", [name for name in SOLVERS.names() if name != "closed-form"])
+def test_every_number_of_every_solver_is_data_but_those_that_decide_shapes(name):
+    solver = SOLVERS.resolve(name)
+    if hasattr(solver, "batch_size"):
+        solver = dataclasses.replace(solver, batch_size=4)
+    whole = program(game(solver))
+    parts = {"": solver} | ({"direction": solver.direction} if hasattr(solver, "direction") else {})
+    numbers = [
+        (part, field.name, value)
+        for part, owner in parts.items()
+        for field in dataclasses.fields(owner)
+        if isinstance(value := getattr(owner, field.name), (int, float)) and not isinstance(value, bool)
+    ]
+    assert len(numbers) >= 2
+    for part, field, value in numbers:
+        other = dataclasses.replace(parts[part], **{field: value * 2})
+        other = dataclasses.replace(solver, **{part: other}) if part else other
+        assert (program(game(other)) == whole) == (field not in SHAPES), field
+
+
+def test_the_numbers_reach_the_program_that_they_share(compilations):
+    listed, options = stream("huber", rounds=4), {"batch_size": 4, "max_iterations": 20}
+
+    def losses(**changed):
+        solver = sls(**options | changed)
+        return understudy.replay(
+            listed, loss="huber", learner=ftrl(eta=0.1), solver=solver, comparator="last"
+        ).ledger["loss"]
+
+    first = losses()
+    before = len(compilations)
+    for changed in ({"max_iterations": 7}, {"c": 0.9}, {"shrink": 0.3}, {"growth": 4.0}):
+        assert np.abs(losses(**changed) - first).max() > 1e-6, changed
+    losses(tolerance=1e-3)
+    assert len(compilations) == before
+    np.testing.assert_array_equal(losses(), first)
+    losses(batch_size=5)  # control: another shape is another program
+    assert len(compilations) > before
