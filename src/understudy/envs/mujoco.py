@@ -23,7 +23,7 @@ CHUNK = 8
 
 @dataclasses.dataclass(frozen=True)
 class Rules:
-    """What Gymnasium's Hopper-v5 and Walker2d-v5 are told, read off one of them."""
+    """The settings of Gymnasium's Hopper-v5 or Walker2d-v5, read from an instance."""
 
     skip: int
     dt: float

@@ -142,7 +142,7 @@ def _stacked(answers: list[Any], name: str) -> np.ndarray:
 
 
 def _reporting(function: Callable[..., Any], name: str) -> Callable[..., Any]:
-    """The function, whose failures are told as the expert's; the original error stays attached."""
+    """The function, whose exceptions become a `UserError` that names the expert; the cause is attached."""
 
     def call(observation: Any, **keywords: Any) -> Any:
         try:

@@ -1,4 +1,4 @@
-"""What each command can be told: frozen dataclasses, read by tyro. Nothing here may import jax or NumPy."""
+"""The options of each command: frozen dataclasses, read by tyro. Nothing here may import jax or NumPy."""
 
 from .paper import PaperAtari, PaperGridworld, PaperMujoco, PaperQuestions, PaperTheorem, PaperToy
 from .training import (

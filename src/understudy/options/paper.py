@@ -1,4 +1,4 @@
-"""What the studies of the paper can be told."""
+"""The options of the studies of the paper."""
 
 from __future__ import annotations
 

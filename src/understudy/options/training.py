@@ -1,4 +1,4 @@
-"""What the commands that train, play and measure can be told."""
+"""The options of the commands that train, play and measure."""
 
 from __future__ import annotations
 

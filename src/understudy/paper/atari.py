@@ -202,7 +202,7 @@ def part(
         }
 
     def judge(name: str, t: int, games: int, seed: int, theirs: bool = False) -> bool:
-        """Games of one learner (or the expert's in its stead); whether all its moves were the expert's."""
+        """Games of one learner (or of the expert); whether all its moves were the expert's."""
         which = [j for j, member in enumerate(members) if member.name == name]
         some, made = students.choose(which), scale.evaluation
         found = evaluate(game, some, games, seed=seed, made=made, threads=scale.threads, expert=theirs)

@@ -47,7 +47,7 @@ class Automatic:
             self._scale = travelled if self.adaptive else travelled / max(gradient, 1e-12)
 
     def tuned(self, game: Game) -> Game:
-        """The game with its schedule's number set; before the start it has no say."""
+        """The game with its schedule's number set. Before the schedule starts the number has no effect."""
         return eqx.tree_at(lambda one: one.learner, game, self.scaled(game.learner))
 
     def scaled(self, learner: Learner) -> Learner:

@@ -63,7 +63,7 @@ class Plan:
 
 
 class Question(NamedTuple):
-    """The arguments of one `Game.play`; the state is given away with them."""
+    """The arguments of one `Game.play`, which donates the buffers of `state`: do not use it afterwards."""
 
     game: Game
     state: GameState

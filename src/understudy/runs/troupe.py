@@ -35,8 +35,8 @@ class Troupe:
         self._apply = None if jax.default_backend() == "cpu" else jax.jit(jax.vmap(self._policy.apply))
 
     def ready(self, chosen: Sequence[int]) -> list[int]:
-        """Takes the parameters of those of us who are among the `chosen`, and gives their places; called
-        before every round and evaluation.
+        """Reads the parameters of the `chosen` runs of this group and returns their places. Called before
+        every round and evaluation.
         """
         members = [place for place in chosen if place in self._loops]
         if not members:

@@ -109,7 +109,7 @@ class InteriorPoint(Solver[InteriorState]):
         return state.progress
 
     def finish(self, objective: Objective, state: InteriorState) -> Solution:
-        """The solution; of the absolute loss to the last digit, where the kinks it lies on can be told."""
+        """The solution; for the absolute loss to the last digit, where its kinks can be identified."""
         done, problem = state.progress, piecewise(objective)
         point = state.point
         params, dual, fits = polish(problem, point.params, point.dual, _stiffness(problem, point))

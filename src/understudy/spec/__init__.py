@@ -1,4 +1,4 @@
-"""The spec of a run: everything it is told, checked. Importing this room does not import JAX or NumPy."""
+"""The spec of a run: all its settings, checked. Importing this room does not import JAX or NumPy."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""All that a run is told: one frozen dataclass with its defaults, its presets and its checks.
+"""All settings of a run: one frozen dataclass with its defaults, its presets and its checks.
 
 `imitate` builds it from keywords, the command line from options, a study from the points of a grid, a worker
 process from JSON; ``--config`` reads it from TOML and config.json keeps it. Importing this file is cheap: the

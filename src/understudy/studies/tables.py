@@ -27,7 +27,7 @@ SUMMARY = (
     "return_std",
     "expert_return",
 )
-"""What is told of a run, in this order, before anything else that its summary may hold."""
+"""The first columns of summary.csv, in this order; other entries of a run's summary follow."""
 
 Columns = dict[str, list[Any]]
 

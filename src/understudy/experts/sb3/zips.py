@@ -17,7 +17,7 @@ SMALL = 1 << 20  # below this nothing is a bomb
 
 @contextlib.contextmanager
 def opened(source: Any, what: str) -> Iterator[zipfile.ZipFile]:
-    """A zip opened for reading; what is wrong with it is told in one sentence."""
+    """A zip opened for reading; a damaged one raises `UserError`."""
     try:
         with zipfile.ZipFile(source) as archive:
             for info in archive.infolist():
