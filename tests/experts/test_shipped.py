@@ -7,12 +7,14 @@ import json
 import gymnasium
 import numpy as np
 import pytest
+from gymnasium import spaces
 
 from playing import play
-from understudy import experts
+from understudy import disk, experts
 from understudy.errors import UserError
-from understudy.experts import files, shipped
-from understudy.experts.network import Mlp
+from understudy.experts import networks, shipped
+from understudy.experts.encoders import head, sees
+from understudy.policies import MLP, Actions, Normaliser, Observations, TrainedPolicy
 
 NETWORKS = ("ppo-breakout", "ppo-pong", "sac-Hopper-v5", "sac-Walker2d-v5")
 
@@ -38,7 +40,8 @@ def test_networks_load_as_their_cards_say(name):
     observations = np.stack([expert.observation_space.sample() for _ in range(3)])
     labels = experts.checked(expert).label(observations)
     assert len(labels) == 3
-    assert shipped.network(name).mlp.widths == tuple(card["architecture"]["widths"])
+    weight, _ = head(expert) if expert.kind == "distribution" else (expert.network.params[-1]["weight"], None)
+    assert weight.shape == tuple(card["architecture"]["widths"][-2:])
 
 
 def test_hopper_scores_what_its_card_says():
@@ -74,7 +77,7 @@ def test_frames_of_a_game_are_answered_with_distributions():
     rows = experts.checked(expert).label(frames)
     assert rows.shape == (5, 6)
     np.testing.assert_array_equal(np.concatenate([expert.label(frames[i : i + 1]) for i in range(5)]), rows)
-    assert shipped.network("ppo-pong").features(frames[0]).shape == (512,)
+    assert sees(expert).program()(frames[0]).shape == (512,)
     assert len(np.unique(rows, axis=0)) == 5
 
 
@@ -85,7 +88,6 @@ def test_frames_of_a_game_are_answered_with_distributions():
         (lambda: experts.card("nobody"), "unknown value 'nobody'"),
         (lambda: experts.for_env("Hoper-v5"), "did you mean 'Hopper-v5'"),
         (lambda: experts.get("dp-Taxi-v3", env_id="FrozenLake-v1"), "plans in Taxi-v3, Taxi-v4, not in"),
-        (lambda: shipped.network("lqr-CartPole-v1"), "is no network"),
     ],
 )
 def test_wrong_names_are_told_the_nearest(make, sentence):
@@ -93,15 +95,59 @@ def test_wrong_names_are_told_the_nearest(make, sentence):
         make()
 
 
-def mlp_files(**changes):
+def mine(**changes) -> TrainedPolicy:
+    """A policy from three numbers to two actions within bounds."""
     rng = np.random.default_rng(0)
-    tensors = {
-        "layers.0.weight": rng.standard_normal((3, 4)).astype(np.float32),
-        "layers.0.bias": np.zeros(4, np.float32),
-        "layers.1.weight": rng.standard_normal((4, 2)).astype(np.float32),
-        "layers.1.bias": np.ones(2, np.float32),
+    params = [
+        {"weight": rng.standard_normal(shape).astype(np.float32), "bias": np.full(shape[1], i, np.float32)}
+        for i, shape in enumerate([(3, 4), (4, 2)])
+    ]
+    parts = {
+        "policy": MLP(widths=(4,), activation="tanh", head="tanh", low=(-2.0, 0.0), high=(2.0, 1.0)),
+        "params": params,
+        "observations": Observations.of(spaces.Box(-1, 1, (3,))),
+        "actions": Actions.of(spaces.Box(np.array([-2.0, 0.0]), np.array([2.0, 1.0]), dtype=np.float32)),
+        "normaliser": Normaliser.identity(3),
     }
+    return TrainedPolicy(**{**parts, **changes})
+
+
+def test_saved_and_loaded_is_the_same(tmp_path):
+    policy = mine()
+    path = experts.save(tmp_path / "folder" / "mine", policy, {"kind": "action", "algorithm": "by hand"})
+    loaded = experts.resolve(str(path))
+    x = np.random.default_rng(1).standard_normal((4, 3))
+    hidden = np.tanh(x @ policy.params[0]["weight"]) @ policy.params[1]["weight"] + 1
+    expected = np.array([-2, 0]) + (np.tanh(hidden) + 1) * np.array([2, 0.5])
+    np.testing.assert_allclose(loaded.label(x), expected, atol=1e-5)
+    assert loaded.card["name"] == loaded.name == "mine" and loaded.card["algorithm"] == "by hand"
+    assert loaded.action_space == policy.actions.space() and loaded.observation_space.shape == (3,)
+    assert sorted(file.name for file in path.parent.iterdir()) == ["mine.json", "mine.safetensors"]
+    np.testing.assert_array_equal(TrainedPolicy.load(path)(x), loaded.label(x))
+
+
+def test_standardised_observations_are_standardised_and_clipped(tmp_path):
+    mean, std = np.array([1.0, 2.0, 3.0], np.float32), np.array([0.5, 1.0, 2.0], np.float32)
+    path = experts.save(tmp_path / "n", mine(normaliser=Normaliser(mean, std, 1.0)), {"kind": "action"})
+    x = np.array([[1.2, 2.0, 30.0]])
+    seen = np.clip((x - mean) / std, -1, 1)
+    np.testing.assert_allclose(networks.load(path).label(x), networks.of(mine(), {}).label(seen), atol=1e-6)
+
+
+@pytest.mark.parametrize("kind", ["sound", "distribution"])
+def test_a_kind_that_does_not_fit_is_not_written(tmp_path, kind):
+    with pytest.raises(UserError, match=r"^kind: "):
+        experts.save(tmp_path / "mine", mine(), {"kind": kind})
+    assert not list(tmp_path.iterdir())
+
+
+def former(folder, **changes):
+    """An expert in the former format, which the shipped ones have."""
+    policy = mine()
+    tensors = {f"layers.{i}.{part}": one[part] for i, one in enumerate(policy.params) for part in one}
+    tensors |= changes.pop("tensors", {})
     card = {
+        "format": 1,
         "name": "mine",
         "kind": "action",
         "architecture": {"network": "mlp", "activation": "tanh", "head": "tanh"},
@@ -109,31 +155,23 @@ def mlp_files(**changes):
         "action": {"space": "Box", "low": [-2.0, 0.0], "high": [2.0, 1.0]},
         **changes,
     }
-    return tensors, card
+    disk.write_tensors(folder / "mine.safetensors", tensors)
+    disk.write(folder / "mine.json", disk.to_json(card))
+    return folder / "mine.safetensors"
 
 
-def test_saved_and_loaded_is_the_same(tmp_path):
-    tensors, card = mlp_files()
-    path = experts.save(tmp_path / "folder" / "mine", tensors, card)
-    loaded = experts.resolve(str(path))
+def test_the_former_format_is_read(tmp_path):
     x = np.random.default_rng(1).standard_normal((4, 3))
-    hidden = np.tanh(x @ tensors["layers.0.weight"]) @ tensors["layers.1.weight"] + 1
-    expected = np.array([-2, 0]) + (np.tanh(hidden) + 1) * np.array([2, 0.5])
-    np.testing.assert_allclose(loaded.label(x), expected, atol=1e-5)
-    assert loaded.card["name"] == loaded.name == "mine"
-    assert sorted(file.name for file in path.parent.iterdir()) == ["mine.json", "mine.safetensors"]
-
-
-def test_standardised_observations_are_standardised(tmp_path):
-    tensors, card = mlp_files(
-        architecture={"network": "mlp", "activation": "tanh", "head": "clip", "clip": 1.0}
+    np.testing.assert_allclose(
+        networks.load(former(tmp_path)).label(x), networks.of(mine(), {}).label(x), atol=1e-6
     )
     mean, std = np.array([1.0, 2.0, 3.0], np.float32), np.array([0.5, 1.0, 2.0], np.float32)
-    path = experts.save(tmp_path / "n", {**tensors, "observation.mean": mean, "observation.std": std}, card)
-    x = np.array([[1.2, 2.0, 30.0]])
-    seen = np.clip((x[0] - mean) / std, -1, 1)
-    plain = Mlp([tensors["layers.0.weight"], tensors["layers.1.weight"]], [np.zeros(4), np.ones(2)], "tanh")
-    np.testing.assert_allclose(files.load(path).label(x)[0], np.clip(plain(seen), [-2, 0], [2, 1]), atol=1e-6)
+    clipped = {"network": "mlp", "activation": "tanh", "head": "clip", "clip": 1.0}
+    tensors = {"observation.mean": mean, "observation.std": std}
+    expert = networks.load(former(tmp_path, architecture=clipped, tensors=tensors))
+    plain = mine(policy=MLP(widths=(4,), activation="tanh"))
+    seen = np.clip((x - mean) / std, -1, 1)
+    np.testing.assert_allclose(expert.label(x), networks.of(plain, {}).label(seen), atol=1e-6)
 
 
 @pytest.mark.parametrize(
@@ -142,21 +180,24 @@ def test_standardised_observations_are_standardised(tmp_path):
         ({"architecture": {"network": "rnn", "head": "tanh"}}, "architecture.network: unknown value 'rnn'"),
         ({"architecture": {"network": "mlp", "head": "tan"}}, "did you mean 'tanh'"),
         ({"architecture": {"network": "mlp", "head": "softmax"}}, "does not go with Box"),
-        ({"observation": {"shape": [4]}}, "its card says from 4 to 2"),
-        ({"action": {"space": "Discrete", "n": 5}}, "its card says from 3 to 5"),
+        ({"observation": {"shape": [4]}}, "does not go from 4 to 2 numbers"),
+        (
+            {
+                "action": {"space": "Discrete", "n": 5},
+                "architecture": {"network": "mlp", "head": "softmax"},
+            },
+            "does not go from 3 to 5 numbers",
+        ),
         ({"architecture": {"head": "tanh"}}, "lack 'network'"),
     ],
 )
-def test_what_could_not_be_loaded_is_not_written(tmp_path, changes, sentence):
-    tensors, card = mlp_files(**changes)
+def test_a_card_of_the_former_format_that_does_not_fit_is_refused(tmp_path, changes, sentence):
     with pytest.raises(UserError, match=sentence):
-        experts.save(tmp_path / "mine", tensors, card)
-    assert not list(tmp_path.iterdir())
+        networks.load(former(tmp_path, **changes))
 
 
 def test_damaged_and_newer_files_are_refused(tmp_path):
-    tensors, card = mlp_files()
-    path = experts.save(tmp_path / "mine", tensors, card)
+    path, card = experts.save(tmp_path / "mine", mine(), {}), {"policy": "mlp"}
     beside = path.with_suffix(".json")
     whole = path.read_bytes()
     path.write_bytes(whole[:-7])
@@ -170,11 +211,11 @@ def test_damaged_and_newer_files_are_refused(tmp_path):
     ):
         beside.write_text(text)
         with pytest.raises(UserError, match=sentence):
-            files.load(path)
+            networks.load(path)
     beside.unlink()
     with pytest.raises(UserError, match="no card"):
-        files.load(path)
+        networks.load(path)
     beside.write_text(json.dumps({**card, "format": 1}))
     path.unlink()
     with pytest.raises(UserError, match="no file"):
-        files.load(path)
+        networks.load(path)

@@ -9,7 +9,7 @@ import pytest
 
 from understudy import experts
 from understudy.errors import UserError
-from understudy.experts.encoders import encoder, head, mode
+from understudy.experts.encoders import encoder, head, mode, sees
 from understudy.policies import Actions, Encoded, Linear, NatureCNN, Normaliser, Observations, TrainedPolicy
 
 
@@ -40,8 +40,10 @@ def test_the_encoder_and_head_are_the_experts(name):
     expert = experts.get(name)
     found, (weight, bias) = encoder(expert), head(expert)
     seen = images(4)
-    features = np.asarray(found.program()(seen))
-    mine = np.stack([expert.network.features(image) for image in seen])
+    features, own = (
+        np.stack([see(image) for image in seen]) for see in (found.program(), sees(expert).program())
+    )
+    mine = own
     np.testing.assert_allclose(features, mine, atol=2e-5 * mine.max())
     logits = features @ weight + bias
     likely = np.exp(logits - logits.max(1, keepdims=True))

@@ -13,7 +13,7 @@ import pytest
 from understudy import cli, experts
 from understudy.envs.gymnasium import maker
 from understudy.errors import UserError
-from understudy.experts import files
+from understudy.experts import networks
 from understudy.experts.training import algorithms, checkpoint
 from understudy.experts.training.recipes import recipe
 from understudy.experts.training.run import play
@@ -49,8 +49,8 @@ def test_what_is_written_answers_as_sbx_does(tmp_path, algo, env_id, changes):
     make = maker(env_id)
     model = algorithms.build(algo, recipe(algo, env_id, changes), make, seed=0)
     model.learn(256)
-    tensors, card = algorithms.extract(model, algo, make)
-    expert = files.load(files.save(tmp_path / "a", tensors, card))
+    policy, card = algorithms.extract(model, algo, make)
+    expert = networks.load(networks.save(tmp_path / "a", policy, card))
     seen = observations(env_id)
     statistics = model.get_vec_normalize_env()
     assert (statistics is not None) == bool(changes.get("standardise", algo == "ppo"))

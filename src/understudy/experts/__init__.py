@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from .callables import batched as batched
     from .callables import from_callable as from_callable
     from .callables import from_predictor as from_predictor
-    from .files import save as save
+    from .networks import save as save
     from .planners import dynamic_programming as dynamic_programming
     from .planners import value_iteration as value_iteration
     from .privileged import from_info as from_info
@@ -46,7 +46,7 @@ _LAZY = {
     "from_remote": "remote",
     "get": "shipped",
     "names": "shipped",
-    "save": "files",
+    "save": "networks",
     "train": "training",
     "value_iteration": "planners",
 }
@@ -167,11 +167,11 @@ def _from_text(text: str, env_id: str | None, spaces: dict[str, Any], options: d
 
     if text in shipped.names():
         return shipped.get(text, env_id=env_id, **_only(options, "a shipped expert", "env_kwargs"))
-    if text.endswith(".safetensors"):
-        from . import files
+    if text.endswith(".safetensors") or (Path(text) / "policy.safetensors").is_file():
+        from . import networks
 
-        _only(options, "a .safetensors file")
-        return files.load(text)
+        _only(options, "a policy's file or a run")
+        return networks.load(text)
     zipped = text if text.endswith(".zip") or Path(text).is_file() else f"{text}.zip"
     if text.endswith(".zip") or Path(zipped).is_file():
         from .sb3 import archive

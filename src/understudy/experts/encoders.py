@@ -3,45 +3,47 @@
 from __future__ import annotations
 
 import dataclasses
-import math
 from typing import Any
 
 import numpy as np
 
 from ..errors import UserError
 from ..policies import Encoder, NatureCNN
-from ..policies.nature_cnn import encoder_params
 from .base import Expert
 
 
 def encoder(expert: Expert) -> Encoder:
-    """The convolutions and the dense layer of an expert that is a NatureCNN (shipped, or of an archive)."""
-    found = expert.network
-    if found is None or found.cnn is None:
+    """The convolutions and the dense layer of an expert that is a NatureCNN."""
+    found = sees(expert)
+    if found is None:
         raise UserError(
             f"encoder: the expert {expert.name!r} has no image network; name one that has, as 'ppo-pong'."
         )
-    cnn = found.cnn
-    stack = cnn.kernels[0].shape[2]
-    shape = tuple(getattr(expert.observation_space, "shape", None) or (stack, 84, 84))
-    plain = cnn.channels_first and math.isclose(cnn.scale, 1 / 255) and not expert.card.get("normalised")
-    if shape[0] != stack or shape[1] != shape[2] or not plain:
+    made = found.network
+    if made.sides[0] != made.sides[1] or expert.card.get("normalised"):
         raise UserError(
-            f"encoder: the expert {expert.name!r} sees images of shape {shape} in a way of its own; square "
-            "stacks of frames, channels first, as fractions of 255, can be encoded."
+            f"encoder: the expert {expert.name!r} sees images of {(made.stack, *made.sides)} normalised or "
+            "not square; square stacks of frames, read as fractions of 255, can be encoded."
         )
-    network = NatureCNN(stack=stack, size=shape[1], width=cnn.features)
-    dense = {"weight": cnn.dense_weight, "bias": cnn.dense_bias}
-    params = encoder_params(zip(cnn.kernels, cnn.conv_biases, strict=True), dense)
-    return Encoder(network, params, expert.name)
+    network = NatureCNN(stack=made.stack, size=made.sides[0], width=made.width)
+    return Encoder(network, {name: found.params[name] for name in ("conv", "dense")}, expert.name)
+
+
+def sees(expert: Expert) -> Encoder | None:
+    """The image network of an expert, None where it has none."""
+    net = expert.network
+    if net is None or net.encoder is not None:
+        return net and net.encoder
+    return Encoder(net.policy, net.params, expert.name) if isinstance(net.policy, NatureCNN) else None
 
 
 def head(expert: Expert) -> tuple[np.ndarray, np.ndarray]:
     """Weight (features, k) and bias (k,) of an expert whose logits are linear in its features."""
-    layers = expert.network.mlp
-    if len(layers.weights) != 1:
+    net = expert.network
+    layers = [net.params["head"]] if isinstance(net.policy, NatureCNN) else net.params
+    if len(layers) != 1:
         raise UserError(f"expert {expert.name!r}: its logits are not linear in the features of its images.")
-    return layers.weights[0], layers.biases[0]
+    return layers[0]["weight"], layers[0]["bias"]
 
 
 def mode(expert: Expert) -> Expert:

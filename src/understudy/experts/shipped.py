@@ -11,10 +11,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from .. import disk
 from ..errors import UserError, unknown
-from . import files
 from .base import Expert
-from .network import Network
 
 FOLDER = Path(__file__).parent / "weights"
 
@@ -31,7 +30,7 @@ MAKERS = {
 
 @functools.cache
 def _cards() -> Mapping[str, dict[str, Any]]:
-    return {path.stem: files.read_card(path) for path in sorted(FOLDER.glob("*.json"))}
+    return {path.stem: disk.read_json(path, "expert") for path in sorted(FOLDER.glob("*.json"))}
 
 
 def names() -> list[str]:
@@ -58,7 +57,9 @@ def get(name: str, *, env_id: str | None = None, env_kwargs: Mapping[str, Any] |
     """
     about = card(name)
     if name not in MAKERS:
-        return files.load(FOLDER / f"{name}.safetensors")
+        from . import networks
+
+        return networks.load(FOLDER / f"{name}.safetensors")
     module, function = MAKERS[name]
     make = getattr(importlib.import_module(f"{__package__}.{module}"), function)
     if module == "planners":
@@ -76,14 +77,6 @@ def for_env(env_id: str, *, env_kwargs: Mapping[str, Any] | None = None) -> Expe
         served = sorted({other for name in names() for other in card(name)["environments"]})
         raise unknown("expert: none is shipped for this environment", env_id, served)
     return get(serving[0], env_id=env_id, env_kwargs=env_kwargs)
-
-
-def network(name: str) -> Network:
-    """The network behind a shipped expert, for its features or its layers."""
-    card(name)
-    if name in MAKERS:
-        raise UserError(f"expert: {name!r} is no network but {card(name)['algorithm']}.")
-    return files.read(FOLDER / f"{name}.safetensors")[0]
 
 
 def _registered(env_ids: list[str]) -> str:

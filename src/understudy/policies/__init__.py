@@ -13,8 +13,10 @@ from .files import load, save
 from .linear import Linear, Tabular
 from .mlp import MLP
 from .nature_cnn import NatureCNN
+from .network import Network, require_fit, softmax
+from .normaliser import Normaliser
 from .spaces import Actions, Observations, stacked
-from .trained import Normaliser, TrainedPolicy
+from .trained import TrainedPolicy
 
 POLICIES: Registry[Policy] = Registry(
     "policy",
@@ -44,6 +46,7 @@ __all__ = [
     "Encoder",
     "Linear",
     "NatureCNN",
+    "Network",
     "Normaliser",
     "Observations",
     "Params",
@@ -53,6 +56,8 @@ __all__ = [
     "count",
     "from_config",
     "load",
+    "require_fit",
     "save",
+    "softmax",
     "stacked",
 ]

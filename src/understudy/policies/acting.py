@@ -8,36 +8,19 @@ of it dispatch; a linear policy 1.5 and 9.5 (benchmarks/bench_acting.py).
 
 from __future__ import annotations
 
-import math
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
+from .activations import ACTIVATIONS
 from .base import Params, Policy
 from .linear import Linear, Tabular
 from .mlp import MLP
+from .nature_cnn import NatureCNN
 
 Forward = Callable[[np.ndarray], np.ndarray]
-
-
-def _gelu(x: np.ndarray) -> np.ndarray:
-    inner = x.dtype.type(math.sqrt(2 / math.pi)) * (x + x.dtype.type(0.044715) * x**3)
-    return x.dtype.type(0.5) * x * (1 + np.tanh(inner))
-
-
-def _silu(x: np.ndarray) -> np.ndarray:
-    with np.errstate(over="ignore"):  # exp overflows to infinity, and x / inf is the right 0
-        return x / (1 + np.exp(-x))
-
-
-ACTIVATIONS: dict[str, Forward] = {
-    "relu": lambda x: np.maximum(x, 0, out=x),
-    "tanh": lambda x: np.tanh(x, out=x),
-    "gelu": _gelu,
-    "silu": _silu,
-    "elu": lambda x: np.where(x > 0, x, np.expm1(np.minimum(x, 0))),
-}
 
 
 def forward(policy: Policy, params: Params) -> Forward:
@@ -53,6 +36,8 @@ def forward(policy: Policy, params: Params) -> Forward:
         return _linear(np.asarray(params), policy.bias)
     if isinstance(policy, MLP):
         return _mlp(policy, params)
+    if isinstance(policy, NatureCNN) and policy.method == "single":
+        return _nature_cnn(policy, params)
     return _compiled(policy, params)
 
 
@@ -113,8 +98,9 @@ def _linear(weight: np.ndarray, bias: bool) -> Forward:
 
 def _mlp(policy: MLP, params: Params) -> Forward:
     layers = [(np.asarray(layer["weight"]), np.asarray(layer["bias"])) for layer in params]
-    activate, (last, shift), dtype = ACTIVATIONS[policy.activation], layers[-1], layers[-1][0].dtype
-    middle, half = (None if edge is None else np.asarray(edge, dtype) for edge in policy.stretch)
+    activate, (last, shift) = ACTIVATIONS[policy.activation].numpy, layers[-1]
+    dtype = last.dtype
+    head = policy.head_function(np, dtype)
 
     def run(x: np.ndarray) -> np.ndarray:
         x = _numbers(x, dtype)
@@ -124,13 +110,35 @@ def _mlp(policy: MLP, params: Params) -> Forward:
             x = activate(x)
         x = x @ last
         x += shift
-        if policy.head == "tanh":
-            x = np.tanh(x)
-            if middle is not None:
-                x = middle + half * x
-        return x
+        return head(x)
 
     return run
+
+
+def _nature_cnn(policy: NatureCNN, params: Params) -> Forward:
+    """The features compiled for one image, the head in NumPy."""
+    see = features(policy, params)
+    weight, bias = (np.asarray(params["head"][name]) for name in ("weight", "bias"))
+    return lambda x: see(x) @ weight + bias
+
+
+def features(policy: NatureCNN, params: Params) -> Forward:
+    """A function from one image to NatureCNN's features (width,): a program for a batch of one, so that they
+    do not depend on the batch an image is in. Measured on one core: 0.35 ms an image, in NumPy 0.6.
+    """
+    import jax
+    import jax.numpy as jnp
+
+    program = _program(policy)
+    kept = jax.tree.map(jnp.asarray, {name: params[name] for name in ("conv", "dense")})
+    return lambda x: np.asarray(program(kept, x[None]))[0]
+
+
+@functools.lru_cache(maxsize=16)
+def _program(policy: NatureCNN) -> Callable[[Params, np.ndarray], Any]:
+    import jax
+
+    return jax.jit(policy.features)
 
 
 def _compiled(policy: Policy, params: Params) -> Forward:

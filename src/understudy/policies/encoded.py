@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable
 from typing import Any, NamedTuple, final
 
 import numpy as np
 
 from ..errors import UserError
+from .acting import features
 from .base import Params
 from .nature_cnn import NatureCNN
 from .spaces import Observations
@@ -21,16 +21,9 @@ class Encoder(NamedTuple):
     params: Params
     name: str
 
-    def program(self) -> Callable[[Any], Any]:
-        """The features (n, width) of images (n, stack, size, size), compiled for each n it meets."""
-        return functools.partial(_features(self.network), self.params)
-
-
-@functools.lru_cache(maxsize=16)
-def _features(network: NatureCNN) -> Callable[..., Any]:
-    import jax
-
-    return jax.jit(network.features)
+    def program(self) -> Callable[[np.ndarray], np.ndarray]:
+        """The features (width,) of one image (stack, size, size)."""
+        return features(self.network, self.params)
 
 
 @final
@@ -59,8 +52,7 @@ class Encoded:
 
     def row(self, observation: Any) -> np.ndarray:
         """The features (width,) of one image."""
-        image = self.inner.row(observation).reshape(1, *self.leaves[0].shape)
-        return np.array(self._program(image))[0]
+        return self._program(self.inner.row(observation).reshape(self.leaves[0].shape))
 
     def rows(self, batch: Any) -> np.ndarray:
         """The features (n, width) of a batch, each image to the bits of `row`."""
@@ -71,6 +63,9 @@ class Encoded:
 
     def split(self, batch: Any) -> list[Any]:
         return self.inner.split(batch)
+
+    def space(self) -> Any:
+        return self.inner.space()
 
     def config(self) -> dict[str, Any]:
         return {

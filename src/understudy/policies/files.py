@@ -41,23 +41,32 @@ def save(path: str | os.PathLike[str], policy: Policy, params: Params, **extra: 
 
 def load(path: str | os.PathLike[str]) -> tuple[Policy, Params, dict[str, Any]]:
     """Reads what `save` wrote: the policy, its parameters (NumPy arrays) and everything in the card."""
+    card = read_card(path, "policy")
+    return *read(path, card, "policy"), card
+
+
+def read_card(path: str | os.PathLike[str], field: str) -> dict[str, Any]:
+    """`path`.json, refused where it is missing, damaged or of a newer format."""
+    file, weights = Path(path).with_suffix(".json"), Path(path).with_suffix(".safetensors")
+    if not file.is_file():
+        missing = f"card {file} beside the weights" if weights.is_file() else f"file {weights}"
+        raise UserError(f"{field}: there is no {missing}.")
+    card = disk.read_json(file, field)
+    if not isinstance(card, dict) or not isinstance(card.get("format"), int):
+        raise UserError(f"{field}: {file} is not the card of a policy.")
+    if card["format"] > FORMAT:
+        raise UserError(f"{field}: {file} has format {card['format']}, newer than the {FORMAT} known here.")
+    return card
+
+
+def read(path: str | os.PathLike[str], card: dict[str, Any], field: str) -> tuple[Policy, Params]:
+    """The policy and the parameters that a card describes."""
     from . import from_config
 
-    base = Path(path)
-    weights, card = base.with_suffix(".safetensors"), base.with_suffix(".json")
-    for file in (weights, card):
-        if not file.is_file():
-            raise UserError(f"policy: there is no file {file}; expected what save({str(base)!r}, …) writes.")
+    arrays = disk.read_tensors(Path(path).with_suffix(".safetensors"), field)[0]
     try:
-        data = disk.read_json(card, "policy")
-        if data["format"] > FORMAT:
-            raise UserError(
-                f"policy: {card} has format {data['format']}, newer than the {FORMAT} known here."
-            )
-        arrays = disk.read_tensors(weights, "policy")[0]
-        params = jax.tree.map(lambda name: arrays[name], data["params"])
+        return from_config(card), jax.tree.map(lambda name: arrays[name], card["params"])
     except (ValueError, KeyError, TypeError) as error:
         if isinstance(error, UserError):
             raise
-        raise UserError(f"policy: {base} is damaged ({type(error).__name__}: {error}).") from None
-    return from_config(data), params, data
+        raise UserError(f"{field}: {path} is damaged ({type(error).__name__}: {error}).") from None

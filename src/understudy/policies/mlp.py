@@ -9,19 +9,14 @@ from typing import Any, ClassVar
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import Array
 
 from ..errors import UserError, unknown
+from .activations import ACTIVATIONS
 from .base import Params, Policy, numbers
 
-ACTIVATIONS: dict[str, Callable[[Array], Array]] = {
-    "relu": jax.nn.relu,
-    "tanh": jnp.tanh,
-    "gelu": jax.nn.gelu,
-    "silu": jax.nn.silu,
-    "elu": jax.nn.elu,
-}
-HEADS: dict[str, Callable[[Array], Array]] = {"identity": lambda x: x, "tanh": jnp.tanh}
+HEADS = ("identity", "tanh", "sb3-tanh")
 
 
 def _tuple(widths: Any) -> Any:
@@ -34,7 +29,8 @@ class MLP(Policy):
 
     Params are a list of ``{"weight": (in, out), "bias": (out,)}``. Hidden layers start uniform with variance
     1/(3 in), the last one a hundredth of that in scale, so that a new policy does almost nothing. The tanh
-    head is stretched from [−1, 1] to the bounds `low` and `high` where they are given.
+    head is stretched from [−1, 1] to the bounds `low` and `high` where they are given; "sb3-tanh" is the same
+    function with Stable-Baselines3's rounding, ``low + (tanh + 1) * half``.
 
     >>> policy = MLP(widths=(8, 8))
     >>> params = policy.init(jax.random.key(0), features=3, outputs=2)
@@ -56,16 +52,24 @@ class MLP(Policy):
             raise unknown("activation", self.activation, ACTIVATIONS)
         if self.head not in HEADS:
             raise unknown("head", self.head, HEADS)
-        if (self.low is None) != (self.high is None) or (self.low is not None and self.head != "tanh"):
-            raise UserError("low, high: bounds are given together, and to the tanh head only.")
+        if (self.low is None) != (self.high is None) or (self.low is not None and self.head == "identity"):
+            raise UserError("low, high: bounds are given together, and to a tanh head only.")
+        if self.head == "sb3-tanh" and self.low is None:
+            raise UserError("low, high: the head 'sb3-tanh' needs bounds.")
 
-    @property
-    def stretch(self) -> tuple[Any, Any]:
-        """The middle and the half-width of the bounds, or (None, None)."""
+    def head_function(self, numpy: Any, dtype: Any) -> Callable[[Any], Any]:
+        """The head as a function of outputs (…, k); `numpy` is NumPy or its JAX twin."""
+        if self.head == "identity":
+            return lambda x: x
         if self.low is None or self.high is None:
-            return None, None
-        middle = tuple((high + low) / 2 for low, high in zip(self.low, self.high, strict=True))
-        return middle, tuple((high - low) / 2 for low, high in zip(self.low, self.high, strict=True))
+            return numpy.tanh
+        edges = list(zip(self.low, self.high, strict=True))
+        half = numpy.asarray([(high - low) / 2 for low, high in edges], dtype)
+        if self.head == "sb3-tanh":
+            low, one = numpy.asarray(self.low, dtype), np.dtype(dtype).type(1)
+            return lambda x: low + (numpy.tanh(x) + one) * half
+        middle = numpy.asarray([(high + low) / 2 for low, high in edges], dtype)
+        return lambda x: middle + half * numpy.tanh(x)
 
     def init(self, key: Array, features: int, outputs: int, dtype: Any = None) -> Params:
         dtype = dtype or jnp.result_type(float)
@@ -82,9 +86,6 @@ class MLP(Policy):
     def apply(self, params: Params, inputs: Array) -> Array:
         x = numbers(inputs, params[0]["weight"].dtype)
         for layer in params[:-1]:
-            x = ACTIVATIONS[self.activation](x @ layer["weight"] + layer["bias"])
-        outputs = HEADS[self.head](x @ params[-1]["weight"] + params[-1]["bias"])
-        middle, half = self.stretch
-        if middle is None:
-            return outputs
-        return jnp.asarray(middle, outputs.dtype) + jnp.asarray(half, outputs.dtype) * outputs
+            x = ACTIVATIONS[self.activation].jax(x @ layer["weight"] + layer["bias"])
+        outputs = x @ params[-1]["weight"] + params[-1]["bias"]
+        return self.head_function(jnp, outputs.dtype)(outputs)

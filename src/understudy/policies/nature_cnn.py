@@ -12,7 +12,6 @@ step on 64 images: 47 ms at once, 28 in eight parts; 340 inside a compiled loop,
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping
 from typing import Any, ClassVar
 
 import equinox as eqx
@@ -26,7 +25,7 @@ from .base import Params, Policy
 
 LAYERS = ((8, 4, 32), (4, 2, 64), (3, 1, 64))
 """Kernel, stride and channels of the three convolutions."""
-METHODS = ("auto", "conv", "matmul")
+METHODS = ("auto", "conv", "matmul", "single")
 PART = 8
 """Images that go through XLA's convolutions together on a CPU; more than eight parts are not made."""
 TURN = 100
@@ -92,8 +91,10 @@ class NatureCNN(Policy):
 
     Inputs are bytes (n, stack, size, size), or the same flattened. Params: ``conv`` (a list of three),
     ``dense`` and ``head``, each ``{"weight", "bias"}``; kernels are (height, width, in, out) and the last
-    convolution is flattened as (height, width, channels). `method`: "auto", "conv" or "matmul"; on a GPU
-    products are taken in bfloat16.
+    convolution is flattened as (height, width, channels). Bytes are read as fractions of 255, other numbers
+    as they are. `size` is the side of a frame, or (height, width). `method`: "auto", "conv" or "matmul" (on a
+    GPU products are taken in bfloat16), or "single" for experts, which see one image at a time: the dense
+    layer is summed within a place and then over places, since one sum over all inputs loses two bits more.
 
     >>> policy = NatureCNN(size=36)
     >>> params = policy.init(jax.random.key(0), features=4 * 36 * 36, outputs=6)
@@ -102,7 +103,7 @@ class NatureCNN(Policy):
     """
 
     stack: int = eqx.field(static=True, default=4)
-    size: int = eqx.field(static=True, default=84)
+    size: int | tuple[int, int] = eqx.field(static=True, default=84)
     width: int = eqx.field(static=True, default=512)
     method: str = eqx.field(static=True, default="auto")
     name: ClassVar[str] = "nature_cnn"
@@ -110,14 +111,27 @@ class NatureCNN(Policy):
     def __check_init__(self):
         if self.method not in METHODS:
             raise unknown("method", self.method, METHODS)
-        if _out(self.size) < 1:
+        if min(self.places) < 1:
             raise UserError(f"size: {self.size!r} pixels are too few for NatureCNN; 36 are the least.")
+        if self.method == "matmul" and self.sides[0] != self.sides[1]:
+            raise UserError(f"size: the method 'matmul' is for square frames, these are {self.size!r}.")
+
+    @property
+    def sides(self) -> tuple[int, int]:
+        """Height and width of a frame."""
+        return self.size if isinstance(self.size, tuple) else (self.size, self.size)
+
+    @property
+    def places(self) -> tuple[int, int]:
+        """Height and width of what the last convolution gives."""
+        return _out(self.sides[0]), _out(self.sides[1])
 
     def init(self, key: Array, features: int, outputs: int, dtype: Any = None) -> Params:
-        if features != self.stack * self.size**2:
+        height, width = self.sides
+        if features != self.stack * height * width:
             raise UserError(
-                f"policy: nature_cnn is made for stacks of {self.stack} frames of {self.size} × {self.size}, "
-                f"which are {self.stack * self.size**2} bytes; the observations have {features}."
+                f"policy: nature_cnn is made for stacks of {self.stack} frames of {height} × {width}, "
+                f"which are {self.stack * height * width} bytes; the observations have {features}."
             )
         dtype = dtype or jnp.float32
         keys = jax.random.split(key, 5)
@@ -125,30 +139,36 @@ class NatureCNN(Policy):
         for one, (kernel, _, wide) in zip(keys, LAYERS):
             conv.append(_layer(one, (kernel, kernel, channels, wide), dtype))
             channels = wide
-        dense = _layer(keys[3], (_out(self.size) ** 2 * channels, self.width), dtype)
+        dense = _layer(keys[3], (int(np.prod(self.places)) * channels, self.width), dtype)
         # A new policy is almost indifferent between actions.
         head = _layer(keys[4], (self.width, outputs), dtype, scale=0.01)
         return {"conv": conv, "dense": dense, "head": head}
 
     def features(self, params: Params, inputs: Array) -> Array:
         """What the head sees, (n, width): the encoder of a linear policy on frozen features."""
-        x = inputs.reshape(-1, self.stack, self.size, self.size)
+        x = inputs.reshape(-1, self.stack, *self.sides)
         gpu = jax.default_backend() == "gpu"
-        matmul = self.method == "matmul" or (self.method == "auto" and gpu)
+        square = self.sides[0] == self.sides[1]
+        matmul = self.method == "matmul" or (self.method == "auto" and gpu and square)
         seen = functools.partial(self._convolutions, matmul=matmul, gpu=gpu)
-        if gpu:
+        if gpu or self.method == "single":
             x = seen(params, x)
         elif matmul:
             x = _in_turn(seen, params, x)
         else:
             parts = jnp.array_split(x, max(1, min(8, len(x) // PART)))
             x = jnp.concatenate([seen(params, part) for part in parts])
-        x = _product(x, params["dense"]["weight"], gpu and matmul)
+        if self.method == "single":
+            dense = functools.partial(_by_place, weight=params["dense"]["weight"])
+            x = dense(x[0])[None] if len(x) == 1 else jax.vmap(dense)(x)
+        else:
+            x = _product(x, params["dense"]["weight"], gpu and matmul)
         return jnp.maximum(x + params["dense"]["bias"], 0)
 
     def _convolutions(self, params: Params, x: Array, *, matmul: bool, gpu: bool) -> Array:
         dtype = params["dense"]["weight"].dtype
-        x = jnp.transpose(x, (0, 2, 3, 1)).astype(dtype) * jnp.asarray(1 / 255, dtype)
+        scale = jnp.asarray(1 / 255 if x.dtype == jnp.uint8 else 1, dtype)
+        x = jnp.transpose(x, (0, 2, 3, 1)).astype(dtype) * scale
         for layer, (_, stride, _) in zip(params["conv"], LAYERS):
             weight = layer["weight"]
             x = _by_matmul(x, weight, stride, gpu) if matmul else _by_conv(x, weight, stride)
@@ -159,16 +179,15 @@ class NatureCNN(Policy):
         return self.features(params, inputs) @ params["head"]["weight"] + params["head"]["bias"]
 
 
+def _by_place(x: Array, weight: Array) -> Array:
+    """x @ weight for one image, summed within each place and then over places."""
+    channels = LAYERS[-1][2]
+    weight = weight.reshape(-1, channels, weight.shape[1])
+    return jnp.einsum("pc,pco->po", x.reshape(-1, channels), weight).sum(axis=0)
+
+
 def _layer(key: Array, shape: tuple[int, ...], dtype: Any, scale: float = 1.0) -> dict[str, Array]:
     fan_in = int(np.prod(shape[:-1]))
     limit = scale * np.sqrt(3.0 / fan_in) * (np.sqrt(2.0) if scale == 1.0 else 1.0)
     weight = jax.random.uniform(key, shape, dtype, -limit, limit)
     return {"weight": weight, "bias": jnp.zeros(shape[-1:], dtype)}
-
-
-def encoder_params(conv: Any, dense: Mapping[str, Any]) -> Params:
-    """Parameters that `NatureCNN.features` reads, from the kernels and biases of a network made elsewhere."""
-    return {
-        "conv": [{"weight": np.asarray(k, np.float32), "bias": np.asarray(b, np.float32)} for k, b in conv],
-        "dense": {name: np.asarray(value, np.float32) for name, value in dense.items()},
-    }

@@ -114,6 +114,10 @@ class Observations:
         count = len(_at(batch, self.leaves[0].path))
         return [_take(batch, i) for i in range(count)]
 
+    def space(self) -> Any:
+        """A Gymnasium space of such observations; bounds of numbers are not known."""
+        return _space([(leaf.path, leaf) for leaf in self.leaves])
+
     def config(self) -> list[dict[str, Any]]:
         return [dataclasses.asdict(leaf) for leaf in self.leaves]
 
@@ -171,6 +175,18 @@ class Actions:
             counts, starts = (tuple(int(x) for x in values) for values in (space.nvec, space.start))
             return cls("multi", tuple(space.shape), counts=counts, starts=starts, dtype="int64")
         raise UserError(f"env: the actions {space} are not supported; accepted: {ACTIONS}.")
+
+    def space(self) -> Any:
+        """The Gymnasium space of these actions."""
+        from gymnasium import spaces
+
+        if self.kind == "box":
+            assert self.low is not None and self.high is not None
+            low, high = self.low.reshape(self.shape), self.high.reshape(self.shape)
+            return spaces.Box(low, high, dtype=np.dtype(self.dtype).type)
+        if self.kind == "discrete":
+            return spaces.Discrete(self.counts[0], start=self.starts[0])
+        return spaces.MultiDiscrete(np.array(self.counts), start=np.array(self.starts))
 
     @property
     def outputs(self) -> int:
@@ -261,6 +277,24 @@ def _leaves(space: Any, path: tuple[str | int, ...]) -> Any:
         yield Leaf(path, "choices", tuple(space.shape), counts, starts)
     else:
         raise UserError(f"env: the observations {space} are not supported; accepted: {OBSERVATIONS}.")
+
+
+def _space(parts: list[tuple[tuple[str | int, ...], Leaf]]) -> Any:
+    from gymnasium import spaces
+
+    if not parts[0][0]:
+        leaf = parts[0][1]
+        if leaf.kind == "byte":
+            return spaces.Box(0, 255, leaf.shape, np.uint8)
+        if leaf.kind == "number":
+            return spaces.Box(-np.inf, np.inf, leaf.shape)
+        if leaf.kind == "choices":
+            counts, starts = (np.reshape(numbers, leaf.shape) for numbers in (leaf.counts, leaf.starts))
+            return spaces.MultiDiscrete(counts, start=starts)
+        return spaces.Discrete(leaf.counts[0], start=leaf.starts[0])
+    keys = list(dict.fromkeys(path[0] for path, _ in parts))
+    inner = {key: _space([(path[1:], leaf) for path, leaf in parts if path[0] == key]) for key in keys}
+    return spaces.Tuple(inner.values()) if isinstance(keys[0], int) else spaces.Dict(inner)
 
 
 def _encode(leaf: Leaf, value: Any) -> np.ndarray:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from pathlib import Path
 from typing import Any, final
@@ -9,44 +10,13 @@ from typing import Any, final
 import numpy as np
 
 from ..errors import UserError
-from . import files
+from . import files, former
 from .acting import forward
 from .base import Params, Policy
 from .encoded import Encoded, read
+from .network import Network, softmax
+from .normaliser import Normaliser
 from .spaces import Actions, Observations
-
-
-@final
-class Normaliser:
-    """``(x − mean) / scale`` per column, fixed once; columns that are not plain numbers pass as they are.
-
-    >>> seen = Normaliser.fit(np.array([[0.0, 5.0], [2.0, 5.0]], np.float32), np.array([True, True]))
-    >>> seen(np.array([[2.0, 5.0]], np.float32)).tolist()
-    [[1.0, 0.0]]
-    """
-
-    def __init__(self, mean: np.ndarray, scale: np.ndarray):
-        self.mean, self.scale = np.asarray(mean, np.float32), np.asarray(scale, np.float32)
-        self.nothing = not self.mean.any() and bool((self.scale == 1).all())
-
-    @classmethod
-    def identity(cls, width: int) -> Normaliser:
-        return cls(np.zeros(width), np.ones(width))
-
-    @classmethod
-    def fit(cls, rows: np.ndarray, which: np.ndarray) -> Normaliser:
-        """Mean and deviation of `rows` (n, width) where `which`; a column that hardly moves keeps its
-        scale.
-        """
-        if not which.any():  # images, say: many columns, and none of them a plain number
-            return cls.identity(rows.shape[1])
-        rows = np.asarray(rows, np.float64)
-        mean, spread = rows.mean(axis=0), rows.std(axis=0)
-        moves = spread > 1e-4 * np.maximum(1.0, np.abs(mean))
-        return cls(np.where(which, mean, 0.0), np.where(which & moves, spread, 1.0))
-
-    def __call__(self, rows: np.ndarray) -> np.ndarray:
-        return rows if self.nothing else (rows - self.mean) / self.scale
 
 
 @final
@@ -94,6 +64,8 @@ class TrainedPolicy:
     def save(self, path: str | os.PathLike[str], **extra: Any) -> Path:
         """Writes `path`.safetensors and `path`.json; `extra` is plain data for the card."""
         tensors = {"network": self.params, "mean": self.normaliser.mean, "scale": self.normaliser.scale}
+        if self.normaliser.limit < math.inf:
+            extra = {"clip": self.normaliser.limit, **extra}
         if isinstance(self.observations, Encoded):
             tensors["encoder"] = self.observations.tensors
         spaces = {"observations": self.observations.config(), "actions": self.actions.config()}
@@ -101,13 +73,33 @@ class TrainedPolicy:
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> TrainedPolicy:
-        """Reads what `save` wrote; `path` may also be a run's folder."""
+        """Reads what `save` wrote; `path` may also be a run's folder, or the file of an expert."""
+        return cls.read(path)[0]
+
+    @classmethod
+    def read(
+        cls, path: str | os.PathLike[str], field: str = "policy"
+    ) -> tuple[TrainedPolicy, dict[str, Any]]:
+        """The policy and everything in its card. Errors begin with `field`."""
         base = Path(path)
-        policy, tensors, card = files.load(base / "policy" if base.is_dir() else base)
+        base = base / "policy" if base.is_dir() else base
+        card = files.read_card(base, field)
+        if "architecture" in card:
+            return cls(*former.read(base, card, field)), card
+        policy, tensors = files.read(base, card, field)
         try:
             seen = read(card["observations"], tensors.get("encoder"))
             acts = Actions.from_config(card["actions"])
-            normaliser = Normaliser(tensors["mean"], tensors["scale"])
-            return cls(policy, tensors["network"], seen, acts, normaliser)
+            normaliser = Normaliser(tensors["mean"], tensors["scale"], card.get("clip", math.inf))
+            return cls(policy, tensors["network"], seen, acts, normaliser), card
         except (KeyError, TypeError) as error:
-            raise UserError(f"policy: {base} does not say what the policy sees and does ({error}).") from None
+            raise UserError(
+                f"{field}: {base} does not say what the policy sees and does ({error})."
+            ) from None
+
+    def network(self, *, distribution: bool = False) -> Network:
+        """This policy as a network that answers whole batches: with actions, or with the distribution over
+        choices that its outputs are the logits of.
+        """
+        head = softmax if distribution else self.actions.plays
+        return Network(self.policy, self.params, self.observations.rows, head, self.normaliser)

@@ -12,6 +12,7 @@ import equinox as eqx
 import numpy as np
 
 from ..errors import UserError
+from ..experts.encoders import sees
 from ..learners import LEARNERS, Learner, started
 from ..losses import LOSSES, CrossEntropy, Loss
 from ..policies import MLP, POLICIES, Actions, Observations, Policy
@@ -71,7 +72,7 @@ def choose_policy(spec: RunSpec, space: Any, actions: Actions, teacher: Any) -> 
         made = POLICIES.resolve(policy)
         return _squashed(made, actions) if squash else made
     if policy == "auto":
-        own = getattr(teacher.network, "cnn", None) is not None
+        own = sees(teacher) is not None
         policy = "linear" if _images(space) and own and not given else "mlp"
     if policy == "linear":
         given = {"bias": PRESETS[spec.preset].bias} | given

@@ -116,11 +116,12 @@ def _encoded(seen: Observations, policy: Policy, teacher: Any, encoder: Any) -> 
     """For a linear policy on images: what a frozen network, the expert's own by default, makes of them."""
     leaf = seen.leaves[0]
     image = len(seen.leaves) == 1 and leaf.kind == "byte" and len(leaf.shape) == 3
-    own = getattr(teacher.network, "cnn", None) is not None
+    from ..experts.encoders import encoder as of
+    from ..experts.encoders import sees
+
+    own = sees(teacher) is not None
     if encoder == "none" or (encoder == "auto" and not (policy.name == "linear" and image and own)):
         return seen
-    from ..experts.encoders import encoder as of
-
     if not image or policy.name != "linear":
         raise UserError(f"encoder: {encoder!r} is for a linear policy on images; this one is {policy.name}.")
     return Encoded(seen, of(teacher if encoder == "auto" else experts.resolve(encoder)))

@@ -141,7 +141,8 @@ class PixelStudents:
         weight, bias = head(expert)
         made, outputs = found.network, weight.shape[1]
         self.policy = NatureCNN(stack=made.stack, size=made.size, width=made.width)
-        shape, width = (made.stack, made.size, made.size), made.stack * made.size**2
+        shape = (made.stack, *made.sides)
+        width = int(np.prod(shape))
         self.stores = [FrameStore(shape, capacity=capacity, limit=limit) for _ in members]
         self._labels = np.zeros((len(members), capacity, outputs), np.float32)
         self._first, self._states = [], []
@@ -291,7 +292,7 @@ class PixelStudents:
 
     @property
     def policy_shape(self) -> tuple[int, int]:
-        return self.policy.size, self.policy.size
+        return self.policy.sides
 
 
 def _nameless(learner: Learner) -> Learner:

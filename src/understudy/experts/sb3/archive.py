@@ -19,8 +19,9 @@ from typing import Any
 import numpy as np
 
 from ...errors import UserError
-from .. import network
-from ..base import Expert, rowwise
+from ...policies import softmax
+from ..base import Expert
+from ..networks import from_network
 from . import layout, pickles, torchfile, values
 from .zips import member, opened
 
@@ -105,27 +106,22 @@ def _load(path: Path, what: str, activation: str | None, vec_normalize: Any, nam
 
         normaliser = load_normaliser(vec_normalize, settings.observation_space.shape)
     net = layout.build(tensors, settings, what, normaliser)
-    soft = net.head is network.softmax
-    return Expert(
-        name or path.stem,
-        ask=rowwise(net),
-        kind="distribution" if soft else "action",
-        observation_space=settings.observation_space,
-        action_space=settings.action_space,
-        card={
-            "name": name or path.stem,
-            "algorithm": _algorithm(data, tensors),
-            "architecture": {
-                "network": "nature-cnn" if net.cnn else "mlp",
-                "widths": list(net.mlp.widths),
-                "activation": net.mlp.activation,
-            },
-            "kind": "distribution" if soft else "action",
-            "normalised": normaliser is not None,
-            "made": f"read from {path.name}, written by Stable-Baselines3 {version or '(version unknown)'}",
+    first, policy = net.params[0]["weight"].shape[0], net.policy
+    kind = "distribution" if net.head is softmax else "action"
+    card = {
+        "name": name or path.stem,
+        "algorithm": _algorithm(data, tensors),
+        "architecture": {
+            "network": "nature-cnn" if net.encoder else "mlp",
+            "widths": [first, *(layer["bias"].size for layer in net.params)],
+            "activation": policy.activation,  # type: ignore[attr-defined]
         },
-        network=net,
-    )
+        "kind": kind,
+        "normalised": normaliser is not None or (net.encoder is not None and not settings.normalize_images),
+        "made": f"read from {path.name}, written by Stable-Baselines3 {version or '(version unknown)'}",
+    }
+    seen, acts = settings.observation_space, settings.action_space
+    return from_network(net, kind=kind, observation_space=seen, action_space=acts, card=card)
 
 
 def _json(data: bytes, what: str) -> dict[str, Any]:

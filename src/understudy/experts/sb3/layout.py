@@ -14,16 +14,28 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 from gymnasium import spaces
 
 from ...errors import UserError
-from .. import network as net
+from ...policies import (
+    MLP,
+    Actions,
+    Encoder,
+    NatureCNN,
+    Network,
+    Normaliser,
+    Observations,
+    require_fit,
+    softmax,
+)
+from ...policies.activations import ACTIVATIONS
 
 Tensors = Mapping[str, np.ndarray]
+See = Callable[[Any], np.ndarray]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -38,7 +50,7 @@ class Settings:
     clip_mean: float = 2.0
 
 
-def build(tensors: Tensors, settings: Settings, what: str, normaliser: net.Row | None = None) -> net.Network:
+def build(tensors: Tensors, settings: Settings, what: str, normaliser: Normaliser | None = None) -> Network:
     """The network that answers as the policy's deterministic `predict` does."""
     family = _family(tensors, what)
     if family == "SAC":
@@ -49,25 +61,28 @@ def build(tensors: Tensors, settings: Settings, what: str, normaliser: net.Row |
         prefix, stacks = "q_net.", ["q_net.q_net"]
     else:
         prefix, stacks = "", ["mlp_extractor.shared_net", "mlp_extractor.policy_net", "action_net"]
-    layers = [layer for stack in stacks for layer in _stack(tensors, stack, what)]
-    if len(layers) > 1 and settings.activation is None:
+    params = [layer for stack in stacks for layer in _stack(tensors, stack, what)]
+    if len(params) > 1 and settings.activation is None:
         raise UserError(
             f"{what}: does not say which activation its network has; give activation=, one of "
-            f"{', '.join(net.ACTIVATIONS)}."
+            f"{', '.join(ACTIVATIONS)}."
         )
-    mlp = net.Mlp([w for w, _ in layers], [b for _, b in layers], settings.activation or "relu")
     seen = settings.observation_space
     flat = flat_size(seen, what)
-    scale = 1 / 255 if settings.normalize_images and _is_image(seen) else 1.0
-    cnn = _nature_cnn(tensors, f"{prefix}features_extractor.", seen.shape, scale, what)
-    inputs = cnn.features if cnn else flat
-    if mlp.widths[0] != inputs:
-        raise UserError(f"{what}: its network takes {mlp.widths[0]} numbers, its observations have {inputs}.")
-    prepare = _preparation(seen, scale if cnn is None else 1.0, normaliser, what)
+    encoder = _nature_cnn(tensors, f"{prefix}features_extractor.", seen.shape, what)
+    inputs, takes = encoder.network.width if encoder else flat, params[0]["weight"].shape[0]
+    if takes != inputs:
+        raise UserError(f"{what}: its network takes {takes} numbers, its observations have {inputs}.")
     # With state-dependent exploration the mean is bounded before the tanh, which makes it a stack of two.
     bounded = family == "SAC" and "actor.mu.0.weight" in tensors
-    head = _head(family, mlp.widths[-1], settings, settings.clip_mean if bounded else None, what)
-    return net.Network(mlp, head, prepare, cnn)
+    bounds, head = _head(family, params[-1]["bias"].size, settings, bounded, what)
+    widths = tuple(layer["bias"].size for layer in params[:-1])
+    policy = MLP(widths=widths, activation=settings.activation or "relu", **bounds)
+    require_fit(what, policy, params, inputs, params[-1]["bias"].size)
+    fractions = settings.normalize_images and _is_image(seen)
+    if encoder is not None or fractions:
+        return Network(policy, params, _pictures(seen, fractions, normaliser, what), head, None, encoder)
+    return Network(policy, params, _rows(seen, normaliser is None, what), head, normaliser)
 
 
 def _family(tensors: Tensors, what: str) -> str:
@@ -83,10 +98,10 @@ def _family(tensors: Tensors, what: str) -> str:
     raise UserError(f"{what}: is not a policy of PPO, A2C, SAC, TD3 or DQN (its tensors are {shown}, …).")
 
 
-def _stack(tensors: Tensors, prefix: str, what: str) -> list[tuple[np.ndarray, np.ndarray]]:
+def _stack(tensors: Tensors, prefix: str, what: str) -> list[dict[str, np.ndarray]]:
     """The dense layers under a name: `prefix.weight` alone, or `prefix.0.weight`, `prefix.2.weight`, …"""
     if f"{prefix}.weight" in tensors:
-        return [(tensors[f"{prefix}.weight"].T, tensors[f"{prefix}.bias"])]
+        return [_layer(tensors[f"{prefix}.weight"].T, tensors[f"{prefix}.bias"])]
     names = sorted(name for name in tensors if name.startswith(f"{prefix}."))
     numbers = sorted(
         {int(m[1]) for name in names if (m := re.fullmatch(rf"{re.escape(prefix)}\.(\d+)\.weight", name))}
@@ -104,10 +119,10 @@ def _stack(tensors: Tensors, prefix: str, what: str) -> list[tuple[np.ndarray, n
         raise UserError(
             f"{what}: {where!r} is not part of a plain network of dense layers, which is what can be read."
         )
-    return [(tensors[f"{prefix}.{i}.weight"].T, tensors[f"{prefix}.{i}.bias"]) for i in numbers]
+    return [_layer(tensors[f"{prefix}.{i}.weight"].T, tensors[f"{prefix}.{i}.bias"]) for i in numbers]
 
 
-def _nature_cnn(tensors: Tensors, prefix: str, image: Any, scale: float, what: str) -> net.NatureCnn | None:
+def _nature_cnn(tensors: Tensors, prefix: str, image: Any, what: str) -> Encoder | None:
     names = {name.removeprefix(prefix) for name in tensors if name.startswith(prefix)}
     if not names:
         return None
@@ -121,19 +136,25 @@ def _nature_cnn(tensors: Tensors, prefix: str, image: Any, scale: float, what: s
         )
     kernels = [tensors[f"{prefix}cnn.{i}.weight"].transpose(2, 3, 1, 0) for i in (0, 2, 4)]  # OIHW to HWIO
     biases = [tensors[f"{prefix}cnn.{i}.bias"] for i in (0, 2, 4)]
-    height, width = image[1:]
-    for kernel, stride in zip(kernels, net.STRIDES, strict=True):
-        height, width = (height - kernel.shape[0]) // stride + 1, (width - kernel.shape[1]) // stride + 1
     dense = tensors[f"{prefix}linear.0.weight"]
-    if kernels[0].shape[2] != image[0] or dense.shape[1] != kernels[2].shape[3] * height * width:
+    network = NatureCNN(stack=image[0], size=(image[1], image[2]), width=dense.shape[0], method="single")
+    channels, (height, width) = kernels[2].shape[3], network.places
+    if kernels[0].shape[2] != image[0] or dense.shape[1] != channels * height * width:
         raise UserError(f"{what}: its convolutions do not fit images of shape {image}.")
     # It flattens (channels, height, width); here channels come last.
-    dense = (
-        dense.reshape(-1, kernels[2].shape[3], height, width)
-        .transpose(2, 3, 1, 0)
-        .reshape(-1, dense.shape[0])
-    )
-    return net.NatureCnn(kernels, biases, dense, tensors[f"{prefix}linear.0.bias"], scale=scale)
+    turned = dense.reshape(-1, channels, height, width).transpose(2, 3, 1, 0).reshape(-1, dense.shape[0])
+    params = {
+        "conv": [_layer(kernel, bias) for kernel, bias in zip(kernels, biases, strict=True)],
+        "dense": _layer(turned, tensors[f"{prefix}linear.0.bias"]),
+    }
+    return Encoder(network, params, what)
+
+
+def _layer(weight: np.ndarray, bias: np.ndarray) -> dict[str, np.ndarray]:
+    return {
+        "weight": np.ascontiguousarray(weight, np.float32),
+        "bias": np.ascontiguousarray(bias, np.float32),
+    }
 
 
 def _is_image(space: Any) -> bool:
@@ -155,49 +176,67 @@ def flat_size(space: Any, what: str) -> int:
     )
 
 
-def _preparation(space: Any, scale: float, normaliser: net.Row | None, what: str) -> net.Row | None:
-    if isinstance(space, spaces.Discrete):
-        eye, first = np.eye(int(space.n), dtype=np.float32), int(space.start)
-        return lambda x: eye[int(x) - first]
-    if isinstance(space, spaces.MultiDiscrete):
-        eyes = [np.eye(int(n), dtype=np.float32) for n in np.ravel(space.nvec)]
-        return lambda x: np.concatenate([eye[int(i)] for eye, i in zip(eyes, np.ravel(x), strict=True)])
+def _rows(space: Any, single: bool, what: str) -> See:
+    """Observations that are no images as rows: float32, or as they are where a normaliser comes after."""
+    if not isinstance(space, spaces.Box):
+        return Observations.of(space).rows
+
+    def see(batch: Any) -> np.ndarray:
+        x = np.asarray(batch)
+        if x.shape[1:] != space.shape:
+            raise _unexpected(x, space.shape, what)
+        x = x.reshape(len(x), -1)
+        return x.astype(np.float32, copy=False) if single else x
+
+    return see
+
+
+def _pictures(space: Any, fractions: bool, normaliser: Normaliser | None, what: str) -> See:
+    """Images with their channels first. Bytes that the network reads as fractions of 255 stay bytes."""
     shape = tuple(space.shape)
 
-    def prepare(x: np.ndarray) -> np.ndarray:
-        x = np.asarray(x)
-        if x.shape != shape:
-            if len(shape) != 3 or x.shape != (*shape[1:], shape[0]):
-                raise UserError(f"{what}: was given an observation of shape {x.shape}; {shape} is expected.")
-            x = x.transpose(2, 0, 1)  # channels last, as cameras and screens give them
+    def see(batch: Any) -> np.ndarray:
+        x = np.asarray(batch)
+        if x.shape[1:] != shape:
+            if x.shape[1:] != (*shape[1:], shape[0]):
+                raise _unexpected(x, shape, what)
+            x = x.transpose(0, 3, 1, 2)  # channels last, as cameras and screens give them
         if normaliser is not None:
-            x = normaliser(x)
-        return x if scale == 1.0 else np.asarray(x, np.float32) * np.float32(scale)
+            x = normaliser(x.reshape(len(x), -1)).reshape(x.shape)
+        if fractions and x.dtype == np.uint8:
+            return x
+        return np.asarray(x, np.float32) * np.float32(1 / 255 if fractions else 1)
 
-    return prepare
+    return see
 
 
-def _head(family: str, outputs: int, settings: Settings, limit: float | None, what: str) -> net.Row:
-    space = settings.action_space
-    if isinstance(space, spaces.Box):
-        wanted = int(np.prod(space.shape))
-        squashes = family in ("SAC", "TD3") or settings.squash_output
-        inner = (net.squash if squashes else net.clip)(space.low.reshape(-1), space.high.reshape(-1))
+def _unexpected(x: np.ndarray, shape: tuple[int, ...], what: str) -> UserError:
+    return UserError(f"{what}: was given an observation of shape {x.shape[1:]}; {shape} is expected.")
 
-        def box(x: np.ndarray) -> np.ndarray:
-            if limit is not None:
-                x = np.minimum(np.maximum(x, np.float32(-limit)), np.float32(limit))
-            return inner(x).reshape(space.shape)
 
-        head: net.Row = box
-    elif isinstance(space, spaces.Discrete):
-        wanted, head = int(space.n), net.argmax(int(space.start)) if family == "DQN" else net.softmax
-    elif isinstance(space, spaces.MultiDiscrete):
-        wanted, head = int(space.nvec.sum()), net.argmax_groups(space.nvec, space.start)
-    else:
+def _head(family: str, outputs: int, settings: Settings, limited: bool, what: str) -> tuple[Any, See]:
+    """The options of `MLP` that bound its outputs, and how answers are made of outputs (n, k)."""
+    space, limit = settings.action_space, np.float32(settings.clip_mean)
+    if not isinstance(space, spaces.Box | spaces.Discrete | spaces.MultiDiscrete):
         raise UserError(
             f"{what}: was trained for actions {space}; Box, Discrete and MultiDiscrete can be read."
         )
-    if outputs != wanted:
-        raise UserError(f"{what}: its network gives {outputs} numbers, its actions {space} need {wanted}.")
-    return head
+    actions = Actions.of(space)
+    if outputs != actions.outputs:
+        raise UserError(
+            f"{what}: its network gives {outputs} numbers, its actions {space} need {actions.outputs}."
+        )
+    if actions.kind == "discrete" and family != "DQN":
+        return {}, softmax
+    if (
+        actions.low is None
+        or actions.high is None
+        or not (family in ("SAC", "TD3") or settings.squash_output)
+    ):
+        return {}, actions.plays
+    low, high = (tuple(edge.astype(float).tolist()) for edge in (actions.low, actions.high))
+    bounds = {"head": "sb3-tanh", "low": low, "high": high}
+    if not limited:
+        return bounds, actions.plays
+    squash = MLP(**bounds).head_function(np, np.float32)
+    return {}, lambda x: actions.plays(squash(np.minimum(np.maximum(x, -limit), limit)))

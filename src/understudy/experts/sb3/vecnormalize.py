@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 
 from ...errors import UserError
-from ..network import Row
+from ...policies import Normaliser
 from . import pickles, values
 
 
-def load(path: str | os.PathLike[str], shape: tuple[int, ...]) -> Row | None:
-    """The function x ↦ clip((x - mean)/√(var + ε), ±clip) for one observation; None where it was off."""
+def load(path: str | os.PathLike[str], shape: tuple[int, ...]) -> Normaliser | None:
+    """The function x ↦ clip((x - mean)/√(var + ε), ±clip) of flattened observations, None if it was off."""
     path = Path(path)
     what = f"VecNormalize file {path.name!r}"
     try:
@@ -35,7 +35,7 @@ def load(path: str | os.PathLike[str], shape: tuple[int, ...]) -> Row | None:
         raise UserError(f"{what}: is damaged ({type(error).__name__}: {pickles.one_line(error)}).") from None
 
 
-def _normaliser(state: Any, shape: tuple[int, ...], what: str) -> Row | None:
+def _normaliser(state: Any, shape: tuple[int, ...], what: str) -> Normaliser | None:
     if not values.number(state.get("norm_obs", True), what):
         return None
     statistics = state["obs_rms"]
@@ -54,8 +54,4 @@ def _normaliser(state: Any, shape: tuple[int, ...], what: str) -> Row | None:
     if not (np.isfinite(mean).all() and np.isfinite(variance).all() and (variance + epsilon > 0).all()):
         raise UserError(f"{what}: its statistics are not finite and positive.")
     deviation = np.sqrt(variance + epsilon)
-
-    def normalise(x: np.ndarray) -> np.ndarray:
-        return np.minimum(np.maximum((x - mean) / deviation, -limit), limit).astype(np.float32)
-
-    return normalise
+    return Normaliser(mean.reshape(-1), deviation.reshape(-1), limit, dtype=np.float64)

@@ -1,4 +1,4 @@
-"""SBX's models: made from a recipe, and turned into plain tensors with a card. No pickle is made or read."""
+"""SBX's models: made from a recipe, and turned into a policy with a card. No pickle is made or read."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import numpy as np
 from ...envs.gymnasium import Maker
 from ...errors import UserError
 from ...machine import versions
+from ...policies import MLP, Actions, Normaliser, Observations, TrainedPolicy
 
 CONTINUOUS, CHOICES = ("sac", "td3", "ppo"), ("ppo", "dqn")
 CLIP = 10.0  # standardised observations are clipped there, as is usual for PPO
@@ -91,40 +92,30 @@ def _temperature_rate(model: Any, rate: float) -> None:
     model.ent_coef_state = TrainState.create(apply_fn=old.apply_fn, params=old.params, tx=optax.adam(rate))
 
 
-def extract(model: Any, algo: str, make: Maker) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
-    """The acting network of a model as tensors, and the part of the card that says how to play it."""
+def extract(model: Any, algo: str, make: Maker) -> tuple[TrainedPolicy, dict[str, Any]]:
+    """The acting network of a model as a policy, and the part of the card that says how to play it."""
     seen, action = _spaces(make)
     state = model.policy.qf_state if algo == "dqn" else model.policy.actor_state
     layers = state.params["params"]
     # SAC has one layer more, for the standard deviation, which is not kept.
     count = sum(name.startswith("Dense_") for name in layers) - (algo == "sac")
-    tensors: dict[str, np.ndarray] = {}
-    for i in range(count):
-        tensors[f"layers.{i}.weight"] = np.asarray(layers[f"Dense_{i}"]["kernel"])
-        tensors[f"layers.{i}.bias"] = np.asarray(layers[f"Dense_{i}"]["bias"])
-    made: dict[str, Any] = {"network": "mlp", "activation": "tanh" if algo == "ppo" else "relu"}
-    widths = [tensors["layers.0.weight"].shape[0], *(tensors[f"layers.{i}.bias"].size for i in range(count))]
-    made["widths"] = [int(width) for width in widths]
-    statistics = model.get_vec_normalize_env()
+    params = [
+        {"weight": np.asarray(one["kernel"]), "bias": np.asarray(one["bias"])}
+        for one in (layers[f"Dense_{i}"] for i in range(count))
+    ]
+    observations, actions = Observations.of(seen), Actions.of(action)
+    bounds: dict[str, Any] = {}
+    if actions.kind == "box" and algo != "ppo":
+        bounds = {"head": "tanh", "low": tuple(action.low.tolist()), "high": tuple(action.high.tolist())}
+    widths = tuple(int(layer["bias"].size) for layer in params[:-1])
+    policy = MLP(widths=widths, activation="tanh" if algo == "ppo" else "relu", **bounds)
+    normaliser, statistics = Normaliser.identity(observations.width), model.get_vec_normalize_env()
     if statistics is not None:
         rms = statistics.obs_rms
-        tensors["observation.mean"] = np.asarray(rms.mean, np.float32)
-        tensors["observation.std"] = np.asarray(np.sqrt(rms.var + statistics.epsilon), np.float32)
-        made["clip"] = CLIP
-    if type(action).__name__ == "Box":
-        about = {"space": "Box", "low": action.low.tolist(), "high": action.high.tolist()}
-        made["head"], kind = ("clip" if algo == "ppo" else "tanh"), "action"
-    else:
-        about = {"space": "Discrete", "n": int(action.n)}
-        made["head"], kind = ("softmax", "distribution") if algo == "ppo" else ("argmax", "action")
-    card = {
-        "algorithm": algo.upper(),
-        "kind": kind,
-        "architecture": made,
-        "observation": {"shape": list(seen.shape), "dtype": str(seen.dtype)},
-        "action": about,
-    }
-    return tensors, card
+        normaliser = Normaliser(rms.mean, np.sqrt(rms.var + statistics.epsilon), CLIP)
+    soft = algo == "ppo" and actions.kind == "discrete"
+    card = {"algorithm": algo.upper(), "kind": "distribution" if soft else "action"}
+    return TrainedPolicy(policy, params, observations, actions, normaliser), card
 
 
 def software() -> str:

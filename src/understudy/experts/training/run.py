@@ -19,10 +19,10 @@ from typing import Any, NamedTuple, final
 
 import numpy as np
 
-from ... import disk
 from ...envs.gymnasium import Maker, derive, maker
 from ...errors import MissingExtra, UserError
-from .. import files
+from ...policies import TrainedPolicy
+from .. import networks
 from ..base import Expert
 from .recipes import recipe
 
@@ -135,7 +135,7 @@ def train(
             run.finish()
             checkpoint.remove(path)
         model.env.close()
-    return Trained(files.load(path), path, run.curve, ended)
+    return Trained(networks.load(path), path, run.curve, ended)
 
 
 def play(expert: Expert, make: Maker, *, episodes: int, seed: int, number: int) -> np.ndarray:
@@ -184,8 +184,8 @@ class _Run:
         from . import algorithms
 
         done, took = self.model.num_timesteps, self.seconds()
-        tensors, card = algorithms.extract(self.model, self.algo, self.make)
-        expert = files.as_expert(files.build(tensors, card), card)
+        policy, card = algorithms.extract(self.model, self.algo, self.make)
+        expert = networks.of(policy, card)
         returns = play(
             expert, self.make, episodes=episodes or self.episodes, seed=self.seed, number=len(self.curve)
         )
@@ -193,15 +193,14 @@ class _Run:
         self.next_look = (done // every + 1) * every
         if self.best is None or self.curve[-1].mean > self.best.mean:
             self.best = self.curve[-1]
-            files.save(self.path, tensors, {**card, **self._about(returns, "while training")})
+            networks.save(self.path, policy, {**card, **self._about(returns, "while training")})
 
     def finish(self) -> None:
         """Measures the best network over 20 fresh episodes, since the best of many looks flatters itself."""
-        tensors = disk.read_tensors(self.path, "expert")[0]
-        card = files.read_card(self.path.with_suffix(".json"))
-        expert = files.as_expert(files.build(tensors, card), card)
-        returns = play(expert, self.make, episodes=20, seed=self.seed, number=1_000_000)
-        files.save(self.path, tensors, {**card, **self._about(returns, "after training, fresh episodes")})
+        policy, card = TrainedPolicy.read(self.path, "expert")
+        card = {name: card[name] for name in ("algorithm", "kind")}
+        returns = play(networks.of(policy, card), self.make, episodes=20, seed=self.seed, number=1_000_000)
+        networks.save(self.path, policy, {**card, **self._about(returns, "after training, fresh episodes")})
 
     def _about(self, returns: np.ndarray, when: str) -> dict[str, Any]:
         from . import algorithms
@@ -240,7 +239,7 @@ class _Run:
         kept = checkpoint.read(self.path, self.model, self.record())
         self.curve = [Evaluated(int(row[0]), *row[1:]) for row in kept["curve"]]
         # What is on disk may be better than anything the checkpoint, which is older, has seen.
-        card = files.read_card(self.path.with_suffix(".json"))
+        card = networks.load(self.path).card
         looks = [*self.curve, *(Evaluated(*row) for row in card["training"]["curve"])]
         self.best = max(looks, key=lambda one: one.mean, default=None)
         self.before, self.began = float(kept["seconds"]), time.perf_counter()

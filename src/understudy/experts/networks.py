@@ -1,0 +1,92 @@
+"""Experts that are networks: a policy's file (`.safetensors` with its card beside it) or a finished run."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from .. import disk
+from ..errors import UserError
+from ..policies import Network, TrainedPolicy
+from .base import KINDS, Expert
+
+
+def load(path: str | os.PathLike[str]) -> Expert:
+    """The expert in a file that `save`, `TrainedPolicy.save` or training wrote, or in the folder of a run.
+
+    Its observations, its normaliser and its actions are those of the policy. A run on choices that learned
+    with the cross-entropy loss answers with distributions, and so does a file whose card says so.
+    """
+    path = Path(path)
+    policy, card = TrainedPolicy.read(path, "expert")
+    return of(policy, {**_about(path), **card} if path.is_dir() else {"name": path.stem, **card})
+
+
+def of(policy: TrainedPolicy, card: Mapping[str, Any]) -> Expert:
+    """The expert that plays a policy; its labels are of the card's `kind`, "action" or "distribution"."""
+    kind = card.get("kind", "action")
+    if kind not in KINDS:
+        raise UserError(f"kind: {kind!r} is not a kind of label; accepted: {', '.join(KINDS)}.")
+    if kind == "distribution" and policy.actions.kind != "discrete":
+        raise UserError(f"kind: distributions are over Discrete actions, these are {policy.actions.space()}.")
+    network = policy.network(distribution=kind == "distribution")
+    return from_network(
+        network,
+        kind=kind,
+        observation_space=_seen(card.get("observation"), policy),
+        action_space=policy.actions.space(),
+        card={**card, "kind": kind},
+    )
+
+
+def from_network(network: Network, *, card: Mapping[str, Any], **fields: Any) -> Expert:
+    """The expert that answers with a network."""
+    return Expert(
+        str(card.get("name", "expert")),
+        ask=lambda observations, infos: network(observations),
+        card=card,
+        network=network,
+        **fields,
+    )
+
+
+def save(path: str | os.PathLike[str], policy: TrainedPolicy, card: Mapping[str, Any]) -> Path:
+    """Writes an expert's weights and card, each whole and synced.
+
+    The card says `kind` ("action" or "distribution"); `name`, `algorithm`, `environments`, `settings`,
+    `returns` and `made` are good to know.
+    """
+    of(policy, card)
+    return policy.save(path, **card)
+
+
+def _seen(card: Mapping[str, Any] | None, policy: TrainedPolicy) -> Any:
+    if card is None:
+        return policy.observations.space()
+    from gymnasium import spaces
+
+    low, high, dtype = card.get("low", -np.inf), card.get("high", np.inf), card.get("dtype", "float32")
+    return spaces.Box(low, high, tuple(card["shape"]), np.dtype(dtype))
+
+
+def _about(folder: Path) -> dict[str, Any]:
+    """The card of a run: what its configuration says of the policy in it."""
+    found: dict[str, Any] = {"name": folder.name}
+    if not (folder / "config.json").is_file():
+        return found
+    try:
+        settings = disk.read_json(folder / "config.json", "expert")["settings"]
+        made = settings.get("resolved", settings)
+        loss = made["loss"]
+        soft = isinstance(loss, Mapping) and loss.get("kind") == "CrossEntropy" and not loss.get("groups")
+        return found | {
+            "algorithm": f"imitation of {made['expert']} by {settings['name']}",
+            "environments": [settings["env"]],
+            "kind": "distribution" if soft else "action",
+        }
+    except (KeyError, TypeError) as error:
+        raise UserError(f"expert: {folder / 'config.json'} is damaged ({error}).") from None

@@ -1,0 +1,92 @@
+"""A policy with its parameters, what it does with observations before and with its outputs after.
+
+One observation takes one fixed path: the same matrix-vector calls of NumPy, or the same compiled program for
+a batch of one. Its answer is therefore the same, bit for bit, alone and in any batch; a product of n rows is
+not (BLAS and XLA both choose other kernels for other shapes).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any, final
+
+import jax
+import numpy as np
+
+from ..errors import UserError
+from .acting import Forward, forward, forward_rows
+from .base import Params, Policy
+from .encoded import Encoder
+from .normaliser import Normaliser
+
+
+@final
+@dataclasses.dataclass(frozen=True, eq=False)
+class Network:
+    """n observations in, n answers out.
+
+    see: observations (n in front) -> rows (n, width) or images (n, …). encoder: a frozen image network whose
+    features the policy takes in their place. head: outputs (n, k) -> n answers.
+
+    >>> double = Network(MLP(widths=()), [{"weight": 2 * np.eye(2), "bias": np.zeros(2)}], np.asarray, np.abs)
+    >>> double([[1.0, -3.0]])
+    array([[2., 6.]])
+    """
+
+    policy: Policy
+    params: Params
+    see: Callable[[Any], np.ndarray]
+    head: Callable[[np.ndarray], np.ndarray]
+    normaliser: Normaliser | None = None
+    encoder: Encoder | None = None
+    _one: Forward = dataclasses.field(init=False, repr=False)
+    _many: Forward = dataclasses.field(init=False, repr=False)
+    _image: Forward | None = dataclasses.field(init=False, repr=False)
+
+    def __post_init__(self):
+        object.__setattr__(self, "_one", forward(self.policy, self.params))
+        object.__setattr__(self, "_many", forward_rows(self.policy, self.params))
+        object.__setattr__(self, "_image", None if self.encoder is None else self.encoder.program())
+
+    def inputs(self, observations: Any) -> np.ndarray:
+        """What the policy sees of n observations, with n in front."""
+        rows = np.ascontiguousarray(self.see(observations))  # products of strided rows have other bits
+        if self.normaliser is not None:
+            rows = self.normaliser(rows)
+        return rows if self._image is None else np.stack([self._image(image) for image in rows])
+
+    def outputs(self, observations: Any) -> np.ndarray:
+        """The raw outputs (n, k), each row to the bits it has alone."""
+        rows = self.inputs(observations)
+        return self._one(rows[0])[None] if len(rows) == 1 else self._many(rows)
+
+    def __call__(self, observations: Any) -> np.ndarray:
+        return self.head(self.outputs(observations))
+
+
+def softmax(logits: np.ndarray) -> np.ndarray:
+    """Probabilities (n, k) of rows of logits, each to the bits it has alone.
+
+    >>> softmax(np.log(np.array([[0.25, 0.75]]))).round(6)
+    array([[0.25, 0.75]])
+    """
+    rows = [np.exp(row - row.max()) for row in logits]
+    return np.stack([row / row.sum() for row in rows])
+
+
+def require_fit(what: str, policy: Policy, params: Params, features: int, outputs: int) -> None:
+    """Refuses parameters whose shapes are not those of `policy` with so many features and outputs."""
+    made = jax.eval_shape(lambda key: policy.init(key, features, outputs), jax.random.key(0))
+    wanted, found = _shapes(made), _shapes(params)
+    for name in sorted(wanted.keys() | found.keys()):
+        if wanted.get(name) != found.get(name):
+            raise UserError(
+                f"{what}: its network does not go from {features} to {outputs} numbers: the parameter {name} "
+                f"has the shape {found.get(name)}, {wanted.get(name)} is needed."
+            )
+
+
+def _shapes(params: Params) -> dict[str, tuple[int, ...]]:
+    leaves = jax.tree_util.tree_leaves_with_path(params)
+    return {jax.tree_util.keystr(path): np.shape(leaf) for path, leaf in leaves}
