@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import final
+from typing import Any, final
 
 import numpy as np
 
@@ -19,7 +19,9 @@ class Normaliser:
     [[1.0, 0.0]]
     """
 
-    def __init__(self, mean: np.ndarray, scale: np.ndarray, limit: float = math.inf, *, dtype=np.float32):
+    def __init__(
+        self, mean: np.ndarray, scale: np.ndarray, limit: float = math.inf, *, dtype: Any = np.float32
+    ):
         self.mean, self.scale, self.limit = np.asarray(mean, dtype), np.asarray(scale, dtype), float(limit)
         plain = not self.mean.any() and bool((self.scale == 1).all())
         self.nothing = plain and self.limit == math.inf

@@ -294,7 +294,9 @@ def _space(parts: list[tuple[tuple[str | int, ...], Leaf]]) -> Any:
         return spaces.Discrete(leaf.counts[0], start=leaf.starts[0])
     keys = list(dict.fromkeys(path[0] for path, _ in parts))
     inner = {key: _space([(path[1:], leaf) for path, leaf in parts if path[0] == key]) for key in keys}
-    return spaces.Tuple(inner.values()) if isinstance(keys[0], int) else spaces.Dict(inner)
+    if isinstance(keys[0], int):
+        return spaces.Tuple(inner.values())
+    return spaces.Dict({str(key): part for key, part in inner.items()})
 
 
 def _encode(leaf: Leaf, value: Any) -> np.ndarray:
