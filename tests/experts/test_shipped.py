@@ -106,7 +106,7 @@ def mine(**changes) -> TrainedPolicy:
         "policy": MLP(widths=(4,), activation="tanh", head="tanh", low=(-2.0, 0.0), high=(2.0, 1.0)),
         "params": params,
         "observations": Observations.of(spaces.Box(-1, 1, (3,))),
-        "actions": Actions.of(spaces.Box(np.array([-2.0, 0.0]), np.array([2.0, 1.0]), dtype=np.float32)),
+        "actions": Actions.of(spaces.Box(np.float32([-2, 0]), np.float32([2, 1]))),
         "normaliser": Normaliser.identity(3),
     }
     return TrainedPolicy(**{**parts, **changes})
