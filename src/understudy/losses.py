@@ -41,9 +41,34 @@ class Loss(eqx.Module):
         return self.categorical
 
     @property
-    def curvature(self) -> float | None:
-        """The largest second derivative along any unit direction of the outputs; None where there is none."""
-        return None
+    def convex(self) -> bool:
+        """Whether the loss is convex in the outputs and gives its conjugate (`dual`), as a proof needs."""
+        return False
+
+    @property
+    def curvature(self) -> float:
+        """The largest second derivative along any unit direction of the outputs; infinite at a kink."""
+        return np.inf
+
+    @property
+    def steepness(self) -> float:
+        """The largest derivative by one output; infinite where there is none."""
+        return np.inf
+
+    def dual(self, slope: Array, target: Array) -> tuple[Array, Array]:
+        """Minus the conjugate, ``inf_z loss(z, target) − <slope, z>``, and the size of the terms added up.
+
+        Every slope (k,) that `inside` returns gives ``loss(z, target) ≥ <slope, z> + dual`` for all z.
+        """
+        raise TypeError(f"the loss {type(self).__name__} gives no conjugate")
+
+    def inside(self, slope: Array, target: Array) -> Array:
+        """A slope near `slope` at which the conjugate is finite."""
+        raise TypeError(f"the loss {type(self).__name__} gives no conjugate")
+
+    def room(self, slope: Array, target: Array) -> Array:
+        """How freely a slope can move inside the conjugate's domain, a positive semi-definite (k, k)."""
+        raise TypeError(f"the loss {type(self).__name__} gives no conjugate")
 
     def targets(self, answers: Any, outputs: int | None = None) -> np.ndarray:
         """The expert's answers as rows of floats (n, k); raises `UserError` when they cannot be."""
@@ -63,12 +88,26 @@ class Squared(Loss):
     def scale(self) -> float:
         return 0.5 if self.half else 1.0
 
-    @property
-    def curvature(self) -> float:
-        return 2 * self.scale
-
     def __call__(self, outputs: Array, target: Array) -> Array:
         return self.scale * jnp.sum((outputs - target) ** 2)
+
+    @property
+    def convex(self) -> bool:
+        return True
+
+    @property
+    def curvature(self) -> float:
+        return 2.0 * self.scale
+
+    def dual(self, slope: Array, target: Array) -> tuple[Array, Array]:
+        linear, square = slope * target, slope**2 / (4.0 * self.scale)
+        return -jnp.sum(linear + square), jnp.sum(jnp.abs(linear) + square)
+
+    def inside(self, slope: Array, target: Array) -> Array:
+        return slope
+
+    def room(self, slope: Array, target: Array) -> Array:
+        return jnp.eye(slope.shape[0], dtype=slope.dtype)
 
 
 class Absolute(Loss):
@@ -93,6 +132,24 @@ class Absolute(Loss):
             size = jnp.where(met, jax.lax.stop_gradient(size), size)
         return jnp.sum(size)
 
+    @property
+    def convex(self) -> bool:
+        return not self.rounding  # a slope of 0 beside the kink is none of |·|
+
+    @property
+    def steepness(self) -> float:
+        return 1.0
+
+    def dual(self, slope: Array, target: Array) -> tuple[Array, Array]:
+        linear = slope * target
+        return -jnp.sum(linear), jnp.sum(jnp.abs(linear))
+
+    def inside(self, slope: Array, target: Array) -> Array:
+        return jnp.clip(slope, -1.0, 1.0)
+
+    def room(self, slope: Array, target: Array) -> Array:
+        return jnp.diag((1.0 - slope) * (1.0 + slope))
+
 
 class Huber(Loss):
     """Huber loss, per dimension ``½e²`` where |e| ≤ delta, else ``delta (|e| − ½ delta)``.
@@ -107,14 +164,32 @@ class Huber(Loss):
         if not isinstance(self.delta, (int, float)) or not 0 < self.delta < np.inf:
             raise UserError(f"delta: {self.delta!r} is not a positive number, as the Huber loss needs.")
 
-    @property
-    def curvature(self) -> float:
-        return 1.0
-
     def __call__(self, outputs: Array, target: Array) -> Array:
         error = outputs - target
         inside = jnp.clip(error, -self.delta, self.delta)
         return jnp.sum(inside * (error - 0.5 * inside))
+
+    @property
+    def convex(self) -> bool:
+        return True
+
+    @property
+    def curvature(self) -> float:
+        return 1.0
+
+    @property
+    def steepness(self) -> float:
+        return self.delta
+
+    def dual(self, slope: Array, target: Array) -> tuple[Array, Array]:
+        linear, square = slope * target, 0.5 * slope**2
+        return -jnp.sum(linear + square), jnp.sum(jnp.abs(linear) + square)
+
+    def inside(self, slope: Array, target: Array) -> Array:
+        return jnp.clip(slope, -self.delta, self.delta)
+
+    def room(self, slope: Array, target: Array) -> Array:
+        return jnp.diag((self.delta - slope) * (self.delta + slope))
 
 
 class CrossEntropy(Loss):
@@ -133,16 +208,49 @@ class CrossEntropy(Loss):
     def categorical(self) -> bool:
         return True
 
-    @property
-    def curvature(self) -> float:
-        return 0.5
-
     def __call__(self, outputs: Array, target: Array) -> Array:
         if self.groups is None:
             return -jnp.sum(target * jax.nn.log_softmax(outputs))
         edges = list(np.cumsum(self.groups)[:-1])
         logs = [jax.nn.log_softmax(part) for part in jnp.split(outputs, edges)]
         return -jnp.sum(target * jnp.concatenate(logs))
+
+    @property
+    def convex(self) -> bool:
+        return True
+
+    @property
+    def curvature(self) -> float:
+        return 0.5
+
+    @property
+    def steepness(self) -> float:
+        return 1.0
+
+    def _together(self, size: int) -> np.ndarray:
+        """(k, k), 1 where two outputs belong to one choice."""
+        groups = (size,) if self.groups is None else self.groups
+        owner = np.repeat(np.arange(len(groups)), groups)
+        return (owner[:, None] == owner[None, :]).astype(float)
+
+    def dual(self, slope: Array, target: Array) -> tuple[Array, Array]:
+        # loss = c·logsumexp(z) − <target, z> with c = Σ target, so that p = slope + target sums to c, and the
+        # conjugate is Σ p log(p/c). Near p = 0 an error e in p costs e·log(1/e): 40 roundings, not one.
+        p, c = jnp.maximum(slope + target, 0.0), self._together(slope.shape[0]) @ target
+        safe = jnp.where(p > 0, p / jnp.where(c > 0, c, 1.0), 1.0)
+        value = -jnp.sum(p * jnp.log(safe))
+        return value, jnp.abs(value) + 40.0 * jnp.sum(target)
+
+    def inside(self, slope: Array, target: Array) -> Array:
+        p, together = jnp.maximum(slope + target, 0.0), self._together(slope.shape[0])
+        total = together @ p
+        share = jnp.where(total > 0, (together @ target) / jnp.where(total > 0, total, 1.0), 1.0)
+        return jnp.where(total > 0, p * share - target, 0.0)
+
+    def room(self, slope: Array, target: Array) -> Array:
+        p, together = jnp.maximum(slope + target, 0.0), self._together(slope.shape[0])
+        c = together @ target
+        return jnp.diag(p) - together * jnp.outer(p, p) / jnp.where(c > 0, c, 1.0)[:, None]
 
     def targets(self, answers: Any, outputs: int | None = None) -> np.ndarray:
         rows = np.asarray(answers)
@@ -174,12 +282,32 @@ class BinaryCrossEntropy(Loss):
     def logits(self) -> bool:
         return True
 
+    def __call__(self, outputs: Array, target: Array) -> Array:
+        return jnp.sum(jax.nn.softplus(outputs) - target * outputs)
+
+    @property
+    def convex(self) -> bool:
+        return True
+
     @property
     def curvature(self) -> float:
         return 0.25
 
-    def __call__(self, outputs: Array, target: Array) -> Array:
-        return jnp.sum(jax.nn.softplus(outputs) - target * outputs)
+    @property
+    def steepness(self) -> float:
+        return 1.0
+
+    def dual(self, slope: Array, target: Array) -> tuple[Array, Array]:
+        p = jnp.clip(slope + target, 0.0, 1.0)
+        value = -jnp.sum(_entropic(p) + _entropic(1.0 - p))
+        return value, jnp.abs(value) + 80.0 * slope.shape[0]  # for the 40s see `CrossEntropy.dual`
+
+    def inside(self, slope: Array, target: Array) -> Array:
+        return jnp.clip(slope, -target, 1.0 - target)
+
+    def room(self, slope: Array, target: Array) -> Array:
+        p = jnp.clip(slope + target, 0.0, 1.0)
+        return jnp.diag(p * (1.0 - p))
 
     def targets(self, answers: Any, outputs: int | None = None) -> np.ndarray:
         rows = _columns(answers)
@@ -190,6 +318,11 @@ class BinaryCrossEntropy(Loss):
                 "loss is 'cross-entropy'."
             )
         return rows
+
+
+def _entropic(p: Array) -> Array:
+    """``p log p``, 0 at 0."""
+    return p * jnp.log(jnp.where(p > 0, p, 1.0))
 
 
 MOST_CLASSES = 100_000

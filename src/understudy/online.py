@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -18,10 +18,14 @@ from .data import Batch
 from .errors import UserError
 from .learners import AnyLearner, Learner, started
 from .losses import Absolute, Loss, Squared
-from .objectives import Limited, Losses, Statistics, empty_samples, empty_statistics, plain
+from .objectives import Limited, Losses, empty_samples, empty_statistics, plain
 from .policies import Params, Policy, count
 from .regret import certificate
+from .regret.interval import least, measured
 from .solvers import NEWTON_LIMIT, SOLVERS, ClosedForm, InBall, Solver, auto, lbfgs, newton
+
+JUDGED = ("comparator", "regret", "regret_low", "regret_high", "norm", "bound", "comparator_error")
+"""What a round's record says of the best in hindsight, where it was looked for."""
 
 
 class GameState(NamedTuple):
@@ -49,10 +53,22 @@ class Game(eqx.Module):
     hindsight: Any
 
     @property
+    def uncertified(self) -> str:
+        """Why regret and bound prove nothing, in one sentence; empty where they are proofs."""
+        if not self.policy.linear:
+            return (
+                f"the policy {self.policy.name!r} is not linear in its parameters: the losses are not convex."
+            )
+        if not self.loss.convex:
+            return f"the loss {type(self.loss).__name__} gives no conjugate, which a proof needs."
+        if not isinstance(self.learner, Learner):
+            return "the learner is not one of the family that the proof is about."
+        return ""
+
+    @property
     def certified(self) -> bool:
-        """Whether the bound is a proof: convex losses, a known learner, gradients measured in full."""
-        measured = getattr(self.solver, "measure", True) or not draws(self.solver)
-        return self.policy.linear and isinstance(self.learner, Learner) and (self.learner.linear or measured)
+        """Whether interval and bound are proofs: convex losses and a known learner, whatever the solver."""
+        return not self.uncertified
 
     def empty(self, params: Params, like: Batch, capacity: int) -> Losses:
         """Losses of no rounds: streaming statistics where they suffice, else a buffer of `capacity` rows."""
@@ -94,33 +110,43 @@ class Game(eqx.Module):
         running = state.running
         known = isinstance(self.learner, Learner)
         if known:
-            gap = solution.gap * rounds
-            if recalled is not losses:
-                learner, gap = self._missed(learner, losses, recalled), jnp.zeros_like(gap)
-            running = certificate.advance(running, self.learner, old, learner, losses, gradient, gap)
+            gap = jnp.zeros_like(loss)
+            if self.certified and not self.learner.linear:
+                # Slopes belong to the samples that the solver saw: all of them, or some.
+                slopes = None if solution.dual is None or recalled is not losses else rounds * solution.dual
+                learner, gap = certificate.residual(self.learner, learner, losses, slopes)
+            seen = measured(self.policy, self.loss, old.params, batch) if self.certified else None
+            running = certificate.advance(running, self.learner, old, learner, losses, gradient, gap, seen)
             total = sum(jax.tree.leaves(jax.tree.map(jnp.sum, learner.weight)))
             record["weight"] = total / count(learner.weight)
             record["residual"] = optax.tree.norm(learner.residual)
+            record["stability"] = running.stability
         else:
-            record["weight"] = record["residual"] = jnp.nan * loss
+            record["weight"] = record["residual"] = record["stability"] = jnp.nan * loss
 
         def best(_: None) -> tuple[Params, dict[str, Array]]:
             found = self.hindsight(plain(losses, state.comparator), state.comparator, key)
-            least = found.value * rounds
-            bound = certificate.bound(running, learner, found.params) if known else jnp.nan * loss
-            error = self._error(losses, found, rounds)
-            return found.params, {
-                "comparator": least,
-                "regret": cumulative - least,
-                "bound": bound,
+            value = found.value * rounds
+            verdict = dict.fromkeys(JUDGED, jnp.nan * loss) | {
+                "comparator": value,
+                "regret": cumulative - value,
                 "comparator_status": found.status,
-                "comparator_error": error,
             }
+            if self.certified:
+                norm = certificate.norm(running, self.learner.radius, found.params)
+                slopes = None if found.dual is None else rounds * found.dual
+                low, high = least(losses, found.params, slopes, norm)
+                verdict |= {
+                    "norm": norm,
+                    "comparator_error": high - low,
+                    "regret_low": cumulative - running.wrong - high,
+                    "regret_high": cumulative + running.wrong - low,
+                    "bound": certificate.bound(running, learner, found.params, high - low, norm),
+                }
+            return found.params, verdict
 
         def unasked(_: None) -> tuple[Params, dict[str, Array]]:
-            nan = jnp.full((), jnp.nan, loss.dtype)
-            names = ("comparator", "regret", "bound", "comparator_error")
-            return state.comparator, dict.fromkeys(names, nan) | {
+            return state.comparator, dict.fromkeys(JUDGED, jnp.nan * loss) | {
                 "comparator_status": jnp.zeros((), jnp.int32)
             }
 
@@ -143,31 +169,41 @@ class Game(eqx.Module):
 
         return jax.lax.scan(play, state, rounds)
 
-    def _missed(self, learner: Any, losses: Losses, recalled: Losses) -> Any:
-        """The learner's state with the gradient of the *whole* objective for its residual.
-
-        Learning from a part of the losses is an inexact solve of all of them, and the certificate, which
-        holds for any residual, then holds for limited memory too.
-        """
-        w = learner.params
-        if self.learner.radius is None:
-            left = jax.tree.map(
-                lambda g, v, c: g + learner.weight * (v - c), losses.gradient(w), w, learner.centre
-            )
-        else:  # the Lagrangian's, of which the solver alone knows the multiplier
-            more = jax.tree.map(jnp.subtract, losses.gradient(w), recalled.gradient(w))
-            left = jax.tree.map(jnp.add, learner.residual, more)
-        return learner._replace(residual=left)
-
     def _round_loss(self, params: Params, batch: Batch) -> Array:
         outputs = self.policy.apply(params, batch.inputs)
         return jnp.sum(batch.weights * jax.vmap(self.loss)(outputs, batch.targets))
 
-    def _error(self, losses: Losses, found: Any, rounds: Array) -> Array:
-        """How far the comparator may be above the minimum: exact for quadratics, else the duality gap."""
-        if isinstance(losses, Statistics) and not isinstance(self.hindsight, InBall):
-            return losses.decrease(optax.tree.scale(rounds, found.residual), jnp.zeros_like(found.value))
-        return jnp.where(found.gap > 0, found.gap * rounds, jnp.nan)
+
+def certify(game: Game, row: Mapping[str, Any]) -> certificate.Certificate:
+    """The certificate (or the estimate) of a round in which the best in hindsight was found.
+
+    `row` is the round's row of the ledger: what is printed beside each other belongs to one round.
+    """
+    numbers = {name: float(row.get(name, np.nan)) for name in (*JUDGED, "stability", "weight", "round")}
+    bound, reason = numbers["bound"], game.uncertified
+    if not reason and np.isnan(numbers["regret"]):
+        reason = "the best policy in hindsight was not looked for."
+    elif not reason and not np.isfinite(bound):
+        reason = (
+            "a round was solved without a penalty, and only squared losses have a bound without one; "
+            "adaftrl, or a schedule that starts in round 1, has one."
+        )
+    constants = {
+        "rounds": numbers["round"],
+        "stability": numbers["stability"],
+        "distance": bound - numbers["stability"],
+        "weight": numbers["weight"],
+    }
+    return certificate.Certificate(
+        numbers["regret"],
+        bound,
+        constants,
+        "certificate" if game.certified else "estimate",
+        numbers["regret_low"],
+        numbers["regret_high"],
+        numbers["norm"],
+        reason,
+    )
 
 
 def make_game(

@@ -15,7 +15,7 @@ from .errors import UserError
 from .learners import LEARNERS, Learner
 from .losses import LOSSES, Absolute
 from .objectives import limited, parse_memory, plain
-from .online import Game, around_mean, make_game
+from .online import Game, around_mean, certify, make_game
 from .policies import POLICIES, Params, Policy, Tabular
 from .regret import COLUMNS, Certificate, Ledger, bounds
 from .regret.bounds import Bound
@@ -108,15 +108,15 @@ class Replay:
 
     def smoothness(self) -> float | None:
         """L, the largest curvature any round's loss can have; None for losses that are not smooth."""
-        unit = self.game.loss.curvature
-        if unit is None:
+        loss = self.game.loss
+        if not np.isfinite(loss.curvature):
             return None
         largest = 0.0
         with jax.enable_x64(True):
             for X, _ in self._rounds:
                 rows = np.asarray(self.game.policy.design(jnp.asarray(X))) / np.sqrt(len(X))
                 largest = max(largest, float(np.linalg.norm(rows, 2)) ** 2)
-        return unit * largest
+        return loss.curvature * largest
 
 
 @functools.lru_cache(maxsize=64)
@@ -238,14 +238,7 @@ def _run(
         for i in range(count if progress is not None else 0):
             progress(first + i, {name: values[i] for name, values in new.items()})  # type: ignore[misc]
     ledger = Ledger(kept)
-    kind = "certificate" if game.certified else "estimate"
-    constants = {
-        "rounds": float(len(checked)),
-        "stability": float(state.running.stability),
-        "distance": float(ledger["bound"][-1] - state.running.stability),
-        "weight": float(ledger["weight"][-1]),
-    }
-    verdict = Certificate(float(ledger["regret"][-1]), float(ledger["bound"][-1]), constants, kind)
+    verdict = certify(game, {name: values[-1] for name, values in kept.items()})
     final, best = (jax.tree.map(np.array, tree) for tree in (state.learner.params, state.comparator))
     return Replay(
         game, checked, ledger, verdict, final, best,

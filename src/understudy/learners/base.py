@@ -145,7 +145,9 @@ class Learner(eqx.Module):
 
         each = broadcast(weight, gradient)
         params = jax.tree.map(step, state.params, gradient, centre, gradients, each)
-        params = project(params, self.radius)
+        # In the norm of the weights, ||x||² = Σ Λ_j x_j², where the regret's proof adds up its steps: the
+        # point of the ball nearest in another norm can be further from the comparator in this one.
+        params = project(params, self.radius, each if self.diagonal else None)
         zeros = optax.tree.zeros_like(params)
         none = jnp.zeros((), jax.tree.leaves(params)[0].dtype)
         one = jnp.ones((), jnp.int32)

@@ -89,7 +89,12 @@ def ogd(*, eta: Any, schedule: str | Schedule = "sqrt", radius: float | None = N
 def adagrad(*, alpha: Any, diagonal: bool = False, radius: float | None = None) -> Learner:
     """AdaGrad: ``w_{t+1} = w_t − alpha g_t / √(Σ_{i≤t} ||g_i||²)``, `diagonal` with a sum per coordinate.
 
-    It is `adaftrl` on linearised losses. The accumulator starts at 0.
+    It is `adaftrl` on linearised losses. The accumulator starts at 0. On the ball of a `radius` the
+    diagonal form projects in the norm ``||x||²_Λ = Σ_j Λ_j x_j²`` of its own weights Λ_t = √(Σ g²)/alpha.
+    That is what its bound needs: with z = w_t − g_t/Λ_t and u in the ball, ``||w_{t+1} − u||_Λ ≤ ||z −
+    u||_Λ`` gives ``<g_t, w_t − u> ≤ ½||w_t − u||²_Λ − ½||w_{t+1} − u||²_Λ + ½ Σ_j g_j²/Λ_j``, and the sum
+    over rounds telescopes. The Euclidean projection does not satisfy the first inequality, and its regret
+    can exceed the bound.
 
     >>> adagrad(alpha=0.1, diagonal=True).name
     'adagrad'

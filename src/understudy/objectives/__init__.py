@@ -6,7 +6,7 @@ from .counts import Counts, Unkept, empty_counts, unkept
 from .memory import Limited, Reservoir, Window, limited, parse_memory, reservoir, window
 from .objective import Losses, Objective, plain
 from .samples import Samples, empty_samples
-from .statistics import Statistics, empty_statistics
+from .statistics import Statistics, empty_statistics, triangle
 
 __all__ = [
     "Counts",
@@ -25,6 +25,7 @@ __all__ = [
     "parse_memory",
     "plain",
     "reservoir",
+    "triangle",
     "unkept",
     "window",
 ]

@@ -72,6 +72,20 @@ class Counts(eqx.Module):
         least = jnp.sum(jnp.where(seen, self.table * jnp.log(ratio), 0.0))
         return logits, least, jnp.all(seen | (self.totals <= 0))
 
+    def between(self, params: Params, norm: Array) -> tuple[Array, Array]:
+        """Bounds below and above on the least F(W) over ||W|| ≤ norm, `params` being one of these W.
+
+        Below, the larger of the entropy of the labels and ``F(V) + <∇F(V), W − V>``, V being `params`.
+        """
+        value, gradient = self.value_and_gradient(params)
+        _, least, _ = self.frequencies()
+        straight = value - jnp.vdot(gradient, params) - norm * jnp.linalg.norm(gradient)
+        mass = jnp.sum(self.table)
+        # As many roundings as there were additions to the table and numbers in it; logits may be large.
+        terms = 64.0 * (self.rounds + self.table.size) * jnp.finfo(mass.dtype).eps
+        lost = terms * mass * (40.0 + jnp.linalg.norm(params) + norm)
+        return jnp.maximum(jnp.maximum(least, straight) - lost, 0.0), value + lost
+
 
 class Unkept(eqx.Module):
     """No losses at all, only the number of rounds: for a linearised learner that is judged elsewhere."""

@@ -119,7 +119,7 @@ def condensed(kept: Samples, like: Statistics) -> Statistics:
     rows = jnp.concatenate([like.policy.design(kept.inputs), kept.targets], axis=1)
     rows = rows * jnp.sqrt(like.loss.scale * kept.weights)[:, None]
     factor = triangle(jnp.zeros_like(like.factor), rows.astype(like.factor.dtype))
-    return Statistics(like.policy, like.loss, factor, kept.rounds, like.features)
+    return Statistics(like.policy, like.loss, factor, kept.rounds, like.rounding, like.features)
 
 
 def window(

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
+import optax
 from jax import Array
 
 from ..data import Batch
@@ -22,19 +24,26 @@ class Statistics(eqx.Module):
 
     A round is added by one QR factorisation of the factor with the round's rows below it. The Gram matrix
     XᵀX, whose condition number is the square of this one's, is never formed.
+
+    A computed factor is the exact one of rows [X Y] that are off by at most `rounding` in the Frobenius
+    norm (Higham 2002, theorem 19.4: a Householder QR of m rows is off by m·n roundings of its size), so
+    that for all W the computed √F(W) is within ``rounding·(||W|| + 1)`` of the true one.
     """
 
     policy: Policy
     loss: Squared
     factor: Array
     rounds: Array
+    rounding: Array
     features: int = eqx.field(static=True)
 
     def add(self, batch: Batch) -> Statistics:
         rows = jnp.concatenate([self.policy.design(batch.inputs), batch.targets], axis=1)
         scaled = rows * jnp.sqrt(self.loss.scale * batch.weights)[:, None]
         factor = triangle(self.factor, scaled.astype(self.factor.dtype))
-        return Statistics(self.policy, self.loss, factor, self.rounds + 1, self.features)
+        lost = 2.0 * (rows.shape[0] + factor.shape[0]) * factor.shape[0] * jnp.finfo(factor.dtype).eps
+        rounding = self.rounding + lost * jnp.linalg.norm(factor)
+        return Statistics(self.policy, self.loss, factor, self.rounds + 1, rounding, self.features)
 
     @property
     def triangle(self) -> Array:
@@ -87,19 +96,75 @@ class Statistics(eqx.Module):
         plain = jnp.where(s > 0, error / jnp.where(s > 0, s, 1.0), 0.0) + push / safe
         damped = (2.0 * s * error + push) / safe
         step = jnp.where(flat, 0.0, jnp.where(weight > 0, damped, plain))
-        limit = 1e3 * jnp.finfo(size.dtype).eps * (1.0 + jnp.max(jnp.abs(tilt)))
+        limit = 1e3 * jnp.finfo(size.dtype).eps * jnp.max(jnp.abs(tilt))
         exists = ~jnp.any(flat & (jnp.abs(push) > limit))
         return centre + right.T @ step, exists
 
-    def decrease(self, gradient: Params, weight: Array) -> Array:
-        """How far F + weight/2||·||² can fall below a point with this gradient: exactly ``½ gᵀ H⁺ g``."""
-        _, size, right, kept = self.spectrum()
-        push = right @ gradient
-        curvature = 2.0 * jnp.where(kept, size, 0.0)[:, None] ** 2 + weight
-        limit = 1e3 * jnp.finfo(size.dtype).eps * (1.0 + size[0])
-        blocked = jnp.any((curvature <= 0) & (jnp.abs(push) > limit))
-        terms = jnp.where(curvature > 0, push**2 / jnp.where(curvature > 0, curvature, 1.0), 0.0)
-        return jnp.where(blocked, jnp.inf, 0.5 * jnp.sum(terms))
+    def fall(self, params: Params, centre: Params, weight: Array) -> tuple[Array, Array]:
+        """How far ``F + weight/2 ||· − C||²`` can fall from `params`: at most the first number, and the
+        second times the distance gone. Rounding is included.
+
+        In the singular basis of R it is ``Σ (2 s ρ + λ v)² / (2 (2 s² + λ))`` with ρ = Uᵀ(R W − Z) and v =
+        Vᵀ(W − C): no gradient is divided by a small singular value. Without weight, a direction whose
+        singular value is rounding falls by ``2 |ρ| s`` a unit of distance, which is next to nothing.
+        """
+        left, size, right, kept = self.spectrum()
+        error = left.T @ (self.triangle @ params - self.image)
+        away = right @ (params - centre)
+        s, kept = size[:, None], kept[:, None]
+        curvature = 2.0 * s**2 + weight
+        # Without weight the quotient is ρ²: dividing by s² would square the condition number.
+        damped = (2.0 * s * error + weight * away) ** 2 / jnp.where(curvature > 0, 2.0 * curvature, 1.0)
+        terms = jnp.where(weight > 0, damped, jnp.where(kept, error**2, 0.0))
+        flat = jnp.where((weight > 0) | kept, 0.0, 2.0 * s * error)
+        return (jnp.sqrt(jnp.sum(terms)) + self.error(optax.tree.norm(params))) ** 2, jnp.linalg.norm(flat)
+
+    def fall_in_ball(self, gradient: Params, weight: Array, params: Params, radius: Array) -> Array:
+        """How far ``F + weight/2 ||· − C||²`` with this gradient at `params` can fall within the ball, at
+        most.
+
+        In each direction of the singular basis ``g²/2H``, or ``|g|`` times the diameter where that is less,
+        with g as much larger as rounding may have made it smaller.
+        """
+        _, size, right = jnp.linalg.svd(self.triangle)
+        whole = jnp.linalg.norm(self.factor)
+        off = (
+            2.0 * whole * self.error(optax.tree.norm(params))
+            + 32 * jnp.finfo(size.dtype).eps * weight * radius
+        )
+        push = jnp.linalg.norm(right @ gradient, axis=1) + off
+        curvature = 2.0 * size**2 + weight
+        curved = jnp.where(curvature > 0, push**2 / jnp.where(curvature > 0, 2.0 * curvature, 1.0), jnp.inf)
+        return jnp.sum(jnp.minimum(curved, 2.0 * radius * push))
+
+    def error(self, norm: Array) -> Array:
+        """How far the computed √F(W) may be from the true one where ||W|| = `norm`."""
+        size = self.factor.shape[0]
+        here = 4.0 * size * jnp.finfo(self.factor.dtype).eps * jnp.linalg.norm(self.factor)
+        return (self.rounding + here) * (norm + 1.0)
+
+    def between(self, params: Params, norm: Array) -> tuple[Array, Array]:
+        """Bounds below and above on the least F(W) over ||W|| ≤ norm, `params` being one of these W.
+
+        Above, it is F there. Below, for every ν ≥ 0 it is ``min_W F(W) + ν/2 (||W||² − norm²)``, a formula in
+        the singular basis. Taken is the best of three: 0, the square of a singular value that is rounding (so
+        that a direction without data explains nothing), and the multiplier of `params` on the sphere.
+        """
+        left, size, _, _ = self.spectrum()
+        answer = jnp.sum((left.T @ self.image) ** 2, axis=1)
+        high = (jnp.sqrt(self.value(params)) + self.error(optax.tree.norm(params))) ** 2
+        eps = jnp.finfo(size.dtype).eps
+        tiny = 2.0 * (2.0 * self.features * eps * size[0]) ** 2
+        pulls = jnp.stack([jnp.zeros_like(tiny), tiny, jnp.linalg.norm(self.gradient(params)) / norm])
+
+        def below(nu: Array) -> Array:
+            half = 0.5 * nu
+            left_over = jnp.where(half > 0, half / (size**2 + jnp.where(half > 0, half, 1.0)), 0.0)
+            whole = self.rest + jnp.sum(answer * left_over)
+            least = jnp.maximum(jnp.sqrt(whole) - self.error(norm), 0.0) ** 2
+            return least - half * norm**2 * (1.0 + 16 * eps)
+
+        return jnp.maximum(jnp.max(jax.vmap(below)(pulls)), 0.0), high
 
 
 def triangle(factor: Array, rows: Array) -> Array:
@@ -123,4 +188,6 @@ def empty_statistics(policy: Policy, loss: Squared, params: Params) -> Statistic
     features, outputs = np.shape(params)
     size = features + outputs
     none = jnp.zeros((), jnp.int32)
-    return Statistics(policy, loss, jnp.zeros((size, size), params.dtype), none, features)
+    return Statistics(
+        policy, loss, jnp.zeros((size, size), params.dtype), none, jnp.zeros((), params.dtype), features
+    )

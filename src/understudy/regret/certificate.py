@@ -7,16 +7,28 @@ For losses convex in w, any schedule and any comparator u, exact or inexact solv
 Proof. Let G_t = Σ_{i≤t} l_i + ψ_t with ψ_t = Σ_{i≤t} (σ_i/2)||· − w_i||², m_t = min G_t, m_0 = 0. The new
 terms of round t give G_t(w_t) = G_{t−1}(w_t) + l_t(w_t) ≥ m_{t−1} + l_t(w_t), so l_t(w_t) ≤ (m_t − m_{t−1}) +
 (G_t(w_t) − m_t). Summing, Σ l_t(w_t) ≤ m_T + Σ δ_t ≤ G_T(u) + Σ δ_t, which is the claim. The gradient of G_t
-at w_t is g_t + r_t, with r_t the gradient of G_{t−1} that the last solve left (the penalty's new term is flat
-at w_t), so δ_t ≤ ||g_t + r_t||² / 2Λ_t, and for quadratic losses δ_t = ½ (g_t + r_t)ᵀ H_t⁺ (g_t + r_t)
-exactly. No term for the last residual is needed. On a ball the same holds with r_t the residual of the
-Lagrangian. Linearised learners play G with <g_i, ·> in place of l_i, whose regret is an upper bound by
-convexity; there δ_t = Σ g_t²/2Λ_t, and curvature of the true losses must not be used.
+at w_t is g_t + r_t, with r_t the gradient of G_{t−1} at w_t (the penalty's new term is flat there), so δ_t ≤
+||g_t + r_t||² / 2Λ_t; for quadratic losses δ_t is known exactly. No term for the last residual is needed.
+
+On a ball the minima are over the ball, and r_t may be any ∇G_{t−1}(w_t) + ν w_t with ν ≥ 0: for u in the
+ball −ν<w_t, u − w_t> ≥ −ν ||w_t|| (radius − ||w_t||), which is zero on the sphere and charged elsewhere.
+Where a solver offers slopes of a loss with kinks, their sum is the gradient of a minorant of F that is
+below F at w_t by the `gap`, which is charged.
+
+Linearised learners play G with <g_i, ·> in place of l_i, whose regret is an upper bound by convexity; there
+δ_t = Σ g_t²/2Λ_t, and curvature of the true losses must not be used.
+
+With C = Σ l_t(w_t) and any w, C ≤ F(w) + ψ_T(w) + Σ δ_t. So where ``low ≤ min F`` (see `interval`), the
+regret against *every* u with ||u|| ≤ B is at most ``Σ δ_t + ψ_T(w) + (F(w) − low)``: the number that is
+printed. Residuals and gaps are measured here, not taken from the solver, so a solver that errs, or lies,
+makes the bound large and not false. What rounding can have done is added: to the losses, to the gradients
+(at most `reach` times the roundings of a sum), to the steps of linearised learners, to the mean c_t.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
+import math
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -25,22 +37,79 @@ from jax import Array
 
 from ..learners import Learner, LearnerState
 from ..learners.base import broadcast
-from ..objectives import Losses, Statistics
-from ..policies import Params
+from ..objectives import Losses, Samples, Statistics
+from ..policies import Params, count
+from .interval import Measured
+
+FACTOR = 10.0
+"""Without a domain, intervals and bounds are against comparators up to this many times as long as the longest
+parameters seen: a learner's iterates or the best in hindsight."""
 
 
 class Running(NamedTuple):
-    """Σ δ_t, and Σ σ_t ||w_t − c_t||² about the mean c_t; with the learner's c_t and Λ_t, every distance."""
+    """The sums of a run. With the learner's c_t and Λ_t the first two give the bound; the others widen it."""
 
     stability: Array
+    """Σ δ_t, in exact arithmetic."""
     spread: Array
+    """Σ σ_t ||w_t − c_t||² about the mean c_t."""
     gap: Array
-    """What the last solve may have missed of its minimum, for the whole objective (non-smooth losses)."""
+    """What the slopes behind the residual r_{t+1} miss of F_t(w_{t+1})."""
+    norm: Array
+    """The largest ||w_t|| so far, w_{t+1} included."""
+    wrong: Array
+    """How far the computed Σ l_t(w_t) may be from the true one."""
+    rounding: Array
+    """What rounding can have added to Σ δ_t, …"""
+    slope: Array
+    """… and what it can add for each unit of the comparator's norm."""
+    reach: Array
+    """Σ_t Σ_s weight_s ||x_s||."""
+    squares: Array
+    """Σ_t Σ_s weight_s ||x_s||²."""
+    samples: Array
+    """Samples so far, padding counted in: the terms of every sum."""
 
 
 def start(params: Params) -> Running:
     zero = jnp.zeros((), jax.tree.leaves(params)[0].dtype)
-    return Running(zero, zero, zero)
+    return Running(zero, zero, zero, optax.tree.norm(params), zero, zero, zero, zero, zero, zero)
+
+
+def residual(learner: Learner, state: LearnerState, losses: Losses, dual: Any) -> tuple[LearnerState, Array]:
+    """The state with r_{t+1} = ∇G_t(w_{t+1}), measured on all losses; and the gap of its slopes.
+
+    `dual` are slopes (n, k) that the solver offers for a loss with kinks, each times its sample's weight.
+    """
+    w, gap = state.params, jnp.zeros((), jnp.result_type(state.params))
+    if dual is None or not isinstance(losses, Samples):
+        left = losses.gradient(w)
+    else:
+        left, gap = _minorant(losses, w, dual)
+    left = left + state.weight * (w - state.centre)
+    if learner.radius is not None:
+        square = jnp.vdot(w, w)
+        nu = jnp.where(
+            square > 0, jnp.maximum(-jnp.vdot(left, w), 0.0) / jnp.where(square > 0, square, 1.0), 0.0
+        )
+        size = jnp.sqrt(square)
+        left, gap = left + nu * w, gap + nu * size * jnp.maximum(learner.radius - size, 0.0)
+    return state._replace(residual=left), gap
+
+
+def _minorant(losses: Samples, w: Array, dual: Array) -> tuple[Array, Array]:
+    """Gradient of ``u ↦ Σ_i a_i (<s_i, x_iᵀu> + dual(s_i))`` ≤ F, and how far it is below F at w."""
+    loss, used = losses.loss, jnp.arange(losses.weights.shape[0]) < losses.filled
+    weights = jnp.where(used, losses.weights, 0.0)
+    slopes = jnp.where(weights[:, None] > 0, dual / jnp.where(weights > 0, weights, 1.0)[:, None], 0.0)
+    slopes = jax.vmap(loss.inside)(slopes, losses.targets)
+    rows = losses.policy.design(losses.inputs)
+    outputs = rows @ w
+    found, size = jax.vmap(loss.dual)(slopes, losses.targets)
+    values = jax.vmap(loss)(outputs, losses.targets)
+    gap = jnp.sum(weights * jnp.maximum(values - jnp.sum(slopes * outputs, axis=1) - found, 0.0))
+    lost = (losses.filled + 16) * jnp.finfo(gap.dtype).eps * jnp.sum(weights * (jnp.abs(values) + size))
+    return (rows * weights[:, None]).T @ slopes, gap + lost
 
 
 def advance(
@@ -51,15 +120,44 @@ def advance(
     losses: Losses,
     gradient: Params,
     gap: Array,
+    seen: Measured | None,
 ) -> Running:
-    """The sums after a round: `old` and `new` are the learner's states around it, `losses` hold the round."""
-    total = optax.tree.add(gradient, old.residual)
+    """The sums after a round: `old` and `new` are the learner's states around it, `losses` hold the round.
+
+    `gap` belongs to the residual of `new`; without `seen` (networks) nothing is proved, and rounding is not
+    counted.
+    """
+    proved, none = seen is not None, jnp.zeros_like(running.norm)
+    seen = Measured(*[none] * 5) if seen is None else seen
+    eps = jnp.finfo(running.norm.dtype).eps
+    here, there = optax.tree.norm(old.params), optax.tree.norm(new.params)
+    reach, squares, samples = (
+        getattr(running, n) + getattr(seen, n) for n in ("reach", "squares", "samples")
+    )
+    slope = none
     if learner.linear:
         fall = _fall(gradient, new.weight)
+        heaviest = jnp.max(jnp.stack([jnp.max(leaf) for leaf in jax.tree.leaves(new.weight)]))
+        # Steps w_t − g_t/Λ_t and projections are rounded too: 32 roundings of w, seen in the norm of the
+        # weights.
+        step = 32 * eps * heaviest * (here + there)
+        rounding, slope = 2 * seen.loss + seen.gradient * here + step * there, seen.gradient + step
+    elif isinstance(losses, Statistics) and learner.radius is None:
+        fall, slope = losses.fall(old.params, new.centre, new.weight)
+        rounding = slope * here
     elif isinstance(losses, Statistics):
-        fall = losses.decrease(total, new.weight)
+        fall = losses.fall_in_ball(
+            optax.tree.add(gradient, old.residual), new.weight, old.params, learner.radius
+        )
+        rounding = none
     else:
-        fall = _fall(total, new.weight)
+        total = optax.tree.norm(optax.tree.add(gradient, old.residual))
+        off, rounding = _off(losses, old, new, reach, squares, samples) if proved else (none, none)
+        heavy = new.weight > 0
+        fall = jnp.where(heavy, (total + off) ** 2 / jnp.where(heavy, 2 * new.weight, 1.0), jnp.inf)
+        still = (total == 0) & ~heavy  # no gradient yet, and none but rounding
+        fall = jnp.where(still, off * here, fall)
+        slope = jnp.where(still, off, 0.0)
     before, after = broadcast(old.weight, old.params), broadcast(new.weight, old.params)
 
     def moved(w: Array, c: Array, a: Array, b: Array) -> Array:
@@ -67,14 +165,63 @@ def advance(
         return jnp.sum(jnp.where(b > 0, (b - a) * a / jnp.where(b > 0, b, 1.0), 0.0) * (w - c) ** 2)
 
     spread = sum(jax.tree.leaves(jax.tree.map(moved, old.params, old.centre, before, after)))
-    return Running(running.stability + fall + running.gap, running.spread + spread, gap)
+    return Running(
+        stability=running.stability + fall + running.gap,
+        spread=running.spread + spread,
+        gap=gap,
+        norm=jnp.maximum(running.norm, there),
+        wrong=running.wrong + seen.loss,
+        rounding=running.rounding + rounding,
+        slope=running.slope + slope,
+        reach=reach,
+        squares=squares,
+        samples=samples,
+    )
 
 
-def bound(running: Running, state: LearnerState, comparator: Params) -> Array:
-    """The certified bound on the regret against `comparator`; `state` is the learner's after the round."""
-    weight = broadcast(state.weight, comparator)
+def _off(
+    losses: Losses, old: LearnerState, new: LearnerState, reach: Array, squares: Array, samples: Array
+) -> tuple[Array, Array]:
+    """How far the computed g_t + r_t may be from the gradient of G_t at w_t, and from belonging to w_t."""
+    loss, eps, outputs = losses.loss, jnp.finfo(reach.dtype).eps, old.params.shape[-1]
+    terms, here = samples + old.params.shape[0] + 16, optax.tree.norm(old.params)
+    if math.isfinite(loss.steepness):
+        slopes = loss.steepness * math.sqrt(outputs) * reach
+    else:  # squared: Σ a |x| |slope| ≤ √(Σ a |x|² · Σ a slope²)
+        slopes = jnp.sqrt(squares * 2.0 * loss.curvature * losses.value(old.params))
+    steps = 4 * new.weight * (here + optax.tree.norm(new.centre)) + 4 * optax.tree.norm(old.residual)
+    bent = loss.curvature if math.isfinite(loss.curvature) else 0.0
+    each = (old.params.shape[0] + 2) * here  # an output's roundings, for each unit of its features
+    # Near a kink the computed slope is that of a point nearby.
+    kinks = 0.0 if math.isfinite(loss.curvature) else 2 * loss.steepness * math.sqrt(outputs) * each * reach
+    return eps * (terms * slopes + bent * each * squares + steps), eps * kinks
+
+
+def norm(running: Running, radius: Array | None, comparator: Params) -> Array:
+    """B: the interval and the bound are against every comparator of at most this norm.
+
+    The radius of the domain, or `FACTOR` times the largest norm seen; 1 where all parameters are zero.
+    """
+    if radius is not None:
+        return jnp.asarray(radius, running.norm.dtype)
+    longest = FACTOR * jnp.maximum(running.norm, optax.tree.norm(comparator))
+    return jnp.where(longest > 0, longest, 1.0)
+
+
+def bound(running: Running, state: LearnerState, comparator: Params, excess: Array, norm: Array) -> Array:
+    """The certified bound on the regret against every u with ||u|| ≤ `norm`, rounding included.
+
+    `comparator` is the best found, F there at most `excess` above the least; `state` is the learner's after
+    the round.
+    """
+    weight, eps = broadcast(state.weight, comparator), jnp.finfo(excess.dtype).eps
     away = jax.tree.map(lambda u, c, a: jnp.sum(a * (u - c) ** 2), comparator, state.centre, weight)
-    return running.stability + 0.5 * (sum(jax.tree.leaves(away)) + running.spread)
+    value = running.stability + 0.5 * (sum(jax.tree.leaves(away)) + running.spread)
+    heaviest = jnp.max(jnp.stack([jnp.max(leaf) for leaf in jax.tree.leaves(state.weight)]))
+    terms = (state.round + count(comparator) + 16) * eps
+    centre = 4 * heaviest * running.norm * (running.norm + optax.tree.norm(comparator))
+    rounding = running.rounding + running.slope * norm + 2 * running.wrong + terms * (value + centre)
+    return value + excess + rounding
 
 
 def _fall(gradient: Params, weight: Params) -> Array:
@@ -88,18 +235,25 @@ def _fall(gradient: Params, weight: Params) -> Array:
 
 
 class Certificate(NamedTuple):
-    """Measured regret, a bound on it, and the constants the bound was made of.
+    """Measured regret, an interval that holds the true one, a bound on it, and the constants of the bound.
 
-    `kind` is "certificate" where the assumptions hold (convex in the parameters, gradients measured), else
-    "estimate": the numbers are then those of the best policy found, and prove nothing.
+    `kind` is "certificate" where the assumptions hold (a loss convex in the parameters, gradients measured
+    in full), else "estimate": the numbers are then those of the best policy found, and prove nothing.
+    Certified are ``low ≤ regret ≤ high`` and ``regret ≤ bound`` for the regret against the best comparator
+    of norm at most `norm`.
     """
 
     regret: float
     bound: float
     constants: dict[str, float]
     kind: str
+    low: float = math.nan
+    high: float = math.nan
+    norm: float = math.nan
+    reason: str = ""
+    """Why there is no finite certified bound, in one sentence; empty where there is one."""
 
     @property
     def holds(self) -> bool:
-        """Whether the measured regret is within the bound, to rounding."""
-        return bool(self.regret <= self.bound + 1e-9 * (1.0 + abs(self.bound)))
+        """Whether all of the interval (of an estimate: the measured regret) is within the bound."""
+        return bool((self.regret if math.isnan(self.high) else self.high) <= self.bound)

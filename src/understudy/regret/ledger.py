@@ -18,8 +18,12 @@ COLUMNS: dict[str, str] = {
     "cumulative_loss": "Σ_{s≤t} l_s(w_s)",
     "average_loss": "cumulative_loss / t",
     "comparator": "min_w Σ_{s≤t} l_s(w), as found; nan in rounds where it was not asked for",
-    "regret": "cumulative_loss − comparator",
-    "bound": "certified upper bound on the regret; inf where there is none, nan without a comparator",
+    "regret": "cumulative_loss − comparator, as measured",
+    "regret_low": "the true regret against the best comparator of norm ≤ `norm` is at least this, …",
+    "regret_high": "… and at most this: proved, rounding included; nan where nothing is",
+    "norm": "B, the largest norm of the comparators that interval and bound are about",
+    "bound": "upper bound on that regret, certified for convex losses; inf or nan where there is none",
+    "stability": "Σ_{s≤t} δ_s, the first part of the bound",
     "gradient_norm": "||∇l_t(w_t)||",
     "weight": "Λ_t = 1/η_t of the penalty (diagonal AdaGrad: the mean)",
     "residual": "||gradient of the naive FTRL objective|| left at w_{t+1}: for FTRL the accumulated residual",
@@ -28,7 +32,7 @@ COLUMNS: dict[str, str] = {
     "solver_iterations": "iterations of the inner solve",
     "solver_evaluations": "evaluations of the inner solve",
     "comparator_status": "how the comparator's solve ended",
-    "comparator_error": "upper bound on how far `comparator` is above the true minimum; nan where unknown",
+    "comparator_error": "proved bound on how far `comparator` is above the least; nan where there is none",
 }
 """Every column of the ledger and what it means."""
 

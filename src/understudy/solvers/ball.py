@@ -10,10 +10,15 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 from jax import Array
+from jax.flatten_util import ravel_pytree
 
 from ..objectives import Objective
 from ..policies import Params
 from .base import Solution, Status
+
+NEWTON_TURNS = 60
+"""Turns of the search for the weighted projection's multiplier; ten are enough, a bisection needs them
+all."""
 
 
 class Bracket(NamedTuple):
@@ -119,15 +124,68 @@ class InBall(eqx.Module):
         residual = jax.tree.map(lambda a, b: jnp.where(found.gap == 0, a, b), residual, found.residual)
         status = jnp.where(last.turns >= self.max_turns, Status.ITERATION_CAP, found.status).astype(jnp.int32)
         norm = optax.tree.norm(residual)
-        return Solution(params, status, value, norm, last.iterations, last.evaluations, residual, found.gap)
+        return Solution(
+            params, status, value, norm, last.iterations, last.evaluations, residual, found.gap, found.dual
+        )
 
     def _project(self, params: Params) -> Params:
         return project(params, self.radius)
 
 
-def project(params: Params, radius: float | Array | np.ndarray | None) -> Params:
-    """The nearest point of the ball ``||w|| ≤ radius``; all of space when the radius is None."""
+def project(
+    params: Params, radius: float | Array | np.ndarray | None, weight: Params | None = None
+) -> Params:
+    """The nearest point of the ball ``||w|| ≤ radius``; all of space when the radius is None.
+
+    With a `weight` Λ, a pytree like the parameters with Λ_j ≥ 0, nearest in the norm Σ_j Λ_j (w_j − z_j)²:
+    then ``w_j = Λ_j z_j / (Λ_j + ν)`` with the ν ≥ 0 that puts w on the sphere. Coordinates without weight
+    are as near to where they were as the others leave room for.
+
+    >>> z = jnp.array([2.0, 2.0])
+    >>> project(z, 2.0, jnp.array([1e9, 1.0])).round(3).tolist()  # the heavy coordinate hardly moves
+    [2.0, 0.0]
+    """
     if radius is None:
         return params
+    if weight is not None:
+        params = _weighted(params, radius, weight)
     size = optax.tree.norm(params)
     return optax.tree.scale(jnp.where(size > radius, radius / jnp.maximum(size, 1e-300), 1.0), params)
+
+
+def _weighted(params: Params, radius: float | Array | np.ndarray, weight: Params) -> Params:
+    """The projection in the norm of the weights, to rounding; the multiplier by a safeguarded Newton search.
+
+    ``1/||w(ν)||`` is concave and close to a straight line in ν, so Newton's steps from the left end of the
+    bracket, [min Λ, max Λ]·(||z||/radius − 1), never overshoot; a step that rounding takes out of the bracket
+    is replaced by its middle.
+    """
+    z, back = ravel_pytree(params)
+    heavy, _ = ravel_pytree(weight)
+    held = heavy > 0
+    outside = jnp.linalg.norm(z) > radius
+    excess = jnp.maximum(jnp.linalg.norm(jnp.where(held, z, 0.0)) / radius - 1.0, 0.0)
+    low = jnp.min(jnp.where(held, heavy, jnp.inf), initial=jnp.inf) * excess
+    high = jnp.max(heavy, initial=0.0) * excess
+    low = jnp.where(jnp.isfinite(low), jnp.minimum(low, high), 0.0)
+
+    def at(nu: Array) -> Array:
+        return jnp.where(held, heavy * z / jnp.where(held, heavy + nu, 1.0), 0.0)
+
+    def turn(_: int, state: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
+        nu, low, high = state
+        w = at(nu)
+        size = jnp.maximum(jnp.linalg.norm(w), 1e-300)
+        low, high = jnp.where(size > radius, nu, low), jnp.where(size > radius, high, nu)
+        # d||w||/dν = −Σ w²/(Λ + ν) / ||w||
+        fall = jnp.sum(jnp.where(held, w**2 / jnp.where(held, heavy + nu, 1.0), 0.0)) / size
+        new = nu + (size / radius - 1.0) * size / jnp.maximum(fall, 1e-300)
+        return jnp.where((new >= low) & (new <= high), new, 0.5 * (low + high)), low, high
+
+    nu, _, _ = jax.lax.fori_loop(0, NEWTON_TURNS, turn, (low, low, high))
+    w = at(nu)
+    room = jnp.sqrt(jnp.maximum(radius**2 - jnp.sum(w**2), 0.0))
+    free = jnp.where(held, 0.0, z)
+    size = jnp.linalg.norm(free)
+    w = w + free * jnp.where(size > room, room / jnp.maximum(size, 1e-300), 1.0)
+    return back(jnp.where(outside, w, z))

@@ -52,6 +52,8 @@ class Solution(eqx.Module):
     """
     gap: Array
     """For non-smooth losses, how far J may still be above its minimum by the residual's account; else 0."""
+    dual: Any = None
+    """Slopes (n, k) of the samples' terms of J, from solvers that have them: a proof of how low J can be."""
 
 
 class Progress(NamedTuple):

@@ -130,6 +130,7 @@ class InteriorPoint(Solver[InteriorState]):
             done.evaluations,
             gradient,
             jnp.sum(jnp.where(better, gap, state.gap)),
+            -jnp.where(better, dual, point.dual),
         )
 
 

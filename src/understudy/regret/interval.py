@@ -1,0 +1,174 @@
+"""The least cumulative loss, from below and from above, whatever the solver did.
+
+Above, it is the cumulative loss F of any parameters. Below, weak duality: for a convex loss every slope s_i
+in the domain of the conjugate gives ``loss(z, y_i) ≥ <s_i, z> + dual(s_i, y_i)`` for all outputs z, so that
+for all u with ||u|| ≤ B
+
+    F(u) = Σ_i a_i loss(x_iᵀu, y_i) ≥ Σ_i a_i dual(s_i, y_i) − B ||Σ_i a_i x_i s_iᵀ||.
+
+The slopes at a minimiser make the last norm zero. The ones that a solver ends with do not, quite: they are
+corrected by the smallest change, in the metric of the room that each slope has, that makes the sum vanish,
+and put back into the domain; what is left is charged. Nothing here trusts the solver, and every sum is
+widened by what its roundings can have changed. For squared losses on a linear policy, see
+`Statistics.between`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+
+from ..data import Batch
+from ..losses import Loss
+from ..objectives import Losses, Samples, triangle
+from ..policies import Params, Policy
+
+PASSES = 4
+"""Corrections of the slopes; after two or three nothing changes any more."""
+LARGEST = 1500
+"""Parameters up to which slopes that are tied to each other (cross-entropy) are corrected: it takes a
+matrix of this size. Beyond, the slopes at the solution serve as they are, and the interval is wider."""
+
+
+class Measured(NamedTuple):
+    """What rounding can have done to one round: to its loss, to its gradient, and the size of its
+    features."""
+
+    loss: Array
+    gradient: Array
+    reach: Array
+    """``Σ_s weight_s ||x_s||``."""
+    squares: Array
+    """``Σ_s weight_s ||x_s||²``."""
+    samples: Array
+    """How many numbers were added up for it."""
+
+
+def measured(policy: Policy, loss: Loss, params: Params, batch: Batch) -> Measured:
+    """How far the computed loss and gradient of a round may be from the true ones, for a linear policy."""
+    rows, eps = policy.design(batch.inputs), jnp.finfo(batch.weights.dtype).eps
+    outputs = rows @ params
+    off = _off(rows, params)
+    slopes = jax.vmap(jax.grad(loss))(outputs, batch.targets)
+    count = batch.inputs.shape[0] + rows.shape[1] + 16
+    values = jax.vmap(loss)(outputs, batch.targets)
+    wrong = jnp.sum(batch.weights * (_wobble(loss, slopes, off) + count * eps * values))
+    lengths = jnp.linalg.norm(rows, axis=1)
+    # Near a kink the computed slope belongs to a point nearby: `wrong` pays for it, twice.
+    bent = loss.curvature * off if math.isfinite(loss.curvature) else jnp.zeros_like(off)
+    tilted = jnp.linalg.norm(bent, axis=1) + count * eps * jnp.linalg.norm(slopes, axis=1)
+    sums = (jnp.sum(batch.weights * part) for part in (lengths * tilted, lengths, lengths**2))
+    return Measured(wrong, *sums, jnp.asarray(batch.inputs.shape[0], wrong.dtype))
+
+
+def least(losses: Losses, params: Params, dual: Any, norm: Array) -> tuple[Array, Array]:
+    """Bounds below and above on ``min F(u)`` over ||u|| ≤ `norm`, from a point near its minimiser.
+
+    `dual` (n, k) are slopes that the solver offers, of the whole objective (each times its sample's
+    weight), or None.
+    """
+    if not isinstance(losses, Samples):
+        return losses.between(params, norm)
+    if losses.reader is not None:  # samples in files are never all in memory, and no loss is negative
+        nothing = jnp.zeros((), params.dtype)
+        return nothing, nothing + jnp.inf
+    return _between(losses, params, dual, norm)
+
+
+def _between(losses: Samples, params: Params, dual: Any, norm: Array) -> tuple[Array, Array]:
+    loss, eps = losses.loss, jnp.finfo(losses.weights.dtype).eps
+    used = jnp.arange(losses.weights.shape[0]) < losses.filled
+    weights = jnp.where(used, losses.weights, 0.0)
+    rows, targets = losses.policy.design(losses.inputs), losses.targets
+    outputs = rows @ params
+    slopes = jax.vmap(jax.grad(loss))(outputs, targets)
+    count = losses.filled + rows.shape[1] + 16
+    values = jax.vmap(loss)(outputs, targets)
+    high = jnp.sum(weights * (values + _wobble(loss, slopes, _off(rows, params)))) * (1.0 + count * eps)
+    mass = jnp.linalg.norm(weights @ jnp.abs(rows))
+
+    def below(slopes: Array) -> Array:
+        found, size = jax.vmap(loss.dual)(slopes, targets)
+        left = jnp.linalg.norm((rows * weights[:, None]).T @ slopes)
+        steepest = jnp.max(jnp.abs(slopes), initial=0.0, where=used[:, None])
+        steepest = loss.steepness if math.isfinite(loss.steepness) else steepest
+        lost = jnp.sum(weights * size) + norm * (left + mass * steepest * math.sqrt(slopes.shape[1]))
+        return jnp.sum(weights * found) - norm * left - count * eps * lost
+
+    if dual is not None:
+        slopes = jnp.where(weights[:, None] > 0, dual / jnp.where(weights > 0, weights, 1.0)[:, None], 0.0)
+    inside = jax.vmap(loss.inside)
+    slopes = inside(slopes, targets)
+    best = _larger(below(slopes), jnp.zeros_like(norm))  # no loss is negative
+    correct = _correction(losses, rows, weights)
+    if correct is None:
+        return best, high
+
+    def turn(_: int, state: tuple[Array, Array]) -> tuple[Array, Array]:
+        slopes, best = state
+        slopes = inside(correct(slopes), targets)
+        return slopes, _larger(below(slopes), best)
+
+    return jax.lax.fori_loop(0, PASSES, turn, (slopes, best))[1], high
+
+
+def _correction(losses: Samples, rows: Array, weights: Array) -> Callable[[Array], Array] | None:
+    """Slopes (n, k) to slopes whose weighted sum ``Σ a_i x_i s_iᵀ`` is zero, as nearly as their room allows.
+
+    In a basis Z of the features that is orthonormal in the weights, however ill-conditioned the features
+    are, the change is ``room_i Z_i Δ`` with ``(Σ a_i Z_iᵀ room_i Z_i) Δ = −Σ a_i Z_i s_i``.
+    """
+    loss, targets, (d, k) = losses.loss, losses.targets, (rows.shape[1], losses.targets.shape[1])
+    tied = loss.categorical and k > 1
+    if tied and d * k > LARGEST:
+        return None
+    eps = jnp.finfo(rows.dtype).eps
+    factor = triangle(jnp.zeros((d, d), rows.dtype), rows * jnp.sqrt(weights)[:, None])
+    _, size, right = jnp.linalg.svd(factor)
+    scale = jnp.where(size > d * eps * size[0], 1.0 / jnp.where(size > 0, size, 1.0), 0.0)
+    basis = (rows @ right.T) * scale
+
+    def solve(matrix: Array, right: Array) -> Array:
+        ridge = 1e-14 * jnp.trace(matrix) + jnp.finfo(matrix.dtype).tiny
+        whole = matrix + ridge * jnp.eye(matrix.shape[0], dtype=matrix.dtype)
+        return jax.scipy.linalg.cho_solve((jnp.linalg.cholesky(whole), True), right)
+
+    def apart(slopes: Array) -> Array:
+        room = jax.vmap(lambda s, y: jnp.diagonal(loss.room(s, y)))(slopes, targets)
+
+        def column(slope: Array, free: Array) -> Array:
+            moved = solve((basis * (weights * free)[:, None]).T @ basis, -basis.T @ (weights * slope))
+            return slope + free * (basis @ moved)
+
+        return jax.vmap(column, in_axes=1, out_axes=1)(slopes, room)
+
+    def together(slopes: Array) -> Array:
+        room = jax.vmap(loss.room)(slopes, targets)
+        half = jnp.einsum("ni,nab->niab", basis, room * weights[:, None, None])
+        matrix = jnp.einsum("niab,nj->iajb", half, basis).reshape(d * k, d * k)
+        moved = solve(matrix, -((basis * weights[:, None]).T @ slopes).reshape(-1)).reshape(d, k)
+        return slopes + jnp.einsum("nab,nb->na", room, basis @ moved)
+
+    return together if tied else apart
+
+
+def _larger(new: Array, old: Array) -> Array:
+    """The larger of two; a value that is not a number is never it."""
+    return jnp.where(new > old, new, old)
+
+
+def _off(rows: Array, params: Array) -> Array:
+    """How far each computed output ``x @ params`` may be from the true one."""
+    return (rows.shape[1] + 2) * jnp.finfo(rows.dtype).eps * (jnp.abs(rows) @ jnp.abs(params))
+
+
+def _wobble(loss: Loss, slopes: Array, off: Array) -> Array:
+    """How much each sample's loss (n,) can change when its outputs are off by that much."""
+    if not math.isfinite(loss.curvature):
+        return loss.steepness * jnp.sum(off, axis=1)
+    return jnp.sum(jnp.minimum(loss.steepness, jnp.abs(slopes) + loss.curvature * off) * off, axis=1)
