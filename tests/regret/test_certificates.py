@@ -45,11 +45,13 @@ def problems(loss, seed, flip, scale):
 def check(result):
     """Regret ≤ bound in every round, and below every theorem that `bounds` finds to apply."""
     ledger = result.ledger
-    slack = 1e-8 * (1 + np.abs(ledger["regret"])) + np.nan_to_num(ledger["comparator_error"], posinf=0.0)
-    assert (ledger["regret"] <= ledger["bound"] + slack).all()
+    assert (ledger["regret_low"] <= ledger["regret"]).all() and (
+        ledger["regret"] <= ledger["regret_high"]
+    ).all()
+    assert (ledger["regret_high"] <= ledger["bound"]).all()
     assert result.certificate.holds and result.certificate.kind == "certificate"
     for bound in result.bounds():
-        assert result.certificate.regret <= bound.value + slack[-1], bound
+        assert result.certificate.regret <= bound.value + 1e-8 * (1 + abs(bound.value)), bound
 
 
 cases = st.fixed_dictionaries(
@@ -131,15 +133,24 @@ def broken(learner, how):
     return Faulty(**fields)
 
 
-@pytest.mark.parametrize("how", ["wrong sign", "runs away"])
-def test_a_broken_learner_exceeds_the_bound(how):
-    """The paper's code had the sign of Alt-FTRL's tilt wrong; the certificate sees it."""
-    listed = problems("squared", 1, False, 1.0) * 10
-    good = understudy.replay(listed, learner=alt_ftrl(eta=0.3), comparator="last")
-    bad = understudy.replay(listed, learner=broken(alt_ftrl(eta=0.3), how), comparator="last")
-    assert good.certificate.holds
-    assert not bad.certificate.holds
-    assert bad.certificate.regret > 1.5 * bad.certificate.bound
+@pytest.mark.parametrize(
+    ("how", "loss"), [("wrong sign", "squared"), ("wrong sign", "huber"), ("runs away", "squared")]
+)
+def test_a_broken_learner_pays_in_its_bound(how, loss):
+    """The paper's code had the sign of Alt-FTRL's tilt wrong. What a solve left is measured and not taken
+    from the solver, so the bound grows and stays true; an account that believes the solver is exceeded.
+    """
+    listed = problems(loss, 1, False, 1.0) * 10
+    asked = {"loss": loss, "comparator": "last", "keep_iterates": True}
+    good = understudy.replay(listed, learner=alt_ftrl(eta=0.3), **asked)
+    bad = understudy.replay(listed, learner=broken(alt_ftrl(eta=0.3), how), **asked)
+    assert good.certificate.holds and bad.certificate.holds
+    assert bad.certificate.bound > 3 * good.certificate.bound
+    assert bad.ledger["residual"][-1] > 1e3 * good.ledger["residual"][-1]
+    away = [np.linalg.norm(w - bad.comparator) for w in bad.iterates[:-1]]
+    norms, weights = bad.ledger["gradient_norm"], bad.ledger["weight"]
+    believing = bounds.lemma(gradient_norms=norms, weights=weights, distances=np.array(away))
+    assert bad.certificate.low > believing.value
 
 
 def test_a_schedule_that_is_not_the_one_claimed_exceeds_its_bound():

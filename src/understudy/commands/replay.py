@@ -91,8 +91,7 @@ def _outcome(options: Replay, result: Any) -> dict[str, Any]:
 
 
 def _certificate(result: Any) -> dict[str, Any]:
-    made = result.certificate
-    return {"kind": made.kind, "regret": made.regret, "bound": made.bound, "constants": dict(made.constants)}
+    return result.certificate._asdict()
 
 
 def _write(folder: Path, options: Replay, result: Any, outcome: dict[str, Any]) -> None:

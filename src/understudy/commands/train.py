@@ -38,9 +38,7 @@ def outcome(result: Any) -> Any:
         rows.append(("expert's return", f"{theirs:.1f}"))
     rows.append(("average loss", summary["average_loss"]))
     if summary["regret"] is not None:
-        rows.append(("regret" if made.kind == "certificate" else "regret (estimate)", made.regret))
-        if made.kind == "certificate":
-            rows.append(tables.bound(made))
+        rows += tables.regret(made)
     parts = ("collect", "solve", "judge", "evaluate")
     rows.append(("seconds", "  ".join(f"{part} {result.seconds[part]:.1f}" for part in parts)))
     if result.folder is not None:

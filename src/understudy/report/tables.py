@@ -54,8 +54,7 @@ def replay(learner: str, result: Any) -> Table:
         [
             ("cumulative loss", ledger["cumulative_loss"][-1]),
             ("best in hindsight", f"{number(ledger['comparator'][-1])} ({ledger['comparator_status'][-1]})"),
-            ("regret", made.regret),
-            bound(made),
+            *regret(made),
             ("average loss", ledger["average_loss"][-1]),
             ("solver", ", ".join(f"{status} {count}×" for status, count in solved.most_common())),
             ("accumulated residual", ledger["residual"][-1]),
@@ -64,11 +63,17 @@ def replay(learner: str, result: Any) -> Table:
     )
 
 
-def bound(made: Any) -> tuple[str, Any]:
-    """The row of a certificate's bound: its number or, where that is not finite, the reason in words."""
-    reason = getattr(made, "reason", "")
-    shown = made.bound if math.isfinite(made.bound) or not reason else reason
-    return "certified bound" if made.kind == "certificate" else "bound (estimate)", shown
+def regret(made: Any) -> list[tuple[str, Any]]:
+    """The rows of a certificate: regret, what is proved of it, and the bound, or in words why there is none.
+
+    Of an estimate, which proves nothing, the regret alone.
+    """
+    if made.kind != "certificate":
+        return [("regret (estimate)", made.regret)]
+    rows: list[tuple[str, Any]] = [("regret", made.regret)]
+    if math.isfinite(made.high):
+        rows.append(("proved", f"{number(made.low)} … {number(made.high)}, for norms ≤ {number(made.norm)}"))
+    return [*rows, ("certified bound", made.reason or made.bound)]
 
 
 def verdicts(title: str, rows: Iterable[tuple[str, bool | None, str]]) -> Table:

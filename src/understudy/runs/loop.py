@@ -17,7 +17,7 @@ from ..data import Batch, batch
 from ..envs.gymnasium import derive
 from ..errors import UserError
 from ..objectives import Samples, Statistics, empty_samples
-from ..online import Game, GameState, compiled
+from ..online import Game, GameState, certify, compiled
 from ..policies import Normaliser, TrainedPolicy
 from ..regret import COLUMNS, Certificate, Ledger
 from ..solvers import Status, Unsolved
@@ -244,16 +244,7 @@ class Loop:
     def certificate(self) -> Certificate:
         """Measured regret and bound after the last judged round; proved for linear policies only."""
         judged = [row for row in self.rows if row["comparator_status"]]
-        last = judged[-1] if judged else {"regret": np.nan, "bound": np.nan, "weight": np.nan, "round": 0}
-        stability = float(self.state.running.stability)
-        constants = {
-            "rounds": float(last["round"]),
-            "stability": stability,
-            "distance": float(last["bound"]) - stability,
-            "weight": float(last["weight"]),
-        }
-        kind = "certificate" if self.game.certified else "estimate"
-        return Certificate(float(last["regret"]), float(last["bound"]), constants, kind)
+        return certify(self.game, judged[-1] if judged else {})
 
     def snapshot(self) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
         """Arrays and plain data from which `restore` continues bit for bit; samples are the book's affair."""

@@ -80,12 +80,9 @@ class Run:
 
     def outcome(self) -> dict[str, Any]:
         """What `summary.json` of a run's folder holds: the summary and what it was made from."""
-        made = self.certificate
-        numbers = {"regret": made.regret, "bound": made.bound, **made.constants}
         return {
             "summary": self.summary(),
-            "certificate": {"kind": made.kind}
-            | {k: v if math.isfinite(v) else str(v) for k, v in numbers.items()},
+            "certificate": self.certificate._asdict(),
             "seconds": self.seconds,
             "evaluation": _listed(self.evaluation),
             "expert_evaluation": _listed(self.expert_evaluation),
@@ -105,15 +102,12 @@ class Run:
         if outcome is None:
             raise UserError(f"run: {str(path)!r} is not finished; finish it with --resume.")
         try:
-            kept = dict(outcome["certificate"])
-            kind = str(kept.pop("kind"))
-            numbers = {name: float(value) for name, value in kept.items()}
-            regret, bound = numbers.pop("regret"), numbers.pop("bound")
+            made = Certificate(**outcome["certificate"])
             mine, theirs = _evaluation(outcome["evaluation"]), _evaluation(outcome["expert_evaluation"])
             seconds = outcome["seconds"]
         except (KeyError, TypeError, ValueError) as error:
             raise UserError(f"run: {folder / 'summary.json'} is damaged ({error}).") from None
-        policy, made = TrainedPolicy.load(folder), Certificate(regret, bound, numbers, kind)
+        policy = TrainedPolicy.load(folder)
         samples = folder / "samples"
         ledger = read_ledger(folder)
         book = Book(policy.observations, policy.actions, folder=samples) if samples.is_dir() else None
