@@ -18,7 +18,7 @@ from .data import Batch
 from .errors import UserError
 from .learners import AnyLearner, Learner, started
 from .losses import Absolute, Loss, Squared
-from .objectives import Limited, Losses, empty_samples, empty_statistics, plain
+from .objectives import Limited, Losses, Samples, Statistics, empty_samples, empty_statistics, plain
 from .policies import Params, Policy, count
 from .regret import certificate
 from .regret.interval import least, measured
@@ -70,7 +70,7 @@ class Game(eqx.Module):
         """Whether interval and bound are proofs: convex losses and a known learner, whatever the solver."""
         return not self.uncertified
 
-    def empty(self, params: Params, like: Batch, capacity: int) -> Losses:
+    def empty(self, params: Params, like: Batch, capacity: int) -> Samples | Statistics:
         """Losses of no rounds: streaming statistics where they suffice, else a buffer of `capacity` rows."""
         streams = self.policy.linear and isinstance(self.loss, Squared)
         if streams and not draws(self.solver) and not draws(self.hindsight):
@@ -124,10 +124,13 @@ class Game(eqx.Module):
         else:
             record["weight"] = record["residual"] = record["stability"] = jnp.nan * loss
 
-        def best(_: None) -> tuple[Params, dict[str, Array]]:
+        nothing: dict[str, Any] = dict.fromkeys(JUDGED, jnp.nan * loss)
+        nothing["comparator_status"] = jnp.zeros((), jnp.int32)
+
+        def best(_: None) -> tuple[Params, dict[str, Any]]:
             found = self.hindsight(plain(losses, state.comparator), state.comparator, key)
             value = found.value * rounds
-            verdict = dict.fromkeys(JUDGED, jnp.nan * loss) | {
+            verdict = nothing | {
                 "comparator": value,
                 "regret": cumulative - value,
                 "comparator_status": found.status,
@@ -145,12 +148,7 @@ class Game(eqx.Module):
                 }
             return found.params, verdict
 
-        def unasked(_: None) -> tuple[Params, dict[str, Array]]:
-            return state.comparator, dict.fromkeys(JUDGED, jnp.nan * loss) | {
-                "comparator_status": jnp.zeros((), jnp.int32)
-            }
-
-        comparator, verdict = jax.lax.cond(judge, best, unasked, None)
+        comparator, verdict = jax.lax.cond(judge, best, lambda _: (state.comparator, nothing), None)
         return GameState(learner, kept, comparator, running, cumulative), record | verdict
 
     def play_all(

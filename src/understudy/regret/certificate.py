@@ -146,9 +146,8 @@ def advance(
         fall, slope = losses.fall(old.params, new.centre, new.weight)
         rounding = slope * here
     elif isinstance(losses, Statistics):
-        fall = losses.fall_in_ball(
-            optax.tree.add(gradient, old.residual), new.weight, old.params, learner.radius
-        )
+        total, radius = optax.tree.add(gradient, old.residual), jnp.asarray(learner.radius)
+        fall = losses.fall_in_ball(total, new.weight, old.params, radius)
         rounding = none
     else:
         total = optax.tree.norm(optax.tree.add(gradient, old.residual))
@@ -193,7 +192,9 @@ def _off(
     bent = loss.curvature if math.isfinite(loss.curvature) else 0.0
     each = (old.params.shape[0] + 2) * here  # an output's roundings, for each unit of its features
     # Near a kink the computed slope is that of a point nearby.
-    kinks = 0.0 if math.isfinite(loss.curvature) else 2 * loss.steepness * math.sqrt(outputs) * each * reach
+    kinks: Any = (
+        0.0 if math.isfinite(loss.curvature) else 2 * loss.steepness * math.sqrt(outputs) * each * reach
+    )
     return eps * (terms * slopes + bent * each * squares + steps), eps * kinks
 
 

@@ -62,8 +62,8 @@ def measured(policy: Policy, loss: Loss, params: Params, batch: Batch) -> Measur
     # Near a kink the computed slope belongs to a point nearby: `wrong` pays for it, twice.
     bent = loss.curvature * off if math.isfinite(loss.curvature) else jnp.zeros_like(off)
     tilted = jnp.linalg.norm(bent, axis=1) + count * eps * jnp.linalg.norm(slopes, axis=1)
-    sums = (jnp.sum(batch.weights * part) for part in (lengths * tilted, lengths, lengths**2))
-    return Measured(wrong, *sums, jnp.asarray(batch.inputs.shape[0], wrong.dtype))
+    tilt, reach, squares = (jnp.sum(batch.weights * part) for part in (lengths * tilted, lengths, lengths**2))
+    return Measured(wrong, tilt, reach, squares, jnp.asarray(batch.inputs.shape[0], wrong.dtype))
 
 
 def least(losses: Losses, params: Params, dual: Any, norm: Array) -> tuple[Array, Array]:
