@@ -28,6 +28,7 @@ makes the bound large and not false. What rounding can have done is added: to th
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import jax
@@ -258,3 +259,21 @@ class Certificate(NamedTuple):
     def holds(self) -> bool:
         """Whether all of the interval (of an estimate: the measured regret) is within the bound."""
         return bool((self.regret if math.isnan(self.high) else self.high) <= self.bound)
+
+    def described(self) -> dict[str, Any]:
+        """The certificate as plain data for JSON, numbers that are not finite as words; `read` is the way
+        back."""
+
+        def spelled(value: Any) -> Any:
+            return str(value) if isinstance(value, float) and not math.isfinite(value) else value
+
+        constants = {name: spelled(value) for name, value in self.constants.items()}
+        return {name: spelled(value) for name, value in self._asdict().items()} | {"constants": constants}
+
+    @classmethod
+    def read(cls, described: Mapping[str, Any]) -> Certificate:
+        """The certificate that `described` came from."""
+        words = ("kind", "reason", "constants")
+        numbers = {name: float(value) for name, value in described.items() if name not in words}
+        constants = {name: float(value) for name, value in described["constants"].items()}
+        return cls(**numbers, constants=constants, kind=described["kind"], reason=described["reason"])

@@ -82,7 +82,7 @@ class Run:
         """What `summary.json` of a run's folder holds: the summary and what it was made from."""
         return {
             "summary": self.summary(),
-            "certificate": self.certificate._asdict(),
+            "certificate": self.certificate.described(),
             "seconds": self.seconds,
             "evaluation": _listed(self.evaluation),
             "expert_evaluation": _listed(self.expert_evaluation),
@@ -102,7 +102,7 @@ class Run:
         if outcome is None:
             raise UserError(f"run: {str(path)!r} is not finished; finish it with --resume.")
         try:
-            made = Certificate(**outcome["certificate"])
+            made = Certificate.read(outcome["certificate"])
             mine, theirs = _evaluation(outcome["evaluation"]), _evaluation(outcome["expert_evaluation"])
             seconds = outcome["seconds"]
         except (KeyError, TypeError, ValueError) as error:
