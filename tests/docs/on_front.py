@@ -25,9 +25,8 @@ STATED_README = [r"Python ≥ 3\.11|2022|JAX \(0\.10 and 0\.11\)"]
 STATED_IMITATE = [
     r"1,000 steps of Adam, batch 256, step 1e-3|round 2 \(√t: 3\)|N\(mean, 0\.1²\)",
     r"[Rr]ounds? \d+\b|[αη] = \d+\b(?! D)|10 D(?:/G)?|‖w₂ − w₁‖|α = 10 D",
-    r"every 5,000 queries|in 5 of 5 seeds|beyond 2 GiB",
+    r"every 5,000 queries|beyond 2 GiB",
     # What a variant that is no longer there gave.
-    r"At 25,000 queries FTL is at or above 0\.9",
     r"had 0\.33 on at 5,000 queries|\(two seeds, 10 episodes\), AdaFTRL",
 ]
 
@@ -52,6 +51,12 @@ def readme() -> Iterator[str]:
     for (env, learner), (few, many, _, median) in scores().items():
         if learner in ("FTL", "AdaFTRL", "Alt-FTRL"):
             yield f"| {env} | {learner} | {few} | {many} | {median} |"
+
+
+def imitate() -> Iterator[str]:
+    lowest = float(scores()["Walker2d-v5", "FTL"][1].split("(")[1].rstrip(")"))
+    assert lowest >= 0.9
+    yield "At 25,000 queries FTL is at or above 0.9 on Walker2d-v5 in 5 of 5 seeds"
 
 
 def theorem() -> Iterator[str]:

@@ -126,6 +126,10 @@ def linear() -> Iterator[str]:
         f"on Walker2d with the absolute loss it cannot be told ({interval(ftl[ftl['verdict'] == OPEN])} of "
         "AdaGrad's loss)"
     )
+    for part in ("linear", "linear-100"):  # FTRL and Alt-FTRL agree to all digits that are kept
+        assert {*ratios("alt_ftrl", "ftrl", part, "agent"), *ratios("alt_ftrl", "ftrl", part, "expert")} == {
+            1.0
+        }
     ours = percents(ratios("adaftrl", "ftrl", "linear", "agent"))
     yield f"On the absolute loss, agent-driven, it is (by {ours[1]:.0f} and {ours[3]:.0f} %)"
     yield f"on the squared loss it is above (by {ours[0]:.0f} and {ours[2]:.0f} %)"
@@ -181,78 +185,7 @@ def shorter() -> Iterator[str]:
     yield f"falls to {falls['value'].iloc[0]:.2f} of what it was"
 
 
-def networks() -> Iterator[str]:
-    yield f"(the experts': {span(rows('mujoco/summary', part='network')['expert_return'], ',.0f', ' and ')})"
-    yield from loss_table("network", NETWORKS, returns=True)
-    found = claims("mujoco", "(1)", "network")
-    assert verdicts(found, HOLDS) == len(found)
-    factors = sorted(1 / found["value"])
-    yield (
-        f"in {verdicts(found, HOLDS)} of {len(found)} comparisons with the better of the two, by factors "
-        f"of {factors[0]:.1f} to {factors[-1]:.0f}"
-    )
-    agent = percents(ratios("alt_ftrl", "ftl", "network", "agent"))
-    alt = claims("mujoco", "(2)", "network", "alt_ftrl")
-    yield (
-        f"on Hopper with the absolute loss {agent[1]:.0f} % below FTL, on Walker2d with the squared loss "
-        f"{agent[2]:.0f} %"
-    )
-    yield (
-        "on Walker2d with the absolute loss the two are alike "
-        f"({interval(alt[alt['setting'].str.contains('Walker2d-v5, absolute')])})"
-    )
-    yield (
-        "on Hopper with the squared loss FTL is ahead "
-        f"({interval(alt[alt['setting'].str.contains('Hopper-v5, squared')])})"
-    )
-    driven = [
-        loss("network", *one, "expert", "ftl")
-        / min(loss("network", *one, "expert", other) for other in OFFLINE)
-        for one in SETTINGS
-    ]
-    yield f"Expert-driven, FTL has the least loss or is within {100 * (max(driven) - 1):.0f} % of it"
-    chosen = rows("mujoco/summary", part="network", learner="alt_ftrl")["step"]
-    assert (chosen.min(), chosen.max()) == (1e3, 1e5)
-    yield "Alt-FTRL's chosen steps are 10³ to 10⁵"
-    inner = rows("mujoco/summary", part="network", loss_setting="squared", learner=["ftrl", "adaftrl"])[
-        "learning_rate"
-    ]
-    assert set(inner) == {1e-4, 1e-5}
-    yield "Tuning answers with tiny inner steps (10⁻⁴, 10⁻⁵)"
-    assert all(
-        back("network", env, "absolute", drive, "ftrl") == back("network", env, "absolute", drive, "alt_ftrl")
-        for env in ("Hopper-v5", "Walker2d-v5")
-        for drive in ("agent", "expert")
-    )
-    below = claims("mujoco", "(3)", "network")
-    yield (
-        f"it is shown in {verdicts(below, HOLDS)} of {len(below)} comparisons, refuted in "
-        f"{verdicts(below, FAILS)} and cannot be told in {verdicts(below, OPEN)}"
-    )
-    absolute = [back("network", "Hopper-v5", "absolute", "agent", one) for one in OFFLINE]
-    squared = [back("network", "Hopper-v5", "squared", "agent", one) for one in OFFLINE]
-    yield (
-        f"({min(absolute):,.0f} and more of 3,450), the squared one none of them (at most "
-        f"{max(squared):,.0f})"
-    )
-    factor = [
-        loss("network", *one, "agent", "ftl") / loss("network", *one, "expert", "ftl") for one in SETTINGS
-    ]
-    pairs = [[back("network", *one, drive, "ftl") for drive in ("expert", "agent")] for one in SETTINGS]
-    assert all(a < b for a, b in pairs)
-    yield f"FTL's loss is {span(factor)} times smaller"
-    yield "(" + ", ".join(f"{a:,.0f} against {b:,.0f}" for a, b in pairs) + ")"
-    tuned = [
-        ("network", "Hopper-v5", kind, drive, "ftl")
-        for drive in ("agent", "expert")
-        for kind in ("squared", "absolute")
-    ]
-    adam = [f"{loss(*one):.3f}, {back(*one):,.0f}" for one in tuned]
-    yield f"| Adam, its step tuned | {' | '.join(adam)} |"
-
-
 def sentences() -> Iterator[str]:
     yield edges()
     yield from linear()
     yield from shorter()
-    yield from networks()

@@ -7,13 +7,14 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from docs import on_atari, on_front, on_mujoco, on_questions, on_toy, prose
+from docs import on_atari, on_front, on_mujoco, on_networks, on_questions, on_toy, prose
 
 Sentences = Callable[[], Iterator[str]]
 
 
 def mujoco() -> Iterator[str]:
     yield from on_mujoco.sentences()
+    yield from on_networks.networks()
     yield on_front.scores_in_mujoco()
 
 
@@ -21,7 +22,7 @@ def mujoco() -> Iterator[str]:
 PAGES: dict[str, tuple[Sentences, list[str]]] = {
     "README.md": (on_front.readme, on_front.STATED_README),
     "docs/findings.md": (on_front.findings, on_front.STATED_FINDINGS),
-    "docs/imitate.md": (lambda: iter(()), on_front.STATED_IMITATE),
+    "docs/imitate.md": (on_front.imitate, on_front.STATED_IMITATE),
     on_mujoco.PAGE: (mujoco, on_mujoco.STATED),
     on_toy.PAGE: (on_toy.sentences, on_toy.STATED),
     on_questions.PAGE: (on_questions.sentences, on_questions.STATED),
