@@ -90,7 +90,7 @@ def test_distributions_of_callables_are_found_and_checked():
     [
         ("sac-Hoper-v5", {}, "did you mean 'sac-Hopper-v5'"),
         ("nothing.zip", {}, "there is no archive nothing.zip"),
-        ("nothing.safetensors", {}, "no card nothing.json"),
+        ("nothing.safetensors", {}, "there is no file nothing.safetensors"),
         (3, {}, "int is not accepted"),
         (Expert, {}, "Expert is a class"),
         (

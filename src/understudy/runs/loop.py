@@ -172,7 +172,7 @@ class Loop:
         """What a round asks of the game: everything that `Game.play` is given."""
         t = self.round + 1
         if t == 1 and self.plan.standardise:
-            self._see_as(Normaliser.fit(round.inputs, self.collector.observations.measured))
+            self.see_as(Normaliser.fit(round.inputs, self.collector.observations.measured))
         self.book.append(round)
         with self.precision():
             rows = max(self.plan.sizes)
@@ -218,7 +218,8 @@ class Loop:
         self.rows[-1] |= {"return_mean": result.mean, "return_std": result.std}
         self.evaluation = result if self.finished else None
 
-    def _see_as(self, normaliser: Normaliser) -> None:
+    def see_as(self, normaliser: Normaliser) -> None:
+        """Fixes how observations are standardised."""
         self.normaliser = normaliser
         if self._reader is not None:
             self._reader.normaliser = normaliser
@@ -273,7 +274,7 @@ class Loop:
         """Back to a snapshot; the book must hold its samples already."""
         self.round, self.interactions, self.queries = plain["round"], plain["interactions"], plain["queries"]
         self.rows, self.times = rows, times
-        self._see_as(Normaliser(arrays["mean"], arrays["scale"]))
+        self.see_as(Normaliser(arrays["mean"], arrays["scale"]))
         if self.automatic is not None:
             self.automatic.restore(plain["automatic"])
         with self.precision():

@@ -9,8 +9,9 @@ import jax
 from .. import experts
 from ..envs.gymnasium import Maker, derive
 from ..errors import UserError
+from ..experts.start import start
 from ..online import Game, make_game
-from ..policies import Actions, Encoded, Observations, Params, Policy
+from ..policies import Actions, Encoded, Normaliser, Observations, Params, Policy
 from ..spec import RunSpec, describe
 from .automatic import Automatic
 from .choose import choose
@@ -56,6 +57,7 @@ class Parts(NamedTuple):
     params: Params
     plan: Plan
     automatic: Automatic | None
+    normaliser: Normaliser
     noise: float
     settings: dict[str, Any]
 
@@ -70,7 +72,9 @@ class Parts(NamedTuple):
             slots, self.expert, self.observations, self.actions, seed=seed, noise=self.noise
         )
         parts = self.plan, self.game, self.params, collector, evaluator, book, self.automatic
-        return Loop(*parts, mapped=mapped)
+        loop = Loop(*parts, mapped=mapped)
+        loop.see_as(self.normaliser)
+        return loop
 
 
 def parts(world: World, spec: RunSpec) -> Parts:
@@ -84,6 +88,10 @@ def parts(world: World, spec: RunSpec) -> Parts:
     key = jax.random.key(derive(spec.seed, "params"))
     with jax.enable_x64(architecture.linear):
         params = architecture.init(key, seen.width, actions.outputs)
+        normaliser = Normaliser.identity(seen.width)
+        if spec.init is not None:
+            spaces = {"observation_space": world.observation_space, "action_space": world.action_space}
+            params, normaliser = start(spec.init, architecture, params, seen, actions.outputs, **spaces)
         game = make_game(architecture, chosen.loss, chosen.learner, chosen.solver, params, **chosen.options)
     plan = Plan(
         sizes=spec.sizes,
@@ -91,7 +99,7 @@ def parts(world: World, spec: RunSpec) -> Parts:
         judged=spec.judged,
         evaluated=spec.evaluated,
         episodes=spec.episodes,
-        standardise=spec.decided("standardise"),
+        standardise=spec.decided("standardise") and spec.init is None,
         search=spec.search,
         seed=spec.seed,
     )
@@ -109,7 +117,7 @@ def parts(world: World, spec: RunSpec) -> Parts:
         "encoder": getattr(getattr(seen, "encoder", None), "name", None),
     }
     settings = spec.plain() | {"env": world.make.name, "name": spec.name, "resolved": resolved}
-    return Parts(teacher, seen, actions, game, params, plan, chosen.automatic, noise, settings)
+    return Parts(teacher, seen, actions, game, params, plan, chosen.automatic, normaliser, noise, settings)
 
 
 def _encoded(seen: Observations, policy: Policy, teacher: Any, encoder: Any) -> Any:

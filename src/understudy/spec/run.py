@@ -112,6 +112,8 @@ class RunSpec:
     module:function."""
     widths: tuple[int, ...] | None = _of("policy")
     """Widths of the network's hidden layers (256 256)."""
+    init: Any = None
+    """Start from the parameters of a shipped expert, a policy's file, a run's folder or an archive."""
     encoder: Any = "auto"
     """Whose features a linear policy on images has: auto (the expert's), none (the pixels), or another's
     name or file."""
@@ -187,6 +189,8 @@ class RunSpec:
         object.__setattr__(self, "beta", number_or_word(self.beta))
         object.__setattr__(self, "encoder", "none" if self.encoder is None else self.encoder)
         _ = self.mixing
+        if self.init is not None and self.standardise:
+            raise UserError("standardise: with init the observations are standardised as init was; say no.")
         if self.judged and self.comparator not in ("every", "last"):
             object.__setattr__(self, "comparator", tuple(sorted(self.judged)))
         for part in PARTS[:4]:

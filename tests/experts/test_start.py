@@ -1,0 +1,92 @@
+"""A student that starts where an expert is agrees with it at once; without that it does not."""
+
+from __future__ import annotations
+
+import jax
+import numpy as np
+import pytest
+
+from understudy import MLP, Linear, NatureCNN, TrainedPolicy, UserError, experts, imitate
+from understudy.experts.encoders import encoder, head
+from understudy.experts.start import start
+from understudy.policies import Encoded, Observations
+
+SMALL = {"interactions": 40, "episodes": 0, "expert_episodes": 0, "comparator": "none"}
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory):
+    root = tmp_path_factory.mktemp("runs")
+    imitate("CartPole-v1", policy="linear", rounds=2, out=root / "cartpole", **SMALL)
+    imitate("Pendulum-v1", widths=(8,), max_iterations=20, rounds=2, out=root / "pendulum", **SMALL)
+    return root
+
+
+@pytest.mark.parametrize(
+    ("env", "source", "options"),
+    [
+        ("Pendulum-v1", "pendulum", {"widths": (8,), "max_iterations": 1}),
+        ("CartPole-v1", "cartpole", {"policy": "linear"}),
+    ],
+)
+def test_a_student_of_a_run_that_starts_from_it_has_nothing_to_learn(folders, env, source, options):
+    path = str(folders / source)
+    first = {
+        init: imitate(env, expert=path, init=init, rounds=1, **options, **SMALL).ledger["gradient_norm"][0]
+        for init in (path, None)
+    }
+    assert first[path] < 1e-5 < 1e-2 < first[None]
+
+
+def test_a_shipped_network_is_a_start():
+    pytest.importorskip("mujoco")
+    options = {"rounds": 1, "max_iterations": 1, "first_round": "agent", **SMALL}
+    run = imitate("Hopper-v5", init="sac-Hopper-v5", **options)
+    assert run.ledger["loss"][0] < 1e-10  # the rounding of two forms of one function
+    assert run.settings["resolved"]["standardise"] is False
+    assert imitate("Hopper-v5", **options).ledger["loss"][0] > 0.1
+
+
+def test_the_object_is_a_start_too(folders):
+    policy = TrainedPolicy.load(folders / "cartpole")
+    options = {"policy": "linear", "rounds": 1, "expert": str(folders / "cartpole"), **SMALL}
+    assert imitate("CartPole-v1", init=policy, **options).ledger["gradient_norm"][0] < 1e-5
+
+
+def test_an_image_network_is_a_start_for_pixels_and_for_its_features():
+    expert = experts.get("ppo-pong")
+    spaces = {"observation_space": expert.observation_space, "action_space": expert.action_space}
+    seen = Observations.of(expert.observation_space)
+    policy = NatureCNN(method="matmul")
+    fresh = policy.init(jax.random.key(0), seen.width, 6)
+    params, normaliser = start("ppo-pong", policy, fresh, seen, 6, **spaces)
+    weight, _ = head(expert)
+    np.testing.assert_array_equal(params["head"]["weight"], weight)
+    assert normaliser.nothing
+    with pytest.raises(UserError, match=r"'ppo-pong' is policy nature_cnn.* and the policy is policy linear"):
+        encoded = Encoded(seen, encoder(expert))
+        start("ppo-pong", Linear(), np.zeros((512, 6)), encoded, 6, **spaces)
+
+
+@pytest.mark.parametrize(
+    ("env", "init", "options", "sentence"),
+    [
+        ("CartPole-v1", "lqr-CartPole-v1", {}, "init: the expert 'lqr-CartPole-v1' is no network"),
+        (
+            "Pendulum-v1",
+            "pendulum",
+            {},
+            r"widths \[8\].* and the policy is .*widths \[256, 256\]",
+        ),
+        ("Pendulum-v1", "pendulum", {"policy": "linear"}, "and the policy is policy linear"),
+        ("Pendulum-v1", "pendulum", {"policy": MLP(widths=(8,), activation="tanh")}, "activation relu, head"),
+        ("Pendulum-v1", "pendulum", {"widths": (8,), "squash": False}, "head identity; give the same"),
+        ("CartPole-v1", "pendulum", {}, "expert 'pendulum': was made for observations"),
+        ("Pendulum-v1", "pendulum", {"widths": (8,), "standardise": True}, "^standardise: with init"),
+        ("Pendulum-v1", "no-such-thing", {}, "unknown value 'no-such-thing'"),
+    ],
+)
+def test_what_cannot_be_a_start_is_one_sentence(folders, env, init, options, sentence):
+    path = str(folders / init) if (folders / init).is_dir() else init
+    with pytest.raises(UserError, match=sentence):
+        imitate(env, init=path, rounds=1, **options, **SMALL)
