@@ -34,14 +34,12 @@ ORDER = """
     understudy
     report
     paper
-    options
-    commands
     cli
     __main__
 """
 LEVEL = {room: level for level, line in enumerate(ORDER.strip().splitlines()) for room in line.split()}
 # Read when the command line starts, so they must not bring in what takes a second to import.
-LIGHT = ("__init__", "__main__", "cli", "disk", "errors", "machine", "options", "registry", "spec")
+LIGHT = ("__init__", "__main__", "cli", "disk", "errors", "machine", "registry", "spec")
 HEAVY = ("jax", "numpy", "scipy", "matplotlib", "equinox", "optax", "gymnasium")
 
 

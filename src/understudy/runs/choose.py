@@ -101,7 +101,7 @@ def _images(space: Any) -> bool:
 
 def _pixels(space: Any) -> dict[str, Any]:
     """A stack and size of frames; the solver's loop is inside a compiled program, where products are fast."""
-    shape = tuple(getattr(space, "shape", None) or ())
+    shape: Any = tuple(getattr(space, "shape", None) or ())
     if not _images(space) or shape[1] != shape[2]:
         raise UserError(
             "policy: 'nature_cnn' sees stacks of square frames of bytes, (stack, size, size), "

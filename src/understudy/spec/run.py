@@ -231,7 +231,9 @@ class RunSpec:
             if name not in FIELDS:
                 raise unknown("run", name, FIELDS)
         # An encoder of None is the pixels themselves.
-        given = {name: value for name, value in settings.items() if value is not None or name == "encoder"}
+        given: dict[str, Any] = {
+            name: value for name, value in settings.items() if value is not None or name == "encoder"
+        }
         return cls(**given)
 
     @classmethod

@@ -6,10 +6,9 @@ import contextlib
 import dataclasses
 import json
 import math
-import numbers
 import os
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -46,50 +45,65 @@ def describe(part: Any) -> Any:
     if dataclasses.is_dataclass(part) and not isinstance(part, type):
         fields = {field.name: describe(getattr(part, field.name)) for field in dataclasses.fields(part)}
         return {"kind": type(part).__name__, **fields}
-    if hasattr(part, "tolist"):
-        return part.tolist()
+    if (listed := getattr(part, "tolist", None)) is not None:
+        return listed()
     name = getattr(part, "__qualname__", None)
     return f"{part.__module__}:{name}" if name else type(part).__qualname__
 
 
 def checked(field: dataclasses.Field[Any], value: Any) -> Any:
-    """The value in its one spelling, or one sentence."""
-    name, kind, least = field.name, str(field.type).removesuffix(" | None"), field.metadata.get("least")
+    """The value in its one spelling, by the field's type and limits, or one sentence."""
     if value is None and field.default is None:
         return None
-    if hasattr(value, "item") and not getattr(value, "shape", (1,)):
-        value = value.item()
-    number = isinstance(value, numbers.Real) and not isinstance(value, bool) and math.isfinite(value)
-    limit = "" if least is None else f" ≥ {least:g}"
-    if kind == "int":
-        if not number or value != int(value) or (least is not None and value < least):
-            raise UserError(f"{name}: {value!r} is not a whole number{limit}.")
-        return int(value)
-    if kind == "float":
-        if not number or (least is not None and value < least):
-            raise UserError(f"{name}: {value!r} is not a finite number{limit}.")
-        return float(value)
-    if kind == "bool":
-        words = {"yes": True, "no": False, True: True, False: False}
-        if not isinstance(value, (str, bool)) or value not in words:
-            raise UserError(f"{name}: {value!r} is not accepted; say yes or no.")
-        return words[value]
-    if kind == "str":
-        accepted = field.metadata.get("among")
-        if accepted is not None and value not in accepted:
-            raise unknown(name, value, accepted)
-        return os.fspath(value)
-    if kind.startswith("tuple"):
-        listed = value if isinstance(value, Sequence) and not isinstance(value, str) else (value,)
-        if not all(isinstance(one, numbers.Integral) and one >= 1 for one in listed):
-            raise UserError(f"{name}: {value!r} must be positive whole numbers, as in (256, 256).")
-        return tuple(int(one) for one in listed)
-    if kind.startswith("Mapping"):
-        return mapping(name, value)
-    return value
+    item = getattr(value, "item", None)
+    value = item() if item is not None and not getattr(value, "shape", (1,)) else value  # NumPy's scalars
+    read = READERS.get(str(field.type).removesuffix(" | None"))
+    return value if read is None else read(field.name, value, field.metadata)
 
 
-def mapping(name: str, value: Any) -> dict[str, Any]:
+def _whole(name: str, value: Any, rules: Mapping[str, Any]) -> int:
+    if not _within(value, rules) or value != int(value):
+        raise UserError(f"{name}: {value!r} is not a whole number{_limit(rules)}.")
+    return int(value)
+
+
+def _number(name: str, value: Any, rules: Mapping[str, Any]) -> float:
+    if not _within(value, rules):
+        raise UserError(f"{name}: {value!r} is not a finite number{_limit(rules)}.")
+    return float(value)
+
+
+def _within(value: Any, rules: Mapping[str, Any]) -> bool:
+    real = isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
+    return real and value >= rules.get("least", -math.inf)
+
+
+def _limit(rules: Mapping[str, Any]) -> str:
+    return f" ≥ {rules['least']:g}" if "least" in rules else ""
+
+
+def _truth(name: str, value: Any, rules: Mapping[str, Any]) -> bool:
+    if value not in ("yes", "no") and not isinstance(value, bool):
+        raise UserError(f"{name}: {value!r} is not accepted; say yes or no.")
+    return value is True or value == "yes"
+
+
+def _word(name: str, value: Any, rules: Mapping[str, Any]) -> str:
+    if "among" in rules and value not in rules["among"]:
+        raise unknown(name, value, rules["among"])
+    if not isinstance(value, (str, os.PathLike)):
+        raise UserError(f"{name}: {value!r} is not a word.")
+    return str(os.fspath(value))
+
+
+def _widths(name: str, value: Any, rules: Mapping[str, Any]) -> tuple[int, ...]:
+    listed = value if isinstance(value, Sequence) and not isinstance(value, str) else (value,)
+    if not all(isinstance(one, int) and not isinstance(one, bool) and one >= 1 for one in listed):
+        raise UserError(f"{name}: {value!r} must be positive whole numbers, as in (256, 256).")
+    return tuple(listed)
+
+
+def _mapping(name: str, value: Any, rules: Mapping[str, Any]) -> dict[str, Any]:
     if isinstance(value, str):
         with contextlib.suppress(ValueError):
             value = json.loads(value)
@@ -98,11 +112,24 @@ def mapping(name: str, value: Any) -> dict[str, Any]:
     return {str(key): one for key, one in value.items() if one is not None}
 
 
+READERS: dict[str, Callable[[str, Any, Mapping[str, Any]], Any]] = {
+    "int": _whole,
+    "float": _number,
+    "bool": _truth,
+    "str": _word,
+    "tuple[int, ...]": _widths,
+    "Mapping[str, Any]": _mapping,
+}
+"""By the type of a field; what has no type here, such as a learner, is checked with its registry."""
+
+
 def number_or_word(value: Any) -> Any:
-    """A number in its one spelling, and what is none as it is."""
-    if isinstance(value, str):
-        try:
+    """A number in its one spelling, and what is none as it is.
+
+    >>> number_or_word("0.5"), number_or_word(1), number_or_word("linear:3")
+    (0.5, 1.0, 'linear:3')
+    """
+    if isinstance(value, (str, int)) and not isinstance(value, bool):
+        with contextlib.suppress(ValueError):
             return float(value)
-        except ValueError:
-            return value
-    return float(value) if isinstance(value, numbers.Real) and not isinstance(value, bool) else value
+    return value

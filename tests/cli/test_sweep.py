@@ -7,8 +7,7 @@ import json
 import pytest
 
 from understudy.cli import main
-from understudy.commands.sweep import made
-from understudy.options import Sweep
+from understudy.cli.sweep import Sweep, made
 
 ROOM = ["rooms:Room-v0", "--expert", "rooms:expert", "--policy", "linear"]
 SHORT = ["--rounds", "2", "--interactions", "20", "--episodes", "0", "--engine", "inline"]

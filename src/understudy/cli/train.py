@@ -2,16 +2,37 @@
 
 from __future__ import annotations
 
-from typing import Any
+import dataclasses
+from typing import Annotated, Any
 
-from .. import imitate
-from ..options import Train
+from tyro.conf import Positional
+
 from ..report import live, tables
-from ..spec import RunSpec
+from ..spec import FIELDS, RunSpec
+from .options import UNSET, Flag, Folder, WithSettings, settings
+
+
+@settings(name for name in FIELDS if name != "env")
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Train(WithSettings):
+    """Imitate an expert in a Gymnasium environment, round by round."""
+
+    env: Annotated[Positional[str | None], UNSET] = None
+    """A Gymnasium id such as Hopper-v5, or module:Id to import a package first."""
+    config: Folder = None
+    """Read settings from this TOML file; those typed here win."""
+    out: Folder = None
+    """Keep the run in this folder: config, ledger, times, samples, policy, checkpoint."""
+    resume: Flag = False
+    """Continue the unfinished run in that folder."""
+    json: Flag = False
+    """Print the result as one last line of JSON."""
 
 
 def run(options: Train) -> int:
     """Trains, prints the outcome and, where asked, keeps the run in a folder."""
+    from .. import imitate
+
     spec = asked(options)
     with live.rounds(f"{spec.name} on {spec.env}", len(spec.sizes)) as progress:
         result = imitate(spec, out=options.out, resume=options.resume, progress=progress)
@@ -23,7 +44,7 @@ def run(options: Train) -> int:
 
 def asked(options: Train) -> RunSpec:
     """The spec that was typed, over the file's where there is one."""
-    given = options.given() | ({} if options.env is None else {"env": options.env})  # type: ignore[attr-defined]
+    given = options.given() | ({} if options.env is None else {"env": options.env})
     return RunSpec.of(given) if options.config is None else RunSpec.read(options.config, **given)
 
 

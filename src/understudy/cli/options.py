@@ -10,13 +10,13 @@ import itertools
 import textwrap
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, ClassVar, TypeVar
 
 from tyro.conf import UseAppendAction, arg
 
 from ..spec import FIELDS, RunSpec
 
-T = TypeVar("T")
+T = TypeVar("T", bound="WithSettings")
 
 # No "(default: None)" in the help: an option that was not given leaves the choice to whoever takes it.
 UNSET = arg(help_behavior_hint="")
@@ -30,45 +30,42 @@ Repeated = UseAppendAction[Annotated[tuple[str, ...], UNSET]]
 
 KINDS: dict[str, tuple[Any, Any]] = {
     "int": (int | None, None),
-    "float": (float | None, None),
+    "int | None": (int | None, None),
+    "float | None": (float | None, None),
     "bool": (bool, False),
-    "tuple[int, ...]": (tuple[int, ...], ()),
+    "tuple[int, ...] | None": (tuple[int, ...], ()),
 }
 """Types of settings and what stands for not given; all others are words, which the spec reads."""
 OF_LEARNER = tuple(name for name, field in FIELDS.items() if field.metadata.get("of") == "learner")
 
 
-def settings(names: Iterable[str]) -> Callable[[type[T]], type[T]]:
-    """A decorator: adds settings of a run to a command's options, with their help and none of them given.
+class WithSettings:
+    """Options among which are settings of a run."""
 
-    The command gets a method `given`, which returns those that were typed, by name.
-    """
+    SETTINGS: ClassVar[tuple[str, ...]] = ()
+
+    def given(self) -> dict[str, Any]:
+        """The settings that were typed, by name."""
+        found = {name: getattr(self, name) for name in self.SETTINGS}
+        # By identity: a step size of 0.0 equals False, and must reach what refuses it.
+        return {k: v for k, v in found.items() if v is not None and v is not False and v != ()}
+
+
+def settings(names: Iterable[str]) -> Callable[[type[T]], type[T]]:
+    """A decorator: adds settings of a run to a command's options, with their help and none of them given."""
 
     def extend(options: type[T]) -> type[T]:
-        listed, told = tuple(names), _docs()
-        made = []
+        listed, told, made = tuple(names), _docs(), []
         for name in listed:
-            kind, empty = KINDS.get(str(FIELDS[name].type).removesuffix(" | None"), (str | None, None))
-            if str(FIELDS[name].type) == "bool | None":
-                kind, empty = str | None, None
+            kind, empty = KINDS.get(str(FIELDS[name].type), (str | None, None))
             default = FIELDS[name].default
-            plain = default is not dataclasses.MISSING and default is not None and default is not False
+            plain = default not in (dataclasses.MISSING, None, False)
             # An empty hint hides "(default: None)", which would say nothing.
             hint = arg(help=told[name], help_behavior_hint=f"(default: {default})" if plain else "")
             made.append((name, Annotated[kind, hint], dataclasses.field(default=empty)))
-
-        def given(self: Any) -> dict[str, Any]:
-            found = {name: getattr(self, name) for name in listed}
-            # By identity: a step size of 0.0 equals False, and must reach what refuses it.
-            return {k: v for k, v in found.items() if v is not None and v is not False and v != ()}
-
+        own = {"SETTINGS": listed, "__doc__": options.__doc__, "__module__": options.__module__}
         return dataclasses.make_dataclass(
-            options.__name__,
-            made,
-            bases=(options,),
-            namespace={"given": given, "__doc__": options.__doc__, "__module__": options.__module__},
-            frozen=True,
-            kw_only=True,
+            options.__name__, made, bases=(options,), namespace=own, frozen=True, kw_only=True
         )
 
     return extend

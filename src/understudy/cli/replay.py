@@ -2,24 +2,65 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
-import numpy as np
+from tyro.conf import Positional, arg
 
-from .. import disk, replay
+from .. import disk
 from ..disk import new_folder, refuse_taken
 from ..errors import UserError
-from ..learners import LEARNERS
-from ..options import Replay
-from ..policies import Linear
-from ..report import plots, tables
-from ..solvers import SOLVERS
-from .stream import read_stream
+from ..report import tables
+from .options import OF_LEARNER, Flag, Folder, Number, Whole, WithSettings, settings
+
+
+@settings(OF_LEARNER)
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Replay(WithSettings):
+    """Play a recorded stream of losses to a learner, and report its regret.
+
+    The stream is an npz file with X (rounds, samples, features) and Y (rounds, samples, outputs), or labels
+    Y (rounds, samples) for the cross-entropy loss. Rounds of unequal size: X (N, features) and Y (N, ...),
+    with `sizes` (rounds,) that add up to N.
+    """
+
+    stream: Positional[Annotated[Path, arg(metavar="STREAM")]]
+    """The npz file with the stream."""
+    learner: str = "ftl"
+    """ftl, ftrl, alt_ftrl, adaftrl, ogd, adagrad, or your own as module:function."""
+    policy: str = "linear"
+    """linear or mlp."""
+    bias: Flag = False
+    """Give the linear policy a bias."""
+    loss: str = "squared"
+    """squared, absolute, huber or cross-entropy."""
+    solver: str = "auto"
+    """auto, closed-form, newton, lbfgs, gd, adam, sls, proximal-sgd, interior-point, or module:function."""
+    tolerance: Number = None
+    """The solver stops at this gradient norm of (whole objective)/t."""
+    max_iterations: Whole = None
+    """The solver stops after this many iterations."""
+    batch_size: Whole = None
+    """Samples per step of a solver that can take minibatches."""
+    memory: str = "all"
+    """What the learner may learn from: all, window:ROUNDS (the last) or reservoir:SAMPLES (of all)."""
+    seed: int = 0
+    """Seed of everything random: first parameters of a network, minibatches, reservoirs."""
+    out: Folder = None
+    """Write ledger.csv, times.csv, certificate.json and regret.png to this new folder."""
+    keep_iterates: Flag = False
+    """Also write every iterate, w_1 to w_{T+1}, to iterates.npz."""
+    json: Flag = False
+    """Print the result as one last line of JSON."""
 
 
 def run(options: Replay) -> int:
     """Plays the stream, prints the outcome and, where asked, writes the folder."""
+    from .. import replay
+    from ..learners import LEARNERS
+    from .stream import read_stream
+
     refuse_taken(options.out)
     if options.keep_iterates and options.out is None:
         raise UserError("keep-iterates: there is nowhere to write them; add --out.")
@@ -48,6 +89,8 @@ def run(options: Replay) -> int:
 
 
 def _policy(options: Replay) -> Any:
+    from ..policies import Linear
+
     if not options.bias:
         return options.policy
     if options.policy != "linear":
@@ -56,6 +99,8 @@ def _policy(options: Replay) -> Any:
 
 
 def _solver(options: Replay) -> dict[str, Any]:
+    from ..solvers import SOLVERS
+
     names = ("tolerance", "max_iterations", "batch_size")
     given = {name: getattr(options, name) for name in names if getattr(options, name) is not None}
     if ":" in options.solver:
@@ -65,6 +110,8 @@ def _solver(options: Replay) -> dict[str, Any]:
 
 def _outcome(options: Replay, result: Any) -> dict[str, Any]:
     """The numbers a script wants, ready for JSON, where what is not finite is null."""
+    import numpy as np
+
     last = {
         name: result.ledger[name][-1].item()
         for name in ("loss", "cumulative_loss", "average_loss", "comparator")
@@ -95,6 +142,10 @@ def _certificate(result: Any) -> dict[str, Any]:
 
 
 def _write(folder: Path, options: Replay, result: Any, outcome: dict[str, Any]) -> None:
+    import numpy as np
+
+    from ..report import plots
+
     result.ledger.to_csv(folder / "ledger.csv")
     seconds = result.times.tolist()
     disk.write(folder / "times.csv", disk.to_csv({"round": range(1, len(seconds) + 1), "seconds": seconds}))
@@ -109,9 +160,10 @@ def _write(folder: Path, options: Replay, result: Any, outcome: dict[str, Any]) 
     )
 
 
-def _stacked(iterates: list[Any]) -> dict[str, np.ndarray]:
+def _stacked(iterates: list[Any]) -> dict[str, Any]:
     """Each leaf of the parameters with the rounds in front: `w` where there is one leaf, else its path."""
     import jax
+    import numpy as np
 
     named = [jax.tree_util.tree_flatten_with_path(one)[0] for one in iterates]
     paths = [

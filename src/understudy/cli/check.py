@@ -2,30 +2,73 @@
 
 from __future__ import annotations
 
+import dataclasses
 import sys
 from collections.abc import Callable
-from typing import Any
+from typing import Annotated, Any
 
-from .. import checks
+from tyro.conf import Positional, arg
+
 from ..errors import UserError
-from ..learners import LEARNERS
-from ..options import CheckCertificate, CheckLearner, CheckSolver
 from ..report import tables
-from ..solvers import SOLVERS
+from .options import OF_LEARNER, Folder, Name, WithSettings, settings
+
+
+@settings(OF_LEARNER)
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class CheckLearner(WithSettings):
+    """Put a learner through the conformance suite."""
+
+    learner: Positional[Annotated[str, arg(metavar="LEARNER")]]
+    """A learner's name, or your own as module:function."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class CheckSolver:
+    """Put a solver through the conformance suite."""
+
+    solver: Positional[Annotated[str, arg(metavar="SOLVER")]]
+    """A solver's name, or your own as module:function."""
+
+
+@settings(OF_LEARNER)
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class CheckCertificate(WithSettings):
+    """Search for streams on which the regret is above its certified bound."""
+
+    learner: Positional[Annotated[str, arg(metavar="LEARNER")]] = "all"
+    """A learner's name, your own as module:function, or all: every shipped learner, solver and memory."""
+    minutes: float = 1.0
+    """How long to search."""
+    seed: int = 0
+    """Seed of the first restart; the table says which seed found the worst stream."""
+    kind: Name = None
+    """Search one kind of game only, by its name in the table, and restart once."""
+    out: Folder = None
+    """Write the streams on which a claim is false to this folder, as `understudy replay` reads them."""
 
 
 def learner(options: CheckLearner) -> int:
     """0 when the learner passes every check, else 1."""
+    from .. import checks
+    from ..learners import LEARNERS
+
     return _verdict(options.learner, checks.learner, LEARNERS.make(options.learner, options.given()))
 
 
 def solver(options: CheckSolver) -> int:
     """0 when the solver passes every check, else 1."""
+    from .. import checks
+    from ..solvers import SOLVERS
+
     return _verdict(options.solver, checks.solver, SOLVERS.make(options.solver, {}))
 
 
 def certificate(options: CheckCertificate) -> int:
     """0 when the search finds no false claim, else 1."""
+    from .. import checks
+    from ..learners import LEARNERS
+
     given = options.given()
     if options.learner == "all" and given:
         raise UserError(f"learner: 'all' takes no options of a learner, such as {next(iter(given))!r}.")
@@ -51,6 +94,8 @@ def _tell(found: Any) -> None:
 
 
 def _verdict(name: str, suite: Callable[[Any], Any], part: Any) -> int:
+    from .. import checks
+
     try:
         report, failed = suite(part), False
     except checks.CheckError as error:

@@ -2,18 +2,28 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
-from .. import experts
-from ..options import ExpertsList
 from ..report import tables
+from .options import Flag
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ExpertsList:
+    """The experts that come with the package."""
+
+    json: Flag = False
+    """Print the cards as one last line of JSON."""
 
 
 def run(options: ExpertsList) -> int:
     """Lists the shipped experts with their environments and what they were measured at."""
+    from .. import experts
+
     cards = {name: experts.card(name) for name in experts.names()}
     table = Table(title="experts", title_justify="left", title_style="bold", box=SIMPLE_HEAD)
     for heading in ("name", "algorithm", "environments", "return"):

@@ -3,24 +3,60 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import json
 import sys
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
 from ..errors import UserError
-from ..experts import training
-from ..options import ExpertTrain
 from ..report import tables
+from .options import Flag, Folder, Name, Number, Whole
+
+if TYPE_CHECKING:
+    from ..experts import training
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ExpertTrain:
+    """Train an expert with SBX (extra `train`): the best network, its card and curve, ready for --expert."""
+
+    env: Name = None
+    """A Gymnasium id with vector observations, such as Hopper-v5."""
+    algo: Name = None
+    """sac, td3, ppo or dqn (default: sac for continuous actions, ppo for choices)."""
+    steps: Whole = None
+    """Environment steps (default: the recipe's; 250,000 for sac on Hopper)."""
+    out: Folder = None
+    """The .safetensors file to write; its card goes beside it (default: experts/ALGO-ENV.safetensors)."""
+    seed: int = 0
+    """Seed of everything."""
+    episodes: int = 5
+    """Episodes of every evaluation; the best network is played for 20 more at the end."""
+    evaluate_every: Whole = None
+    """Evaluate after so many steps (default: 10,000, or a tenth of a shorter run)."""
+    target: Number = None
+    """Stop as soon as an evaluation's mean return is this high."""
+    settings: Name = None
+    """Changes to the recipe, as JSON: '{"batch_size": 256, "gamma": 0.98}'."""
+    env_kwargs: Name = None
+    """Keywords for the environment, as JSON: '{"max_episode_steps": 200}'."""
+    resume: Flag = False
+    """Go on from the checkpoint that Ctrl-C, or a kill, has left beside the file."""
+    json: Flag = False
+    """Print the result as one last line of JSON."""
+
 
 ENDED = {"steps": "all steps made", "target": "target reached", "stopped": "stopped; --resume goes on"}
 
 
 def run(options: ExpertTrain) -> int:
     """Trains, prints what the expert is worth, and gives 130 where it was stopped by Ctrl-C."""
+    from ..experts import training
+
     training.require_sbx()
     if options.env is None:
         raise UserError("env: there is none; say --env Hopper-v5, for example.")

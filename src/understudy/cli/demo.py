@@ -2,21 +2,31 @@
 
 from __future__ import annotations
 
+import dataclasses
 import shutil
 import time
+from pathlib import Path
 from typing import Any
 
-import numpy as np
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
-from .. import experts, imitate
-from ..envs.gymnasium import maker
 from ..errors import UserError
-from ..options import Demo
-from ..report import live, plots, tables, video
-from ..report.style import style
-from ..runs import acting
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Demo:
+    """Hopper with the shipped expert: FTL, AdaFTRL and behavioural cloning; table, plot and video."""
+
+    out: Path = Path("demo-out")
+    """Where plot, video and runs go; made anew."""
+    rounds: int = 8
+    """Rounds of 1000 queries for each."""
+    seed: int = 0
+    """Seed of everything."""
+    episodes: int = 5
+    """Evaluation episodes after every second round."""
+
 
 ENV = "Hopper-v5"
 LEARNERS = ("ftl", "adaftrl", "bc")
@@ -24,6 +34,11 @@ LEARNERS = ("ftl", "adaftrl", "bc")
 
 def run(options: Demo) -> int:
     """Runs the three, one after the other, then shows what they cost and what they reached."""
+    from .. import experts, imitate
+    from ..envs.gymnasium import maker
+    from ..report import live, plots, tables, video
+    from ..runs import acting
+
     began = time.perf_counter()
     if options.out.exists():
         if not (options.out / "ftl" / "config.json").is_file() and any(options.out.iterdir()):
@@ -92,6 +107,11 @@ def _table(runs: dict[str, Any], expert: float) -> Table:
 
 
 def _figure(runs: dict[str, Any], expert: float) -> Any:
+    import numpy as np
+
+    from ..report import plots
+    from ..report.style import style
+
     with style():
         made, [[left, right]] = plots.figure(columns=2)
         for name, one in runs.items():

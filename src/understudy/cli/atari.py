@@ -8,20 +8,42 @@ import sys
 import time
 from typing import Any
 
-import numpy as np
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
 from ..disk import refuse_taken
 from ..errors import UserError, unknown
-from ..options import PaperAtari
-from ..paper import atari, atari_report
 from ..report import tables
+from .options import Flag, Folder, Name
 from .paper import report
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class PaperAtari:
+    """Pong and Breakout from pixels: linear on the expert's features, and NatureCNN end to end."""
+
+    scale: str = "small"
+    """small (one seed; end to end Pong alone, FTL and AdaFTRL, 300 steps a round) or full."""
+    game: Name = None
+    """pong or breakout; both by default."""
+    policy: Name = None
+    """linear or nature_cnn; both by default."""
+    threads: int = 0
+    """Threads that step the games; 0: as many as there are cores."""
+    keep: Folder = None
+    """Keep every part's numbers in this folder, GAME-POLICY.json, as soon as it is done."""
+    parts: Folder = None
+    """Run nothing, and report on the parts kept in this folder."""
+    out: Folder = None
+    """Write figures, every number and the claims to this new folder."""
+    json: Flag = False
+    """Print the verdicts as one last line of JSON."""
 
 
 def run(options: PaperAtari) -> int:
     """Runs the parts asked for, or reads those that were run before, and reports on them."""
+    from ..paper import atari_report
+
     refuse_taken(options.out)
     if options.parts is not None:
         parts = atari_report.read(options.parts)
@@ -34,6 +56,10 @@ def run(options: PaperAtari) -> int:
 
 
 def _parts(options: PaperAtari) -> list[dict[str, Any]]:
+    import numpy as np
+
+    from ..paper import atari
+
     for field, value, known in (
         ("scale", options.scale, atari.SCALES),
         ("game", options.game, atari.GAMES),
@@ -68,6 +94,8 @@ def _parts(options: PaperAtari) -> list[dict[str, Any]]:
 
 
 def _summary(parts: list[dict[str, Any]]) -> Table:
+    from ..paper import atari_report
+
     table = Table(title="Atari", title_justify="left", title_style="bold", box=SIMPLE_HEAD)
     headings = ("game", "policy", "learner", "loss", "agreement", "return", "share", "games")
     for heading in headings:

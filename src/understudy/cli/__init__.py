@@ -1,4 +1,4 @@
-"""The command line: a table of commands, each a dataclass of options and a function in its own room.
+"""The command line: a table of commands, each with its options and its function in one file of this room.
 
 Only what a call needs is imported: the first page imports neither tyro nor jax.
 """
@@ -14,125 +14,67 @@ import sys
 from collections.abc import Sequence
 from typing import Any, get_args
 
-from . import __version__
-from .errors import UserError, unknown
+from .. import __version__
+from ..errors import UserError, unknown
 
 
 @dataclasses.dataclass(frozen=True)
 class Command:
-    """One row of the table: the words typed, a line for the first page, where options and function live."""
+    """One row of the table: the words typed and a line for the first page.
+
+    Its function is WORD.run or, of two words, FIRST.SECOND in this room, unless `where` names another file
+    and function; its options are the class there that has the words for a name.
+    """
 
     words: str
     line: str
-    options: str
-    function: str
+    where: str = ""
 
-    def load(self, where: str) -> Any:
-        module, name = where.split(":")
-        return getattr(importlib.import_module(f"understudy.{module}"), name)
+    @property
+    def options(self) -> Any:
+        """The dataclass that is parsed."""
+        return getattr(self._place()[0], self.words.title().replace(" ", ""))
+
+    @property
+    def function(self) -> Any:
+        """What is called with the options."""
+        module, name = self._place()
+        return getattr(module, name)
+
+    def _place(self) -> tuple[Any, str]:
+        file, name = (self.where or f"{self.words} run").split()[:2]
+        return importlib.import_module(f".{file}", __name__), name
 
 
 COMMANDS: dict[str, tuple[Command, ...]] = {
     "Imitate an expert": (
-        Command(
-            "train",
-            "learn to act as an expert does, in any Gymnasium environment",
-            "options:Train",
-            "commands.train:run",
-        ),
-        Command(
-            "sweep",
-            "train a whole grid of learners, steps and seeds at once; tune; resume",
-            "options:Sweep",
-            "commands.sweep:run",
-        ),
-        Command(
-            "evaluate", "play episodes with the policy of a run", "options:Evaluate", "commands.evaluate:run"
-        ),
-        Command(
-            "play", "make a video of a run's policy beside its expert", "options:Play", "commands.play:run"
-        ),
-        Command(
-            "experts list",
-            "the experts that come with the package",
-            "options:ExpertsList",
-            "commands.experts:run",
-        ),
-        Command(
-            "expert train",
-            "train an expert of your own, with SAC, TD3, PPO or DQN",
-            "options:ExpertTrain",
-            "commands.expert_train:run",
-        ),
-        Command(
-            "demo", "Hopper: FTL, AdaFTRL and cloning against each other", "options:Demo", "commands.demo:run"
-        ),
+        Command("train", "learn to act as an expert does, in any Gymnasium environment"),
+        Command("sweep", "train a whole grid of learners, steps and seeds at once; tune; resume"),
+        Command("evaluate", "play episodes with the policy of a run"),
+        Command("play", "make a video of a run's policy beside its expert"),
+        Command("experts list", "the experts that come with the package", "experts run"),
+        Command("expert train", "train an expert of your own, with SAC, TD3, PPO or DQN", "expert_train run"),
+        Command("demo", "Hopper: FTL, AdaFTRL and cloning against each other"),
     ),
     "Learn from a recorded stream": (
-        Command(
-            "replay",
-            "play a stream of losses to a learner: ledger, regret, certificate, plot",
-            "options:Replay",
-            "commands.replay:run",
-        ),
+        Command("replay", "play a stream of losses to a learner: ledger, regret, certificate, plot"),
     ),
     "The paper": (
-        Command(
-            "paper toy",
-            "the toy figure: six learners, four losses, tuned, with the claims",
-            "options:PaperToy",
-            "commands.paper:toy",
-        ),
-        Command(
-            "paper gridworld",
-            "the gridworld figure: regret and reward against a turning expert",
-            "options:PaperGridworld",
-            "commands.paper:gridworld",
-        ),
-        Command(
-            "paper mujoco",
-            "Hopper and Walker2d: linear and network policies, tuned, with the claims",
-            "options:PaperMujoco",
-            "commands.paper:mujoco",
-        ),
-        Command(
-            "paper questions",
-            "the open questions: inexact solves, limited memory, parameters, replay",
-            "options:PaperQuestions",
-            "commands.paper:questions",
-        ),
+        Command("paper toy", "the toy figure: six learners, four losses, tuned, with the claims"),
+        Command("paper gridworld", "the gridworld figure: regret and reward against a turning expert"),
+        Command("paper mujoco", "Hopper and Walker2d: linear and network policies, tuned, with the claims"),
+        Command("paper questions", "the open questions: inexact solves, limited memory, parameters, replay"),
         Command(
             "paper atari",
             "Pong and Breakout from pixels: linear and end to end, with the claims",
-            "options:PaperAtari",
-            "commands.atari:run",
+            "atari run",
         ),
-        Command(
-            "paper theorem",
-            "FTL's regret on an MDP stays below its bound, and where it does not",
-            "options:PaperTheorem",
-            "commands.paper:theorem",
-        ),
+        Command("paper theorem", "FTL's regret on an MDP stays below its bound, and where it does not"),
     ),
     "Your own parts": (
-        Command(
-            "check learner",
-            "put a learner through the conformance suite",
-            "options:CheckLearner",
-            "commands.check:learner",
-        ),
-        Command(
-            "check solver",
-            "put a solver through the conformance suite",
-            "options:CheckSolver",
-            "commands.check:solver",
-        ),
-        Command(
-            "check certificate",
-            "search for a stream whose regret is above its certified bound",
-            "options:CheckCertificate",
-            "commands.check:certificate",
-        ),
+        Command("check learner", "put a learner through the conformance suite"),
+        Command("check solver", "put a solver through the conformance suite"),
+        Command("check certificate", "search for a stream whose regret is above its certified bound"),
     ),
 }
 
@@ -190,7 +132,7 @@ def _run(args: list[str]) -> int:
     if command is None:
         return 0
     options = _parse(command, rest)
-    return int(command.load(command.function)(options) or 0)
+    return int(command.function(options) or 0)
 
 
 def _all() -> list[Command]:
@@ -229,7 +171,7 @@ def _find(args: list[str]) -> tuple[Command | None, list[str]]:
 def _parse(command: Command, args: list[str]) -> Any:
     import tyro
 
-    options = command.load(command.options)
+    options = command.options
     _refuse(options, args)
     complaint = io.StringIO()
     try:
@@ -285,7 +227,3 @@ def _sentence(box: str) -> str:
     inside = [line for line in lines if not line.startswith("╭")]
     upto = next((i for i, line in enumerate(inside) if line.startswith(("─", "╰"))), len(inside))
     return " ".join(" ".join(inside[:upto]).split())
-
-
-if __name__ == "__main__":
-    sys.exit(main())

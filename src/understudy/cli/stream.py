@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import zipfile
 from pathlib import Path
-
-import numpy as np
+from typing import TYPE_CHECKING
 
 from ..errors import UserError
 
-Round = tuple[np.ndarray, np.ndarray]
+if TYPE_CHECKING:
+    import numpy as np
+
+    Round = tuple[np.ndarray, np.ndarray]
 
 
 def read_stream(path: Path) -> list[Round]:
@@ -41,6 +43,8 @@ def read_stream(path: Path) -> list[Round]:
 
 
 def _arrays(path: Path) -> dict[str, np.ndarray]:
+    import numpy as np
+
     if not path.is_file():
         raise UserError(f"stream: there is no file {str(path)!r}.")
     try:
@@ -56,6 +60,8 @@ def _arrays(path: Path) -> dict[str, np.ndarray]:
 
 
 def _split(X: np.ndarray, Y: np.ndarray, sizes: np.ndarray) -> list[Round]:
+    import numpy as np
+
     if sizes.ndim != 1 or sizes.size == 0 or not np.issubdtype(sizes.dtype, np.integer) or (sizes < 1).any():
         raise UserError("stream: sizes must be whole numbers ≥ 1, one a round.")
     if int(sizes.sum()) != len(X):

@@ -12,7 +12,7 @@ import pytest
 
 from understudy import UserError, cli
 from understudy.cli import main
-from understudy.commands.train import asked
+from understudy.cli.train import asked
 from understudy.envs.gymnasium import maker
 from understudy.runs import World, parts
 from understudy.spec import FIELDS, RunSpec

@@ -3,23 +3,68 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import json
 import math
 import sys
 import time
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from rich.box import SIMPLE_HEAD
 from rich.table import Table as Shown
 from rich.text import Text
+from tyro.conf import Positional, arg
 
 from ..errors import UserError, unknown
-from ..options import Sweep
 from ..report import tables
-from ..studies import Results, Study, Tuned, plan, plans, read, tune
-from ..studies import run as run_study
-from ..studies.grids import axis
+from ..spec import FIELDS
+from .options import Flag, Folder, Name, Names, Repeated, Whole, WithSettings, settings
+
+if TYPE_CHECKING:
+    from ..studies import Results, Study, Tuned
+
+
+@settings(name for name in FIELDS if name not in ("env", "learner", "seed"))
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Sweep(WithSettings):
+    """Train a whole grid of runs on every core, in a folder that a kill does not harm.
+
+    The same command again goes on where it was. A plan is printed first.
+    """
+
+    study: Positional[Annotated[str, arg(metavar="ENV|STUDY.toml")]]
+    """A Gymnasium id such as Hopper-v5, or a file that says it all (options given here win)."""
+    out: Folder = None
+    """The folder that keeps the study: every run, results.csv, summary.csv."""
+    learners: Names = ()
+    """The axis of learners: ftl, ftrl, alt_ftrl, adaftrl, ogd, adagrad, bc."""
+    grid: Repeated = ()
+    """One more axis, NAME=VALUES: step=1e-5:1e5:log11, loss=squared,huber, noise=0:1:lin5. `step` is η or α,
+    whichever the learner has. Again for each axis."""
+    seeds: Whole = None
+    """Seeds per setting, from 0."""
+    tune: Names = ()
+    """Tune these axes: a coarse pass, the best three in full, the best of those."""
+    keep: Whole = None
+    """How many candidates of the coarse pass are played in full (3)."""
+    engine: str = "local"
+    """local (worker processes), ray (a cluster, extra `ray`) or inline (this process)."""
+    address: Name = None
+    """The Ray cluster, such as auto or HOST:6379; one of this machine alone if it is not given."""
+    workers: Whole = None
+    """Processes at once (default: one per core; one on an accelerator)."""
+    shard: Whole = None
+    """Most runs played side by side in a process."""
+    retries: int = 2
+    """How often a shard is played again when its worker dies."""
+    retry_failed: Flag = False
+    """Play again the runs that have failed; without it they count as finished."""
+    plan: Flag = False
+    """Print the plan and stop."""
+    json: Flag = False
+    """Print the result as one last line of JSON."""
+
 
 TUNING = ("over", "keep", "coarse", "seeds")
 SHOWN = 40
@@ -28,6 +73,9 @@ SHOWN = 40
 
 def run(options: Sweep) -> int:
     """Prints the plan and, unless that is all, plays the study and prints what came of it."""
+    from ..studies import Tuned, plan, plans, tune
+    from ..studies import run as run_study
+
     study, tuning = made(options)
     if options.out is None and not options.plan:
         raise UserError("out: name the folder that keeps the study, as in --out studies/hopper.")
@@ -64,7 +112,10 @@ def run(options: Sweep) -> int:
 
 def made(options: Sweep) -> tuple[Study, dict[str, Any]]:
     """The study that was typed, or that a file holds, and how to tune it (empty: not at all)."""
-    given: dict[str, Any] = options.given()  # type: ignore[attr-defined]
+    from ..studies import Study, read
+    from ..studies.grids import axis
+
+    given: dict[str, Any] = options.given()
     given |= {} if options.seeds is None else {"seeds": options.seeds}
     axes: dict[str, Any] = {"learner": tuple(options.learners)} if options.learners else {}
     for text in options.grid:
@@ -113,6 +164,8 @@ def bars() -> Iterator[Callable[[str, int, int], None]]:
 
 def _show(study: Study, done: Results | Tuned) -> None:
     """One line per setting, best average loss first; for a tuned study the choices."""
+    from ..studies import Tuned
+
     if isinstance(done, Tuned):
         columns = done.table()
         _table("chosen", columns)

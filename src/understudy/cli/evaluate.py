@@ -2,18 +2,39 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
+from pathlib import Path
 
-from ..envs.gymnasium import maker
+from tyro.conf import Positional
+
 from ..errors import UserError
-from ..options import Evaluate
-from ..policies import TrainedPolicy
 from ..report import tables
-from ..runs import Evaluator, acting, read_config, read_summary
+from .options import Flag, Name
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Evaluate:
+    """Play episodes with the policy of a run, in fresh seeded environments."""
+
+    run: Positional[Path]
+    """The folder of a run."""
+    env: Name = None
+    """Another environment than the run's."""
+    episodes: int = 20
+    """Episodes."""
+    seed: int = 1
+    """Seed of the episodes."""
+    json: Flag = False
+    """Print the result as one last line of JSON."""
 
 
 def run(options: Evaluate) -> int:
     """Plays the episodes and prints their returns."""
+    from ..envs.gymnasium import maker
+    from ..policies import TrainedPolicy
+    from ..runs import Evaluator, acting, read_config, read_summary
+
     settings = read_config(options.run)["settings"]
     if options.episodes < 1:
         raise UserError(f"episodes: {options.episodes!r} is not a whole number ≥ 1.")

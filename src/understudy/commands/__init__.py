@@ -1,1 +1,0 @@
-"""What each command does once its options are read: read, call the library, print, write."""
