@@ -106,6 +106,8 @@ class Game(eqx.Module):
             "solver_grad_norm": solution.grad_norm,
             "solver_iterations": solution.iterations,
             "solver_evaluations": solution.evaluations,
+            # The whole objective at the new parameters; for FTL the least loss in hindsight.
+            "objective": solution.value * rounds,
         }
         running = state.running
         known = isinstance(self.learner, Learner)

@@ -86,7 +86,7 @@ def agree(method: str, losses: list[str], names: list[str]) -> None:
     reference, mapped = (toy_runs(12, wanted, one) for one in ("serial", method))
     assert {one["method"] for one in mapped.info["methods"]} == {method}
     np.testing.assert_allclose(mapped["cost"], reference["cost"], rtol=1e-9, atol=1e-9)
-    np.testing.assert_allclose(mapped["comparator"], reference["comparator"], rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(mapped["objective"], reference["objective"], rtol=1e-9, atol=1e-9)
 
 
 def toy_runs(rounds: int, wanted: list, method: str):

@@ -46,15 +46,13 @@ def setting(problem: str, loss: str) -> tuple[float, float]:
 def game(loss: str, learner: str, step: float) -> Game:
     """The game of a learner, solved exactly where there is a formula, else to the paper's gradient norm 1e-8.
 
-    States do not depend on the policy, so the best in hindsight is the same for all learners, and is found in
-    FTL's games only. While the data of the cross-entropy are separable there is no minimiser, and how far FTL
-    runs off is a matter of when one stops.
+    While the data of the cross-entropy are separable there is no minimiser, and how far FTL runs off is
+    a matter of when one stops. The best in hindsight is not looked for; see `play`.
     """
     exact = auto(POLICY, LOSSES[loss], ZERO.size)
     if isinstance(exact, Descent):
         exact = newton(tolerance=1e-8)
-    judged = exact if learner == "ftl" else Unsolved()
-    return make_game(POLICY, LOSSES[loss], make(learner, step), exact, ZERO, hindsight=judged)
+    return make_game(POLICY, LOSSES[loss], make(learner, step), exact, ZERO, hindsight=Unsolved())
 
 
 @functools.lru_cache(maxsize=8)
@@ -67,13 +65,13 @@ def run_of(rounds: int) -> Callable[..., dict[str, Array]]:
         X, Y = toy.stream(drawn, rounds, categorical=game.loss.categorical)
         sizes = jnp.ones(rounds, jnp.int32)
         batches = Batch(X[:, None], Y[:, None], jnp.ones((rounds, 1), X.dtype), sizes)
-        judge = not isinstance(game.hindsight, Unsolved)
         params, like = jnp.zeros(ZERO.shape, X.dtype), jax.tree.map(lambda leaf: leaf[0], batches)
-        # A linearised learner that is not judged needs no past losses.
-        kept: Any = game.empty(params, like, rounds) if judge or not game.learner.linear else unkept()
+        # A linearised learner needs no past losses.
+        kept: Any = unkept() if game.learner.linear else game.empty(params, like, rounds)
+        unjudged = jnp.asarray(False)
         first = game.init(params, kept)
-        record = game.play_all(first, batches, lambda one, _: ((one, key, jnp.asarray(judge)), {}))[1]
-        names = {"cost": "loss", "cumulative": "cumulative_loss", "comparator": "comparator"}
+        record = game.play_all(first, batches, lambda one, _: ((one, key, unjudged), {}))[1]
+        names = {"cost": "loss", "cumulative": "cumulative_loss", "objective": "objective"}
         return {name: record[column] for name, column in (names | {"status": "solver_status"}).items()}
 
     return run
@@ -95,13 +93,14 @@ def configs(wanted: Wanted) -> list[Config]:
 
 
 def play(rounds: int, wanted: list[Config], **options: Any) -> Table:
-    """Runs configurations made by `configs`, FTL's among them, and adds the regret against the best in
-    hindsight that FTL's runs found: one for each problem, loss and seed.
+    """Runs configurations made by `configs`, FTL's among them, and adds comparator and regret.
+
+    States do not depend on the policy, so one comparator serves all learners of a problem, loss and seed: the
+    value at the minimiser of all losses so far, which is what FTL finds in every round.
     """
     table = map_runs(run_of(rounds), wanted, **options)
     rows = list(zip(*(table[name].tolist() for name in ("problem", "loss", "seed")), strict=True))
-    leaders = np.flatnonzero(table["learner"] == "ftl")
-    best = {rows[row]: table["comparator"][row] for row in leaders}
+    best = {rows[row]: table["objective"][row] for row in np.flatnonzero(table["learner"] == "ftl")}
     least = np.stack([best[key] for key in rows])
     with np.errstate(invalid="ignore"):
         return table.with_results(comparator=least, regret=table["cumulative"] - least)
