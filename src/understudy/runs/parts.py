@@ -104,6 +104,8 @@ def parts(world: World, spec: RunSpec) -> Parts:
         seed=spec.seed,
     )
     noise = spec.decided("noise")
+    if spec.noise is None and noise and actions.categorical:
+        noise = 1.0  # the temperature at which an agent samples from its policy
     resolved = {
         "expert": teacher.name,
         "learner": describe(game.learner),

@@ -147,7 +147,9 @@ class RunSpec:
     first_round: str | None = _among(None, "expert", "agent")
     """Who acts in round 1: expert or agent."""
     noise: float | None = _least(None, 0.0)
-    """What the agent adds while collecting: a standard deviation (Box), a temperature (choices)."""
+    """What the agent adds while collecting: normal noise of this deviation (Box), or, for choices, the
+    temperature at which it samples from its policy: 0 plays the mode, 1 samples. The preset paper has 0.1
+    and 1."""
     standardise: bool | None = None
     """Standardise observations by the first round's statistics: yes or no."""
     squash: bool | None = None
