@@ -106,6 +106,18 @@ def register_policy(name: str, maker: Any) -> None:
     importlib.import_module(".policies", __name__).POLICIES.register(name, maker)
 
 
+def register_expert(name: str, maker: Any) -> None:
+    """Makes ``maker(**options)`` available as the expert `name`: it returns an `Expert`, a function of an
+    observation, or an object with `predict`.
+    """
+    experts = importlib.import_module(".experts", __name__)
+    if name in experts.names():
+        raise importlib.import_module(".errors", __name__).UserError(
+            f"expert: the name {name!r} is taken; register another."
+        )
+    experts.EXPERTS.register(name, maker)
+
+
 def register_solver(name: str, maker: Any) -> None:
     """Makes ``maker(**options)`` available as the solver `name`."""
     importlib.import_module(".solvers", __name__).SOLVERS.register(name, maker)

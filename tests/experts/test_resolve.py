@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
+import understudy
 from understudy import experts
 from understudy.errors import UserError
 from understudy.experts.base import Expert
@@ -107,3 +108,29 @@ def test_distributions_of_callables_are_found_and_checked():
 def test_what_is_none_is_one_sentence(spec, options, sentence):
     with pytest.raises(UserError, match=sentence):
         experts.resolve(spec, **options)
+
+
+@pytest.fixture
+def registered():
+    """An expert of one's own under a name, for a while."""
+    understudy.register_expert("steady", lambda *, action=1: lambda observation: action)
+    yield "steady"
+    del experts.EXPERTS.makers["steady"]
+
+
+def test_a_registered_expert_is_found_by_its_name_with_its_options(registered):
+    assert experts.resolve(registered).label(np.zeros((2, 4))).tolist() == [1, 1]
+    expert = experts.resolve(registered, action=0)
+    assert expert.label(np.zeros((2, 4))).tolist() == [0, 0] and expert.name == "steady"
+    with pytest.raises(UserError, match="'steady' does not take wings; it takes action"):
+        experts.resolve(registered, wings=2)
+    with pytest.raises(UserError, match="did you mean 'steady'"):
+        experts.resolve("stedy")
+    for taken in ("steady", "sac-Hopper-v5"):
+        with pytest.raises(UserError, match="is taken"):
+            understudy.register_expert(taken, lambda: None)
+
+
+def test_a_registered_expert_reaches_a_run(registered):
+    run = understudy.imitate("CartPole-v1", expert=registered, policy="linear", rounds=1, interactions=20)
+    assert run.samples("targets").argmax(axis=1).tolist() == [1] * 20

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors import UserError, unknown
-from ..registry import load
+from ..registry import Registry, load
 from .base import Expert
 
 if TYPE_CHECKING:
@@ -72,6 +72,10 @@ __all__ = [
 ]
 
 
+EXPERTS: Registry[Any] = Registry("expert", object, {}, group="experts")
+"""Experts that were added: each maker gives whatever `resolve` accepts."""
+
+
 def __getattr__(name: str) -> Any:
     if name not in _LAZY:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
@@ -94,9 +98,9 @@ def resolve(
     """An expert from whatever names or is one, for an environment with these spaces, its answers checked.
 
     In this order: None (the shipped expert that serves `env_id`); an `Expert`; an object with `predict`; a
-    callable; and for a text the name of a shipped expert, a file (`.safetensors` with its card, or a
-    Stable-Baselines3 archive, whose `.zip` may be left out), `module:attribute` (searched in the current
-    directory too), a hub name `org/repo`.
+    callable; and for a text the name of a shipped or registered expert, a policy's file (`.safetensors` with
+    its card), the folder of a run, a Stable-Baselines3 archive (whose `.zip` may be left out),
+    `module:attribute` (searched in the current directory too), a hub name `org/repo`.
 
     `sees`: "info:KEY" or "observation:KEY" for a privileged expert. Other options go to the maker: `batched`,
     `kind`, `name` (callables), `activation`, `vec_normalize` (archives and hub), `filename`, `revision`
@@ -167,6 +171,11 @@ def _from_text(text: str, env_id: str | None, spaces: dict[str, Any], options: d
 
     if text in shipped.names():
         return shipped.get(text, env_id=env_id, **_only(options, "a shipped expert", "env_kwargs"))
+    if text in EXPERTS:
+        EXPERTS.refuse_foreign(text, options)
+        made = EXPERTS.maker(text)(**options)
+        naming = not isinstance(made, Expert) and (callable(made) or hasattr(made, "predict"))
+        return _make(made, env_id, spaces, {"name": text} if naming else {})
     if text.endswith(".safetensors") or (Path(text) / "policy.safetensors").is_file():
         from . import networks
 
@@ -187,7 +196,7 @@ def _from_text(text: str, env_id: str | None, spaces: dict[str, Any], options: d
     if hub.is_hub_name(text):
         keys = ("filename", "revision", "activation", "vec_normalize")
         return hub.load(text, **_only(options, "a hub name", *keys))
-    raise unknown("expert", text, shipped.names())
+    raise unknown("expert", text, [*shipped.names(), *EXPERTS.names()])
 
 
 def _only(options: dict[str, Any], what: str, *accepted: str) -> dict[str, Any]:

@@ -64,7 +64,8 @@ def download(repo: str, filename: str, revision: str | None) -> Path | None:
         client = importlib.import_module("huggingface_hub")
         errors = importlib.import_module("huggingface_hub.errors")
     except ImportError:
-        raise MissingExtra(f"the expert {repo!r} from the Hugging Face Hub", "hub") from None
+        here = f"expert: there is no folder or file {repo!r} here; to look for it on the Hugging Face Hub"
+        raise MissingExtra(f"{here} one", "hub") from None
     try:
         return Path(client.hf_hub_download(repo, filename, revision=revision))
     except errors.LocalEntryNotFoundError:  # not in the local copy, and the hub could not be reached
