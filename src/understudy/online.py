@@ -22,7 +22,7 @@ from .objectives import Limited, Losses, Samples, Statistics, empty_samples, emp
 from .policies import Params, Policy, count
 from .regret import certificate
 from .regret.interval import least, measured
-from .solvers import NEWTON_LIMIT, SOLVERS, ClosedForm, InBall, Solver, auto, lbfgs, newton
+from .solvers import NEWTON_LIMIT, SOLVERS, ClosedForm, InBall, Solver, Unsolved, auto, lbfgs, newton
 
 JUDGED = ("comparator", "regret", "regret_low", "regret_high", "norm", "bound", "comparator_error")
 """What a round's record says of the best in hindsight, where it was looked for."""
@@ -63,6 +63,8 @@ class Game(eqx.Module):
             return f"the loss {type(self.loss).__name__} gives no conjugate, which a proof needs."
         if not isinstance(self.learner, Learner):
             return "the learner is not one of the family that the proof is about."
+        if isinstance(self.hindsight, Unsolved):
+            return "the best policy in hindsight is looked for elsewhere."
         return ""
 
     @property
