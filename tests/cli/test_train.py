@@ -157,7 +157,7 @@ SETTINGS = {
 }
 # Those that need an archive, a hub or images have their tests with them; the others are read by `imitate`.
 ELSEWHERE = {"env", "activation", "vec_normalize", "revision", "encoder", "labels", "expert_options"}
-ELSEWHERE |= {"envs", "memory_limit", "expert_episodes"}
+ELSEWHERE |= {"envs", "init", "memory_limit", "expert_episodes"}
 
 
 def spec_of(*typed: str) -> RunSpec:
