@@ -78,14 +78,12 @@ def random_return(env: str, episodes: int = 200) -> float:
     import copy
 
     from understudy.envs.gymnasium import derive, maker
-    from understudy.runs import Evaluator
+    from understudy.runs.evaluate import evaluate
 
     make = maker(env)
     space = copy.deepcopy(make().action_space)
     space.seed(derive(0, "random"))
-    return Evaluator(make, seed=0, stream="random")(
-        lambda observation, info: space.sample(), episodes=episodes
-    ).mean
+    return evaluate(make, lambda observation, info: space.sample(), episodes=episodes, stream="random").mean
 
 
 def table(folder: Path) -> str:

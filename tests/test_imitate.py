@@ -12,7 +12,7 @@ import understudy
 from runs.counting import Counting, answering, half
 from understudy import UserError, imitate
 from understudy.envs.gymnasium import derive
-from understudy.runs import Evaluator
+from understudy.runs.evaluate import evaluate
 
 QUICK = {"rounds": 2, "interactions": 40, "episodes": 1, "expert_episodes": 0}
 SHORT = {"solver_options": {"max_iterations": 20}, "comparator": "none"}
@@ -24,9 +24,7 @@ def score(env: str, run, episodes: int = 40) -> float:
 
     space = gym.make(env).action_space
     space.seed(derive(0, "random"))
-    chance = Evaluator(maker(env), seed=0, stream="random")(
-        lambda o, i: space.sample(), episodes=episodes
-    ).mean
+    chance = evaluate(maker(env), lambda o, i: space.sample(), episodes=episodes, stream="random").mean
     return (run.evaluation.mean - chance) / (run.expert_evaluation.mean - chance)
 
 
@@ -320,3 +318,13 @@ def test_nan_in_round_three_keeps_the_first_two(tmp_path, who):
     assert len((tmp_path / "run" / "ledger.csv").read_text().splitlines()) == 1 + 2
     understudy.TrainedPolicy.load(tmp_path / "run")
     assert (tmp_path / "run" / "samples" / "flags.bin").stat().st_size == 40
+
+
+def test_the_certificate_is_that_of_the_judged_round():
+    """With the comparator of round 2 alone, its constants are those of the run that ends there."""
+    options = {"policy": "linear", "learner": understudy.ftrl(eta=0.1), "interactions": 50, "episodes": 0}
+    judged = imitate("Pendulum-v1", rounds=4, comparator=[2], **options).certificate
+    ended = imitate("Pendulum-v1", rounds=2, **options).certificate
+    assert judged == ended and judged.constants["distance"] > 0
+    whole = imitate("Pendulum-v1", rounds=4, **options).certificate
+    assert whole.constants["stability"] > judged.constants["stability"]

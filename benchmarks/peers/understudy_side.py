@@ -15,7 +15,8 @@ from typing import Any
 import understudy
 from understudy import experts
 from understudy.envs.gymnasium import maker
-from understudy.runs import Evaluator, acting
+from understudy.runs import Runner
+from understudy.runs.evaluate import evaluate
 
 
 class Reached(Exception):
@@ -27,7 +28,7 @@ class Apart:
 
     def __init__(self):
         self.wall = self.cpu = 0.0
-        plain = Evaluator.__call__
+        plain = Runner._play
 
         def timed(*args: Any, **keywords: Any) -> Any:
             wall, cpu = time.perf_counter(), time.process_time()
@@ -37,7 +38,7 @@ class Apart:
                 self.wall += time.perf_counter() - wall
                 self.cpu += time.process_time() - cpu
 
-        Evaluator.__call__ = timed
+        Runner._play = timed
 
 
 def main() -> None:
@@ -49,8 +50,8 @@ def main() -> None:
     parser.add_argument("--interactions", type=int, default=1000)
     parser.add_argument("--limit", type=int, default=40_000, help="give up after so many queries")
     options = parser.parse_args()
-    evaluator = Evaluator(maker(options.env), seed=options.seed)
-    theirs = evaluator(acting(experts.for_env(options.env)), episodes=20).mean
+    teacher = experts.for_env(options.env)
+    theirs = evaluate(maker(options.env), teacher, seed=options.seed, episodes=20).mean
     curve: list[list[float]] = []
     apart = Apart()
     wall, cpu = time.perf_counter(), time.process_time()

@@ -11,7 +11,8 @@ pytest.importorskip("ale_py")
 
 from understudy import imitate
 from understudy.envs import atari
-from understudy.envs.gymnasium import Slots, maker
+from understudy.envs.gymnasium import derive, maker
+from understudy.envs.vector import vector
 from understudy.errors import MissingExtra, UserError
 from understudy.runs.frames import FrameStore
 
@@ -93,12 +94,23 @@ def test_games_side_by_side_are_the_games_alone():
     games = atari.Atari("pong", 3, seed=5, made=SHORT)
     course = [(before.copy(), actions) for before, actions, _ in played(games, 130)]
     assert games.episode.min() >= 2
-    slots = Slots(maker("Pong", {"max_frames": 200}), 3, seed=5)
-    slots.start()
+    slots, all_three = vector(maker("Pong", {"max_frames": 200}), 3, threads=2), np.arange(3)
+    assert isinstance(slots, atari.AtariVector)
+    episode = np.zeros(3, int)
+
+    def begin(which):
+        slots.begin(which, [derive(5, "collect", int(slot), int(episode[slot])) for slot in which])
+
+    begin(all_three)
     for before, actions in course:
-        for slot in slots.slots:
-            assert np.array_equal(slot.observation, before[slot.index])
-            slots.step(slot, actions[slot.index])
+        assert np.array_equal(slots.observe(all_three).batch, before)
+        # Some slots first, the others then: any choice of them is stepped.
+        for some in (np.array([2, 0]), np.array([1])):
+            _, terminated, truncated = slots.step(some, actions[some])
+            over = some[terminated | truncated]
+            episode[over] += 1
+            begin(over)
+    slots.close()
     other = atari.Atari("pong", 3, seed=6, made=SHORT)
     assert not all(np.array_equal(a, b[0]) for (a, *_), b in zip(played(other, 130), course, strict=True))
 

@@ -9,23 +9,38 @@ from hypothesis import strategies as st
 
 from runs.counting import Counting, answering, half
 from understudy import UserError
-from understudy.envs.gymnasium import Slots, derive, maker
-from understudy.policies import Actions, Linear, Normaliser, Observations, TrainedPolicy
-from understudy.runs import Collector
-from understudy.runs.collect import EXPERT, TERMINATED, TRUNCATED
+from understudy.envs.gymnasium import derive, maker
+from understudy.envs.vector import vector
+from understudy.policies import Actions, Observations
+from understudy.runs.collect import EXPERT, TERMINATED, TRUNCATED, Collector, Driver
 from understudy.spec import mixing
 
 
 def collector(count: int = 1, seed: int = 0, noise: float = 0.0, expert=None, **env) -> Collector:
-    slots = Slots(maker(lambda: Counting(**env)), count, seed)
+    slots = vector(maker(lambda: Counting(**env)), count)
     seen, acts = Observations.of(slots.observation_space), Actions.of(slots.action_space)
-    return Collector(slots, expert or answering(half), seen, acts, seed=seed, noise=noise)
+    return Collector(slots, expert or answering(half), seen, acts, [Driver(seed, noise)], count)
 
 
-def agent(one: Collector, value: float = -0.25) -> TrainedPolicy:
-    """A policy that always answers `value`."""
-    params = np.array([[0.0], [0.0], [value]], np.float32)
-    return TrainedPolicy(Linear(bias=True), params, one.observations, one.actions, Normaliser.identity(2))
+class Agent:
+    """A policy of run 0 that always answers `value`."""
+
+    runs = (0,)
+
+    def __init__(self, value: float = -0.25):
+        self.value = value
+
+    def outputs(self, rows, active):
+        return np.full((*active.shape, 1), self.value, np.float32)
+
+
+def collect(one: Collector, size: int, *, beta: float, number: int, agent: Agent | None = None):
+    """One round of the only run."""
+    played = {"betas": [beta], "number": number, "acting": lambda runs: [agent or Agent()] if runs else []}
+    rounds, errors = one.collect([0], size, **played)
+    if errors:
+        raise errors[0]
+    return rounds[0]
 
 
 @settings(max_examples=40)
@@ -37,22 +52,22 @@ def agent(one: Collector, value: float = -0.25) -> TrainedPolicy:
 )
 def test_a_round_is_exactly_m_interactions_and_m_queries(sizes, count, seed, beta):
     one = collector(count, seed)
-    policy, rows = agent(one), []
+    rows = []
     for number, size in enumerate(sizes, 1):
-        round = one.collect(policy, size, beta=beta, number=number)
+        round = collect(one, size, beta=beta, number=number)
         assert len(round) == round.queries == size
         rows.append(round)
     asked = sum(one.expert.card["asked"])
-    stepped = sum(kind == "step" for slot in one.slots.slots for kind, _ in slot.env.diary)
+    stepped = sum(kind == "step" for env in one.env._envs for kind, _ in env.diary)
     assert asked == stepped == sum(sizes)
     # Every slot's samples are its episodes' steps 0, 1, 2, … in order: nothing skipped, nothing repeated,
     # none after an end.
-    for slot in one.slots.slots:
-        inputs = np.concatenate([r.inputs[r.slots == slot.index] for r in rows])
-        flags = np.concatenate([r.flags[r.slots == slot.index] for r in rows])
+    for slot, env in enumerate(one.env._envs):
+        inputs = np.concatenate([r.inputs[r.slots == slot] for r in rows])
+        flags = np.concatenate([r.flags[r.slots == slot] for r in rows])
         episode, step = 0, 0
         for row, flag in zip(inputs, flags, strict=True):
-            begun = derive(seed, "collect", slot.index, episode)
+            begun = derive(seed, "collect", slot, episode)
             assert row.tolist() == [begun % 1000, step]
             step += 1
             over = step == 3 + begun % 5
@@ -60,31 +75,32 @@ def test_a_round_is_exactly_m_interactions_and_m_queries(sizes, count, seed, bet
             assert bool(flag & TRUNCATED) == (over and begun % 2 == 1)
             if over:
                 episode, step = episode + 1, 0
-        assert (slot.episode, slot.env.step_number) == (episode, step)
+        kept = one.snapshot(0)[slot]
+        assert (kept["episode"], len(kept["actions"]), env.step_number) == (episode, step, step)
 
 
 def test_the_label_is_the_experts_and_the_executed_action_is_the_agents():
     one = collector(2)
-    round = one.collect(agent(one), 50, beta=0.0, number=1)
+    round = collect(one, 50, beta=0.0, number=1)
     assert (
         (round.targets == 0.5).all() and (round.executed == -0.25).all() and not (round.flags & EXPERT).any()
     )
-    played = [action for slot in one.slots.slots for kind, action in slot.env.diary if kind == "step"]
+    played = [action for env in one.env._envs for kind, action in env.diary if kind == "step"]
     assert all(action == np.float32(-0.25) for action in played)
-    driven = one.collect(None, 50, beta=1.0, number=2)
+    driven = collect(one, 50, beta=1.0, number=2)
     assert (driven.targets == 0.5).all() and (driven.executed == 0.5).all() and (driven.flags & EXPERT).all()
 
 
 def test_the_agents_action_is_clipped_where_it_is_played_and_the_label_is_not_touched():
     one = collector()
-    round = one.collect(agent(one, value=7.0), 10, beta=0.0, number=1)
+    round = collect(one, 10, agent=Agent(7.0), beta=0.0, number=1)
     assert (round.executed == 1.0).all() and (round.targets == 0.5).all()
 
 
 @pytest.mark.parametrize("beta", [0.1, 0.5, 0.9])
 def test_the_expert_acts_with_probability_beta_per_step(beta):
     one = collector(4)
-    round = one.collect(agent(one), 4000, beta=beta, number=1)
+    round = collect(one, 4000, beta=beta, number=1)
     by_expert = round.flags & EXPERT > 0
     assert np.array_equal(round.executed[:, 0] == 0.5, by_expert)
     # Four standard deviations, over all and in every slot: it is drawn per environment and per step.
@@ -117,10 +133,10 @@ def test_a_beta_that_is_no_probability_is_refused(beta):
 
 def test_noise_is_what_was_asked_for_and_seeded():
     one, two, three = collector(noise=0.2), collector(noise=0.2), collector(noise=0.2, seed=1)
-    first = one.collect(agent(one, 0.0), 3000, beta=0.0, number=1).executed[:, 0]
-    assert np.array_equal(first, two.collect(agent(two, 0.0), 3000, beta=0.0, number=1).executed[:, 0])
+    first = collect(one, 3000, agent=Agent(0.0), beta=0.0, number=1).executed[:, 0]
+    assert np.array_equal(first, collect(two, 3000, agent=Agent(0.0), beta=0.0, number=1).executed[:, 0])
     assert not np.array_equal(
-        first, three.collect(agent(three, 0.0), 3000, beta=0.0, number=1).executed[:, 0]
+        first, collect(three, 3000, agent=Agent(0.0), beta=0.0, number=1).executed[:, 0]
     )
     assert abs(first.std() - 0.2) < 0.01 and abs(first.mean()) < 0.015
 
@@ -128,15 +144,14 @@ def test_noise_is_what_was_asked_for_and_seeded():
 def test_an_observation_that_is_not_finite_is_told():
     one = collector(poison=5)
     with pytest.raises(UserError, match=r"environment: the observation .* is not finite"):
-        one.collect(agent(one), 50, beta=0.0, number=1)
+        collect(one, 50, beta=0.0, number=1)
 
 
 def test_snapshots_rebuild_the_episode_under_way():
     one, two = collector(3, seed=5), collector(3, seed=5)
-    one.collect(agent(one), 37, beta=0.5, number=1)
-    two.slots.start()
-    two.restore(one.snapshot())
-    after = [each.collect(agent(each), 41, beta=0.5, number=2) for each in (one, two)]
+    collect(one, 37, beta=0.5, number=1)
+    two.restore(0, one.snapshot(0))
+    after = [collect(each, 41, beta=0.5, number=2) for each in (one, two)]
     assert after[0].inputs.tobytes() == after[1].inputs.tobytes()
     assert after[0].executed.tobytes() == after[1].executed.tobytes()
 

@@ -9,11 +9,12 @@ import pytest
 from runs.counting import Counting
 from understudy import UserError, imitate
 from understudy.envs.gymnasium import derive, maker
-from understudy.runs import Evaluator, evaluate
+from understudy.envs.vector import vector
+from understudy.runs.evaluate import evaluate, play_episodes
 
 
 def test_returns_and_lengths_are_those_of_whole_seeded_episodes():
-    found = Evaluator(maker(Counting), seed=4)(lambda observation, info: np.zeros(1), episodes=6, number=2)
+    found = evaluate(maker(Counting), lambda observation, info: np.zeros(1), episodes=6, number=2, seed=4)
     lengths = [3 + derive(4, "evaluate", 2, episode) % 5 for episode in range(6)]
     assert found.lengths.tolist() == lengths and found.returns.tolist() == lengths
     assert found.mean == np.mean(lengths) and found.std == np.std(lengths)
@@ -34,9 +35,39 @@ def test_an_environment_that_never_ends_is_told(monkeypatch):
         def step(self, action):
             return np.zeros(2), 0.0, False, False, {}
 
-    monkeypatch.setattr(evaluate, "LIMIT", 50)
+    monkeypatch.setattr("understudy.runs.evaluate.LIMIT", 50)
     with pytest.raises(UserError, match="has lasted 50 steps"):
-        Evaluator(maker(Endless), seed=0)(lambda observation, info: np.zeros(1), episodes=1)
+        evaluate(maker(Endless), lambda observation, info: np.zeros(1), episodes=1)
+
+
+def test_lanes_do_not_change_returns_and_players_have_their_own_numbers_of_episodes():
+    seeds, episodes = [4, 5, 4], [6, 1, 2]
+
+    def act(seen, active):
+        return np.zeros((active.sum(), 1), np.float32), {}
+
+    one, many = (
+        play_episodes(vector(maker(Counting), 3 * lanes), "counting", seeds, episodes, act, lanes=lanes)
+        for lanes in (1, 4)
+    )
+    for found, other, seed, count in zip(one, many, seeds, episodes, strict=True):
+        assert found.lengths.tolist() == [3 + derive(seed, "evaluate", 0, i) % 5 for i in range(count)]
+        assert found.returns.tobytes() == other.returns.tobytes()
+
+
+def test_a_player_whose_environment_raises_leaves_the_others():
+    class Raises(Counting):
+        def step(self, action):
+            if self.seed == derive(5, "evaluate", 0, 1):
+                raise ZeroDivisionError("no")
+            return super().step(action)
+
+    def act(seen, active):
+        return np.zeros((active.sum(), 1), np.float32), {}
+
+    found = play_episodes(vector(maker(Raises), 2), "raises", [4, 5], [3, 3], act)
+    assert len(found[0].returns) == 3
+    assert str(found[1]) == "environment: ZeroDivisionError: no"
 
 
 def test_the_expert_is_evaluated_on_the_same_seeds():

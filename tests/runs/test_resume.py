@@ -134,7 +134,7 @@ def test_the_state_in_the_middle_of_an_episode_matters(tmp_path):
     """Negative control: a resume that began a new episode instead of rebuilding the old one would be
     noticed.
     """
-    from understudy.runs import Collector
+    from understudy.runs.collect import Collector
 
     class Stop(Exception):
         pass
@@ -150,7 +150,7 @@ def test_the_state_in_the_middle_of_an_episode_matters(tmp_path):
     with pytest.raises(Stop):
         go(tmp_path / "cut", progress=stop)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Collector, "restore", lambda self, snapshot: None)
+        patch.setattr(Collector, "restore", lambda self, run, snapshot: None)
         go(tmp_path / "cut", resume=True)
     assert content(tmp_path / "alone") != content(tmp_path / "cut")
 

@@ -9,7 +9,7 @@ import pytest
 from understudy import imitate
 from understudy.errors import UserError
 from understudy.policies import Actions, NatureCNN, Observations
-from understudy.runs import Book, Run
+from understudy.runs import Run, SampleLog
 from understudy.runs.collect import Round
 
 SPACE = gym.spaces.Box(0, 255, (4, 36, 36), np.uint8)
@@ -75,7 +75,7 @@ def rounds(number, size, seed):
 
 
 def book(folder):
-    return Book(Observations.of(SPACE), Actions.of(ACTIONS), folder=folder)
+    return SampleLog(Observations.of(SPACE), Actions.of(ACTIONS), folder=folder)
 
 
 @pytest.mark.parametrize("where", ["memory", "files"])
@@ -128,7 +128,7 @@ def test_a_shortened_file_is_told(name, tmp_path):
 
 def test_pictures_that_are_no_stacks_are_kept_as_they_are():
     space = gym.spaces.Box(0, 255, (64, 64, 3), np.uint8)
-    assert Book(Observations.of(space), Actions.of(ACTIONS)).frames is None
+    assert SampleLog(Observations.of(space), Actions.of(ACTIONS)).frames is None
 
 
 class Stop(Exception):

@@ -33,18 +33,16 @@ def run(options: Evaluate) -> int:
     """Plays the episodes and prints their returns."""
     from ..envs.gymnasium import maker
     from ..policies import TrainedPolicy
-    from ..runs import Evaluator, acting, read_config, read_summary
+    from ..runs import read_config, read_summary
+    from ..runs.evaluate import evaluate
 
     settings = read_config(options.run)["settings"]
     if options.episodes < 1:
         raise UserError(f"episodes: {options.episodes!r} is not a whole number ≥ 1.")
     policy = TrainedPolicy.load(options.run)
     name = options.env or settings["env"]
-    evaluator = Evaluator(
-        maker(name, settings["env_kwargs"] if options.env is None else None), seed=options.seed
-    )
-    found = evaluator(acting(policy), episodes=options.episodes)
-    evaluator.close()
+    make = maker(name, settings["env_kwargs"] if options.env is None else None)
+    found = evaluate(make, policy, episodes=options.episodes, seed=options.seed)
     kept = read_summary(options.run)
     rows = [
         ("return", f"{found.mean:.1f} ± {found.std:.1f}"),

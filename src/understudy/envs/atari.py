@@ -21,6 +21,7 @@ import numpy as np
 
 from ..errors import MissingExtra, UserError
 from .gymnasium import Maker, derive
+from .vector import Seen
 
 
 @final
@@ -250,7 +251,16 @@ class AtariEnv(gym.Env):
         return self._seen(seen), _single(infos)
 
     def step(self, action: Any) -> tuple[np.ndarray, float, bool, bool, dict[str, Any]]:
-        seen, rewards, terminated, truncated, infos = self._env.step(np.asarray(action, np.int64).reshape(1))
+        self.send(action)
+        return self.receive()
+
+    def send(self, action: Any) -> None:
+        """Starts a step in ALE's own thread; `receive` waits for its end."""
+        self._env.send(np.asarray(action, np.int64).reshape(1))
+
+    def receive(self) -> tuple[np.ndarray, float, bool, bool, dict[str, Any]]:
+        """What the step that was sent has led to."""
+        seen, rewards, terminated, truncated, infos = self._env.recv()
         return self._seen(seen), float(rewards[0]), bool(terminated[0]), bool(truncated[0]), _single(infos)
 
     def _seen(self, batch: np.ndarray) -> np.ndarray:
@@ -269,6 +279,46 @@ class AtariEnv(gym.Env):
 
 def _single(infos: dict[str, Any]) -> dict[str, Any]:
     return {key: value[0] for key, value in infos.items()}
+
+
+@final
+class AtariVector:
+    """A vector environment (see `VectorEnv`) of one game: `threads` slots are stepped at the same time.
+
+    ALE's own vector environment steps all of its games or none, so every slot is one of its own.
+    """
+
+    def __init__(self, make: Maker, count: int, first: AtariEnv, *, threads: int = 1):
+        self._envs: list[AtariEnv] = [first, *(make() for _ in range(count - 1))]
+        self.observation_space, self.action_space = first.observation_space, first.action_space
+        self._images = np.zeros((count, *self.observation_space.shape), np.uint8)  # type: ignore[misc]
+        self._infos: list[dict[str, Any]] = [{}] * count
+        self._threads = max(1, threads)
+        self.broken: dict[int, Exception] = {}
+
+    def begin(self, slots: Sequence[int] | np.ndarray, seeds: Sequence[int]) -> None:
+        for slot, seed in zip(slots, seeds, strict=True):
+            self._images[slot], self._infos[slot] = self._envs[slot].reset(seed=int(seed))
+
+    def observe(self, slots: np.ndarray) -> Seen:
+        return Seen(self._images[slots], [self._infos[slot] for slot in slots.tolist()])
+
+    def step(self, slots: np.ndarray, actions: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        rewards, ended, chosen = np.empty(len(slots)), np.zeros((2, len(slots)), bool), slots.tolist()
+        for i in range(len(chosen) + self._threads):
+            if i >= self._threads:
+                done = i - self._threads
+                slot = chosen[done]
+                self._images[slot], rewards[done], ended[0, done], ended[1, done], self._infos[slot] = (
+                    self._envs[slot].receive()
+                )
+            if i < len(chosen):
+                self._envs[chosen[i]].send(actions[i])
+        return rewards, ended[0], ended[1]
+
+    def close(self) -> None:
+        for env in self._envs:
+            env.close()
 
 
 def atari_maker(name: str, env_kwargs: Any = None) -> Maker:

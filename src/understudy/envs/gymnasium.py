@@ -1,10 +1,4 @@
-"""Any Gymnasium environment, in slots: each slot is one environment whose every episode has a seed of its
-own.
-
-There is no automatic reset anywhere: a slot is reset here, at once, when its episode has ended, so that no
-step is ever ignored by the environment and every step is a sample. An episode is determined by its seed and
-its actions, so one that was cut short by a kill can be rebuilt by playing its actions again.
-"""
+"""How a Gymnasium environment is made, as often as needed, and the seeds of everything random in a run."""
 
 from __future__ import annotations
 
@@ -98,69 +92,6 @@ def maker(env: Any, env_kwargs: Mapping[str, Any] | None = None) -> Maker:
             "that makes one environment (envs= says how many to run side by side)."
         )
     return Maker(getattr(env, "__name__", type(env).__name__), env, False)
-
-
-@dataclasses.dataclass
-class Slot:
-    """One environment with the episode under way in it."""
-
-    env: Any
-    index: int
-    episode: int = -1
-    observation: Any = None
-    info: Mapping[str, Any] = dataclasses.field(default_factory=dict)
-    actions: list[np.ndarray] = dataclasses.field(default_factory=list)
-
-
-@final
-class Slots:
-    """`count` environments side by side, each episode seeded by (seed, stream, slot, episode)."""
-
-    def __init__(self, make: Maker, count: int, seed: int, stream: str = "collect"):
-        self._seed, self._stream = seed, stream
-        self.slots = [Slot(make(), index) for index in range(count)]
-        self.observation_space = self.slots[0].env.observation_space
-        self.action_space = self.slots[0].env.action_space
-
-    def __len__(self) -> int:
-        return len(self.slots)
-
-    def start(self) -> None:
-        """Begins the first episode in every slot that has none."""
-        for slot in self.slots:
-            if slot.episode < 0:
-                self._begin(slot, 0)
-
-    def _begin(self, slot: Slot, episode: int) -> None:
-        slot.episode, slot.actions = episode, []
-        slot.observation, slot.info = slot.env.reset(
-            seed=derive(self._seed, self._stream, slot.index, episode)
-        )
-
-    def step(self, slot: Slot, action: Any) -> tuple[float, bool, bool]:
-        """Plays one action; where the episode ends, the next one begins at once. Reward, terminated,
-        truncated.
-        """
-        slot.actions.append(np.array(action, copy=True))
-        slot.observation, reward, terminated, truncated, slot.info = slot.env.step(action)
-        if terminated or truncated:
-            self._begin(slot, slot.episode + 1)
-        return float(reward), bool(terminated), bool(truncated)
-
-    def rebuild(self, slot: Slot, episode: int, actions: np.ndarray) -> None:
-        """Brings a slot to where `actions` led in `episode`, by playing them again from its seed."""
-        self._begin(slot, episode)
-        for action in actions:
-            slot.observation, _, terminated, truncated, slot.info = slot.env.step(action)
-            slot.actions.append(np.array(action, copy=True))
-            if terminated or truncated:
-                raise UserError(
-                    "resume: the environment does not replay: an episode under way ends earlier now."
-                )
-
-    def close(self) -> None:
-        for slot in self.slots:
-            slot.env.close()
 
 
 def _no_such(env_id: str) -> UserError:

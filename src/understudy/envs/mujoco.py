@@ -15,7 +15,7 @@ from typing import Any, final
 
 import numpy as np
 
-from .gymnasium import Maker
+from .vector import Seen
 
 CHUNK = 8
 """Slots that a thread takes at a time."""
@@ -38,14 +38,10 @@ class Rules:
     state: tuple[float, float] | None
 
 
-def physics(make: Maker, count: int, *, threads: int = 1) -> Physics | None:
-    """`count` slots of Hopper-v5 or Walker2d-v5, whatever their keywords; None for anything else."""
-    made = make()
+def physics(made: Any, count: int, *, threads: int = 1) -> Physics | None:
+    """`count` slots of `made`, a Hopper-v5 or Walker2d-v5 with any keywords; None for anything else."""
     rules = _rules(made)
-    if rules is None:
-        made.close()
-        return None
-    return Physics(made, rules, count, threads)
+    return None if rules is None else Physics(made, rules, count, threads)
 
 
 def _rules(made: Any) -> Rules | None:
@@ -81,8 +77,8 @@ def _rules(made: Any) -> Rules | None:
 
 @final
 class Physics:
-    """The fleet (see `Fleet`). Gymnasium's own object resets the slots, one simulation after another lent
-    to it.
+    """A vector environment (see `VectorEnv`). Gymnasium's own object resets the slots, on each one's
+    simulation in turn. There are no infos.
     """
 
     def __init__(self, made: Any, rules: Rules, count: int, threads: int = 1):
@@ -99,21 +95,20 @@ class Physics:
         self._position = np.zeros((count, self._model.nq))
         self._velocity = np.zeros((count, self._model.nv))
         self._steps = np.zeros(count, np.int64)
-        self.broken: dict[int, str] = {}
+        self.broken: dict[int, Exception] = {}
         self._pool = ThreadPoolExecutor(threads) if threads > 1 else None
 
-    def begin(self, slot: int, seed: int) -> None:
-        self._inner.data = self._data[slot]
-        self._inner.reset(seed=int(seed))
-        self._steps[slot] = 0
-        self._position[slot], self._velocity[slot] = self._views[slot][:2]
+    def begin(self, slots: Sequence[int] | np.ndarray, seeds: Sequence[int]) -> None:
+        for slot, seed in zip(slots, seeds, strict=True):
+            self._inner.data = self._data[slot]
+            self._inner.reset(seed=int(seed))
+            self._steps[slot] = 0
+            self._position[slot], self._velocity[slot] = self._views[slot][:2]
 
-    def batch(self, slots: np.ndarray) -> np.ndarray:
+    def observe(self, slots: np.ndarray) -> Seen:
         position = self._position[slots, self._rules.hidden :]
-        return np.concatenate((position, np.clip(self._velocity[slots], -10, 10)), axis=1)
-
-    def infos(self, slots: np.ndarray) -> Sequence[Any]:
-        return [{}] * len(slots)
+        seen = np.concatenate((position, np.clip(self._velocity[slots], -10, 10)), axis=1)
+        return Seen(seen, [{}] * len(slots))
 
     def step(self, slots: np.ndarray, actions: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         rules, actions = self._rules, np.asarray(actions)

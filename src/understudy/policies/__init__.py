@@ -15,7 +15,7 @@ from .mlp import MLP
 from .nature_cnn import NatureCNN
 from .network import Network, require_fit, softmax
 from .normaliser import Normaliser
-from .spaces import Actions, Observations, stacked
+from .spaces import Actions, Observations, one_of, stacked
 from .trained import TrainedPolicy
 
 POLICIES: Registry[Policy] = Registry(
@@ -56,6 +56,7 @@ __all__ = [
     "count",
     "from_config",
     "load",
+    "one_of",
     "require_fit",
     "save",
     "softmax",

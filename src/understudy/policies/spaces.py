@@ -94,7 +94,12 @@ class Observations:
         """
         if self._plain:
             rows = np.asarray(batch, self.dtype)
-            return rows.reshape(len(rows), -1)
+            rows = rows.reshape(len(rows), -1)
+            if rows.shape[1] != self.width:
+                raise UserError(
+                    f"observation: has {rows.shape[1]} numbers, the policy was made for {self.width}."
+                )
+            return rows
         return np.stack(
             [
                 np.concatenate([_encode(leaf, _at(one, leaf.path)) for leaf in self.leaves]).astype(
@@ -112,7 +117,7 @@ class Observations:
     def split(self, batch: Any) -> list[Any]:
         """A batch (arrays, or dicts and tuples of arrays, with n in front) as n observations."""
         count = len(_at(batch, self.leaves[0].path))
-        return [_take(batch, i) for i in range(count)]
+        return [one_of(batch, i) for i in range(count)]
 
     def space(self) -> Any:
         """A Gymnasium space of such observations; bounds of numbers are not known."""
@@ -216,6 +221,8 @@ class Actions:
         if self.kind == "box":
             clipped = np.minimum(np.maximum(outputs, self.low), self.high)  # type: ignore[arg-type]
             return clipped.astype(self.dtype, copy=False).reshape(len(outputs), *self.shape)
+        if self.kind == "discrete":
+            return outputs.argmax(axis=1) + self.starts[0]
         return np.stack([self.play(row) for row in outputs])
 
     def targets(self, labels: np.ndarray, kind: str = "action") -> np.ndarray:
@@ -320,11 +327,12 @@ def _at(observation: Any, path: tuple[str | int, ...]) -> Any:
     return observation
 
 
-def _take(batch: Any, index: int) -> Any:
+def one_of(batch: Any, index: int) -> Any:
+    """Observation number `index` of a batch."""
     if isinstance(batch, Mapping):
-        return {key: _take(value, index) for key, value in batch.items()}
+        return {key: one_of(value, index) for key, value in batch.items()}
     if isinstance(batch, tuple):
-        return tuple(_take(value, index) for value in batch)
+        return tuple(one_of(value, index) for value in batch)
     return batch[index]
 
 

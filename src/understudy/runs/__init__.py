@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from .automatic import Automatic
-from .collect import Collector, Round
-from .evaluate import Evaluation, Evaluator, acting
+from .collect import Round
+from .evaluate import Evaluation, acting
 from .folder import FORMAT, Folder, read_config, read_ledger, read_summary, write_run
-from .loop import EXTRA, NAMES, TIMES, Loop, Plan
 from .parts import Parts, World, parts
 from .run import Run
-from .samples import Book, temporary_folder
+from .runner import Runner, play_all
+from .samples import SampleLog, storage
+from .state import EXTRA, NAMES, TIMES, Plan, RunState
 
 __all__ = [
     "EXTRA",
@@ -17,22 +18,22 @@ __all__ = [
     "NAMES",
     "TIMES",
     "Automatic",
-    "Book",
-    "Collector",
     "Evaluation",
-    "Evaluator",
     "Folder",
-    "Loop",
     "Parts",
     "Plan",
     "Round",
     "Run",
+    "RunState",
+    "Runner",
+    "SampleLog",
     "World",
     "acting",
     "parts",
+    "play_all",
     "read_config",
     "read_ledger",
     "read_summary",
-    "temporary_folder",
+    "storage",
     "write_run",
 ]

@@ -1,18 +1,28 @@
 """What a policy is worth: returns of whole episodes, in environments of their own, seeded apart from
-collection.
+collection. An evaluation costs no queries and no interactions.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, NamedTuple, final
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from ..envs.gymnasium import Maker, derive
+from ..envs.vector import Seen, VectorEnv, vector
 from ..errors import UserError
+from ..policies import Actions, Encoded, Observations, one_of
+from .collect import failure, nonsense, not_finite
+
+if TYPE_CHECKING:
+    from .groups import Members
 
 LIMIT = 100_000
+Act = Callable[[Seen, np.ndarray], tuple[Any, dict[int, UserError]]]
+"""From what the active slots show, and which those are (players, lanes): an action for each, and the errors
+of players that cannot go on.
+"""
 
 
 class Evaluation(NamedTuple):
@@ -30,45 +40,147 @@ class Evaluation(NamedTuple):
         return float(self.returns.std())
 
 
-@final
-class Evaluator:
-    """Plays episodes with a function of (observation, info); evaluation costs no queries and no
-    interactions.
+def play_episodes(
+    env: VectorEnv,
+    name: str,
+    seeds: Sequence[int],
+    episodes: Sequence[int],
+    act: Act,
+    *,
+    number: int = 0,
+    stream: str = "evaluate",
+    lanes: int = 1,
+) -> list[Evaluation | UserError]:
+    """Whole episodes of n players side by side; player i plays ``episodes[i]`` of them in `lanes` slots of
+    `env`.
+
+    Episode j of a player is seeded by (its seed, stream, number, j), so lanes do not change the result. A
+    player whose environment raises, or has an episode of `LIMIT` steps, ends with an error.
+    """
+    count = len(seeds)
+    returns = [np.zeros(many) for many in episodes]
+    lengths = [np.zeros(many, np.int64) for many in episodes]
+    episode = np.full((count, lanes), -1)  # under way in every lane; -1: none
+    total, steps, begun = np.zeros(episode.size), np.zeros(episode.size, np.int64), [0] * count
+    errors: dict[int, UserError] = {}
+
+    def begin(slots: Sequence[int]) -> None:
+        seeded = []
+        for slot in slots:
+            player = slot // lanes
+            total[slot], steps[slot], episode.flat[slot] = 0.0, 0, -1
+            if begun[player] < episodes[player] and player not in errors:
+                episode.flat[slot] = begun[player]
+                seeded.append((slot, derive(seeds[player], stream, number, begun[player])))
+                begun[player] += 1
+        env.begin([slot for slot, _ in seeded], [seed for _, seed in seeded])
+
+    def leave(wrong: dict[int, UserError]) -> None:
+        for player, error in wrong.items():
+            errors.setdefault(player, error)
+            episode[player] = -1
+
+    begin(range(episode.size))
+    while True:
+        leave({slot // lanes: failure("environment", error) for slot, error in env.broken.items()})
+        active = episode >= 0
+        slots = np.flatnonzero(active)
+        if not len(slots):
+            break
+        actions, wrong = act(env.observe(slots), active)
+        if wrong:
+            leave(wrong)
+            continue
+        rewards, terminated, truncated = env.step(slots, actions)
+        total[slots] += rewards
+        steps[slots] += 1
+        over = terminated | truncated
+        if over.any():
+            for slot in slots[over].tolist():
+                player, which = slot // lanes, episode.flat[slot]
+                returns[player][which], lengths[player][which] = total[slot], steps[slot]
+            begin(slots[over].tolist())
+        if steps.max() >= LIMIT:
+            endless = UserError(
+                f"env: an episode of {name} has lasted {LIMIT} steps; give it a limit "
+                "(max_episode_steps in env_kwargs)."
+            )
+            leave(dict.fromkeys((np.flatnonzero(steps >= LIMIT) // lanes).tolist(), endless))
+            steps[steps >= LIMIT] = 0
+    return [errors.get(i) or Evaluation(*pair) for i, pair in enumerate(zip(returns, lengths, strict=True))]
+
+
+def by_policies(
+    groups: Sequence[tuple[Members, np.ndarray]], observations: Observations | Encoded, actions: Actions
+) -> Act:
+    """Players that are runs: their deterministic actions, by architecture. Beside each group are the players
+    that its runs are.
     """
 
-    def __init__(self, make: Maker, *, seed: int, stream: str = "evaluate"):
-        self._make, self._seed, self._stream, self._env = make, seed, stream, None
+    def act(seen: Seen, active: np.ndarray) -> tuple[Any, dict[int, UserError]]:
+        rows = observations.rows(seen.batch)
+        owners = np.nonzero(active)[0]
+        if len(bad := not_finite(rows)):
+            return None, {int(owners[i]): nonsense(rows[i]) for i in bad}
+        spread = np.zeros((*active.shape, observations.width), observations.dtype)
+        spread[active] = rows
+        played: Any = None
+        for group, at in groups:
+            live = active[at]
+            if not live.any():
+                continue
+            mine = actions.plays(group.outputs(spread[at], live)[live])
+            if played is None:
+                played = np.zeros((*active.shape, *mine.shape[1:]), mine.dtype)
+            theirs = np.zeros(active.shape, bool)
+            theirs[at] = live
+            played[theirs] = mine
+        return played[active], {}
 
-    def __call__(self, act: Callable[[Any, Any], Any], *, episodes: int, number: int = 0) -> Evaluation:
-        """Episode i is seeded by (seed, stream, number, i): the same call gives the same numbers."""
-        if self._env is None:
-            self._env = self._make()
-        returns, lengths = [], []
-        for episode in range(episodes):
-            observation, info = self._env.reset(seed=derive(self._seed, self._stream, number, episode))
-            total, length, over = 0.0, 0, False
-            while not over:
-                observation, reward, terminated, truncated, info = self._env.step(act(observation, info))
-                total, length, over = total + float(reward), length + 1, terminated or truncated
-                if length >= LIMIT:
-                    raise UserError(
-                        f"env: an episode of {self._make.name} has lasted {LIMIT} steps; give it a limit "
-                        "(max_episode_steps in env_kwargs)."
-                    )
-            returns.append(total)
-            lengths.append(length)
-        return Evaluation(np.asarray(returns), np.asarray(lengths))
-
-    def close(self) -> None:
-        if self._env is not None:
-            self._env.close()
-            self._env = None
+    return act
 
 
-def acting(policy: Any) -> Callable[[Any, Any], Any]:
+def by_expert(expert: Any) -> Act:
+    """Players that are one expert."""
+    return lambda seen, active: (expert.act(seen.batch, seen.infos), {})
+
+
+def evaluate(
+    make: Maker,
+    player: Any,
+    *,
+    episodes: int,
+    seed: int = 0,
+    number: int = 0,
+    stream: str = "evaluate",
+) -> Evaluation:
+    """Episodes of one trained policy, expert, or function of (observation, info).
+
+    >>> from understudy.envs.gymnasium import maker
+    >>> evaluate(maker("CartPole-v1"), lambda observation, info: 0, episodes=2).lengths.tolist()
+    [9, 10]
+    """
+    one = acting(player)
+
+    def act(seen: Seen, active: np.ndarray) -> tuple[Any, dict[int, UserError]]:
+        return [one(one_of(seen.batch, 0), seen.infos[0])], {}
+
+    env = vector(make, 1, infos=True)
+    try:
+        found = play_episodes(env, make.name, [seed], [episodes], act, number=number, stream=stream)[0]
+    finally:
+        env.close()
+    if isinstance(found, UserError):
+        raise found
+    return found
+
+
+def acting(player: Any) -> Callable[[Any, Any], Any]:
     """A trained policy, or an expert, as a function of (observation, info)."""
-    if hasattr(policy, "label"):
+    if hasattr(player, "label"):
         from ..policies import stacked
 
-        return lambda observation, info: policy.act(stacked([observation]), [info])[0]
-    return lambda observation, info: policy.act(observation)
+        return lambda observation, info: player.act(stacked([observation]), [info])[0]
+    if hasattr(player, "act"):
+        return lambda observation, info: player.act(observation)
+    return player

@@ -3,7 +3,7 @@
     config.json             what was asked for, cores and versions
     ledger.csv              one row per round, appended; the same seed gives the same bytes
     times.csv               seconds per round, kept apart because they differ from run to run
-    samples/*.bin           every sample, appended (see `samples.Book`)
+    samples/*.bin           every sample, appended (see `samples.SampleLog`)
     policy.safetensors/json the policy after the last round
     checkpoint.safetensors  everything needed to go on; its rename is the moment at which a round counts
     summary.json            written last: the run is finished
@@ -26,7 +26,7 @@ from ..disk import csv_line, reporting
 from ..errors import UserError
 from ..machine import cores, versions
 from ..regret import Ledger
-from .loop import NAMES, TIMES, Loop
+from .state import NAMES, TIMES, RunState
 
 FORMAT = 1
 WORDS = {"solver_status", "comparator_status"}
@@ -96,33 +96,33 @@ class Folder:
                 "resume: other versions of the libraries than the run was begun with.", stacklevel=2
             )
 
-    def begin(self, loop: Loop) -> None:
+    def begin(self, run: RunState) -> None:
         """For a run with no round done: empty files with their headers."""
         with reporting(self.path):
-            loop.book.cut(0)
+            run.samples.cut(0)
             for name, columns in (("ledger.csv", NAMES), ("times.csv", SECONDS)):
                 disk.write(self.path / name, csv_line(columns))
 
-    def commit(self, loop: Loop) -> None:
-        """Makes the last round count."""
-        row, laps = loop.rows[-1], loop.times[-1]
+    def commit(self, run: RunState, slots: list[dict[str, Any]]) -> None:
+        """Makes the last round count; `slots` say where the run's environments are."""
+        row, laps = run.rows[-1], run.times[-1]
         with reporting(self.path):
             ledger = disk.append(self.path / "ledger.csv", csv_line(row[name] for name in NAMES))
-            seconds = [loop.round, *(laps[name] for name in TIMES)]
+            seconds = [run.round, *(laps[name] for name in TIMES)]
             times = disk.append(self.path / "times.csv", csv_line(seconds))
-            loop.policy().save(self.path / "policy")
-            arrays, plain = loop.snapshot()
+            run.policy().save(self.path / "policy")
+            arrays, plain = run.snapshot(slots)
             plain |= {"format": FORMAT, "ledger_bytes": ledger, "times_bytes": times}
             disk.write_tensors(self.path / "checkpoint.safetensors", arrays, {"run": json.dumps(plain)})
 
-    def restore(self, loop: Loop) -> None:
-        """Brings `loop` to the last round that counts, and the files back to it."""
+    def restore(self, run: RunState) -> list[dict[str, Any]]:
+        """Brings `run` to the last round that counts, and the files back to it; gives the `slots` of then."""
         with reporting(self.path):
             arrays, plain = _read_checkpoint(self.path / "checkpoint.safetensors")
             try:
                 for name in ("ledger", "times"):
                     _cut(self.path / f"{name}.csv", plain[f"{name}_bytes"])
-                loop.book.cut(plain["rows"])
+                run.samples.cut(plain["rows"])
                 rows = _rows(read_ledger(self.path))
                 times = [
                     {k: float(v) for k, v in one.items() if k in TIMES}
@@ -132,7 +132,7 @@ class Folder:
                     raise UserError(
                         f"run: {str(self.path)!r} is damaged: ledger and checkpoint do not agree."
                     )
-                loop.restore(arrays, plain, rows, times)
+                return run.restore(arrays, plain, rows, times)
             except (KeyError, ValueError, TypeError) as error:
                 if isinstance(error, UserError):
                     raise

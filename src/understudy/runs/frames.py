@@ -177,7 +177,7 @@ class Stacks:
 
 @final
 class FrameColumn:
-    """The column of a book that holds stacks: frames once, in memory or in two files under `folder`.
+    """The column of a log that holds stacks: frames once, in memory or in two files under `folder`.
 
     `frames.bin` is frame after frame, the empty one first; `index.bin` says for every row which it is made
     of. A round begins anew, so that a run that was killed and resumed writes the same bytes.

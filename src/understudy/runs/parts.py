@@ -15,8 +15,7 @@ from ..policies import Actions, Encoded, Normaliser, Observations, Params, Polic
 from ..spec import RunSpec, describe
 from .automatic import Automatic
 from .choose import choose
-from .collect import Collector
-from .loop import Loop, Plan
+from .state import Plan
 
 
 @final
@@ -30,7 +29,7 @@ class World(NamedTuple):
 
     @classmethod
     def of(cls, make: Maker, spaces: Any, spec: RunSpec) -> World:
-        """The world of `make`, whose spaces an object such as `Slots` or a fleet knows."""
+        """The world of `make`; `spaces` is an environment of it."""
         seen, acts, expert = spaces.observation_space, spaces.action_space, spec.expert
         options = spec.options("expert")
         if spec.env_kwargs and (expert is None or (isinstance(expert, str) and expert in experts.names())):
@@ -48,7 +47,7 @@ class World(NamedTuple):
 
 @final
 class Parts(NamedTuple):
-    """A run that has not begun: everything but the environments, the evaluator and the book."""
+    """A run that has not begun: everything but the environments and the samples."""
 
     expert: Any
     observations: Observations | Encoded
@@ -60,21 +59,7 @@ class Parts(NamedTuple):
     normaliser: Normaliser
     noise: float
     settings: dict[str, Any]
-
-    @property
-    def total(self) -> int:
-        return sum(self.plan.sizes)
-
-    def loop(self, slots: Any, evaluator: Any, book: Any, *, mapped: bool = False) -> Loop:
-        """The run, ready to be advanced; without `slots` by a convoy only."""
-        seed = self.plan.seed
-        collector = Collector(
-            slots, self.expert, self.observations, self.actions, seed=seed, noise=self.noise
-        )
-        parts = self.plan, self.game, self.params, collector, evaluator, book, self.automatic
-        loop = Loop(*parts, mapped=mapped)
-        loop.see_as(self.normaliser)
-        return loop
+    spec: RunSpec
 
 
 def parts(world: World, spec: RunSpec) -> Parts:
@@ -119,7 +104,9 @@ def parts(world: World, spec: RunSpec) -> Parts:
         "encoder": getattr(getattr(seen, "encoder", None), "name", None),
     }
     settings = spec.plain() | {"env": world.make.name, "name": spec.name, "resolved": resolved}
-    return Parts(teacher, seen, actions, game, params, plan, chosen.automatic, normaliser, noise, settings)
+    return Parts(
+        teacher, seen, actions, game, params, plan, chosen.automatic, normaliser, noise, settings, spec
+    )
 
 
 def _encoded(seen: Observations, policy: Policy, teacher: Any, encoder: Any) -> Any:

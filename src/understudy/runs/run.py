@@ -14,7 +14,7 @@ from ..policies import TrainedPolicy
 from ..regret import Certificate, Ledger
 from .evaluate import Evaluation
 from .folder import read_config, read_ledger, read_summary, write_run
-from .samples import Book
+from .samples import SampleLog
 
 
 @final
@@ -39,7 +39,7 @@ class Run:
         settings: dict[str, Any],
         evaluation: Evaluation | None,
         expert_evaluation: Evaluation | None,
-        book: Book | None,
+        samples: SampleLog | None,
         seconds: dict[str, float],
         folder: Path | None,
         keep: Any = None,
@@ -47,13 +47,13 @@ class Run:
         self.policy, self.ledger, self.certificate, self.settings = policy, ledger, certificate, settings
         self.evaluation, self.expert_evaluation = evaluation, expert_evaluation
         self.seconds, self.folder = seconds, folder
-        self._book, self._keep = book, keep
+        self._samples, self._keep = samples, keep
 
     def samples(self, column: str) -> np.ndarray:
         """One column of all samples: inputs, targets, executed, rewards, flags or slots."""
-        if self._book is None:
+        if self._samples is None:
             raise UserError("samples: this run was loaded without its samples.")
-        return self._book.column(column)
+        return self._samples.column(column)
 
     def summary(self) -> dict[str, Any]:
         """The outcome in numbers, as `understudy train --json` prints it; None for what was not measured."""
@@ -108,12 +108,11 @@ class Run:
         except (KeyError, TypeError, ValueError) as error:
             raise UserError(f"run: {folder / 'summary.json'} is damaged ({error}).") from None
         policy = TrainedPolicy.load(folder)
-        samples = folder / "samples"
-        ledger = read_ledger(folder)
-        book = Book(policy.observations, policy.actions, folder=samples) if samples.is_dir() else None
-        if book is not None:
-            book.rows = int(ledger["samples"].sum())
-        return cls(policy, ledger, made, settings, mine, theirs, book, seconds, folder)
+        ledger, samples = read_ledger(folder), None
+        if (folder / "samples").is_dir():
+            samples = SampleLog(policy.observations, policy.actions, folder=folder / "samples")
+            samples.rows = int(ledger["samples"].sum())
+        return cls(policy, ledger, made, settings, mine, theirs, samples, seconds, folder)
 
     def __repr__(self) -> str:
         told = f", return {self.evaluation.mean:.1f}" if self.evaluation else ""

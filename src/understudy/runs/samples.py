@@ -6,21 +6,26 @@ import dataclasses
 import os
 import tempfile
 from pathlib import Path
-from typing import Any, final
+from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 
 from .. import disk
 from ..errors import UserError
+from ..losses import Squared
+from ..online import draws
 from ..policies import Actions, Encoded, Normaliser, Observations
 from .collect import Round
 from .frames import FrameColumn, stack_shape
+
+if TYPE_CHECKING:
+    from .parts import Parts
 
 COLUMNS = ("inputs", "targets", "executed", "rewards", "flags", "slots")
 
 
 @final
-class Book:
+class SampleLog:
     """Append-only columns of samples (see `Round`), one file a column under `folder`, or in memory without
     one.
 
@@ -29,8 +34,15 @@ class Book:
     frame by frame, each once (see `frames`).
     """
 
-    def __init__(self, observations: Observations | Encoded, actions: Actions, *, folder: Path | None = None):
-        self.folder, self.rows = folder, 0
+    def __init__(
+        self,
+        observations: Observations | Encoded,
+        actions: Actions,
+        *,
+        folder: Path | None = None,
+        keep: bool = True,
+    ):
+        self.folder, self.rows, self._keep = folder, 0, keep
         self._kinds: dict[str, tuple[Any, tuple[int, ...]]] = {
             "inputs": (observations.dtype, (observations.width,)),
             "targets": (np.dtype(np.float32), (actions.outputs,)),
@@ -55,7 +67,10 @@ class Book:
         return plain + (0 if self.frames is None else self.frames.width)
 
     def append(self, round: Round) -> None:
-        """Adds a round; in files it is on the disk when this returns."""
+        """Adds a round; in files it is on the disk when this returns. Without `keep` it is counted only."""
+        if not self._keep:
+            self.rows += len(round)
+            return
         if self.frames is not None:
             self.frames.append(round.inputs, round.slots)
             round = dataclasses.replace(round, inputs=round.inputs[:, :0])
@@ -99,24 +114,24 @@ class Book:
 
 @final
 class Reader:
-    """Rows of a book on disk as a learner sees them: standardised inputs, targets and weights (1/M in a
+    """Rows of a log as a learner sees them: standardised inputs, targets and weights (1/M in a
     round of M).
 
     Asked for by number, in any order, from memory-mapped files; what the machine's memory can hold of them
     stays there.
     """
 
-    def __init__(self, book: Book, sizes: tuple[int, ...], dtype: Any):
-        self._book, self._dtype, self.normaliser = book, np.dtype(dtype), Normaliser.identity(1)
+    def __init__(self, log: SampleLog, sizes: tuple[int, ...], dtype: Any):
+        self._log, self._dtype, self.normaliser = log, np.dtype(dtype), Normaliser.identity(1)
         self._ends = np.cumsum(sizes)
         self._weights = 1.0 / np.asarray(sizes, np.float64)
         self._mapped: tuple[int, Any, Any] = (-1, None, None)
 
     def take(self, index: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Inputs, targets and weights of the rows `index`; rows that are not there weigh nothing."""
-        rows = self._book.rows
+        rows = self._log.rows
         if self._mapped[0] != rows:
-            self._mapped = (rows, self._book.column("inputs"), self._book.column("targets"))
+            self._mapped = (rows, self._log.column("inputs"), self._log.column("targets"))
         index = np.asarray(index)
         there = np.minimum(index, rows - 1)
         inputs, targets = self.normaliser(self._mapped[1][there]), self._mapped[2][there]
@@ -125,9 +140,27 @@ class Reader:
         return inputs.astype(kind), targets.astype(self._dtype), weights.astype(self._dtype)
 
 
-def temporary_folder() -> tuple[Path, Any]:
-    """A folder that vanishes with the object beside it, for a run too large for memory that has no folder
-    of its own.
+def storage(parts: Parts, *, folder: Path | None = None, keep: bool = True) -> tuple[SampleLog, bool, Any]:
+    """Where a run's samples go: the log, whether the learner reads them from it, and an object whose end is
+    the end of a temporary folder.
+
+    More than `memory_limit` bytes are in files, which the learner maps; a solver that reads all of them at
+    once is refused then. Frames are kept once in the log, and minibatches of stacks rebuilt from it. Without
+    `keep` nothing is kept that the learner does not read.
     """
-    kept = tempfile.TemporaryDirectory(prefix="understudy-")
-    return Path(kept.name), kept
+    codecs, game, spec = (parts.observations, parts.actions), parts.game, parts.spec
+    log, around = SampleLog(*codecs, folder=folder), None
+    size = spec.total * log.width()
+    # Statistics of linear policies hold no samples, so it does not matter to them how many there are.
+    streams = game.policy.linear and isinstance(game.loss, Squared) and not draws(game.solver)
+    large = size > spec.memory_limit and (keep or not streams)
+    mapped = (large and not streams) or (log.frames is not None and draws(game.solver))
+    if large and not streams and not draws(game.solver):
+        raise UserError(
+            f"memory_limit: {spec.total} samples need {size} bytes, more than {spec.memory_limit}, and this "
+            "solver reads them all at once; raise the limit or take one that draws minibatches, as adam does."
+        )
+    if large and folder is None:
+        around = tempfile.TemporaryDirectory(prefix="understudy-")
+        log = SampleLog(*codecs, folder=Path(around.name))
+    return (log if keep or mapped else SampleLog(*codecs, keep=False)), mapped, around

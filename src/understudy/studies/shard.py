@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import functools
+import contextlib
 import math
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from ..envs.fleet import fleet
-from ..envs.gymnasium import maker
+from ..envs.gymnasium import Maker, maker
 from ..errors import UserError
-from ..imitation import imitate
-from ..runs import NAMES, TIMES, Evaluation, Loop, World, parts
-from ..runs.convoy import Convoy, Unkept
+from ..runs import NAMES, TIMES, Parts, Runner, RunState, World, parts, play_all, storage
 from ..spec import WORLD, RunSpec
 
 TOGETHER = ("rounds", "interactions", "budget", "envs", "encoder", "labels")
@@ -42,7 +39,7 @@ def play(
     together: bool | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> list[Result]:
-    """Plays runs side by side, those of one environment and round size in one convoy; results in their order.
+    """Plays runs, those of one world and round size side by side; results in their order.
 
     Args:
       threads: threads that step the environments.
@@ -58,79 +55,70 @@ def play(
     """
     made = [run if isinstance(run, RunSpec) else RunSpec.of(run) for run in runs]
     results: dict[int, Result] = {}
-    groups: dict[str, list[int]] = {}
-    for place, run in enumerate(made):
-        groups.setdefault(run.key(*WORLD, *TOGETHER), []).append(place)
-    total, before = sum(len(run.sizes) for run in made), 0
-    for places in groups.values():
-        rounds = len(made[places[0]].sizes) * len(places)
+    worlds: dict[str, dict[int, RunSpec]] = {}
+    for place, spec in enumerate(made):
+        worlds.setdefault(spec.key(*WORLD), {})[place] = spec
+    total, before = sum(len(spec.sizes) for spec in made), 0
+    for specs in worlds.values():
+        make = maker(next(iter(specs.values())).env, next(iter(specs.values())).env_kwargs)
+        for states in _states(make, specs, results):
+            began, group = time.perf_counter(), list(states.values())
 
-        def told(done: int, before: int = before) -> None:
-            if progress is not None:
-                progress(min(before + done, total), total)
+            def told(done: int, before: int = before, count: int = len(group)) -> None:
+                if progress is not None:
+                    progress(min(before + done * count, total), total)
 
-        if made[places[0]].envs > 1:
-            # A convoy has one environment a run.
-            found = [_alone(made[place]) for place in places]
-        else:
-            found = _abreast([made[place] for place in places], threads, together, told)
-        results |= dict(zip(places, found, strict=True))
-        before += rounds
-        told(0, before)
+            with Runner(group, make, threads=threads, together=together) as runner:
+                play_all(runner, told)
+            share = (time.perf_counter() - began) / len(group)
+            for place, state, error in zip(states, group, runner.errors, strict=True):
+                results[place] = _result(state, error, share)
+            before += sum(len(specs[place].sizes) for place in states)
+    if progress is not None:
+        progress(total, total)
     return [results[place] for place in range(len(runs))]
 
 
-def _abreast(
-    runs: list[RunSpec], threads: int, together: bool | None, told: Callable[[int], None]
-) -> list[Result]:
-    began, first = time.perf_counter(), runs[0]
-    make = maker(first.env, first.env_kwargs)
-    many = functools.partial(fleet, make, threads=threads)
-    loops: dict[int, Loop] = {}
-    failed: dict[int, Result] = {}
-    one = many(1)
-    world = World.of(make, one, first)
-    one.close()
-    for place, run in enumerate(runs):
+def _states(
+    make: Maker, specs: dict[int, RunSpec], results: dict[int, Result]
+) -> Iterator[dict[int, RunState]]:
+    """Runs of one world, by what the runs of a runner have in common; one that cannot be made is a result."""
+
+    def refused(places: Iterable[int], error: UserError) -> None:
+        results.update({place: Result([], _ended([]), str(error), {"total": 0.0}) for place in places})
+
+    try:
+        with contextlib.closing(make()) as first:
+            world = World.of(make, first, next(iter(specs.values())))
+    except UserError as error:
+        return refused(specs, error)
+    found: dict[Any, dict[int, Parts]] = {}
+    for place, spec in specs.items():
         try:
-            loops[place] = parts(world, run).loop(None, None, Unkept())
+            made = parts(world, spec)
         except UserError as error:
-            failed[place] = Result([], _ended([]), str(error), {"total": 0.0})
-    if loops:
-        convoy = Convoy([*loops.values()], many, world.expert, together=together)
-        try:
-            while convoy.round < convoy.rounds:
-                convoy.advance()
-                told(convoy.round * len(runs))
-            theirs = _experts(convoy, [runs[place] for place in loops])
-        finally:
-            convoy.close()
-        share = (time.perf_counter() - began) / len(loops)
-        for i, place in enumerate(loops):
-            failed[place] = _result(convoy.loops[i], convoy.errors[i], theirs[i], share)
-    return [failed[place] for place in range(len(runs))]
-
-
-def _experts(convoy: Convoy, runs: list[RunSpec]) -> list[Evaluation | None]:
-    """The expert on every run's last episodes, played once for all runs of a seed."""
-    known: dict[tuple[int, int], Evaluation] = {}
-    found: list[Evaluation | None] = []
-    for run, seed in zip(runs, convoy.seeds, strict=True):
-        episodes = run.expert_measured
-        if not episodes:
-            found.append(None)
+            refused([place], error)
             continue
-        if (seed, episodes) not in known:
-            known[seed, episodes] = convoy.evaluate_expert(seed, episodes, convoy.rounds)
-        found.append(known[seed, episodes])
-    return found
+        coded = repr(made.observations.config()), made.settings["resolved"]["encoder"]
+        found.setdefault((spec.key(*TOGETHER), coded), {})[place] = made
+    for group in found.values():
+        states, around = {}, []
+        for place, made in group.items():
+            try:
+                samples, mapped, folder = storage(made, keep=False)
+                states[place] = RunState(made, samples, mapped=mapped)
+                around.append(folder)  # as long as the run
+            except UserError as error:
+                refused([place], error)
+        if states:
+            yield states
 
 
-def _result(loop: Loop, error: str | None, theirs: Evaluation | None, total: float) -> Result:
-    rows = [{name: row[name] for name in NAMES} for row in loop.rows]
+def _result(run: RunState, error: UserError | None, total: float) -> Result:
+    rows = [{name: row[name] for name in NAMES} for row in run.rows]
     summary = _ended(rows)
     if error is None:
-        mine, made = loop.evaluation, loop.certificate()
+        mine, theirs, made = run.evaluation, run.expert_evaluation, run.certificate()
         summary |= {
             "return_mean": mine.mean if mine else math.nan,
             "return_std": mine.std if mine else math.nan,
@@ -139,27 +127,8 @@ def _result(loop: Loop, error: str | None, theirs: Evaluation | None, total: flo
             "bound": float(made.bound),
             "certificate": made.kind,
         }
-    seconds = {name: sum(one[name] for one in loop.times) for name in TIMES}
-    return Result(rows, summary, error, seconds | {"total": total})
-
-
-def _alone(run: RunSpec) -> Result:
-    rows: list[dict[str, Any]] = []
-    began = time.perf_counter()
-    try:
-        done = imitate(run, progress=lambda t, row: rows.append({name: row[name] for name in NAMES}))
-    except UserError as error:
-        return Result(rows, _ended(rows), str(error), {"total": time.perf_counter() - began})
-    mine, theirs, made = done.evaluation, done.expert_evaluation, done.certificate
-    summary = _ended(rows) | {
-        "return_mean": mine.mean if mine else math.nan,
-        "return_std": mine.std if mine else math.nan,
-        "expert_return": theirs.mean if theirs else math.nan,
-        "regret": float(made.regret),
-        "bound": float(made.bound),
-        "certificate": made.kind,
-    }
-    return Result(rows, summary, None, done.seconds)
+    seconds = {name: sum(one[name] for one in run.times) for name in TIMES}
+    return Result(rows, summary, None if error is None else str(error), seconds | {"total": total})
 
 
 def _ended(rows: list[dict[str, Any]]) -> dict[str, Any]:

@@ -1,13 +1,15 @@
-"""A fleet steps as Gymnasium does, bit for bit: observations, rewards, ends and resets."""
+"""A vector environment steps as Gymnasium does, bit for bit: observations, rewards, ends and resets."""
 
 from __future__ import annotations
 
+import gymnasium as gym
 import numpy as np
 import pytest
 
-from understudy.envs.fleet import Gymnasiums, fleet
 from understudy.envs.gymnasium import maker
 from understudy.envs.mujoco import Physics, _rules
+from understudy.envs.vector import GymnasiumVector, vector
+from understudy.errors import UserError
 
 KEYWORDS = [
     ("Hopper-v5", {}),
@@ -18,12 +20,12 @@ KEYWORDS = [
 
 
 def _play(make, bodies, steps, seed):
-    """The same actions in a fleet of three and in three plain environments; yields both sides' outcome."""
+    """The same actions in three slots and in three plain environments; yields both sides' outcome."""
     plain = [make() for _ in range(3)]
     slots, rng, episodes = np.arange(3), np.random.default_rng(seed), [0, 0, 0]
     seen = []
     for slot in slots:
-        bodies.begin(slot, 10 * slot)
+        bodies.begin([slot], [10 * slot])
         seen.append(plain[slot].reset(seed=10 * int(slot))[0])
     for step in range(steps):
         which = slots if step % 3 else slots[::-1][:2]  # any choice, in any order
@@ -31,15 +33,15 @@ def _play(make, bodies, steps, seed):
         actions = np.clip(rng.normal(size=(len(which), plain[0].action_space.shape[0])), -1, 1)
         actions = actions.astype(np.float32)
         rewards, terminated, truncated = bodies.step(which, actions)
-        ours = bodies.batch(which).copy()
+        ours = bodies.observe(which).batch
         theirs = [plain[slot].step(action)[:4] for slot, action in zip(which, actions, strict=True)]
         yield (ours, rewards, terminated, truncated), theirs
         for i, slot in enumerate(which):
             if terminated[i] or truncated[i]:
                 episodes[slot] += 1
-                bodies.begin(slot, 10 * slot + episodes[slot])
+                bodies.begin([slot], [10 * slot + episodes[slot]])
                 observation, _ = plain[slot].reset(seed=10 * int(slot) + episodes[slot])
-                assert bodies.batch(np.array([slot]))[0].tobytes() == observation.tobytes()
+                assert bodies.observe(np.array([slot])).batch[0].tobytes() == observation.tobytes()
     for env in plain:
         env.close()
     assert sum(episodes) > 3
@@ -48,7 +50,7 @@ def _play(make, bodies, steps, seed):
 @pytest.mark.parametrize(("name", "keywords"), KEYWORDS)
 def test_physics_equals_gymnasium_bit_for_bit(name, keywords):
     make = maker(name, keywords)
-    bodies = fleet(make, 3, threads=2)
+    bodies = vector(make, 3, threads=2)
     assert isinstance(bodies, Physics)
     for (seen, rewards, terminated, truncated), theirs in _play(make, bodies, 300, 0):
         for i, (observation, reward, over, cut) in enumerate(theirs):
@@ -60,7 +62,7 @@ def test_physics_equals_gymnasium_bit_for_bit(name, keywords):
 def test_without_the_warm_start_the_bits_differ():
     """Why each slot keeps a simulation of its own: position and velocity alone are not the whole state."""
     make, differ = maker("Hopper-v5"), False
-    bodies = fleet(make, 3)
+    bodies = vector(make, 3)
     for (seen, *_), theirs in _play(make, bodies, 200, 1):
         for data in bodies._data:
             data.qacc_warmstart[:] = 0
@@ -70,21 +72,77 @@ def test_without_the_warm_start_the_bits_differ():
 
 
 def test_what_is_not_known_is_left_to_gymnasium():
-    import gymnasium as gym
-
-    assert isinstance(fleet(maker("Pendulum-v1"), 1), Gymnasiums)
+    assert isinstance(vector(maker("Pendulum-v1"), 1), GymnasiumVector)
     assert _rules(gym.wrappers.RescaleAction(gym.make("Hopper-v5"), -2, 2)) is None
-    assert isinstance(fleet(maker(gym.make("Hopper-v5")), 1), Physics)
+    assert isinstance(vector(maker(gym.make("Hopper-v5")), 1), Physics)
 
 
 def test_gymnasiums_equal_single_environments():
     make = maker("CartPole-v1")
-    group, alone = fleet(make, 2), make()
-    group.begin(0, 5), group.begin(1, 6)
+    group, alone = vector(make, 2), make()
+    group.begin([0, 1], [5, 6])
     seen, _ = alone.reset(seed=6)
     for action in (0, 1, 1, 0, 1):
         rewards, terminated, truncated = group.step(np.array([1]), [action])
         seen, reward, over, cut, _ = alone.step(action)
-        assert group.batch(np.array([1]))[0].tobytes() == seen.tobytes()
+        assert group.observe(np.array([1])).batch[0].tobytes() == seen.tobytes()
         assert (rewards[0], terminated[0], truncated[0]) == (reward, over, cut)
+    group.close()
+
+
+class Faulty(gym.Env):
+    """Raises in its third step, or where it is reset with an odd seed."""
+
+    observation_space = gym.spaces.Box(-1, 1, (2,), np.float32)
+    action_space = gym.spaces.Discrete(2)
+    made, closed = 0, 0
+
+    def __init__(self, limit=9):
+        if Faulty.made - Faulty.closed >= limit:
+            raise ValueError("too many")
+        Faulty.made += 1
+
+    def reset(self, *, seed=None, options=None):
+        if seed % 2:
+            raise ValueError("odd")
+        self.count = 0
+        return np.zeros(2, np.float32), {}
+
+    def step(self, action):
+        self.count += 1
+        if self.count == 3:
+            raise ZeroDivisionError("three")
+        return np.full(2, self.count / 10, np.float32), 1.0, False, False, {}
+
+    def close(self):
+        Faulty.closed += 1
+
+
+def test_an_environment_that_raises_is_remembered_and_the_others_go_on():
+    three = vector(maker(Faulty), 3)
+    three.begin([0, 1, 2], [0, 1, 2])
+    assert list(three.broken) == [1] and str(three.broken[1]) == "odd"
+    for which in (np.array([0]), np.array([0, 2]), np.array([0, 2])):
+        rewards, terminated, truncated = three.step(which, np.zeros(len(which), int))
+    assert np.isnan(rewards[0]) and rewards[1] == 1 and not (terminated | truncated).any()
+    assert isinstance(three.broken[0], ZeroDivisionError) and 2 not in three.broken
+    assert three.observe(np.array([0, 2])).batch[:, 0].tolist() == pytest.approx([0.2, 0.2])
+    three.close()
+    assert Faulty.made == Faulty.closed == 3
+
+
+def test_environments_are_closed_where_one_of_them_cannot_be_made():
+    Faulty.made = Faulty.closed = 0
+    with pytest.raises(UserError, match="cannot be made"):
+        vector(maker(lambda: Faulty(limit=2)), 3)
+    assert Faulty.made == Faulty.closed == 2
+
+
+def test_infos_of_mujoco_are_gymnasiums():
+    make = maker("Hopper-v5")
+    plain, group = make(), vector(make, 2, infos=True)
+    assert isinstance(group, GymnasiumVector)
+    group.begin([1], [4])
+    _, info = plain.reset(seed=4)
+    assert group.observe(np.array([1])).infos[0] == info and info
     group.close()

@@ -1,11 +1,12 @@
-"""The round loop: collect, measure, update, judge, evaluate; and its whole state as plain arrays."""
+"""One run under way: its learner, its ledger, and all of it as plain arrays."""
 
 from __future__ import annotations
 
 import contextlib
 import dataclasses
 import time
-from typing import Any, NamedTuple, final
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NamedTuple, final
 
 import equinox as eqx
 import jax
@@ -17,16 +18,18 @@ from ..data import Batch, batch
 from ..envs.gymnasium import derive
 from ..errors import UserError
 from ..objectives import Samples, Statistics, empty_samples
-from ..online import Game, GameState, certify, compiled
+from ..online import Game, GameState, certify
 from ..policies import Normaliser, TrainedPolicy
 from ..regret import COLUMNS, Certificate, Ledger
 from ..solvers import Status, Unsolved
 from ..spec import Mixing
 from . import hindsight
-from .automatic import Automatic
-from .collect import EXPERT, Collector, Round
-from .evaluate import Evaluation, Evaluator, acting
-from .samples import Book, Reader
+from .collect import EXPERT, Round
+from .evaluate import Evaluation
+from .samples import Reader, SampleLog
+
+if TYPE_CHECKING:
+    from .parts import Parts
 
 EXTRA = {
     "interactions": "environment steps so far",
@@ -63,20 +66,12 @@ class Plan:
 
 
 class Question(NamedTuple):
-    """The arguments of one `Game.play`, which donates the buffers of `state`: do not use it afterwards."""
+    """A round as `Game.play` takes it: the game with its numbers of now, and three of its arguments."""
 
     game: Game
-    state: GameState
     batch: Batch
     key: jax.Array
     judge: jax.Array
-
-
-def compiled_play(asked: Question) -> tuple[GameState, dict[str, Any]]:
-    """Plays one question by itself; the record comes back to the host."""
-    with precision(asked.game):
-        state, record = compiled(asked.game)(*asked[1:])
-        return state, jax.device_get(record)
 
 
 def precision(game: Game) -> Any:
@@ -85,50 +80,43 @@ def precision(game: Game) -> Any:
 
 
 @final
-class Loop:
-    """A run under way. `advance` plays one round; `snapshot` and `restore` move all of it to and from plain
-    arrays.
+class RunState:
+    """A run under way. `question` and `answer` are the two halves of a round's solve; between them is one
+    call of `Game.play`, alone or with other runs (see `groups.OneProgram`).
+
+    Attributes:
+      state: the `GameState`; None while it is in a stack with those of other runs.
+      params: the policy's parameters now, as NumPy arrays.
+      rows, times: the ledger and the seconds, one dict per round.
+      evaluation, expert_evaluation: returns of the last evaluation, and of the expert on the same seeds.
     """
 
-    def __init__(
-        self,
-        plan: Plan,
-        game: Game,
-        params: Any,
-        collector: Collector,
-        evaluator: Evaluator | None,
-        book: Book,
-        automatic: Automatic | None = None,
-        *,
-        mapped: bool = False,
-    ):
+    def __init__(self, parts: Parts, samples: SampleLog, *, mapped: bool = False):
+        game, plan = parts.game, parts.plan
         if not game.policy.linear:
             # The best network is searched for here, apart from the round (see `_judge`): half as much to
             # compile.
             game = Game(game.policy, game.loss, game.learner, game.solver, Unsolved())
-        self.plan, self.game, self.collector, self.book = plan, game, collector, book
-        # A run whose episodes are played elsewhere (see `convoy`) has no evaluator.
-        self.evaluator: Any = evaluator
-        self.automatic, self.evaluation = automatic, None
+        self.parts, self.plan, self.game, self.samples = parts, plan, game, samples
+        self.automatic = parts.automatic
+        self.evaluation: Evaluation | None = None
+        self.expert_evaluation: Evaluation | None = None
         self.round = self.interactions = self.queries = 0
         self.rows: list[dict[str, Any]] = []
         self.times: list[dict[str, float]] = []
-        self.normaliser = Normaliser.identity(collector.observations.width)
         self._dtype = jnp.float64 if game.policy.linear else jnp.float32
         self._key = jax.random.key(derive(plan.seed, "solver"))
-        self._reader = Reader(book, plan.sizes, self._dtype) if mapped else None
-        with self.precision():
-            self.state = game.init(params, self._empty(params))
-        self._first = jax.tree.map(np.array, params)
-
-    def precision(self) -> Any:
-        return precision(self.game)
+        self._reader = Reader(samples, plan.sizes, self._dtype) if mapped else None
+        self._see_as(parts.normaliser)
+        with precision(game):
+            self.state: Any = game.init(parts.params, self._empty(parts.params))
+        self.params = self._first = jax.tree.map(np.array, parts.params)
 
     def _like(self) -> Batch:
-        rows, seen = max(self.plan.sizes), self.collector.observations
+        rows, seen = max(self.plan.sizes), self.parts.observations
         kind = self._dtype if seen.dtype.kind == "f" else seen.dtype
-        outputs = self.collector.actions.outputs
-        inputs, targets = np.zeros((rows, seen.width), kind), np.zeros((rows, outputs), self._dtype)
+        inputs = np.zeros((rows, seen.width), kind)
+        targets = np.zeros((rows, self.parts.actions.outputs), self._dtype)
         return batch(inputs, targets, dtype=self._dtype)
 
     def _empty(self, params: Any) -> Any:
@@ -143,50 +131,39 @@ class Loop:
 
     def policy(self) -> TrainedPolicy:
         """The policy as it is now."""
-        params = jax.tree.map(np.array, self.state.learner.params)
-        codecs = self.collector.observations, self.collector.actions
-        return TrainedPolicy(self.game.policy, params, *codecs, self.normaliser)
-
-    def advance(self) -> dict[str, Any]:
-        """Plays one round and returns its row of the ledger."""
-        t, clock = self.round + 1, Clock()
-        beta = self.plan.mixing.beta(t)
-        policy = None if beta >= 1 else self.policy()
-        try:
-            round = self.collector.collect(policy, self.plan.sizes[t - 1], beta=beta, number=t)
-        except UserError as error:
-            raise UserError(f"round {t}: {error}") from error
-        clock.lap("collect")
-        self.learn(round, clock)
-        if t in self.plan.evaluated:
-            self.assess(self.evaluator(acting(self.policy()), episodes=self.plan.episodes, number=t))
-            clock.lap("evaluate")
-        return self.rows[-1]
-
-    def learn(self, round: Round, clock: Clock | None = None) -> None:
-        """Ends a round that was collected: the books, the solve, and a row of the ledger without returns."""
-        clock = clock or Clock()
-        self.answer(round, *compiled_play(self.question(round)), clock)
+        codecs = self.parts.observations, self.parts.actions
+        return TrainedPolicy(self.game.policy, self.params, *codecs, self.normaliser)
 
     def question(self, round: Round) -> Question:
-        """What a round asks of the game: everything that `Game.play` is given."""
+        """Keeps the round's samples, and gives what `Game.play` needs beside the state."""
         t = self.round + 1
         if t == 1 and self.plan.standardise:
-            self.see_as(Normaliser.fit(round.inputs, self.collector.observations.measured))
-        self.book.append(round)
-        with self.precision():
+            self._see_as(Normaliser.fit(round.inputs, self.parts.observations.measured))
+        self.samples.append(round)
+        with precision(self.game):
             rows = max(self.plan.sizes)
             one = batch(self.normaliser(round.inputs), round.targets, rows=rows, dtype=self._dtype)
             game = self.game if self.automatic is None else self.automatic.tuned(self.game)
             exact = t in self.plan.judged and self.game.policy.linear
-            return Question(game, self.state, one, jax.random.fold_in(self._key, t), jnp.asarray(exact))
+            return Question(game, one, jax.random.fold_in(self._key, t), jnp.asarray(exact))
 
-    def answer(self, round: Round, state: GameState, record: dict[str, Any], clock: Clock) -> None:
-        """Takes what `Game.play` gave: the new state and the round's record, its numbers on the host."""
-        t, self.state = self.round + 1, state
+    def answer(
+        self,
+        round: Round,
+        params: Any,
+        record: dict[str, Any],
+        losses: Callable[[], Any],
+        clock: Clock,
+    ) -> None:
+        """Takes what `Game.play` gave, on the host, and adds a row without returns to the ledger.
+
+        `losses()` are the losses so far, for the search after the round.
+        """
+        t, self.params = self.round + 1, params
         if self.automatic is not None and not self.automatic.settled:
-            with self.precision():
-                travelled = optax.tree.norm(optax.tree.sub(state.learner.params, self._first))
+            with precision(self.game):
+                now = jax.tree.map(jnp.asarray, params)
+                travelled = optax.tree.norm(optax.tree.sub(now, self._first))
             self.automatic.see(t, distance=float(travelled), gradient=float(record["gradient_norm"]))
         status = Status(int(record["solver_status"]))
         if status in (Status.DIVERGED, Status.NOT_FINITE):
@@ -195,7 +172,9 @@ class Loop:
                 "a smaller step or another loss may help."
             )
         clock.lap("solve")
-        self._judge(t, record)
+        judged = t in self.plan.judged
+        if judged:
+            record = record | self._judge(t, record, losses)
         clock.lap("judge")
         self.round, self.interactions = t, self.interactions + len(round)
         self.queries += round.queries
@@ -210,7 +189,7 @@ class Loop:
             "return_mean": np.nan,
             "return_std": np.nan,
         }
-        self.rows.append(row | _plain(record, judged=t in self.plan.judged))
+        self.rows.append(row | _plain(record, judged=judged))
         self.times.append(clock.laps)
 
     def assess(self, result: Evaluation) -> None:
@@ -218,25 +197,20 @@ class Loop:
         self.rows[-1] |= {"return_mean": result.mean, "return_std": result.std}
         self.evaluation = result if self.finished else None
 
-    def see_as(self, normaliser: Normaliser) -> None:
-        """Fixes how observations are standardised."""
+    def _see_as(self, normaliser: Normaliser) -> None:
         self.normaliser = normaliser
         if self._reader is not None:
             self._reader.normaliser = normaliser
 
-    def _judge(self, t: int, record: dict[str, Any]) -> None:
-        """For networks the best in hindsight is searched for apart from the round, from where the learner
-        is.
-        """
-        if self.game.policy.linear or t not in self.plan.judged or not self.plan.search:
-            return
+    def _judge(self, t: int, record: dict[str, Any], losses: Callable[[], Any]) -> dict[str, Any]:
+        """For networks: the best in hindsight, searched for from where the learner is."""
+        if self.game.policy.linear or not self.plan.search:
+            return {}
         key = jax.random.fold_in(jax.random.fold_in(self._key, t), 1)
-        least, best, status = hindsight.comparator(
-            self.state.losses, self.state.learner.params, key, self.plan.search
-        )
+        start = jax.tree.map(jnp.asarray, self.params)
+        least, _, status = hindsight.comparator(losses(), start, key, self.plan.search)
         regret = float(record["cumulative_loss"]) - least
-        record |= {"comparator": least, "regret": regret, "comparator_status": status}
-        self.state = self.state._replace(comparator=jax.tree.map(jnp.copy, best))
+        return {"comparator": least, "regret": regret, "comparator_status": status}
 
     @property
     def ledger(self) -> Ledger:
@@ -247,18 +221,20 @@ class Loop:
         judged = [row for row in self.rows if row["comparator_status"]]
         return certify(self.game, judged[-1] if judged else {})
 
-    def snapshot(self) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
-        """Arrays and plain data from which `restore` continues bit for bit; samples are the book's affair."""
+    def snapshot(self, slots: list[dict[str, Any]]) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+        """Arrays and plain data from which `restore` continues bit for bit; `slots` are the collector's.
+
+        The samples are on the disk already.
+        """
         arrays = {f"state.{i:03d}": np.asarray(leaf) for i, leaf in enumerate(jax.tree.leaves(self._small()))}
         arrays |= {"mean": self.normaliser.mean, "scale": self.normaliser.scale}
-        slots = self.collector.snapshot()
         for i, slot in enumerate(slots):
             arrays |= {f"slot.{i:03d}.actions": slot["actions"], f"slot.{i:03d}.row": slot["row"]}
         plain = {
             "round": self.round,
             "interactions": self.interactions,
             "queries": self.queries,
-            "rows": self.book.rows,
+            "rows": self.samples.rows,
             "episodes": [slot["episode"] for slot in slots],
             "automatic": None if self.automatic is None else self.automatic.numbers(),
         }
@@ -270,30 +246,30 @@ class Loop:
         plain: dict[str, Any],
         rows: list[dict[str, Any]],
         times: list[Any],
-    ) -> None:
-        """Back to a snapshot; the book must hold its samples already."""
+    ) -> list[dict[str, Any]]:
+        """Back to a snapshot, whose samples must be there already; gives the `slots` of it."""
         self.round, self.interactions, self.queries = plain["round"], plain["interactions"], plain["queries"]
         self.rows, self.times = rows, times
-        self.see_as(Normaliser(arrays["mean"], arrays["scale"]))
+        self._see_as(Normaliser(arrays["mean"], arrays["scale"]))
         if self.automatic is not None:
             self.automatic.restore(plain["automatic"])
-        with self.precision():
+        with precision(self.game):
             leaves, structure = jax.tree.flatten(self._small())
             kept = [jnp.asarray(arrays[f"state.{i:03d}"]) for i in range(len(leaves))]
             if any(a.shape != b.shape or a.dtype != b.dtype for a, b in zip(kept, leaves, strict=True)):
                 raise UserError("run: the checkpoint is damaged: its arrays are not those of this run.")
             self._refill(jax.tree.unflatten(structure, kept))
-        slots = [
+            self.params = jax.tree.map(np.array, self.state.learner.params)
+        return [
             {"episode": n, "actions": arrays[f"slot.{i:03d}.actions"], "row": arrays[f"slot.{i:03d}.row"]}
             for i, n in enumerate(plain["episodes"])
         ]
-        self.collector.restore(slots)
 
     def _small(self) -> tuple[Any, ...]:
         """The state without the buffer of samples."""
         losses = self.state.losses
         kept = losses.factor if isinstance(losses, Statistics) else losses.filled
-        return (*self.state._replace(losses=None), kept, losses.rounds)  # type: ignore[arg-type]
+        return (*self.state._replace(losses=None), kept, losses.rounds)
 
     def _refill(self, small: tuple[Any, ...]) -> None:
         learner, _, comparator, running, cumulative, kept, rounds = small
@@ -305,7 +281,7 @@ class Loop:
             if self._reader is not None:
                 losses = eqx.tree_at(lambda one: (one.filled, one.rounds), losses, (kept, rounds))
             first, row = 0, max(self.plan.sizes)
-            inputs, targets = self.book.column("inputs"), self.book.column("targets")
+            inputs, targets = self.samples.column("inputs"), self.samples.column("targets")
             for size in self.plan.sizes[: self.round if self._reader is None else 0]:
                 part = slice(first, first + size)
                 one = batch(self.normaliser(inputs[part]), targets[part], rows=row, dtype=self._dtype)

@@ -1,0 +1,129 @@
+"""Vector environments: n slots of one environment, each with one episode under way.
+
+Nothing resets by itself. Whoever steps a slot begins its next episode, with a seed, so every step is a sample
+and an episode is a function of its seed and its actions: it can be played again. There are three
+implementations: any Gymnasium environment (here), Hopper and Walker2d on MuJoCo itself (`mujoco`), and Atari
+on ALE (`atari`). All of them step to the bits of one Gymnasium environment.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple, Protocol, final
+
+import numpy as np
+
+from ..policies import stacked
+from .gymnasium import Maker
+
+
+class Seen(NamedTuple):
+    """What n slots show: the observations stacked (arrays, or dicts and tuples of arrays, with n in front)
+    and n infos.
+    """
+
+    batch: Any
+    infos: Sequence[Mapping[str, Any]]
+
+
+class VectorEnv(Protocol):
+    """Slots are named by their numbers (n,), in any order and choice."""
+
+    observation_space: Any
+    action_space: Any
+    broken: dict[int, Exception]
+    """Slots whose environment has raised, and what; such a slot keeps its last observation."""
+
+    def begin(self, slots: Sequence[int] | np.ndarray, seeds: Sequence[int]) -> None:
+        """Begins an episode in each of these slots."""
+        ...
+
+    def observe(self, slots: np.ndarray) -> Seen:
+        """What these slots show now."""
+        ...
+
+    def step(self, slots: np.ndarray, actions: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Plays one action in each of these slots: rewards (float64), terminated and truncated, (n,) each.
+
+        A slot whose episode has ended must be begun before its next step.
+        """
+        ...
+
+    def close(self) -> None: ...
+
+
+@final
+class GymnasiumVector:
+    """Any Gymnasium environments, one object a slot, stepped one after another."""
+
+    def __init__(self, make: Maker, count: int, first: Any = None):
+        self._envs: list[Any] = [make() if first is None else first]
+        try:
+            while len(self._envs) < count:
+                self._envs.append(make())
+        except BaseException:
+            for env in self._envs[first is not None :]:
+                env.close()
+            raise
+        self.observation_space = self._envs[0].observation_space
+        self.action_space = self._envs[0].action_space
+        self._seen: list[Any] = [None] * count
+        self._infos: list[Any] = [{}] * count
+        self.broken: dict[int, Exception] = {}
+
+    def begin(self, slots: Sequence[int] | np.ndarray, seeds: Sequence[int]) -> None:
+        for slot, seed in zip(slots, seeds, strict=True):
+            try:
+                self._seen[slot], self._infos[slot] = self._envs[slot].reset(seed=int(seed))
+            except Exception as error:  # the fault of one environment must not end its neighbours' runs
+                self.broken[int(slot)] = error
+
+    def observe(self, slots: np.ndarray) -> Seen:
+        chosen = slots.tolist()
+        return Seen(stacked([self._seen[slot] for slot in chosen]), [self._infos[slot] for slot in chosen])
+
+    def step(self, slots: np.ndarray, actions: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        rewards, ended = np.empty(len(slots)), np.zeros((2, len(slots)), bool)
+        for i, slot in enumerate(slots.tolist()):
+            try:
+                seen, rewards[i], ended[0, i], ended[1, i], info = self._envs[slot].step(actions[i])
+            except Exception as error:
+                self.broken[slot], rewards[i] = error, np.nan
+                continue
+            self._seen[slot], self._infos[slot] = seen, info
+        return rewards, ended[0], ended[1]
+
+    def close(self) -> None:
+        for env in self._envs:
+            env.close()
+
+
+def vector(make: Maker, count: int, *, threads: int = 1, infos: bool = False, first: Any = None) -> VectorEnv:
+    """`count` slots of the environment, by the fastest implementation that steps to Gymnasium's bits.
+
+    Args:
+      threads: threads that MuJoCo and ALE step in.
+      infos: the infos are read; MuJoCo stepped directly has none, so Gymnasium steps it then.
+      first: one environment that `make` has made already; it is used, and closed in the end.
+
+    >>> from understudy.envs.gymnasium import maker
+    >>> two = vector(maker("CartPole-v1"), 2)
+    >>> two.begin([0, 1], [7, 7])
+    >>> seen = two.observe(np.array([0, 1])).batch
+    >>> seen.shape, bool((seen[0] == seen[1]).all())
+    ((2, 4), True)
+    """
+    from . import atari, mujoco
+
+    first = make() if first is None else first
+    with contextlib.ExitStack() as undo:
+        undo.callback(first.close)
+        found: Any = None
+        if make.by_id and isinstance(first, atari.AtariEnv):
+            found = atari.AtariVector(make, count, first, threads=threads)
+        elif make.by_id and not infos:
+            found = mujoco.physics(first, count, threads=threads)
+        found = GymnasiumVector(make, count, first) if found is None else found
+        undo.pop_all()
+    return found

@@ -1,0 +1,179 @@
+"""What runs share: a forward pass where they have one architecture, a vmapped solve where they have one
+program.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from typing import Any, NamedTuple, Protocol, final
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from ..errors import UserError
+from ..online import compiled, compiled_together, program
+from ..policies.acting import forward_rows, forward_stack
+from .state import Clock, RunState, precision
+
+
+class Members(Protocol):
+    """The policies of some runs, ready to act."""
+
+    runs: list[int]
+
+    def outputs(self, rows: np.ndarray, active: np.ndarray) -> np.ndarray:
+        """Raw outputs (runs, e, k) for e rows each, (runs, e, width). Only `active` ones (runs, e) mean
+        something.
+        """
+        ...
+
+
+def by_architecture(runs: Sequence[RunState]) -> list[OneArchitecture]:
+    """The runs by architecture, in the order in which each first appears."""
+    found: dict[Any, list[int]] = {}
+    for number, run in enumerate(runs):
+        leaves, structure = jax.tree.flatten(run.game.policy)
+        shapes = tuple((leaf.shape, str(leaf.dtype)) for leaf in jax.tree.leaves(run.params))
+        found.setdefault((structure, tuple(map(id, leaves)), shapes), []).append(number)
+    return [OneArchitecture(numbers, [runs[i] for i in numbers]) for numbers in found.values()]
+
+
+@final
+class OneArchitecture:
+    """Runs whose policies have one architecture act through one stack of parameters.
+
+    On a CPU every row has the bits it would have alone; on a GPU one compiled call serves several runs.
+    """
+
+    def __init__(self, numbers: Sequence[int], runs: Sequence[RunState]):
+        self._runs, self._game = dict(zip(numbers, runs, strict=True)), runs[0].game
+        alone = len(runs) == 1 or jax.default_backend() == "cpu"
+        self._apply = None if alone else jax.jit(jax.vmap(self._game.policy.apply))
+
+    def load(self, chosen: Sequence[int]) -> _Loaded | None:
+        """The policies, as they are now, of those `chosen` runs that are in this group."""
+        runs = [number for number in chosen if number in self._runs]
+        return _Loaded(self._game, runs, [self._runs[i] for i in runs], self._apply) if runs else None
+
+
+class _Loaded:
+    """See `Members`."""
+
+    def __init__(self, game: Any, numbers: list[int], runs: list[RunState], apply: Any):
+        self.runs, self._game, self._apply = numbers, game, apply
+        means, scales = ([getattr(one.normaliser, name) for one in runs] for name in ("mean", "scale"))
+        self._mean, self._scale = np.stack(means)[:, None], np.stack(scales)[:, None]
+        self._plain = all(one.normaliser.nothing for one in runs)
+        if apply is None:
+            self._stack = forward_stack(game.policy, [one.params for one in runs])
+            self._rows = [forward_rows(game.policy, one.params) for one in runs]
+        else:
+            with precision(game):
+                stacked = jax.tree.map(lambda *leaves: np.stack(leaves), *[one.params for one in runs])
+                self._params = jax.device_put(stacked)
+
+    def outputs(self, rows: np.ndarray, active: np.ndarray) -> np.ndarray:
+        rows = rows if self._plain else (rows - self._mean) / self._scale
+        if self._apply is not None:
+            with precision(self._game):
+                return np.array(self._apply(self._params, rows))
+        # A stack computes all rows in one call; where a network needs some only, each run computes its own.
+        if self._stack is not None and (self._game.policy.linear or active.all()):
+            return self._stack(rows)
+        found: Any = None
+        for i in np.flatnonzero(active.any(axis=1)):
+            one = self._rows[i](rows[i, active[i]])
+            if found is None:
+                found = np.zeros((*rows.shape[:2], one.shape[1]), one.dtype)
+            found[i, active[i]] = one
+        return found
+
+
+class Learnt(NamedTuple):
+    """The error of a run's solve, or None."""
+
+    run: int
+    error: UserError | None
+
+
+def by_program(runs: Sequence[RunState], *, together: bool) -> list[OneProgram]:
+    """The runs by program, in the order in which each program first appears. Those judged after other
+    rounds are apart: the best in hindsight is found for all runs of a call or for none.
+    """
+    found: dict[Any, list[int]] = {}
+    for number, run in enumerate(runs):
+        leaves, structure = jax.tree.flatten(run.state)
+        shapes = tuple((leaf.shape, str(leaf.dtype)) for leaf in leaves)
+        judged = run.plan.judged if run.game.policy.linear else None
+        found.setdefault((program(run.game), structure, shapes, judged), []).append(number)
+    return [OneProgram(numbers, [runs[i] for i in numbers], together) for numbers in found.values()]
+
+
+@final
+class OneProgram:
+    """Runs that one compiled program solves.
+
+    Apart, every solve is one call, and a run ends with the bits it would have alone. Together, the states
+    are stacked for good and one vmapped call plays a round of all runs, which is the fast way on a GPU.
+    """
+
+    def __init__(self, numbers: list[int], runs: list[RunState], together: bool):
+        self.numbers, self.runs, self.together = numbers, runs, together and len(runs) > 1
+        self._state: Any = None
+        if self.together:
+            with precision(runs[0].game):
+                self._state = jax.tree.map(lambda *leaves: jnp.stack(leaves), *[one.state for one in runs])
+            for run in runs:
+                run.state = None
+
+    def learn(self, rounds: dict[int, Any], clock: Clock) -> list[Learnt]:
+        """Ends a round of every run that has one."""
+        here = [(i, number) for i, number in enumerate(self.numbers) if number in rounds]
+        if not here:
+            return []
+        if self.together:
+            return self._all(rounds, here, clock)
+        return [self._one(self.runs[i], number, rounds[number], clock.copy()) for i, number in here]
+
+    def _one(self, run: RunState, number: int, round: Any, clock: Clock) -> Learnt:
+        try:
+            with precision(run.game):
+                game, batch, key, judge = run.question(round)
+                run.state, record = compiled(game)(run.state, batch, key, judge)
+                record, params = jax.device_get(record), jax.tree.map(np.array, run.state.learner.params)
+            run.answer(round, params, record, lambda: run.state.losses, clock)
+        except UserError as error:
+            return Learnt(number, error)
+        return Learnt(number, None)
+
+    def _all(self, rounds: dict[int, Any], here: list[tuple[int, int]], clock: Clock) -> list[Learnt]:
+        with precision(self.runs[0].game):
+            asked = {i: self.runs[i].question(rounds[number]) for i, number in here}
+            # A run that has failed keeps its place in the stack, and is fed with a neighbour's round.
+            spare = asked[here[0][0]]
+            asked = [asked.get(i, spare) for i in range(len(self.runs))]
+            batches = jax.tree.map(
+                lambda *leaves: np.stack([np.asarray(leaf) for leaf in leaves]), *[one.batch for one in asked]
+            )
+            play = compiled_together([one.game for one in asked])
+            self._state, records = play(
+                self._state, batches, jnp.stack([one.key for one in asked]), spare.judge
+            )
+            records, params = jax.device_get((records, self._state.learner.params))
+        found = []
+        for i, number in here:
+            mine = jax.tree.map(lambda leaf, i=i: np.array(leaf[i]), params)
+            record = {name: values[i] for name, values in records.items()}
+            losses = functools.partial(self._losses, i)
+            try:
+                self.runs[i].answer(rounds[number], mine, record, losses, clock.copy())
+                found.append(Learnt(number, None))
+            except UserError as error:
+                found.append(Learnt(number, error))
+        return found
+
+    def _losses(self, i: int) -> Any:
+        """The losses of run i, taken out of the stack."""
+        return jax.tree.map(lambda leaf: leaf[i], self._state.losses)

@@ -1,0 +1,224 @@
+"""The runner: n ≥ 1 runs of one environment, a round of all of them at a time.
+
+A round is: collect, ask the expert, learn, find the best in hindsight, evaluate, keep. `imitate` is one run
+with a folder, a shard of a study is many without. Their environments are stepped together, the expert is
+asked about all their states at once and policies of one architecture act as one stack. On a CPU a run beside
+others has the same ledger as that run alone, bit for bit. A run that fails leaves its error; the others go
+on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any, final
+
+import jax
+import numpy as np
+
+from ..envs.gymnasium import Maker
+from ..envs.vector import VectorEnv, vector
+from ..errors import UserError
+from .collect import Collector, Driver, failure
+from .evaluate import Act, Evaluation, by_expert, by_policies, play_episodes
+from .groups import Learnt, Members, OneProgram, by_architecture, by_program
+from .state import Clock, RunState
+
+if TYPE_CHECKING:
+    from .folder import Folder
+
+
+@final
+class Runner:
+    """Runs with the same environment, expert, encoding of observations and round sizes.
+
+    Args:
+      runs: at their beginning, or restored to one round.
+      make: how their environment is made; `first` is one that is there already, and is closed with the
+        others.
+      folders: where each run is kept, or None.
+      threads: threads that step the environments.
+      together: solve runs of one program in one vmapped call (default: where there is a GPU). Apart, a run
+        has the bits it would have alone.
+
+    Attributes:
+      errors: why run i has stopped, or None.
+    """
+
+    def __init__(
+        self,
+        runs: Sequence[RunState],
+        make: Maker,
+        *,
+        folders: Sequence[Folder | None] = (),
+        first: Any = None,
+        threads: int = 1,
+        together: bool | None = None,
+    ):
+        assert len({run.plan.sizes for run in runs}) == 1, "runs of a runner have the same rounds"
+        self.runs = list(runs)
+        self.errors: list[UserError | None] = [None] * len(runs)
+        self._folders = list(folders) or [None] * len(runs)
+        parts, self._make, self._threads = runs[0].parts, make, threads
+        envs = min(parts.spec.envs, parts.spec.interactions)
+        self._expert, self._codecs = parts.expert, (parts.observations, parts.actions)
+        self._evaluating: VectorEnv | None = None
+        self.together = jax.default_backend() != "cpu" if together is None else together
+        self._collecting = self._vector(len(runs) * envs, first)
+        drivers = [Driver(run.plan.seed, run.parts.noise) for run in runs]
+        self.collector = Collector(self._collecting, self._expert, *self._codecs, drivers, envs)
+        self._architectures = by_architecture(self.runs)
+        self._programs: list[OneProgram] | None = None
+
+    def _vector(self, count: int, first: Any = None) -> VectorEnv:
+        infos = bool(self._expert.needs_infos)
+        return vector(self._make, count, threads=self._threads, infos=infos, first=first)
+
+    def __enter__(self) -> Runner:
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Closes the environments."""
+        self._collecting.close()
+        if self._evaluating is not None:
+            self._evaluating.close()
+
+    @property
+    def round(self) -> int:
+        return max(run.round for run in self.runs)
+
+    @property
+    def going(self) -> list[int]:
+        """The runs that have neither failed nor finished."""
+        return [i for i, run in enumerate(self.runs) if self.errors[i] is None and not run.finished]
+
+    def begin(self) -> None:
+        """Restores the runs whose folders hold rounds already, and makes the files of the others."""
+        for i, folder in enumerate(self._folders):
+            if folder is not None and folder.fresh:
+                folder.begin(self.runs[i])
+            elif folder is not None:
+                self.collector.restore(i, folder.restore(self.runs[i]))
+
+    def advance(self) -> None:
+        """Plays one round of every run that goes on."""
+        going, clock = self.going, Clock()
+        if not going:
+            return
+        t = self.runs[going[0]].round + 1
+        plans = [self.runs[i].plan for i in going]
+        rounds, errors = self.collector.collect(
+            going,
+            plans[0].sizes[t - 1],
+            betas=[plan.mixing.beta(t) for plan in plans],
+            number=t,
+            acting=self._acting,
+        )
+        self._failed(errors)
+        clock.lap("collect", len(going))  # the seconds of what is done together are split evenly
+        self._failed({one.run: one.error for one in self._learn(rounds, clock)})
+        self._evaluate([i for i in going if t in self.runs[i].plan.evaluated], t)
+        for i in going:
+            folder = self._folders[i]
+            if folder is not None and self.errors[i] is None:
+                folder.commit(self.runs[i], self.collector.snapshot(i))
+
+    def _learn(self, rounds: dict[int, Any], clock: Clock) -> list[Learnt]:
+        if self._programs is None:
+            self._programs = by_program(self.runs, together=self.together)
+        if self.together and len(self._programs) > 1:
+            # Large programs: the first round compiles them side by side.
+            with ThreadPoolExecutor(len(self._programs)) as pool:
+                found = pool.map(lambda one: one.learn(rounds, clock), self._programs)
+        else:
+            found = (one.learn(rounds, clock) for one in self._programs)
+        return [one for some in found for one in some]
+
+    def _failed(self, errors: Mapping[int, UserError | None]) -> None:
+        for i, error in errors.items():
+            self.errors[i] = self.errors[i] or error
+
+    def _acting(self, chosen: Sequence[int]) -> list[Members]:
+        """The policies of these runs, by architecture."""
+        found = [group.load(chosen) for group in self._architectures]
+        return [one for one in found if one is not None]
+
+    def _evaluate(self, runs: Sequence[int], t: int) -> None:
+        """Plays the episodes of these runs' policies after round t."""
+        runs, clock = [i for i in runs if self.errors[i] is None], Clock()
+        if not runs:
+            return
+        where = {run: at for at, run in enumerate(runs)}
+        groups = [(one, np.array([where[run] for run in one.runs])) for one in self._acting(runs)]
+        plans = [self.runs[i].plan for i in runs]
+        found = self._play(
+            [plan.seed for plan in plans],
+            [plan.episodes for plan in plans],
+            by_policies(groups, *self._codecs),
+            t,
+        )
+        clock.lap("evaluate", len(runs))
+        for i, result in zip(runs, found, strict=True):
+            if isinstance(result, UserError):
+                self.errors[i] = result
+                continue
+            self.runs[i].assess(result)
+            self.runs[i].times[-1]["evaluate"] += clock.laps["evaluate"]
+
+    def _play(self, seeds: list[int], episodes: list[int], act: Act, t: int) -> Any:
+        """Side by side where there are several runs; one alone plays episode after episode, in one
+        environment that stays.
+        """
+        alone = len(self.runs) == 1
+        lanes = 1 if alone else max(episodes)
+        env = self._evaluating or self._vector(len(seeds) * lanes)
+        try:
+            return play_episodes(env, self._make.name, seeds, episodes, act, number=t, lanes=lanes)
+        finally:
+            if alone:
+                self._evaluating = env
+            else:
+                env.close()
+
+    def finish(self) -> None:
+        """The last evaluations: of runs that were restored after their last round, and of the expert, once
+        for all runs of a seed.
+        """
+        last = len(self.runs[0].plan.sizes)
+        done = [i for i, error in enumerate(self.errors) if error is None]
+        self._evaluate(
+            [i for i in done if self.runs[i].evaluation is None and self.runs[i].plan.episodes], last
+        )
+        known: dict[tuple[int, int], Evaluation | UserError] = {}
+        for i in done:
+            run, clock = self.runs[i], Clock()
+            key = run.plan.seed, run.parts.spec.expert_measured
+            if self.errors[i] is not None or not key[1]:
+                continue
+            if key not in known:
+                known[key] = self._play_expert(*key, last)
+            found = known[key]
+            if isinstance(found, UserError):
+                self.errors[i] = found
+                continue
+            run.expert_evaluation = found
+            clock.lap("evaluate")
+            run.times[-1]["evaluate"] += clock.laps["evaluate"]
+
+    def _play_expert(self, seed: int, episodes: int, t: int) -> Evaluation | UserError:
+        try:
+            return self._play([seed], [episodes], by_expert(self._expert), t)[0]
+        except Exception as error:
+            return failure("expert", error)
+
+
+def play_all(runner: Runner, progress: Callable[[int], None] | None = None) -> None:
+    """Plays every round and the last evaluations; ``progress(round)`` is called after each."""
+    while runner.going:
+        runner.advance()
+        if progress is not None:
+            progress(runner.round)
+    runner.finish()
