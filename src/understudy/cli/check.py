@@ -11,10 +11,11 @@ from tyro.conf import Positional, arg
 
 from ..errors import UserError
 from ..report import tables
-from .options import OF_LEARNER, Folder, Name, WithSettings, settings
+from ..spec import OPTIONS
+from .options import Folder, Name, WithSettings, settings
 
 
-@settings(OF_LEARNER)
+@settings(OPTIONS["learner"])
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class CheckLearner(WithSettings):
     """Put a learner through the conformance suite."""
@@ -31,7 +32,7 @@ class CheckSolver:
     """A solver's name, or your own as module:function."""
 
 
-@settings(OF_LEARNER)
+@settings(OPTIONS["learner"])
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class CheckCertificate(WithSettings):
     """Search for streams on which the regret is above its certified bound."""

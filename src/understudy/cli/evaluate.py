@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 from pathlib import Path
 
 from tyro.conf import Positional
@@ -53,5 +52,5 @@ def run(options: Evaluate) -> int:
     tables.show(tables.facts(f"{settings['name']} on {name}: {options.episodes} episodes", rows))
     if options.json:
         numbers = {"return_mean": found.mean, "return_std": found.std, "returns": found.returns.tolist()}
-        print(json.dumps({"env": name, "run": str(options.run), "episodes": options.episodes, **numbers}))
+        tables.json_line({"env": name, "run": str(options.run), "episodes": options.episodes, **numbers})
     return 0

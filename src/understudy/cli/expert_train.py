@@ -89,7 +89,7 @@ def run(options: ExpertTrain) -> int:
     if options.json:
         numbers = {"return_mean": measured["mean"], "return_std": measured["std"], "steps": best.steps}
         told = {"env": options.env, "algo": card["algorithm"].lower(), "seed": options.seed, **numbers}
-        print(json.dumps({**told, "ended": result.ended, "expert": str(result.path)}))
+        tables.json_line({**told, "ended": result.ended, "expert": str(result.path)})
     return 130 if result.ended == "stopped" else 0
 
 

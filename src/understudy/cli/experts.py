@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
@@ -34,7 +33,7 @@ def run(options: ExpertsList) -> int:
         )
     tables.show(table)
     if options.json:
-        print(json.dumps(cards))
+        tables.json_line(cards)
     return 0
 
 

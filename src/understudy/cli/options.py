@@ -36,7 +36,6 @@ KINDS: dict[str, tuple[Any, Any]] = {
     "tuple[int, ...] | None": (tuple[int, ...], ()),
 }
 """Types of settings and what stands for not given; all others are words, which the spec reads."""
-OF_LEARNER = tuple(name for name, field in FIELDS.items() if field.metadata.get("of") == "learner")
 
 
 class WithSettings:

@@ -212,7 +212,7 @@ def theorem(options: PaperTheorem) -> int:
         print(f"Written to {options.out}: theorem.csv, theorem.png, theorem.svg")
     if options.json:
         ends = [{"case": one.name, "regret": one.regret[-1], "bound": one.bound[-1]} for one in shown]
-        print(disk.to_json(ends))
+        tables.json_line(ends)
     return 0
 
 
@@ -235,7 +235,7 @@ def report(options: Any, found: list[claims.Claim], write: Write, rows: Rows) ->
     if options.out is not None:
         print(f"Written to {options.out}: {', '.join(names)}")
     if options.json:
-        print(disk.to_json({claim: verdict for claim, verdict, _ in verdicts}))
+        tables.json_line({claim: verdict for claim, verdict, _ in verdicts})
     return 0
 
 

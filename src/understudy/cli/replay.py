@@ -12,10 +12,11 @@ from .. import disk
 from ..disk import new_folder, refuse_taken
 from ..errors import UserError
 from ..report import tables
-from .options import OF_LEARNER, Flag, Folder, Number, Whole, WithSettings, settings
+from ..spec import OPTIONS
+from .options import Flag, Folder, Number, Whole, WithSettings, settings
 
 
-@settings(OF_LEARNER)
+@settings(OPTIONS["learner"])
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Replay(WithSettings):
     """Play a recorded stream of losses to a learner, and report its regret.
@@ -84,7 +85,7 @@ def run(options: Replay) -> int:
             _write(folder, options, result, outcome)
     tables.show(tables.replay(options.learner, result))
     if options.json:
-        print(disk.to_json(outcome))
+        tables.json_line(outcome)
     return 0
 
 

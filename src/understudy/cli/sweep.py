@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import json
 import math
 import sys
 import time
@@ -106,7 +105,7 @@ def run(options: Sweep) -> int:
     seconds = time.perf_counter() - began
     print(f"{len(full)} runs in {options.out} after {seconds:.1f} s: results.csv, summary.csv")
     if options.json:
-        print(json.dumps({"runs": len(full), "failed": len(failed), "out": str(options.out)}))
+        tables.json_line({"runs": len(full), "failed": len(failed), "out": str(options.out)})
     return int(len(failed) == len(full))
 
 

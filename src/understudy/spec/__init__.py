@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from .mixing import Mixing, mixing
-from .run import FIELDS, PARTS, PRESETS, WORLD, Preset, RunSpec, registries
+from .run import FIELDS, OPTIONS, PARTS, PRESETS, WORLD, Preset, RunSpec, registries
 from .values import describe, read_toml
 
 __all__ = [
     "FIELDS",
+    "OPTIONS",
     "PARTS",
     "PRESETS",
     "WORLD",

@@ -196,35 +196,17 @@ class RunSpec:
         if self.judged and self.comparator not in ("every", "last"):
             object.__setattr__(self, "comparator", tuple(sorted(self.judged)))
         for part in PARTS[:4]:
-            self._known(part)
+            _known(part, getattr(self, part), self.options(part))
 
     def _gather(self, part: str) -> None:
         """Moves options that have a field of their own out of the mapping: one spelling for one run."""
         given = dict(getattr(self, f"{part}_options"))
-        for name in [name for name in given if _part(FIELDS.get(name)) == part]:
+        for name in [name for name in given if name in OPTIONS[part]]:
             value = checked(FIELDS[name], given.pop(name))
             if getattr(self, name) not in (None, False, value):
                 raise UserError(f"{name}: it is {getattr(self, name)!r} and, in {part}_options, {value!r}.")
             object.__setattr__(self, name, value)
         object.__setattr__(self, f"{part}_options", given)
-
-    def _known(self, part: str) -> None:
-        """Refuses a name that no registry knows, and options that the part does not take."""
-        registry, value, given = registries()[part], getattr(self, part), self.options(part)
-        if part == "learner" and value == "bc":
-            if given:
-                raise UserError("learner: 'bc' takes no options; it is FTL on expert-driven rounds.")
-        elif isinstance(value, str) and value != "auto":
-            registry.refuse_foreign(value, given)
-            missing = [name for name in registry.needs(value) if name not in given]
-            if part == "learner" or not missing:  # what a run decides for a learner is a number
-                registry.make(value, given | dict.fromkeys(missing, 1.0))
-        elif not isinstance(value, str) and given:
-            raise UserError(f"{part}: it is an object, so {', '.join(given)} cannot be passed on to it.")
-        elif not isinstance(value, str):
-            registry.resolve(value)
-        elif value == "auto" and part == "policy" and given:
-            registry.refuse_foreign("mlp", given)
 
     @classmethod
     def of(cls, settings: Mapping[str, Any]) -> RunSpec:
@@ -249,7 +231,7 @@ class RunSpec:
 
     def options(self, part: str) -> dict[str, Any]:
         """The options that were given for a part, by name."""
-        fields = {name: getattr(self, name) for name, field in FIELDS.items() if _part(field) == part}
+        fields = {name: getattr(self, name) for name in OPTIONS[part]}
         # By identity: a step size of 0.0 equals False, and must reach what refuses it.
         given = {name: value for name, value in fields.items() if value is not None and value is not False}
         return given | dict(getattr(self, f"{part}_options"))
@@ -355,8 +337,12 @@ FIELDS: dict[str, dataclasses.Field[Any]] = {field.name: field for field in data
 """Every setting of a run, by name."""
 
 
+OPTIONS = {
+    part: tuple(name for name, one in FIELDS.items() if one.metadata.get("of") == part) for part in PARTS
+}
+"""The settings that are options of a part, by part."""
 WORLD = ("env", "env_kwargs", "expert", "expert_options")
-WORLD += tuple(name for name, field in FIELDS.items() if field.metadata.get("of") == "expert")
+WORLD += OPTIONS["expert"]
 """The settings that say where a run happens and who is its expert."""
 
 
@@ -371,8 +357,32 @@ def registries() -> dict[str, Registry[Any]]:
     return {"learner": LEARNERS, "policy": POLICIES, "loss": LOSSES, "solver": SOLVERS}
 
 
-def _part(field: dataclasses.Field[Any] | None) -> str | None:
-    return None if field is None else field.metadata.get("of")
+_KNOWN: set[tuple[str, str, str]] = set()
+"""Names and options that were found to fit; a study has many runs and few learners."""
+
+
+def _known(part: str, value: Any, given: dict[str, Any]) -> None:
+    """Refuses a name that no registry knows, an object of another kind, and options that do not fit."""
+    registry = registries()[part]
+    if not isinstance(value, str):
+        if given:
+            raise UserError(f"{part}: it is an object, so {', '.join(given)} cannot be passed on to it.")
+        registry.resolve(value)
+        return
+    if (part, value, repr(given)) in _KNOWN:
+        return
+    if part == "learner" and value == "bc":
+        if given:
+            raise UserError("learner: 'bc' takes no options; it is FTL on expert-driven rounds.")
+    elif value == "auto" and part != "learner":
+        if part == "policy" and given:
+            registry.refuse_foreign("mlp", given)
+    else:
+        registry.refuse_foreign(value, given)
+        missing = [name for name in registry.needs(value) if name not in given]
+        if part == "learner" or not missing:  # what a run decides for a learner is a number
+            registry.make(value, given | dict.fromkeys(missing, 1.0))
+    _KNOWN.add((part, value, repr(given)))
 
 
 def _default(field: dataclasses.Field[Any]) -> Any:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, final
 
 from ..errors import UserError, unknown
-from ..spec import FIELDS, RunSpec, read_toml, registries
+from ..spec import FIELDS, OPTIONS, RunSpec, read_toml, registries
 from .grids import values
 
 STEP = "step"
@@ -182,10 +182,10 @@ def _resolved(asked: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
     dropped = []
     for name, value in asked.items():
         wanted = step if name == STEP else name
-        part = FIELDS[wanted].metadata.get("of") if wanted is not None else "learner"
-        if (part == "learner" and wanted not in takes) or (part == "solver" and not solves):
+        foreign = wanted is None or (wanted in OPTIONS["learner"] and wanted not in takes)
+        if foreign or (wanted in OPTIONS["solver"] and not solves):
             dropped.append(name)
-        elif wanted is not None:
+        else:
             settings[wanted] = value
     return settings, dropped
 
@@ -200,8 +200,7 @@ def _accepted(learner: str) -> tuple[tuple[str, ...], bool]:
     registry = registries()["learner"]
     takes = registry.takes(learner)
     made = registry.make(learner, dict.fromkeys(registry.needs(learner), 1.0))
-    options = tuple(name for name, field in FIELDS.items() if field.metadata.get("of") == "learner")
-    return options if takes is None else takes, not getattr(made, "linear", False)
+    return OPTIONS["learner"] if takes is None else takes, not getattr(made, "linear", False)
 
 
 def _seeds(seeds: Any) -> tuple[int, ...]:

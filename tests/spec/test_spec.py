@@ -1,0 +1,140 @@
+"""The spec of a run: one spelling for one run, every setting checked, nothing lost on the way to a file."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+
+import numpy as np
+import pytest
+
+from understudy import MLP, UserError, ftrl
+from understudy.spec import FIELDS, RunSpec, describe
+
+PENDULUM = {"env": "Pendulum-v1"}
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ({"rounds": 5}, {"rounds": 5.0}),
+        ({"rounds": 5}, {"rounds": np.int64(5)}),
+        ({"learner": "ftrl", "eta": 1}, {"learner": "ftrl", "learner_options": {"eta": np.float32(1.0)}}),
+        ({"max_iterations": 7}, {"solver_options": {"max_iterations": 7}}),
+        ({"solver_options": {"decay": "cosine"}}, {"solver_options": '{"decay": "cosine"}'}),
+        ({"beta": 1}, {"beta": "1"}),
+        ({"standardise": True}, {"standardise": "yes"}),
+        ({"comparator": [2, 1]}, {"comparator": "1,2"}),
+        ({"widths": [8, 8]}, {"widths": (8, 8)}),
+        ({"encoder": None}, {"encoder": "none"}),
+        ({"env_kwargs": {"g": 5.0}}, {"env_kwargs": '{"g": 5.0}'}),
+        ({"budget": None}, {}),
+    ],
+)
+def test_a_run_has_one_spelling(one, other):
+    assert RunSpec.of(PENDULUM | one) == RunSpec.of(PENDULUM | other)
+    assert RunSpec.of(PENDULUM | one).changes() == RunSpec.of(PENDULUM | other).changes()
+    assert hash(RunSpec.of(PENDULUM | one)) == hash(RunSpec.of(PENDULUM | other))
+
+
+@pytest.mark.parametrize(
+    ("settings", "sentence"),
+    [
+        ({"env": 3}, "env: 3 is not the id of an environment"),
+        ({"env": None}, "env: None is not the id of an environment"),
+        ({"round": 3}, "run: unknown value 'round', did you mean 'rounds'?"),
+        ({"rounds": 0}, "rounds: 0 is not a whole number ≥ 1."),
+        ({"rounds": 2.5}, "rounds: 2.5 is not a whole number ≥ 1."),
+        ({"rounds": True}, "rounds: True is not a whole number ≥ 1."),
+        ({"rounds": "five"}, "rounds: 'five' is not a whole number ≥ 1."),
+        ({"seed": float("inf")}, "seed: inf is not a whole number ≥ 0."),
+        ({"noise": -1}, "noise: -1 is not a finite number ≥ 0."),
+        ({"noise": float("nan")}, "noise: nan is not a finite number ≥ 0."),
+        ({"labels": "modes"}, "labels: unknown value 'modes', did you mean 'mode'?"),
+        ({"first_round": "nobody"}, "first_round: unknown value 'nobody'"),
+        ({"preset": "papr"}, "did you mean 'paper'?"),
+        ({"squash": "maybe"}, "squash: 'maybe' is not accepted; say yes or no."),
+        ({"widths": (0,)}, "widths: (0,) must be positive whole numbers"),
+        ({"env_kwargs": "g=5"}, "env_kwargs: 'g=5' is not a JSON object"),
+        ({"beta": 7}, "number in [0, 1]"),
+        ({"comparator": [30]}, "comparator: [30] is not 'every', 'last', 'none' or a list of rounds 1 … 25."),
+        ({"comparator": "never"}, "comparator: 'never' is not"),
+        ({"learner": "ftrll"}, "learner: unknown value 'ftrll', did you mean 'ftrl'?"),
+        ({"learner": 3}, "learner: expected a name"),
+        ({"learner": "bc", "eta": 1}, "learner: 'bc' takes no options"),
+        ({"learner": "ftrl", "eta": -1}, "eta: -1.0 is not a positive finite number."),
+        (
+            {"learner": ftrl(eta=1.0), "eta": 2.0},
+            "learner: it is an object, so eta cannot be passed on to it.",
+        ),
+        (
+            {"eta": 1, "learner": "ftrl", "learner_options": {"eta": 2}},
+            "eta: it is 1.0 and, in learner_options",
+        ),
+        ({"loss": "sqared"}, "did you mean 'squared'?"),
+        ({"policy": "linear", "widths": (8,)}, "policy: 'linear' does not take widths; it takes bias."),
+        ({"solver": "adamm"}, "did you mean 'adam'?"),
+        ({"solver": "newton", "learning_rate": 0.1}, "solver: 'newton' does not take learning_rate"),
+    ],
+)
+def test_what_does_not_fit_is_one_sentence(settings, sentence):
+    with pytest.raises(UserError) as error:
+        RunSpec.of(PENDULUM | settings)
+    assert sentence in str(error.value) and "\n" not in str(error.value)
+
+
+def test_it_is_frozen_and_can_be_changed_by_a_copy():
+    spec = RunSpec(**PENDULUM, rounds=3)
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        spec.rounds = 4  # type: ignore[misc]
+    assert spec.replace(rounds=4) == RunSpec(**PENDULUM, rounds=4) != spec
+
+
+def test_what_was_changed_is_enough_to_make_it_again():
+    settings = PENDULUM | {"learner": "alt_ftrl", "eta": 0.3, "comparator": (1, 3), "env_kwargs": {"g": 5.0}}
+    spec = RunSpec(**settings, widths=(8, 8), policy="mlp", solver_options={"decay": "linear"})
+    assert RunSpec.of(json.loads(json.dumps(spec.changes()))) == spec
+    assert RunSpec.of(json.loads(json.dumps(spec.plain()))) == spec
+    assert RunSpec(**PENDULUM).changes() == {"env": "Pendulum-v1", "learner": "ftl", "seed": 0}
+    assert set(spec.plain()) == set(FIELDS)
+
+
+def test_objects_are_described_and_cannot_be_sent_to_a_worker():
+    spec = RunSpec(**PENDULUM, learner=ftrl(eta=0.5), policy=MLP(widths=(4,)), expert=act)
+    told = spec.plain()
+    assert (told["learner"]["name"], told["policy"]["widths"]) == ("ftrl", [4])
+    assert told["expert"] == f"{__name__}:act" and spec.name == "ftrl"
+    json.dumps(told)
+    with pytest.raises(UserError, match="which a study cannot keep or send to a worker"):
+        spec.changes()
+    assert describe(ftrl(eta=0.5)) != describe(ftrl(eta=0.25))
+
+
+def act(observation):
+    return [0.0]
+
+
+def test_rounds_follow_from_the_settings():
+    spec = RunSpec(**PENDULUM, rounds=4, interactions=30, budget=100, evaluate_every=3, comparator="every")
+    assert spec.sizes == (30, 30, 30, 10) and spec.total == 100
+    assert (sorted(spec.judged), sorted(spec.evaluated)) == ([1, 2, 3, 4], [3, 4])
+    assert spec.replace(episodes=0).evaluated == frozenset()
+    assert (spec.expert_measured, spec.replace(expert_episodes=2).expert_measured) == (10, 2)
+    assert [RunSpec(**PENDULUM, learner="bc").mixing.beta(t) for t in (1, 9)] == [1.0, 1.0]
+
+
+def test_the_preset_decides_what_was_not_given():
+    practical, paper = RunSpec(**PENDULUM), RunSpec(**PENDULUM, preset="paper")
+    assert [one.decided("standardise") for one in (practical, paper)] == [True, False]
+    assert [one.decided("first_round") for one in (practical, paper)] == ["expert", "agent"]
+    assert RunSpec(**PENDULUM, preset="paper", standardise="yes", noise=0.3).decided("standardise") is True
+
+
+def test_a_file_holds_it(tmp_path):
+    path = tmp_path / "run.toml"
+    path.write_text('env = "Pendulum-v1"\nlearner = "ftrl"\neta = 1\n[solver_options]\ntolerance = 1e-6\n')
+    assert RunSpec.read(path, rounds=3) == RunSpec(
+        **PENDULUM, learner="ftrl", eta=1.0, tolerance=1e-6, rounds=3
+    )
+    with pytest.raises(UserError, match="config: cannot read"):
+        RunSpec.read(tmp_path / "nothing.toml")
