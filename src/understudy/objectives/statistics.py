@@ -25,9 +25,9 @@ class Statistics(eqx.Module):
     A round is added by one QR factorisation of the factor with the round's rows below it. The Gram matrix
     XᵀX, whose condition number is the square of this one's, is never formed.
 
-    A computed factor is the exact one of rows [X Y] that are off by at most `rounding` in the Frobenius
-    norm (Higham 2002, theorem 19.4: a Householder QR of m rows is off by m·n roundings of its size), so
-    that for all W the computed √F(W) is within ``rounding·(||W|| + 1)`` of the true one.
+    A computed factor is the exact one of rows [X + ΔX, Y + ΔY] with ||ΔX|| and ||ΔY|| at most `rounding` (2,)
+    (Higham 2002, theorem 19.4: in a Householder QR of m rows every column is off by m·n roundings of its own
+    size), so that the computed √F(W) is within ``||ΔX|| ||W|| + ||ΔY||`` of the true one for all W.
     """
 
     policy: Policy
@@ -42,7 +42,7 @@ class Statistics(eqx.Module):
         scaled = rows * jnp.sqrt(self.loss.scale * batch.weights)[:, None]
         factor = triangle(self.factor, scaled.astype(self.factor.dtype))
         lost = 2.0 * (rows.shape[0] + factor.shape[0]) * factor.shape[0] * jnp.finfo(factor.dtype).eps
-        rounding = self.rounding + lost * jnp.linalg.norm(factor)
+        rounding = self.rounding + lost * _sizes(factor, self.features)
         return Statistics(self.policy, self.loss, factor, self.rounds + 1, rounding, self.features)
 
     @property
@@ -139,9 +139,9 @@ class Statistics(eqx.Module):
 
     def error(self, norm: Array) -> Array:
         """How far the computed √F(W) may be from the true one where ||W|| = `norm`."""
-        size = self.factor.shape[0]
-        here = 4.0 * size * jnp.finfo(self.factor.dtype).eps * jnp.linalg.norm(self.factor)
-        return (self.rounding + here) * (norm + 1.0)
+        here = 4.0 * self.factor.shape[0] * jnp.finfo(self.factor.dtype).eps
+        features, answers = self.rounding + here * _sizes(self.factor, self.features)
+        return features * norm + answers
 
     def between(self, params: Params, norm: Array) -> tuple[Array, Array]:
         """Bounds below and above on the least F(W) over ||W|| ≤ norm, `params` being one of these W.
@@ -167,6 +167,11 @@ class Statistics(eqx.Module):
         return jnp.maximum(jnp.max(jax.vmap(below)(pulls)), 0.0), high
 
 
+def _sizes(factor: Array, features: int) -> Array:
+    """||X|| and ||Y||, (2,)."""
+    return jnp.stack([jnp.linalg.norm(factor[:, :features]), jnp.linalg.norm(factor[:, features:])])
+
+
 def triangle(factor: Array, rows: Array) -> Array:
     """The triangular factor of `factor` with `rows` below it: QR of blocks of rows, then of their factors.
 
@@ -189,5 +194,5 @@ def empty_statistics(policy: Policy, loss: Squared, params: Params) -> Statistic
     size = features + outputs
     none = jnp.zeros((), jnp.int32)
     return Statistics(
-        policy, loss, jnp.zeros((size, size), params.dtype), none, jnp.zeros((), params.dtype), features
+        policy, loss, jnp.zeros((size, size), params.dtype), none, jnp.zeros(2, params.dtype), features
     )

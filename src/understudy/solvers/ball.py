@@ -183,7 +183,7 @@ def _weighted(params: Params, radius: float | Array | np.ndarray, weight: Params
 
     nu, _, _ = jax.lax.fori_loop(0, NEWTON_TURNS, turn, (low, low, high))
     w = at(nu)
-    room = jnp.sqrt(jnp.maximum(radius**2 - jnp.sum(w**2), 0.0))
+    room = jnp.where(excess > 0, 0.0, jnp.sqrt(jnp.maximum(radius**2 - jnp.sum(w**2), 0.0)))
     free = jnp.where(held, 0.0, z)
     size = jnp.linalg.norm(free)
     w = w + free * jnp.where(size > room, room / jnp.maximum(size, 1e-300), 1.0)
