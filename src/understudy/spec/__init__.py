@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from .fit import registries
 from .mixing import Mixing, mixing
-from .run import FIELDS, OPTIONS, PARTS, PRESETS, WORLD, Preset, RunSpec, registries
+from .presets import PRESETS, Preset
+from .run import FIELDS, OPTIONS, PARTS, WORLD, RunSpec
 from .values import describe, read_toml
 
 __all__ = [

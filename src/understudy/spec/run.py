@@ -8,43 +8,17 @@ registries of learners, losses, policies and solvers are imported when a spec is
 from __future__ import annotations
 
 import dataclasses
-import functools
 import json
 import os
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any, final
+from typing import Any, final
 
 from ..errors import UserError, unknown
+from .fit import fits
 from .mixing import Mixing, mixing
+from .presets import PRESETS
 from .values import checked, describe, number_or_word, read_toml
 
-if TYPE_CHECKING:
-    from ..registry import Registry
-
-
-@final
-@dataclasses.dataclass(frozen=True)
-class Preset:
-    """What a preset decides where the user does not.
-
-    first_round: who acts in round 1. standardise: fix mean and scale of observations from round 1. squash:
-    a tanh head stretched to the action bounds (networks). bias: linear policies get one. noise: what the
-    agent adds to its actions. automatic: on networks schedules start in round 2, and regularised learners
-    given by name find their own scale (see `runs.choose`).
-    """
-
-    first_round: str
-    standardise: bool
-    squash: bool
-    bias: bool
-    noise: float
-    automatic: bool
-
-
-PRESETS = {
-    "practical": Preset("expert", standardise=True, squash=True, bias=True, noise=0.0, automatic=True),
-    "paper": Preset("agent", standardise=False, squash=False, bias=False, noise=0.1, automatic=False),
-}
 PARTS = ("learner", "policy", "loss", "solver", "expert")
 """Parts that a run has by name or as an object, each with options."""
 
@@ -196,7 +170,7 @@ class RunSpec:
         if self.judged and self.comparator not in ("every", "last"):
             object.__setattr__(self, "comparator", tuple(sorted(self.judged)))
         for part in PARTS[:4]:
-            _known(part, getattr(self, part), self.options(part))
+            fits(part, getattr(self, part), self.options(part))
 
     def _gather(self, part: str) -> None:
         """Moves options that have a field of their own out of the mapping: one spelling for one run."""
@@ -344,45 +318,6 @@ OPTIONS = {
 WORLD = ("env", "env_kwargs", "expert", "expert_options")
 WORLD += OPTIONS["expert"]
 """The settings that say where a run happens and who is its expert."""
-
-
-@functools.cache
-def registries() -> dict[str, Registry[Any]]:
-    """The registry of each part but the expert."""
-    from ..learners import LEARNERS
-    from ..losses import LOSSES
-    from ..policies import POLICIES
-    from ..solvers import SOLVERS
-
-    return {"learner": LEARNERS, "policy": POLICIES, "loss": LOSSES, "solver": SOLVERS}
-
-
-_KNOWN: set[tuple[str, str, str]] = set()
-"""Names and options that were found to fit; a study has many runs and few learners."""
-
-
-def _known(part: str, value: Any, given: dict[str, Any]) -> None:
-    """Refuses a name that no registry knows, an object of another kind, and options that do not fit."""
-    registry = registries()[part]
-    if not isinstance(value, str):
-        if given:
-            raise UserError(f"{part}: it is an object, so {', '.join(given)} cannot be passed on to it.")
-        registry.resolve(value)
-        return
-    if (part, value, repr(given)) in _KNOWN:
-        return
-    if part == "learner" and value == "bc":
-        if given:
-            raise UserError("learner: 'bc' takes no options; it is FTL on expert-driven rounds.")
-    elif value == "auto" and part != "learner":
-        if part == "policy" and given:
-            registry.refuse_foreign("mlp", given)
-    else:
-        registry.refuse_foreign(value, given)
-        missing = [name for name in registry.needs(value) if name not in given]
-        if part == "learner" or not missing:  # what a run decides for a learner is a number
-            registry.make(value, given | dict.fromkeys(missing, 1.0))
-    _KNOWN.add((part, value, repr(given)))
 
 
 def _default(field: dataclasses.Field[Any]) -> Any:

@@ -182,8 +182,8 @@ def _resolved(asked: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
     dropped = []
     for name, value in asked.items():
         wanted = step if name == STEP else name
-        foreign = wanted is None or (wanted in OPTIONS["learner"] and wanted not in takes)
-        if foreign or (wanted in OPTIONS["solver"] and not solves):
+        foreign = wanted in OPTIONS["learner"] and wanted not in takes
+        if wanted is None or foreign or (wanted in OPTIONS["solver"] and not solves):
             dropped.append(name)
         else:
             settings[wanted] = value

@@ -1,0 +1,31 @@
+"""Presets: what is decided where the user does not."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import final
+
+
+@final
+@dataclasses.dataclass(frozen=True)
+class Preset:
+    """What a preset decides where the user does not.
+
+    first_round: who acts in round 1. standardise: fix mean and scale of observations from round 1. squash:
+    a tanh head stretched to the action bounds (networks). bias: linear policies get one. noise: what the
+    agent adds to its actions. automatic: on networks schedules start in round 2, and regularised learners
+    given by name find their own scale (see `runs.choose`).
+    """
+
+    first_round: str
+    standardise: bool
+    squash: bool
+    bias: bool
+    noise: float
+    automatic: bool
+
+
+PRESETS = {
+    "practical": Preset("expert", standardise=True, squash=True, bias=True, noise=0.0, automatic=True),
+    "paper": Preset("agent", standardise=False, squash=False, bias=False, noise=0.1, automatic=False),
+}
