@@ -96,6 +96,7 @@ def run(options: ExpertTrain) -> int:
 def told(curve: list[training.Evaluated]) -> str:
     """The latest look and the best in a few words.
 
+    >>> from understudy.experts import training
     >>> told([training.Evaluated(1000, 2.0, 12.5, 1.0), training.Evaluated(2000, 4.0, 9.0, 1.0)])
     'return 9.0 ± 1.0, best 12.5 at step 1,000'
     """

@@ -29,6 +29,7 @@ class Network:
     see: observations (n in front) -> rows (n, width) or images (n, …). encoder: a frozen image network whose
     features the policy takes in their place. head: outputs (n, k) -> n answers.
 
+    >>> from understudy import MLP
     >>> double = Network(MLP(widths=()), [{"weight": 2 * np.eye(2), "bias": np.zeros(2)}], np.asarray, np.abs)
     >>> double([[1.0, -3.0]])
     array([[2., 6.]])
@@ -77,7 +78,8 @@ def softmax(logits: np.ndarray) -> np.ndarray:
 
 def require_fit(what: str, policy: Policy, params: Params, features: int, outputs: int) -> None:
     """Refuses parameters whose shapes are not those of `policy` with so many features and outputs."""
-    made = jax.eval_shape(lambda key: policy.init(key, features, outputs), jax.random.key(0))
+    # The key too is made inside: outside it would start the accelerator, for shapes alone.
+    made = jax.eval_shape(lambda: policy.init(jax.random.key(0), features, outputs))
     wanted, found = _shapes(made), _shapes(params)
     for name in sorted(wanted.keys() | found.keys()):
         if wanted.get(name) != found.get(name):

@@ -158,7 +158,7 @@ def evaluate(
 
     >>> from understudy.envs.gymnasium import maker
     >>> evaluate(maker("CartPole-v1"), lambda observation, info: 0, episodes=2).lengths.tolist()
-    [9, 10]
+    [10, 10]
     """
     one = acting(player)
 
