@@ -116,6 +116,25 @@ def test_shared_layers_of_old_archives_come_first():
     np.testing.assert_allclose(net(x[None]), wanted, atol=1e-6)
 
 
+@pytest.mark.parametrize(("fractions", "scale"), [(True, 255), (False, 1)])
+def test_images_without_convolutions_are_rows(fractions, scale):
+    tensors = {
+        **tensors_of((2 * 5 * 6, 4), prefix="mlp_extractor.policy_net"),
+        "action_net.weight": np.eye(2, 4, dtype=np.float32) / 100,
+        "action_net.bias": np.zeros(2, np.float32),
+    }
+    space = spaces.Box(0, 255, (2, 5, 6), np.uint8)
+    settings = dataclasses.replace(SETTINGS, observation_space=space, normalize_images=fractions)
+    net = layout.build(tensors, dataclasses.replace(settings, activation="relu"), "it")
+    images = np.random.default_rng(0).integers(0, 256, (3, 2, 5, 6), dtype=np.uint8)
+    weight, bias = (tensors[f"mlp_extractor.policy_net.0.{part}"] for part in ("weight", "bias"))
+    hidden = np.maximum(images.reshape(3, -1) / scale @ weight.T + bias, 0)
+    wanted = softmax(hidden @ tensors["action_net.weight"].T)
+    np.testing.assert_allclose(net(images), wanted, rtol=1e-4)
+    np.testing.assert_array_equal(net(images.transpose(0, 2, 3, 1)), net(images))
+    assert len(np.unique(wanted, axis=0)) == 3
+
+
 def without(tensors, *names):
     return {key: value for key, value in tensors.items() if key not in names}
 

@@ -80,8 +80,9 @@ def build(tensors: Tensors, settings: Settings, what: str, normaliser: Normalise
     policy = MLP(widths=widths, activation=settings.activation or "relu", **bounds)
     require_fit(what, policy, params, inputs, params[-1]["bias"].size)
     fractions = settings.normalize_images and _is_image(seen)
-    if encoder is not None or fractions:
-        return Network(policy, params, _pictures(seen, fractions, normaliser, what), head, None, encoder)
+    if isinstance(seen, spaces.Box) and len(seen.shape) == 3:
+        see = _pictures(seen, fractions, normaliser, encoder is None, what)
+        return Network(policy, params, see, head, None, encoder)
     return Network(policy, params, _rows(seen, normaliser is None, what), head, normaliser)
 
 
@@ -191,8 +192,8 @@ def _rows(space: Any, single: bool, what: str) -> See:
     return see
 
 
-def _pictures(space: Any, fractions: bool, normaliser: Normaliser | None, what: str) -> See:
-    """Images with their channels first. Bytes that the network reads as fractions of 255 stay bytes."""
+def _pictures(space: Any, fractions: bool, normaliser: Normaliser | None, flat: bool, what: str) -> See:
+    """Images with their channels first, or as rows. Bytes that are read as fractions of 255 stay bytes."""
     shape = tuple(space.shape)
 
     def see(batch: Any) -> np.ndarray:
@@ -203,9 +204,9 @@ def _pictures(space: Any, fractions: bool, normaliser: Normaliser | None, what: 
             x = x.transpose(0, 3, 1, 2)  # channels last, as cameras and screens give them
         if normaliser is not None:
             x = normaliser(x.reshape(len(x), -1)).reshape(x.shape)
-        if fractions and x.dtype == np.uint8:
-            return x
-        return np.asarray(x, np.float32) * np.float32(1 / 255 if fractions else 1)
+        if not fractions or x.dtype != np.uint8:
+            x = np.asarray(x, np.float32) * np.float32(1 / 255 if fractions else 1)
+        return x.reshape(len(x), -1) if flat else x
 
     return see
 
