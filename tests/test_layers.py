@@ -11,7 +11,7 @@ SRC = Path(__file__).parent.parent / "src" / "understudy"
 
 # Rooms on one line do not know each other. `understudy` is the package's own front page of public names.
 ORDER = """
-    errors machine
+    cache errors machine
     disk registry
     losses
     data
@@ -39,7 +39,7 @@ ORDER = """
 """
 LEVEL = {room: level for level, line in enumerate(ORDER.strip().splitlines()) for room in line.split()}
 # Read when the command line starts, so they must not bring in what takes a second to import.
-LIGHT = ("__init__", "__main__", "cli", "disk", "errors", "machine", "registry", "spec")
+LIGHT = ("__init__", "__main__", "cache", "cli", "disk", "errors", "machine", "registry", "spec")
 HEAVY = ("jax", "numpy", "scipy", "matplotlib", "equinox", "optax", "gymnasium")
 
 

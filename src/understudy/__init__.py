@@ -59,11 +59,13 @@ _HOMES = {
     "tune": "studies",
     "Expert": "experts",
     "UserError": "errors",
+    "use_cache": "cache",
 }
 _ROOMS = ("checks", "losses", "policies", "objectives", "solvers", "learners", "regret", "experts", "studies")
 
 if TYPE_CHECKING:
     from . import checks, experts, learners, losses, objectives, policies, regret, solvers, studies
+    from .cache import use_cache
     from .errors import UserError
     from .experts import Expert
     from .imitation import imitate

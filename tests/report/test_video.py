@@ -55,3 +55,15 @@ def test_numbers_are_not_compared(monkeypatch, other):
         gym.spaces.Box(-1, 1, (1,)), lambda seen, info: np.zeros(1, np.float32), other, monkeypatch
     )
     assert not any(one.any() for one in shown)
+
+
+def test_a_video_is_written_without_a_fork(tmp_path, monkeypatch, recwarn):
+    import jax.numpy as jnp
+
+    pytest.importorskip("imageio_ffmpeg")
+    jnp.zeros(1).block_until_ready()  # JAX has its threads, and warns where its process forks
+    make = maker(lambda: Counting(gym.spaces.Discrete(2)))
+    monkeypatch.setattr(type(make), "__call__", lambda self, **_: self.make())
+    found = video.record(tmp_path / "one.mp4", make, {"still": lambda seen, info: np.int64(0)}, steps=100)
+    assert found == {"still": 10.0} and (tmp_path / "one.mp4").stat().st_size > 500
+    assert not [one for one in recwarn if "fork" in str(one.message)]

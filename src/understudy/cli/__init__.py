@@ -15,7 +15,11 @@ from collections.abc import Sequence
 from typing import Any, get_args
 
 from .. import __version__
+from ..cache import use_cache
 from ..errors import UserError, unknown
+
+NO_CACHE = "--no-cache"
+"""An option of every command: compile anew, and keep nothing."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -97,8 +101,9 @@ Examples:
 
 {commands}
 
-  understudy COMMAND --help    the options of a command
-  understudy --version         the version
+  understudy COMMAND --help        the options of a command
+  understudy COMMAND --no-cache    compile anew, and keep no compiled programs
+  understudy --version             the version
 """
 
 
@@ -131,7 +136,9 @@ def _run(args: list[str]) -> int:
     command, rest = _find(args)
     if command is None:
         return 0
-    options = _parse(command, rest)
+    options = _parse(command, [one for one in rest if one != NO_CACHE])
+    if NO_CACHE not in rest:
+        use_cache()
     return int(command.function(options) or 0)
 
 

@@ -73,6 +73,8 @@ def record(
     length = max(len(pictures) for pictures in shown)
     # A minute of MuJoCo has up to 125 pictures a second; every second or fourth will do.
     skip = max(1, round(speed / 31))
+    # Else imageio forks ffmpeg to change its group first, and JAX, which has threads, warns of a deadlock.
+    os.environ.setdefault("IMAGEIO_FFMPEG_NO_PREVENT_SIGINT", "1")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         writer: Any

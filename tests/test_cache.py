@@ -1,0 +1,119 @@
+"""Programs kept between processes: same bytes, fewer compilations, and no folder that breaks a run."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from understudy import cache
+
+PROGRAM = """
+import json, sys
+from jax import monitoring
+
+counts = {"compiled": 0, "found": 0}
+def count(name, **_):
+    counts["found"] += name == "/jax/compilation_cache/cache_hits"
+    counts["compiled"] += name == "/jax/compilation_cache/cache_misses"
+monitoring.register_event_listener(count)
+from understudy.cli import main
+
+code = main(sys.argv[1:])
+print(json.dumps(counts | {"code": code}), file=sys.stderr)
+"""
+
+
+@pytest.fixture(scope="module")
+def stream(tmp_path_factory):
+    rng, path = np.random.default_rng(0), tmp_path_factory.mktemp("cache") / "stream.npz"
+    np.savez(path, X=rng.normal(size=(3, 4, 2)), Y=rng.normal(size=(3, 4, 1)))
+    return path
+
+
+def run(stream: Path, out: Path, *options: str, **environment: str) -> dict:
+    """`understudy replay` in a process of its own: what it counted, and its ledger."""
+    kept = {k: v for k, v in os.environ.items() if not k.startswith(("JAX_", "UNDERSTUDY_", "XDG_"))}
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM, "replay", str(stream), "--learner", "ogd", "--eta", "0.1",
+         "--out", str(out), *options],
+        env=kept | {"JAX_PLATFORMS": "cpu"} | environment, capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    last = json.loads(done.stderr.splitlines()[-1])
+    assert last["code"] == 0 and "Warning" not in done.stderr
+    return last | {"ledger": (out / "ledger.csv").read_text()}
+
+
+def test_the_second_run_compiles_nothing_and_a_broken_cache_changes_nothing(stream, tmp_path):
+    home = {"HOME": str(tmp_path / "home"), "XDG_CACHE_HOME": str(tmp_path / "xdg")}
+    first = run(stream, tmp_path / "1", **home)
+    (place,) = (tmp_path / "xdg" / "understudy").glob("programs-*")
+    assert first["compiled"] > 0 and any(place.iterdir())
+    second = run(stream, tmp_path / "2", **home)
+    assert second["compiled"] == 0 and second["found"] > 0
+    for file in place.iterdir():
+        file.write_bytes(file.read_bytes()[: file.stat().st_size // 2])
+    broken = run(stream, tmp_path / "3", **home)
+    without = run(stream, tmp_path / "4", "--no-cache", **home)
+    assert without["compiled"] == without["found"] == 0  # nobody asked a cache
+    assert first["ledger"] == second["ledger"] == broken["ledger"] == without["ledger"]
+
+
+def test_a_folder_that_is_none_means_no_cache(stream, tmp_path, monkeypatch):
+    file = tmp_path / "file"
+    file.write_text("not a folder")
+    assert run(stream, tmp_path / "1", UNDERSTUDY_CACHE=str(file))["found"] == 0
+    monkeypatch.delenv("JAX_COMPILATION_CACHE_DIR", raising=False)
+    before = dict(os.environ)
+    assert cache.use_cache(file) is None
+    for word in ("off", "0", "", " None "):
+        monkeypatch.setenv("UNDERSTUDY_CACHE", word)
+        assert cache.use_cache() is None
+    monkeypatch.setenv("JAX_COMPILATION_CACHE_DIR", str(tmp_path / "mine"))
+    assert cache.use_cache() == tmp_path / "mine"  # JAX's own variable is the user's
+    assert {k: v for k, v in os.environ.items() if "CACHE" not in k} == {
+        k: v for k, v in before.items() if "CACHE" not in k
+    }
+
+
+def test_the_oldest_programs_go_first(tmp_path):
+    for i in range(8):
+        (tmp_path / str(i)).write_bytes(bytes(100))
+        os.utime(tmp_path / str(i), (i, i))
+    cache._prune(tmp_path, 800)
+    assert len(list(tmp_path.iterdir())) == 8
+    cache._prune(tmp_path, 700)
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["3", "4", "5", "6", "7"]
+
+
+@pytest.mark.parametrize(
+    ("system", "variables", "wanted"),
+    [
+        ("linux", {}, "~/.cache/understudy"),
+        ("linux", {"XDG_CACHE_HOME": "/x"}, "/x/understudy"),
+        ("darwin", {}, "~/Library/Caches/understudy"),
+        ("win32", {"LOCALAPPDATA": "/l"}, "/l/understudy"),
+    ],
+)
+def test_where_the_platform_keeps_such_things(system, variables, wanted, monkeypatch):
+    monkeypatch.setattr(sys, "platform", system)
+    for name in ("XDG_CACHE_HOME", "LOCALAPPDATA"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    assert cache._platform_folder() == Path(wanted)
+
+
+def test_a_library_user_gets_none_without_asking():
+    """Neither importing nor replaying sets a cache up."""
+    code = (
+        "import understudy, jax; understudy.replay([([[1.0]], [[1.0]])]);"
+        "assert jax.config.jax_compilation_cache_dir is None"
+    )
+    kept = {k: v for k, v in os.environ.items() if not k.startswith(("JAX_", "UNDERSTUDY_"))}
+    subprocess.run([sys.executable, "-c", code], env=kept | {"JAX_PLATFORMS": "cpu"}, check=True)
