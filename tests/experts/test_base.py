@@ -9,7 +9,7 @@ import pytest
 from gymnasium import spaces
 
 from understudy.errors import UserError
-from understudy.experts.base import Expert, as_batch, batch_size, is_single, rowwise, sample_rows, take
+from understudy.experts.base import Expert, as_batch, batch_size, is_single, sample_rows, take
 
 
 def expert(answer, **fields) -> Expert:
@@ -112,15 +112,3 @@ def test_batches_of_arrays_and_dicts():
         batch_size({})
     with pytest.raises(UserError, match="'z'"):
         is_single({"z": 1}, spaces.Dict({"a": spaces.Discrete(2)}))
-
-
-def test_rowwise_asks_once_per_observation_in_order():
-    asked = []
-
-    def function(observation):
-        asked.append(observation.tolist())
-        return observation[:1]
-
-    labels = rowwise(function)(np.arange(6.0).reshape(3, 2), None)
-    assert asked == [[0.0, 1.0], [2.0, 3.0], [4.0, 5.0]]
-    np.testing.assert_array_equal(labels, [[0.0], [2.0], [4.0]])

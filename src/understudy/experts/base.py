@@ -9,11 +9,14 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Mapping
-from typing import Any, Literal, final
+from typing import TYPE_CHECKING, Any, Literal, final
 
 import numpy as np
 
 from ..errors import UserError
+
+if TYPE_CHECKING:  # importing this room is cheap, and networks bring JAX
+    from ..policies import Network
 
 Ask = Callable[[Any, Any], Any]
 Kind = Literal["action", "distribution"]
@@ -42,7 +45,7 @@ class Expert:
     action_space: Any = dataclasses.field(default=None, repr=False)
     card: Mapping[str, Any] = dataclasses.field(default_factory=dict, repr=False)
     needs_infos: bool = False
-    network: Any = dataclasses.field(default=None, repr=False)
+    network: Network | None = dataclasses.field(default=None, repr=False)
     """The network it plays, where it is one that this package runs itself."""
 
     def __post_init__(self):
@@ -147,28 +150,3 @@ def is_single(observation: Any, space: Any) -> bool:
             )
         return is_single(observation[key], inner[key])
     return np.ndim(observation) == len(space.shape or ())
-
-
-def rowwise(function: Callable[[Any], Any]) -> Ask:
-    """An `ask` from a function of one observation.
-
-    Every observation takes the same path through the same calls, so that its label does not depend, to the
-    last bit, on the batch it is in: a BLAS or XLA product of n rows differs from n products of one row. A
-    function with a method `rows` promises to keep that for a whole batch, faster.
-    """
-    together = getattr(function, "rows", None)
-
-    def ask(observations: Any, infos: Any) -> np.ndarray:
-        if together is not None and batch_size(observations) > 1:
-            return together(observations)
-        first = np.asarray(function(take(observations, 0)))
-        n = batch_size(observations)
-        if n == 1:
-            return first[None]
-        labels = np.empty((n, *first.shape), first.dtype)
-        labels[0] = first
-        for i in range(1, n):
-            labels[i] = function(take(observations, i))
-        return labels
-
-    return ask

@@ -32,14 +32,18 @@ def encoder(expert: Expert) -> Encoder:
 def sees(expert: Expert) -> Encoder | None:
     """The image network of an expert, None where it has none."""
     net = expert.network
-    if net is None or net.encoder is not None:
-        return net and net.encoder
+    if net is None:
+        return None
+    if net.encoder is not None:
+        return net.encoder
     return Encoder(net.policy, net.params, expert.name) if isinstance(net.policy, NatureCNN) else None
 
 
 def head(expert: Expert) -> tuple[np.ndarray, np.ndarray]:
     """Weight (features, k) and bias (k,) of an expert whose logits are linear in its features."""
     net = expert.network
+    if net is None:
+        raise UserError(f"expert {expert.name!r}: is no network.")
     layers = [net.params["head"]] if isinstance(net.policy, NatureCNN) else net.params
     if len(layers) != 1:
         raise UserError(f"expert {expert.name!r}: its logits are not linear in the features of its images.")
