@@ -104,9 +104,10 @@ def test_fifty_kills_change_nothing(tmp_path, kills):
         runs += 1
 
 
-def test_interrupted_in_every_round_it_ends_the_same(tmp_path):
+@pytest.mark.parametrize("env", ["CartPole-v1", "Pendulum-v1"])
+def test_interrupted_in_every_round_it_ends_the_same(tmp_path, env):
     """Every round is the last of one process here: stop after each, in this process, and go on from the
-    folder.
+    folder. CartPole keeps its samples, Pendulum (squared loss) their factor and its rounding.
     """
 
     class Stop(Exception):
@@ -116,7 +117,7 @@ def test_interrupted_in_every_round_it_ends_the_same(tmp_path):
         raise Stop
 
     def go(out: Path, **more):
-        return imitate("CartPole-v1", policy="linear", learner="adaftrl", out=out, **SMALL, **more)
+        return imitate(env, policy="linear", learner="adaftrl", out=out, **SMALL, **more)
 
     whole = go(tmp_path / "alone")
     for _ in range(SMALL["rounds"]):

@@ -268,14 +268,14 @@ class RunState:
     def _small(self) -> tuple[Any, ...]:
         """The state without the buffer of samples."""
         losses = self.state.losses
-        kept = losses.factor if isinstance(losses, Statistics) else losses.filled
+        kept = (losses.factor, losses.rounding) if isinstance(losses, Statistics) else losses.filled
         return (*self.state._replace(losses=None), kept, losses.rounds)
 
     def _refill(self, small: tuple[Any, ...]) -> None:
         learner, _, comparator, running, cumulative, kept, rounds = small
         losses = self.state.losses
         if isinstance(losses, Statistics):
-            losses = eqx.tree_at(lambda one: (one.factor, one.rounds), losses, (kept, rounds))
+            losses = eqx.tree_at(lambda one: (one.factor, one.rounding, one.rounds), losses, (*kept, rounds))
         else:
             assert isinstance(losses, Samples)
             if self._reader is not None:
