@@ -28,8 +28,8 @@ from ..losses import Loss
 from ..objectives import Losses, Samples, triangle
 from ..policies import Params, Policy
 
-PASSES = 4
-"""Corrections of the slopes; after two or three nothing changes any more."""
+TURNS = 5
+"""Slopes tried: those offered, and four corrections; after two or three nothing changes any more."""
 LARGEST = 1500
 """Parameters up to which slopes that are tied to each other (cross-entropy) are corrected: it takes a
 matrix of this size. Beyond, the slopes at the solution serve as they are, and the interval is wider."""
@@ -102,19 +102,17 @@ def _between(losses: Samples, params: Params, dual: Any, norm: Array) -> tuple[A
 
     if dual is not None:
         slopes = jnp.where(weights[:, None] > 0, dual / jnp.where(weights > 0, weights, 1.0)[:, None], 0.0)
-    inside = jax.vmap(loss.inside)
-    slopes = inside(slopes, targets)
-    best = _larger(below(slopes), jnp.zeros_like(norm))  # no loss is negative
     correct = _correction(losses, rows, weights)
-    if correct is None:
-        return best, high
 
     def turn(_: int, state: tuple[Array, Array]) -> tuple[Array, Array]:
         slopes, best = state
-        slopes = inside(correct(slopes), targets)
-        return slopes, _larger(below(slopes), best)
+        slopes = jax.vmap(loss.inside)(slopes, targets)
+        new = below(slopes)
+        # A value that is not a number is not larger.
+        return slopes if correct is None else correct(slopes), jnp.where(new > best, new, best)
 
-    return jax.lax.fori_loop(0, PASSES, turn, (slopes, best))[1], high
+    start = (slopes, jnp.zeros_like(norm))  # no loss is negative
+    return jax.lax.fori_loop(0, 1 if correct is None else TURNS, turn, start)[1], high
 
 
 def _correction(losses: Samples, rows: Array, weights: Array) -> Callable[[Array], Array] | None:
@@ -155,11 +153,6 @@ def _correction(losses: Samples, rows: Array, weights: Array) -> Callable[[Array
         return slopes + jnp.einsum("nab,nb->na", room, basis @ moved)
 
     return together if tied else apart
-
-
-def _larger(new: Array, old: Array) -> Array:
-    """The larger of two; a value that is not a number is never it."""
-    return jnp.where(new > old, new, old)
 
 
 def _off(rows: Array, params: Array) -> Array:
