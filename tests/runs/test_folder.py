@@ -83,7 +83,7 @@ def test_a_folder_with_other_things_is_refused(tmp_path):
     ],
 )
 def test_resuming_another_run_is_refused(copy, field, value):
-    with pytest.raises(UserError, match=r"resume: .* was .* and is .* now"):
+    with pytest.raises(UserError, match=rf"resume: {field} was .* and is .* now"):
         resumed(copy, **{field: value})
 
 

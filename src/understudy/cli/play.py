@@ -56,7 +56,7 @@ def _expert(settings: dict[str, Any], make: Any) -> Any:
 
     env = make()
     try:
-        return World.of(make, env, RunSpec.of({name: settings[name] for name in WORLD})).expert
+        return World.of(make, env, RunSpec.of({name: settings.get(name) for name in WORLD})).expert
     except UserError:
         return None
     finally:

@@ -79,9 +79,10 @@ class Folder:
 
     def _same(self, config: dict[str, Any]) -> None:
         kept = read_config(self.path)
-        now = json.loads(json.dumps(config))
-        for name in sorted({*now, *kept["settings"]}):
-            old, new = kept["settings"].get(name), now.get(name)
+        was, now = _flat(kept["settings"]), _flat(json.loads(json.dumps(config)))
+        # Settings come first: what was resolved follows from them.
+        for name in sorted({*now, *was}, key=lambda name: (name.startswith("resolved"), name)):
+            old, new = was.get(name), now.get(name)
             if old != new:
                 raise UserError(
                     f"resume: {name} was {old!r} in {str(self.path)!r} and is {new!r} now; give the same."
@@ -163,6 +164,12 @@ def write_run(
     finally:
         folder.close()
     return path
+
+
+def _flat(settings: dict[str, Any]) -> dict[str, Any]:
+    """Settings and what was resolved from them, on one level."""
+    resolved = {f"resolved {name}": value for name, value in settings.get("resolved", {}).items()}
+    return {name: value for name, value in settings.items() if name != "resolved"} | resolved
 
 
 def read_config(path: Path) -> dict[str, Any]:
