@@ -63,7 +63,7 @@ def test_an_image_network_is_a_start_for_pixels_and_for_its_features():
     weight, _ = head(expert)
     np.testing.assert_array_equal(params["head"]["weight"], weight)
     assert normaliser.nothing
-    with pytest.raises(UserError, match=r"'ppo-pong' is policy nature_cnn.* and the policy is policy linear"):
+    with pytest.raises(UserError, match=r"'ppo-pong' is the policy nature_cnn and the student is linear"):
         encoded = Encoded(seen, encoder(expert))
         start("ppo-pong", Linear(), np.zeros((512, 6)), encoded, 6, **spaces)
 
@@ -76,11 +76,16 @@ def test_an_image_network_is_a_start_for_pixels_and_for_its_features():
             "Pendulum-v1",
             "pendulum",
             {},
-            r"widths \[8\].* and the policy is .*widths \[256, 256\]",
+            r"'pendulum' has the widths \[8\], the student \[256, 256\]; give",
         ),
-        ("Pendulum-v1", "pendulum", {"policy": "linear"}, "and the policy is policy linear"),
-        ("Pendulum-v1", "pendulum", {"policy": MLP(widths=(8,), activation="tanh")}, "activation relu, head"),
-        ("Pendulum-v1", "pendulum", {"widths": (8,), "squash": False}, "head identity; give the same"),
+        ("Pendulum-v1", "pendulum", {"policy": "linear"}, "is the policy mlp and the student is linear"),
+        (
+            "Pendulum-v1",
+            "pendulum",
+            {"policy": MLP(widths=(8,), activation="tanh")},
+            "the activation relu, the student tanh",
+        ),
+        ("Pendulum-v1", "pendulum", {"widths": (8,), "squash": False}, "the head tanh, the student identity"),
         ("CartPole-v1", "pendulum", {}, "expert 'pendulum': was made for observations"),
         ("Pendulum-v1", "pendulum", {"widths": (8,), "standardise": True}, "^standardise: with init"),
         ("Pendulum-v1", "no-such-thing", {}, "unknown value 'no-such-thing'"),

@@ -71,9 +71,13 @@ def _params(source: Network, policy: Policy, what: str) -> Params:
         if source.encoder is not None and isinstance(made, MLP) and not made.widths:
             made, params = source.encoder.network, {**source.encoder.params, "head": params[0]}
     elif source.encoder is not None:
-        raise UserError(f"{what} is a network on pixels; the policy is {_told(policy)}.")
-    if _shape(made) != _shape(policy):
-        raise UserError(f"{what} is {_told(made)} and the policy is {_told(policy)}; give the same.")
+        raise UserError(f"{what} is a network on pixels; the policy is {policy.name}.")
+    theirs, ours = _shape(made), _shape(policy)
+    if theirs["policy"] != ours["policy"]:
+        raise UserError(f"{what} is the policy {made.name} and the student is {policy.name}; give the same.")
+    for name in ours:
+        if theirs[name] != ours[name]:
+            raise UserError(f"{what} has the {name} {theirs[name]}, the student {ours[name]}; give the same.")
     return params
 
 
@@ -89,11 +93,6 @@ def _shape(policy: Policy) -> dict[str, Any]:
             bound = getattr(policy, edge)
             config[edge] = None if bound is None else np.asarray(bound, np.float32).tolist()
     return config
-
-
-def _told(policy: Policy) -> str:
-    shape = {name: value for name, value in _shape(policy).items() if value is not None}
-    return ", ".join(f"{name} {value}" for name, value in shape.items())
 
 
 def _same_features(source: Network, observations: Observations | Encoded) -> bool:
