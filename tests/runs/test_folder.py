@@ -191,3 +191,17 @@ def test_save_and_load_keep_the_account(tmp_path):
     assert repr(back.certificate) == repr(run.certificate)  # nan is not equal to itself
     with pytest.raises(UserError, match="a finished run"):
         run.save(tmp_path / "kept")
+
+
+def test_every_file_of_a_run_is_on_the_disk_before_it_counts(tmp_path, monkeypatch):
+    synced, plain = set(), os.fsync
+
+    def spy(handle):
+        synced.add(Path(os.readlink(f"/proc/self/fd/{handle}")).name.removesuffix(".tmp"))
+        return plain(handle)
+
+    monkeypatch.setattr(os, "fsync", spy)
+    imitate("CartPole-v1", policy="linear", rounds=1, interactions=20, episodes=0, out=tmp_path / "run")
+    written = {file.name for file in (tmp_path / "run").rglob("*") if file.is_file()} - {"lock"}
+    assert {"policy.safetensors", "policy.json", "inputs.bin", "checkpoint.safetensors"} <= written
+    assert written <= synced
