@@ -121,6 +121,8 @@ class Broken(gym.Wrapper):
         from understudy.envs.gymnasium import derive
 
         self.mine |= seed == derive(1, "collect", 0, 0)
+        if self.mine and self.fault == "reset":
+            raise ZeroDivisionError("division by zero")
         return self.env.reset(seed=seed)
 
     def step(self, action):
@@ -137,18 +139,39 @@ def fragile():
     return Broken(gym.make("Pendulum-v1"))
 
 
-@pytest.mark.parametrize("fault", ["nan", "raise"])
+@pytest.mark.parametrize("fault", ["nan", "raise", "reset"])
 def test_a_run_that_fails_leaves_the_others_as_they_were(monkeypatch, fault):
     monkeypatch.setattr(Broken, "fault", fault)
     teacher = understudy.experts.get("swingup-Pendulum-v1")
     runs = [{"policy": "linear", "seed": seed, "learner": understudy.ftrl(eta=1.0)} for seed in (0, 1, 2)]
     group = played(fragile, runs, expert=teacher)
     sentence = str(group.errors[1])
-    assert sentence.startswith("round 2: environment: ")
+    rounds = 0 if fault == "reset" else 1
+    assert sentence.startswith(f"round {rounds + 1}: environment: ")
     assert ("is not finite" in sentence) == (fault == "nan")
-    assert ("ZeroDivisionError: division by zero" in sentence) == (fault == "raise")
-    assert group.errors[0] is None and group.errors[2] is None and len(group.runs[1].rows) == 1
+    assert ("ZeroDivisionError: division by zero" in sentence) == (fault != "nan")
+    assert group.errors[0] is None and group.errors[2] is None and len(group.runs[1].rows) == rounds
     for i in (0, 2):
         same(group.runs[i], understudy.imitate("Pendulum-v1", expert=teacher, **COMMON | runs[i]))
-    with pytest.raises(UserError, match="round 2: environment"):
+    with pytest.raises(UserError, match=f"round {rounds + 1}: environment"):
         understudy.imitate(fragile, expert=teacher, **COMMON | runs[1])
+
+
+def test_an_expert_that_fails_on_a_state_of_one_run_ends_that_run():
+    def teach(observation):
+        if observation[0] < 0:  # a pendulum that hangs down
+            raise LookupError("no page on this")
+        return np.tanh(observation[1:2])
+
+    short = {"policy": "linear", "rounds": 1, "interactions": 3, "episodes": 0}
+    runs = [short | {"seed": seed} for seed in range(6)]
+    group = played("Pendulum-v1", runs, expert=teach)
+    failed = [error is not None for error in group.errors]
+    assert any(failed) and not all(failed)
+    for run, error, alone in zip(group.runs, group.errors, runs, strict=True):
+        if error is None:
+            assert run.finished
+        else:
+            with pytest.raises(UserError, match="no page on this") as found:
+                understudy.imitate("Pendulum-v1", expert=teach, **COMMON | alone)
+            assert str(found.value) == str(error)

@@ -118,11 +118,7 @@ class Collector:
             part = slice(row, min(row + e, size))
             here = slots[live, : part.stop - row]
             flat, shape = here.reshape(-1), here.shape
-            seen = self.env.observe(flat)
-            rows = codec.rows(seen.batch)
-            wrong = self._wrong(flat, rows)
-            if not wrong:
-                labels, wrong = self._ask(seen, here)
+            rows, labels, wrong = self._look(here)
             if wrong:
                 bad = {slot // e: error for slot, error in wrong.items()}
                 errors |= {run: _prefixed(number, error) for run, error in bad.items()}
@@ -150,6 +146,9 @@ class Collector:
                 if loud[at].any():
                     chosen = loud[at]
                     outputs[chosen] = outputs[chosen] + noise[live[at[chosen]], part]
+                if len(at) == len(live) and mine.all():
+                    actions = acts.plays(outputs.reshape(len(flat), -1))
+                    continue
                 theirs = np.zeros(shape, bool)
                 theirs[at] = mine
                 actions[theirs.reshape(-1)] = acts.plays(outputs[mine])
@@ -183,13 +182,19 @@ class Collector:
         run, j = divmod(slot, self.envs)
         return derive(self.drivers[run].seed, "collect", j, int(self._episode[slot]))
 
-    def _wrong(self, slots: np.ndarray, rows: np.ndarray) -> dict[int, UserError]:
-        """What is wrong with these slots: an environment has raised, or shows numbers that are not finite."""
-        broken = self.env.broken
-        found = {slot: failure("environment", broken[slot]) for slot in slots.tolist() if slot in broken}
-        for i in not_finite(rows):
-            found.setdefault(int(slots[i]), nonsense(rows[i]))
-        return found
+    def _look(self, here: np.ndarray) -> tuple[Any, Any, dict[int, UserError]]:
+        """What the slots (runs, e) show as rows, and the expert's labels; or what is wrong, by slot: an
+        environment or the expert has raised, or numbers are not finite.
+        """
+        slots, broken = here.reshape(-1), self.env.broken
+        wrong = {slot: failure("environment", error) for slot, error in broken.items() if slot in slots}
+        if wrong:
+            return None, None, wrong
+        seen = self.env.observe(slots)
+        rows = self.observations.rows(seen.batch)
+        if len(bad := not_finite(rows)):
+            return None, None, {int(slots[i]): nonsense(rows[i]) for i in bad}
+        return rows, *self._ask(seen, here)
 
     def _ask(self, seen: Seen, here: np.ndarray) -> tuple[Any, dict[int, UserError]]:
         """The expert's labels; where it raises, each run's states are asked about apart, to find whose."""

@@ -81,32 +81,38 @@ def play_episodes(
             episode[player] = -1
 
     begin(range(episode.size))
+    changed, turn = True, 0
     while True:
-        leave({slot // lanes: failure("environment", error) for slot, error in env.broken.items()})
-        active = episode >= 0
-        slots = np.flatnonzero(active)
-        if not len(slots):
-            break
+        if env.broken:
+            leave({slot // lanes: failure("environment", error) for slot, error in env.broken.items()})
+        if changed or env.broken:
+            active = episode >= 0
+            slots, changed = np.flatnonzero(active), False
+            if not len(slots):
+                break
         actions, wrong = act(env.observe(slots), active)
         if wrong:
             leave(wrong)
+            changed = True
             continue
         rewards, terminated, truncated = env.step(slots, actions)
         total[slots] += rewards
         steps[slots] += 1
+        turn += 1
         over = terminated | truncated
         if over.any():
             for slot in slots[over].tolist():
                 player, which = slot // lanes, episode.flat[slot]
                 returns[player][which], lengths[player][which] = total[slot], steps[slot]
             begin(slots[over].tolist())
-        if steps.max() >= LIMIT:
+            changed = True
+        if turn >= LIMIT and steps.max() >= LIMIT:
             endless = UserError(
                 f"env: an episode of {name} has lasted {LIMIT} steps; give it a limit "
                 "(max_episode_steps in env_kwargs)."
             )
             leave(dict.fromkeys((np.flatnonzero(steps >= LIMIT) // lanes).tolist(), endless))
-            steps[steps >= LIMIT] = 0
+            steps[steps >= LIMIT], changed = 0, True
     return [errors.get(i) or Evaluation(*pair) for i, pair in enumerate(zip(returns, lengths, strict=True))]
 
 
@@ -119,9 +125,12 @@ def by_policies(
 
     def act(seen: Seen, active: np.ndarray) -> tuple[Any, dict[int, UserError]]:
         rows = observations.rows(seen.batch)
-        owners = np.nonzero(active)[0]
         if len(bad := not_finite(rows)):
+            owners = np.nonzero(active)[0]
             return None, {int(owners[i]): nonsense(rows[i]) for i in bad}
+        if len(groups) == 1 and active.all():
+            outputs = groups[0][0].outputs(rows.reshape(*active.shape, -1), active)
+            return actions.plays(outputs.reshape(len(rows), -1)), {}
         spread = np.zeros((*active.shape, observations.width), observations.dtype)
         spread[active] = rows
         played: Any = None

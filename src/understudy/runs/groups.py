@@ -79,6 +79,8 @@ class _Loaded:
         if self._apply is not None:
             with precision(self._game):
                 return np.array(self._apply(self._params, rows))
+        if len(self.runs) == 1 and active.all():
+            return self._rows[0](rows[0])[None]
         # A stack computes all rows in one call; where a network needs some only, each run computes its own.
         if self._stack is not None and (self._game.policy.linear or active.all()):
             return self._stack(rows)
