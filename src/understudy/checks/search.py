@@ -251,6 +251,7 @@ def excess(claims: dict[str, np.ndarray], name: str, least: np.ndarray, floor: f
         size = np.abs(regret) + np.abs(claim)
         found = sign * (regret - claim) / (size + floor * claims["cost"] + 1e-300)
     found = np.where(np.isnan(claim), np.inf, np.where(claim == sign * np.inf, -np.inf, found))
+    found = np.where(claims["cost"] < 1e100, found, -np.inf)  # a learner that left the numbers' range
     return found if floor else np.where(size < 1e-8 * claims["cost"], -1.0, found)
 
 
