@@ -15,6 +15,9 @@ from .active_set import polish
 from .base import Progress, Solution, Solver, Status
 from .piecewise import Problem, dual_residual, piecewise
 
+TURNS = 4
+"""Runs of the method at most: one, and where the nearest of many minimisers is asked for up to three more."""
+
 
 class Point(NamedTuple):
     """W with the dual u in (−b, b) and the slacks of its two sides, all positive: r = κu + over − under.
@@ -33,12 +36,25 @@ class Point(NamedTuple):
 
 class InteriorState(NamedTuple):
     progress: Progress
+    problem: Problem
     point: Point
     status: Array  # (k,), how each column stands
     norm: Array  # (k,), its dual residual
     gap: Array  # (k,), its duality gap
     slow: Array  # (k,), whether the last step left more than half of the gap
     trust: Array  # (k,), how much of the second-order correction is taken
+    goal: Array  # where the gap should end, in tolerances
+
+
+class Found(NamedTuple):
+    """The best so far of each column, and whether it is the nearest minimiser to the centre."""
+
+    params: Array  # (d, k)
+    dual: Array  # (n, k)
+    norm: Array  # (k,)
+    gap: Array
+    status: Array
+    nearest: Array
 
 
 class InteriorPoint(Solver[InteriorState]):
@@ -49,6 +65,11 @@ class InteriorPoint(Solver[InteriorState]):
     factor (d, d) per column. It ends when the dual residual and the duality gap of the mean objective are
     both within the tolerance; the residual it reports belongs to the optimal dual u, which is the subgradient
     that FTRL's bookkeeping needs.
+
+    The absolute loss is then solved to the last digit (`active_set.polish`). Without a penalty it may have
+    many minimisers, a polyhedron, and the method ends in the middle of it. Where the nearest to the centre is
+    not found from there, a second run with a penalty that is small enough ends at it: below some size the
+    minimiser of a polyhedral function with a penalty *is* the nearest of its minimisers.
     """
 
     tolerance: float = 1e-10
@@ -56,24 +77,29 @@ class InteriorPoint(Solver[InteriorState]):
 
     def init(self, objective: Objective, params: Params, key: Array) -> InteriorState:
         problem = piecewise(objective)
+        return self._begin(problem, problem.inside(params), jnp.zeros((), jnp.int32), 1e-4)
+
+    def _begin(self, problem: Problem, params: Array, count: Array, depth: float) -> InteriorState:
         error = problem.targets - problem.rows @ params
         start = 0.1 * jnp.mean(jnp.abs(error), axis=0, keepdims=True) + 1e-3
         zero = jnp.zeros_like(error)
         over, under = jnp.maximum(error, 0.0) + start, jnp.maximum(-error, 0.0) + start
         point = Point(params, zero, over, under, zero + problem.bound, zero + problem.bound)
-        gradient, norm, gap, status = self._judge(problem, point, Status.NOT_FINITE)
-        none = jnp.zeros((), jnp.int32)
-        progress = Progress(params, jnp.zeros((), norm.dtype), gradient, none, none + 1, _overall(status))
+        goal = jnp.asarray(depth, error.dtype)
+        gradient, norm, gap, status = self._judge(problem, point, goal, Status.NOT_FINITE)
+        progress = Progress(params, jnp.zeros((), norm.dtype), gradient, count, count + 1, _overall(status))
         return InteriorState(
-            progress, point, status, norm, gap, jnp.zeros_like(norm, bool), jnp.ones_like(norm)
+            progress, problem, point, status, norm, gap, jnp.zeros_like(norm, bool), jnp.ones_like(norm), goal
         )
 
-    def _judge(self, problem: Problem, point: Point, bad: Status) -> tuple[Array, Array, Array, Array]:
+    def _judge(
+        self, problem: Problem, point: Point, goal: Array, bad: Status
+    ) -> tuple[Array, Array, Array, Array]:
         """Residual, its norm, the gap and the status of each column."""
         gradient = dual_residual(problem, point.params, point.dual)
-        norm, gap = jnp.linalg.norm(gradient, axis=0), _gap(problem, point)
+        norm, gap = _norm(problem, gradient), _gap(problem, point)
         # A last digit of the gap is worth two of the parameters: go a little further.
-        small = (norm <= self._share(norm)) & (gap <= 1e-4 * self._share(gap))
+        small = (norm <= self._share(norm)) & (gap <= goal * self._share(gap))
         status = jnp.where(small, Status.CONVERGED, Status.RUNNING)
         return gradient, norm, gap, jnp.where(jnp.isfinite(gap) & jnp.isfinite(norm), status, bad)
 
@@ -81,9 +107,9 @@ class InteriorPoint(Solver[InteriorState]):
         return self.tolerance / columns.shape[0]
 
     def step(self, objective: Objective, state: InteriorState) -> InteriorState:
-        problem = piecewise(objective)
+        problem = state.problem
         point = _step(problem, state.point, state.slow, state.trust)
-        gradient, norm, gap, status = self._judge(problem, point, Status.DIVERGED)
+        gradient, norm, gap, status = self._judge(problem, point, state.goal, Status.DIVERGED)
         # Where rounding ends the progress, keep the better point and say whether it is good enough.
         limit = self._share(norm)
         good = (state.norm <= limit) & (state.gap <= limit)
@@ -103,35 +129,94 @@ class InteriorPoint(Solver[InteriorState]):
         point, gradient, norm, gap = kept
         count = state.progress.iterations + 1
         progress = Progress(point.params, state.progress.value, gradient, count, count + 1, _overall(status))
-        return InteriorState(progress, point, status, norm, gap, slow, trust)
+        return InteriorState(progress, problem, point, status, norm, gap, slow, trust, state.goal)
 
     def progress(self, state: InteriorState) -> Progress:
         return state.progress
 
-    def finish(self, objective: Objective, state: InteriorState) -> Solution:
-        """The solution; for the absolute loss to the last digit, where its kinks can be identified."""
-        done, problem = state.progress, piecewise(objective)
-        point = state.point
-        params, dual, fits = polish(problem, point.params, point.dual, _stiffness(problem, point))
+    def __call__(self, objective: Objective, params: Params, key: Array | None = None) -> Solution:
+        """Minimises `objective` from `params`; `key` is not read."""
+        state = self.init(objective, params, key)  # type: ignore[arg-type]
+        problem = state.problem
+        point, no = state.point, jnp.zeros_like(state.norm, bool)
+        found = Found(point.params, point.dual, state.norm, state.gap, state.status, no)
+
+        def going(state: InteriorState) -> Array:
+            return (state.progress.status == Status.RUNNING) & (
+                state.progress.iterations < self.max_iterations
+            )
+
+        def again(carry: tuple[Array, InteriorState, Found]) -> Array:
+            turn, _, found = carry
+            many = ~found.nearest & (found.gap <= 1e-6) & jnp.all(problem.weight <= 0, axis=0)
+            return (turn == 0) | ((turn < TURNS) & jnp.any(many & jnp.all(problem.curvature <= 0)))
+
+        def solve(carry: tuple[Array, InteriorState, Found]) -> tuple[Array, InteriorState, Found]:
+            turn, state, found = carry
+            state = jax.lax.cond(turn == 0, lambda: state, lambda: self._second(problem, state, found))
+            state = jax.lax.while_loop(going, lambda state: self.step(objective, state), state)
+            return turn + 1, state, self._polished(problem, state, found, turn)
+
+        _, state, found = jax.lax.while_loop(again, solve, (jnp.zeros((), jnp.int32), state, found))
+        return self._solution(objective, problem, found, state.progress)
+
+    def _polished(self, problem: Problem, state: InteriorState, old: Found, turn: Array) -> Found:
+        """What is kept after a run: its polished end where that is a minimiser, else the end itself.
+
+        After the second run the duals are still those of the first, which had no penalty.
+        """
+        first, point = turn == 0, state.point
+        dual = jnp.where(first, point.dual, old.dual)
+        stiffness = _stiffness(problem, point)
+        params, dual, fits, nearest = polish(problem, point.params, dual, stiffness)
         gradient = dual_residual(problem, params, dual)
         error = problem.targets - problem.rows @ params
         gap = jnp.sum(problem.used * (problem.bound * jnp.abs(error) - dual * error), axis=0)
-        norm, limit = jnp.linalg.norm(gradient, axis=0), self._share(gap)
+        norm, limit = _norm(problem, gradient), self._share(gap)
         better = fits & (norm <= limit) & (gap <= limit) & (state.gap <= 1e-6)
-        status = _overall(jnp.where(better, Status.CONVERGED, state.status))
-        params = jnp.where(better, params, done.params)
-        gradient = jnp.where(better, gradient, done.gradient)
+        raw = Found(point.params, point.dual, state.norm, state.gap, state.status, jnp.zeros_like(fits))
+        old = jax.tree.map(lambda a, b: jnp.where(first, a, b), raw, old)
+        ended = jnp.full_like(state.status, Status.CONVERGED)
+        new = Found(params, dual, norm, gap, ended, nearest & better)
+        take = better & (first | ~old.nearest)
+        return jax.tree.map(lambda a, b: jnp.where(take, a, b), new, old)
+
+    def _second(self, problem: Problem, state: InteriorState, found: Found) -> InteriorState:
+        """The start of a run that ends at the nearest minimiser, for the columns that need it."""
+        away = jnp.linalg.norm((state.point.params - problem.centre) / problem.scale**2, axis=0)
+        each = problem.bound * jnp.linalg.norm(problem.rows, axis=1, keepdims=True)
+        force = jnp.sum(problem.used * each, axis=0) / jnp.maximum(jnp.sum(problem.used), 1.0)
+        small = 1e-4 * force / jnp.maximum(away, 1e-300)
+        weak = problem._replace(weight=small / problem.scale**2)
+        begun = self._begin(weak, problem.centre, state.progress.iterations, 1e-10)
+        status = jnp.where(found.nearest, Status.CONVERGED, begun.status)
+        return begun._replace(status=status, progress=begun.progress._replace(status=_overall(status)))
+
+    def _solution(self, objective: Objective, problem: Problem, found: Found, done: Progress) -> Solution:
+        """The solution in the parameters outside."""
+        params = problem.outside(found.params)
+        gradient = dual_residual(problem, found.params, found.dual)
+        residual = problem.basis @ (problem.scale * gradient)
+        status = _overall(found.status)
+        # Where nothing is left of the gap, its rounding is.
+        eps = jnp.finfo(params.dtype).eps
+        rounding = eps * jnp.sum(problem.used * problem.bound * jnp.abs(problem.targets)) + 1e-300
         return Solution(
             params,
-            status,
+            jnp.where(status == Status.RUNNING, Status.ITERATION_CAP, status).astype(jnp.int32),
             objective.value(params),
-            optax.tree.norm(gradient),
+            optax.tree.norm(residual),
             done.iterations,
             done.evaluations,
-            gradient,
-            jnp.sum(jnp.where(better, gap, state.gap)),
-            -jnp.where(better, dual, point.dual),
+            residual,
+            jnp.maximum(jnp.sum(found.gap), rounding),
+            -found.dual,
         )
+
+
+def _norm(problem: Problem, gradient: Array) -> Array:
+    """Of each column's residual, (k,), inside or outside, whichever is larger."""
+    return jnp.maximum(jnp.linalg.norm(gradient, axis=0), jnp.linalg.norm(problem.scale * gradient, axis=0))
 
 
 def _overall(status: Array) -> Array:
@@ -164,14 +249,14 @@ def _step(problem: Problem, point: Point, slow: Array, trust: Array) -> Point:
     )
     stiffness = _stiffness(problem, point)
 
-    def factor(column: Array) -> Array:
+    def factor(column: Array, weight: Array) -> Array:
         gram = problem.rows.T @ (problem.rows * column[:, None])
         # Fewer active samples than features leave the factor singular to rounding: a ridge, mended by
         # refinement.
-        ridge = 1e-15 * gram.shape[0] * jnp.max(jnp.diagonal(gram)) + problem.weight + 1e-300
-        return jnp.linalg.cholesky(gram + ridge * jnp.eye(gram.shape[0], dtype=gram.dtype))
+        ridge = 1e-15 * gram.shape[0] * jnp.max(jnp.diagonal(gram)) + weight + 1e-300
+        return jnp.linalg.cholesky(gram + jnp.diag(ridge))
 
-    lower = jax.vmap(factor, in_axes=1)(stiffness)  # (k, d, d)
+    lower = jax.vmap(factor, in_axes=1)(stiffness, problem.weight)  # (k, d, d)
     solve = jax.vmap(lambda f, r: jax.scipy.linalg.cho_solve((f, True), r), in_axes=(0, 1), out_axes=1)
 
     def newton(upper_target: Array, lower_target: Array) -> tuple[Array, Array, Array, Array]:
