@@ -117,26 +117,25 @@ def test_a_wrong_set_of_kinks_is_not_called_a_minimiser():
     right, _, fits, _ = polish(made, there, dual, jnp.asarray(held))
     assert kink.sum() >= 3 and bool(fits[0])
     np.testing.assert_allclose(made.outside(right), found.params, atol=1e-12)
-    wrong = made.inside(
-        found.params + 5.0
-    )  # nearly every sample on the other side, too much to be mended in three passes
+    # Nearly every sample on the other side: too much to be mended in three passes.
+    wrong = made.inside(found.params + 5.0)
     assert not bool(polish(made, wrong, dual, jnp.full_like(dual, 1e-9))[2][0])
 
 
 def test_the_solves_on_which_ways_of_mapping_differed():
     """Seed 15 went round in circles in round 47, and seed 3 has a sample nearly on a kink in round 106."""
-    wanted = toy.configs(["absolute"], ["adversarial"], {("adversarial", "absolute", "ftrl"): [0.1]})
-    wanted += toy.configs(["absolute"], ["adversarial"], {("adversarial", "absolute", "ftl"): [np.nan]})
+    steps = {("adversarial", "absolute", "ftrl"): [0.1], ("adversarial", "absolute", "ftl"): [np.nan]}
     serial, mapped = (
-        toy.sweep(toy.run_of(110), wanted, seeds=[3, 15], way=way) for way in ("serial", "vmap")
+        toy.map_runs(toy.run_of(110), toy.configs(steps), seeds=[3, 15], method=method)
+        for method in ("serial", "vmap")
     )
     assert (serial["status"] == Status.CONVERGED).all() and (mapped["status"] == Status.CONVERGED).all()
-    for name in ("cost", "value"):
+    for name in ("cost", "objective"):
         np.testing.assert_allclose(mapped[name], serial[name], rtol=0, atol=1e-10)
 
 
 def test_no_circles_at_a_large_gap_either():
     """In round 7 of one and 8 of the other the plain method went round with a gap between 0.06 and 0.3."""
-    wanted = toy.configs(["absolute"], ["adversarial"], {("adversarial", "absolute", "alt_ftrl"): [1.0]})
-    table = toy.sweep(toy.run_of(10), wanted, seeds=[11, 14], way="serial")
+    wanted = toy.configs({("adversarial", "absolute", "alt_ftrl"): [1.0]})
+    table = toy.map_runs(toy.run_of(10), wanted, seeds=[11, 14], method="serial")
     assert (table["status"] == Status.CONVERGED).all()
