@@ -72,7 +72,9 @@ def regret(made: Any) -> list[tuple[str, Any]]:
         return [("regret (estimate)", made.regret)]
     rows: list[tuple[str, Any]] = [("regret", made.regret)]
     if math.isfinite(made.high):
-        rows.append(("proved", f"{number(made.low)} … {number(made.high)}, for norms ≤ {number(made.norm)}"))
+        low, high = number(made.low), number(made.high)
+        ends = f"{low} … {high}" if low != high else f"to {made.high - made.low:.1e}"
+        rows.append(("proved", f"{ends}, against policies of norm ≤ {made.norm:.3g}"))
     return [*rows, ("certified bound", made.reason or made.bound)]
 
 
