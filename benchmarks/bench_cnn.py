@@ -11,7 +11,6 @@ in a process of its own, in the same minute; its better memory format counts.
 from __future__ import annotations
 
 import argparse
-import functools
 import json
 import os
 import subprocess
@@ -23,9 +22,9 @@ from pathlib import Path
 import jax
 import jax.numpy as jnp
 import numpy as np
+import optax
 
 from understudy.policies import NatureCNN
-from understudy.runs.pixels import _adam, _fresh
 
 HERE = Path(__file__).parent
 TORCH = "torch==2.13.0"
@@ -49,23 +48,26 @@ def laps(method: str, batch: int, repeats: int, inside: bool) -> list[float]:
     labels = np.eye(6, dtype=np.float32)[rng.integers(0, 6, batch)]
     policy = NatureCNN(method=method)
     params = policy.init(jax.random.key(0), 4 * 84 * 84, 6)
-    step = functools.partial(_adam, policy, 1000, 1e-3)
-    zero = jnp.zeros(())
-    if inside:
+    optimiser = optax.adam(optax.cosine_decay_schedule(1e-3, 1000))
 
-        def many(now, images, labels, centre, pull):
-            body = lambda i, now: step(now, images[i], labels, centre, pull)[0]  # noqa: E731
-            return jax.lax.fori_loop(0, 10, body, now), zero
+    def step(now, images, labels):
+        params, moments = now
 
-        program = jax.jit(many, donate_argnums=0)
-    else:
-        program = jax.jit(step, donate_argnums=0)
-    now, centre, found = _fresh(params), jax.tree.map(jnp.copy, params), []
+        def loss(w):
+            return -jnp.mean(jnp.sum(labels * jax.nn.log_softmax(policy.apply(w, images)), axis=-1))
+
+        changes, moments = optimiser.update(jax.grad(loss)(params), moments)
+        return optax.apply_updates(params, changes), moments
+
+    def many(now, images, labels):
+        return jax.lax.fori_loop(0, 10, lambda i, now: step(now, images[i], labels), now)
+
+    program = jax.jit(many if inside else step, donate_argnums=0)
+    now, found = (params, optimiser.init(params)), []
     for i in range(max(3, repeats // 10) + 1 if inside else repeats + 3):
         given = images if inside else images[i % 10]
         began = time.perf_counter()
-        now, _ = program(now, given, labels, centre, zero)
-        jax.block_until_ready(now.params)
+        now = jax.block_until_ready(program(now, given, labels))
         found.append((time.perf_counter() - began) / (10 if inside else 1))
     return found[1:] if inside else found[3:]
 

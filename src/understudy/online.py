@@ -91,7 +91,7 @@ class Game(eqx.Module):
     ) -> tuple[GameState, dict[str, Array]]:
         """Measures the loss, updates the learner and, where `judge`, finds the best in hindsight."""
         old = state.learner
-        loss, gradient = jax.value_and_grad(self._round_loss)(old.params, batch)
+        (loss, outputs), gradient = jax.value_and_grad(self._round_loss, has_aux=True)(old.params, batch)
         kept = state.losses.add(batch)
         losses, recalled = (kept.whole, kept.recall()) if isinstance(kept, Limited) else (kept, kept)
         learner, solution = self.learner.update(
@@ -110,6 +110,7 @@ class Game(eqx.Module):
             "solver_evaluations": solution.evaluations,
             # The whole objective at the new parameters; for FTL the least loss in hindsight.
             "objective": solution.value * rounds,
+            "agreement": self._agreement(outputs, batch),
         }
         running = state.running
         known = isinstance(self.learner, Learner)
@@ -171,9 +172,16 @@ class Game(eqx.Module):
 
         return jax.lax.scan(play, state, rounds)
 
-    def _round_loss(self, params: Params, batch: Batch) -> Array:
+    def _round_loss(self, params: Params, batch: Batch) -> tuple[Array, Array]:
         outputs = self.policy.apply(params, batch.inputs)
-        return jnp.sum(batch.weights * jax.vmap(self.loss)(outputs, batch.targets))
+        return jnp.sum(batch.weights * jax.vmap(self.loss)(outputs, batch.targets)), outputs
+
+    def _agreement(self, outputs: Array, batch: Batch) -> Array:
+        """The share of the round where the most likely action is the target's; nan without one choice."""
+        if not self.loss.categorical or getattr(self.loss, "groups", None) is not None:
+            return jnp.full((), jnp.nan, batch.weights.dtype)
+        same = jnp.argmax(outputs, axis=1) == jnp.argmax(batch.targets, axis=1)
+        return jnp.sum(batch.weights * same)
 
 
 def certify(game: Game, row: Mapping[str, Any]) -> certificate.Certificate:

@@ -68,11 +68,7 @@ COMMANDS: dict[str, tuple[Command, ...]] = {
         Command("paper gridworld", "the gridworld figure: regret and reward against a turning expert"),
         Command("paper mujoco", "Hopper and Walker2d: linear and network policies, tuned, with the claims"),
         Command("paper questions", "the open questions: inexact solves, limited memory, parameters, replay"),
-        Command(
-            "paper atari",
-            "Pong and Breakout from pixels: linear and end to end, with the claims",
-            "atari run",
-        ),
+        Command("paper atari", "Pong and Breakout from pixels: linear and end to end, with the claims"),
         Command("paper theorem", "FTL's regret on an MDP stays below its bound, and where it does not"),
     ),
     "Your own parts": (

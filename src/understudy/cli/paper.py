@@ -1,4 +1,4 @@
-"""`understudy paper toy`, `gridworld`, `questions`, `mujoco` and `theorem`: studies, figures and claims."""
+"""`understudy paper …`: the studies of the paper, their figures and their claims."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -67,6 +67,32 @@ class PaperMujoco:
     """linear, linear-100 (rounds of 100), network or network-sls; by default all that the scale has."""
     seeds: Whole = None
     """Seeds of the final runs; 3, or 2 in the small study."""
+    keep: Folder = None
+    """Keep every run in this folder, from which the same command goes on after a kill."""
+    engine: str = "local"
+    """local (worker processes), ray (a cluster) or inline (this process)."""
+    workers: Whole = None
+    """Worker processes (default: one per core, or one on a GPU)."""
+    address: Name = None
+    """Address of the Ray cluster."""
+    out: Folder = None
+    """Write figures, every number and the claims to this new folder."""
+    json: Flag = False
+    """Print the verdicts as one last line of JSON."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class PaperAtari:
+    """Pong and Breakout from pixels: linear on the expert's features, and NatureCNN end to end."""
+
+    scale: str = "small"
+    """small (one seed; end to end Pong alone, FTL and AdaFTRL, 300 steps a round) or full."""
+    game: Name = None
+    """pong or breakout; both by default."""
+    policy: Name = None
+    """linear or nature_cnn; both by default."""
+    seeds: Whole = None
+    """Seeds of the final runs; 3, or 1 in the small study."""
     keep: Folder = None
     """Keep every run in this folder, from which the same command goes on after a kill."""
     engine: str = "local"
@@ -163,32 +189,71 @@ def questions(options: PaperQuestions) -> int:
 def mujoco(options: PaperMujoco) -> int:
     """Runs what is not in the folder of the study yet, and reports on all of it."""
     from ..paper import mujoco, mujoco_report
-    from .sweep import bars
 
-    disk.refuse_taken(options.out)
-    if options.scale not in mujoco.SCALES:
-        raise unknown("scale", options.scale, mujoco.SCALES)
-    scale = mujoco.SCALES[options.scale]
+    scale = _host_scale(options, mujoco.SCALES)
     for name in options.part:
         if name not in mujoco.PARTS:
             raise unknown("part", name, mujoco.PARTS)
-    if options.seeds is not None:
-        _enough(options.seeds)
-        scale = dataclasses.replace(scale, seeds=options.seeds)
+    names = options.part or tuple(scale.parts)
+    plays = [lambda *where, name=name, **how: mujoco.part(name, scale, *where, **how) for name in names]
+    return _host(options, scale.seeds, plays, mujoco_report)
+
+
+def atari(options: PaperAtari) -> int:
+    """Runs what is not in the folder of the study yet, and reports on all of it."""
+    from ..paper import atari, atari_report
+
+    scale = _host_scale(options, atari.SCALES)
+    for field, value, known in (
+        ("game", options.game, atari.GAMES),
+        ("policy", options.policy, atari.POLICIES),
+    ):
+        if value is not None and value not in known:
+            raise unknown(field, value, known)
+    plays = []
+    for policy in atari.POLICIES if options.policy is None else (options.policy,):
+        games = tuple(atari.GAMES) if policy == "linear" else scale.end_to_end
+        for game in games if options.game is None else (options.game,):
+
+            def play(*where: Any, game: str = game, policy: str = policy, **how: Any) -> Any:
+                return atari.part(game, policy, scale, *where, **how)
+
+            plays.append(play)
+    return _host(options, scale.seeds, plays, atari_report)
+
+
+def _host_scale(options: PaperMujoco | PaperAtari, scales: Mapping[str, Any]) -> Any:
+    """The scale that was asked for, with its seeds."""
+    disk.refuse_taken(options.out)
+    if options.scale not in scales:
+        raise unknown("scale", options.scale, scales)
+    scale = scales[options.scale]
+    if options.seeds is None:
+        return scale
+    _enough(options.seeds)
+    return dataclasses.replace(scale, seeds=options.seeds)
+
+
+def _host(
+    options: PaperMujoco | PaperAtari, seeds: int, plays: Sequence[Callable[..., Any]], told: Any
+) -> int:
+    """Plays the parts of a study in host environments, in the folder that keeps them, and reports."""
+    from .sweep import bars
+
     how = {"engine": options.engine, "workers": options.workers, "address": options.address}
     began = time.perf_counter()
     with contextlib.ExitStack() as stack:
         keep = options.keep or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="understudy-")))
-        with bars() as told:
-            parts = [mujoco.part(name, scale, keep, told, **how) for name in options.part or scale.parts]
-        found = mujoco_report.judged(parts)
-        rows: Rows = [("scale", options.scale), ("seeds", scale.seeds)]
+        with bars() as progress:
+            parts = [play(keep, progress, **how) for play in plays]
+        found = told.judged(parts)
+        rows: Rows = [("scale", options.scale), ("seeds", seeds)]
         for one in parts:
-            runs = len(one.final) + len(one.tuned.full) + len(one.tuned.coarse or ())
-            rows.append((one.name, f"{runs:,} runs"))
+            tuning = 0 if one.tuned is None else len(one.tuned.full) + len(one.tuned.coarse or ())
+            rows.append((one.name, f"{len(one.final) + tuning:,} runs"))
         rows.append(("final runs that failed", sum(len(one.final.failed) for one in parts)))
         rows.append(("seconds", f"{time.perf_counter() - began:.0f}"))
-        return report(options, found, lambda folder: mujoco_report.write(folder, parts, found), rows)
+        return report(options, found, lambda folder: told.write(folder, parts, found), rows)
 
 
 def theorem(options: PaperTheorem) -> int:

@@ -25,7 +25,7 @@ def encoder(expert: Expert) -> Encoder:
             f"encoder: the expert {expert.name!r} sees images of {(made.stack, *made.sides)} normalised or "
             "not square; square stacks of frames, read as fractions of 255, can be encoded."
         )
-    network = NatureCNN(stack=made.stack, size=made.sides[0], width=made.width)
+    network = NatureCNN(stack=made.stack, size=made.sides[0], width=made.width, method=made.method)
     return Encoder(network, {name: found.params[name] for name in ("conv", "dense")}, expert.name)
 
 

@@ -23,7 +23,7 @@ Progress = Callable[[str, int, int], None]
 ORDER = ("ftl", "ftrl", "alt_ftrl", "adaftrl", UNTUNED, "ogd", "adagrad", "bc")
 """In which learners are drawn and listed."""
 KEPT = ("round", "interactions", "loss", "average_loss", "return_mean", "residual", "regret", "bound")
-KEPT += ("solver_status",)
+KEPT += ("solver_status", "agreement")
 
 
 class Part(NamedTuple):
@@ -110,19 +110,22 @@ def rows(parts: Iterable[Part]) -> list[dict[str, Any]]:
             labels = entry.labels
             names = [labels["learner"]] if setting_of(labels, ()) in one.chosen else []
             names += [UNTUNED] if one.untuned and is_untuned(entry) else []
-            for name in names:
+            for learner in names:
                 where = {
                     "part": one.name,
                     "env": labels["env"],
                     "loss_setting": labels.get("loss", ""),
                     "drive": "expert" if labels.get("beta") == 1.0 else "agent",
-                    "learner": name,
+                    "learner": learner,
                     "step": labels.get("step"),
                     "learning_rate": labels.get("learning_rate"),
                     "seed": labels["seed"],
                 }
                 last = {"expert_return": result.summary["expert_return"]}
-                found += [where | {column: row[column] for column in KEPT} | last for row in result.rows]
+                found += [
+                    where | {column: row.get(column, math.nan) for column in KEPT} | last
+                    for row in result.rows
+                ]
     return found
 
 

@@ -21,6 +21,9 @@ from .mlp import MLP
 from .nature_cnn import NatureCNN
 
 Forward = Callable[[np.ndarray], np.ndarray]
+REMEMBERED = 256
+"""Images whose features are remembered."""
+_SEEN: dict[Any, tuple[Params, dict[bytes, np.ndarray]]] = {}
 
 
 def forward(policy: Policy, params: Params) -> Forward:
@@ -125,13 +128,32 @@ def _nature_cnn(policy: NatureCNN, params: Params) -> Forward:
 def features(policy: NatureCNN, params: Params) -> Forward:
     """A function from one image to NatureCNN's features (width,): a program for a batch of one, so that they
     do not depend on the batch an image is in. Measured on one core: 0.35 ms an image, in NumPy 0.6.
+
+    The features of the last `REMEMBERED` images are remembered, for all functions of the same parameters: an
+    expert and the student that sees through its network look at an image once.
     """
     import jax
     import jax.numpy as jnp
 
-    program = _program(policy)
-    kept = jax.tree.map(jnp.asarray, {name: params[name] for name in ("conv", "dense")})
-    return lambda x: np.asarray(program(kept, x[None]))[0]
+    program, frozen = _program(policy), {name: params[name] for name in ("conv", "dense")}
+    made = policy.stack, policy.sides, policy.width, policy.method
+    key = made, tuple(id(leaf) for leaf in jax.tree.leaves(frozen))
+    # The parameters are kept beside what they gave, so that no others can take their place in memory.
+    _, seen = _SEEN.setdefault(key, (frozen, {}))
+    while len(_SEEN) > 8:
+        _SEEN.pop(next(iter(_SEEN)))
+    kept = jax.tree.map(jnp.asarray, frozen)
+
+    def see(x: np.ndarray) -> np.ndarray:
+        image = x.tobytes()
+        found = seen.get(image)
+        if found is None:
+            found = seen[image] = np.asarray(program(kept, x[None]))[0]
+            if len(seen) > REMEMBERED:
+                seen.pop(next(iter(seen)), None)
+        return found
+
+    return see
 
 
 @functools.lru_cache(maxsize=16)

@@ -37,6 +37,8 @@ EXTRA = {
     "beta": "probability that the expert acted",
     "by_expert": "share of the round's steps that the expert acted",
     "episodes": "episodes that ended in the round",
+    "agreement": "share of the round's states where the policy's most likely action was the expert's; nan "
+    "where actions are not one choice",
     "return_mean": "mean return of the policy after the round; nan where it was not evaluated",
     "return_std": "its standard deviation over episodes",
 }
