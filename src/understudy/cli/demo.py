@@ -78,12 +78,13 @@ def run(options: Demo) -> int:
 
 def _table(runs: dict[str, Any], expert: float) -> Table:
     title = f"{ENV}, expert {expert:.0f}"
-    table = Table(title=title, title_justify="left", title_style="bold", box=SIMPLE_HEAD)
+    note = "* bc's loss is on the expert's states, not its own."
+    table = Table(title=title, title_justify="left", title_style="bold", box=SIMPLE_HEAD, caption=note)
     for heading in (
         "learner",
         "queries",
         "return",
-        "to 90 % of the expert",
+        "queries to 90 %",
         "average loss",
         "regret",
         "collect",
@@ -97,8 +98,8 @@ def _table(runs: dict[str, Any], expert: float) -> Table:
             name,
             f"{got['queries']:,}",
             f"{got['return_mean']:.0f} ± {got['return_std']:.0f}",
-            f"{reached[0]:,} queries" if len(reached) else "not reached",
-            f"{got['average_loss']:.4f}" + (" (expert's states)" if name == "bc" else ""),
+            f"{reached[0]:,}" if len(reached) else "not reached",
+            f"{got['average_loss']:.4f}" + ("*" if name == "bc" else ""),
             f"{got['regret']:.3f}",
             f"{got['seconds_collect']:.0f} s",
             f"{got['seconds_solve']:.0f} s",
