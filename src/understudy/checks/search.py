@@ -244,13 +244,14 @@ class Search:
 def excess(claims: dict[str, np.ndarray], name: str, least: np.ndarray, floor: float) -> np.ndarray:
     """By how much the claim is exceeded, relative to its size and to `floor` times the losses.
 
-    −inf where nothing is claimed, +inf where a number is claimed that is not one.
+    −inf where nothing is claimed, +inf for a bound that is not a number.
     """
     regret, claim, sign = claims["cost"] - least, claims[name], CLAIMS[name]
     with np.errstate(invalid="ignore", divide="ignore"):
         size = np.abs(regret) + np.abs(claim)
         found = sign * (regret - claim) / (size + floor * claims["cost"] + 1e-300)
-    found = np.where(np.isnan(claim), np.inf, np.where(claim == sign * np.inf, -np.inf, found))
+    silent = -np.inf if name != "bound" else np.inf  # the ends of the interval are nan where nothing is proved
+    found = np.where(np.isnan(claim), silent, np.where(claim == sign * np.inf, -np.inf, found))
     found = np.where(claims["cost"] < 1e100, found, -np.inf)  # a learner that left the numbers' range
     return found if floor else np.where(size < 1e-8 * claims["cost"], -1.0, found)
 
