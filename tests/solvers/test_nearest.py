@@ -11,11 +11,13 @@ from scipy import optimize
 import understudy
 from problems import objective, solve
 from understudy import interior_point
+from understudy.checks import truth
 from understudy.data import batch
 from understudy.losses import Absolute
 from understudy.objectives import empty_samples, plain
 from understudy.policies import Linear
-from understudy.solvers import Status
+from understudy.solvers import Descent, Status
+from understudy.solvers.descent import NewtonStep
 
 ROWS, FEATURES = 11, 5
 """Every problem is padded to one shape: one program for all of them."""
@@ -138,6 +140,35 @@ def test_features_of_any_condition(condition, turned):
     value, _ = linear_program(X, y, np.full(30, 1 / 30))
     assert status is Status.CONVERGED
     assert float(found.value) == pytest.approx(value, rel=1e-12 + (1e-15 * condition if turned else 0.0))
+
+
+class Plain(NewtonStep):
+    """Newton's step in the parameters as they are."""
+
+    def init(self, objective, params):
+        return None
+
+
+@pytest.mark.parametrize("loss", ["huber", "cross-entropy"])
+def test_newton_on_features_of_any_condition(loss):
+    """Against BFGS on an orthonormal basis; without the basis the loss stays far above its minimum."""
+    rng = np.random.default_rng(4)
+    turn = np.linalg.qr(rng.normal(size=(4, 4)))[0]
+    X = rng.normal(size=(40, 4))
+    y = X @ rng.normal(size=4) + 1.5 * rng.normal(size=40)
+    X = (X * np.logspace(0, -8, 4)) @ turn.T
+    y = (y > 0).astype(float) if loss == "cross-entropy" else y
+    Y = np.stack([1 - y, y], axis=1) if loss == "cross-entropy" else y[:, None]
+    problem = objective(loss, [(X, Y)])
+    best, _ = truth.least_by_scipy(loss, X, y, np.full(40, 1 / 40), np.inf, np.zeros(4))
+    values = {
+        direction: float(
+            solve(Descent(direction=direction(), tolerance=1e-12, max_iterations=200), problem)[1].value
+        )
+        for direction in (NewtonStep, Plain)
+    }
+    assert values[NewtonStep] == pytest.approx(best, rel=1e-7)
+    assert values[Plain] > 1.01 * best
 
 
 def test_ftl_on_constant_rows_moves_as_little_as_it_must():

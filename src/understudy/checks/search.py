@@ -59,7 +59,7 @@ SOLVING: dict[str, tuple[str, dict[str, Any]]] = {
 POPULATION, PARENTS, GENERATIONS = 48, 8, 30
 PLAIN = 0.01
 """A claim exceeded by this share of the losses needs no further search."""
-TOLERANCE = 1e-9
+TOLERANCE = 1e-11
 """How far beyond a claim a regret may look, relative to both and a thousandth of the losses."""
 
 
@@ -250,7 +250,9 @@ def excess(claims: dict[str, np.ndarray], name: str, least: np.ndarray, floor: f
     with np.errstate(invalid="ignore", divide="ignore"):
         size = np.abs(regret) + np.abs(claim)
         found = sign * (regret - claim) / (size + floor * claims["cost"] + 1e-300)
-    silent = -np.inf if name != "bound" else np.inf  # the ends of the interval are nan where nothing is proved
+    silent = (
+        -np.inf if name != "bound" else np.inf
+    )  # the ends of the interval are nan where nothing is proved
     found = np.where(np.isnan(claim), silent, np.where(claim == sign * np.inf, -np.inf, found))
     found = np.where(claims["cost"] < 1e100, found, -np.inf)  # a learner that left the numbers' range
     return found if floor else np.where(size < 1e-8 * claims["cost"], -1.0, found)

@@ -56,7 +56,13 @@ class Objective(eqx.Module):
         product = self.losses.hessian_vector(params, vector)
         return jax.tree.map(lambda h, v: (h + self.weight * v) / self.rounds, product, vector)
 
-    def hessian(self, params: Params) -> Array:
+    def hessian(self, params: Params, basis: Array | None = None) -> Array:
+        """Over the flattened parameters, (p, p); with a `basis`, on kept samples, over V in W = basis V."""
+        if basis is not None:
+            assert isinstance(self.losses, Samples)
+            outputs = jnp.eye(jax.tree.leaves(params)[0].shape[1], dtype=basis.dtype)
+            weight = self.weight * jnp.kron(basis.T @ basis, outputs)
+            return (self.losses.hessian(params, basis) + weight) / self.rounds
         dense = self.losses.hessian(params)
         return (dense + self.weight * jnp.eye(dense.shape[0], dtype=dense.dtype)) / self.rounds
 

@@ -107,26 +107,27 @@ class Samples(eqx.Module):
 
         return self._over_chunks(product)
 
-    def hessian(self, params: Params) -> Array:
-        """The Hessian over the flattened parameters, (p, p)."""
+    def hessian(self, params: Params, basis: Array | None = None) -> Array:
+        """The Hessian over the flattened parameters, (p, p): W or, with a `basis`, V in W = basis V."""
         if not self.policy.linear:
             flat, unravel = ravel_pytree(params)
             return self._over_chunks(lambda *rows: jax.hessian(lambda w: self._loss(unravel(w), *rows))(flat))
 
         if params.size > WIDE and jax.default_backend() == "cpu":
-            return self._wide_hessian(params)
+            return self._wide_hessian(params, basis)
 
         def linear(inputs: Array, targets: Array, weights: Array) -> Array:
             # outputs = X W, so the Hessian is Σ_n weight_n (x_n x_nᵀ) ⊗ (the loss's own k × k Hessian).
             rows = self.policy.design(inputs)
             curvature = jax.vmap(jax.hessian(self.loss))(rows @ params, targets) * weights[:, None, None]
+            rows = rows if basis is None else rows @ basis
             size = rows.shape[1] * curvature.shape[1]
             half = jnp.einsum("ni,nab->niab", rows, curvature)
             return jnp.einsum("niab,nj->iajb", half, rows).reshape(size, size)
 
         return self._over_chunks(linear)
 
-    def _wide_hessian(self, params: Params) -> Array:
+    def _wide_hessian(self, params: Params, basis: Array | None = None) -> Array:
         """The same for many features: a matrix product for each pair of outputs, and each pair once."""
         d, k = params.shape
         first, second = np.triu_indices(k)
@@ -134,6 +135,7 @@ class Samples(eqx.Module):
         def pairs(inputs: Array, targets: Array, weights: Array) -> Array:
             rows = self.policy.design(inputs)
             curvature = jax.vmap(jax.hessian(self.loss))(rows @ params, targets) * weights[:, None, None]
+            rows = rows if basis is None else rows @ basis
             columns = rows.T
             return jax.lax.map(lambda one: (columns * one) @ rows, curvature[:, first, second].T)
 

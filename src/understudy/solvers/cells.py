@@ -26,7 +26,7 @@ class CellNewton(Direction):
 
     warm_step: bool = eqx.field(static=True, default=False)
 
-    def init(self, params: Params) -> Any:
+    def init(self, objective: Objective, params: Params) -> Any:
         return ()
 
     def __call__(

@@ -58,7 +58,7 @@ def piecewise(objective: Objective) -> Problem:
     huber = isinstance(losses.loss, Huber)
     rows = losses.policy.design(losses.inputs) * used
     bound = share * losses.loss.delta if isinstance(losses.loss, Huber) else share
-    basis, scale = _basis(rows * jnp.sqrt(bound), objective.weight / t)
+    basis, scale = orthonormal(rows * jnp.sqrt(bound), objective.weight / t)
     tall = jnp.where(scale > 0, scale, 1.0)
     straight = Problem(
         (rows @ basis) * jnp.where(scale > 0, 1.0 / tall, 0.0)[:, 0],
@@ -75,7 +75,7 @@ def piecewise(objective: Objective) -> Problem:
     return straight._replace(centre=straight.inside(objective.centre))
 
 
-def _basis(rows: Array, weight: Array) -> tuple[Array, Array]:
+def orthonormal(rows: Array, weight: Array) -> tuple[Array, Array]:
     """Right singular vectors of the rows, (d, d), and their scales, (d, 1): 0 for what nothing reaches."""
     features = rows.shape[1]
     square = triangle(jnp.zeros((features, features), rows.dtype), rows)
