@@ -36,7 +36,7 @@ def euclidean(candidate, radius):
 @pytest.fixture(scope="module")
 def lie():
     search = Search(Kind("squared", "diagonal", True), (euclidean,))
-    return search, search.restart(1)
+    return search, search.restart(3)
 
 
 def test_the_euclidean_projection_of_diagonal_adagrad_is_found_out(lie):
@@ -51,10 +51,10 @@ def test_a_finding_can_be_played_again(lie, tmp_path):
     search, finding = lie
     file = save(search, finding, confirm(search, finding)[1], tmp_path / "lies")
     settings = json.loads(file.with_suffix(".json").read_text())
-    assert settings["seed"] == 1 and settings["loss"] == "squared"
+    assert settings["seed"] == 3 and settings["loss"] == "squared"
     played = understudy.replay(read_stream(file), loss="squared", learner=search.learner(finding.candidate))
     assert played.ledger["cumulative_loss"][-1] - played.ledger["comparator"][-1] > played.certificate.bound
-    again = search.restart(1)
+    again = search.restart(3)
     assert again.worst == finding.worst and (again.candidate.X == finding.candidate.X).all()
 
 
