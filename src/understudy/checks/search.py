@@ -64,8 +64,10 @@ TOLERANCE = 1e-11
 
 
 CLAIMS = {"bound": 1.0, "regret_high": 1.0, "regret_low": -1.0}
-"""What the last row of the ledger claims: numbers above (1) and below (−1) the regret. A restart aims at one of
-them, by its seed in turn, and is judged by all."""
+"""What the last row of the ledger claims: numbers above (1) and below (−1) the regret.
+
+A restart aims at one of them, by its seed in turn, and is judged by all.
+"""
 
 
 class Kind(NamedTuple):
