@@ -19,7 +19,8 @@ def sample_losses(loss: str, z: np.ndarray, y: np.ndarray) -> np.ndarray:
     [0.125, 2.5]
     """
     if loss == "cross-entropy":
-        return np.logaddexp(0.0, z) - y * z
+        # Not log(1 + e^z) − y z, which cancels for large z.
+        return y * np.logaddexp(0.0, -z) + (1.0 - y) * np.logaddexp(0.0, z)
     error = np.abs(z - y)
     if loss == "squared":
         return error**2
