@@ -19,8 +19,9 @@ from rich.table import Table
 import understudy
 from understudy.data import batch
 from understudy.losses import Squared
-from understudy.online import compiled, make_game
+from understudy.online import make_game
 from understudy.policies import Linear
+from understudy.programs import compiled
 
 SAMPLES, FEATURES, OUTPUTS, ROUNDS = 1000, 11, 3, 1000
 WINDOWS = {"rounds 6–15": slice(5, 15), "rounds 96–105": slice(95, 105), "rounds 991–1000": slice(990, 1000)}

@@ -21,8 +21,9 @@ import optax
 from understudy.data import batch
 from understudy.learners import adaftrl, alt_ftrl, ftl
 from understudy.losses import Squared
-from understudy.online import Game, compiled_together, make_game
+from understudy.online import Game, make_game
 from understudy.policies import MLP
+from understudy.programs import compiled_together
 from understudy.solvers import Unsolved
 
 LIMIT = 1.5

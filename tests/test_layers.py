@@ -21,6 +21,7 @@ ORDER = """
     learners
     regret
     online
+    programs
     streaming
     replay
     spec

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-import functools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -22,7 +21,7 @@ from .objectives import Limited, Losses, Samples, Statistics, empty_samples, emp
 from .policies import Params, Policy, count
 from .regret import certificate
 from .regret.interval import least, measured
-from .solvers import NEWTON_LIMIT, SOLVERS, ClosedForm, InBall, Solver, Unsolved, auto, lbfgs, newton
+from .solvers import NEWTON_LIMIT, SOLVERS, ClosedForm, InBall, Unsolved, auto, lbfgs, newton
 
 JUDGED = ("comparator", "regret", "regret_low", "regret_high", "norm", "bound", "comparator_error")
 """What a round's record says of the best in hindsight, where it was looked for."""
@@ -281,145 +280,3 @@ def _with(solver: Any, options: dict[str, Any]) -> Any:
                 continue  # the closed form has neither: it is exact
             raise UserError(f"solver: 'auto' does not take {name}.")
     return dataclasses.replace(solver, **{k: v for k, v in options.items() if k in fields})
-
-
-@functools.lru_cache(maxsize=64)
-def _compiled(static: Any, around_last: bool | None) -> Any:
-    return jax.jit(_player(static, around_last), donate_argnums=1)
-
-
-@functools.lru_cache(maxsize=64)
-def _streamed(static: Any, around_last: bool | None, keep: bool) -> Any:
-    play, policy = _player(static, around_last), static.value.policy
-
-    @jax.jit  # traced once, though its shapes are asked for before the loop calls it
-    def turn(arrays: Any, state: GameState, one: Batch, key: Array, judge: Array) -> Any:
-        played = state.learner.params
-        extra = {"outputs": policy.apply(played, one.inputs)} | ({"params": played} if keep else {})
-        new, record = play(arrays, state, one, key, judge)
-        return new, record | extra
-
-    def run(
-        arrays: Any, state: GameState, rounds: Batch, keys: Array, judged: Array, start: Array, stop: Array
-    ) -> tuple[GameState, dict[str, Any]]:
-        def at(i: Array) -> Any:
-            return jax.tree.map(lambda leaf: leaf[i], (rounds, keys, judged))
-
-        def body(i: Array, carry: tuple[GameState, Any]) -> tuple[GameState, Any]:
-            state, record = turn(arrays, carry[0], *at(i))
-            return state, jax.tree.map(lambda rows, row: rows.at[i].set(row), carry[1], record)
-
-        shapes = jax.eval_shape(turn, arrays, state, *at(start))[1]
-        empty = jax.tree.map(lambda row: jnp.zeros((len(judged), *row.shape), row.dtype), shapes)
-        return jax.lax.fori_loop(start, stop, body, (state, empty))
-
-    return jax.jit(run, donate_argnums=1)
-
-
-@functools.lru_cache(maxsize=64)
-def _mapped(static: Any, around_last: bool | None) -> Any:
-    together = jax.vmap(_player(static, around_last), in_axes=(0, 0, 0, 0, None))
-    return jax.jit(together, donate_argnums=1)
-
-
-def _player(static: Any, around_last: bool | None) -> Callable[..., Any]:
-    """`Game.play` with the game's numbers for a first argument; its centre, where given, is a constant."""
-
-    def play(arrays: Any, state: GameState, batch: Batch, key: Array, judge: Array) -> Any:
-        game = eqx.combine(arrays, static.value)
-        if around_last is not None:
-            # A constant lets the compiler leave out what only the other centre needs.
-            game = eqx.tree_at(lambda one: one.learner.around_last, game, np.asarray(around_last))
-        return game.play(state, batch, key, judge)
-
-    return play
-
-
-def _centre(games: Sequence[Game]) -> bool | None:
-    """The centre that the games have in common; None where they have none, or have several."""
-    if not isinstance(games[0].learner, Learner):
-        return None
-    centres = {bool(game.learner.around_last) for game in games}
-    return centres.pop() if len(centres) == 1 else None
-
-
-def _shared_centre(game: Game) -> bool | None:
-    """None for a linear policy, whose program is small and better shared; a network's holds a copy of the
-    network for each use.
-    """
-    return None if game.policy.linear else _centre([game])
-
-
-class _Key:
-    """A hashable wrapper for the static half of a game."""
-
-    def __init__(self, value: Any):
-        leaves, structure = jax.tree.flatten(value)
-        self.value, self.identity = value, (tuple(leaves), structure)
-
-    def __hash__(self) -> int:
-        return hash(self.identity)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Key) and self.identity == other.identity
-
-
-def _halves(game: Game) -> tuple[Any, _Key]:
-    """The numbers of a game, and what selects its program."""
-    if isinstance(game.learner, Learner):
-        # The name is for people: learners that differ by numbers only are one program.
-        game = dataclasses.replace(game, learner=dataclasses.replace(game.learner, name=""))
-    arrays, static = eqx.partition(game, _data(game))
-    return arrays, _Key(static)
-
-
-def program(game: Game) -> Any:
-    """What games must have in common to share a compiled program; hashable."""
-    arrays, static = _halves(game)
-    return static, tuple(np.shape(leaf) for leaf in jax.tree.leaves(arrays))
-
-
-def compiled(game: Game) -> Callable[[GameState, Batch, Array, Array], tuple[GameState, dict[str, Array]]]:
-    """`game.play`, compiled once for all games that differ in numbers only (networks: and have the same
-    centre). The state is donated.
-    """
-    arrays, static = _halves(game)
-    return functools.partial(_compiled(static, _shared_centre(game)), arrays)
-
-
-def compiled_stream(game: Game, *, keep: bool = False) -> Callable[..., tuple[GameState, dict[str, Any]]]:
-    """Many rounds in one compiled loop: ``run(state, rounds, keys, judged, start, stop)``.
-
-    `rounds`, `keys` and `judged` (whether to find the best in hindsight) have one entry a round in front, and
-    rounds start … stop − 1 of them are played. Which these are is data: one program for all, and the same
-    bits whether they are played in one call or in several. Returns the state after them and their records,
-    stacked, of which the entries start … stop − 1 are written. A record also has the `outputs` on the round's
-    samples of the policy that was played and, with `keep`, its `params`. The state is donated.
-    """
-    arrays, static = _halves(game)
-    return functools.partial(_streamed(static, _shared_centre(game), keep), arrays)
-
-
-def compiled_together(games: Sequence[Game]) -> Callable[[GameState, Batch, Array, Array], Any]:
-    """`play` of many games of one program at once: states, batches and keys are stacked, `judge` is for all.
-
-    What a GPU wants; a CPU is faster with one after another.
-    """
-    numbers, keys = zip(*map(_halves, games), strict=True)
-    stacked = jax.tree.map(lambda *leaves: np.stack([np.asarray(leaf) for leaf in leaves]), *numbers)
-    return functools.partial(_mapped(keys[0], _centre(games)), stacked)
-
-
-def _data(game: Game) -> Any:
-    """Which leaves of a game are data: all arrays, and the numbers of its solvers (not their switches)."""
-
-    def leaf(value: Any) -> bool:
-        return isinstance(value, (Array, np.ndarray, np.generic))
-
-    def number(value: Any) -> bool:
-        return leaf(value) or (isinstance(value, (int, float)) and not isinstance(value, bool))
-
-    def part(value: Any) -> Any:
-        return jax.tree.map(number if isinstance(value, Solver) else leaf, value)
-
-    return jax.tree.map(part, game, is_leaf=lambda value: isinstance(value, Solver))

@@ -10,7 +10,8 @@ import jax
 import numpy as np
 
 from .data import stack
-from .online import Game, GameState, compiled_stream
+from .online import Game, GameState
+from .programs import compiled_stream
 from .regret import COLUMNS
 from .solvers import Status
 

@@ -11,7 +11,8 @@ import understudy
 from reference import stream
 from understudy import MLP, Huber, Linear, Squared, adaftrl, alt_ftrl, ftl, ftrl
 from understudy.data import batch
-from understudy.online import _streamed, compiled, make_game
+from understudy.online import make_game
+from understudy.programs import _streamed, compiled
 
 
 def size(tree) -> int:

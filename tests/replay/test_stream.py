@@ -12,8 +12,9 @@ from reference import rows, stream
 from understudy import adagrad, ftrl, ogd, streaming
 from understudy.data import batch
 from understudy.losses import LOSSES
-from understudy.online import _streamed, compiled, make_game
+from understudy.online import make_game
 from understudy.policies import Linear
+from understudy.programs import _streamed, compiled
 
 CASES = {
     "squared": {"learner": ftrl(eta=0.2)},

@@ -11,7 +11,8 @@ import pytest
 import understudy
 from reference import stream
 from understudy import Huber, Linear, ftrl, sls
-from understudy.online import make_game, program
+from understudy.online import make_game
+from understudy.programs import program
 from understudy.solvers import SOLVERS
 
 SHAPES = ("batch_size", "memory")

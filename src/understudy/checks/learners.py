@@ -11,8 +11,9 @@ import numpy as np
 from ..data import Batch, batch
 from ..learners import LEARNERS, Learner
 from ..losses import CrossEntropy, Squared
-from ..online import Game, GameState, compiled, make_game
+from ..online import Game, GameState, make_game
 from ..policies import Linear
+from ..programs import compiled
 from .base import Report, run
 
 ROUNDS, SAMPLES, FEATURES, OUTPUTS = 24, 4, 3, 2

@@ -17,8 +17,9 @@ from ..imitation import imitate
 from ..learners import Learner, ftl
 from ..losses import Squared
 from ..objectives import Limited, reservoir, window
-from ..online import compiled_stream, make_game
+from ..online import make_game
 from ..policies import Linear
+from ..programs import compiled_stream
 from ..regret import Ledger
 from ..solvers import Unsolved
 

@@ -18,8 +18,9 @@ from ..envs.tabular import MDP, cliff_walk, fork, random_mdp
 from ..errors import UserError
 from ..learners import ftl
 from ..losses import LOSSES
-from ..online import compiled, make_game
+from ..online import make_game
 from ..policies import Tabular
+from ..programs import compiled
 from ..regret.bounds import ftl_interpolation
 from ..report import plots
 from ..report.style import INK, look, style

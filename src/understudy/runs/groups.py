@@ -13,8 +13,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from ..errors import UserError
-from ..online import compiled, compiled_together, program
 from ..policies.acting import forward_rows, forward_stack
+from ..programs import compiled, compiled_together, program
 from .state import Clock, RunState, precision
 
 
