@@ -1,4 +1,4 @@
-"""Compiled rounds: one program for all games that differ in numbers only, alone, in a loop or side by side."""
+"""Compiled rounds: one program for all games that differ in numbers only, alone, in a loop or together."""
 
 from __future__ import annotations
 
