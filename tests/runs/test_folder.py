@@ -95,12 +95,13 @@ def test_another_number_of_cores_is_refused(copy):
         resumed(copy)
 
 
-def test_a_newer_format_is_refused(copy):
+@pytest.mark.parametrize("change", [-1, 1])
+def test_the_format_of_another_version_is_refused(copy, change):
     config = json.loads((copy / "config.json").read_text())
-    (copy / "config.json").write_text(json.dumps(config | {"format": folder.FORMAT + 1}))
-    with pytest.raises(UserError, match="newer than"):
+    (copy / "config.json").write_text(json.dumps(config | {"format": folder.FORMAT + change}))
+    with pytest.raises(UserError, match="another version"):
         resumed(copy)
-    with pytest.raises(UserError, match="newer than"):
+    with pytest.raises(UserError, match="another version"):
         read_config(copy)
 
 

@@ -28,7 +28,8 @@ from ..machine import cores, versions
 from ..regret import Ledger
 from .state import NAMES, TIMES, RunState
 
-FORMAT = 1
+FORMAT = 2
+"""1: before runs had one spec and intervals of the regret."""
 WORDS = {"solver_status", "comparator_status"}
 WHOLE = {"round", "samples", "interactions", "queries", "episodes", "solver_iterations", "solver_evaluations"}
 SECONDS = ("round", *TIMES)
@@ -214,8 +215,10 @@ def _cut(file: Path, size: int) -> None:
 
 
 def _known(number: Any, file: Path) -> None:
-    if not isinstance(number, int) or number > FORMAT:
-        raise UserError(f"run: {file} has format {number!r}, newer than the {FORMAT} known here.")
+    if number != FORMAT:
+        raise UserError(
+            f"run: {file} has format {number!r}, of another version of understudy; {FORMAT} is read here."
+        )
 
 
 def _read_checkpoint(file: Path) -> tuple[dict[str, np.ndarray], dict[str, Any]]:

@@ -27,7 +27,7 @@ from . import tables
 from .shard import Result
 from .study import Entry, Study
 
-FORMAT = 1
+FORMAT = 2
 
 
 @final
@@ -135,7 +135,7 @@ def _read(path: Path) -> dict[str, Any]:
     try:
         found = disk.read_json(path, "out")
         if found["format"] != FORMAT:
-            raise UserError(f"out: {str(path)!r} has the format {found['format']}; {FORMAT} is what we read.")
+            raise UserError(f"out: {str(path)!r} has the format {found['format']}; {FORMAT} is read here.")
     except (ValueError, KeyError, TypeError) as error:
         if isinstance(error, UserError):
             raise
