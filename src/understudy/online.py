@@ -20,7 +20,7 @@ from .losses import Absolute, Loss, Squared
 from .objectives import Limited, Losses, Samples, Statistics, empty_samples, empty_statistics, plain
 from .policies import Params, Policy, count
 from .regret import certificate
-from .regret.interval import least, measured
+from .regret.interval import above, below, measured
 from .solvers import NEWTON_LIMIT, SOLVERS, ClosedForm, InBall, Unsolved, auto, lbfgs, newton
 
 JUDGED = ("comparator", "regret", "regret_low", "regret_high", "norm", "bound", "comparator_error")
@@ -142,13 +142,18 @@ class Game(eqx.Module):
             if self.certified:
                 norm = certificate.norm(running, self.learner.radius, found.params)
                 slopes = None if found.dual is None else rounds * found.dual
-                low, high = least(losses, found.params, slopes, norm)
+                low, high = below(losses, found.params, slopes, norm), above(losses, found.params)
+                # Every point gives a bound: the best in hindsight, and w_{t+1}, which the learner chose.
+                bounds = [
+                    certificate.bound(running, learner, u, top - low, norm)
+                    for u, top in ((found.params, high), (learner.params, above(losses, learner.params)))
+                ]
                 verdict |= {
                     "norm": norm,
                     "comparator_error": high - low,
                     "regret_low": cumulative - running.wrong - high,
                     "regret_high": cumulative + running.wrong - low,
-                    "bound": certificate.bound(running, learner, found.params, high - low, norm),
+                    "bound": jnp.fmin(*bounds),
                 }
             return found.params, verdict
 

@@ -14,7 +14,7 @@ from understudy.losses import LOSSES, Absolute
 from understudy.objectives import empty_counts, empty_samples
 from understudy.policies import Linear, Tabular
 from understudy.regret import Certificate
-from understudy.regret.interval import least
+from understudy.regret.interval import above, below
 from understudy.solvers import project
 
 FIVE = ("squared", "absolute", "huber", "cross-entropy", "binary-cross-entropy")
@@ -101,6 +101,10 @@ def test_the_interval_holds_the_true_regret(loss, condition):
         assert np.linalg.norm(best) <= proof.norm and proof.high - proof.low < 1e-4
 
 
+def least(losses, params, slopes, norm):
+    return below(losses, params, slopes, norm), above(losses, params)
+
+
 def kept(loss, listed):
     rounds = [batch(X, Y, dtype=np.float64) for X, Y in listed]
     losses = empty_samples(Linear(), loss, rounds[0], capacity=ROUNDS * SAMPLES)
@@ -159,9 +163,9 @@ def test_counts_have_an_interval_too():
         logits, true, attained = losses.frequencies()
         assert attained
         for w in (logits, jnp.zeros_like(logits)):
-            low, high = losses.between(w, jnp.asarray(10.0))
+            low, high = losses.below(w, jnp.asarray(10.0)), losses.above(w)
             assert low <= true <= high
-        assert losses.between(logits, jnp.asarray(10.0))[1] - true < 1e-9
+        assert losses.above(logits) - true < 1e-9
 
 
 @pytest.mark.parametrize("scale", [1e-6, 1.0, 1e3, 1e6])

@@ -72,19 +72,26 @@ class Counts(eqx.Module):
         least = jnp.sum(jnp.where(seen, self.table * jnp.log(ratio), 0.0))
         return logits, least, jnp.all(seen | (self.totals <= 0))
 
-    def between(self, params: Params, norm: Array) -> tuple[Array, Array]:
-        """Bounds below and above on the least F(W) over ||W|| ≤ norm, `params` being one of these W.
+    def above(self, params: Params) -> Array:
+        """F at `params`, from above."""
+        return self.value(params) + self._lost(jnp.linalg.norm(params))
 
-        Below, the larger of the entropy of the labels and ``F(V) + <∇F(V), W − V>``, V being `params`.
+    def below(self, params: Params, norm: Array) -> Array:
+        """A bound below on the least F(W) over ||W|| ≤ norm: the larger of the entropy of the labels and
+        ``F(V) + <∇F(V), W − V>``, V being `params`.
         """
         value, gradient = self.value_and_gradient(params)
         _, least, _ = self.frequencies()
         straight = value - jnp.vdot(gradient, params) - norm * jnp.linalg.norm(gradient)
+        lost = self._lost(jnp.linalg.norm(params) + norm)
+        return jnp.maximum(jnp.maximum(least, straight) - lost, 0.0)
+
+    def _lost(self, size: Array) -> Array:
+        """What rounding can have changed in F where the parameters have this size: as many roundings as there
+        were additions to the table and numbers in it.
+        """
         mass = jnp.sum(self.table)
-        # As many roundings as there were additions to the table and numbers in it; logits may be large.
-        terms = 64.0 * (self.rounds + self.table.size) * jnp.finfo(mass.dtype).eps
-        lost = terms * mass * (40.0 + jnp.linalg.norm(params) + norm)
-        return jnp.maximum(jnp.maximum(least, straight) - lost, 0.0), value + lost
+        return 64.0 * (self.rounds + self.table.size) * jnp.finfo(mass.dtype).eps * mass * (40.0 + size)
 
 
 class Unkept(eqx.Module):

@@ -143,28 +143,31 @@ class Statistics(eqx.Module):
         features, answers = self.rounding + here * _sizes(self.factor, self.features)
         return features * norm + answers
 
-    def between(self, params: Params, norm: Array) -> tuple[Array, Array]:
-        """Bounds below and above on the least F(W) over ||W|| ≤ norm, `params` being one of these W.
+    def above(self, params: Params) -> Array:
+        """F at `params`, from above."""
+        return (jnp.sqrt(self.value(params)) + self.error(optax.tree.norm(params))) ** 2
 
-        Above, it is F there. Below, for every ν ≥ 0 it is ``min_W F(W) + ν/2 (||W||² − norm²)``, a formula in
-        the singular basis. Taken is the best of three: 0, the square of a singular value that is rounding (so
-        that a direction without data explains nothing), and the multiplier of `params` on the sphere.
+    def below(self, params: Params, norm: Array) -> Array:
+        """A bound below on the least F(W) over ||W|| ≤ norm.
+
+        For every ν ≥ 0 it is ``min_W F(W) + ν/2 (||W||² − norm²)``, a formula in the singular basis. The best
+        of three is taken: 0, the square of a singular value that is rounding (so that a direction without
+        data explains nothing), and the multiplier of `params` on the sphere.
         """
         left, size, _, _ = self.spectrum()
         answer = jnp.sum((left.T @ self.image) ** 2, axis=1)
-        high = (jnp.sqrt(self.value(params)) + self.error(optax.tree.norm(params))) ** 2
         eps = jnp.finfo(size.dtype).eps
         tiny = 2.0 * (2.0 * self.features * eps * size[0]) ** 2
         pulls = jnp.stack([jnp.zeros_like(tiny), tiny, jnp.linalg.norm(self.gradient(params)) / norm])
 
-        def below(nu: Array) -> Array:
+        def dual(nu: Array) -> Array:
             half = 0.5 * nu
             left_over = jnp.where(half > 0, half / (size**2 + jnp.where(half > 0, half, 1.0)), 0.0)
             whole = self.rest + jnp.sum(answer * left_over)
             least = jnp.maximum(jnp.sqrt(whole) - self.error(norm), 0.0) ** 2
             return least - half * norm**2 * (1.0 + 16 * eps)
 
-        return jnp.maximum(jnp.max(jax.vmap(below)(pulls)), 0.0), high
+        return jnp.maximum(jnp.max(jax.vmap(dual)(pulls)), 0.0)
 
 
 def _sizes(factor: Array, features: int) -> Array:

@@ -19,9 +19,12 @@ Linearised learners play G with <g_i, ·> in place of l_i, whose regret is an up
 δ_t = Σ g_t²/2Λ_t, and curvature of the true losses must not be used.
 
 With C = Σ l_t(w_t) and any w, C ≤ F(w) + ψ_T(w) + Σ δ_t. So where ``low ≤ min F`` (see `interval`), the
-regret against *every* u with ||u|| ≤ B is at most ``Σ δ_t + ψ_T(w) + (F(w) − low)``: the number that is
-printed. Residuals and gaps are measured here, not taken from the solver, so a solver that errs, or lies,
-makes the bound large and not false. What rounding can have done is added: to the losses, to the gradients
+regret against *every* u with ||u|| ≤ B is at most ``Σ δ_t + ψ_T(w) + F(w) − low`` for every w of the domain.
+The smaller of two is printed: w the best in hindsight, and w = w_{T+1}, which makes ψ_T(w) + F(w) least (data
+that are nearly separable have a best in hindsight far away, and ψ_T is large there).
+
+Residuals and gaps are measured here, not taken from the solver, so a solver that errs, or lies, makes the
+bound large and not false. What rounding can have done is added: to the losses, to the gradients
 (at most `reach` times the roundings of a sum), to the steps of linearised learners, to the mean c_t.
 """
 
@@ -213,8 +216,8 @@ def norm(running: Running, radius: Array | None, comparator: Params) -> Array:
 def bound(running: Running, state: LearnerState, comparator: Params, excess: Array, norm: Array) -> Array:
     """The certified bound on the regret against every u with ||u|| ≤ `norm`, rounding included.
 
-    `comparator` is the best found, F there at most `excess` above the least; `state` is the learner's after
-    the round.
+    `comparator` is any point of the domain, F there at most `excess` above the least; `state` is that of the
+    learner after the round.
     """
     weight, eps = broadcast(state.weight, comparator), jnp.finfo(excess.dtype).eps
     away = jax.tree.map(lambda u, c, a: jnp.sum(a * (u - c) ** 2), comparator, state.centre, weight)

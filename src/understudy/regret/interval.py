@@ -66,33 +66,44 @@ def measured(policy: Policy, loss: Loss, params: Params, batch: Batch) -> Measur
     return Measured(wrong, tilt, reach, squares, jnp.asarray(batch.inputs.shape[0], wrong.dtype))
 
 
-def least(losses: Losses, params: Params, dual: Any, norm: Array) -> tuple[Array, Array]:
-    """Bounds below and above on ``min F(u)`` over ||u|| ≤ `norm`, from a point near its minimiser.
+def above(losses: Losses, params: Params) -> Array:
+    """F at `params`, from above."""
+    if not isinstance(losses, Samples):
+        return losses.above(params)
+    if losses.reader is not None:  # samples in files are never all in memory
+        return jnp.full((), jnp.inf, params.dtype)
+    loss, rows = losses.loss, losses.policy.design(losses.inputs)
+    weights = jnp.where(jnp.arange(losses.weights.shape[0]) < losses.filled, losses.weights, 0.0)
+    outputs = rows @ params
+    slopes = jax.vmap(jax.grad(loss))(outputs, losses.targets)
+    wobble = _wobble(loss, slopes, _off(rows, params))
+    total = jnp.sum(weights * (jax.vmap(loss)(outputs, losses.targets) + wobble))
+    return total * (1.0 + (losses.filled + rows.shape[1] + 16) * jnp.finfo(total.dtype).eps)
+
+
+def below(losses: Losses, params: Params, dual: Any, norm: Array) -> Array:
+    """A bound below on ``min F(u)`` over ||u|| ≤ `norm`, from a point near its minimiser.
 
     `dual` (n, k) are slopes that the solver offers, of the whole objective (each times its sample's
     weight), or None.
     """
     if not isinstance(losses, Samples):
-        return losses.between(params, norm)
-    if losses.reader is not None:  # samples in files are never all in memory, and no loss is negative
-        nothing = jnp.zeros((), params.dtype)
-        return nothing, nothing + jnp.inf
-    return _between(losses, params, dual, norm)
+        return losses.below(params, norm)
+    if losses.reader is not None:  # no loss is negative
+        return jnp.zeros((), params.dtype)
+    return _dual_bound(losses, params, dual, norm)
 
 
-def _between(losses: Samples, params: Params, dual: Any, norm: Array) -> tuple[Array, Array]:
+def _dual_bound(losses: Samples, params: Params, dual: Any, norm: Array) -> Array:
     loss, eps = losses.loss, jnp.finfo(losses.weights.dtype).eps
     used = jnp.arange(losses.weights.shape[0]) < losses.filled
     weights = jnp.where(used, losses.weights, 0.0)
     rows, targets = losses.policy.design(losses.inputs), losses.targets
-    outputs = rows @ params
-    slopes = jax.vmap(jax.grad(loss))(outputs, targets)
+    slopes = jax.vmap(jax.grad(loss))(rows @ params, targets)
     count = losses.filled + rows.shape[1] + 16
-    values = jax.vmap(loss)(outputs, targets)
-    high = jnp.sum(weights * (values + _wobble(loss, slopes, _off(rows, params)))) * (1.0 + count * eps)
     mass = jnp.linalg.norm(weights @ jnp.abs(rows))
 
-    def below(slopes: Array) -> Array:
+    def value(slopes: Array) -> Array:
         found, size = jax.vmap(loss.dual)(slopes, targets)
         left = jnp.linalg.norm((rows * weights[:, None]).T @ slopes)
         steepest = jnp.max(jnp.abs(slopes), initial=0.0, where=used[:, None])
@@ -107,12 +118,12 @@ def _between(losses: Samples, params: Params, dual: Any, norm: Array) -> tuple[A
     def turn(_: int, state: tuple[Array, Array]) -> tuple[Array, Array]:
         slopes, best = state
         slopes = jax.vmap(loss.inside)(slopes, targets)
-        new = below(slopes)
+        new = value(slopes)
         # A value that is not a number is not larger.
         return slopes if correct is None else correct(slopes), jnp.where(new > best, new, best)
 
     start = (slopes, jnp.zeros_like(norm))  # no loss is negative
-    return jax.lax.fori_loop(0, 1 if correct is None else TURNS, turn, start)[1], high
+    return jax.lax.fori_loop(0, 1 if correct is None else TURNS, turn, start)[1]
 
 
 def _correction(losses: Samples, rows: Array, weights: Array) -> Callable[[Array], Array] | None:
