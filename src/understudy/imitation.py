@@ -51,7 +51,8 @@ def imitate(
         unused = opened.enter_context(contextlib.ExitStack())
         unused.callback(first.close)
         made = parts(World.of(make, first, spec), spec)
-        folder = None if out is None else Folder(out, made.settings, resume=resume)
+        slow = made.expert.workers is not None
+        folder = None if out is None else Folder(out, made.settings, resume=resume, slow=slow)
         if folder is not None:
             opened.callback(folder.close)
             if folder.finished:

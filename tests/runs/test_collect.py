@@ -13,13 +13,15 @@ from understudy.envs.gymnasium import derive, maker
 from understudy.envs.vector import vector
 from understudy.policies import Actions, Observations
 from understudy.runs.collect import EXPERT, TERMINATED, TRUNCATED, Collector, Driver
+from understudy.runs.questions import Questions
 from understudy.spec import mixing
 
 
 def collector(count: int = 1, seed: int = 0, noise: float = 0.0, expert=None, **env) -> Collector:
     slots = vector(maker(lambda: Counting(**env)), count)
     seen, acts = Observations.of(slots.observation_space), Actions.of(slots.action_space)
-    return Collector(slots, expert or answering(half), seen, acts, [Driver(seed, noise)], count)
+    questions = Questions(expert or answering(half), [None])
+    return Collector(slots, questions, seen, acts, [Driver(seed, noise)], count)
 
 
 class Agent:

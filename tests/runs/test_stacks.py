@@ -70,6 +70,7 @@ def rounds(number, size, seed):
             plain,
             plain.astype(np.uint8),
             np.array(owners, np.int32),
+            np.full(size, 1 / size),
             size,
         )
 

@@ -47,6 +47,12 @@ class Expert:
     needs_infos: bool = False
     network: Network | None = dataclasses.field(default=None, repr=False)
     """The network it plays, where it is one that this package runs itself."""
+    batch: int = 32
+    """Most observations in one call of a slow expert; 1: it is asked about them one at a time."""
+    workers: int | None = None
+    """Calls that may be under way at once, for an expert that is slow or dear; None: it is neither. A run
+    asks such an expert about a state once, in parallel, after the round where it does not act itself, and
+    does not play it for its return unless that is asked for."""
 
     def __post_init__(self):
         if self.kind not in KINDS:

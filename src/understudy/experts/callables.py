@@ -80,6 +80,7 @@ def from_callable(
         action_space=action_space,
         card={"name": name, "algorithm": "a Python function", "kind": kind},
         needs_infos=wants is not None,
+        batch=32 if many else 1,
     )
 
 

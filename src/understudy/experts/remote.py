@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
-import contextlib
 import functools
 import inspect
 import threading
-import time
 from collections.abc import Callable
 from typing import Any
 
@@ -16,6 +14,7 @@ import numpy as np
 
 from ..errors import UserError
 from .base import Expert, Kind, batch_size, take
+from .calls import in_thread, outcomes
 
 
 def from_remote(
@@ -36,8 +35,8 @@ def from_remote(
     Each attempt has `timeout` seconds; one that fails or is late is tried again up to `retries` times, after
     `backoff`, 2·`backoff`, 4·`backoff`, … seconds. A coroutine function is awaited on one event loop, so that
     it may keep its connection. When an observation has used up its attempts, `UserError` says how many and
-    why the last one failed. An attempt that hangs is left behind: it holds up neither the others nor the end
-    of the program.
+    why the last one failed. A run asks it about the states of a round after the round, and goes on where
+    some of them have no answer.
 
     >>> from_remote(lambda observation: observation[:1], name="far").label(np.arange(6.0).reshape(3, 2))
     array([[0.],
@@ -52,40 +51,17 @@ def from_remote(
             "retries and backoff must be 0 or more and workers at least 1."
         )
     name = str(name or getattr(function, "__name__", type(function).__name__))
-    start = _on_loop if inspect.iscoroutinefunction(function) else _in_thread
+    start = _on_loop if inspect.iscoroutinefunction(function) else in_thread
 
     def ask(observations: Any, infos: Any) -> np.ndarray:
-        n = batch_size(observations)
         answers: dict[int, Any] = {}
-        waiting = [(0.0, i, 1) for i in range(n)]  # (not before, observation, attempt)
-        running: dict[concurrent.futures.Future, tuple[float, int, int]] = {}
-        while waiting or running:
-            now = time.monotonic()
-            waiting.sort()
-            while waiting and len(running) < workers and waiting[0][0] <= now:
-                _, i, attempt = waiting.pop(0)
-                running[start(function, take(observations, i))] = (now + timeout, i, attempt)
-            limits = [limit for limit, _, _ in running.values()]
-            if waiting and len(running) < workers:
-                limits.append(waiting[0][0])
-            _wait(running, max(0.0, min(limits) - time.monotonic()))
-            for future, (limit, i, attempt) in list(running.items()):
-                if future.done() and future.exception() is None:
-                    answers[i] = future.result()
-                elif future.done() or time.monotonic() >= limit:
-                    reason = (
-                        future.exception()
-                        if future.done()
-                        else TimeoutError(f"no answer within {timeout:g} s")
-                    )
-                    future.cancel()
-                    if attempt > retries:
-                        raise _given_up(name, i, attempt, reason) from reason
-                    waiting.append((time.monotonic() + backoff * 2 ** (attempt - 1), i, attempt + 1))
-                else:
-                    continue
-                del running[future]
-        return np.stack([np.asarray(answers[i]) for i in range(n)])
+        limits = {"workers": workers, "timeout": timeout, "retries": retries, "backoff": backoff}
+        calls = outcomes(lambda i: start(function, take(observations, i)), batch_size(observations), **limits)
+        for i, answer, reason, attempts in calls:
+            if reason is not None:
+                raise _given_up(name, i, attempts, reason) from reason
+            answers[i] = answer
+        return np.stack([np.asarray(answers[i]) for i in sorted(answers)])
 
     return Expert(
         name,
@@ -100,15 +76,9 @@ def from_remote(
             "timeout": timeout,
             "retries": retries,
         },
+        batch=1,
+        workers=workers,
     )
-
-
-def _wait(running: dict[concurrent.futures.Future, Any], seconds: float) -> None:
-    """Waits for one answer or for the time to pass; in the main thread an interrupt ends it at once."""
-    if running:
-        concurrent.futures.wait(running, timeout=seconds, return_when=concurrent.futures.FIRST_COMPLETED)
-    elif seconds > 0:
-        time.sleep(seconds)
 
 
 def _given_up(name: str, index: int, attempts: int, reason: BaseException | None) -> UserError:
@@ -117,31 +87,6 @@ def _given_up(name: str, index: int, attempts: int, reason: BaseException | None
     return UserError(
         f"expert {name!r}: gave no answer in environment {index}, asked {times}; the last error: {told}."
     )
-
-
-def _in_thread(function: Callable[[Any], Any], observation: Any) -> concurrent.futures.Future:
-    """The call under way in a thread of its own.
-
-    A pool would be joined when the program ends, and one call that hangs would hang it; a daemon thread is
-    not. Starting one costs less than 0.1 ms, nothing beside an expert that is slow.
-    """
-    future: concurrent.futures.Future = concurrent.futures.Future()
-
-    def run() -> None:
-        try:
-            answer = function(observation)
-        except BaseException as error:
-            _settle(future.set_exception, error)
-        else:
-            _settle(future.set_result, answer)
-
-    threading.Thread(target=run, daemon=True, name="understudy-remote-expert").start()
-    return future
-
-
-def _settle(setter: Callable[[Any], None], value: Any) -> None:
-    with contextlib.suppress(concurrent.futures.InvalidStateError):  # too late: the attempt was given up
-        setter(value)
 
 
 def _on_loop(function: Callable[[Any], Any], observation: Any) -> concurrent.futures.Future:

@@ -1,7 +1,8 @@
-"""Collecting a round: exactly M interactions of every run, each labelled by the expert, whoever acts."""
+"""Collecting a round: exactly M interactions of every run, whoever acts, and the expert's labels for them."""
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, final
@@ -12,11 +13,12 @@ from ..envs.gymnasium import derive
 from ..envs.vector import Seen, VectorEnv
 from ..errors import UserError
 from ..policies import Actions, Encoded, Observations
+from .questions import Answers, Questions, failure, joined, some_of
 
 if TYPE_CHECKING:
     from .groups import Members
 
-TERMINATED, TRUNCATED, EXPERT = 1, 2, 4
+TERMINATED, TRUNCATED, EXPERT, BREAK = 1, 2, 4, 8
 
 
 @final
@@ -27,7 +29,9 @@ class Round:
 
     inputs (m, width): the observation encoded, before standardising; targets (m, k): the expert's label;
     executed (m, a): the action played; rewards (m,); flags (m,): 1 terminated, 2 truncated, 4 the expert
-    acted; slots (m,): which environment. `queries` counts labels asked for.
+    acted, 8 from before a break (what was played is not known); slots (m,): which environment; weights (m,):
+    of the sample in the round's loss, 0 where it has no label (its target is 0 then). `queries` counts
+    labels asked for, `unanswered` states that the expert gave none for.
     """
 
     inputs: np.ndarray
@@ -36,7 +40,9 @@ class Round:
     rewards: np.ndarray
     flags: np.ndarray
     slots: np.ndarray
+    weights: np.ndarray
     queries: int
+    unanswered: int = 0
 
     def __len__(self) -> int:
         return len(self.inputs)
@@ -67,19 +73,22 @@ class Collector:
     """The environments of n runs, `envs` slots each: slot i · envs + j is environment j of run i.
 
     Episode k of environment j of a run is seeded by (the run's seed, "collect", j, k). The label is always
-    the expert's; the action played is the expert's with probability β, else the policy's.
+    the expert's; the action played is the expert's with probability β, else the policy's. A quick expert is
+    asked about every state when it is visited; a slow one then only where it acts, and about the others, at
+    once, after the round.
     """
 
     def __init__(
         self,
         env: VectorEnv,
-        expert: Any,
+        questions: Questions,
         observations: Observations | Encoded,
         actions: Actions,
         drivers: Sequence[Driver],
         envs: int = 1,
     ):
-        self.env, self.expert, self.envs, self.drivers = env, expert, envs, list(drivers)
+        self.env, self.questions, self.envs, self.drivers = env, questions, envs, list(drivers)
+        self.expert = questions.expert
         self.observations, self.actions = observations, actions
         self._episode = np.full(len(drivers) * envs, -1)
         # Actions of the episode under way in every slot: with its seed they rebuild it.
@@ -101,6 +110,7 @@ class Collector:
         """
         e, n, k, acts, codec = self.envs, len(runs), self.actions.outputs, self.actions, self.observations
         slots = np.asarray(runs)[:, None] * e + np.arange(e)
+        self.questions.begin(number)
         self._next(slots[self._episode[slots] < 0])
         by_expert, noise = np.empty((n, size), bool), np.zeros((n, size, k), np.float32)
         noisy = np.zeros(n, bool)
@@ -108,23 +118,47 @@ class Collector:
             by_expert[i], drawn = self.drivers[run].draws(acts, number, size, betas[i])
             if drawn is not None:
                 noise[i], noisy[i] = drawn, True
-        inputs, targets = np.empty((n, size, codec.width), codec.dtype), np.empty((n, size, k), np.float32)
+        inputs, targets = np.empty((n, size, codec.width), codec.dtype), np.zeros((n, size, k), np.float32)
         executed = np.empty((n, size, acts.size), acts.dtype)
         rewards, flags = np.empty((n, size), np.float32), np.empty((n, size), np.uint8)
+        labelled, new = np.zeros((n, size), bool), np.zeros((n, size), bool)
+        later: list[tuple[Seen, np.ndarray, np.ndarray]] = []  # states to ask about after the round
         errors: dict[int, UserError] = {}
         live, row, policies = np.arange(n), 0, None
+
+        def note(place: Any, shape: tuple[int, ...], answers: Answers) -> None:
+            has = answers.answered
+            if has.any():
+                found = np.zeros((len(has), k), np.float32)
+                found[has] = acts.targets(answers.labels[has], self.expert.kind)
+                targets[place] = found.reshape(*shape, k)
+            labelled[place], new[place] = has.reshape(shape), answers.new.reshape(shape)
+
         while row < size and len(live):
             # The last step of a round may be played in some of the slots only.
             part = slice(row, min(row + e, size))
             here = slots[live, : part.stop - row]
             flat, shape = here.reshape(-1), here.shape
-            rows, labels, wrong = self._look(here)
+            place = (slice(None) if len(live) == n else live, part)
+            now = by_expert[place] if self.questions.slow else np.ones(shape, bool)
+            seen, rows, answers, wrong = self._look(flat, now.reshape(-1))
             if wrong:
                 bad = {slot // e: error for slot, error in wrong.items()}
                 errors |= {run: _prefixed(number, error) for run, error in bad.items()}
                 live = live[[runs[i] not in bad for i in live.tolist()]]
                 policies = None
                 continue
+            inputs[place] = rows.reshape(*shape, -1)
+            if now.all():
+                note(place, shape, answers)
+            else:
+                asked, others = (_places(live, row, chosen) for chosen in (now, ~now))
+                if answers is not None:
+                    note(asked, (len(asked[0]),), answers)
+                later.append((_copied(seen, np.flatnonzero(~now)), *others))
+            if self.questions.slow and (silent := now & ~labelled[place]).any():
+                by_expert[_places(live, row, silent)] = False  # the policy acts in its place
+                policies = None
             if policies is None:
                 driven = [i for i in live.tolist() if not by_expert[i].all()]
                 where = {runs[i]: at for at, i in enumerate(live.tolist())}
@@ -132,12 +166,9 @@ class Collector:
                     (group, np.array([where[run] for run in group.runs]))
                     for group in acting([runs[i] for i in driven])
                 ]
-                who = slice(None) if len(live) == n else live
                 loud = noisy[live]
-            inputs[who, part] = rows.reshape(*shape, -1)
-            targets[who, part] = acts.targets(labels, self.expert.kind).reshape(*shape, k)
-            actions = self._experts(labels)
-            own = ~by_expert[who, part]
+            own = ~by_expert[place]
+            actions = self._experts(answers, now.reshape(-1))
             for group, at in policies:
                 mine = own[at]
                 if not mine.any():
@@ -152,24 +183,33 @@ class Collector:
                 theirs = np.zeros(shape, bool)
                 theirs[at] = mine
                 actions[theirs.reshape(-1)] = acts.plays(outputs[mine])
-            executed[who, part] = np.asarray(actions).reshape(*shape, -1)
+            executed[place] = np.asarray(actions).reshape(*shape, -1)
             gained, terminated, truncated = self.env.step(flat, actions)
-            rewards[who, part] = gained.reshape(shape)
+            rewards[place] = gained.reshape(shape)
             ended = TERMINATED * terminated + TRUNCATED * truncated
-            flags[who, part] = ended.reshape(shape) + EXPERT * ~own
+            flags[place] = ended.reshape(shape) + EXPERT * ~own
             if ended.any():
                 self._next(flat[ended > 0])
             row = part.stop
         for slot, error in self.env.broken.items():
             if slot // e in runs:
                 errors.setdefault(slot // e, _prefixed(number, failure("environment", error)))
+        if later and len(live):
+            place = tuple(np.concatenate([one[axis] for one in later]) for axis in (1, 2))
+            owners, states = np.asarray(runs)[place[0]], joined([one[0] for one in later])
+            note(place, (len(owners),), self.questions.put(states, owners, inputs[place]))
         found = {}
         for i, run in enumerate(runs):
             if run in errors:
                 continue
             columns = (part[i] for part in (inputs, targets, executed, rewards, flags))
-            owners = (np.arange(size) % e).astype(np.int32)
-            found[run] = Round(*columns, slots=owners, queries=size)
+            owners, has = (np.arange(size) % e).astype(np.int32), labelled[i]
+            if not has.any():
+                errors[run] = UserError(f"round {number}: the expert gave no answer in any of {size} states.")
+                continue
+            weights = np.where(has, 1.0 / has.sum(), 0.0)
+            counts = int(new[i].sum()), int(size - has.sum())
+            found[run] = Round(*columns, owners, weights, *counts)
             self._remember(run, found[run])
         return found, errors
 
@@ -182,41 +222,44 @@ class Collector:
         run, j = divmod(slot, self.envs)
         return derive(self.drivers[run].seed, "collect", j, int(self._episode[slot]))
 
-    def _look(self, here: np.ndarray) -> tuple[Any, Any, dict[int, UserError]]:
-        """What the slots (runs, e) show as rows, and the expert's labels; or what is wrong, by slot: an
-        environment or the expert has raised, or numbers are not finite.
+    def _look(self, slots: np.ndarray, now: np.ndarray) -> tuple[Any, Any, Any, dict[int, UserError]]:
+        """What the slots show, as rows too, and the expert's answers to those that are asked `now` (None
+        where none is); or what is wrong, by slot: an environment or the expert has raised, or numbers are not
+        finite.
         """
-        slots, broken = here.reshape(-1), self.env.broken
+        broken = self.env.broken
         wrong = {slot: failure("environment", error) for slot, error in broken.items() if slot in slots}
         if wrong:
-            return None, None, wrong
+            return None, None, None, wrong
         seen = self.env.observe(slots)
         rows = self.observations.rows(seen.batch)
         if len(bad := not_finite(rows)):
-            return None, None, {int(slots[i]): nonsense(rows[i]) for i in bad}
-        return rows, *self._ask(seen, here)
+            return seen, rows, None, {int(slots[i]): nonsense(rows[i]) for i in bad}
+        if not now.any():
+            return seen, rows, None, {}
+        if now.all():
+            answers = self.questions.put(seen, slots // self.envs, rows)
+        else:
+            some = np.flatnonzero(now)
+            answers = self.questions.put(some_of(seen, some), slots[some] // self.envs, rows[some])
+        if answers.errors and not self.questions.slow:
+            return seen, rows, None, {int(slots[now][i]): error for i, error in answers.errors.items()}
+        return seen, rows, answers, {}
 
-    def _ask(self, seen: Seen, here: np.ndarray) -> tuple[Any, dict[int, UserError]]:
-        """The expert's labels; where it raises, each run's states are asked about apart, to find whose."""
-        try:
-            return self.expert.label(seen.batch, seen.infos), {}
-        except Exception as error:
-            whole = failure("expert", error)
-        wrong = {}
-        for slots in here if len(here) > 1 else ():
-            try:
-                self.expert.label(*self.env.observe(slots))
-            except Exception as error:
-                wrong[int(slots[0])] = failure("expert", error)
-        # One that fails on a batch and on none of its parts fails for all of them.
-        return None, wrong or {int(slots[0]): whole for slots in here}
-
-    def _experts(self, labels: np.ndarray) -> np.ndarray:
-        """The actions behind labels; a distribution is played by its mode."""
+    def _experts(self, answers: Answers | None, now: np.ndarray) -> np.ndarray:
+        """The actions behind answers, zeros where there are none; a distribution is played by its mode."""
         acts = self.actions
-        if self.expert.kind == "distribution":
-            return acts.plays(labels)
-        return labels.astype(acts.dtype).reshape(len(labels), *acts.shape)
+        actions = np.zeros((len(now), *acts.shape), acts.dtype)
+        if answers is not None and answers.answered.any():
+            labels = answers.labels
+            if self.expert.kind == "distribution":
+                played = acts.plays(labels)
+            else:
+                played = labels.astype(acts.dtype).reshape(len(labels), *acts.shape)
+            if now.all():
+                return played
+            actions[now] = played
+        return actions
 
     def _remember(self, run: int, round: Round) -> None:
         for j in range(self.envs):
@@ -270,13 +313,15 @@ def nonsense(row: np.ndarray) -> UserError:
     return UserError(f"environment: the observation {shown} is not finite.")
 
 
-def failure(who: str, error: Exception) -> UserError:
-    """Any error as a sentence of `who`, with the error behind it."""
-    if isinstance(error, UserError):
-        return error
-    made = UserError(f"{who}: {' '.join(f'{type(error).__name__}: {error}'.split())[:300]}")
-    made.__cause__ = error
-    return made
+def _places(live: np.ndarray, row: int, chosen: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Where the chosen (live, e) of a step that begins at `row` are in a round of all runs."""
+    i, j = np.nonzero(chosen)
+    return live[i], row + j
+
+
+def _copied(seen: Seen, chosen: np.ndarray) -> Seen:
+    """Some of what is seen, as it is now: environments may write over it."""
+    return copy.deepcopy(some_of(seen, chosen.tolist()))
 
 
 def _prefixed(number: int, error: UserError) -> UserError:

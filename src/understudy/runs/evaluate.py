@@ -13,7 +13,8 @@ from ..envs.gymnasium import Maker, derive
 from ..envs.vector import Seen, VectorEnv, vector
 from ..errors import UserError
 from ..policies import Actions, Encoded, Observations, one_of
-from .collect import failure, nonsense, not_finite
+from .collect import nonsense, not_finite
+from .questions import failure
 
 if TYPE_CHECKING:
     from .groups import Members

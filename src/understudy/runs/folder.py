@@ -4,6 +4,7 @@
     ledger.csv              one row per round, appended; the same seed gives the same bytes
     times.csv               seconds per round, kept apart because they differ from run to run
     samples/*.bin           every sample, appended (see `samples.SampleLog`)
+    labels.bin              labels of the round under way, appended as the expert gives them (see `journal`)
     policy.safetensors/json the policy after the last round
     checkpoint.safetensors  everything needed to go on; its rename is the moment at which a round counts
     summary.json            written last: the run is finished
@@ -26,12 +27,22 @@ from ..disk import csv_line, reporting
 from ..errors import UserError
 from ..machine import cores, versions
 from ..regret import Ledger
+from .journal import Journal
 from .state import NAMES, TIMES, RunState
 
 FORMAT = 2
 """1: before runs had one spec and intervals of the regret."""
 WORDS = {"solver_status", "comparator_status"}
-WHOLE = {"round", "samples", "interactions", "queries", "episodes", "solver_iterations", "solver_evaluations"}
+WHOLE = {
+    "round",
+    "samples",
+    "interactions",
+    "queries",
+    "unanswered",
+    "episodes",
+    "solver_iterations",
+    "solver_evaluations",
+}
 SECONDS = ("round", *TIMES)
 
 
@@ -39,11 +50,15 @@ SECONDS = ("round", *TIMES)
 class Folder:
     """A run's folder, opened for writing by one process at a time."""
 
-    def __init__(self, path: str | os.PathLike[str], config: dict[str, Any], *, resume: bool):
+    def __init__(
+        self, path: str | os.PathLike[str], config: dict[str, Any], *, resume: bool, slow: bool = False
+    ):
         self.path = Path(path)
         with reporting(self.path):
             self.fresh = self._open(config, resume)
         self._lock = disk.lock(self.path)
+        # A slow expert is asked about a state once in the whole run, so its labels stay.
+        self.journal = Journal(self.path / "labels.bin", keep=slow)
 
     @property
     def samples(self) -> Path:
@@ -116,6 +131,7 @@ class Folder:
             arrays, plain = run.snapshot(slots)
             plain |= {"format": FORMAT, "ledger_bytes": ledger, "times_bytes": times}
             disk.write_tensors(self.path / "checkpoint.safetensors", arrays, {"run": json.dumps(plain)})
+            self.journal.commit()
 
     def restore(self, run: RunState) -> list[dict[str, Any]]:
         """Brings `run` to the last round that counts, and the files back to it; gives the `slots` of then."""
@@ -148,6 +164,7 @@ class Folder:
             disk.write(self.path / "summary.json", disk.to_json(summary, indent=2) + "\n")
 
     def close(self) -> None:
+        self.journal.close()
         if self._lock is not None:
             self._lock.close()
 

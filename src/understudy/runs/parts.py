@@ -15,6 +15,7 @@ from ..policies import Actions, Encoded, Normaliser, Observations, Params, Polic
 from ..spec import RunSpec, describe
 from .automatic import Automatic
 from .choose import choose
+from .questions import Limits
 from .state import Plan
 
 
@@ -60,6 +61,11 @@ class Parts(NamedTuple):
     noise: float
     settings: dict[str, Any]
     spec: RunSpec
+
+    @property
+    def limits(self) -> Limits:
+        """What one call of a slow expert may take."""
+        return Limits()
 
 
 def parts(world: World, spec: RunSpec) -> Parts:

@@ -19,9 +19,10 @@ import numpy as np
 from ..envs.gymnasium import Maker
 from ..envs.vector import VectorEnv, vector
 from ..errors import UserError
-from .collect import Collector, Driver, failure
+from .collect import Collector, Driver
 from .evaluate import Act, Evaluation, by_expert, by_policies, play_episodes
 from .groups import Learnt, Members, OneProgram, by_architecture, by_program
+from .questions import Questions, failure
 from .state import Clock, RunState
 
 if TYPE_CHECKING:
@@ -66,7 +67,9 @@ class Runner:
         self.together = jax.default_backend() != "cpu" if together is None else together
         self._collecting = self._vector(len(runs) * envs, first)
         drivers = [Driver(run.plan.seed, run.parts.noise) for run in runs]
-        self.collector = Collector(self._collecting, self._expert, *self._codecs, drivers, envs)
+        journals = [None if folder is None else folder.journal for folder in self._folders]
+        self.questions = Questions(self._expert, journals, parts.limits)
+        self.collector = Collector(self._collecting, self.questions, *self._codecs, drivers, envs)
         self._architectures = by_architecture(self.runs)
         self._programs: list[OneProgram] | None = None
 

@@ -21,7 +21,7 @@ from .frames import FrameColumn, stack_shape
 if TYPE_CHECKING:
     from .parts import Parts
 
-COLUMNS = ("inputs", "targets", "executed", "rewards", "flags", "slots")
+COLUMNS = ("inputs", "targets", "executed", "rewards", "flags", "slots", "weights")
 
 
 @final
@@ -50,6 +50,7 @@ class SampleLog:
             "rewards": (np.dtype(np.float32), ()),
             "flags": (np.dtype(np.uint8), ()),
             "slots": (np.dtype(np.int32), ()),
+            "weights": (np.dtype(np.float64), ()),
         }
         shape = stack_shape(observations)
         self.frames = None if shape is None else FrameColumn(shape, folder)
@@ -114,28 +115,26 @@ class SampleLog:
 
 @final
 class Reader:
-    """Rows of a log as a learner sees them: standardised inputs, targets and weights (1/M in a
-    round of M).
+    """Rows of a log as a learner sees them: standardised inputs, targets and weights.
 
     Asked for by number, in any order, from memory-mapped files; what the machine's memory can hold of them
     stays there.
     """
 
-    def __init__(self, log: SampleLog, sizes: tuple[int, ...], dtype: Any):
+    def __init__(self, log: SampleLog, dtype: Any):
         self._log, self._dtype, self.normaliser = log, np.dtype(dtype), Normaliser.identity(1)
-        self._ends = np.cumsum(sizes)
-        self._weights = 1.0 / np.asarray(sizes, np.float64)
-        self._mapped: tuple[int, Any, Any] = (-1, None, None)
+        self._rows, self._columns = -1, []
 
     def take(self, index: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Inputs, targets and weights of the rows `index`; rows that are not there weigh nothing."""
         rows = self._log.rows
-        if self._mapped[0] != rows:
-            self._mapped = (rows, self._log.column("inputs"), self._log.column("targets"))
+        if self._rows != rows:
+            self._columns = [self._log.column(name) for name in ("inputs", "targets", "weights")]
+            self._rows = rows
         index = np.asarray(index)
         there = np.minimum(index, rows - 1)
-        inputs, targets = self.normaliser(self._mapped[1][there]), self._mapped[2][there]
-        weights = np.where(index < rows, self._weights[np.searchsorted(self._ends, there, side="right")], 0.0)
+        inputs, targets, weights = (column[there] for column in self._columns)
+        inputs, weights = self.normaliser(inputs), np.where(index < rows, weights, 0.0)
         kind = self._dtype if inputs.dtype.kind == "f" else inputs.dtype
         return inputs.astype(kind), targets.astype(self._dtype), weights.astype(self._dtype)
 

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 EXTRA = {
     "interactions": "environment steps so far",
     "queries": "expert labels so far",
+    "unanswered": "states so far that a slow expert gave no label for",
     "beta": "probability that the expert acted",
     "by_expert": "share of the round's steps that the expert acted",
     "episodes": "episodes that ended in the round",
@@ -103,12 +104,12 @@ class RunState:
         self.automatic = parts.automatic
         self.evaluation: Evaluation | None = None
         self.expert_evaluation: Evaluation | None = None
-        self.round = self.interactions = self.queries = 0
+        self.round = self.interactions = self.queries = self.unanswered = 0
         self.rows: list[dict[str, Any]] = []
         self.times: list[dict[str, float]] = []
         self._dtype = jnp.float64 if game.policy.linear else jnp.float32
         self._key = jax.random.key(derive(plan.seed, "solver"))
-        self._reader = Reader(samples, plan.sizes, self._dtype) if mapped else None
+        self._reader = Reader(samples, self._dtype) if mapped else None
         self._see_as(parts.normaliser)
         with precision(game):
             self.state: Any = game.init(parts.params, self._empty(parts.params))
@@ -143,11 +144,16 @@ class RunState:
             self._see_as(Normaliser.fit(round.inputs, self.parts.observations.measured))
         self.samples.append(round)
         with precision(self.game):
-            rows = max(self.plan.sizes)
-            one = batch(self.normaliser(round.inputs), round.targets, rows=rows, dtype=self._dtype)
+            one = self._batch(round.inputs, round.targets, round.weights)
             game = self.game if self.automatic is None else self.automatic.tuned(self.game)
             exact = t in self.plan.judged and self.game.policy.linear
             return Question(game, one, jax.random.fold_in(self._key, t), jnp.asarray(exact))
+
+    def _batch(self, inputs: Any, targets: Any, weights: Any) -> Batch:
+        """The samples of a round that have a label, as the learner sees them."""
+        has = slice(None) if (weights > 0).all() else np.flatnonzero(weights > 0)
+        kept = self.normaliser(inputs[has]), targets[has], weights[has]
+        return batch(*kept, rows=max(self.plan.sizes), dtype=self._dtype)
 
     def answer(
         self,
@@ -179,12 +185,13 @@ class RunState:
             record = record | self._judge(t, record, losses)
         clock.lap("judge")
         self.round, self.interactions = t, self.interactions + len(round)
-        self.queries += round.queries
+        self.queries, self.unanswered = self.queries + round.queries, self.unanswered + round.unanswered
         row: dict[str, Any] = {
             "round": t,
             "samples": len(round),
             "interactions": self.interactions,
             "queries": self.queries,
+            "unanswered": self.unanswered,
             "beta": self.plan.mixing.beta(t),
             "by_expert": float((round.flags & EXPERT > 0).mean()),
             "episodes": int((round.flags & ~np.uint8(EXPERT) > 0).sum()),
@@ -236,6 +243,7 @@ class RunState:
             "round": self.round,
             "interactions": self.interactions,
             "queries": self.queries,
+            "unanswered": self.unanswered,
             "rows": self.samples.rows,
             "episodes": [slot["episode"] for slot in slots],
             "automatic": None if self.automatic is None else self.automatic.numbers(),
@@ -250,7 +258,8 @@ class RunState:
         times: list[Any],
     ) -> list[dict[str, Any]]:
         """Back to a snapshot, whose samples must be there already; gives the `slots` of it."""
-        self.round, self.interactions, self.queries = plain["round"], plain["interactions"], plain["queries"]
+        self.round, self.interactions = plain["round"], plain["interactions"]
+        self.queries, self.unanswered = plain["queries"], plain["unanswered"]
         self.rows, self.times = rows, times
         self._see_as(Normaliser(arrays["mean"], arrays["scale"]))
         if self.automatic is not None:
@@ -282,11 +291,10 @@ class RunState:
             assert isinstance(losses, Samples)
             if self._reader is not None:
                 losses = eqx.tree_at(lambda one: (one.filled, one.rounds), losses, (kept, rounds))
-            first, row = 0, max(self.plan.sizes)
-            inputs, targets = self.samples.column("inputs"), self.samples.column("targets")
+            first, columns = 0, [self.samples.column(name) for name in ("inputs", "targets", "weights")]
             for size in self.plan.sizes[: self.round if self._reader is None else 0]:
                 part = slice(first, first + size)
-                one = batch(self.normaliser(inputs[part]), targets[part], rows=row, dtype=self._dtype)
+                one = self._batch(*(np.asarray(column[part]) for column in columns))
                 losses, first = _add(losses, one), first + size
         self.state = GameState(learner, losses, comparator, running, cumulative)
 

@@ -1,0 +1,190 @@
+"""The journal of labels: each is in a file as soon as the expert has given it.
+
+A round counts when it is committed, as a whole. What the expert had said before a process ended in the middle
+of a round is here: the run that resumes finds the answers by their states and does not ask again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import struct
+import threading
+import time
+import warnings
+import zlib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple, final
+
+import numpy as np
+
+from .. import disk
+
+MAGIC = "understudy labels 1"
+KEY = 16
+LARGEST = 4096
+"""Bytes of an input that is kept beside its label; a larger one is not."""
+EVERY = 0.1
+"""Least seconds between two syncs. A kill loses nothing that was written, and of a power cut an expert that
+takes longer than this over a label loses none."""
+
+
+def key_of(state: Any, salt: bytes = b"") -> bytes:
+    """A digest of a state: of an observation with its info, whatever they are made of.
+
+    >>> key_of(np.zeros(2)) == key_of(np.zeros(2)), key_of(np.zeros(2)) == key_of(np.zeros(2, np.float32))
+    (True, False)
+    """
+    digest = hashlib.blake2b(salt, digest_size=KEY)
+    _feed(digest, state)
+    return digest.digest()
+
+
+def _feed(digest: Any, value: Any) -> None:
+    if isinstance(value, Mapping):
+        for name, one in value.items():
+            digest.update(f"{name}:".encode())
+            _feed(digest, one)
+    elif isinstance(value, tuple | list):
+        digest.update(f"[{len(value)}]".encode())
+        for one in value:
+            _feed(digest, one)
+    elif isinstance(value, np.ndarray | np.generic) and value.dtype != object:
+        digest.update(f"{value.dtype.str}{value.shape}".encode())
+        digest.update(np.ascontiguousarray(value).tobytes())
+    else:
+        digest.update(repr(value).encode())
+
+
+class Kept(NamedTuple):
+    """A label in the journal: the round it was given in, and the encoded input, where that is small."""
+
+    round: int
+    label: np.ndarray
+    row: np.ndarray | None
+
+
+@final
+class Journal:
+    """Labels by key, in a file or, without one, in memory.
+
+    Every record has a checksum; those that do not match theirs, and a last one that is not whole, are left
+    out with a warning, so they are asked again. With `keep`, labels are found in all later rounds;
+    without, the file holds the round under way and is emptied when that counts.
+    """
+
+    def __init__(self, path: Path | None = None, *, keep: bool = False):
+        self.path, self.keep, self.round = path, keep, 0
+        self.kept: dict[bytes, Kept] = {}
+        self._kinds: Any = None
+        self._file: Any = None
+        self._lock, self._synced = threading.Lock(), 0.0
+        if path is not None and path.is_file():
+            self._read(path.read_bytes())
+
+    def begin(self, number: int) -> None:
+        """Round `number` begins."""
+        self.round = number
+
+    def find(self, key: bytes) -> Kept | None:
+        return self.kept.get(key)
+
+    def add(self, key: bytes, label: np.ndarray, row: np.ndarray) -> None:
+        """Keeps a label; it is in the file when this returns. Threads may call it."""
+        label = np.ascontiguousarray(label)
+        row = row if row.nbytes <= LARGEST else row[:0]
+        with self._lock:
+            if self.keep:
+                self.kept[key] = Kept(self.round, label, None)
+            if self.path is None:
+                return
+            with disk.reporting(self.path.parent):
+                self._write(key, label, np.ascontiguousarray(row))
+
+    def _write(self, key: bytes, label: np.ndarray, row: np.ndarray) -> None:
+        assert self.path is not None
+        kinds = label.dtype.str, label.shape, row.dtype.str, row.shape
+        if self._file is None:
+            self._file = open(self.path, "ab", buffering=0)  # noqa: SIM115
+        if self._kinds != kinds:
+            assert self._kinds is None, "labels of a run have one shape"
+            head = f"{MAGIC} {kinds[0]} {_shape(kinds[1])} {kinds[2]} {_shape(kinds[3])}"
+            self._file.write(f"{head} {zlib.crc32(head.encode()):08x}\n".encode())
+            self._kinds = kinds
+        record = struct.pack("<I", self.round) + key + label.tobytes() + row.tobytes()
+        self._file.write(record + struct.pack("<I", zlib.crc32(record)))
+        now = time.monotonic()
+        if now - self._synced > EVERY:
+            os.fsync(self._file.fileno())
+            self._synced = time.monotonic()
+
+    def _read(self, data: bytes) -> None:
+        head, _, body = data.partition(b"\n")
+        text, _, crc = head.decode(errors="replace").rpartition(" ")
+        if f"{zlib.crc32(text.encode()):08x}" != crc or not text.startswith(MAGIC):
+            if data:
+                warnings.warn(f"resume: {self.path} is damaged; its labels are asked again.", stacklevel=2)
+            self.clear()
+            return
+        label, shape, row, width = text.removeprefix(MAGIC).split()
+        kinds = label, _of(shape), row, _of(width)
+        first = int(np.dtype(label).itemsize * np.prod(kinds[1], dtype=np.int64))
+        second = int(np.dtype(row).itemsize * np.prod(kinds[3], dtype=np.int64))
+        size, lost, good = 4 + KEY + first + second + 4, 0, len(head) + 1
+        for at in range(0, len(body) - size + 1, size):
+            record, (crc32,) = body[at : at + size - 4], struct.unpack_from("<I", body, at + size - 4)
+            if zlib.crc32(record) != crc32:
+                lost += 1
+                continue
+            (number,), key, rest = (
+                struct.unpack_from("<I", record),
+                record[4 : 4 + KEY],
+                record[4 + KEY :],
+            )
+            given = np.frombuffer(rest[:first], label).reshape(kinds[1])
+            seen = np.frombuffer(rest[first:], row).reshape(kinds[3]) if second else None
+            self.kept[key] = Kept(number, given, seen)
+        self._kinds, whole = kinds, good + len(body) // size * size
+        if lost:
+            warnings.warn(
+                f"resume: {lost} labels in {self.path} are damaged and are asked again.", stacklevel=2
+            )
+        if whole < len(data) and self.path is not None:
+            os.truncate(self.path, whole)  # the record that a kill cut short
+
+    def orphans(self, number: int) -> list[Kept]:
+        """The labels of round `number` whose inputs are known, taken out: for a run whose environment does
+        not come back to their states.
+        """
+        found = {k: one for k, one in self.kept.items() if one.round == number and one.row is not None}
+        if not self.keep:
+            for key in found:
+                del self.kept[key]
+        return list(found.values())
+
+    def commit(self) -> None:
+        """The round counts: its labels are among the samples now."""
+        if not self.keep:
+            self.clear()
+
+    def clear(self) -> None:
+        """Forgets everything."""
+        self.kept.clear()
+        self.close()
+        self._kinds = None
+        if self.path is not None and self.path.is_file():
+            os.truncate(self.path, 0)
+
+    def close(self) -> None:
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
+
+def _shape(shape: tuple[int, ...]) -> str:
+    return "x".join(map(str, shape)) or "-"
+
+
+def _of(text: str) -> tuple[int, ...]:
+    return () if text == "-" else tuple(int(one) for one in text.split("x"))

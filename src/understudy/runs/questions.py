@@ -1,0 +1,257 @@
+"""Asking the expert: states in, labels out, whoever chose the states.
+
+A quick expert is asked with one call and fails as a whole. A slow or dear one (`Expert.workers`) is asked
+about a state once, with several calls under way, each with a time limit and a few attempts; states without an
+answer are left without a label. Every label is in the run's journal before anything else happens with it.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple, final
+
+import numpy as np
+
+from ..envs.vector import Seen
+from ..errors import UserError
+from ..experts.calls import in_thread, outcomes
+from ..policies import one_of
+from .journal import Journal, key_of
+
+MOST = 5
+"""A run stops when its expert has failed on so many states of a round, and on more than half of them."""
+
+
+class Limits(NamedTuple):
+    """What one call of a slow expert may take: seconds, and attempts after the first."""
+
+    timeout: float = math.inf
+    retries: int = 0
+    backoff: float = 0.5
+
+
+class Answers(NamedTuple):
+    """labels (n, …): the expert's, zeros where there is none; answered (n,): where there is one; new (n,):
+    which of them are queries, that is, were not known from before; errors: why a state has no label.
+    """
+
+    labels: Any
+    answered: np.ndarray
+    new: np.ndarray
+    errors: dict[int, UserError]
+
+
+@final
+class Questions:
+    """The expert of n runs, and the journal of each.
+
+    Args:
+      journals: one per run; None: nothing is kept, and nothing is known from before.
+      told: called with (labels done, labels asked for) while a slow expert answers.
+    """
+
+    def __init__(
+        self,
+        expert: Any,
+        journals: Sequence[Journal | None],
+        limits: Limits | None = None,
+        told: Callable[[int, int], None] | None = None,
+    ):
+        self.expert, self.limits, self.told = expert, limits or Limits(), told
+        self.slow = expert.workers is not None
+        self.journals = [Journal(keep=True) if one is None and self.slow else one for one in journals]
+        self._number, self._seen = 0, [Counter[bytes]() for _ in journals]
+        self._tried, self._failed = np.zeros(len(journals), int), np.zeros(len(journals), int)
+
+    def begin(self, number: int) -> None:
+        """Round `number` begins."""
+        self._number = number
+        self._tried[:], self._failed[:] = 0, 0
+        for journal, seen in zip(self.journals, self._seen, strict=True):
+            seen.clear()
+            if journal is not None:
+                journal.begin(number)
+
+    def put(self, seen: Seen, runs: np.ndarray, rows: np.ndarray) -> Answers:
+        """The labels of n states: what they show, whose they are (n,), and their encoded inputs (n, width).
+
+        A quick expert that raises gives errors for all states of the runs whose states it raises at.
+        """
+        n = len(runs)
+        if not self.slow and all(self.journals[run] is None for run in set(runs.tolist())):
+            return self._quick(seen, runs, None, rows)
+        keys = [self._key(seen, int(run), i) for i, run in enumerate(runs.tolist())]
+        known = [self._find(int(run), key) for run, key in zip(runs, keys, strict=True)]
+        if not self.slow:
+            if not any(known):
+                return self._quick(seen, runs, keys, rows)
+            asked = [i for i in range(n) if known[i] is None]
+        else:
+            first: dict[Any, int] = {}
+            for i, run in enumerate(runs.tolist()):
+                first.setdefault((run, keys[i]), i)
+            asked = [i for i in first.values() if known[i] is None]
+        labels: dict[int, Any] = {i: one.label for i, one in enumerate(known) if one is not None}
+        new = np.array([one is not None and one.round == self._number for one in known])
+        new &= np.array([self._first(int(run), key) for run, key in zip(runs, keys, strict=True)])
+        errors: dict[int, UserError] = {}
+        if asked:
+            part = [keys[i] for i in asked]
+            put = self._slow if self.slow else self._quick
+            found = put(some_of(seen, asked), runs[asked], part, rows[asked])
+            labels |= {i: found.labels[at] for at, i in enumerate(asked) if found.answered[at]}
+            new[[i for at, i in enumerate(asked) if found.answered[at]]] = True
+            errors = {asked[at]: error for at, error in found.errors.items()}
+        if self.slow:  # the same state elsewhere in the batch
+            same = {(int(runs[i]), keys[i]): i for i in (*labels, *errors)}
+            for i in range(n):
+                of = same[int(runs[i]), keys[i]]
+                if of in labels:
+                    labels.setdefault(i, labels[of])
+                else:
+                    errors.setdefault(i, errors[of])
+        return _answers(n, labels, new, errors)
+
+    def _key(self, seen: Seen, run: int, i: int) -> bytes:
+        state = one_of(seen.batch, i), seen.infos[i] if self.expert.needs_infos else ()
+        key = key_of(state)
+        if self.slow:
+            return key
+        # A quick expert is asked about every visit: the label of the third one is not that of the first.
+        self._seen[run][key] += 1
+        return key_of(key, f"{self._number} {self._seen[run][key]}".encode())
+
+    def _find(self, run: int, key: bytes) -> Any:
+        journal = self.journals[run]
+        return None if journal is None else journal.find(key)
+
+    def _first(self, run: int, key: bytes) -> bool:
+        """Whether a slow expert's label is looked up for the first time in this round."""
+        if not self.slow:
+            return True
+        self._seen[run][key] += 1
+        return self._seen[run][key] == 1
+
+    def _keep(self, run: int, key: bytes, label: Any, row: np.ndarray) -> None:
+        journal = self.journals[run]
+        if journal is not None:
+            journal.add(key, label, row)
+
+    def _quick(self, seen: Seen, runs: np.ndarray, keys: list[bytes] | None, rows: np.ndarray) -> Answers:
+        n, every = len(runs), list(range(len(runs)))
+        alone = self.expert.batch == 1 and keys is not None
+        labels: dict[int, Any] = {}
+        errors: dict[int, UserError] = {}
+        try:
+            for part in [[i] for i in every] if alone and n > 1 else [every]:
+                given = self._call(seen, part if len(part) < n else None)
+                for at, i in enumerate(part if keys is not None else ()):
+                    self._keep(int(runs[i]), keys[i], given[at], rows[i])  # type: ignore[index]
+                if len(part) == n:
+                    return Answers(given, np.ones(n, bool), np.ones(n, bool), {})
+                labels |= dict(zip(part, given, strict=True))
+        except Exception as error:
+            whole = failure("expert", error)
+            several = sorted(set(runs.tolist()))
+            for run in several if len(several) > 1 else ():
+                mine = np.flatnonzero(runs == run).tolist()
+                try:
+                    self._call(seen, mine)
+                except Exception as own:
+                    errors |= dict.fromkeys(mine, failure("expert", own))
+            # One that fails on a batch and on none of its parts fails for all of them.
+            errors = errors or dict.fromkeys(every, whole)
+        return _answers(n, labels, np.ones(n, bool), errors)
+
+    def _slow(self, seen: Seen, runs: np.ndarray, keys: list[bytes], rows: np.ndarray) -> Answers:
+        n, labels, errors = len(runs), {}, {}
+        left = [list(range(at, min(at + self.expert.batch, n))) for at in range(0, n, self.expert.batch)]
+
+        def call(part: list[int]) -> Any:
+            given = self._call(seen, part)
+            for at, i in enumerate(part):  # here, in its thread: it is kept even if nobody waits any more
+                self._keep(int(runs[i]), keys[i], given[at], rows[i])
+            return given
+
+        while left:
+            parts, left = left, []
+            start = functools.partial(_start, call, parts)
+            limits = {"workers": self.expert.workers, **self.limits._asdict()}
+            for p, given, reason, attempts in outcomes(start, len(parts), **limits):
+                if reason is None:
+                    labels |= dict(zip(parts[p], given, strict=True))
+                elif not isinstance(reason, Exception):
+                    raise reason
+                elif len(parts[p]) > 1:
+                    left += [[i] for i in parts[p]]  # to find which of them it fails on
+                    continue
+                else:
+                    errors |= dict.fromkeys(parts[p], failure("expert", reason))
+                self._count(runs[parts[p]], reason, attempts)
+                if self.told is not None:
+                    self.told(len(labels) + len(errors), n)
+        return _answers(n, labels, np.ones(n, bool), errors)
+
+    def _count(self, runs: np.ndarray, reason: Any, attempts: int) -> None:
+        np.add.at(self._tried, runs, 1)
+        if reason is None:
+            return
+        np.add.at(self._failed, runs, 1)
+        for run in set(runs.tolist()):
+            failed, tried = int(self._failed[run]), int(self._tried[run])
+            if failed >= MOST and 2 * failed > tried:
+                times = "once" if attempts == 1 else f"{attempts} times"
+                raise UserError(
+                    f"round {self._number}: the expert gave no answer in {failed} of {tried} states, asked "
+                    f"{times} each; the last error: {failure('expert', reason)}"
+                ) from reason
+
+    def _call(self, seen: Seen, part: list[int] | None) -> Any:
+        return self.expert.label(*(seen if part is None else some_of(seen, part)))
+
+
+def _start(call: Callable[[list[int]], Any], parts: list[list[int]], p: int) -> Any:
+    return in_thread(call, parts[p])
+
+
+def some_of(seen: Seen, chosen: Any) -> Seen:
+    """What some of the states show."""
+    return Seen(one_of(seen.batch, chosen), [seen.infos[i] for i in chosen] if len(seen.infos) else [])
+
+
+def joined(parts: Sequence[Seen]) -> Seen:
+    """What several looks showed, as one."""
+    return Seen(_joined([one.batch for one in parts]), [info for one in parts for info in one.infos])
+
+
+def _joined(batches: Sequence[Any]) -> Any:
+    first = batches[0]
+    if isinstance(first, Mapping):
+        return {key: _joined([one[key] for one in batches]) for key in first}
+    if isinstance(first, tuple):
+        return tuple(_joined([one[i] for one in batches]) for i in range(len(first)))
+    return np.concatenate(batches)
+
+
+def _answers(n: int, labels: dict[int, Any], new: np.ndarray, errors: dict[int, UserError]) -> Answers:
+    answered = np.zeros(n, bool)
+    answered[list(labels)] = True
+    full: Any = None
+    if labels:
+        one = np.asarray(next(iter(labels.values())))
+        full = np.zeros((n, *one.shape), one.dtype)
+        for i, label in labels.items():
+            full[i] = label
+    return Answers(full, answered, new & answered, errors)
+
+
+def failure(who: str, error: BaseException) -> UserError:
+    """Any error as a sentence of `who`, with the error behind it."""
+    if isinstance(error, UserError):
+        return error
+    made = UserError(f"{who}: {' '.join(f'{type(error).__name__}: {error}'.split())[:300]}")
+    made.__cause__ = error
+    return made
