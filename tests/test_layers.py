@@ -24,6 +24,7 @@ ORDER = """
     programs
     streaming
     replay
+    asking
     spec
     envs
     experts

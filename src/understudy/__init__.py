@@ -61,10 +61,11 @@ _HOMES = {
     "UserError": "errors",
     "use_cache": "cache",
 }
-_ROOMS = ("checks", "losses", "policies", "objectives", "solvers", "learners", "regret", "experts", "studies")
+_ROOMS = ("asking", "checks", "losses", "policies", "objectives", "solvers", "learners", "regret", "experts")
+_ROOMS += ("studies",)
 
 if TYPE_CHECKING:
-    from . import checks, experts, learners, losses, objectives, policies, regret, solvers, studies
+    from . import asking, checks, experts, learners, losses, objectives, policies, regret, solvers, studies
     from .cache import use_cache
     from .errors import UserError
     from .experts import Expert
@@ -118,6 +119,13 @@ def register_expert(name: str, maker: Any) -> None:
             f"expert: the name {name!r} is taken; register another."
         )
     experts.EXPERTS.register(name, maker)
+
+
+def register_ask(name: str, maker: Any) -> None:
+    """Makes ``maker(**options)`` available as the query rule `name`; of ``name:50`` the 50 is its option
+    `number`.
+    """
+    importlib.import_module(".asking", __name__).RULES.register(name, maker)
 
 
 def register_solver(name: str, maker: Any) -> None:

@@ -22,6 +22,7 @@ STREAMS = {
     "solver": 6,
     "random": 7,
     "video": 8,
+    "ask": 9,
 }
 
 

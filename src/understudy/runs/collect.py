@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, final
 
 import numpy as np
@@ -19,6 +19,10 @@ if TYPE_CHECKING:
     from .groups import Members
 
 TERMINATED, TRUNCATED, EXPERT, BREAK = 1, 2, 4, 8
+Asking = Callable[[int, np.ndarray, np.ndarray], np.ndarray]
+"""From a run, its round's inputs (m, width) and where the policy acted (m,) to the weights of the states in
+the round's loss, 0 for those that the expert is not asked about, (m,). Where the expert acted it was asked.
+"""
 
 
 @final
@@ -47,6 +51,20 @@ class Round:
     def __len__(self) -> int:
         return len(self.inputs)
 
+    @property
+    def labelled(self) -> int:
+        """How many of the samples have a label."""
+        return int(np.count_nonzero(self.weights))
+
+    def handovers(self) -> int:
+        """How often the expert took over from the policy within an episode."""
+        found = 0
+        for slot in np.unique(self.slots):
+            flags = self.flags[self.slots == slot]
+            acts, ended = flags & EXPERT > 0, flags & (TERMINATED | TRUNCATED) > 0
+            found += int(np.sum(acts[1:] & ~acts[:-1] & ~ended[:-1]))
+        return found
+
 
 class Driver(NamedTuple):
     """What is random in a run's rounds: all of it follows from its seed. `noise` is the size of the noise
@@ -74,8 +92,8 @@ class Collector:
 
     Episode k of environment j of a run is seeded by (the run's seed, "collect", j, k). The label is always
     the expert's; the action played is the expert's with probability β, else the policy's. A quick expert is
-    asked about every state when it is visited; a slow one then only where it acts, and about the others, at
-    once, after the round.
+    asked about every state when it is visited; a slow one, or one that a query rule spares, then only where
+    it acts, and about the others (those that the rule chooses), at once, after the round.
     """
 
     def __init__(
@@ -102,11 +120,12 @@ class Collector:
         betas: Sequence[float],
         number: int,
         acting: Callable[[Sequence[int]], list[Members]],
+        asking: Asking | None = None,
     ) -> tuple[dict[int, Round], dict[int, UserError]]:
         """Round `number` of these runs, `size` interactions each; the rounds, and the errors of those that
         failed.
 
-        `acting(chosen)` gives the policies of some of the runs, by architecture.
+        `acting(chosen)` gives the policies of some of the runs, by architecture; `asking` is a query rule.
         """
         e, n, k, acts, codec = self.envs, len(runs), self.actions.outputs, self.actions, self.observations
         slots = np.asarray(runs)[:, None] * e + np.arange(e)
@@ -123,6 +142,8 @@ class Collector:
         rewards, flags = np.empty((n, size), np.float32), np.empty((n, size), np.uint8)
         labelled, new = np.zeros((n, size), bool), np.zeros((n, size), bool)
         later: list[tuple[Seen, np.ndarray, np.ndarray]] = []  # states to ask about after the round
+        wait = self.questions.slow or asking is not None
+        weights = np.full((n, size), 1.0 / size)
         errors: dict[int, UserError] = {}
         live, row, policies = np.arange(n), 0, None
 
@@ -140,7 +161,7 @@ class Collector:
             here = slots[live, : part.stop - row]
             flat, shape = here.reshape(-1), here.shape
             place = (slice(None) if len(live) == n else live, part)
-            now = by_expert[place] if self.questions.slow else np.ones(shape, bool)
+            now = by_expert[place] if wait else np.ones(shape, bool)
             seen, rows, answers, wrong = self._look(flat, now.reshape(-1))
             if wrong:
                 bad = {slot // e: error for slot, error in wrong.items()}
@@ -194,24 +215,57 @@ class Collector:
         for slot, error in self.env.broken.items():
             if slot // e in runs:
                 errors.setdefault(slot // e, _prefixed(number, failure("environment", error)))
+        if asking is not None:
+            for i in live.tolist():
+                weights[i] = asking(runs[i], inputs[i], ~by_expert[i])
         if later and len(live):
-            place = tuple(np.concatenate([one[axis] for one in later]) for axis in (1, 2))
-            owners, states = np.asarray(runs)[place[0]], joined([one[0] for one in later])
-            note(place, (len(owners),), self.questions.put(states, owners, inputs[place]))
+            place = [np.concatenate([one[axis] for one in later]) for axis in (1, 2)]
+            states = joined([one[0] for one in later])
+            errors |= self._after(states, runs, place, weights, inputs, note, number, errors)
         found = {}
         for i, run in enumerate(runs):
             if run in errors:
                 continue
             columns = (part[i] for part in (inputs, targets, executed, rewards, flags))
-            owners, has = (np.arange(size) % e).astype(np.int32), labelled[i]
-            if not has.any():
-                errors[run] = UserError(f"round {number}: the expert gave no answer in any of {size} states.")
+            owners, has, asked = (np.arange(size) % e).astype(np.int32), labelled[i], weights[i] > 0
+            if asked.any() and not has.any():
+                many = int(asked.sum())
+                errors[run] = UserError(f"round {number}: the expert gave no answer in any of {many} states.")
                 continue
-            weights = np.where(has, 1.0 / has.sum(), 0.0)
-            counts = int(new[i].sum()), int(size - has.sum())
-            found[run] = Round(*columns, owners, weights, *counts)
+            if not has[asked].all():  # those with an answer stand for the others
+                weights[i] *= weights[i].sum() / weights[i, has].sum()
+            counts = int(new[i].sum()), int(asked.sum() - has.sum())
+            found[run] = Round(*columns, owners, np.where(has, weights[i], 0.0), *counts)
             self._remember(run, found[run])
         return found, errors
+
+    def _after(
+        self,
+        states: Seen,
+        runs: Sequence[int],
+        place: Sequence[np.ndarray],
+        weights: np.ndarray,
+        inputs: np.ndarray,
+        note: Callable[[Any, tuple[int, ...], Answers], None],
+        number: int,
+        errors: Mapping[int, UserError],
+    ) -> dict[int, UserError]:
+        """Asks about the states at `place` (runs, rows) that have a weight, all runs' at once; the errors, by
+        run, of a quick expert that raises.
+        """
+        wrong: dict[int, UserError] = {}
+        while True:
+            going = [run not in errors and run not in wrong for run in runs]
+            chosen = np.flatnonzero((weights[tuple(place)] > 0) & np.asarray(going)[place[0]])
+            if not len(chosen):
+                return wrong
+            where = tuple(axis[chosen] for axis in place)
+            owners = np.asarray(runs)[where[0]]
+            answers = self.questions.put(some_of(states, chosen), owners, inputs[where])
+            if self.questions.slow or not answers.errors:
+                note(where, (len(chosen),), answers)
+                return wrong
+            wrong |= {int(owners[i]): _prefixed(number, error) for i, error in answers.errors.items()}
 
     def _next(self, slots: np.ndarray) -> None:
         """Begins the next episode in these slots."""

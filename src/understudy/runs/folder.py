@@ -30,19 +30,11 @@ from ..regret import Ledger
 from .journal import Journal
 from .state import NAMES, TIMES, RunState
 
-FORMAT = 2
-"""1: before runs had one spec and intervals of the regret."""
+FORMAT = 3
+"""1: before runs had one spec and intervals of the regret. 2: before query rules and the journal."""
 WORDS = {"solver_status", "comparator_status"}
-WHOLE = {
-    "round",
-    "samples",
-    "interactions",
-    "queries",
-    "unanswered",
-    "episodes",
-    "solver_iterations",
-    "solver_evaluations",
-}
+WHOLE = {"round", "samples", "interactions", "queries", "unanswered", "handovers", "episodes"}
+WHOLE |= {"solver_iterations", "solver_evaluations"}
 SECONDS = ("round", *TIMES)
 
 

@@ -63,6 +63,11 @@ class Parts(NamedTuple):
     spec: RunSpec
 
     @property
+    def rule(self) -> Any:
+        """The query rule; None where every state is asked about."""
+        return None if self.spec.ask == "all" else self.spec.rule
+
+    @property
     def limits(self) -> Limits:
         """What one call of a slow expert may take."""
         return Limits()
@@ -85,7 +90,8 @@ def parts(world: World, spec: RunSpec) -> Parts:
             params, normaliser = start(spec.init, architecture, params, seen, actions.outputs, **spaces)
         game = make_game(architecture, chosen.loss, chosen.learner, chosen.solver, params, **chosen.options)
     plan = Plan(
-        sizes=spec.sizes,
+        rounds=spec.rounds_planned,
+        budget=spec.budget,
         mixing=spec.mixing,
         judged=spec.judged,
         evaluated=spec.evaluated,

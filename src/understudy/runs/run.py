@@ -50,7 +50,7 @@ class Run:
         self._samples, self._keep = samples, keep
 
     def samples(self, column: str) -> np.ndarray:
-        """One column of all samples: inputs, targets, executed, rewards, flags or slots."""
+        """One column of all samples: inputs, targets, executed, rewards, flags, slots or weights."""
         if self._samples is None:
             raise UserError("samples: this run was loaded without its samples.")
         return self._samples.column(column)
@@ -111,7 +111,7 @@ class Run:
         ledger, samples = read_ledger(folder), None
         if (folder / "samples").is_dir():
             samples = SampleLog(policy.observations, policy.actions, folder=folder / "samples")
-            samples.rows = int(ledger["samples"].sum())
+            samples.rows = int(ledger["interactions"][-1])
         return cls(policy, ledger, made, settings, mine, theirs, samples, seconds, folder)
 
     def __repr__(self) -> str:

@@ -119,11 +119,14 @@ class Runner:
             betas=[plan.mixing.beta(t) for plan in plans],
             number=t,
             acting=self._acting,
+            asking=None if self.runs[0].parts.rule is None else self._asking,
         )
         self._failed(errors)
         clock.lap("collect", len(going))  # the seconds of what is done together are split evenly
         self._failed({one.run: one.error for one in self._learn(rounds, clock)})
-        self._evaluate([i for i in going if t in self.runs[i].plan.evaluated], t)
+        due = [i for i in going if self.runs[i].round == t]
+        due = [i for i in due if self.runs[i].plan.due(self.runs[i].plan.evaluated, t, self.runs[i].queries)]
+        self._evaluate(due, t)
         for i in going:
             folder = self._folders[i]
             if folder is not None and self.errors[i] is None:
@@ -148,6 +151,9 @@ class Runner:
         """The policies of these runs, by architecture."""
         found = [group.load(chosen) for group in self._architectures]
         return [one for one in found if one is not None]
+
+    def _asking(self, run: int, inputs: np.ndarray, free: np.ndarray) -> np.ndarray:
+        return self.runs[run].ask(inputs, free)
 
     def _evaluate(self, runs: Sequence[int], t: int) -> None:
         """Plays the episodes of these runs' policies after round t."""
@@ -192,9 +198,9 @@ class Runner:
         """
         last = len(self.runs[0].plan.sizes)
         done = [i for i, error in enumerate(self.errors) if error is None]
-        self._evaluate(
-            [i for i in done if self.runs[i].evaluation is None and self.runs[i].plan.episodes], last
-        )
+        late = [i for i in done if self.runs[i].evaluation is None and self.runs[i].plan.episodes]
+        for i in late:
+            self._evaluate([i], self.runs[i].round)
         known: dict[tuple[int, int], Evaluation | UserError] = {}
         for i in done:
             run, clock = self.runs[i], Clock()

@@ -115,7 +115,7 @@ class SampleLog:
 
 @final
 class Reader:
-    """Rows of a log as a learner sees them: standardised inputs, targets and weights.
+    """Labelled rows of a log as a learner sees them: standardised inputs, targets and weights.
 
     Asked for by number, in any order, from memory-mapped files; what the machine's memory can hold of them
     stays there.
@@ -123,16 +123,15 @@ class Reader:
 
     def __init__(self, log: SampleLog, dtype: Any):
         self._log, self._dtype, self.normaliser = log, np.dtype(dtype), Normaliser.identity(1)
-        self._rows, self._columns = -1, []
+        self._rows, self._columns, self._labelled = -1, [], np.zeros(0, np.int64)
 
     def take(self, index: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Inputs, targets and weights of the rows `index`; rows that are not there weigh nothing."""
-        rows = self._log.rows
-        if self._rows != rows:
+        """Inputs, targets and weights of the labelled rows `index`; rows that are not there weigh nothing."""
+        if self._rows != self._log.rows:
             self._columns = [self._log.column(name) for name in ("inputs", "targets", "weights")]
-            self._rows = rows
-        index = np.asarray(index)
-        there = np.minimum(index, rows - 1)
+            self._rows, self._labelled = self._log.rows, np.flatnonzero(self._columns[2])
+        index, rows = np.asarray(index), len(self._labelled)
+        there = self._labelled[np.minimum(index, rows - 1)]
         inputs, targets, weights = (column[there] for column in self._columns)
         inputs, weights = self.normaliser(inputs), np.where(index < rows, weights, 0.0)
         kind = self._dtype if inputs.dtype.kind == "f" else inputs.dtype
@@ -148,6 +147,7 @@ def storage(parts: Parts, *, folder: Path | None = None, keep: bool = True) -> t
     `keep` nothing is kept that the learner does not read.
     """
     codecs, game, spec = (parts.observations, parts.actions), parts.game, parts.spec
+    keep = keep or (parts.rule is not None and parts.rule.reads)
     log, around = SampleLog(*codecs, folder=folder), None
     size = spec.total * log.width()
     # Statistics of linear policies hold no samples, so it does not matter to them how many there are.

@@ -14,6 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 
+from ..asking import View
 from ..data import Batch, batch
 from ..envs.gymnasium import derive
 from ..errors import UserError
@@ -35,8 +36,10 @@ EXTRA = {
     "interactions": "environment steps so far",
     "queries": "expert labels so far",
     "unanswered": "states so far that a slow expert gave no label for",
+    "asked": "share of the round's states that have a label",
     "beta": "probability that the expert acted",
     "by_expert": "share of the round's steps that the expert acted",
+    "handovers": "times in the round that the expert took over from the policy within an episode",
     "episodes": "episodes that ended in the round",
     "agreement": "share of the round's states where the policy's most likely action was the expert's; nan "
     "where actions are not one choice",
@@ -53,12 +56,13 @@ TIMES = ("collect", "solve", "judge", "evaluate")
 class Plan:
     """What is decided before the first round.
 
-    sizes: interactions of every round; judged: rounds after which the best in hindsight is looked for;
-    evaluated: rounds after which `episodes` episodes are played; search: steps of the search for the best
-    network.
+    rounds: interactions and the most queries of every round; budget: queries after which the run ends;
+    judged: rounds after which the best in hindsight is looked for; evaluated: rounds after which `episodes`
+    episodes are played; search: steps of the search for the best network.
     """
 
-    sizes: tuple[int, ...]
+    rounds: tuple[tuple[int, int], ...]
+    budget: int | None
     mixing: Mixing
     judged: frozenset[int]
     evaluated: frozenset[int]
@@ -66,6 +70,32 @@ class Plan:
     standardise: bool
     search: int
     seed: int
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """Interactions of every round."""
+        return tuple(size for size, _ in self.rounds)
+
+    @property
+    def rows(self) -> int:
+        """The most labelled samples that a round has."""
+        return max(most for _, most in self.rounds)
+
+    @property
+    def capacity(self) -> int:
+        """The most labelled samples that the run has."""
+        most = sum(most for _, most in self.rounds)
+        return most if self.budget is None else min(most, self.budget)
+
+    def last(self, t: int, queries: int) -> bool:
+        """Whether round t, after which there are so many queries, ends the run."""
+        return t >= len(self.rounds) or (self.budget is not None and queries >= self.budget)
+
+    def due(self, chosen: frozenset[int], t: int, queries: int) -> bool:
+        """Whether round t is among those `chosen`; what is due after the last planned round is due after the
+        one that spends the budget.
+        """
+        return t in chosen or (self.last(t, queries) and len(self.rounds) in chosen)
 
 
 class Question(NamedTuple):
@@ -116,7 +146,7 @@ class RunState:
         self.params = self._first = jax.tree.map(np.array, parts.params)
 
     def _like(self) -> Batch:
-        rows, seen = max(self.plan.sizes), self.parts.observations
+        rows, seen = self.plan.rows, self.parts.observations
         kind = self._dtype if seen.dtype.kind == "f" else seen.dtype
         inputs = np.zeros((rows, seen.width), kind)
         targets = np.zeros((rows, self.parts.actions.outputs), self._dtype)
@@ -124,13 +154,45 @@ class RunState:
 
     def _empty(self, params: Any) -> Any:
         if self._reader is None:
-            return self.game.empty(params, self._like(), sum(self.plan.sizes))
+            return self.game.empty(params, self._like(), self.plan.capacity)
         parts = self.game.policy, self.game.loss, self._like()
-        return empty_samples(*parts, capacity=sum(self.plan.sizes), reader=self._reader)
+        return empty_samples(*parts, capacity=self.plan.capacity, reader=self._reader)
 
     @property
     def finished(self) -> bool:
-        return self.round >= len(self.plan.sizes)
+        return self.plan.last(self.round, self.queries)
+
+    def ask(self, inputs: np.ndarray, free: np.ndarray) -> np.ndarray:
+        """What the query rule chooses of the states of a round, of which those that are not `free` are asked
+        about anyway: their weights, see `collect.Asking`. They are 1/(M p), or one over the number of the
+        asked where some states are never asked about.
+        """
+        t, size, states, rule = self.round + 1, len(free), np.flatnonzero(free), self.parts.rule
+        most = self.plan.rounds[t - 1][1]
+        most = most if self.plan.budget is None else min(most, self.plan.budget - self.queries)
+        most -= size - len(states)
+        known = np.zeros(0, int)
+        if rule.reads and self.samples.rows:
+            known = np.flatnonzero(self.samples.column("weights"))
+        rows = {one: self.samples.column(one)[known] for one in ("inputs", "targets") if len(known)}
+        view = View(
+            rows=self.normaliser(inputs[states]),
+            known=self.normaliser(rows.get("inputs", inputs[:0])),
+            targets=rows.get("targets", np.zeros((0, self.parts.actions.outputs), np.float32)),
+            policy=self.game.policy,
+            params=self.params,
+            loss=self.game.loss,
+            most=most,
+            rng=np.random.default_rng(derive(self.plan.seed, "ask", t)),
+        )
+        p = 1.0 - free
+        if len(states) and most > 0:
+            chosen = rule.choose(view)
+            p[states[chosen.index]] = chosen.p
+        asked = p > 0
+        if rule.honest:
+            return np.where(asked, 1.0 / (size * np.where(asked, p, 1.0)), 0.0)
+        return asked / max(asked.sum(), 1)
 
     def policy(self) -> TrainedPolicy:
         """The policy as it is now."""
@@ -146,14 +208,15 @@ class RunState:
         with precision(self.game):
             one = self._batch(round.inputs, round.targets, round.weights)
             game = self.game if self.automatic is None else self.automatic.tuned(self.game)
-            exact = t in self.plan.judged and self.game.policy.linear
+            due = self.plan.due(self.plan.judged, t, self.queries + round.queries)
+            exact = due and self.game.policy.linear
             return Question(game, one, jax.random.fold_in(self._key, t), jnp.asarray(exact))
 
     def _batch(self, inputs: Any, targets: Any, weights: Any) -> Batch:
         """The samples of a round that have a label, as the learner sees them."""
         has = slice(None) if (weights > 0).all() else np.flatnonzero(weights > 0)
         kept = self.normaliser(inputs[has]), targets[has], weights[has]
-        return batch(*kept, rows=max(self.plan.sizes), dtype=self._dtype)
+        return batch(*kept, rows=self.plan.rows, dtype=self._dtype)
 
     def answer(
         self,
@@ -180,7 +243,7 @@ class RunState:
                 "a smaller step or another loss may help."
             )
         clock.lap("solve")
-        judged = t in self.plan.judged
+        judged = self.plan.due(self.plan.judged, t, self.queries + round.queries)
         if judged:
             record = record | self._judge(t, record, losses)
         clock.lap("judge")
@@ -188,12 +251,14 @@ class RunState:
         self.queries, self.unanswered = self.queries + round.queries, self.unanswered + round.unanswered
         row: dict[str, Any] = {
             "round": t,
-            "samples": len(round),
+            "samples": round.labelled,
             "interactions": self.interactions,
             "queries": self.queries,
             "unanswered": self.unanswered,
+            "asked": round.labelled / len(round),
             "beta": self.plan.mixing.beta(t),
             "by_expert": float((round.flags & EXPERT > 0).mean()),
+            "handovers": round.handovers(),
             "episodes": int((round.flags & ~np.uint8(EXPERT) > 0).sum()),
             "return_mean": np.nan,
             "return_std": np.nan,

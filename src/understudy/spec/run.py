@@ -8,7 +8,9 @@ registries of learners, losses, policies and solvers are imported when a spec is
 from __future__ import annotations
 
 import dataclasses
+import functools
 import json
+import math
 import os
 from collections.abc import Iterable, Mapping
 from typing import Any, final
@@ -19,7 +21,7 @@ from .mixing import Mixing, mixing
 from .presets import PRESETS
 from .values import checked, describe, number_or_word, read_toml
 
-PARTS = ("learner", "policy", "loss", "solver", "expert")
+PARTS = ("learner", "policy", "loss", "solver", "ask", "expert")
 """Parts that a run has by name or as an object, each with options."""
 
 
@@ -108,14 +110,21 @@ class RunSpec:
     """The solver stops at this gradient norm of (whole objective)/t."""
     preset: str = _among("practical", *PRESETS)
     """practical (round 1 expert-driven, standardised observations, squashed head) or paper."""
-    rounds: int = _least(25, 1)
-    """Rounds."""
+    rounds: int | None = _least(None, 1)
+    """Rounds (default: 25, or with a budget as many as that takes)."""
     interactions: int = _least(1000, 1)
-    """Environment steps, and queries, in a round."""
+    """Environment steps in a round."""
+    first_interactions: int | None = _least(None, 1)
+    """Environment steps in round 1, where they are not as many."""
     envs: int = _least(1, 1)
     """Environments side by side."""
     budget: int | None = _least(None, 1)
-    """Stop after so many queries; the last round may be shorter."""
+    """Stop after so many queries; the last round asks for what is left."""
+    ask: Any = "all"
+    """Which states of a round the expert is asked about: all, random:K, fraction:P, distance:K, or
+    module:function. A state where the expert acts is asked about whatever the rule."""
+    floor: float | None = _of("ask")
+    """Share of a round's labels that is asked at random beside those that the rule chooses."""
     beta: Any = 0.0
     """Probability that the expert acts: a number, linear:ROUNDS or exponential:RATE."""
     first_round: str | None = _among(None, "expert", "agent")
@@ -152,6 +161,8 @@ class RunSpec:
     """Options of the loss, as JSON: '{"delta": 0.5}'."""
     solver_options: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     """Other options of the solver, as JSON: '{"decay": "cosine"}'."""
+    ask_options: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    """Other options of the query rule, as JSON: '{"on": "observations"}'."""
     expert_options: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     """Other options of the expert, as JSON: '{"filename": "model.zip"}'."""
 
@@ -169,7 +180,7 @@ class RunSpec:
             raise UserError("standardise: with init the observations are standardised as init was; say no.")
         if self.judged and self.comparator not in ("every", "last"):
             object.__setattr__(self, "comparator", tuple(sorted(self.judged)))
-        for part in PARTS[:4]:
+        for part in PARTS[:5]:
             fits(part, getattr(self, part), self.options(part))
 
     def _gather(self, part: str) -> None:
@@ -215,16 +226,42 @@ class RunSpec:
         value = getattr(self, name)
         return getattr(PRESETS[self.preset], name) if value is None else value
 
+    @functools.cached_property
+    def rule(self) -> Any:
+        """The query rule."""
+        from ..asking import rule
+
+        return rule(self.ask, self.options("ask"))
+
+    @functools.cached_property
+    def rounds_planned(self) -> tuple[tuple[int, int], ...]:
+        """Interactions and the most queries of every round. A rule that asks about a number of states that
+        nobody knows before may spend the budget in fewer rounds.
+        """
+        every, count, who = self.ask == "all", self.rule.count, self.mixing
+        ends = every or (count is not None and who.beta(1 << 20) in (0.0, 1.0))
+        last = self.rounds or (25 if self.budget is None or not ends else math.inf)
+        found: list[tuple[int, int]] = []
+        left = math.inf if self.budget is None else self.budget
+        while len(found) < last and left > 0:
+            size = self.interactions if found or self.first_interactions is None else self.first_interactions
+            beta = who.beta(len(found) + 1)
+            most, whole = min(size, left), every or beta == 1.0
+            exact = whole or (beta == 0.0 and count is not None)
+            if count is not None and beta == 0.0 and not whole:
+                most = min(most, count)
+            found.append((int(most if whole else size), int(most)))
+            left -= most if exact else 0
+        return tuple(found)
+
     @property
     def sizes(self) -> tuple[int, ...]:
         """Interactions of every round."""
-        most = self.rounds * self.interactions
-        total = most if self.budget is None else min(self.budget, most)
-        return tuple(min(self.interactions, total - first) for first in range(0, total, self.interactions))
+        return tuple(size for size, _ in self.rounds_planned)
 
     @property
     def total(self) -> int:
-        """Interactions of the whole run, each of them a query."""
+        """Interactions of the whole run."""
         return sum(self.sizes)
 
     @property

@@ -122,7 +122,7 @@ class Plan(NamedTuple):
             told.append(("joined", f"{self.asked:,} combinations were asked for ({names})"))
         if not self.shards:
             return [*told, ("left to do", "nothing")]
-        told.append(("interactions", f"{self.interactions:,}, each of them a query"))
+        told.append(("interactions", f"{self.interactions:,}"))
         sizes = sorted({len(shard) for shard in self.shards})
         spread = "" if not sizes else f" of {sizes[0]}" + (f" to {sizes[-1]}" if len(sizes) > 1 else "")
         told.append(("shards", f"{len(self.shards):,}{spread} runs"))

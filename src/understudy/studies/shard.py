@@ -13,7 +13,8 @@ from ..errors import UserError
 from ..runs import NAMES, TIMES, Parts, Runner, RunState, World, parts, play_all, storage
 from ..spec import WORLD, RunSpec
 
-TOGETHER = ("rounds", "interactions", "budget", "envs", "encoder", "labels")
+TOGETHER = ("rounds", "interactions", "first_interactions", "budget", "envs", "encoder", "labels")
+TOGETHER += ("ask", "ask_options", "floor")
 """What runs of one world must have in common to be played side by side."""
 
 

@@ -1,0 +1,42 @@
+"""Query rules: which states of a round the expert is asked about, and with which probability."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Mapping
+from typing import Any
+
+from ..errors import UserError
+from ..registry import Registry
+from .base import Asked, Rule, View
+from .distance import Distance
+from .uniform import All, Fraction, Random
+
+RULES: Registry[Any] = Registry(
+    "ask",
+    Rule,
+    {"all": All, "random": Random, "fraction": Fraction, "distance": Distance},
+    group="asking",
+)
+
+
+def rule(asked: Any, options: Mapping[str, Any] | None = None) -> Rule:
+    """The rule of a text such as ``random:50``, with its other options; objects as they are.
+
+    >>> rule("random:50"), rule("distance:20", {"floor": 0.1}).floor
+    (Random(number=50), 0.1)
+    """
+    if not isinstance(asked, str):
+        return RULES.resolve(asked)
+    name, _, text = asked.rpartition(":")
+    number = None
+    with contextlib.suppress(ValueError):
+        number = float(text)
+    if name and number is not None:
+        return RULES.make(name, {"number": number} | dict(options or {}))
+    if asked in RULES and "number" in RULES.needs(asked) and "number" not in (options or {}):
+        raise UserError(f"ask: {asked!r} needs a number, as in {asked}:{0.1 if asked == 'fraction' else 50}.")
+    return RULES.make(asked, options or {})
+
+
+__all__ = ["RULES", "All", "Asked", "Distance", "Fraction", "Random", "Rule", "View", "rule"]

@@ -1,0 +1,107 @@
+"""What a query rule is: of the states of a round it chooses those that the expert is asked about."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from typing import Any, NamedTuple, Protocol, final, runtime_checkable
+
+import numpy as np
+
+from ..errors import UserError
+
+
+class Asked(NamedTuple):
+    """Which of n states are asked about: their numbers in order, (k,), and the probability with which each of
+    them was to be asked, given everything before the round, (k,).
+    """
+
+    index: np.ndarray
+    p: np.ndarray
+
+
+@final
+@dataclasses.dataclass(frozen=True, eq=False)
+class View:
+    """What a rule sees of a round, all of it on the host.
+
+    rows (n, width): the states in question, as the policy sees them (standardised). known (m, width),
+    targets (m, k): the states labelled so far and their labels. policy, params, loss: the policy that visited
+    the states. most: how many may be asked about. rng: the rule's only randomness, which follows from the
+    run's seed and the round.
+    """
+
+    rows: np.ndarray
+    known: np.ndarray
+    targets: np.ndarray
+    policy: Any
+    params: Any
+    loss: Any
+    most: int
+    rng: np.random.Generator
+
+
+@runtime_checkable
+class Rule(Protocol):
+    """A query rule.
+
+    count: how many states of a round are asked about, where it is always the same number; else None. reads:
+    whether it needs the states labelled so far. honest: whether every state has a probability above 0 of
+    being asked; the losses are then weighted by 1/p and unbiased, else they are means over the asked.
+    """
+
+    @property
+    def count(self) -> int | None: ...
+
+    @property
+    def reads(self) -> bool: ...
+
+    @property
+    def honest(self) -> bool: ...
+
+    def choose(self, view: View) -> Asked:
+        """At most ``view.most`` of the states of a round."""
+        ...
+
+
+def whole(field: str, number: Any) -> int:
+    """A number of states."""
+    real = isinstance(number, (int, float)) and not isinstance(number, bool) and math.isfinite(number)
+    if not real or number != int(number) or number < 1:
+        raise UserError(f"ask: {field} {number!r} is not a whole number ≥ 1.")
+    return int(number)
+
+
+def share(field: str, number: Any, *, zero: bool = False) -> float:
+    """A number in (0, 1], or in [0, 1)."""
+    real = isinstance(number, (int, float)) and not isinstance(number, bool) and math.isfinite(number)
+    if not real or not (0 <= number < 1 if zero else 0 < number <= 1):
+        raise UserError(f"ask: {field} {number!r} is not a number in {'[0, 1)' if zero else '(0, 1]'}.")
+    return float(number)
+
+
+def beside(chosen: np.ndarray, random: int, n: int, rng: np.random.Generator) -> Asked:
+    """Chosen states, and `random` of the n − k others, drawn without replacement: every state has p > 0.
+
+    >>> beside(np.array([2]), 1, 3, np.random.default_rng(0)).p.tolist()
+    [0.5, 1.0]
+    """
+    p = np.zeros(n)
+    p[chosen] = 1.0
+    others = np.flatnonzero(p == 0.0)
+    random = min(random, len(others))
+    if random:
+        p_one = random / len(others)
+        p[rng.choice(others, random, replace=False)] = p_one
+    index = np.flatnonzero(p)
+    return Asked(index, p[index])
+
+
+def fitted(asked: Asked, most: int, rng: np.random.Generator) -> Asked:
+    """At most `most` of them: where there are more, some of them at random, p the smaller by as much. Weights
+    1/p stay unbiased: given the first draw, each is kept with probability most/k.
+    """
+    if len(asked.index) <= most:
+        return asked
+    kept = np.sort(rng.choice(len(asked.index), most, replace=False))
+    return Asked(asked.index[kept], asked.p[kept] * (most / len(asked.index)))

@@ -1,0 +1,83 @@
+"""Rules that give every state a score: the highest of a round are asked about, or those above a quantile."""
+
+from __future__ import annotations
+
+import abc
+import dataclasses
+import math
+from collections.abc import Callable
+from typing import ClassVar
+
+import numpy as np
+
+from ..errors import UserError
+from .base import Asked, View, beside, fitted, share, whole
+
+Score = Callable[[np.ndarray], np.ndarray]
+"""From rows (n, width) to their scores (n,): the higher, the more there is to learn."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Scored(abc.ABC):
+    """Shared by the rules below.
+
+    `number` ≥ 1 is how many states of a round are asked about: those with the highest scores. Below 1 it is
+    a share α, and the threshold is the (1 − α) quantile of `calibration`; how many states lie above it
+    differs from round to round. `floor` is the share of the labels that is asked at random among the other
+    states, so that every state has a probability above 0; without it the losses are means over the asked.
+    """
+
+    number: float
+    floor: float = 0.0
+    reads: ClassVar[bool] = True
+
+    def __post_init__(self):
+        real = isinstance(self.number, (int, float)) and not isinstance(self.number, bool)
+        if not real or not (0 < self.number < 1):
+            object.__setattr__(self, "number", whole("the number", self.number))
+        object.__setattr__(self, "floor", share("floor", self.floor, zero=True))
+
+    @property
+    def count(self) -> int | None:
+        return int(self.number) if self.number >= 1 else None
+
+    @property
+    def honest(self) -> bool:
+        return self.floor > 0
+
+    @abc.abstractmethod
+    def score(self, view: View) -> Score:
+        """The score, made once a round from what is known."""
+
+    def calibration(self, view: View, score: Score) -> np.ndarray:
+        """Scores whose quantile is the threshold: by default those of the round's own states, as
+        ThriftyDAgger sets its thresholds.
+        """
+        return score(view.rows)
+
+    def threshold(self, view: View, score: Score) -> float:
+        """The (1 − α) quantile of the calibration's scores: a score above it is asked about."""
+        found = self.calibration(view, score)
+        return float(np.quantile(found, 1.0 - self.number)) if len(found) else -math.inf
+
+    def highest(self, view: View, count: int) -> np.ndarray:
+        """The numbers of the `count` states that are asked about."""
+        scores = self.score(view)(view.rows)
+        return np.argsort(-scores, kind="stable")[:count]
+
+    def choose(self, view: View) -> Asked:
+        n = len(view.rows)
+        if self.count is not None:
+            count = min(self.count, view.most, n)
+            random = min(math.ceil(self.floor * count), count)
+            return beside(np.sort(self.highest(view, count - random)), random, n, view.rng)
+        score = self.score(view)
+        above = np.flatnonzero(score(view.rows) > self.threshold(view, score))
+        random = math.ceil(self.floor * len(above) / (1.0 - self.floor)) if self.floor else 0
+        random = max(random, 1) if self.floor else 0  # p > 0 also where no state is above
+        return fitted(beside(above, random, n, view.rng), view.most, view.rng)
+
+
+def named(field: str, value: str, accepted: tuple[str, ...]) -> None:
+    if value not in accepted:
+        raise UserError(f"ask: {field} {value!r} is not accepted; accepted: {', '.join(accepted)}.")

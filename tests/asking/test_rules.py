@@ -1,0 +1,118 @@
+"""What the rules choose, with which probability, and what they refuse; no environment, no JAX program."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from understudy import UserError
+from understudy.asking import RULES, View, rule
+from understudy.asking.distance import features, nearest
+from understudy.policies import MLP, Linear
+
+STATES = np.random.default_rng(0).standard_normal((60, 3))
+KNOWN = np.random.default_rng(1).standard_normal((20, 3))
+
+
+def view(rows=STATES, known=KNOWN, most=1000, seed=0) -> View:
+    targets = np.zeros((len(known), 1), np.float32)
+    return View(rows, known, targets, Linear(), np.zeros((3, 1)), None, most, np.random.default_rng(seed))
+
+
+@pytest.mark.parametrize("text", ["random:7", "distance:7", "fraction:0.1", "all"])
+def test_a_rule_chooses_states_once_in_order_and_never_too_many(text):
+    for most in (1000, 3):
+        found = rule(text).choose(view(most=most))
+        assert (np.diff(found.index) > 0).all() and ((found.index >= 0) & (found.index < 60)).all()
+        assert len(found.index) == len(found.p) <= most and ((found.p > 0) & (found.p <= 1)).all()
+        if rule(text).count is not None:
+            assert len(found.index) == min(7, most)
+
+
+@pytest.mark.parametrize("text", ["random:7", "fraction:0.1", "all", "distance:7"])
+@pytest.mark.parametrize("most", [1000, 5])
+def test_honest_weights_are_unbiased_and_others_are_not(text, most):
+    """E Σ_asked l/p = Σ l, over many draws; for a rule without a floor it is far off (negative control)."""
+    losses = np.linalg.norm(STATES, axis=1)  # what is far away is badly imitated
+    made, draws = rule(text), []
+    for seed in range(2000):
+        found = made.choose(view(most=most, seed=seed))
+        draws.append((losses[found.index] / found.p).sum())
+    error = np.mean(draws) - losses.sum()
+    noise = np.std(draws) / np.sqrt(len(draws)) + 1e-9
+    assert (abs(error) < 4.5 * noise) == made.honest
+    if not made.honest:
+        floored = rule(text, {"floor": 0.3})
+        draws = [
+            (losses[one.index] / one.p).sum()
+            for one in (floored.choose(view(most=most, seed=seed)) for seed in range(2000))
+        ]
+        assert floored.honest
+        assert abs(np.mean(draws) - losses.sum()) < 4.5 * np.std(draws) / np.sqrt(len(draws))
+
+
+def test_the_same_seed_chooses_the_same_states():
+    for text in ("random:7", "fraction:0.2", "distance:7"):
+        one, same, other = (rule(text, {}).choose(view(seed=seed)).index.tolist() for seed in (1, 1, 2))
+        assert one == same and (one != other or text == "distance:7")
+
+
+def test_centres_are_the_farthest_from_what_is_known_and_chosen():
+    found = rule("distance:9").choose(view()).index
+    centres, left = KNOWN, list(range(60))
+    for _ in range(9):  # the definition, by all pairs
+        away = [np.linalg.norm(STATES[i] - centres, axis=1).min() for i in left]
+        chosen = left.pop(int(np.argmax(away)))
+        centres = np.vstack([centres, STATES[chosen]])
+        assert chosen in found
+    same = rule("distance:9").choose(view(rows=np.ones((12, 3)))).index
+    assert len(set(same.tolist())) == 9  # states that are all the same are chosen once each
+
+
+def test_distances_to_the_nth_nearest_and_the_threshold_of_a_quantile():
+    pairs = np.sort(np.linalg.norm(STATES[:, None] - KNOWN, axis=2), axis=1)
+    for which in (1, 3):
+        assert np.allclose(nearest(STATES, KNOWN, which), pairs[:, which - 1])
+    own = np.sort(np.linalg.norm(KNOWN[:, None] - KNOWN, axis=2), axis=1)[:, 2]
+    chosen = rule("distance:0.2", {"neighbour": 2}).choose(view()).index
+    assert chosen.tolist() == np.flatnonzero(pairs[:, 1] > np.quantile(own, 0.8)).tolist()
+    assert len(rule("distance:0.2").choose(view(known=KNOWN[:0])).index) == 60  # nothing is known yet
+
+
+def test_features_are_what_the_last_layer_sees():
+    import jax
+
+    policy = MLP(widths=(5, 4))
+    params = policy.init(jax.random.key(0), 3, 2)
+    last = params[-1]
+    rows = STATES.astype(np.float32)
+    made = features(policy, params, rows) @ last["weight"] + last["bias"]
+    assert np.allclose(made, policy.apply(params, rows), atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("text", "options", "sentence"),
+    [
+        ("random", {}, "ask: 'random' needs a number, as in random:50"),
+        ("random:0", {}, "ask: random 0.0 is not a whole number ≥ 1"),
+        ("random:2.5", {}, "is not a whole number"),
+        ("fraction:2", {}, r"is not a number in \(0, 1\]"),
+        ("distance:nan", {}, "is not a whole number"),
+        ("distance:5", {"floor": 1.0}, r"floor 1.0 is not a number in \[0, 1\)"),
+        ("distance:5", {"on": "pixels"}, "accepted: features, observations"),
+        ("random:5", {"floor": 0.1}, "'random' does not take floor"),
+        ("randm:5", {}, "random"),
+    ],
+)
+def test_what_is_refused(text, options, sentence):
+    with pytest.raises(UserError, match=sentence):
+        rule(text, options)
+
+
+def test_a_rule_of_ones_own(monkeypatch):
+    import understudy
+
+    monkeypatch.setattr(RULES, "makers", dict(RULES.makers))
+    understudy.register_ask("twice", lambda number: rule(f"random:{2 * int(number)}"))
+    assert len(rule("twice:4").choose(view()).index) == 8
+    assert rule(rule("random:3")).count == 3

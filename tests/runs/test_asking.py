@@ -1,0 +1,97 @@
+"""Runs in which some of the states are labelled: the account, the budget, the weights."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from runs.counting import Counting, answering, half
+from understudy import UserError, imitate
+from understudy.runs.collect import EXPERT
+from understudy.spec import RunSpec
+
+SMALL = {"policy": "linear", "interactions": 40, "episodes": 0, "expert_episodes": 0, "envs": 2}
+
+
+def play(ask: str, **more):
+    expert = answering(half)
+    run = imitate(Counting, expert=expert, ask=ask, **(SMALL | {"rounds": 4} | more))
+    return run, sum(expert.card["asked"])
+
+
+@pytest.mark.parametrize("ask", ["random:6", "fraction:0.2", "distance:6", "all"])
+@pytest.mark.parametrize("beta", [0.0, 0.25])
+def test_the_account_is_what_the_expert_was_asked(ask, beta):
+    run, asked = play(ask, beta=beta, first_interactions=20)
+    ledger, weights = run.ledger, run.samples("weights")
+    assert ledger["queries"][-1] == asked == np.count_nonzero(weights)
+    assert ledger["interactions"].tolist() == [20, 60, 100, 140] and len(weights) == 140
+    assert ledger["samples"].tolist() == np.diff([0, *ledger["queries"]]).tolist()
+    assert np.allclose(ledger["asked"] * [20, 40, 40, 40], ledger["samples"])
+    assert ((run.samples("targets")[:, 0] == 0.5) == (weights > 0)).all()
+    acted = run.samples("flags") & EXPERT > 0
+    sizes = np.repeat([20, 40, 40, 40], [20, 40, 40, 40])
+    if ask.startswith("distance"):
+        sums = [part.sum() for part in np.split(weights, [20, 60, 100])]
+        assert np.allclose(sums, 1.0)  # a mean over the labelled
+    else:
+        assert np.allclose(weights[acted], 1 / sizes[acted])  # p = 1
+    if beta == 0.0 and ask.endswith(":6"):
+        assert ledger["samples"].tolist() == [20, 6, 6, 6]
+
+
+def test_a_budget_is_spent_exactly_over_as_many_rounds_as_it_takes():
+    run, asked = play("random:6", rounds=None, budget=45, first_interactions=20)
+    assert asked == run.ledger["queries"][-1] == 45
+    assert run.ledger["samples"].tolist() == [20, 6, 6, 6, 6, 1]
+    assert RunSpec(env=Counting, budget=45, interactions=20).sizes == (20, 20, 5)
+    assert len(RunSpec(env=Counting).sizes) == 25
+    run, asked = play("fraction:0.3", rounds=30, budget=45, first_interactions=20)
+    assert asked == 45 and run.ledger.rounds < 10 and np.isfinite(run.ledger["regret"][-1])
+
+
+def test_the_loss_of_a_round_is_weighted_by_one_over_p():
+    """Linear policy, squared loss: losses and the best in hindsight against NumPy on the samples kept."""
+    run, _ = play("fraction:0.3", comparator="last", preset="paper", noise=0.0)
+    rows = np.flatnonzero(run.samples("weights"))
+    x, y = (run.samples(name)[rows].astype(np.float64) for name in ("inputs", "targets"))
+    assert np.allclose(run.samples("weights")[rows], 1 / (40 * 0.3))
+    first = rows < 40  # the parameters start at zero
+    assert run.ledger["loss"][0] == pytest.approx((y[first, 0] ** 2 / (40 * 0.3)).sum())
+    root = np.sqrt(1.0 / (40 * 0.3))
+    rest = np.linalg.lstsq(root * x, root * y, rcond=None)[1]
+    assert run.ledger["comparator"][-1] == pytest.approx(rest.sum())
+    plain = np.linalg.lstsq(x, y, rcond=None)[1] / 40  # without the weights it is another number
+    assert run.ledger["comparator"][-1] != pytest.approx(plain.sum(), rel=0.1)
+
+
+def test_one_run_beside_others_and_one_resumed_choose_the_same_states(tmp_path):
+    from understudy.studies.shard import play as shard
+
+    settings = SMALL | {"env": "CartPole-v1", "rounds": 3, "ask": "distance:6", "first_interactions": 20}
+    alone = imitate(**settings, seed=1, out=tmp_path / "whole")
+    beside = shard([settings | {"seed": seed} for seed in (0, 1)])[1]
+    assert [row["loss"] for row in beside.rows] == alone.ledger["loss"].tolist()
+
+    class Stop(Exception):
+        pass
+
+    def stop(t, row):
+        if t == 2:
+            raise Stop
+
+    with pytest.raises(Stop):
+        imitate(**settings, seed=1, out=tmp_path / "parts", progress=stop)
+    imitate(**settings, seed=1, out=tmp_path / "parts", resume=True)
+    for name in ("ledger.csv", "policy.safetensors", "samples/weights.bin", "samples/targets.bin"):
+        assert (tmp_path / "parts" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
+
+
+def test_an_expert_that_raises_when_asked_after_the_round_is_one_sentence():
+    def moody(observations):
+        if len(observations) > 2:
+            raise ValueError("too many at once")
+        return half(observations)
+
+    with pytest.raises(UserError, match="round 2: expert: ValueError: too many at once"):
+        imitate(Counting, expert=answering(moody), ask="random:6", rounds=3, **SMALL)
