@@ -219,7 +219,7 @@ class Collector:
             for i in live.tolist():
                 weights[i] = asking(runs[i], inputs[i], ~by_expert[i])
         if later and len(live):
-            place = [np.concatenate([one[axis] for one in later]) for axis in (1, 2)]
+            place = [np.concatenate(axis) for axis in ([one[1] for one in later], [one[2] for one in later])]
             states = joined([one[0] for one in later])
             errors |= self._after(states, runs, place, weights, inputs, note, number, errors)
         found = {}
@@ -234,8 +234,13 @@ class Collector:
                 continue
             if not has[asked].all():  # those with an answer stand for the others
                 weights[i] *= weights[i].sum() / weights[i, has].sum()
-            counts = int(new[i].sum()), int(asked.sum() - has.sum())
-            found[run] = Round(*columns, owners, np.where(has, weights[i], 0.0), *counts)
+            found[run] = Round(
+                *columns,
+                slots=owners,
+                weights=np.where(has, weights[i], 0.0),
+                queries=int(new[i].sum()),
+                unanswered=int(asked.sum() - has.sum()),
+            )
             self._remember(run, found[run])
         return found, errors
 
