@@ -24,11 +24,6 @@ class CellNewton(Direction):
     τ = 0.01 ||g|| keeps flat directions in bounds and vanishes at the solution.
     """
 
-    warm_step: bool = eqx.field(static=True, default=False)
-
-    def init(self, objective: Objective, params: Params) -> Any:
-        return ()
-
     def __call__(
         self, objective: Objective, params: Params, gradient: Params, memory: Any
     ) -> tuple[Params, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import abc
+from dataclasses import KW_ONLY
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -21,11 +22,11 @@ from .piecewise import orthonormal
 class Direction(eqx.Module):
     """Where to go from here; `memory` is whatever it needs to remember."""
 
-    warm_step: eqx.AbstractVar[bool]
+    warm_step: bool = eqx.field(static=True, default=False)
     """Whether the first step tried is the last one accepted, grown, rather than 1."""
 
-    @abc.abstractmethod
-    def init(self, objective: Objective, params: Params) -> Any: ...
+    def init(self, objective: Objective, params: Params) -> Any:
+        return ()
 
     @abc.abstractmethod
     def __call__(
@@ -38,9 +39,6 @@ class Steepest(Direction):
 
     warm_step: bool = eqx.field(static=True, default=True)
 
-    def init(self, objective: Objective, params: Params) -> Any:
-        return ()
-
     def __call__(
         self, objective: Objective, params: Params, gradient: Params, memory: Any
     ) -> tuple[Params, Any]:
@@ -51,7 +49,6 @@ class LimitedMemory(Direction):
     """``−H g`` with the L-BFGS inverse Hessian of the last `memory` steps."""
 
     memory: int = eqx.field(static=True, default=10)
-    warm_step: bool = eqx.field(static=True, default=False)
 
     def _rule(self) -> optax.GradientTransformationExtraArgs:
         return optax.with_extra_args_support(
@@ -68,7 +65,7 @@ class LimitedMemory(Direction):
         return optax.tree.scale(-1.0, scaled), memory
 
 
-class Blocks(Direction):
+class Blocks(LimitedMemory):
     """L-BFGS for linear policies, preconditioned by the Hessian's diagonal blocks, one (d, d) an output.
 
     A feature that is rarely on and an action that is rarely likely make flat directions: plain L-BFGS crawls
@@ -79,12 +76,6 @@ class Blocks(Direction):
 
     memory: int = eqx.field(static=True, default=20)
     every: int = 40
-    warm_step: bool = eqx.field(static=True, default=False)
-
-    def _rule(self) -> optax.GradientTransformationExtraArgs:
-        return optax.with_extra_args_support(
-            optax.scale_by_lbfgs(memory_size=self.memory, scale_init_precond=True)
-        )
 
     def init(self, objective: Objective, params: Params) -> Any:
         d, k = params.shape
@@ -119,8 +110,6 @@ class NewtonStep(Direction):
     The Hessian's condition is the square of the features'. Where theirs is beyond 1e5 (linear policies), H
     and g are those of an orthonormal basis of the features, chosen once a solve.
     """
-
-    warm_step: bool = eqx.field(static=True, default=False)
 
     def init(self, objective: Objective, params: Params) -> Any:
         losses = objective.losses
@@ -163,9 +152,11 @@ class Descent(Solver[DescentState]):
 
     One turn of the loop tries one step, so a backtrack is a turn and not an inner loop: lanes of a vmapped
     solve wait for each other as little as they can. When no step is found in `max_backtracks` tries the
-    status is `STALLED`.
+    status is `STALLED`. By default the direction is the steepest, and a line search starts at `growth` times
+    the step accepted before: gradient descent, the paper's inner solver.
     """
 
+    _: KW_ONLY
     direction: Direction = eqx.field(default_factory=Steepest)
     tolerance: float = 1e-8
     max_iterations: int = 1000
@@ -235,30 +226,7 @@ def _count(number: int) -> Array:
     return jnp.asarray(number, jnp.int32)
 
 
-def gd(
-    *,
-    tolerance: float = 1e-8,
-    max_iterations: int = 1000,
-    c: float = 1e-4,
-    shrink: float = 0.5,
-    first_step: float = 1.0,
-    growth: float = 2.0,
-    max_backtracks: int = 60,
-) -> Descent:
-    """Gradient descent with Armijo backtracking, ``w ← w − s ∇J(w)``; the paper's inner solver.
-
-    Each line search starts at `growth` times the step accepted before.
-    """
-    return Descent(
-        direction=Steepest(),
-        tolerance=tolerance,
-        max_iterations=max_iterations,
-        c=c,
-        shrink=shrink,
-        first_step=first_step,
-        growth=growth,
-        max_backtracks=max_backtracks,
-    )
+gd = Descent
 
 
 def lbfgs(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import KW_ONLY
 from typing import NamedTuple
 
 import jax
@@ -72,6 +73,7 @@ class InteriorPoint(Solver[InteriorState]):
     minimiser of a polyhedral function with a penalty *is* the nearest of its minimisers.
     """
 
+    _: KW_ONLY
     tolerance: float = 1e-10
     max_iterations: int = 100
 
@@ -313,6 +315,4 @@ def _step(problem: Problem, point: Point, slow: Array, trust: Array) -> Point:
     )
 
 
-def interior_point(*, tolerance: float = 1e-10, max_iterations: int = 100) -> InteriorPoint:
-    """Primal-dual interior-point method for absolute and Huber losses on linear policies."""
-    return InteriorPoint(tolerance=tolerance, max_iterations=max_iterations)
+interior_point = InteriorPoint

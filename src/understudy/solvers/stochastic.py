@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import KW_ONLY
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -89,23 +90,14 @@ class Stochastic(Solver[StochasticState]):
         return StochasticState(progress, memory, key)
 
     def finish(self, objective: Objective, state: StochasticState) -> Solution:
-        done = state.progress
-        value, gradient = done.value, done.gradient
         if self.minibatch and self.measure:
+            done = state.progress
             value, gradient = objective.value_and_gradient(done.params)
             small = (optax.tree.norm(gradient) <= self.tolerance) & (done.status == Status.RUNNING)
-            done = done._replace(status=jnp.where(small, Status.CONVERGED, done.status).astype(jnp.int32))
-        norm = optax.tree.norm(gradient)
-        return Solution(
-            done.params,
-            done.status,
-            value,
-            norm,
-            done.iterations,
-            done.evaluations,
-            gradient,
-            jnp.zeros_like(value),
-        )
+            status = jnp.where(small, Status.CONVERGED, done.status).astype(jnp.int32)
+            done = done._replace(value=value, gradient=gradient, status=status)
+            state = state._replace(progress=done)
+        return super().finish(objective, state)
 
 
 DECAYS = {
@@ -123,9 +115,10 @@ class Adam(Stochastic):
     `proximal` the moments see the losses alone, and tilt and weight act by their exact proximal step in
     Adam's own metric, ``u = (v + s(weight·c + tilt)/t) / (1 + s·weight/t)`` with ``s = lr_k/(√v̂ + 1e-8)`` per
     coordinate: the same minimisers, but a small penalty is no longer blown up to full steps where the losses
-    are flat.
+    are flat. `measure` takes the full gradient once at the end: a cost that grows.
     """
 
+    _: KW_ONLY
     learning_rate: float = 1e-3
     batch_size: int | None = eqx.field(static=True, default=None)
     tolerance: float = 1e-8
@@ -172,6 +165,7 @@ class ProximalSGD(Stochastic):
     is ``γ_k = learning_rate / √(1 + decay·k)``; with `decay` 0 it is constant, as interpolation allows.
     """
 
+    _: KW_ONLY
     learning_rate: float = 1e-2
     decay: float = 0.0
     batch_size: int | None = eqx.field(static=True, default=None)
@@ -212,6 +206,7 @@ class SLS(Stochastic):
     trial.
     """
 
+    _: KW_ONLY
     batch_size: int | None = eqx.field(static=True, default=None)
     c: float = 0.1
     shrink: float = 0.9
@@ -264,70 +259,4 @@ class SLS(Stochastic):
         return jax.lax.cond(accepted, move, shorten, None)
 
 
-def adam(
-    *,
-    learning_rate: float = 1e-3,
-    batch_size: int | None = None,
-    max_iterations: int = 1000,
-    tolerance: float = 1e-8,
-    measure: bool = True,
-    decay: str = "none",
-    proximal: bool = False,
-) -> Adam:
-    """Adam, full batch or minibatch; `decay` "linear" or "cosine" brings its step to 0 at `max_iterations`.
-
-    `proximal` treats the penalty of a regularised learner apart from the losses (see `Adam`). `measure`
-    takes the full
-    gradient once at the end: a cost that grows.
-    """
-    return Adam(
-        learning_rate=learning_rate,
-        batch_size=batch_size,
-        tolerance=tolerance,
-        max_iterations=max_iterations,
-        measure=measure,
-        decay=decay,
-        proximal=proximal,
-    )
-
-
-def sls(
-    *,
-    batch_size: int | None = None,
-    c: float = 0.1,
-    shrink: float = 0.9,
-    growth: float = 1.5,
-    max_iterations: int = 1000,
-    tolerance: float = 1e-8,
-    measure: bool = True,
-) -> SLS:
-    """SGD with a stochastic Armijo line search."""
-    return SLS(
-        batch_size=batch_size,
-        c=c,
-        shrink=shrink,
-        growth=growth,
-        tolerance=tolerance,
-        max_iterations=max_iterations,
-        measure=measure,
-    )
-
-
-def proximal_sgd(
-    *,
-    learning_rate: float = 1e-2,
-    decay: float = 0.0,
-    batch_size: int | None = None,
-    max_iterations: int = 1000,
-    tolerance: float = 1e-8,
-    measure: bool = True,
-) -> ProximalSGD:
-    """Proximal SGD: stochastic steps on the losses, exact proximal steps on tilt and weight."""
-    return ProximalSGD(
-        learning_rate=learning_rate,
-        decay=decay,
-        batch_size=batch_size,
-        tolerance=tolerance,
-        max_iterations=max_iterations,
-        measure=measure,
-    )
+adam, sls, proximal_sgd = Adam, SLS, ProximalSGD
