@@ -10,7 +10,7 @@ import pytest
 from gymnasium import spaces
 
 from playing import play
-from understudy import disk, experts
+from understudy import experts
 from understudy.errors import UserError
 from understudy.experts import networks, shipped
 from understudy.experts.encoders import head, sees
@@ -139,61 +139,6 @@ def test_a_kind_that_does_not_fit_is_not_written(tmp_path, kind):
     with pytest.raises(UserError, match=r"^kind: "):
         experts.save(tmp_path / "mine", mine(), {"kind": kind})
     assert not list(tmp_path.iterdir())
-
-
-def former(folder, **changes):
-    """An expert in the former format, which the shipped ones have."""
-    policy = mine()
-    tensors = {f"layers.{i}.{part}": one[part] for i, one in enumerate(policy.params) for part in one}
-    tensors |= changes.pop("tensors", {})
-    card = {
-        "format": 1,
-        "name": "mine",
-        "kind": "action",
-        "architecture": {"network": "mlp", "activation": "tanh", "head": "tanh"},
-        "observation": {"shape": [3]},
-        "action": {"space": "Box", "low": [-2.0, 0.0], "high": [2.0, 1.0]},
-        **changes,
-    }
-    disk.write_tensors(folder / "mine.safetensors", tensors)
-    disk.write(folder / "mine.json", disk.to_json(card))
-    return folder / "mine.safetensors"
-
-
-def test_the_former_format_is_read(tmp_path):
-    x = np.random.default_rng(1).standard_normal((4, 3))
-    np.testing.assert_allclose(
-        networks.load(former(tmp_path)).label(x), networks.of(mine(), {}).label(x), atol=1e-6
-    )
-    mean, std = np.array([1.0, 2.0, 3.0], np.float32), np.array([0.5, 1.0, 2.0], np.float32)
-    clipped = {"network": "mlp", "activation": "tanh", "head": "clip", "clip": 1.0}
-    tensors = {"observation.mean": mean, "observation.std": std}
-    expert = networks.load(former(tmp_path, architecture=clipped, tensors=tensors))
-    plain = mine(policy=MLP(widths=(4,), activation="tanh"))
-    seen = np.clip((x - mean) / std, -1, 1)
-    np.testing.assert_allclose(expert.label(x), networks.of(plain, {}).label(seen), atol=1e-6)
-
-
-@pytest.mark.parametrize(
-    ("changes", "sentence"),
-    [
-        ({"architecture": {"network": "rnn", "head": "tanh"}}, "architecture.network: unknown value 'rnn'"),
-        ({"architecture": {"network": "mlp", "head": "tan"}}, "did you mean 'tanh'"),
-        ({"architecture": {"network": "mlp", "head": "softmax"}}, "does not go with Box"),
-        ({"observation": {"shape": [4]}}, "does not go from 4 to 2 numbers"),
-        (
-            {
-                "action": {"space": "Discrete", "n": 5},
-                "architecture": {"network": "mlp", "head": "softmax"},
-            },
-            "does not go from 3 to 5 numbers",
-        ),
-        ({"architecture": {"head": "tanh"}}, "lack 'network'"),
-    ],
-)
-def test_a_card_of_the_former_format_that_does_not_fit_is_refused(tmp_path, changes, sentence):
-    with pytest.raises(UserError, match=sentence):
-        networks.load(former(tmp_path, **changes))
 
 
 def test_damaged_and_newer_files_are_refused(tmp_path):

@@ -7,8 +7,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from .. import disk
 from ..errors import UserError
 from ..policies import Network, TrainedPolicy
@@ -37,7 +35,7 @@ def of(policy: TrainedPolicy, card: Mapping[str, Any]) -> Expert:
     return from_network(
         network,
         kind=kind,
-        observation_space=_seen(card.get("observation"), policy),
+        observation_space=policy.observations.space(),
         action_space=policy.actions.space(),
         card={**card, "kind": kind},
     )
@@ -62,15 +60,6 @@ def save(path: str | os.PathLike[str], policy: TrainedPolicy, card: Mapping[str,
     """
     of(policy, card)
     return policy.save(path, **card)
-
-
-def _seen(card: Mapping[str, Any] | None, policy: TrainedPolicy) -> Any:
-    if card is None:
-        return policy.observations.space()
-    from gymnasium import spaces
-
-    low, high, dtype = card.get("low", -np.inf), card.get("high", np.inf), card.get("dtype", "float32")
-    return spaces.Box(low, high, tuple(card["shape"]), np.dtype(dtype))
 
 
 def _about(folder: Path) -> dict[str, Any]:

@@ -60,10 +60,11 @@ def read_card(path: str | os.PathLike[str], field: str) -> dict[str, Any]:
 
 
 def read(path: str | os.PathLike[str], card: dict[str, Any], field: str) -> tuple[Policy, Params]:
-    """The policy and the parameters that a card describes."""
+    """The policy and the parameters that a card describes; half-precision tensors are widened."""
     from . import from_config
 
-    arrays = disk.read_tensors(Path(path).with_suffix(".safetensors"), field)[0]
+    found = disk.read_tensors(Path(path).with_suffix(".safetensors"), field)[0]
+    arrays = {k: v.astype(np.float32) if v.dtype == np.float16 else v for k, v in found.items()}
     try:
         return from_config(card), jax.tree.map(lambda name: arrays[name], card["params"])
     except (ValueError, KeyError, TypeError) as error:

@@ -10,7 +10,7 @@ from typing import Any, final
 import numpy as np
 
 from ..errors import UserError
-from . import files, former
+from . import files
 from .acting import forward
 from .base import Params, Policy
 from .encoded import Encoded, read
@@ -84,13 +84,13 @@ class TrainedPolicy:
         base = Path(path)
         base = base / "policy" if base.is_dir() else base
         card = files.read_card(base, field)
-        if "architecture" in card:
-            return cls(*former.read(base, card, field)), card
         policy, tensors = files.read(base, card, field)
         try:
             seen = read(card["observations"], tensors.get("encoder"))
             acts = Actions.from_config(card["actions"])
-            normaliser = Normaliser(tensors["mean"], tensors["scale"], card.get("clip", math.inf))
+            normaliser = Normaliser.identity(seen.width)
+            if "mean" in tensors:
+                normaliser = Normaliser(tensors["mean"], tensors["scale"], card.get("clip", math.inf))
             return cls(policy, tensors["network"], seen, acts, normaliser), card
         except (KeyError, TypeError) as error:
             raise UserError(
