@@ -16,16 +16,38 @@ from understudy.envs.vector import vector
 from understudy.errors import MissingExtra, UserError
 from understudy.runs.frames import FrameStore
 
-SHORT = atari.Settings(max_frames=200)
+
+class Games:
+    """Slots of the vector environment, every episode seeded by (seed, slot, episode)."""
+
+    def __init__(self, name: str, count: int, *, seed: int = 0, threads: int = 1, **settings):
+        self.slots = vector(maker(name, settings), count, threads=threads)
+        self.seed, self.all, self.episode = seed, np.arange(count), np.zeros(count, int)
+        self.begin(self.all)
+
+    def begin(self, which: np.ndarray) -> None:
+        paths = [("collect", int(slot), int(self.episode[slot])) for slot in which]
+        self.slots.begin(which, [derive(self.seed, *path) for path in paths])
+
+    @property
+    def observations(self) -> np.ndarray:
+        return self.slots.observe(self.all).batch
+
+    def step(self, some: np.ndarray, actions: np.ndarray):
+        rewards, terminated, truncated = self.slots.step(some, actions)
+        over = some[terminated | truncated]
+        self.episode[over] += 1
+        self.begin(over)
+        return rewards, terminated, truncated
 
 
-def played(games: atari.Atari, steps: int, seed: int = 0):
+def played(games: Games, steps: int, seed: int = 0):
     """Random play: observation before each step, rewards and ends of it."""
     rng = np.random.default_rng(seed)
     for _ in range(steps):
         before = games.observations
-        actions = rng.integers(0, games.action_space.n, games.count)
-        yield before, actions, games.step(actions)
+        actions = rng.integers(0, games.slots.action_space.n, len(games.all))
+        yield before, actions, games.step(games.all, actions)
 
 
 @pytest.mark.parametrize("name", ["Pong", "pong", "ALE/Pong-v5"])
@@ -41,7 +63,7 @@ def test_unknown_games_and_settings_are_refused_with_the_nearest():
         maker("ALE/Pongg-v5")
     with pytest.raises(UserError, match="did you mean 'Pong'"):
         maker("Pongg")()
-    with pytest.raises(UserError, match="no setting 'stick', did you mean 'sticky'"):
+    with pytest.raises(UserError, match="setting: unknown value 'stick', did you mean 'sticky'"):
         maker("Pong", {"stick": 0.25})
     with pytest.raises(UserError, match="sticky: 2 is not accepted"):
         maker("Pong", {"sticky": 2})
@@ -70,19 +92,16 @@ def test_an_expert_for_other_actions_is_refused():
 
 
 def test_settings_reach_the_environment():
-    changed = atari.Atari("pong", 1, seed=0, made=atari.Settings(stack=2, size=60, full_actions=True))
-    assert changed.observations.shape == (1, 2, 60, 60) and changed.action_space.n == 18
-    ends = [
-        k
-        for k, (_, _, (_, _, cut)) in enumerate(played(atari.Atari("pong", 1, seed=0, made=SHORT), 120))
-        if cut.any()
-    ]
+    changed = Games("pong", 1, stack=2, size=60, full_actions=True)
+    assert changed.observations.shape == (1, 2, 60, 60) and changed.slots.action_space.n == 18
+    course = played(Games("pong", 1, max_frames=200), 120)
+    ends = [k for k, (_, _, (_, _, cut)) in enumerate(course) if cut.any()]
     assert ends and ends[0] < 51
 
 
 def test_sticky_actions_change_the_course_of_a_game():
     def course(sticky):
-        games = atari.Atari("breakout", 1, seed=3, made=atari.Settings(sticky=sticky, noop_max=0))
+        games = Games("breakout", 1, seed=3, sticky=sticky, noop_max=0)
         return np.concatenate([before for before, _, _ in played(games, 60)])
 
     assert np.array_equal(course(0.0), course(0.0))
@@ -90,35 +109,34 @@ def test_sticky_actions_change_the_course_of_a_game():
 
 
 def test_games_side_by_side_are_the_games_alone():
-    """In company or alone, vector or single, the same seed and actions give the same game."""
-    games = atari.Atari("pong", 3, seed=5, made=SHORT)
-    course = [(before.copy(), actions) for before, actions, _ in played(games, 130)]
-    assert games.episode.min() >= 2
-    slots, all_three = vector(maker("Pong", {"max_frames": 200}), 3, threads=2), np.arange(3)
-    assert isinstance(slots, atari.AtariVector)
+    """In company or alone, the same seed and actions give the same game."""
+    games = Games("pong", 3, seed=5, threads=2, max_frames=200)
+    assert isinstance(games.slots, atari.AtariVector)
+    rng = np.random.default_rng(0)
+    single = [maker("Pong", {"max_frames": 200})() for _ in range(3)]
     episode = np.zeros(3, int)
-
-    def begin(which):
-        slots.begin(which, [derive(5, "collect", int(slot), int(episode[slot])) for slot in which])
-
-    begin(all_three)
-    for before, actions in course:
-        assert np.array_equal(slots.observe(all_three).batch, before)
+    seen = [env.reset(seed=derive(5, "collect", i, 0))[0] for i, env in enumerate(single)]
+    for _ in range(130):
+        actions = rng.integers(0, 6, 3)
+        assert np.array_equal(games.observations, np.stack(seen))
         # Some slots first, the others then: any choice of them is stepped.
         for some in (np.array([2, 0]), np.array([1])):
-            _, terminated, truncated = slots.step(some, actions[some])
-            over = some[terminated | truncated]
-            episode[over] += 1
-            begin(over)
-    slots.close()
-    other = atari.Atari("pong", 3, seed=6, made=SHORT)
-    assert not all(np.array_equal(a, b[0]) for (a, *_), b in zip(played(other, 130), course, strict=True))
+            games.step(some, actions[some])
+        for i, env in enumerate(single):
+            seen[i], _, terminated, truncated, _ = env.step(actions[i])
+            if terminated or truncated:
+                episode[i] += 1
+                seen[i] = env.reset(seed=derive(5, "collect", i, int(episode[i])))[0]
+    assert games.episode.min() >= 2
+    games.slots.close()
+    courses = [[before for before, _, _ in played(Games("pong", 1, seed=s), 60)] for s in (5, 6)]
+    assert not np.array_equal(*courses)
 
 
 @pytest.mark.parametrize("game", ["pong", "breakout"])
 def test_every_rebuilt_stack_is_the_environments(game, tmp_path):
     """Beginnings, ends and several slots included; in memory and mapped from a file."""
-    games = atari.Atari(game, 3, seed=1, made=SHORT)
+    games = Games(game, 3, seed=1, max_frames=200)
     stores = [
         FrameStore((4, 84, 84), capacity=10),
         FrameStore((4, 84, 84), capacity=600, limit=0, folder=tmp_path),
@@ -137,7 +155,7 @@ def test_every_rebuilt_stack_is_the_environments(game, tmp_path):
 
 def test_a_stack_that_ignored_the_boundary_would_be_seen():
     """Negative control: stacks rebuilt across the ends of episodes are not the environment's."""
-    games = atari.Atari("pong", 1, seed=1, made=SHORT)
+    games = Games("pong", 1, seed=1, max_frames=200)
     seen = np.concatenate([before.copy() for before, _, _ in played(games, 120)])
     naive = np.stack([seen[np.maximum(np.arange(i - 3, i + 1), 0), -1] for i in range(120)])
     assert not np.array_equal(naive, seen)

@@ -19,8 +19,8 @@ from typing import Any, final
 import gymnasium as gym
 import numpy as np
 
-from ..errors import MissingExtra, UserError
-from .gymnasium import Maker, derive
+from ..errors import MissingExtra, UserError, unknown
+from .gymnasium import Maker
 from .vector import Seen
 
 
@@ -91,14 +91,10 @@ def settings(given: Any = None) -> Settings:
     >>> settings({"sticky": 0.25}).sticky
     0.25
     """
-    if isinstance(given, Settings):
-        return given
     names = [field.name for field in dataclasses.fields(Settings)]
     for name in given or {}:
         if name not in names:
-            near = difflib.get_close_matches(str(name), names, n=1)
-            hint = f", did you mean {near[0]!r}?" if near else "."
-            raise UserError(f"env_kwargs: Atari has no setting {name!r}{hint} Accepted: {', '.join(names)}.")
+            raise unknown("env_kwargs: Atari has no such setting", name, names)
     return Settings(**dict(given or {}))
 
 
@@ -164,68 +160,17 @@ def env_id(name: str) -> str:
     return f"ALE/{''.join(part.capitalize() for part in game(name).split('_'))}-v5"
 
 
-@final
-class Atari:
-    """`count` games side by side in ALE's threads, each episode seeded by (seed, stream, slot, episode).
-
-    `observations` (count, stack, size, size) are those to act on now; `step(actions)` plays one action in
-    each and begins the next episode at once where one ended. `seed` and `slots` may be given for each game
-    apart, so that several can be the same game. `threads` 0 leaves their number to ALE.
-    """
-
-    def __init__(
-        self,
-        name: str,
-        count: int,
-        *,
-        seed: int | Sequence[int],
-        slots: Sequence[int] | None = None,
-        stream: str = "collect",
-        made: Settings | None = None,
-        threads: int = 0,
-    ):
-        self.game, self.settings, self.count = game(name), made or Settings(), count
-        numbers = range(count) if slots is None else slots
-        seeds = [seed] * count if isinstance(seed, int) else seed
-        self._stream, self._paths = stream, list(zip(seeds, numbers, strict=True))
-        self._env = _vector(self.game, count, self.settings, threads)
-        self.observation_space = self._env.single_observation_space
-        self.action_space = self._env.single_action_space
-        self.episode = np.zeros(count, np.int64)
-        self.observations = self._env.reset(seed=self._seeds(np.arange(count)))[0].copy()
-        self.begun = np.ones(count, bool)
-        """Whether the observation of a slot is the first of its episode."""
-
-    def _seeds(self, which: np.ndarray) -> np.ndarray:
-        paths = [(*self._paths[i], int(self.episode[i])) for i in which]
-        return np.array([_short(derive(seed, self._stream, *path)) for seed, *path in paths], np.int64)
-
-    def step(self, actions: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Rewards, terminated, truncated (count,) of one action in every slot."""
-        seen, rewards, terminated, truncated, _ = self._env.step(np.asarray(actions, np.int64))
-        over = np.asarray(terminated, bool) | np.asarray(truncated, bool)
-        if over.any():
-            self.episode[over] += 1
-            seeds = self._seeds(np.flatnonzero(over))
-            seen = self._env.reset(seed=seeds, options={"reset_mask": over})[0]
-        self.observations, self.begun = seen.copy(), over
-        return np.array(rewards, np.float64), np.array(terminated, bool), np.array(truncated, bool)
-
-    def close(self) -> None:
-        self._env.close()
-
-
 def _short(seed: int) -> int:
     return int(seed) % (1 << 31)  # ALE's seeds have 31 bits
 
 
-def _vector(name: str, count: int, made: Settings, threads: int) -> Any:
+def _vector(name: str, made: Settings) -> Any:
     _, vector_env = _ale()
     mode = gym.vector.AutoresetMode.NEXT_STEP  # never used: a finished game is reset before its next step
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return vector_env.AtariVectorEnv(
-            game=name, num_envs=count, num_threads=threads, autoreset_mode=mode, **made.keywords()
+            game=name, num_envs=1, num_threads=1, autoreset_mode=mode, **made.keywords()
         )
 
 
@@ -240,7 +185,7 @@ class AtariEnv(gym.Env):
 
     def __init__(self, name: str, made: Settings | None = None, *, render_mode: str | None = None):
         self.game, self.settings, self.render_mode = game(name), made or Settings(), render_mode
-        self._env = _vector(self.game, 1, self.settings, 1)
+        self._env = _vector(self.game, self.settings)
         self.observation_space = self._env.single_observation_space
         self.action_space = self._env.single_action_space
         self._frame = np.zeros((self.settings.size, self.settings.size), np.uint8)
