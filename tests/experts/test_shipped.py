@@ -41,7 +41,8 @@ def test_networks_load_as_their_cards_say(name):
     labels = experts.checked(expert).label(observations)
     assert len(labels) == 3
     weight, _ = head(expert) if expert.kind == "distribution" else (expert.network.params[-1]["weight"], None)
-    assert weight.shape == tuple(card["architecture"]["widths"][-2:])
+    wide = card["width"] if card["policy"] == "nature_cnn" else card["widths"][-1]
+    assert weight.shape == (wide, labels.shape[1])
 
 
 def test_hopper_scores_what_its_card_says():
