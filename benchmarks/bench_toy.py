@@ -30,7 +30,7 @@ import plain_loop
 from understudy.envs import toy as env
 from understudy.machine import cores
 from understudy.mapping import METHODS
-from understudy.paper import toy, toy_claims, toy_figures
+from understudy.paper import toy, toy_figures
 
 FIGURE_SECONDS, FASTER, LEAST_BUDGET = 360.0, 300.0, 30.0
 PARTS = ["figure", "methods", "plain"]
@@ -63,7 +63,7 @@ def figure(seeds: int, out: Path | None) -> list[str]:
     study = toy.study(seeds=seeds)
     solved = time.perf_counter() - BEGAN
     with tempfile.TemporaryDirectory() as folder:
-        toy_figures.write(out or Path(folder), study, toy_claims.claims(study))
+        toy_figures.write(out or Path(folder), study, toy.judged(study))
     took = time.perf_counter() - BEGAN
     first, second = study.tuning.info, study.runs.info
     print(f"The complete figure, {seeds} seeds, both stages, imports and compiling included: {took:.1f} s")

@@ -9,7 +9,7 @@ import pytest
 
 import understudy
 from understudy.envs import gridworld as env
-from understudy.paper import gridworld, gridworld_claims, gridworld_figures
+from understudy.paper import gridworld, gridworld_figures
 from understudy.policies import Tabular
 
 
@@ -93,7 +93,7 @@ def test_threads_equal_serial():
 def test_figures_and_files_are_written_the_same_twice(study, tmp_path):
     for name in ("a", "b"):
         (tmp_path / name).mkdir()
-        names = gridworld_figures.write(tmp_path / name, study, gridworld_claims.claims(study))
+        names = gridworld_figures.write(tmp_path / name, study, gridworld.judged(study))
     assert {
         "experts.png",
         "experts.svg",

@@ -93,7 +93,7 @@ def test_a_small_study_is_written_twice_with_the_same_bytes(tmp_path):
         done = questions.study(seeds=2, rounds=ROUNDS, environments=())
         folder = tmp_path / name
         folder.mkdir()
-        written = questions_figures.write(folder, done, questions_claims.claims(done))
+        written = questions_figures.write(folder, done, questions_claims.judged(done))
     assert {
         "inexact_adversarial_toy.png",
         "memory.svg",

@@ -10,7 +10,7 @@ from scipy.optimize import linprog
 import understudy
 from understudy.envs import toy as env
 from understudy.mapping import METHODS
-from understudy.paper import toy, toy_claims, toy_figures
+from understudy.paper import toy, toy_figures
 from understudy.paper.pure import make
 
 ROUNDS = 25
@@ -152,7 +152,7 @@ def test_files_are_the_same_bytes_for_the_same_seed(study, tmp_path):
     other = toy.study(seeds=3, rounds=14, losses=("squared", "logistic"), seed=1)
     for name, one in (("a", study), ("b", again), ("c", other)):
         (tmp_path / name).mkdir()
-        names = toy_figures.write(tmp_path / name, one, toy_claims.claims(one))
+        names = toy_figures.write(tmp_path / name, one, toy.judged(one))
     tables = [name for name in names if ".csv" in name]
     assert len(tables) == 7 and {"regret.png", "regret.svg", "claims.md", "steps.png"} <= set(names)
     for name in names:

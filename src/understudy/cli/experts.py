@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 
-from rich.box import SIMPLE_HEAD
-from rich.table import Table
-
 from ..report import tables
 from .options import Flag
 
@@ -24,14 +21,11 @@ def run(options: ExpertsList) -> int:
     from .. import experts
 
     cards = {name: experts.card(name) for name in experts.names()}
-    table = Table(title="experts", title_justify="left", title_style="bold", box=SIMPLE_HEAD)
-    for heading in ("name", "algorithm", "environments", "return"):
-        table.add_column(heading, overflow="fold")
-    for name, card in cards.items():
-        table.add_row(
-            name, str(card["algorithm"]), ", ".join(card["environments"]), _returns(card.get("returns"))
-        )
-    tables.show(table)
+    rows = (
+        (name, card["algorithm"], ", ".join(card["environments"]), _returns(card.get("returns")))
+        for name, card in cards.items()
+    )
+    tables.show(tables.listed("experts", ("name", "algorithm", "environments", "return"), rows))
     if options.json:
         tables.json_line(cards)
     return 0

@@ -10,9 +10,6 @@ import time
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Annotated, Any
 
-from rich.box import SIMPLE_HEAD
-from rich.table import Table as Shown
-from rich.text import Text
 from tyro.conf import Positional, arg
 
 from ..errors import UserError, unknown
@@ -156,7 +153,7 @@ def bars() -> Iterator[Callable[[str, int, int], None]]:
             elif 10 * done // max(total, 1) > state["tenth"]:
                 state["tenth"] = 10 * done // max(total, 1)
                 seconds = time.perf_counter() - state["began"]
-                print(f"{stage}: {done:,} of {total:,} rounds  {seconds:.0f} s", file=sys.stderr, flush=True)
+                print(f"{stage}: {done:,} of {total:,}  {seconds:.0f} s", file=sys.stderr, flush=True)
 
         yield told
 
@@ -194,13 +191,8 @@ def _show(study: Study, done: Results | Tuned) -> None:
 
 
 def _table(title: str, columns: dict[str, list[Any]]) -> None:
-    shown = Shown(title=title, title_justify="left", title_style="bold", box=SIMPLE_HEAD)
-    for name in columns:
-        shown.add_column(name)
-    rows = list(zip(*columns.values(), strict=True))
-    for row in rows[:SHOWN]:
-        shown.add_row(*(Text("–" if one is None or one != one else tables.number(one)) for one in row))
-    tables.show(shown)
+    rows = [["–" if one is None or one != one else one for one in row] for row in zip(*columns.values())]
+    tables.show(tables.listed(title, columns, rows[:SHOWN]))
     if len(rows) > SHOWN:
         print(f"and {len(rows) - SHOWN} more settings")
 

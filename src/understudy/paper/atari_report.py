@@ -10,11 +10,11 @@ import numpy as np
 
 from ..report import plots
 from ..report.style import INK, look, style
-from ..studies.tables import to_csv
-from . import claims, reporting
-from .host import Panel, Part, choice_columns, panels, round_columns, summary_columns
+from . import claims, host
+from .host import Panel, Part, facts, panels
 from .pure import UNTUNED
 
+__all__ = ["facts", "judged", "write"]
 OFFLINE, ONLINE = ("ftl", "ftrl", "adaftrl"), ("ogd", "adagrad")
 AGREEMENT = 0.95
 TITLES = {"linear": "linear on the expert's features", "nature_cnn": "NatureCNN end to end"}
@@ -80,18 +80,6 @@ def draw(every: Sequence[Panel]) -> Any:
     return made
 
 
-def returns(one: Panel, learner: str) -> tuple[float, float, float] | None:
-    """The mean return over seeds with its 95 % interval; None where nothing was evaluated."""
-    found = one.return_of(learner)
-    return claims.mean(found) if np.isfinite(found).all() else None
-
-
 def write(folder: Path, parts: Sequence[Part], found: list[claims.Claim]) -> list[str]:
     """Figures, every number and the claims; the names of the files."""
-    every = panels(parts)
-    tables = {
-        "rounds.csv.gz": round_columns(parts),
-        "choices.csv": to_csv(choice_columns(parts)),
-        "summary.csv": to_csv(summary_columns(every)),
-    }
-    return reporting.write(folder, {"atari": draw(every)}, tables, found, digits={"rounds.csv.gz": 6})
+    return host.write(folder, {"atari": draw(panels(parts))}, parts, found)

@@ -11,12 +11,13 @@ from matplotlib.figure import Figure
 from ..envs import gridworld
 from ..mapping import Table
 from ..report import plots
-from ..report.style import FAINT, INK, style
+from ..report.style import FAINT, INK
 from . import reporting
 from .claims import Claim
-from .gridworld import FIXED, LEARNERS, RADIUS
-from .pure import UNTUNED, Outcome, chosen_columns
+from .gridworld import FIXED, LEARNERS, RADIUS, judged
+from .pure import UNTUNED, Outcome, facts
 
+__all__ = ["facts", "figures", "judged", "write"]
 TITLES = {
     "own": "each policy's own walk",
     "recorded": "one recorded stream for all",
@@ -27,26 +28,24 @@ COLOURS = ("#1F4E9E", "#7B3FA0")
 
 def figures(study: Outcome) -> dict[str, Figure]:
     """Every figure by the name of its file."""
-    marks = sorted({min(100, study.rounds), study.rounds})
     return {
         "experts": experts(),
-        "regret_reward": regret_reward(study, marks),
+        "regret_reward": regret_reward(study),
         "variants": variants(study),
         "beside": beside(study),
     }
 
 
+def _marks(study: Outcome) -> list[int]:
+    return sorted({min(100, study.rounds), study.rounds})
+
+
 def experts() -> Figure:
     """The two expert grids: what is labelled in odd and in even rounds."""
-    with style():
-        made, [row] = plots.figure(columns=2, width=3.6, height=3.9)
-        for axes, pair, colour, title in zip(
-            row,
-            gridworld.EXPERT,
-            COLOURS,
-            ("odd rounds: up or right", "even rounds: down or left"),
-            strict=True,
-        ):
+    titles = ("odd rounds: up or right", "even rounds: down or left")
+    drawn = list(zip(gridworld.EXPERT, COLOURS, titles, strict=True))
+    with plots.panels([""], drawn, size=(3.6, 3.9)) as (made, panels):
+        for axes, _, (pair, colour, title) in panels:
             _grid(axes, pair, colour)
             axes.set_title(title, loc="center")
     return made
@@ -88,57 +87,47 @@ def _draw(axes: Axes, runs: Table, column: str, upto: int, names: tuple[str, ...
     axes.set_xlabel("round")
 
 
-def regret_reward(study: Outcome, marks: list[int]) -> Figure:
+def regret_reward(study: Outcome) -> Figure:
     """The paper's figure: cumulative regret and reward, for the first hundred rounds and for all."""
-    runs = study.runs.where(variant="own")
-    with style():
-        made, panels = plots.figure(columns=2, rows=len(marks), width=4.8, height=3.1)
-        for (left, right), upto in zip(panels, marks, strict=True):
-            _draw(left, runs, "regret", upto, LEARNERS)
-            _draw(right, runs, "cumulative_reward", upto, LEARNERS)
-            left.set(title=f"Cumulative regret, {upto} rounds", ylim=(0, None))
-            right.set(title=f"Cumulative reward, {upto} rounds", ylim=(0, None))
-        plots.legend_below(made, panels[0, 0], len(LEARNERS))
+    runs, columns = study.runs.where(variant="own"), ("regret", "cumulative_reward")
+    with plots.panels(_marks(study), columns, size=(4.8, 3.1), below=len(LEARNERS)) as (made, panels):
+        for axes, upto, column in panels:
+            _draw(axes, runs, column, upto, LEARNERS)
+            what = column.rpartition("_")[2]
+            axes.set(title=f"Cumulative {what}, {upto} rounds", ylim=(0, None))
     return made
 
 
 def variants(study: Outcome) -> Figure:
     """The same learners on their own walks, on one recorded stream, and on an L2 ball."""
-    with style():
-        made, [row] = plots.figure(columns=len(TITLES), width=4.2, height=3.3)
-        for axes, (variant, title) in zip(row, TITLES.items(), strict=True):
+    title, below = "Cumulative regret", len(LEARNERS)
+    with plots.panels([""], [*TITLES], size=(4.2, 3.3), ylabel=title, below=below) as (made, panels):
+        for axes, _, variant in panels:
             _draw(axes, study.runs.where(variant=variant), "regret", study.rounds, LEARNERS)
-            axes.set(title=title.capitalize(), xscale="log", yscale="log")
-        row[0].set_ylabel("Cumulative regret")
-        plots.legend_below(made, row[0], len(LEARNERS))
+            axes.set(title=TITLES[variant].capitalize(), xscale="log", yscale="log")
     return made
 
 
 def beside(study: Outcome) -> Figure:
     """AdaFTRL untuned against FTRL tuned, and FTL solved by two ways of starting the line search."""
+    shown = {
+        "Without tuning": ("ftrl", "adaftrl", UNTUNED),
+        "FTL is what its solver makes it": ("ftl", FIXED, "ftrl"),
+    }
     runs = study.runs.where(variant="own")
-    with style():
-        made, [[left, right]] = plots.figure(columns=2, width=4.8, height=3.3)
-        _draw(left, runs, "regret", study.rounds, ("ftrl", "adaftrl", UNTUNED))
-        _draw(right, runs, "regret", study.rounds, ("ftl", FIXED, "ftrl"))
-        left.set(title="Without tuning", ylabel="Cumulative regret", ylim=(0, None))
-        right.set(title="FTL is what its solver makes it", ylim=(0, None))
-        for axes in (left, right):
+    with plots.panels([""], [*shown], size=(4.8, 3.3), ylabel="Cumulative regret") as (made, panels):
+        for axes, _, title in panels:
+            _draw(axes, runs, "regret", study.rounds, shown[title])
+            axes.set(title=title, ylim=(0, None))
             axes.legend(loc="lower right", fontsize=11)
     return made
 
 
 def write(folder: Path, study: Outcome, claims: list[Claim]) -> list[str]:
     """Figures (PNG, SVG) and every number (CSV) into the folder; the names written."""
-    runs, tuned = study.runs, study.tuning
-    keep = ("cost", "reward", "cumulative", "cumulative_reward", "regret")
-    marks = sorted({min(100, study.rounds), study.rounds})
-    ends = {f"{name}_{mark}": runs[name][:, mark - 1] for name in keep[2:] for mark in marks}
-    tables = {
-        "rounds.csv.gz": Table(runs.labels, {name: runs[name] for name in keep}),
-        "curves.csv.gz": reporting.curves(runs, ("regret", "cumulative_reward"), ("variant", "learner")),
-        "runs.csv": {**runs.labels, **ends},
-        "tuning.csv": {**tuned.labels, "regret_of_10_rounds": tuned["regret"][:, -1]},
-        "steps.csv": chosen_columns(study),
-    }
-    return reporting.write(folder, figures(study), tables, claims, digits={"rounds.csv.gz": 9})
+    keep, marks = ("cost", "reward", "cumulative", "cumulative_reward", "regret"), _marks(study)
+    ends = {f"{name}_{mark}": study.runs[name][:, mark - 1] for name in keep[2:] for mark in marks}
+    drawn, by = ("regret", "cumulative_reward"), ("variant", "learner")
+    return reporting.write_pure(
+        folder, study, figures(study), claims, keep=keep, drawn=drawn, by=by, runs=ends
+    )

@@ -8,18 +8,21 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+from matplotlib.figure import Figure
 
 from ..studies import Choice, Results, Study, Tuned, run, tune
 from ..studies.ranking import setting_of
 from ..studies.study import Entry
-from .pure import UNTUNED
+from ..studies.tables import to_csv
+from . import reporting
+from .claims import Claim
+from .pure import UNTUNED, Progress
 
-Progress = Callable[[str, int, int], None]
 ORDER = ("ftl", "ftrl", "alt_ftrl", "adaftrl", UNTUNED, "ogd", "adagrad", "bc")
 """In which learners are drawn and listed."""
 KEPT = ("round", "interactions", "loss", "average_loss", "return_mean", "residual", "regret", "bound")
@@ -197,6 +200,15 @@ def panels(parts: Iterable[Part]) -> list[Panel]:
     return [Panel(*key, learners) for key, learners in found.items()]
 
 
+def facts(parts: Sequence[Part]) -> list[tuple[str, str]]:
+    """How many runs each part had, and how many failed."""
+    found = []
+    for one in parts:
+        tuning = 0 if one.tuned is None else len(one.tuned.full) + len(one.tuned.coarse or ())
+        found.append((one.name, f"{len(one.final) + tuning:,} runs"))
+    return [*found, ("final runs that failed", str(sum(len(one.final.failed) for one in parts)))]
+
+
 def round_columns(parts: Iterable[Part]) -> dict[str, np.ndarray]:
     """`rows` as columns; what is None is nan."""
     table = rows(parts)
@@ -246,3 +258,15 @@ def summary_columns(every: Iterable[Panel]) -> dict[str, list[Any]]:
 
 def _short(value: Any) -> float:
     return float(f"{value:.6g}")
+
+
+def write(
+    folder: Path, figures: Mapping[str, Figure], parts: Sequence[Part], found: list[Claim]
+) -> list[str]:
+    """Figures, every number and the claims; the names of the files."""
+    tables = {
+        "rounds.csv.gz": round_columns(parts),
+        "choices.csv": to_csv(choice_columns(parts)),
+        "summary.csv": to_csv(summary_columns(panels(parts))),
+    }
+    return reporting.write(folder, figures, tables, found, digits={"rounds.csv.gz": 6})

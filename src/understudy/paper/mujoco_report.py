@@ -12,12 +12,12 @@ from matplotlib.ticker import LogLocator, StrMethodFormatter
 
 from ..report import plots
 from ..report.style import look, style
-from ..studies.tables import to_csv
-from . import claims, reporting
-from .host import Panel, Part, choice_columns, panels, round_columns, summary_columns
+from . import claims, host
+from .host import Panel, Part, facts, panels
 from .mujoco import PARTS
 from .pure import UNTUNED
 
+__all__ = ["facts", "judged", "write"]
 REGULARISED, ONLINE = ("ftrl", "alt_ftrl", "adaftrl"), ("ogd", "adagrad")
 LOW_RETURN = 0.9
 """"Well below": nine tenths of the best learner's return."""
@@ -142,9 +142,4 @@ def write(folder: Path, parts: Sequence[Part], found: list[claims.Claim]) -> lis
         mine = [one for one in every if (one.part, one.drive) == (part, drive)]
         if mine:
             figures[f"{part}-{drive}"] = draw(mine, f"{PARTS[part].title}, {drive}-driven")
-    tables = {
-        "rounds.csv.gz": round_columns(parts),
-        "choices.csv": to_csv(choice_columns(parts)),
-        "summary.csv": to_csv(summary_columns(every)),
-    }
-    return reporting.write(folder, figures, tables, found, digits={"rounds.csv.gz": 6})
+    return host.write(folder, figures, parts, found)

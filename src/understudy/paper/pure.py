@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -28,8 +29,8 @@ AdaGrad with one number as in the theory (`adagrad` is the diagonal form of prac
 
 Wanted = Mapping[tuple[str, ...], Sequence[float]]
 """The steps to play in each setting, whose last label is the learner's name."""
-Progress = Callable[[str, int], Callable[[int, Any], None] | None]
-"""Called with a title and a number of runs before each stage; returns what is called after every run."""
+Progress = Callable[[str, int, int], None]
+"""Called as ``progress(stage, done, total)``."""
 
 
 def make(name: str, step: float, **options: Any) -> Learner:
@@ -81,13 +82,11 @@ def two_stages(
 
     ``play(rounds, configs, seeds=…, seed=…, progress=…)`` returns a table with the column `regret`.
     """
-    reported = progress or (lambda title, total: None)
 
     def stage(name: str, rounds: int, wanted: Wanted) -> Table:
         made = configs(wanted)
-        return play(
-            rounds, made, seeds=seeds, seed=seed, progress=reported(f"{title}, {name}", len(made) * seeds)
-        )
+        told = counted(progress, f"{title}, {name}", len(made) * seeds)
+        return play(rounds, made, seeds=seeds, seed=seed, progress=told)
 
     tuning = stage(f"tuning on {TUNING_ROUNDS} rounds", TUNING_ROUNDS, candidates)
     choices = choose(ends(tuning), ("step",))
@@ -96,6 +95,11 @@ def two_stages(
         for one in choices
     }
     return Outcome(tuning, choices, stage(f"{rounds} rounds", rounds, {**best, **beside}), rounds, seeds)
+
+
+def counted(progress: Progress | None, stage: str, total: int) -> Callable[[int, Any], None] | None:
+    """What is called after every run of a stage."""
+    return None if progress is None else lambda done, _: progress(stage, done, total)
 
 
 def ends(table: Table) -> list[tuple[dict[str, Any], float]]:
@@ -129,3 +133,22 @@ def chosen_columns(outcome: Outcome) -> dict[str, np.ndarray]:
     made["regret_of_10_rounds"] = np.asarray([one.score for one in outcome.choices])
     made["edge"] = np.asarray([one.edge.get("step", "no") for one in outcome.choices])
     return made
+
+
+def facts(outcome: Outcome) -> list[tuple[str, str]]:
+    """How the runs were mapped, and which steps lie at the edge."""
+    rows = []
+    for title, table in (("tuning", outcome.tuning), ("runs", outcome.runs)):
+        info, used = table.info, Counter()
+        for one in info["methods"]:
+            used[one["method"]] += one["runs"]
+        methods = ", ".join(f"{count} by {method}" for method, count in used.items())
+        compiled = f"compiled {info['programs']} programs in {info['compile_seconds']:.1f} s"
+        took = f"{compiled}, ran {info['run_seconds']:.1f} s"
+        rows.append((title, f"{len(table)} ({methods}, {info['workers']} threads); {took}"))
+    edges = [
+        f"{', '.join(one.setting.values())} {one.values['step']:g} ({one.edge['step']})"
+        for one in outcome.choices
+        if one.edge
+    ]
+    return [*rows, ("steps at the grid's edge", "; ".join(edges) or "none")]

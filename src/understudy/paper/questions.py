@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
@@ -15,7 +16,7 @@ from ..learners import Learner, adaftrl
 from ..mapping import Table
 from ..online import around_mean
 from ..solvers import adam, gd, proximal_sgd, sls
-from .pure import NO_STEP, STEPS, Progress, best_step, make
+from .pure import NO_STEP, STEPS, Progress, best_step, counted, make
 from .streams import ENVIRONMENTS, ROUNDS, TOY, Stream, interactive, play, streams
 
 GD_STEPS = (1, 3, 10, 30)
@@ -54,8 +55,8 @@ def study(
     environments: Sequence[str] = ENVIRONMENTS,
     progress: Progress | None = None,
 ) -> Answers:
-    """Records the streams and asks all five questions. `progress(title, total)` is asked for a callback."""
-    stage = progress or (lambda title, total: None)
+    """Records the streams and asks all five questions."""
+    stage = functools.partial(counted, progress)
     names = (*environments, TOY)
     found = streams(
         names,

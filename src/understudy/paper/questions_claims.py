@@ -52,7 +52,7 @@ ORDER_OF_ALL = (
 )
 
 
-def claims(study: Answers) -> list[Claim]:
+def judged(study: Answers) -> list[Claim]:
     """Every check of the five questions, in their order."""
     found = [*_inexact(study), *_memory(study), *_views(study), *_interactive(study), *_untuned(study)]
     return sorted(found, key=lambda one: ORDER_OF_ALL.index(one.claim))

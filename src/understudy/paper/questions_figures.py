@@ -6,17 +6,18 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import NullFormatter
 
 from ..mapping import Table
 from ..report import plots
-from ..report.style import DASHDOT, DASHED, DOTTED, INK, SOLID, Look, look, style
+from ..report.style import DASHDOT, DASHED, DOTTED, INK, SOLID, Look, look
 from . import reporting
 from .claims import Claim, mean
 from .pure import STEPS, at_best
-from .questions import FORMS, VIEWS, Answers, step_for
-from .questions_claims import end, exponent
+from .questions import FORMS, VIEWS, Answers, Rows, step_for
+from .questions_claims import end, exponent, judged
 from .streams import TOY
 
 # Gradient descent from pale to dark as its steps grow; the stochastic solvers in colours of their own.
@@ -38,6 +39,8 @@ VIEW_LOOKS = {
     "whitened": Look("#009E73", DASHED, "FTRL, whitened"),
 }
 FLOOR = 1e-16
+WIDE, AVERAGE = (3.9, 3.4), "Average regret at the end"
+__all__ = ["facts", "figures", "judged", "write"]
 
 
 def figures(study: Answers) -> dict[str, Figure]:
@@ -56,31 +59,29 @@ def _file(stream: str) -> str:
 def inexact(study: Answers, stream: str) -> Figure:
     """Average regret above, accumulated residual below; a column for each form, a curve for each solver."""
     rounds, here = np.arange(1, study.rounds + 1), study.inexact.where(stream=stream)
-    with style():
-        made, panels = plots.figure(columns=len(FORMS), rows=2, width=3.3, height=2.8)
-        for column, form in zip(panels.T, FORMS, strict=True):
+    both = ("regret", "residual")
+    with plots.panels(both, FORMS, size=(3.3, 2.8), xlabel="round", below=4) as (made, panels):
+        for axes, what, form in panels:
             for solver, drawn in SOLVERS.items():
-                mine = here.where(learner=form, solver=solver)
-                for axes, runs in zip(column, (mine["regret"] / rounds, mine["residual"]), strict=True):
-                    if axes is column[1] and solver == "exact":
-                        continue  # rounding alone
-                    plots.band(axes, rounds, runs, drawn=drawn, positive=True)
-            column[0].set_title(
-                {"ftrl": "FTRL, around the last", "adaftrl": "AdaFTRL, around the last"}.get(
-                    form, look(form).label
+                if what == "residual" and solver == "exact":
+                    continue  # rounding alone
+                runs = here.where(learner=form, solver=solver)[what]
+                plots.band(
+                    axes, rounds, runs / rounds if what == "regret" else runs, drawn=drawn, positive=True
                 )
-            )
-            column[1].set_xlabel("round")
-        _same(panels[0], _focus(panels[0]))
-        _same(panels[1], _focus(panels[1], below=1e-4, above=300.0))
-        panels[0, 0].set_ylabel("Average regret")
-        panels[1, 0].set_ylabel("Residual (gradient left)")
+            if what == "regret":
+                last = f"{look(form).label}, around the last"
+                axes.set_title(last if form in ("ftrl", "adaftrl") else look(form).label)
+        upper, lower = ([axes for axes, one, _ in panels if one == what] for what in both)
+        _same(upper, _focus(upper))
+        _same(lower, _focus(lower, below=1e-4, above=300.0))
+        upper[0].set_ylabel("Average regret")
+        lower[0].set_ylabel("Residual (gradient left)")
         made.suptitle(f"{stream}: what inexact solves leave behind", x=0.01, ha="left", fontweight="bold")
-        plots.legend_below(made, panels[0, 0], 4)
     return made
 
 
-def _focus(row: np.ndarray, *, below: float = 0.1, above: float = 8.0) -> tuple[float, float]:
+def _focus(row: list[Axes], *, below: float = 0.1, above: float = 8.0) -> tuple[float, float]:
     """Limits for curves from the fifth round on, at most so many times `below` and `above` their median: what
     blows up leaves the picture.
     """
@@ -90,7 +91,7 @@ def _focus(row: np.ndarray, *, below: float = 0.1, above: float = 8.0) -> tuple[
     return max(0.8 * joined.min(), below * middle), min(1.3 * joined.max(), above * middle)
 
 
-def _same(row: np.ndarray, limits: tuple[float, float]) -> None:
+def _same(row: list[Axes], limits: tuple[float, float]) -> None:
     for axes in row:
         axes.set(yscale="log", ylim=limits)
         plots.decades(axes)
@@ -102,9 +103,8 @@ def _same(row: np.ndarray, limits: tuple[float, float]) -> None:
 def memory(study: Answers) -> Figure:
     """Final average regret over the share of the samples that is held, up to all of them."""
     kinds = (("window", DASHED, "s"), ("reservoir", SOLID, "o"))
-    with style():
-        made, [row] = plots.figure(columns=len(study.names), width=3.9, height=3.4)
-        for axes, stream in zip(row, study.names, strict=True):
+    with plots.panels([""], study.names, size=WIDE, ylabel=AVERAGE, below=4) as (made, panels):
+        for axes, _, stream in panels:
             for name in ("ftl", "ftrl"):
                 whole = end(at_best(study.steps.where(stream=stream, learner=name)))
                 kept = study.memory.where(stream=stream, learner=name)
@@ -119,8 +119,6 @@ def memory(study: Answers) -> Figure:
             axes.set_xticks([*sizes, study.rounds], [*map(str, sizes), "all"], minor=False)
             axes.xaxis.set_minor_formatter(NullFormatter())
             plots.decades(axes)
-        row[0].set_ylabel("Average regret at the end")
-        plots.legend_below(made, row[0], 4)
     return made
 
 
@@ -128,37 +126,42 @@ def views(study: Answers) -> Figure:
     """Above: regret over step sizes through other features. Below: how far outputs are from those as
     recorded.
     """
-    rounds = np.arange(1, study.rounds + 1)
-    with style():
-        made, panels = plots.figure(columns=len(study.names), rows=2, width=3.9, height=3.0)
-        for column, stream in zip(panels.T, study.names, strict=True):
+    with plots.panels(("regret", "outputs"), study.names, size=(3.9, 3.0), below=3) as (made, panels):
+        for axes, half, stream in panels:
             here = study.views.where(stream=stream)
-            top, bottom = column
-            base = step_for(study.best, stream, "ftrl")
-            leader = end(here.where(learner="ftl", view="as recorded")).mean() / study.rounds
-            top.axhline(leader, color=look("ftl").colour, linewidth=1.2, label="FTL (below: through each)")
-            for view in VIEWS:
-                drawn = VIEW_LOOKS[view]
-                mine = here.where(learner="ftrl", view=view)
-                runs = np.stack([end(mine.where(step=step)) for step in STEPS], axis=1) / study.rounds
-                plots.band(top, STEPS, runs, drawn=drawn, positive=True)
-                if view != "as recorded":
-                    apart = mine.where(step=base)["apart"] + FLOOR
-                    plots.band(bottom, rounds, apart, drawn=drawn, label="", positive=True)
-            for view in ("random", "scaled", "whitened"):
-                apart = here.where(learner="ftl", view=view)["apart"] + FLOOR
-                drawn = Look(look("ftl").colour, VIEW_LOOKS[view].dashes, "")
-                plots.band(bottom, rounds, apart, drawn=drawn, positive=True, linewidth=1.2)
-            best = min(np.nanmin(np.asarray(line.get_ydata(), float)) for line in top.lines)
-            top.set(xscale="log", yscale="log", title=stream, xlabel="step size η")
-            top.set_ylim(0.8 * best, min(top.get_ylim()[1], 60 * best))
-            bottom.set(yscale="log", ylim=(1e-17, 1e2), xlabel="round", title=f"at η = {base:g}")
-            plots.decades(top)
-            plots.decades(bottom)
-        panels[0, 0].set_ylabel("Average regret at the end")
-        panels[1, 0].set_ylabel("Outputs apart from recorded")
-        plots.legend_below(made, panels[0, 0], 3)
+            (_regrets if half == "regret" else _outputs)(axes, here, study, stream)
+            plots.decades(axes)
+        panels[0][0].set_ylabel(AVERAGE)
+        panels[len(study.names)][0].set_ylabel("Outputs apart from recorded")
     return made
+
+
+def _regrets(axes: Axes, here: Table, study: Answers, stream: str) -> None:
+    leader = end(here.where(learner="ftl", view="as recorded")).mean() / study.rounds
+    axes.axhline(leader, color=look("ftl").colour, linewidth=1.2, label="FTL (below: through each)")
+    for view in VIEWS:
+        plots.band(axes, STEPS, _over_steps(here, study, view=view), drawn=VIEW_LOOKS[view], positive=True)
+    best = min(np.nanmin(np.asarray(line.get_ydata(), float)) for line in axes.lines)
+    axes.set(xscale="log", yscale="log", title=stream, xlabel="step size η")
+    axes.set_ylim(0.8 * best, min(axes.get_ylim()[1], 60 * best))
+
+
+def _outputs(axes: Axes, here: Table, study: Answers, stream: str) -> None:
+    rounds, base = np.arange(1, study.rounds + 1), step_for(study.best, stream, "ftrl")
+    for view in VIEWS[1:]:
+        apart = here.where(learner="ftrl", view=view, step=base)["apart"] + FLOOR
+        plots.band(axes, rounds, apart, drawn=VIEW_LOOKS[view], label="", positive=True)
+    for view in ("random", "scaled", "whitened"):
+        apart = here.where(learner="ftl", view=view)["apart"] + FLOOR
+        drawn = Look(look("ftl").colour, VIEW_LOOKS[view].dashes, "")
+        plots.band(axes, rounds, apart, drawn=drawn, positive=True, linewidth=1.2)
+    axes.set(yscale="log", ylim=(1e-17, 1e2), xlabel="round", title=f"at η = {base:g}")
+
+
+def _over_steps(table: Table, study: Answers, learner: str = "ftrl", **where: Any) -> np.ndarray:
+    """Average regrets at the end (seeds, steps) of a learner at every step."""
+    mine = table.where(learner=learner, **where)
+    return np.stack([end(mine.where(step=step)) for step in STEPS], axis=1) / study.rounds
 
 
 def interactive(study: Answers) -> Figure:
@@ -167,40 +170,34 @@ def interactive(study: Answers) -> Figure:
     rounds = np.arange(1, study.rounds + 1)
     names = [name for name in study.names if name != TOY]
     learners = list(dict.fromkeys(study.interactive["learner"].tolist()))
-    with style():
-        made, panels = plots.figure(columns=len(learners), rows=len(names), width=3.3, height=2.7)
-        for row, stream in zip(panels, names, strict=True):
-            for axes, name in zip(row, learners, strict=True):
-                mine, colour = study.interactive.where(stream=stream, learner=name), look(name).colour
-                for kind, dashes, label in (
-                    ("interactive", SOLID, "its own run"),
-                    ("frozen", DOTTED, "the frozen stream of FTL's run"),
-                ):
-                    runs = np.cumsum(mine[kind], axis=1) / rounds
-                    # One legend for all panels, whose colours differ: drawn in ink.
-                    axes.plot([], [], color=INK, linestyle=dashes, label=label)
-                    plots.band(axes, rounds, runs, drawn=Look(colour, dashes, "_nolegend_"), positive=True)
-                step = "" if name == "ftl" else f", {'α' if 'ada' in name else 'η'} = {mine['step'][0]:g}"
-                axes.set_title(f"{stream.split('-')[0]}: {look(name).label}{step}")
+    labels = {"xlabel": "round", "ylabel": "Average cumulative loss"}
+    with plots.panels(names, learners, size=(3.3, 2.7), **labels, below=2) as (made, panels):
+        for axes, stream, name in panels:
+            mine, colour = study.interactive.where(stream=stream, learner=name), look(name).colour
+            for kind, dashes, label in (
+                ("interactive", SOLID, "its own run"),
+                ("frozen", DOTTED, "the frozen stream of FTL's run"),
+            ):
+                runs = np.cumsum(mine[kind], axis=1) / rounds
+                # One legend for all panels, whose colours differ: drawn in ink.
+                axes.plot([], [], color=INK, linestyle=dashes, label=label)
+                plots.band(axes, rounds, runs, drawn=Look(colour, dashes, "_nolegend_"), positive=True)
+            step = "" if name == "ftl" else f", {'α' if 'ada' in name else 'η'} = {mine['step'][0]:g}"
+            axes.set_title(f"{stream.split('-')[0]}: {look(name).label}{step}")
+        for stream in names:
+            row = [axes for axes, one, _ in panels if one == stream]
             _same(row, _focus(row))
-            row[0].set_ylabel("Average cumulative loss")
-        for axes in panels[-1]:
-            axes.set_xlabel("round")
-        plots.legend_below(made, panels[0, 0], 2)
     return made
 
 
 def untuned(study: Answers) -> Figure:
     """Regret of FTRL and AdaFTRL over eleven decades, and of AdaFTRL as it comes."""
-    with style():
-        made, [row] = plots.figure(columns=len(study.names), width=3.9, height=3.4)
-        for axes, stream in zip(row, study.names, strict=True):
+    with plots.panels([""], study.names, size=WIDE, ylabel=AVERAGE, below=3) as (made, panels):
+        for axes, _, stream in panels:
             here = study.steps.where(stream=stream)
             for name in ("ftrl", "adaftrl"):
-                mine = here.where(learner=name)
-                runs = np.stack([end(mine.where(step=step)) for step in STEPS], axis=1) / study.rounds
                 drawn = Look(look(name).colour, SOLID, f"{look(name).label} at every step")
-                plots.band(axes, STEPS, runs, drawn=drawn, positive=True)
+                plots.band(axes, STEPS, _over_steps(here, study, name), drawn=drawn, positive=True)
             leader = end(here.where(learner="ftl")).mean() / study.rounds
             axes.axhline(leader, color=look("ftl").colour, linewidth=1.2, label="FTL")
             for rule, mark in (("α = 1", "o"), ("α = D/√2", "D")):
@@ -211,39 +208,37 @@ def untuned(study: Answers) -> Figure:
                 axes.axhline(value, color=colour, linestyle=DOTTED, linewidth=0.9)
             axes.set(xscale="log", yscale="log", title=stream, xlabel="step size η or α")
             plots.decades(axes)
-        row[0].set_ylabel("Average regret at the end")
-        plots.legend_below(made, row[0], 3)
     return made
 
 
+def facts(study: Answers) -> list[tuple[str, str]]:
+    """The streams, and the best steps on each."""
+    rows = [("streams", "; ".join(study.names))]
+    for stream in study.names:
+        steps = {name: study.best[stream, name] for name in ("ftrl", "adaftrl", "ogd")}
+        rows.append((f"best steps, {stream}", ", ".join(f"{k} {v:g}" for k, v in steps.items())))
+    return rows
+
+
 def summary(study: Answers) -> dict[str, np.ndarray]:
-    """Question 1 in one row per stream, learner and solver: regret, cost against exact, residual, its
-    growth.
-    """
-    rows: list[dict[str, Any]] = []
-    table = study.inexact
+    """Question 1 by stream, learner and solver: regret, cost against exact, residual, its growth."""
+    rows, table = Rows(), study.inexact
     for stream in study.names:
         for form in FORMS:
             exact = end(table.where(stream=stream, learner=form, solver="exact"))
             for solver in SOLVERS:
                 mine = table.where(stream=stream, learner=form, solver=solver)
-                growth = mean(exponent(mine["residual"]))
-                rows.append(
-                    {
-                        "stream": stream,
-                        "learner": form,
-                        "step": mine["step"][0],
-                        "solver": solver,
-                        "rate": mine["rate"][0],
-                        "average_regret": end(mine).mean() / study.rounds,
-                        "against_exact": end(mine).mean() / exact.mean(),
-                        "residual": mine["residual"][:, -1].mean(),
-                        "exponent": growth[0],
-                        "exponent_low": growth[1],
-                        "exponent_high": growth[2],
-                    }
-                )
-    return {name: np.asarray([row[name] for row in rows]) for name in rows[0]}
+                labels = {"stream": stream, "learner": form, "step": mine["step"][0], "solver": solver}
+                growth, last = mean(exponent(mine["residual"])), end(mine).mean()
+                found = {
+                    "rate": mine["rate"][0],
+                    "average_regret": last / study.rounds,
+                    "against_exact": last / exact.mean(),
+                    "residual": mine["residual"][:, -1].mean(),
+                }
+                ends = zip(("exponent", "exponent_low", "exponent_high"), growth, strict=True)
+                rows.add(labels, found | dict(ends))
+    return rows.table().long()
 
 
 def write(folder: Path, study: Answers, claims: list[Claim]) -> list[str]:

@@ -14,6 +14,7 @@ from ..mapping import Table, write_csv
 from ..report import plots
 from . import claims
 from .claims import Claim
+from .pure import Outcome, chosen_columns
 
 Columns = Mapping[str, Any]
 
@@ -42,6 +43,33 @@ def write(
             write_csv(folder / name, columns, digits=(digits or {}).get(name, 10))
     disk.write(folder / "claims.md", claims.markdown(found))
     return sorted(path.name for path in folder.iterdir())
+
+
+def write_pure(
+    folder: Path,
+    study: Outcome,
+    figures: Mapping[str, Figure],
+    found: Sequence[Claim],
+    *,
+    keep: Sequence[str],
+    drawn: Sequence[str],
+    by: Sequence[str],
+    **more: Columns,
+) -> list[str]:
+    """The files of a study in a pure environment: figures, and every number.
+
+    keep: the columns of every round. drawn, by: the columns that figures draw, and the labels of a curve.
+    more: further tables, ``runs`` with the labels of the runs before its columns.
+    """
+    runs, tuned = study.runs, study.tuning
+    tables: dict[str, Any] = {
+        "rounds.csv.gz": Table(runs.labels, {name: runs[name] for name in keep}),
+        "curves.csv.gz": curves(runs, drawn, by),
+        "tuning.csv": {**tuned.labels, "regret_of_10_rounds": tuned["regret"][:, -1]},
+        "steps.csv": chosen_columns(study),
+    }
+    tables |= {f"{name}.csv": {**runs.labels, **one} if name == "runs" else one for name, one in more.items()}
+    return write(folder, figures, tables, found, digits={"rounds.csv.gz": 9})
 
 
 def curves(runs: Table, columns: Sequence[str], by: Sequence[str]) -> dict[str, np.ndarray]:

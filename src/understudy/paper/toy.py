@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import jax
@@ -18,7 +18,9 @@ from ..mapping import Config, Table, grid, map_runs
 from ..objectives import unkept
 from ..online import Game, make_game
 from ..policies import Linear
+from ..report.style import look
 from ..solvers import Descent, Status, Unsolved, auto, newton
+from .claims import SLACK, Claim, compare, judge, ratio, same
 from .pure import NO_STEP, UNTUNED, Outcome, Progress, Wanted, make, steps_of, two_stages
 
 ROUNDS = 250
@@ -35,6 +37,16 @@ BESIDE = ("interpolated", "noisy")
 """Beside the paper: the expert in the class and no noise at all, and noise of unit scale."""
 POLICY = Linear()
 ZERO = np.zeros((toy.FEATURES, toy.OUTPUTS))
+
+ONLINE = ("ogd", "adagrad", "adagrad_norm")
+BEATS = "simple: FTL, FTRL and AdaFTRL beat OGD and AdaGrad (final regret)"
+POOR = "adversarial: FTL is worse than every other learner (final regret)"
+MATCH = "FTRL and AdaFTRL match or beat FTL (average cumulative loss, within 5 %)"
+FREE = "ours: AdaFTRL untuned (α = 1) matches FTRL tuned (final regret, within 5 %)"
+CONSTANT = "FTL's regret stays constant where the class holds the expert and there is no noise"
+GROWS = "… and keeps growing where it does not, or there is noise"
+ONE = "FTRL, which stores no past iterate, plays as Alt-FTRL does (cumulative loss)"
+ORDER = (BEATS, POOR, MATCH, FREE, CONSTANT, GROWS, ONE)
 
 
 def setting(problem: str, loss: str) -> tuple[float, float]:
@@ -140,3 +152,47 @@ def unsolved(runs: Table) -> dict[str, np.ndarray]:
                 rows.append((loss, learner, Status(int(code)).name.lower(), int(count), codes.size))
     names = ("loss", "learner", "status", "rounds", "of")
     return {name: np.asarray(column) for name, column in zip(names, zip(*rows, strict=True), strict=True)}
+
+
+def judged(study: Outcome) -> list[Claim]:
+    """Every claim in every setting, in the order of the paper."""
+    runs = study.runs
+    losses = list(dict.fromkeys(runs["loss"].tolist()))
+    found = [one for loss in losses for one in _alone(runs, loss)]
+    found += [one for problem in PROBLEMS for loss in losses for one in _both(runs, problem, loss)]
+    for claim, problems, wanted in (
+        (CONSTANT, ("interpolated",), {"below": 0.01}),
+        (GROWS, ("noisy", "adversarial"), {"above": 0.01}),
+    ):
+        for problem in problems:
+            for loss in losses:
+                regret = runs.where(problem=problem, loss=loss, learner="ftl")["regret"]
+                late = regret[:, -1] - regret[:, regret.shape[1] // 2 - 1]
+                share, measure = ratio(late, regret[:, -1]), "share of regret in the second half"
+                found.append(judge(claim, f"{problem}, {loss}", measure, share, **wanted))
+    return sorted(found, key=lambda one: ORDER.index(one.claim))
+
+
+def _alone(runs: Table, loss: str) -> Iterator[Claim]:
+    """What is said of one of the two problems."""
+    simple, adversarial = (runs.where(problem=problem, loss=loss) for problem in PROBLEMS)
+    ends = {name: simple.where(learner=name)["regret"][:, -1].mean() for name in ONLINE}
+    best = min(ends, key=lambda name: np.nan_to_num(ends[name], nan=np.inf))
+    for name in ("ftl", "ftrl", "adaftrl"):
+        yield compare(BEATS, f"{loss}, {look(name).label}", simple, "regret", (name, best), below=1.0)
+    for name in ("ftrl", "adaftrl", "ogd", "adagrad"):
+        yield compare(POOR, f"{loss}, {look(name).label}", adversarial, "regret", ("ftl", name), above=1.0)
+
+
+def _both(runs: Table, problem: str, loss: str) -> Iterator[Claim]:
+    """What is said of both problems."""
+    here, where = runs.where(problem=problem, loss=loss), f"{problem}, {loss}"
+    for name in ("ftrl", "adaftrl"):
+        label = f"{where}, {look(name).label}"
+        yield compare(MATCH, label, here, "cumulative", (name, "ftl"), below=SLACK)
+    pair, measure = (UNTUNED, "ftrl"), "AdaFTRL α=1 / FTRL"
+    yield compare(FREE, where, here, "regret", pair, measure=measure, below=SLACK)
+    last, mean = (here.where(learner=name) for name in ("ftrl", "alt_ftrl"))
+    # On the absolute loss both take the centre form, so there is nothing to compare.
+    if loss != "absolute" and last["step"][0] == mean["step"][0]:
+        yield same(ONE, where, last["cumulative"], mean["cumulative"])

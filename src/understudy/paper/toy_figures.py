@@ -8,14 +8,15 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from ..mapping import Table
 from ..report import plots
-from ..report.style import DASHDOT, DASHED, SOLID, Look, look, style
+from ..report.style import DASHDOT, DASHED, SOLID, Look, look
 from . import reporting
 from .claims import Claim
-from .pure import STEPS, UNTUNED, Outcome, chosen_columns
-from .toy import PROBLEMS, unsolved
+from .pure import STEPS, UNTUNED, Outcome, facts
+from .toy import PROBLEMS, judged, unsolved
 
+__all__ = ["facts", "figures", "judged", "write"]
+SIZE = (3.5, 2.9)
 DRAWN = ("ogd", "adagrad", "ftl", "ftrl", "alt_ftrl", "adaftrl")
 PROBLEM_LOOKS = {
     "interpolated": Look("#009E73", SOLID, "expert in the class, no noise"),
@@ -41,30 +42,24 @@ def _losses(study: Outcome) -> list[str]:
 
 def _curves(study: Outcome, column: str, title: str, names: tuple[str, ...] = DRAWN) -> Figure:
     """Problems in rows, losses in columns; mean over seeds with 5 % and 95 % quantiles."""
-    losses, rounds = _losses(study), np.arange(1, study.rounds + 1)
-    with style():
-        made, panels = plots.figure(columns=len(losses), rows=len(PROBLEMS), width=3.5, height=2.9)
-        for row, problem in zip(panels, PROBLEMS, strict=True):
-            for axes, loss in zip(row, losses, strict=True):
-                for name in names:
-                    runs = study.runs.where(problem=problem, loss=loss, learner=name)
-                    values = runs["cumulative"] / rounds if column == "average" else runs[column]
-                    plots.band(axes, rounds, values, name=name, positive=True)
-                    if name == "ftl":
-                        # Where it coincides with a regularised learner it shows as a rim.
-                        axes.lines[-1].set_linewidth(4.5)
-                axes.set_yscale("log")
-                if column == "regret":
-                    # The first rounds are alike for all: what differs deserves the room.
-                    axes.set_ylim(bottom=_early(axes, study.rounds))
-                plots.decades(axes)
-                axes.set_title(f"{loss.capitalize()}, {problem}")
-                axes.margins(x=0.02)
-        for axes in panels[-1]:
-            axes.set_xlabel("round")
-        for axes in panels[:, 0]:
-            axes.set_ylabel(title)
-        plots.legend_below(made, panels[0, 0], len(names))
+    rounds = np.arange(1, study.rounds + 1)
+    labels = {"xlabel": "round", "ylabel": title}
+    with plots.panels(PROBLEMS, _losses(study), size=SIZE, **labels, below=len(names)) as (made, panels):
+        for axes, problem, loss in panels:
+            for name in names:
+                runs = study.runs.where(problem=problem, loss=loss, learner=name)
+                values = runs["cumulative"] / rounds if column == "average" else runs[column]
+                plots.band(axes, rounds, values, name=name, positive=True)
+                if name == "ftl":
+                    # Where it coincides with a regularised learner it shows as a rim.
+                    axes.lines[-1].set_linewidth(4.5)
+            axes.set_yscale("log")
+            if column == "regret":
+                # The first rounds are alike for all: what differs deserves the room.
+                axes.set_ylim(bottom=_early(axes, study.rounds))
+            plots.decades(axes)
+            axes.set_title(f"{loss.capitalize()}, {problem}")
+            axes.margins(x=0.02)
     return made
 
 
@@ -77,64 +72,48 @@ def _early(axes: Axes, rounds: int) -> float:
 
 def steps(study: Outcome) -> Figure:
     """What the step size was chosen by: regret after ten rounds over eleven decades, the choice marked."""
-    losses = _losses(study)
-    with style():
-        made, panels = plots.figure(columns=len(losses), rows=len(PROBLEMS), width=3.5, height=2.9)
-        for row, problem in zip(panels, PROBLEMS, strict=True):
-            for axes, loss in zip(row, losses, strict=True):
-                here = study.tuning.where(problem=problem, loss=loss)
-                ends = {name: here.where(learner=name) for name in DRAWN}
-                floor = max(ends["ftl"]["regret"][:, -1].mean(), 1e-12)
-                axes.axhline(floor, color=look("ftl").colour, linewidth=1.2, label="FTL (no step size)")
-                for name in DRAWN:
-                    if name == "ftl":
-                        continue
-                    mine = ends[name]
-                    means = np.asarray([mine.where(step=step)["regret"][:, -1].mean() for step in STEPS])
-                    means = np.where(np.isfinite(means), means, np.nan)
-                    plots.curve(axes, STEPS, means, name=name)
-                    best = int(np.nanargmin(means))
-                    axes.plot(STEPS[best], means[best], "o", color=look(name).colour, markersize=6, zorder=3)
-                best = min(np.nanmin(line.get_ydata()) for line in axes.lines)  # type: ignore[type-var]
-                # A step that is far too long costs astronomically much; what matters is near the best.
-                limits = (0.8 * best, max(5 * best, 1.4 * floor))
-                axes.set(xscale="log", yscale="log", ylim=limits, title=f"{loss.capitalize()}, {problem}")
-                plots.decades(axes)
-        for axes in panels[-1]:
-            axes.set_xlabel("step size")
-        for axes in panels[:, 0]:
-            axes.set_ylabel("Regret after 10 rounds")
-        plots.legend_below(made, panels[0, 0], len(DRAWN))
+    labels = {"xlabel": "step size", "ylabel": "Regret after 10 rounds"}
+    with plots.panels(PROBLEMS, _losses(study), size=SIZE, **labels, below=len(DRAWN)) as (made, panels):
+        for axes, problem, loss in panels:
+            here = study.tuning.where(problem=problem, loss=loss)
+            floor = max(here.where(learner="ftl")["regret"][:, -1].mean(), 1e-12)
+            axes.axhline(floor, color=look("ftl").colour, linewidth=1.2, label="FTL (no step size)")
+            for name in DRAWN:
+                if name == "ftl":
+                    continue
+                mine = here.where(learner=name)
+                means = np.asarray([mine.where(step=step)["regret"][:, -1].mean() for step in STEPS])
+                means = np.where(np.isfinite(means), means, np.nan)
+                plots.curve(axes, STEPS, means, name=name)
+                best = int(np.nanargmin(means))
+                axes.plot(STEPS[best], means[best], "o", color=look(name).colour, markersize=6, zorder=3)
+            best = min(np.nanmin(line.get_ydata()) for line in axes.lines)  # type: ignore[type-var]
+            # A step that is far too long costs astronomically much; what matters is near the best.
+            limits = (0.8 * best, max(5 * best, 1.4 * floor))
+            axes.set(xscale="log", yscale="log", ylim=limits, title=f"{loss.capitalize()}, {problem}")
+            plots.decades(axes)
     return made
 
 
 def interpolation(study: Outcome) -> Figure:
     """FTL's regret where the expert is in the class, where there is noise, and where it changes sign."""
-    losses, rounds = _losses(study), np.arange(1, study.rounds + 1)
-    with style():
-        made, [row] = plots.figure(columns=len(losses), width=3.5, height=3.1)
-        for axes, loss in zip(row, losses, strict=True):
+    rounds = np.arange(1, study.rounds + 1)
+    labels = {"xlabel": "round", "ylabel": "Cumulative regret"}
+    with plots.panels([""], _losses(study), size=(3.5, 3.1), **labels, below=3) as (made, panels):
+        for axes, _, loss in panels:
             for problem, drawn in PROBLEM_LOOKS.items():
                 runs = study.runs.where(problem=problem, loss=loss, learner="ftl")["regret"]
                 plots.band(axes, rounds, runs, drawn=drawn)
-            axes.set(yscale="log", title=f"{loss.capitalize()}, FTL", xlabel="round")
+            axes.set(yscale="log", title=f"{loss.capitalize()}, FTL")
             axes.set_ylim(bottom=_early(axes, study.rounds))
             plots.decades(axes)
-        row[0].set_ylabel("Cumulative regret")
-        plots.legend_below(made, row[0], 3)
     return made
 
 
 def write(folder: Path, study: Outcome, claims: list[Claim]) -> list[str]:
     """Figures (PNG, SVG) and every number (CSV) into the folder; the names written."""
-    runs, tuned = study.runs, study.tuning
     keep = ("cost", "cumulative", "comparator", "regret")
-    tables = {
-        "rounds.csv.gz": Table(runs.labels, {name: runs[name] for name in keep}),
-        "curves.csv.gz": reporting.curves(runs, ("regret", "cumulative"), ("problem", "loss", "learner")),
-        "runs.csv": {**runs.labels, **{name: runs[name][:, -1] for name in keep[1:]}},
-        "tuning.csv": {**tuned.labels, "regret_of_10_rounds": tuned["regret"][:, -1]},
-        "steps.csv": chosen_columns(study),
-        "solves.csv": unsolved(runs),
-    }
-    return reporting.write(folder, figures(study), tables, claims, digits={"rounds.csv.gz": 9})
+    last = {name: study.runs[name][:, -1] for name in keep[1:]}
+    drawn, by = ("regret", "cumulative"), ("problem", "loss", "learner")
+    more = {"runs": last, "solves": unsolved(study.runs)}
+    return reporting.write_pure(folder, study, figures(study), claims, keep=keep, drawn=drawn, by=by, **more)

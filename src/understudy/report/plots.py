@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import contextlib
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,32 @@ def figure(
     made = Figure(figsize=(width * columns, height * rows), layout="constrained")
     FigureCanvasAgg(made)
     return made, made.subplots(rows, columns, squeeze=False)
+
+
+@contextlib.contextmanager
+def panels(
+    rows: Sequence[Any],
+    columns: Sequence[Any],
+    *,
+    size: tuple[float, float] = (4.6, 3.3),
+    xlabel: str = "",
+    ylabel: str = "",
+    below: int = 0,
+) -> Iterator[tuple[Figure, list[tuple[Axes, Any, Any]]]]:
+    """A figure, and its panels as (axes, row, column): one for every pair, `size` inches each.
+
+    When the block ends well, the lowest panels get `xlabel` and the leftmost `ylabel`; with `below` there is
+    one legend of so many columns below all panels.
+    """
+    with style():
+        made, grid = figure(columns=len(columns), rows=len(rows), width=size[0], height=size[1])
+        yield made, [(grid[i, j], row, one) for i, row in enumerate(rows) for j, one in enumerate(columns)]
+        for axes in grid[-1] if xlabel else ():
+            axes.set_xlabel(xlabel)
+        for axes in grid[:, 0] if ylabel else ():
+            axes.set_ylabel(ylabel)
+        if below:
+            legend_below(made, grid[0, 0], below)
 
 
 def save(made: Figure, *paths: Path) -> None:

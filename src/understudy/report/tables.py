@@ -78,15 +78,20 @@ def regret(made: Any) -> list[tuple[str, Any]]:
     return [*rows, ("certified bound", made.reason or made.bound)]
 
 
+def listed(title: str, headings: Iterable[str], rows: Iterable[Iterable[Any]]) -> Table:
+    """Rows of cells below their headings."""
+    table = Table(title=title, title_justify="left", title_style="bold", box=SIMPLE_HEAD)
+    for heading in headings:
+        table.add_column(heading, overflow="fold", no_wrap=heading == "verdict")
+    for row in rows:
+        table.add_row(*(one if isinstance(one, Text) else Text(number(one)) for one in row))
+    return table
+
+
 def verdicts(title: str, rows: Iterable[tuple[str, bool | None, str]]) -> Table:
     """A list of checks: name, passed or failed (None: it does not apply), and the evidence."""
-    table = Table(title=title, title_justify="left", title_style="bold", box=SIMPLE_HEAD)
-    table.add_column("check", overflow="fold")
-    table.add_column("verdict", no_wrap=True)
-    table.add_column("detail", overflow="fold")
-    for name, passed, detail in rows:
-        table.add_row(Text(str(name)), MARKS[passed], Text(str(detail)))
-    return table
+    marked = ((name, MARKS[passed], detail) for name, passed, detail in rows)
+    return listed(title, ("check", "verdict", "detail"), marked)
 
 
 def number(value: Any) -> str:
