@@ -48,7 +48,7 @@ class Host(Reported):
     """A study in host environments, on worker processes."""
 
     scale: str = "small"
-    """small (Hopper, two seeds: nine minutes on two cores; Atari, one seed, end to end Pong alone) or full."""
+    """small (Hopper, two seeds: 9 minutes on two cores; Atari, one seed, end to end Pong alone) or full."""
     seeds: Whole = None
     """Seeds of the final runs; by default 3, and in the small study 2 (mujoco) or 1 (atari)."""
     keep: Folder = None
