@@ -5,12 +5,12 @@ from __future__ import annotations
 import contextlib
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from .envs.gymnasium import maker
 from .errors import UserError
-from .runs import TIMES, Folder, Run, Runner, RunState, World, parts, storage
+from .runs import TIMES, Folder, Run, Runner, RunState, World, parts, resuming, settings_of, storage
 from .spec import RunSpec
 
 
@@ -18,7 +18,7 @@ def imitate(
     env: Any = None,
     *,
     out: str | os.PathLike[str] | None = None,
-    resume: bool = False,
+    resume: bool | str = False,
     progress: Callable[[int, dict[str, Any]], None] | None = None,
     **settings: Any,
 ) -> Run:
@@ -26,7 +26,10 @@ def imitate(
 
     Args:
       env: a Gymnasium id, a function that makes an environment, or a whole `understudy.RunSpec`.
-      out, resume: keep the run in this folder; continue an unfinished one. The end is the same, bit for bit.
+      out, resume: keep the run in this folder; continue the one in it. Settings that are not given are those
+        it was begun with, and the end is the same, bit for bit. More rounds or a larger budget extend it.
+        "new-episode" goes on with a new episode where the old one cannot be played again (real machines), and
+        "other-machine" on other cores or libraries, whose last bits may differ.
       progress: called after every round with its number and its row of the ledger.
       settings: every other field of `understudy.RunSpec`, where each is described with its default: expert,
         learner, policy, loss, solver, their options, rounds, interactions, preset, beta, episodes, seed, ….
@@ -39,12 +42,14 @@ def imitate(
     ([200, 400], np.int64(1))
     """
     began = time.perf_counter()
+    ways = resuming(resume)
+    if ways and out is None:
+        raise UserError("resume: there is no folder to resume from; give out.")
     if isinstance(env, RunSpec):
         spec = env.replace(**settings) if settings else env
     else:
-        spec = RunSpec.of({"env": env, **settings})
-    if resume and out is None:
-        raise UserError("resume: there is no folder to resume from; give out.")
+        given = settings if env is None else {"env": env, **settings}
+        spec = RunSpec.of((settings_of(out) if ways and out is not None else {}) | given)
     make = maker(spec.env, spec.env_kwargs)
     with contextlib.ExitStack() as opened:
         first = make()
@@ -52,7 +57,7 @@ def imitate(
         unused.callback(first.close)
         made = parts(World.of(make, first, spec), spec)
         slow = made.expert.workers is not None
-        folder = None if out is None else Folder(out, made.settings, resume=resume, slow=slow)
+        folder = None if out is None else Folder(out, made.settings, resume=ways, slow=slow)
         if folder is not None:
             opened.callback(folder.close)
             if folder.finished:
@@ -61,14 +66,15 @@ def imitate(
         run = RunState(made, samples, mapped=mapped)
         unused.pop_all()  # the runner closes it
         runner = opened.enter_context(Runner([run], make, folders=[folder], first=first))
-        runner.begin()
-        while not run.finished:
-            runner.advance()
+        with _telling(run, folder):
+            runner.begin()
+            while not run.finished:
+                runner.advance()
+                _raise(runner)
+                if progress is not None:
+                    progress(run.round, run.rows[-1])
+            runner.finish()
             _raise(runner)
-            if progress is not None:
-                progress(run.round, run.rows[-1])
-        runner.finish()
-        _raise(runner)
         seconds = {part: sum(one[part] for one in run.times) for part in TIMES}
         seconds["total"] = time.perf_counter() - began
         done = Run(
@@ -84,8 +90,23 @@ def imitate(
             around,
         )
         if folder is not None:
-            folder.finish(done.outcome())
+            folder.finish(done.outcome(), done.policy)
         return done
+
+
+@contextlib.contextmanager
+def _telling(run: RunState, folder: Folder | None) -> Iterator[None]:
+    """An interrupt says what is kept and how to go on."""
+    try:
+        yield
+    except KeyboardInterrupt as error:
+        if folder is None:
+            kept = "nothing is kept; with out (--out FOLDER) it could go on from here"
+        else:
+            under_way = folder.journal.count
+            labels = f" and {under_way:,} labels of round {run.round + 1}" if under_way else ""
+            kept = f"{run.round} rounds{labels} are kept in {str(folder.path)!r}; go on with --resume"
+        raise KeyboardInterrupt(f"interrupted: {kept}.") from error
 
 
 def _raise(runner: Runner) -> None:

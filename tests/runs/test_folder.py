@@ -11,7 +11,7 @@ import pytest
 
 from understudy import Run, UserError, disk, imitate
 from understudy.machine import cores
-from understudy.runs import folder, read_config, read_summary
+from understudy.runs import folder, read_config, read_summary, resuming
 
 SMALL = {"policy": "linear", "rounds": 3, "interactions": 40, "episodes": 1, "expert_episodes": 0}
 
@@ -40,7 +40,7 @@ def copy(half, tmp_path) -> Path:
 
 
 def resumed(path: Path, **more):
-    return imitate("CartPole-v1", out=path, resume=True, **{**SMALL, **more})
+    return imitate("CartPole-v1", out=path, **{"resume": True, **SMALL, **more})
 
 
 def test_an_unfinished_folder_is_refused_without_resume(copy):
@@ -48,8 +48,15 @@ def test_an_unfinished_folder_is_refused_without_resume(copy):
     with pytest.raises(UserError, match="unfinished run; resume it"):
         imitate("CartPole-v1", out=copy, **SMALL)
     assert {file: file.read_bytes() for file in copy.rglob("*") if file.is_file()} == before
-    with pytest.raises(UserError, match="not finished"):
-        Run.load(copy)
+
+
+def test_an_unfinished_run_is_read_as_it_was_after_its_last_round(copy):
+    with open(copy / "ledger.csv", "a") as file:
+        file.write("3,40,12")  # the round under way
+    run = Run.load(copy)
+    assert run.ledger["round"].tolist() == [1, 2] and run.samples("inputs").shape == (80, 4)
+    assert run.summary()["rounds"] == 2 and run.summary()["return_mean"] is None
+    assert "not finished" in run.certificate.reason and run.policy([0.0, 0.0, 0.1, 0.0]) in (0, 1)
 
 
 def test_a_finished_folder_is_refused_without_resume_and_read_with_it(copy):
@@ -87,12 +94,19 @@ def test_resuming_another_run_is_refused(copy, field, value):
         resumed(copy, **{field: value})
 
 
-def test_another_number_of_cores_is_refused(copy):
-    config = json.loads((copy / "config.json").read_text())
-    config["cores"] = cores() + 1
-    (copy / "config.json").write_text(json.dumps(config))
-    with pytest.raises(UserError, match="cores"):
+@pytest.mark.parametrize("what", ["cores", "versions"])
+def test_another_machine_is_refused_and_taken_when_told_to(copy, monkeypatch, what):
+    other = {"cores": cores() + 1, "versions": {"jax": "0.0.1"}}[what]
+    monkeypatch.setattr(folder, what, lambda: other)
+    with pytest.raises(UserError, match=r"begun with .* its last bits may differ; --resume=other-machine"):
         resumed(copy)
+    with pytest.warns(UserWarning, match="last bits may differ"):
+        assert resumed(copy, resume="other-machine").ledger.rounds == 3
+
+
+def test_ways_to_resume_have_names(copy):
+    with pytest.raises(UserError, match=r"resume: .*'new-episodes', did you mean 'new-episode'"):
+        resumed(copy, resume="new-episodes")
 
 
 @pytest.mark.parametrize("change", [-1, 1])
@@ -105,28 +119,92 @@ def test_the_format_of_another_version_is_refused(copy, change):
         read_config(copy)
 
 
-TEXTS = ("config.json", "checkpoint.safetensors", "ledger.csv", "times.csv")
-SAMPLES = ("samples/inputs.bin", "samples/flags.bin")  # numbers: any bytes of the right length are some
-DAMAGES = [(name, how) for name in TEXTS for how in ("half", "noise", "gone")]
-DAMAGES += [(name, how) for name in SAMPLES for how in ("half", "gone")]
+FILES = ("config.json", "ledger.csv", "times.csv", "samples/inputs.bin", "samples/weights.bin")
+LAST = ("rounds/000002.json", "rounds/000002.safetensors")
 
 
-@pytest.mark.parametrize(("name", "how"), DAMAGES)
-def test_a_damaged_folder_is_refused_in_one_sentence(copy, name, how):
-    file = copy / name
+def hurt(file: Path, how: str) -> None:
     data = file.read_bytes()
-    if how == "half":
-        file.write_bytes(data[: len(data) // 2])
-    elif how == "gone":
+    if how == "gone":
         file.unlink()
     else:
-        file.write_bytes(os.urandom(len(data)))
-    if name == "checkpoint.safetensors" and how == "gone":
-        resumed(copy)  # nothing counts yet, so it begins anew
+        middle = len(data) // 2
+        file.write_bytes(
+            data[:middle] + (b"" if how == "half" else bytes([data[middle] ^ 1]) + data[middle + 1 :])
+        )
+
+
+@pytest.mark.parametrize("how", ["half", "flip", "gone"])
+@pytest.mark.parametrize("name", [*FILES, *LAST, *folder.POLICY])
+def test_damage_to_any_file_is_found_when_a_run_is_loaded(copy, name, how):
+    hurt(copy / name, how)
+    if (name, how) == (LAST[0], "gone"):
+        name = folder.POLICY[0]  # round 1 is the last one then, and the policy is not that of round 1
+    with pytest.raises(
+        UserError, match=rf"run: .*({Path(name).name}.* (damaged|missing)|has no config.json)"
+    ):
+        Run.load(copy)
+
+
+@pytest.mark.parametrize(
+    ("name", "at"),
+    [
+        ("ledger.csv", 1),
+        ("samples/inputs.bin", 1),
+        ("samples/inputs.bin", 80 * 16 - 1),
+        (LAST[1], 900),
+        (LAST[0], 99),
+    ],
+)
+def test_damage_is_called_that_and_the_round_before_is_used_where_it_is_whole(half, copy, tmp_path, name, at):
+    """A byte of round 1, of the last row of round 2, of its checkpoint, and of its list of checksums."""
+    data = bytearray((copy / name).read_bytes())
+    data[at] ^= 64
+    (copy / name).write_bytes(data)
+    if at == 1:
+        with pytest.raises(UserError, match=rf"{name} is damaged: .* there is no good round to go back to"):
+            resumed(copy)
         return
-    with pytest.raises(UserError) as told:
-        resumed(copy)
-    assert "\n" not in str(told.value)
+    with pytest.warns(UserWarning, match=rf"{name} is damaged: .*; going on from round 1"):
+        mended = resumed(copy)
+    whole = resumed(Path(shutil.copytree(half, tmp_path / "whole")))
+    assert mended.ledger.to_csv() == whole.ledger.to_csv()
+    assert mended.samples("inputs").tobytes() == whole.samples("inputs").tobytes()
+
+
+@pytest.mark.parametrize("name", ["config.json", *folder.POLICY, "summary.json"])
+def test_what_follows_from_the_rest_is_written_again(copy, name):
+    before = resumed(copy)
+    told = (copy / name).read_bytes()
+    hurt(copy / name, "flip" if name != "config.json" else "half")
+    if name == "config.json":
+        with pytest.raises(UserError, match=r"config\.json is damaged"):
+            resumed(copy)
+        return
+    assert resumed(copy).summary()["return_mean"] == before.summary()["return_mean"]
+    assert name == "summary.json" or (copy / name).read_bytes() == told
+    assert Run.load(copy).ledger.to_csv() == before.ledger.to_csv()
+
+
+def test_a_finished_run_is_extended(copy, tmp_path):
+    first = resumed(copy)
+    with pytest.raises(UserError, match=r"rounds was 3 .* and is 2 now"):
+        resumed(copy, rounds=2)
+    longer = resumed(copy, rounds=5)
+    assert longer.ledger["round"].tolist() == [1, 2, 3, 4, 5]
+    once = imitate("CartPole-v1", **SMALL | {"rounds": 5})
+    loss = longer.ledger["loss"]
+    assert (
+        loss.tolist() == once.ledger["loss"].tolist() and loss[:3].tolist() == first.ledger["loss"].tolist()
+    )
+    assert longer.samples("inputs").tobytes() == once.samples("inputs").tobytes()
+    # The comparator is that of round 5 now; it was searched for from another start.
+    assert longer.certificate.regret == pytest.approx(once.certificate.regret, rel=1e-6)
+    assert Run.load(copy).ledger.rounds == 5 and resumed(copy, rounds=5).summary() == longer.summary()
+
+
+def test_settings_that_are_not_given_are_those_of_the_run(copy):
+    assert imitate(out=copy, resume=True).ledger.rounds == 3
 
 
 def test_what_a_kill_left_behind_is_forgotten(half, tmp_path):
@@ -136,7 +214,8 @@ def test_what_a_kill_left_behind_is_forgotten(half, tmp_path):
         file.write("3,40,12")
     with open(torn / "samples" / "inputs.bin", "ab") as file:
         file.write(b"\x01" * 77)
-    (torn / "checkpoint.safetensors.tmp").write_bytes(b"half a checkpo")
+    (torn / "rounds" / "000003.safetensors").write_bytes(b"half a checkpo")
+    (torn / "rounds" / "000003.json.tmp").write_bytes(b"{")
     resumed(clean), resumed(torn)
     for name in ("ledger.csv", "policy.safetensors", "samples/inputs.bin"):
         assert (clean / name).read_bytes() == (torn / name).read_bytes()
@@ -144,7 +223,7 @@ def test_what_a_kill_left_behind_is_forgotten(half, tmp_path):
 
 def test_a_second_process_on_the_same_folder_is_refused(copy):
     pytest.importorskip("fcntl")
-    first = folder.Folder(copy, read_config(copy)["settings"], resume=True)
+    first = folder.Folder(copy, read_config(copy)["settings"], resume=resuming(True))
     try:
         with pytest.raises(UserError, match="another process"):
             resumed(copy)
@@ -160,7 +239,7 @@ def test_a_full_disk_is_told_and_what_was_done_is_kept(tmp_path, monkeypatch):
     real = disk.write
 
     def full(path: Path, data: bytes | str) -> None:
-        if path.name == "checkpoint.safetensors":
+        if path.parent.name == "rounds" and path.suffix == ".safetensors":
             written.append(path)
             if len(written) == 3:
                 path.with_name(path.name + ".tmp").write_bytes(data[:10])
@@ -203,6 +282,9 @@ def test_every_file_of_a_run_is_on_the_disk_before_it_counts(tmp_path, monkeypat
 
     monkeypatch.setattr(os, "fsync", spy)
     imitate("CartPole-v1", policy="linear", rounds=1, interactions=20, episodes=0, out=tmp_path / "run")
-    written = {file.name for file in (tmp_path / "run").rglob("*") if file.is_file()} - {"lock"}
-    assert {"policy.safetensors", "policy.json", "inputs.bin", "checkpoint.safetensors"} <= written
+    written = {file.name for file in (tmp_path / "run").rglob("*") if file.is_file()} - {
+        "lock",
+        "labels.before.bin",
+    }
+    assert {"policy.safetensors", "policy.json", "inputs.bin", "000001.json", "000001.safetensors"} <= written
     assert written <= synced

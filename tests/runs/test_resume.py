@@ -28,12 +28,16 @@ understudy.imitate(
 )
 print("done", flush=True)
 """
+COLUMNS = ("inputs", "targets", "executed", "rewards", "flags", "slots", "weights")
 COMPARED = (
     "ledger.csv",
     "policy.safetensors",
     "policy.json",
     "config.json",
-    *(f"samples/{name}.bin" for name in ("inputs", "targets", "executed", "rewards", "flags", "slots")),
+    *(
+        f"samples/{name}.bin"
+        for name in ("inputs", "targets", "executed", "rewards", "flags", "slots", "weights")
+    ),
 )
 
 

@@ -113,8 +113,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     except UserError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
-    except KeyboardInterrupt:
-        print("error: interrupted.", file=sys.stderr)
+    except KeyboardInterrupt as error:
+        print(f"error: {error}" if error.args else "error: interrupted.", file=sys.stderr)
         return 130
     except BrokenPipeError:
         # Whoever read our output has left, as `head` does; Python would complain again as it flushes.
@@ -175,6 +175,8 @@ def _parse(command: Command, args: list[str]) -> Any:
     import tyro
 
     options = command.options
+    if any(field.name == "resume" and field.type == "Name" for field in dataclasses.fields(options)):
+        args = ["--resume=exact" if one == "--resume" else one for one in args]  # its value may be left out
     _refuse(options, args)
     complaint = io.StringIO()
     try:

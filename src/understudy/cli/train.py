@@ -9,7 +9,7 @@ from tyro.conf import Positional
 
 from ..report import live, tables
 from ..spec import FIELDS, RunSpec
-from .options import UNSET, Flag, Folder, WithSettings, settings
+from .options import UNSET, Flag, Folder, Name, WithSettings, settings
 
 
 @settings(name for name in FIELDS if name != "env")
@@ -23,8 +23,10 @@ class Train(WithSettings):
     """Read settings from this TOML file; those typed here win."""
     out: Folder = None
     """Keep the run in this folder: config, ledger, times, samples, policy, checkpoint."""
-    resume: Flag = False
-    """Continue the unfinished run in that folder."""
+    resume: Name = None
+    """Continue the run in that folder, with its settings where none are typed; more --rounds or --budget
+    extend it. =new-episode goes on where an episode cannot be played again, =other-machine where bits may
+    differ."""
     json: Flag = False
     """Print the result as one last line of JSON."""
 
@@ -35,7 +37,7 @@ def run(options: Train) -> int:
 
     spec = asked(options)
     with live.rounds(f"{spec.name} on {spec.env}", len(spec.sizes)) as progress:
-        result = imitate(spec, out=options.out, resume=options.resume, progress=progress)
+        result = imitate(spec, out=options.out, resume=options.resume or False, progress=progress)
     tables.show(outcome(result))
     if options.json:
         tables.json_line(result.summary())
@@ -45,7 +47,13 @@ def run(options: Train) -> int:
 def asked(options: Train) -> RunSpec:
     """The spec that was typed, over the file's where there is one."""
     given = options.given() | ({} if options.env is None else {"env": options.env})
-    return RunSpec.of(given) if options.config is None else RunSpec.read(options.config, **given)
+    if options.config is not None:
+        return RunSpec.read(options.config, **given)
+    if options.resume and options.out is not None:
+        from ..runs import settings_of
+
+        given = settings_of(options.out) | given
+    return RunSpec.of(given)
 
 
 def outcome(result: Any) -> Any:

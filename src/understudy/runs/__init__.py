@@ -5,7 +5,7 @@ from __future__ import annotations
 from .automatic import Automatic
 from .collect import Round
 from .evaluate import Evaluation, acting
-from .folder import FORMAT, Folder, read_config, read_ledger, read_summary, write_run
+from .folder import FORMAT, Folder, read_config, read_ledger, read_summary, resuming, settings_of, write_run
 from .parts import Parts, World, parts
 from .run import Run
 from .runner import Runner, play_all
@@ -34,6 +34,8 @@ __all__ = [
     "read_config",
     "read_ledger",
     "read_summary",
+    "resuming",
+    "settings_of",
     "storage",
     "write_run",
 ]

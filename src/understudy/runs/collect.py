@@ -13,6 +13,7 @@ from ..envs.gymnasium import derive
 from ..envs.vector import Seen, VectorEnv
 from ..errors import UserError
 from ..policies import Actions, Encoded, Observations
+from .journal import Kept
 from .questions import Answers, Questions, failure, joined, some_of
 
 if TYPE_CHECKING:
@@ -111,6 +112,8 @@ class Collector:
         self._episode = np.full(len(drivers) * envs, -1)
         # Actions of the episode under way in every slot: with its seed they rebuild it.
         self._played = [np.zeros((0, actions.size), actions.dtype) for _ in self._episode]
+        self._over = np.ones(len(self._episode), bool)  # the next step begins an episode
+        self._found: dict[int, list[Kept]] = {}  # labels from before a break
 
     def collect(
         self,
@@ -130,7 +133,7 @@ class Collector:
         e, n, k, acts, codec = self.envs, len(runs), self.actions.outputs, self.actions, self.observations
         slots = np.asarray(runs)[:, None] * e + np.arange(e)
         self.questions.begin(number)
-        self._next(slots[self._episode[slots] < 0])
+        self._next(slots[self._over[slots]])
         by_expert, noise = np.empty((n, size), bool), np.zeros((n, size, k), np.float32)
         noisy = np.zeros(n, bool)
         for i, run in enumerate(runs):
@@ -145,7 +148,9 @@ class Collector:
         wait = self.questions.slow or asking is not None
         weights = np.full((n, size), 1.0 / size)
         errors: dict[int, UserError] = {}
-        live, row, policies = np.arange(n), 0, None
+        live, policies = np.arange(n), None
+        row = begun = self._recover(runs, size, inputs, targets, executed, rewards, flags)
+        labelled[:, :row] = new[:, :row] = True
 
         def note(place: Any, shape: tuple[int, ...], answers: Answers) -> None:
             has = answers.answered
@@ -218,6 +223,7 @@ class Collector:
         if asking is not None:
             for i in live.tolist():
                 weights[i] = asking(runs[i], inputs[i], ~by_expert[i])
+                weights[i, :begun] = np.maximum(weights[i, :begun], 1.0 / size)  # they have their labels
         if later and len(live):
             place = [np.concatenate(axis) for axis in ([one[1] for one in later], [one[2] for one in later])]
             states = joined([one[0] for one in later])
@@ -241,8 +247,22 @@ class Collector:
                 queries=int(new[i].sum()),
                 unanswered=int(asked.sum() - has.sum()),
             )
-            self._remember(run, found[run])
+            self._remember(run, found[run], begun)
         return found, errors
+
+    def _recover(self, runs: Sequence[int], size: int, *columns: np.ndarray) -> int:
+        """The first rows of a round, from labels that were given before a break; what was played in their
+        states is not known. Only for a run alone.
+        """
+        found = self._found.pop(runs[0], []) if len(runs) == 1 else []
+        count = min(len(found), size) // self.envs * self.envs
+        if count:
+            inputs, targets, executed, rewards, flags = (column[0, :count] for column in columns)
+            labels = np.stack([one.label for one in found[:count]])
+            inputs[:] = np.stack([np.asarray(one.row) for one in found[:count]])
+            targets[:] = self.actions.targets(labels, self.expert.kind)
+            executed[:], rewards[:], flags[:] = 0, np.nan, BREAK
+        return count
 
     def _after(
         self,
@@ -275,6 +295,7 @@ class Collector:
     def _next(self, slots: np.ndarray) -> None:
         """Begins the next episode in these slots."""
         self._episode[slots] += 1
+        self._over[slots] = False
         self.env.begin(slots, [self._seed(slot) for slot in slots.tolist()])
 
     def _seed(self, slot: int) -> int:
@@ -320,9 +341,9 @@ class Collector:
             actions[now] = played
         return actions
 
-    def _remember(self, run: int, round: Round) -> None:
+    def _remember(self, run: int, round: Round, begun: int) -> None:
         for j in range(self.envs):
-            slot, mine = run * self.envs + j, slice(j, None, self.envs)
+            slot, mine = run * self.envs + j, slice(begun + j, None, self.envs)
             ends = np.flatnonzero(round.flags[mine] & (TERMINATED | TRUNCATED))
             before = [] if len(ends) else [self._played[slot]]
             since = ends[-1] + 1 if len(ends) else 0
@@ -342,22 +363,32 @@ class Collector:
         for j, kept in enumerate(snapshot):
             slot = run * self.envs + j
             self._episode[slot], self._played[slot] = int(kept["episode"]), kept["actions"]
+            self._over[slot] = False
             self.env.begin([slot], [self._seed(slot)])
             for action in kept["actions"]:
                 played = np.asarray(action, self.actions.dtype).reshape(1, *self.actions.shape)
                 _, terminated, truncated = self.env.step(np.array([slot]), played)
                 if terminated[0] or truncated[0]:
                     raise UserError(
-                        "resume: the environment does not replay: an episode under way ends earlier now."
+                        "resume: the environment does not replay: an episode under way ends earlier now; "
+                        "--resume=new-episode goes on with a new one."
                     )
-        rows = self.snapshot(run)
+        rows = self.snapshot(run) if snapshot else []
         for now, kept in zip(rows, snapshot, strict=True):
             if now["row"].tobytes() != np.asarray(kept["row"]).tobytes():
                 raise UserError(
                     f"resume: the environment does not replay: after {len(kept['actions'])} actions of "
                     f"episode {kept['episode']} its observation is another one now, so it cannot be "
-                    "continued exactly."
+                    "continued exactly; --resume=new-episode goes on with a new one."
                 )
+
+    def resume_anew(self, run: int, snapshot: list[dict[str, Any]], found: list[Kept]) -> None:
+        """On from a snapshot with new episodes, for environments that cannot play the old ones again; the
+        labels found of the round under way are its first samples.
+        """
+        for j, kept in enumerate(snapshot):
+            self._episode[run * self.envs + j] = int(kept["episode"])
+        self._found[run] = found
 
 
 def not_finite(rows: np.ndarray) -> np.ndarray:

@@ -13,8 +13,8 @@ from typing import Any, final
 
 import numpy as np
 
-from .. import disk
 from ..errors import UserError
+from .rounds import Sums
 
 LIMIT = 1 << 30
 """Bytes of frames that are kept in memory; beyond, they are in a file that is mapped."""
@@ -177,15 +177,15 @@ class Stacks:
 
 @final
 class FrameColumn:
-    """The column of a log that holds stacks: frames once, in memory or in two files under `folder`.
+    """The column of a log that holds stacks: frames once, in memory or in two files under a folder.
 
     `frames.bin` is frame after frame, the empty one first; `index.bin` says for every row which it is made
     of. A round begins anew, so that a run that was killed and resumed writes the same bytes.
     """
 
-    def __init__(self, shape: tuple[int, int, int], folder: Path | None):
-        self.shape, self.folder = shape, folder
-        self._store = FrameStore(shape, capacity=1024) if folder is None else None
+    def __init__(self, shape: tuple[int, int, int], sums: Sums):
+        self.shape, self.folder, self._sums = shape, sums.folder, sums
+        self._store = FrameStore(shape, capacity=1024) if sums.folder is None else None
 
     @property
     def width(self) -> int:
@@ -205,23 +205,7 @@ class FrameColumn:
         numbers = store.index()
         numbers = np.where(numbers == 0, 0, numbers + max(before - 1, 0)).astype(np.int32)
         for name, array in (("frames", new), ("index", numbers)):
-            disk.append(self.folder / f"{name}.bin", np.ascontiguousarray(array).tobytes())
-
-    def cut(self, rows: int) -> None:
-        """Forgets everything after the first `rows` rows on disk."""
-        assert self.folder is not None
-        index, frames = self.folder / "index.bin", self.folder / "frames.bin"
-        size, one = 4 * self.shape[0] * rows, self.shape[1] * self.shape[2]
-        if rows == 0 and not index.exists() and not frames.exists():
-            return
-        used = 0
-        if rows and _length(index) >= size:
-            used = one * (int(np.fromfile(index, np.int32, size // 4).max()) + 1)
-        for file, needed in ((index, size), (frames, used)):
-            if (rows and not used) or _length(file) < needed:
-                raise UserError(f"run: {file} is damaged: it holds fewer than the {rows} samples it should.")
-            if file.exists():
-                os.truncate(file, needed)
+            self._sums.append(f"{name}.bin", np.ascontiguousarray(array).tobytes())
 
     def rows(self, count: int) -> Stacks:
         """The first `count` rows."""

@@ -71,21 +71,31 @@ class Journal:
 
     Every record has a checksum; those that do not match theirs, and a last one that is not whole, are left
     out with a warning, so they are asked again. With `keep`, labels are found in all later rounds;
-    without, the file holds the round under way and is emptied when that counts.
+    without, the file holds the round under way, and that of the round before, in case it is damaged, lies
+    beside it.
     """
 
     def __init__(self, path: Path | None = None, *, keep: bool = False):
         self.path, self.keep, self.round = path, keep, 0
         self.kept: dict[bytes, Kept] = {}
+        self.count = 0
+        """Labels of the round under way that are kept."""
         self._kinds: Any = None
         self._file: Any = None
         self._lock, self._synced = threading.Lock(), 0.0
-        if path is not None and path.is_file():
-            self._read(path.read_bytes())
+        for file in () if path is None else (self._before, path):
+            if file.is_file():
+                self._read(file)
+
+    @property
+    def _before(self) -> Path:
+        assert self.path is not None
+        return self.path.with_suffix(".before.bin")
 
     def begin(self, number: int) -> None:
         """Round `number` begins."""
         self.round = number
+        self.count = sum(one.round == number for one in self.kept.values())
 
     def find(self, key: bytes) -> Kept | None:
         return self.kept.get(key)
@@ -95,6 +105,7 @@ class Journal:
         label = np.ascontiguousarray(label)
         row = row if row.nbytes <= LARGEST else row[:0]
         with self._lock:
+            self.count += 1
             if self.keep:
                 self.kept[key] = Kept(self.round, label, None)
             if self.path is None:
@@ -119,13 +130,14 @@ class Journal:
             os.fsync(self._file.fileno())
             self._synced = time.monotonic()
 
-    def _read(self, data: bytes) -> None:
+    def _read(self, file: Path) -> None:
+        data = file.read_bytes()
         head, _, body = data.partition(b"\n")
         text, _, crc = head.decode(errors="replace").rpartition(" ")
         if f"{zlib.crc32(text.encode()):08x}" != crc or not text.startswith(MAGIC):
             if data:
-                warnings.warn(f"resume: {self.path} is damaged; its labels are asked again.", stacklevel=2)
-            self.clear()
+                warnings.warn(f"resume: {file} is damaged; its labels are asked again.", stacklevel=2)
+            file.unlink()
             return
         label, shape, row, width = text.removeprefix(MAGIC).split()
         kinds = label, _of(shape), row, _of(width)
@@ -145,39 +157,36 @@ class Journal:
             given = np.frombuffer(rest[:first], label).reshape(kinds[1])
             seen = np.frombuffer(rest[first:], row).reshape(kinds[3]) if second else None
             self.kept[key] = Kept(number, given, seen)
-        self._kinds, whole = kinds, good + len(body) // size * size
+        whole = good + len(body) // size * size
+        self._kinds = kinds if file == self.path else None
         if lost:
-            warnings.warn(
-                f"resume: {lost} labels in {self.path} are damaged and are asked again.", stacklevel=2
-            )
-        if whole < len(data) and self.path is not None:
-            os.truncate(self.path, whole)  # the record that a kill cut short
+            warnings.warn(f"resume: {lost} labels in {file} are damaged and are asked again.", stacklevel=2)
+        if whole < len(data):
+            os.truncate(file, whole)  # the record that a kill cut short
 
     def orphans(self, number: int) -> list[Kept]:
         """The labels of round `number` whose inputs are known, taken out: for a run whose environment does
         not come back to their states.
         """
         found = {k: one for k, one in self.kept.items() if one.round == number and one.row is not None}
-        if not self.keep:
-            for key in found:
-                del self.kept[key]
+        for key in found:
+            del self.kept[key]
         return list(found.values())
 
     def commit(self) -> None:
         """The round counts: its labels are among the samples now."""
-        if not self.keep:
-            self.clear()
-
-    def clear(self) -> None:
-        """Forgets everything."""
+        self.count = 0
+        if self.keep:
+            return
         self.kept.clear()
         self.close()
         self._kinds = None
         if self.path is not None and self.path.is_file():
-            os.truncate(self.path, 0)
+            os.replace(self.path, self._before)
 
     def close(self) -> None:
         if self._file is not None:
+            os.fsync(self._file.fileno())
             self._file.close()
             self._file = None
 

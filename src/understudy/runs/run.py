@@ -13,8 +13,11 @@ from ..errors import UserError
 from ..policies import TrainedPolicy
 from ..regret import Certificate, Ledger
 from .evaluate import Evaluation
-from .folder import read_config, read_ledger, read_summary, write_run
+from .folder import read_config, read_ledger, read_summary, verified, write_run
 from .samples import SampleLog
+from .state import TIMES
+
+UNFINISHED = Certificate(math.nan, math.nan, {}, "estimate", reason="the run is not finished.")
 
 
 @final
@@ -96,23 +99,31 @@ class Run:
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Run:
-        """A finished run from its folder."""
+        """A run from its folder, after every file was compared with its checksum. One that is not finished
+        is as it was after its last round, without evaluations and certificate.
+        """
         folder = Path(path)
-        settings, outcome = read_config(folder)["settings"], read_summary(folder)
-        if outcome is None:
-            raise UserError(f"run: {str(path)!r} is not finished; finish it with --resume.")
+        config = read_config(folder)
+        record = verified(folder)
+        if not record.round:
+            raise UserError(f"run: {str(path)!r} has no round yet.")
+        ledger = read_ledger(folder, record.grown.get("ledger.csv", (None,))[0])
+        if record.finished:
+            outcome = read_summary(folder) or {}
+        else:
+            seconds = dict.fromkeys((*TIMES, "total"), math.nan)
+            outcome = {"certificate": UNFINISHED.described(), "seconds": seconds}
         try:
             made = Certificate.read(outcome["certificate"])
-            mine, theirs = _evaluation(outcome["evaluation"]), _evaluation(outcome["expert_evaluation"])
+            mine, theirs = (_evaluation(outcome.get(name)) for name in ("evaluation", "expert_evaluation"))
             seconds = outcome["seconds"]
         except (KeyError, TypeError, ValueError) as error:
             raise UserError(f"run: {folder / 'summary.json'} is damaged ({error}).") from None
-        policy = TrainedPolicy.load(folder)
-        ledger, samples = read_ledger(folder), None
-        if (folder / "samples").is_dir():
+        policy, samples = TrainedPolicy.load(folder), None
+        if any(name.startswith("samples/") for name in record.grown):
             samples = SampleLog(policy.observations, policy.actions, folder=folder / "samples")
             samples.rows = int(ledger["interactions"][-1])
-        return cls(policy, ledger, made, settings, mine, theirs, samples, seconds, folder)
+        return cls(policy, ledger, made, config["settings"], mine, theirs, samples, seconds, folder)
 
     def __repr__(self) -> str:
         told = f", return {self.evaluation.mean:.1f}" if self.evaluation else ""

@@ -101,10 +101,18 @@ class Runner:
     def begin(self) -> None:
         """Restores the runs whose folders hold rounds already, and makes the files of the others."""
         for i, folder in enumerate(self._folders):
-            if folder is not None and folder.fresh:
-                folder.begin(self.runs[i])
-            elif folder is not None:
-                self.collector.restore(i, folder.restore(self.runs[i]))
+            if folder is None:
+                continue
+            run, slots = self.runs[i], []
+            if folder.fresh:
+                folder.begin(run)
+            else:
+                slots = folder.restore(run)
+            if "new-episode" in folder.resume:
+                run.breaks += 1
+                self.collector.resume_anew(i, slots, folder.journal.orphans(run.round + 1))
+            else:
+                self.collector.restore(i, slots)
 
     def advance(self) -> None:
         """Plays one round of every run that goes on."""
@@ -113,14 +121,17 @@ class Runner:
             return
         t = self.runs[going[0]].round + 1
         plans = [self.runs[i].plan for i in going]
-        rounds, errors = self.collector.collect(
-            going,
-            plans[0].sizes[t - 1],
-            betas=[plan.mixing.beta(t) for plan in plans],
-            number=t,
-            acting=self._acting,
-            asking=None if self.runs[0].parts.rule is None else self._asking,
-        )
+        try:
+            rounds, errors = self.collector.collect(
+                going,
+                plans[0].sizes[t - 1],
+                betas=[plan.mixing.beta(t) for plan in plans],
+                number=t,
+                acting=self._acting,
+                asking=None if self.runs[0].parts.rule is None else self._asking,
+            )
+        except UserError as error:  # of the expert that they share
+            rounds, errors = {}, dict.fromkeys(going, error)
         self._failed(errors)
         clock.lap("collect", len(going))  # the seconds of what is done together are split evenly
         self._failed({one.run: one.error for one in self._learn(rounds, clock)})

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import dataclasses
-import os
 import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 
-from .. import disk
 from ..errors import UserError
 from ..losses import Squared
 from ..online import draws
 from ..policies import Actions, Encoded, Normaliser, Observations
 from .collect import Round
 from .frames import FrameColumn, stack_shape
+from .rounds import Sum, Sums
 
 if TYPE_CHECKING:
     from .parts import Parts
@@ -53,7 +52,8 @@ class SampleLog:
             "weights": (np.dtype(np.float64), ()),
         }
         shape = stack_shape(observations)
-        self.frames = None if shape is None else FrameColumn(shape, folder)
+        self.sums = Sums(folder)
+        self.frames = None if shape is None else FrameColumn(shape, self.sums)
         if self.frames is not None:
             del self._kinds["inputs"]
         self._rounds: list[Round] = []
@@ -81,23 +81,20 @@ class SampleLog:
             for name in self._kinds:
                 dtype, _ = self._kinds[name]
                 data = np.ascontiguousarray(getattr(round, name), dtype).tobytes()
-                disk.append(self.folder / f"{name}.bin", data)
+                self.sums.append(f"{name}.bin", data)
         self.rows += len(round)
 
-    def cut(self, rows: int) -> None:
-        """Forgets everything after the first `rows` samples on disk."""
+    def clear(self) -> None:
+        """Removes the files."""
         assert self.folder is not None
-        if self.frames is not None:
-            self.frames.cut(rows)
-        for name in self._kinds:
-            dtype, shape = self._kinds[name]
-            size = rows * dtype.itemsize * int(np.prod(shape, dtype=np.int64))
-            file = self.folder / f"{name}.bin"
-            if not file.exists() and rows == 0:
-                continue
-            if not file.exists() or file.stat().st_size < size:
-                raise UserError(f"run: {file} is damaged: it holds fewer than the {rows} samples it should.")
-            os.truncate(file, size)
+        for file in self.folder.glob("*.bin"):
+            file.unlink()
+        self.sums.clear()
+        self.rows = 0
+
+    def back(self, rows: int, sums: dict[str, Sum]) -> None:
+        """Forgets everything after the first `rows` samples on disk, whose checksums these are."""
+        self.sums.back(sums)
         self.rows = rows
 
     def column(self, name: str) -> Any:

@@ -25,7 +25,7 @@ from ..regret import COLUMNS, Certificate, Ledger
 from ..solvers import Status, Unsolved
 from ..spec import Mixing
 from . import hindsight
-from .collect import EXPERT, Round
+from .collect import EXPERT, TERMINATED, TRUNCATED, Round
 from .evaluate import Evaluation
 from .samples import Reader, SampleLog
 
@@ -37,6 +37,7 @@ EXTRA = {
     "queries": "expert labels so far",
     "unanswered": "states so far that a slow expert gave no label for",
     "asked": "share of the round's states that have a label",
+    "breaks": "times so far that the run was resumed with a new episode in place of the one under way",
     "beta": "probability that the expert acted",
     "by_expert": "share of the round's steps that the expert acted",
     "handovers": "times in the round that the expert took over from the policy within an episode",
@@ -134,7 +135,7 @@ class RunState:
         self.automatic = parts.automatic
         self.evaluation: Evaluation | None = None
         self.expert_evaluation: Evaluation | None = None
-        self.round = self.interactions = self.queries = self.unanswered = 0
+        self.round = self.interactions = self.queries = self.unanswered = self.breaks = 0
         self.rows: list[dict[str, Any]] = []
         self.times: list[dict[str, float]] = []
         self._dtype = jnp.float64 if game.policy.linear else jnp.float32
@@ -255,11 +256,12 @@ class RunState:
             "interactions": self.interactions,
             "queries": self.queries,
             "unanswered": self.unanswered,
+            "breaks": self.breaks,
             "asked": round.labelled / len(round),
             "beta": self.plan.mixing.beta(t),
             "by_expert": float((round.flags & EXPERT > 0).mean()),
             "handovers": round.handovers(),
-            "episodes": int((round.flags & ~np.uint8(EXPERT) > 0).sum()),
+            "episodes": int((round.flags & (TERMINATED | TRUNCATED) > 0).sum()),
             "return_mean": np.nan,
             "return_std": np.nan,
         }
@@ -309,6 +311,7 @@ class RunState:
             "interactions": self.interactions,
             "queries": self.queries,
             "unanswered": self.unanswered,
+            "breaks": self.breaks,
             "rows": self.samples.rows,
             "episodes": [slot["episode"] for slot in slots],
             "automatic": None if self.automatic is None else self.automatic.numbers(),
@@ -324,7 +327,7 @@ class RunState:
     ) -> list[dict[str, Any]]:
         """Back to a snapshot, whose samples must be there already; gives the `slots` of it."""
         self.round, self.interactions = plain["round"], plain["interactions"]
-        self.queries, self.unanswered = plain["queries"], plain["unanswered"]
+        self.queries, self.unanswered, self.breaks = (plain[k] for k in ("queries", "unanswered", "breaks"))
         self.rows, self.times = rows, times
         self._see_as(Normaliser(arrays["mean"], arrays["scale"]))
         if self.automatic is not None:

@@ -1,0 +1,199 @@
+"""A label once given is kept: through interrupts, errors and repeated states; some states may have none."""
+
+from __future__ import annotations
+
+import dataclasses
+import threading
+import time
+
+import gymnasium as gym
+import numpy as np
+import pytest
+
+from runs.counting import Counting, answering
+from understudy import UserError, imitate
+from understudy.envs.vector import Seen
+from understudy.experts import checked, from_callable
+from understudy.runs.collect import BREAK
+from understudy.runs.journal import Journal
+from understudy.runs.questions import Limits, Questions
+
+BOX = gym.spaces.Box(-1, 1, (1,), np.float32)
+SMALL = {"policy": "linear", "rounds": 3, "interactions": 20, "episodes": 1, "expert_episodes": 0}
+
+
+def states(*values: float) -> tuple[Seen, np.ndarray, np.ndarray]:
+    rows = np.array(values, np.float64)[:, None]
+    return Seen(rows, []), np.zeros(len(values), int), rows
+
+
+def slow(function, workers: int = 4, **limits) -> Questions:
+    expert = dataclasses.replace(checked(from_callable(function), BOX), workers=workers)
+    return Questions(expert, [None], Limits(backoff=0.0, **limits))
+
+
+def test_a_slow_expert_is_asked_side_by_side_and_about_a_state_once():
+    asked, under_way, most = [], 0, 0
+    lock = threading.Lock()
+
+    def act(observation):
+        nonlocal under_way, most
+        with lock:
+            asked.append(float(observation[0]))
+            under_way += 1
+            most = max(most, under_way)
+        time.sleep(0.02)
+        with lock:
+            under_way -= 1
+        return observation / 10
+
+    one = slow(act)
+    one.begin(1)
+    found = one.put(*states(1, 2, 1, 3, 4, 5, 2))
+    assert found.labels[:, 0] == pytest.approx([0.1, 0.2, 0.1, 0.3, 0.4, 0.5, 0.2])
+    assert found.new.tolist() == [True, True, False, True, True, True, False] and most == 4
+    one.begin(2)
+    assert one.put(*states(5, 6)).new.tolist() == [False, True]
+    assert sorted(asked) == [1, 2, 3, 4, 5, 6]
+
+
+def test_a_quick_expert_is_asked_about_every_visit():
+    expert = answering(lambda observations: observations / 10)
+    one = Questions(expert, [None])
+    one.begin(1)
+    assert one.put(*states(1, 1, 1)).new.all() and expert.card["asked"] == [3]
+
+
+def test_states_without_an_answer_are_told_and_the_others_have_theirs():
+    tries: dict[float, int] = {}
+
+    def act(observation):
+        value = float(observation[0])
+        tries[value] = tries.get(value, 0) + 1
+        if value == 3:
+            raise RuntimeError("no idea")
+        if value == 5:
+            return np.array([np.nan])
+        if value == 7:
+            time.sleep(5)
+        if value == 2 and tries[value] < 3:
+            raise ConnectionError("busy")
+        return observation / 10
+
+    one = slow(act, workers=8, retries=2, timeout=0.3)
+    one.begin(1)
+    found = one.put(*states(*range(10)))
+    assert np.flatnonzero(~found.answered).tolist() == [3, 5, 7] == sorted(found.errors)
+    assert "no idea" in str(found.errors[3]) and "not finite" in str(found.errors[5])
+    assert "no answer within 0.3 s" in str(found.errors[7]) and tries[2] == tries[3] == 3
+    assert found.labels[2, 0] == pytest.approx(0.2) and not found.new[[3, 5, 7]].any()
+
+
+def test_an_expert_that_fails_on_most_states_ends_the_run():
+    def act(observation):
+        if observation[0] > 2:
+            raise RuntimeError("out of order")
+        return observation / 10
+
+    one = slow(act, workers=1)
+    one.begin(4)
+    with pytest.raises(UserError, match=r"round 4: the expert gave no answer in 5 of 8 .*out of order"):
+        one.put(*states(0, 1, 2, 3, 4, 5, 6, 7, 8, 9))
+
+
+def test_the_journal_has_each_label_at_once_and_leaves_out_what_is_damaged(tmp_path):
+    file = tmp_path / "labels.bin"
+    one = Journal(file)
+    one.begin(1)
+    sizes = []
+    for i in range(4):
+        one.add(bytes([i]) * 16, np.array([i / 2], np.float32), np.array([i, i], np.float32))
+        sizes.append(file.stat().st_size)
+    assert np.diff(sizes).tolist() == [4 + 16 + 4 + 8 + 4] * 3
+    data = bytearray(file.read_bytes()[:-3])  # cut short by a kill
+    data[sizes[0] + 25] ^= 1
+    file.write_bytes(data)
+    with pytest.warns(UserWarning, match="1 labels .* are damaged and are asked again"):
+        again = Journal(file)
+    assert sorted(key[0] for key in again.kept) == [0, 2]
+    again.begin(1)
+    assert again.count == 2 and again.find(b"\2" * 16).label.tolist() == [1.0]
+    again.add(b"\7" * 16, np.array([7], np.float32), np.array([7, 7], np.float32))
+    again.close()
+    with pytest.warns(UserWarning, match="damaged"):
+        assert sorted(key[0] for key in Journal(file).kept) == [0, 2, 7]
+    file.write_bytes(b"understudy labels 1 <f4 1 <f4 9 00000000\n" + bytes(100))
+    with pytest.warns(UserWarning, match="is damaged"):
+        assert not Journal(file).kept
+
+
+@pytest.mark.parametrize("kind", [KeyboardInterrupt, RuntimeError])
+@pytest.mark.parametrize("workers", [None, 3])
+def test_no_label_is_lost_when_a_round_ends_early_and_the_end_is_the_same(tmp_path, kind, workers):
+    """In the middle of round 2: resumed, the expert is asked about the other states only."""
+    calls: list[bytes] = []
+    limit = 33
+
+    def act(observation):
+        if len(calls) >= limit and threading.current_thread() is threading.main_thread():
+            raise kind("enough")
+        if len(calls) >= limit:
+            raise SystemExit  # in a thread of its own: neither an answer nor a failure that is tried again
+        calls.append(observation.tobytes())
+        return int(observation[2] > 0)
+
+    def go(out, **more):
+        expert = from_callable(act, name="mine", action_space=gym.spaces.Discrete(2))
+        expert = dataclasses.replace(expert, workers=workers)
+        return imitate("CartPole-v1", expert=expert, out=tmp_path / out, **SMALL, **more)
+
+    told = (UserError, KeyboardInterrupt, SystemExit)
+    with pytest.raises(told) as ended:
+        go("cut")
+    if kind is KeyboardInterrupt and workers is None:
+        assert "1 rounds and 13 labels of round 2 are kept" in str(ended.value)
+        assert "go on with --resume" in str(ended.value)
+    assert len(calls) == 33
+    limit = 1000
+    resumed = go("cut", resume=True)
+    assert len(calls) == 60 == len(set(calls))
+    calls.clear()
+    whole = go("whole")
+    assert resumed.ledger.to_csv() == whole.ledger.to_csv()
+    assert resumed.ledger["queries"].tolist() == [20, 40, 60]
+
+
+def test_a_run_that_cannot_replay_goes_on_with_a_new_episode_and_keeps_its_labels(tmp_path):
+    """A machine that is somewhere else each time: its labels of the round under way are its first samples."""
+
+    class Real(Counting):
+        begun = 0
+
+        def reset(self, *, seed=None, options=None):
+            Real.begun += 1
+            return super().reset(seed=Real.begun)
+
+    calls = []
+
+    def act(observation):
+        if len(calls) == 27:
+            raise KeyboardInterrupt
+        calls.append(observation.tobytes())
+        return np.array([0.5])
+
+    def go(**more):
+        return imitate(Real, expert=act, out=tmp_path / "run", **SMALL, **more)
+
+    with pytest.raises(KeyboardInterrupt, match="1 rounds and 7 labels"):
+        go()
+    with pytest.raises(UserError, match=r"does not replay.*--resume=new-episode"):
+        go(resume=True)
+    calls.append(b"")
+    run = go(resume="new-episode")
+    assert len(calls) == 61  # 60 labels, none of them asked twice
+    assert run.ledger["breaks"].tolist() == [0, 1, 1] and run.ledger["queries"].tolist() == [20, 40, 60]
+    flags = run.samples("flags")
+    assert np.flatnonzero(flags & BREAK).tolist() == list(range(20, 27))
+    assert np.isnan(run.samples("rewards")[20:27]).all()
+    kept = {np.float32(np.frombuffer(one)).tobytes() for one in calls[20:27]}
+    assert {row.tobytes() for row in run.samples("inputs")[20:27]} == kept
