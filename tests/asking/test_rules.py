@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from understudy import UserError
+from understudy import Squared, UserError
 from understudy.asking import RULES, View, rule
 from understudy.asking.distance import features, nearest
 from understudy.policies import MLP, Linear
@@ -16,10 +16,14 @@ KNOWN = np.random.default_rng(1).standard_normal((20, 3))
 
 def view(rows=STATES, known=KNOWN, most=1000, seed=0) -> View:
     targets = np.zeros((len(known), 1), np.float32)
-    return View(rows, known, targets, Linear(), np.zeros((3, 1)), None, most, np.random.default_rng(seed))
+    return View(
+        rows, known, targets, Linear(), np.zeros((3, 1)), Squared(), most, np.random.default_rng(seed)
+    )
 
 
-@pytest.mark.parametrize("text", ["random:7", "distance:7", "fraction:0.1", "all"])
+@pytest.mark.parametrize(
+    "text", ["random:7", "distance:7", "fraction:0.1", "all", "leverage:0.05", "disagreement:7"]
+)
 def test_a_rule_chooses_states_once_in_order_and_never_too_many(text):
     for most in (1000, 3):
         found = rule(text).choose(view(most=most))
@@ -35,7 +39,7 @@ def test_honest_weights_are_unbiased_and_others_are_not(text, most):
     """E Σ_asked l/p = Σ l, over many draws; for a rule without a floor it is far off (negative control)."""
     losses = np.linalg.norm(STATES, axis=1)  # what is far away is badly imitated
     made, draws = rule(text), []
-    for seed in range(2000):
+    for seed in range(600):
         found = made.choose(view(most=most, seed=seed))
         draws.append((losses[found.index] / found.p).sum())
     error = np.mean(draws) - losses.sum()
@@ -45,7 +49,7 @@ def test_honest_weights_are_unbiased_and_others_are_not(text, most):
         floored = rule(text, {"floor": 0.3})
         draws = [
             (losses[one.index] / one.p).sum()
-            for one in (floored.choose(view(most=most, seed=seed)) for seed in range(2000))
+            for one in (floored.choose(view(most=most, seed=seed)) for seed in range(600))
         ]
         assert floored.honest
         assert abs(np.mean(draws) - losses.sum()) < 4.5 * np.std(draws) / np.sqrt(len(draws))
@@ -116,3 +120,50 @@ def test_a_rule_of_ones_own(monkeypatch):
     understudy.register_ask("twice", lambda number: rule(f"random:{2 * int(number)}"))
     assert len(rule("twice:4").choose(view()).index) == 8
     assert rule(rule("random:3")).count == 3
+
+
+def test_leverage_keeps_its_cap_and_would_not_without_updating():
+    """Streams that the rule likes least: directions come back, each a little longer. N ≤ its cap always."""
+    made, d = rule("leverage:0.2"), 4
+    rng = np.random.default_rng(3)
+    streams = [rng.standard_normal((3000, d)), np.repeat(np.eye(d), 700, axis=0) * 2.0]
+    streams.append(np.eye(d)[rng.integers(d, size=3000)] * np.linspace(0.1, 3.0, 3000)[:, None])
+    for stream in streams:
+        norm = np.linalg.norm(stream, axis=1).max()
+        known, asked = np.zeros((0, d)), 0
+        for part in np.array_split(stream, 10):
+            chosen = made.states(part, known)
+            matrix = np.eye(d) + known.T @ known  # the definition, state by state
+            expected = []
+            for i, x in enumerate(part):
+                if x @ np.linalg.solve(matrix, x) > 0.2:
+                    expected.append(i)
+                    matrix += np.outer(x, x)
+            assert chosen.tolist() == expected
+            known, asked = np.vstack([known, part[chosen]]), asked + len(chosen)
+        assert 0 < asked <= made.cap(dimensions=d, norm=norm)
+        stale = (np.einsum("ij,ij->i", stream, stream) > 0.2).sum()  # A as it was before the round
+        assert stale > made.cap(dimensions=d, norm=norm)
+    cap = made.cap(dimensions=d, norm=2.0)
+    assert cap == pytest.approx(d * np.log(1 + cap * 4 / d) / np.log(1.2))
+
+
+def test_members_disagree_where_there_are_no_labels():
+    known = np.random.default_rng(0).uniform(-1, 1, (80, 3))
+    rows = np.vstack([known[:20] * 0.5, known[:20] + 6.0])
+    seen = view(rows=rows, known=known)
+    score = rule("disagreement:5").score(seen)(rows)
+    assert np.median(score[20:]) > 10 * np.median(score[:20])
+    assert (rule("disagreement:5").choose(view(rows=rows, known=known)).index >= 20).all()
+
+
+def test_the_expert_drives_from_the_threshold_until_the_release():
+    made = rule("distance:0.5", {"release": 0.25, "on": "observations"})
+    known = np.array([[0.0], [1.0], [3.0]])
+    gate = made.gate(view(rows=known, known=known))
+    assert (gate.high, gate.low) == (1.0, 0.25)  # the median of 1, 1 and 2
+    driven, before = [], np.array([False])
+    for x in (0.5, 1.9, 4.5, 4.1, 3.9, 3.3, 3.2, 3.5):
+        before = gate.driving(np.array([[x]]), before)
+        driven.append(bool(before[0]))
+    assert driven == [False, False, True, True, True, True, False, False]

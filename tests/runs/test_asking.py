@@ -95,3 +95,19 @@ def test_an_expert_that_raises_when_asked_after_the_round_is_one_sentence():
 
     with pytest.raises(UserError, match="round 2: expert: ValueError: too many at once"):
         imitate(Counting, expert=answering(moody), ask="random:6", rounds=3, **SMALL)
+
+
+def test_on_the_spot_the_expert_takes_over_and_the_books_are_kept_apart():
+    run, asked = play("distance:0.3", moment="spot", rounds=5, first_interactions=20)
+    ledger, acted = run.ledger, run.samples("flags") & EXPERT > 0
+    assert asked == ledger["queries"][-1] == acted.sum() < 180
+    assert ((run.samples("weights") > 0) == acted).all()  # it labels what it drives, and nothing else
+    assert ledger["handovers"][0] == 0 and ledger["handovers"][1:].sum() > 0
+    assert ledger["by_expert"][0] == 1.0 and (ledger["by_expert"][1:] < 1).all()
+    run, asked = play("distance:0.3", moment="spot", rounds=5, budget=30, first_interactions=20)
+    assert asked == run.ledger["queries"][-1] == 30
+    run, asked = play("distance:0.3", moment="spot", rounds=3, floor=0.5, first_interactions=20)
+    acted = run.samples("flags") & EXPERT > 0
+    assert asked > acted.sum()  # some of the policy's own states, at random
+    with pytest.raises(UserError, match="moment: 'spot' needs a rule with a threshold"):
+        RunSpec(env=Counting, ask="random:5", moment="spot")

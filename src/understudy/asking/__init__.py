@@ -8,14 +8,23 @@ from typing import Any
 
 from ..errors import UserError
 from ..registry import Registry
-from .base import Asked, Rule, View
+from .base import Asked, Gate, Rule, View
+from .disagreement import Disagreement
 from .distance import Distance
+from .leverage import Leverage
 from .uniform import All, Fraction, Random
 
 RULES: Registry[Any] = Registry(
     "ask",
     Rule,
-    {"all": All, "random": Random, "fraction": Fraction, "distance": Distance},
+    {
+        "all": All,
+        "random": Random,
+        "fraction": Fraction,
+        "distance": Distance,
+        "disagreement": Disagreement,
+        "leverage": Leverage,
+    },
     group="asking",
 )
 
@@ -35,8 +44,21 @@ def rule(asked: Any, options: Mapping[str, Any] | None = None) -> Rule:
     if name and number is not None:
         return RULES.make(name, {"number": number} | dict(options or {}))
     if asked in RULES and "number" in RULES.needs(asked) and "number" not in (options or {}):
-        raise UserError(f"ask: {asked!r} needs a number, as in {asked}:{0.1 if asked == 'fraction' else 50}.")
+        example = 0.1 if asked in ("fraction", "leverage") else 50
+        raise UserError(f"ask: {asked!r} needs a number, as in {asked}:{example}.")
     return RULES.make(asked, options or {})
 
 
-__all__ = ["RULES", "All", "Asked", "Distance", "Fraction", "Random", "Rule", "View", "rule"]
+__all__ = [
+    "All",
+    "Asked",
+    "Disagreement",
+    "Distance",
+    "Fraction",
+    "Gate",
+    "Leverage",
+    "Random",
+    "Rule",
+    "View",
+    "rule",
+]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol, final, runtime_checkable
 
 import numpy as np
@@ -39,6 +40,21 @@ class View:
     loss: Any
     most: int
     rng: np.random.Generator
+
+
+class Gate(NamedTuple):
+    """When the expert takes over and gives back, on the spot: where ``score(rows)`` (n,) is above `high`, and
+    then until it is at most `low`.
+    """
+
+    score: Callable[[np.ndarray], np.ndarray]
+    high: float
+    low: float
+
+    def driving(self, rows: np.ndarray, before: np.ndarray) -> np.ndarray:
+        """Where the expert drives (n,), given the states and where it drove before."""
+        scores = self.score(rows)
+        return scores > np.where(before, self.low, self.high)
 
 
 @runtime_checkable

@@ -11,7 +11,7 @@ from typing import ClassVar
 import numpy as np
 
 from ..errors import UserError
-from .base import Asked, View, beside, fitted, share, whole
+from .base import Asked, Gate, View, beside, fitted, share, whole
 
 Score = Callable[[np.ndarray], np.ndarray]
 """From rows (n, width) to their scores (n,): the higher, the more there is to learn."""
@@ -25,10 +25,15 @@ class Scored(abc.ABC):
     a share α, and the threshold is the (1 − α) quantile of `calibration`; how many states lie above it
     differs from round to round. `floor` is the share of the labels that is asked at random among the other
     states, so that every state has a probability above 0; without it the losses are means over the asked.
+
+    On the spot (``moment="spot"``, α only) the expert takes over where the score is above that threshold, set
+    from the round before, and drives until it has fallen to `release` times it: SafeDAgger with `release` 1,
+    LazyDAgger below.
     """
 
     number: float
     floor: float = 0.0
+    release: float = 0.5
     reads: ClassVar[bool] = True
 
     def __post_init__(self):
@@ -36,6 +41,7 @@ class Scored(abc.ABC):
         if not real or not (0 < self.number < 1):
             object.__setattr__(self, "number", whole("the number", self.number))
         object.__setattr__(self, "floor", share("floor", self.floor, zero=True))
+        object.__setattr__(self, "release", share("release", self.release))
 
     @property
     def count(self) -> int | None:
@@ -59,6 +65,12 @@ class Scored(abc.ABC):
         """The (1 − α) quantile of the calibration's scores: a score above it is asked about."""
         found = self.calibration(view, score)
         return float(np.quantile(found, 1.0 - self.number)) if len(found) else -math.inf
+
+    def gate(self, view: View) -> Gate:
+        """When the expert takes over in a round; the view's rows are the states of the round before."""
+        score = self.score(view)
+        high = self.threshold(view, score)
+        return Gate(score, high, self.release * high)
 
     def highest(self, view: View, count: int) -> np.ndarray:
         """The numbers of the `count` states that are asked about."""

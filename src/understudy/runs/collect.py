@@ -17,6 +17,7 @@ from .journal import Kept
 from .questions import Answers, Questions, failure, joined, some_of
 
 if TYPE_CHECKING:
+    from ..asking import Gate
     from .groups import Members
 
 TERMINATED, TRUNCATED, EXPERT, BREAK = 1, 2, 4, 8
@@ -124,11 +125,13 @@ class Collector:
         number: int,
         acting: Callable[[Sequence[int]], list[Members]],
         asking: Asking | None = None,
+        gates: Mapping[int, tuple[Gate, int]] | None = None,
     ) -> tuple[dict[int, Round], dict[int, UserError]]:
         """Round `number` of these runs, `size` interactions each; the rounds, and the errors of those that
         failed.
 
         `acting(chosen)` gives the policies of some of the runs, by architecture; `asking` is a query rule.
+        `gates` are, by run, when the expert takes over on the spot and how many steps it may drive at most.
         """
         e, n, k, acts, codec = self.envs, len(runs), self.actions.outputs, self.actions, self.observations
         slots = np.asarray(runs)[:, None] * e + np.arange(e)
@@ -148,7 +151,7 @@ class Collector:
         wait = self.questions.slow or asking is not None
         weights = np.full((n, size), 1.0 / size)
         errors: dict[int, UserError] = {}
-        live, policies = np.arange(n), None
+        live, policies, taken = np.arange(n), None, np.zeros((n, e), bool)
         row = begun = self._recover(runs, size, inputs, targets, executed, rewards, flags)
         labelled[:, :row] = new[:, :row] = True
 
@@ -166,8 +169,11 @@ class Collector:
             here = slots[live, : part.stop - row]
             flat, shape = here.reshape(-1), here.shape
             place = (slice(None) if len(live) == n else live, part)
+            seen, rows, wrong = self._look(flat)
+            if gates and not wrong:
+                self._take_over(gates, runs, live, rows.reshape(*shape, -1), taken, by_expert, part)
             now = by_expert[place] if wait else np.ones(shape, bool)
-            seen, rows, answers, wrong = self._look(flat, now.reshape(-1))
+            answers, wrong = (None, wrong) if wrong else self._answers(seen, rows, flat, now.reshape(-1))
             if wrong:
                 bad = {slot // e: error for slot, error in wrong.items()}
                 errors |= {run: _prefixed(number, error) for run, error in bad.items()}
@@ -175,7 +181,7 @@ class Collector:
                 policies = None
                 continue
             inputs[place] = rows.reshape(*shape, -1)
-            if now.all():
+            if answers is not None and now.all():
                 note(place, shape, answers)
             else:
                 asked, others = (_places(live, row, chosen) for chosen in (now, ~now))
@@ -216,6 +222,7 @@ class Collector:
             flags[place] = ended.reshape(shape) + EXPERT * ~own
             if ended.any():
                 self._next(flat[ended > 0])
+                taken[live, : shape[1]] &= ended.reshape(shape) == 0
             row = part.stop
         for slot, error in self.env.broken.items():
             if slot // e in runs:
@@ -302,29 +309,55 @@ class Collector:
         run, j = divmod(slot, self.envs)
         return derive(self.drivers[run].seed, "collect", j, int(self._episode[slot]))
 
-    def _look(self, slots: np.ndarray, now: np.ndarray) -> tuple[Any, Any, Any, dict[int, UserError]]:
-        """What the slots show, as rows too, and the expert's answers to those that are asked `now` (None
-        where none is); or what is wrong, by slot: an environment or the expert has raised, or numbers are not
-        finite.
+    def _take_over(
+        self,
+        gates: Mapping[int, tuple[Gate, int]],
+        runs: Sequence[int],
+        live: np.ndarray,
+        rows: np.ndarray,
+        taken: np.ndarray,
+        by_expert: np.ndarray,
+        part: slice,
+    ) -> None:
+        """Enters in `taken` (n, e) and `by_expert` (n, size) where the expert drives in this step."""
+        for at, i in enumerate(live.tolist()):
+            if runs[i] not in gates:
+                continue
+            gate, most = gates[runs[i]]
+            here = slice(0, part.stop - part.start)
+            drives = gate.driving(rows[at], taken[i, here])
+            left = max(most - int(by_expert[i, : part.start].sum()), 0)
+            taken[i, here] = drives & (np.cumsum(drives) <= left)
+            by_expert[i, part] = taken[i, here]
+
+    def _look(self, slots: np.ndarray) -> tuple[Any, Any, dict[int, UserError]]:
+        """What the slots show, as rows too; or what is wrong, by slot: an environment has raised, or numbers
+        are not finite.
         """
         broken = self.env.broken
         wrong = {slot: failure("environment", error) for slot, error in broken.items() if slot in slots}
         if wrong:
-            return None, None, None, wrong
+            return None, None, wrong
         seen = self.env.observe(slots)
         rows = self.observations.rows(seen.batch)
-        if len(bad := not_finite(rows)):
-            return seen, rows, None, {int(slots[i]): nonsense(rows[i]) for i in bad}
+        return seen, rows, {int(slots[i]): nonsense(rows[i]) for i in not_finite(rows)}
+
+    def _answers(
+        self, seen: Seen, rows: np.ndarray, slots: np.ndarray, now: np.ndarray
+    ) -> tuple[Answers | None, dict[int, UserError]]:
+        """The expert's answers to those states that are asked `now` (None where none is), and why a quick one
+        gives none, by slot.
+        """
         if not now.any():
-            return seen, rows, None, {}
+            return None, {}
         if now.all():
             answers = self.questions.put(seen, slots // self.envs, rows)
         else:
             some = np.flatnonzero(now)
             answers = self.questions.put(some_of(seen, some), slots[some] // self.envs, rows[some])
         if answers.errors and not self.questions.slow:
-            return seen, rows, None, {int(slots[now][i]): error for i, error in answers.errors.items()}
-        return seen, rows, answers, {}
+            return None, {int(slots[now][i]): error for i, error in answers.errors.items()}
+        return answers, {}
 
     def _experts(self, answers: Answers | None, now: np.ndarray) -> np.ndarray:
         """The actions behind answers, zeros where there are none; a distribution is played by its mode."""

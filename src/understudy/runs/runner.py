@@ -129,6 +129,7 @@ class Runner:
                 number=t,
                 acting=self._acting,
                 asking=None if self.runs[0].parts.rule is None else self._asking,
+                gates={i: found for i in going if (found := self.runs[i].gate()) is not None},
             )
         except UserError as error:  # of the expert that they share
             rounds, errors = {}, dict.fromkeys(going, error)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import math
 import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple, final
@@ -14,7 +15,8 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 
-from ..asking import View
+from ..asking import Gate, View
+from ..asking.base import beside
 from ..data import Batch, batch
 from ..envs.gymnasium import derive
 from ..errors import UserError
@@ -163,32 +165,54 @@ class RunState:
     def finished(self) -> bool:
         return self.plan.last(self.round, self.queries)
 
+    def _view(self, rows: np.ndarray, most: int) -> View:
+        """What the query rule sees of the coming round; `rows` are states before they are standardised."""
+        known, rule = np.zeros(0, int), self.parts.rule
+        if rule.reads and self.samples.rows:
+            known = np.flatnonzero(self.samples.column("weights"))
+        seen = {one: self.samples.column(one)[known] for one in ("inputs", "targets") if len(known)}
+        return View(
+            rows=self.normaliser(rows),
+            known=self.normaliser(seen.get("inputs", rows[:0])),
+            targets=seen.get("targets", np.zeros((0, self.parts.actions.outputs), np.float32)),
+            policy=self.game.policy,
+            params=self.params,
+            loss=self.game.loss,
+            most=most,
+            rng=np.random.default_rng(derive(self.plan.seed, "ask", self.round + 1)),
+        )
+
+    @property
+    def _left(self) -> int:
+        """The most queries of the coming round."""
+        most = self.plan.rounds[self.round][1]
+        return most if self.plan.budget is None else min(most, self.plan.budget - self.queries)
+
+    def gate(self) -> tuple[Gate, int] | None:
+        """When the expert takes over in the coming round, and for how many steps at most; None where it does
+        not.
+        """
+        if self.parts.spec.moment != "spot" or not self.round:
+            return None
+        last = self.samples.column("inputs")[-self.plan.rounds[self.round - 1][0] :]
+        made = self.parts.rule.gate(self._view(last, self._left))
+        return made._replace(score=lambda rows: made.score(self.normaliser(rows))), self._left
+
     def ask(self, inputs: np.ndarray, free: np.ndarray) -> np.ndarray:
         """What the query rule chooses of the states of a round, of which those that are not `free` are asked
         about anyway: their weights, see `collect.Asking`. They are 1/(M p), or one over the number of the
         asked where some states are never asked about.
         """
-        t, size, states, rule = self.round + 1, len(free), np.flatnonzero(free), self.parts.rule
-        most = self.plan.rounds[t - 1][1]
-        most = most if self.plan.budget is None else min(most, self.plan.budget - self.queries)
-        most -= size - len(states)
-        known = np.zeros(0, int)
-        if rule.reads and self.samples.rows:
-            known = np.flatnonzero(self.samples.column("weights"))
-        rows = {one: self.samples.column(one)[known] for one in ("inputs", "targets") if len(known)}
-        view = View(
-            rows=self.normaliser(inputs[states]),
-            known=self.normaliser(rows.get("inputs", inputs[:0])),
-            targets=rows.get("targets", np.zeros((0, self.parts.actions.outputs), np.float32)),
-            policy=self.game.policy,
-            params=self.params,
-            loss=self.game.loss,
-            most=most,
-            rng=np.random.default_rng(derive(self.plan.seed, "ask", t)),
-        )
-        p = 1.0 - free
+        size, states, rule, p = len(free), np.flatnonzero(free), self.parts.rule, 1.0 - free
+        driven = size - len(states)
+        most = self._left - driven
         if len(states) and most > 0:
-            chosen = rule.choose(view)
+            view = self._view(inputs[states], most)
+            if self.parts.spec.moment == "spot":  # the rule has chosen already
+                random = max(1, math.ceil(rule.floor * driven / (1.0 - rule.floor))) if rule.floor else 0
+                chosen = beside(np.zeros(0, int), min(random, most), len(states), view.rng)
+            else:
+                chosen = rule.choose(view)
             p[states[chosen.index]] = chosen.p
         asked = p > 0
         if rule.honest:

@@ -121,10 +121,15 @@ class RunSpec:
     budget: int | None = _least(None, 1)
     """Stop after so many queries; the last round asks for what is left."""
     ask: Any = "all"
-    """Which states of a round the expert is asked about: all, random:K, fraction:P, distance:K, or
-    module:function. A state where the expert acts is asked about whatever the rule."""
+    """Which states of a round the expert is asked about: all, random:K, fraction:P, distance:K,
+    disagreement:K, leverage:C (linear policies), or module:function. A state where the expert acts is asked
+    about whatever the rule."""
     floor: float | None = _of("ask")
     """Share of a round's labels that is asked at random beside those that the rule chooses."""
+    moment: str = _among("after", "after", "spot")
+    """When the rule is asked: after the round, or on the spot: the expert takes over where the rule's score
+    is above its threshold (disagreement:0.05, distance:0.05) until it is safe again, and labels what it
+    drives."""
     beta: Any = 0.0
     """Probability that the expert acts: a number, linear:ROUNDS or exponential:RATE."""
     first_round: str | None = _among(None, "expert", "agent")
@@ -180,6 +185,10 @@ class RunSpec:
             raise UserError("standardise: with init the observations are standardised as init was; say no.")
         if self.judged and self.comparator not in ("every", "last"):
             object.__setattr__(self, "comparator", tuple(sorted(self.judged)))
+        if self.moment == "spot" and (self.rule.count is not None or not hasattr(self.rule, "gate")):
+            raise UserError(
+                f"moment: 'spot' needs a rule with a threshold, as in disagreement:0.05; ask is {self.ask!r}."
+            )
         for part in PARTS[:5]:
             fits(part, getattr(self, part), self.options(part))
 
