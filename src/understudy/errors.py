@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 
 class UserError(ValueError):
@@ -30,3 +31,30 @@ def unknown(field: str, value: object, accepted: Iterable[str]) -> UserError:
     near = difflib.get_close_matches(str(value), names, n=1)
     hint = f", did you mean '{near[0]}'?" if near else "."
     return UserError(f"{field}: unknown value {value!r}{hint} Accepted: {', '.join(names)}.")
+
+
+def said(error: BaseException | str, most: int = 300) -> str:
+    """What an exception or a file says, on one line and not too long.
+
+    >>> said(KeyError("a\n b"))
+    "KeyError: 'a\\n b'"
+    """
+    text = error if isinstance(error, str) else f"{type(error).__name__}: {error}"
+    return " ".join(text.split())[:most]
+
+
+@contextlib.contextmanager
+def damaged(what: str) -> Iterator[None]:
+    """Whatever data of a shape that nobody writes raise in the block becomes one sentence about `what`.
+
+    >>> with damaged("card 'mine.json'"):
+    ...     {}["policy"]
+    Traceback (most recent call last):
+    understudy.errors.UserError: card 'mine.json' is damaged (KeyError: 'policy').
+    """
+    try:
+        yield
+    except UserError:
+        raise
+    except (ArithmeticError, AssertionError, AttributeError, LookupError, TypeError, ValueError) as error:
+        raise UserError(f"{what} is damaged ({said(error)}).") from None

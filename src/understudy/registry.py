@@ -15,7 +15,7 @@ import sys
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Generic, TypeVar
 
-from .errors import UserError, unknown
+from .errors import UserError, said, unknown
 
 T = TypeVar("T")
 _REGISTRIES: dict[str, Registry[Any]] = {}
@@ -204,8 +204,7 @@ def load(field: str, text: str) -> Any:
             f"{field}: the module {name!r} needs {error.name!r}, which is not installed."
         ) from error
     except Exception as error:
-        why = " ".join(f"{type(error).__name__}: {error}".split())[:300]
-        raise UserError(f"{field}: the module {name!r} fails on import ({why}).") from error
+        raise UserError(f"{field}: the module {name!r} fails on import ({said(error)}).") from error
     for part in attribute.split("."):
         if not hasattr(found, part):
             public = [one for one in getattr(found, "__dict__", ()) if not one.startswith("_")]

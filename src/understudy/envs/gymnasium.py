@@ -11,7 +11,7 @@ from typing import Any, final
 
 import numpy as np
 
-from ..errors import MissingExtra, UserError
+from ..errors import MissingExtra, UserError, said
 
 STREAMS = {
     "collect": 1,
@@ -61,7 +61,7 @@ class Maker:
         except gym.error.NameNotFound as error:
             raise _no_such(self.name) from error
         except Exception as error:  # whatever a constructor or the import behind it may raise
-            raise UserError(f"env: {self.name!r} cannot be made ({_told(error)}).") from error
+            raise UserError(f"env: {self.name!r} cannot be made ({said(error)}).") from error
         if not isinstance(made, gym.Env):
             raise UserError(
                 f"env: {self.name!r} makes a {type(made).__name__}; a function that returns one "
@@ -106,7 +106,3 @@ def _no_such(env_id: str) -> UserError:
     near = difflib.get_close_matches(env_id, names, n=1)
     hint = f", did you mean {near[0]!r}?" if near else "."
     return UserError(f"env: Gymnasium has no environment {env_id!r}{hint}")
-
-
-def _told(error: Exception) -> str:
-    return " ".join(f"{type(error).__name__}: {error}".split())[:200]

@@ -17,59 +17,27 @@ from ..registry import Registry, load
 from .base import Expert
 
 if TYPE_CHECKING:
-    from .answers import checked as checked
-    from .callables import batched as batched
-    from .callables import from_callable as from_callable
-    from .callables import from_predictor as from_predictor
-    from .networks import save as save
-    from .planners import dynamic_programming as dynamic_programming
-    from .planners import value_iteration as value_iteration
-    from .privileged import from_info as from_info
-    from .privileged import from_observation as from_observation
-    from .remote import from_remote as from_remote
-    from .shipped import card as card
-    from .shipped import for_env as for_env
-    from .shipped import get as get
-    from .shipped import names as names
-    from .training import train as train
+    from .answers import checked
+    from .callables import batched, from_callable, from_predictor
+    from .networks import save
+    from .planners import dynamic_programming, value_iteration
+    from .privileged import from_info, from_observation
+    from .remote import from_remote
+    from .shipped import card, for_env, get, names
+    from .training import train
 
-_LAZY = {
-    "batched": "callables",
-    "card": "shipped",
-    "checked": "answers",
-    "dynamic_programming": "planners",
-    "for_env": "shipped",
-    "from_callable": "callables",
-    "from_info": "privileged",
-    "from_observation": "privileged",
-    "from_predictor": "callables",
-    "from_remote": "remote",
-    "get": "shipped",
-    "names": "shipped",
-    "save": "networks",
-    "train": "training",
-    "value_iteration": "planners",
+_HOMES = {
+    "answers": ("checked",),
+    "callables": ("batched", "from_callable", "from_predictor"),
+    "networks": ("save",),
+    "planners": ("dynamic_programming", "value_iteration"),
+    "privileged": ("from_info", "from_observation"),
+    "remote": ("from_remote",),
+    "shipped": ("card", "for_env", "get", "names"),
+    "training": ("train",),
 }
-
-__all__ = [
-    "Expert",
-    "resolve",
-    "batched",
-    "card",
-    "checked",
-    "dynamic_programming",
-    "for_env",
-    "from_callable",
-    "from_info",
-    "from_observation",
-    "from_predictor",
-    "from_remote",
-    "get",
-    "names",
-    "save",
-    "train",
-    "value_iteration",
-]
+_LAZY = {name: home for home, names in _HOMES.items() for name in names}
+__all__ = ["Expert", "resolve", *_LAZY]  # pyright: ignore[reportUnsupportedDunderAll]
 
 
 EXPERTS: Registry[Any] = Registry("expert", object, {}, group="experts")

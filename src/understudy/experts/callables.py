@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import UserError
+from ..errors import UserError, said
 from .base import Expert, as_batch, batch_size, take
 from .privileged import info_at
 
@@ -157,11 +157,7 @@ def _reporting(function: Callable[..., Any], name: str) -> Callable[..., Any]:
                 else (np.shape(observation))
             )
             raise UserError(
-                f"expert {name!r}: failed on observations of shape {shape} ({_told(error)})."
+                f"expert {name!r}: failed on observations of shape {shape} ({said(error)})."
             ) from error
 
     return call
-
-
-def _told(error: Exception) -> str:
-    return " ".join(f"{type(error).__name__}: {error}".split())[:300]

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from .. import disk
-from ..errors import UserError
+from ..errors import UserError, damaged
 from ..policies import Network, TrainedPolicy
 from .base import KINDS, Expert
 
@@ -67,7 +67,7 @@ def _about(folder: Path) -> dict[str, Any]:
     found: dict[str, Any] = {"name": folder.name}
     if not (folder / "config.json").is_file():
         return found
-    try:
+    with damaged(f"expert: {folder / 'config.json'}"):
         settings = disk.read_json(folder / "config.json", "expert")["settings"]
         made = settings.get("resolved", settings)
         loss = made["loss"]
@@ -77,5 +77,3 @@ def _about(folder: Path) -> dict[str, Any]:
             "environments": [settings["env"]],
             "kind": "distribution" if soft else "action",
         }
-    except (KeyError, TypeError) as error:
-        raise UserError(f"expert: {folder / 'config.json'} is damaged ({error}).") from None

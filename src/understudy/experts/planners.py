@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ..envs.gymnasium import maker
 from ..errors import UserError
 from .base import Expert
 
@@ -39,9 +40,8 @@ def value_iteration(table: Table, *, discount: float = 0.99, tolerance: float = 
     expected_reward = np.bincount(pair, probability * reward, states * actions)
     q = np.zeros((states, actions))
     while True:  # a contraction by `discount`: the error is at most change · discount / (1 - discount)
-        new = (expected_reward + np.bincount(pair, gain * q.max(axis=1)[after], states * actions)).reshape(
-            q.shape
-        )
+        coming = np.bincount(pair, gain * q.max(axis=1)[after], states * actions)
+        new = (expected_reward + coming).reshape(q.shape)
         change, q = np.abs(new - q).max(), new
         if change * discount / (1 - discount) <= tolerance:
             return q
@@ -59,7 +59,7 @@ def dynamic_programming(
     Give the environment's own `env_kwargs`: another map, or ice that does not slip, is another table. Of
     equally good actions the first is played.
     """
-    env = _make(env_id, env_kwargs)
+    env = maker(env_id, env_kwargs)()
     try:
         table = getattr(env.unwrapped, "P", None)
         if not isinstance(table, Mapping) or not hasattr(env.observation_space, "n"):
@@ -82,12 +82,3 @@ def dynamic_programming(
         "settings": dict(env_kwargs or {}),
     }
     return Expert(about["name"], ask=lambda states, infos: best[np.asarray(states)], card=about, **spaces)
-
-
-def _make(env_id: str, env_kwargs: Mapping[str, Any] | None) -> Any:
-    import gymnasium
-
-    try:
-        return gymnasium.make(env_id, **(env_kwargs or {}))
-    except (gymnasium.error.Error, TypeError) as error:
-        raise UserError(f"environment: {env_id!r} could not be made ({error}).") from None

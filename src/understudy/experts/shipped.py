@@ -1,12 +1,12 @@
 """The experts that come with the package: networks with their weights, planners and feedback laws, by name.
 
-Every name has a card `weights/NAME.json`; a network has `weights/NAME.safetensors` beside it.
+Every name has a card `weights/NAME.json`; a network has `weights/NAME.safetensors` beside it, dp-… is a
+planner, and the others are laws of `controllers`.
 """
 
 from __future__ import annotations
 
 import functools
-import importlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -16,16 +16,6 @@ from ..errors import UserError, unknown
 from .base import Expert
 
 FOLDER = Path(__file__).parent / "weights"
-
-# Names without weights: the module of this room and the function in it that makes them.
-MAKERS = {
-    "dp-FrozenLake-v1": ("planners", "dynamic_programming"),
-    "dp-FrozenLake8x8-v1": ("planners", "dynamic_programming"),
-    "dp-Taxi-v3": ("planners", "dynamic_programming"),
-    "lqr-CartPole-v1": ("controllers", "cartpole"),
-    "swingup-Acrobot-v1": ("controllers", "acrobot"),
-    "swingup-Pendulum-v1": ("controllers", "pendulum"),
-}
 
 
 @functools.cache
@@ -56,18 +46,21 @@ def get(name: str, *, env_id: str | None = None, env_kwargs: Mapping[str, Any] |
     the card lists, and the keywords it is made with.
     """
     about = card(name)
-    if name not in MAKERS:
+    if (FOLDER / f"{name}.safetensors").is_file():
         from . import networks
 
         return networks.load(FOLDER / f"{name}.safetensors")
-    module, function = MAKERS[name]
-    make = getattr(importlib.import_module(f"{__package__}.{module}"), function)
-    if module == "planners":
-        if env_id is not None and env_id not in about["environments"]:
-            served = ", ".join(about["environments"])
-            raise UserError(f"expert: {name!r} plans in {served}, not in {env_id!r}.")
-        return make(env_id or _registered(about["environments"]), env_kwargs=env_kwargs, card=about)
-    return make(about)
+    if not name.startswith("dp-"):
+        from . import controllers
+
+        return controllers.law(name, about)
+    from . import planners
+
+    if env_id is not None and env_id not in about["environments"]:
+        served = ", ".join(about["environments"])
+        raise UserError(f"expert: {name!r} plans in {served}, not in {env_id!r}.")
+    place = env_id or _registered(about["environments"])
+    return planners.dynamic_programming(place, env_kwargs=env_kwargs, card=about)
 
 
 def for_env(env_id: str, *, env_kwargs: Mapping[str, Any] | None = None) -> Expert:

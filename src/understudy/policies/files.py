@@ -10,7 +10,7 @@ import jax
 import numpy as np
 
 from .. import disk
-from ..errors import UserError
+from ..errors import UserError, damaged
 from .base import Params, Policy
 
 FORMAT = 1
@@ -65,9 +65,5 @@ def read(path: str | os.PathLike[str], card: dict[str, Any], field: str) -> tupl
 
     found = disk.read_tensors(Path(path).with_suffix(".safetensors"), field)[0]
     arrays = {k: v.astype(np.float32) if v.dtype == np.float16 else v for k, v in found.items()}
-    try:
+    with damaged(f"{field}: {path}"):
         return from_config(card), jax.tree.map(lambda name: arrays[name], card["params"])
-    except (ValueError, KeyError, TypeError) as error:
-        if isinstance(error, UserError):
-            raise
-        raise UserError(f"{field}: {path} is damaged ({type(error).__name__}: {error}).") from None

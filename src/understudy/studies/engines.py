@@ -29,6 +29,7 @@ from .shard import Result, play
 
 Shard = Sequence[Mapping[str, Any]]
 """The settings of runs that are played side by side."""
+ENGINES = ("local", "ray", "inline")
 FEW = "finished runs are kept, and the same command goes on from them"
 
 
@@ -197,17 +198,12 @@ def accelerator() -> bool:
     return bool(plugins) and any(Path(one).exists() for one in ("/dev/nvidiactl", "/dev/kfd", "/dev/accel0"))
 
 
-def ray(shards: Sequence[Shard], work: Work) -> None:
-    """Tasks of a Ray cluster; see `understudy.studies.cluster`."""
-    from . import cluster
-
-    cluster.play_on(shards, work)
-
-
-ENGINES: dict[str, Callable[[Sequence[Shard], Work], None]] = {"local": local, "ray": ray, "inline": inline}
-
-
 def engine(name: str) -> Callable[[Sequence[Shard], Work], None]:
+    """The engine of that name."""
+    if name == "ray":
+        from .cluster import play_on
+
+        return play_on
     if name not in ENGINES:
         raise unknown("engine", name, ENGINES)
-    return ENGINES[name]
+    return {"local": local, "inline": inline}[name]

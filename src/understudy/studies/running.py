@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import tempfile
 from collections.abc import Callable, Sequence
@@ -79,36 +80,20 @@ def run(
     >>> len(done), done.rounds["queries"]
     (2, [50, 100, 50, 100])
     """
-    if out is None:
-        with tempfile.TemporaryDirectory(prefix="understudy-") as temporary:
-            done = run(
-                study,
-                temporary,
-                engine=engine,
-                workers=workers,
-                address=address,
-                retries=retries,
-                retry_failed=retry_failed,
-                shard=shard,
-                stray=stray,
-                progress=progress,
-            )
-        return Results(done.entries, done.results, None)
     if isinstance(retries, bool) or not isinstance(retries, int) or retries < 0:
         raise UserError(f"retries: {retries!r} is not a whole number ≥ 0.")
     count = planning.how_many(workers)
     planning.check_engine(engine, address)
     check(study)
-    folder = StudyFolder(out, study, stray=stray)
-    try:
+    with contextlib.ExitStack() as stack:
+        place = out or stack.enter_context(tempfile.TemporaryDirectory(prefix="understudy-"))
+        folder = stack.enter_context(contextlib.closing(StudyFolder(place, study, stray=stray)))
         left = _left(study, folder.finished(), retry_failed)
         _play(folder, left, engine, count, shard, progress, retries=retries, address=address)
         kept = folder.finished()
         results = [kept[entry.id][0] for entry in study.runs]
         folder.write_tables(study.runs, results)
-        return Results(study.runs, results, folder.path)
-    finally:
-        folder.close()
+        return Results(study.runs, results, None if out is None else folder.path)
 
 
 def plan(

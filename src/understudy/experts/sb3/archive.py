@@ -18,14 +18,13 @@ from typing import Any
 
 import numpy as np
 
-from ...errors import UserError
+from ...errors import UserError, damaged, said
 from ...policies import softmax
 from ..base import Expert
 from ..networks import from_network
 from . import layout, pickles, torchfile, values
 from .zips import member, opened
 
-LARGEST_FILE = 4 << 30
 _ACTIVATIONS = {
     "ReLU": "relu",
     "Tanh": "tanh",
@@ -66,21 +65,8 @@ def load(
     what = f"archive {path.name!r}"
     if not path.is_file():
         raise UserError(f"expert: there is no archive {path}.")
-    try:
+    with damaged(what):
         return _load(path, what, activation, vec_normalize, name)
-    except UserError:
-        raise
-    except (
-        KeyError,
-        IndexError,
-        TypeError,
-        ValueError,
-        AttributeError,
-        AssertionError,
-        OverflowError,
-    ) as error:
-        # Records of a shape nobody writes: hostile or damaged, and either way the file's fault.
-        raise UserError(f"{what}: is damaged ({type(error).__name__}: {pickles.one_line(error)}).") from None
 
 
 def _load(path: Path, what: str, activation: str | None, vec_normalize: Any, name: str | None) -> Expert:
@@ -163,11 +149,7 @@ def _policy_settings(
         given = {}
     extractor = given.get("features_extractor_class")
     if isinstance(extractor, pickles.Global | pickles.Call):
-        label = (
-            pickles.one_line(extractor.name)
-            if isinstance(extractor, pickles.Global)
-            else "a class of its own"
-        )
+        label = said(extractor.name) if isinstance(extractor, pickles.Global) else "a class of its own"
         if label not in _EXTRACTORS:
             raise UserError(
                 f"{what}: uses the feature extractor {label}; {' and '.join(_EXTRACTORS)} can be read."

@@ -11,7 +11,7 @@ import importlib
 import re
 from pathlib import Path
 
-from ...errors import MissingExtra, UserError
+from ...errors import MissingExtra, UserError, said
 from ..base import Expert
 
 _NAME = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
@@ -79,5 +79,4 @@ def download(repo: str, filename: str, revision: str | None) -> Path | None:
             f"expert: there is no repository {repo!r} on the Hugging Face Hub (or it is private)."
         ) from None
     except Exception as error:  # the network, the proxy, the disk: a library's worth of reasons
-        told = " ".join(str(error).split())[:200]
-        raise UserError(f"expert: {repo!r} could not be fetched ({type(error).__name__}: {told}).") from error
+        raise UserError(f"expert: {repo!r} could not be fetched ({said(error)}).") from error

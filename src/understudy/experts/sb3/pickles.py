@@ -14,14 +14,9 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
-from ...errors import UserError
+from ...errors import UserError, said
 
 LIMIT = 10_000_000  # instructions; a state dict of a thousand tensors has some fifty thousand
-
-
-def one_line(text: Any) -> str:
-    """What a file or a library says, fit for a sentence: on one line and not too long."""
-    return " ".join(str(text).split())[:200]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -32,7 +27,7 @@ class Global:
     name: str
 
     def __str__(self):
-        return one_line(f"{self.module}.{self.name}")
+        return said(f"{self.module}.{self.name}")
 
 
 @dataclasses.dataclass(eq=False)
@@ -88,12 +83,8 @@ def read(data: bytes, what: str) -> Any:
             tree = reader.read(data)
     except UserError:
         raise
-    except (
-        Exception
-    ) as error:  # whatever a truncated or hostile file makes of the decoder is the file's fault
-        raise UserError(
-            f"{what}: is damaged or no pickle ({type(error).__name__}: {one_line(error)})."
-        ) from None
+    except Exception as error:  # what a truncated or hostile file makes of the decoder is the file's fault
+        raise UserError(f"{what}: is damaged or no pickle ({said(error)}).") from None
     for found in reader.globals:
         if _starts_programs(found):
             raise UserError(

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ...errors import UserError
+from ...errors import UserError, damaged
 from ...policies import Normaliser
 from . import pickles, values
 
@@ -27,12 +27,8 @@ def load(path: str | os.PathLike[str], shape: tuple[int, ...]) -> Normaliser | N
         found, "stable_baselines3.common.vec_env.vec_normalize.VecNormalize"
     ):
         raise values.refused(what, tree)
-    try:
+    with damaged(what):
         return _normaliser(values.attributes(tree, what), shape, what)
-    except UserError:
-        raise
-    except (KeyError, IndexError, TypeError, ValueError) as error:
-        raise UserError(f"{what}: is damaged ({type(error).__name__}: {pickles.one_line(error)}).") from None
 
 
 def _normaliser(state: Any, shape: tuple[int, ...], what: str) -> Normaliser | None:
