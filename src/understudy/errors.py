@@ -36,8 +36,8 @@ def unknown(field: str, value: object, accepted: Iterable[str]) -> UserError:
 def said(error: BaseException | str, most: int = 300) -> str:
     """What an exception or a file says, on one line and not too long.
 
-    >>> said(KeyError("a\n b"))
-    "KeyError: 'a\\n b'"
+    >>> said(ValueError("two  spaces"))
+    'ValueError: two spaces'
     """
     text = error if isinstance(error, str) else f"{type(error).__name__}: {error}"
     return " ".join(text.split())[:most]
