@@ -83,7 +83,7 @@ def random_return(env: str, episodes: int = 200) -> float:
     make = maker(env)
     space = copy.deepcopy(make().action_space)
     space.seed(derive(0, "random"))
-    return evaluate(make, lambda observation, info: space.sample(), episodes=episodes, stream="random").mean
+    return evaluate(lambda observation, info: space.sample(), make, episodes=episodes, stream="random").mean
 
 
 def table(folder: Path) -> str:

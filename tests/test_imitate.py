@@ -20,11 +20,10 @@ SHORT = {"solver_options": {"max_iterations": 20}, "comparator": "none"}
 
 def score(env: str, run, episodes: int = 40) -> float:
     """(R − random)/(expert − random) over the run's own evaluation."""
-    from understudy.envs.gymnasium import maker
 
     space = gym.make(env).action_space
     space.seed(derive(0, "random"))
-    chance = evaluate(maker(env), lambda o, i: space.sample(), episodes=episodes, stream="random").mean
+    chance = evaluate(lambda o, i: space.sample(), env, episodes=episodes, stream="random").mean
     return (run.evaluation.mean - chance) / (run.expert_evaluation.mean - chance)
 
 

@@ -14,7 +14,6 @@ from typing import Any
 
 import understudy
 from understudy import experts
-from understudy.envs.gymnasium import maker
 from understudy.runs import Runner
 from understudy.runs.evaluate import evaluate
 
@@ -51,7 +50,7 @@ def main() -> None:
     parser.add_argument("--limit", type=int, default=40_000, help="give up after so many queries")
     options = parser.parse_args()
     teacher = experts.for_env(options.env)
-    theirs = evaluate(maker(options.env), teacher, seed=options.seed, episodes=20).mean
+    theirs = evaluate(teacher, options.env, seed=options.seed, episodes=20).mean
     curve: list[list[float]] = []
     apart = Apart()
     wall, cpu = time.perf_counter(), time.process_time()

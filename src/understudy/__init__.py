@@ -16,6 +16,7 @@ __version__ = "0.1.0"
 _NAMES = {
     "imitation": "imitate",
     "runs": "Run",
+    "runs.evaluate": "evaluate",
     "spec": "RunSpec",
     "policies": "TrainedPolicy Policy Linear Tabular MLP NatureCNN",
     "replay": "Replay",
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
     from .regret import Certificate, Ledger
     from .replay import Replay, replay
     from .runs import Run
+    from .runs.evaluate import evaluate
     from .solvers import (
         Solution,
         Solver,

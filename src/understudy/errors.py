@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import difflib
+import traceback
 from collections.abc import Iterable, Iterator
+from pathlib import Path
 
 
 class UserError(ValueError):
@@ -34,13 +36,27 @@ def unknown(field: str, value: object, accepted: Iterable[str]) -> UserError:
 
 
 def said(error: BaseException | str, most: int = 300) -> str:
-    """What an exception or a file says, on one line and not too long.
+    """What an exception or a file says, on one line and not too long; for an exception also the line of the
+    user's own file that raised it.
+
+    That line is the innermost one outside this package, installed libraries and Python's own.
 
     >>> said(ValueError("two  spaces"))
     'ValueError: two spaces'
     """
     text = error if isinstance(error, str) else f"{type(error).__name__}: {error}"
-    return " ".join(text.split())[:most]
+    return " ".join(text.split())[:most] + ("" if isinstance(error, str) else _place(error))
+
+
+def _place(error: BaseException) -> str:
+    library = tuple(str(Path(file).parent) for file in (__file__, traceback.__file__))
+    for frame in reversed(traceback.extract_tb(error.__traceback__)):
+        foreign = frame.filename.startswith((*library, "<")) or "site-packages" in frame.filename
+        if not foreign:
+            path, here = Path(frame.filename), Path.cwd()
+            near = path.relative_to(here) if path.is_relative_to(here) else path
+            return f", at {near}:{frame.lineno} in {frame.name}"
+    return ""
 
 
 @contextlib.contextmanager

@@ -10,6 +10,7 @@ from typing import Any
 
 from .envs.gymnasium import maker
 from .errors import UserError
+from .progress import rounds
 from .runs import TIMES, Folder, Run, Runner, RunState, World, parts, resuming, settings_of, storage
 from .spec import RunSpec
 
@@ -19,7 +20,7 @@ def imitate(
     *,
     out: str | os.PathLike[str] | None = None,
     resume: bool | str = False,
-    progress: Callable[[int, dict[str, Any]], None] | None = None,
+    progress: bool | Callable[[int, dict[str, Any]], None] = False,
     **settings: Any,
 ) -> Run:
     """Learns to act as the expert does, round by round, and returns the policy with its account.
@@ -30,7 +31,8 @@ def imitate(
         it was begun with, and the end is the same, bit for bit. More rounds or a larger budget extend it.
         "new-episode" goes on with a new episode where the old one cannot be played again (real machines), and
         "other-machine" on other cores or libraries, whose last bits may differ.
-      progress: called after every round with its number and its row of the ledger.
+      progress: True shows a bar on a terminal and a line per round elsewhere; a function is called after
+        every round with its number and its row of the ledger.
       settings: every other field of `understudy.RunSpec`, where each is described with its default: expert,
         learner, policy, loss, solver, their options, rounds, interactions, preset, beta, episodes, seed, ….
         Learner, policy, loss, solver and expert may be objects, such as ``understudy.MLP(widths=(64, 64))``;
@@ -65,14 +67,19 @@ def imitate(
         samples, mapped, around = storage(made, folder=None if folder is None else folder.samples)
         run = RunState(made, samples, mapped=mapped)
         unused.pop_all()  # the runner closes it
-        runner = opened.enter_context(Runner([run], make, folders=[folder], first=first))
+        tell: Any = progress
+        if progress is True:
+            tell = opened.enter_context(rounds(f"{spec.name} on {make.name}", spec.sizes))
+        runner = opened.enter_context(
+            Runner([run], make, folders=[folder], first=first, tick=getattr(tell, "tick", None))
+        )
         with _telling(run, folder):
             runner.begin()
             while not run.finished:
                 runner.advance()
                 _raise(runner)
-                if progress is not None:
-                    progress(run.round, run.rows[-1])
+                if tell:
+                    tell(run.round, run.rows[-1])
             runner.finish()
             _raise(runner)
         seconds = {part: sum(one[part] for one in run.times) for part in TIMES}

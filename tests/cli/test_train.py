@@ -152,6 +152,7 @@ SETTINGS = {
     "episodes": ["--episodes", "2"],
     "evaluate_every": ["--evaluate-every", "1"],
     "comparator": ["--comparator", "1,2"],
+    "episode_limit": ["--episode-limit", "50"],
     "search": ["--search", "5"],
     "seed": ["--seed", "5"],
 }

@@ -163,7 +163,7 @@ def test_a_reference_is_imported_from_the_current_directory(module, reference, e
         ("my_exprt:act", "there is no module 'my_exprt', neither installed nor in"),
         ("my_expert:atc", "no such attribute: unknown value 'atc', did you mean 'act'"),
         ("my_expert:Nested.cat", "unknown value 'cat', did you mean 'act'"),
-        ("my_broken:act", r"fails on import \(RuntimeError: at home\)"),
+        ("my_broken:act", r"fails on import \(RuntimeError: at home, at my_broken.py:1 in <module>\)"),
         ("my_needy:act", "needs 'a_module_nobody_has', which is not installed"),
         ("my_expert:", "not of the form module:function"),
         ("my_expert:number", "int is not accepted"),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import gymnasium as gym
 import numpy as np
 import pytest
@@ -14,7 +16,7 @@ from understudy.runs.evaluate import evaluate, play_episodes
 
 
 def test_returns_and_lengths_are_those_of_whole_seeded_episodes():
-    found = evaluate(maker(Counting), lambda observation, info: np.zeros(1), episodes=6, number=2, seed=4)
+    found = evaluate(lambda observation, info: np.zeros(1), Counting, episodes=6, number=2, seed=4)
     lengths = [3 + derive(4, "evaluate", 2, episode) % 5 for episode in range(6)]
     assert found.lengths.tolist() == lengths and found.returns.tolist() == lengths
     assert found.mean == np.mean(lengths) and found.std == np.std(lengths)
@@ -37,7 +39,9 @@ def test_an_environment_that_never_ends_is_told(monkeypatch):
 
     monkeypatch.setattr("understudy.runs.evaluate.LIMIT", 50)
     with pytest.raises(UserError, match="has lasted 50 steps"):
-        evaluate(maker(Endless), lambda observation, info: np.zeros(1), episodes=1)
+        evaluate(lambda observation, info: np.zeros(1), Endless, episodes=1)
+    found = evaluate(lambda observation, info: np.zeros(1), Endless, episodes=2, limit=7)
+    assert found.lengths.tolist() == [7, 7]
 
 
 def test_lanes_do_not_change_returns_and_players_have_their_own_numbers_of_episodes():
@@ -67,7 +71,9 @@ def test_a_player_whose_environment_raises_leaves_the_others():
 
     found = play_episodes(vector(maker(Raises), 2), "raises", [4, 5], [3, 3], act)
     assert len(found[0].returns) == 3
-    assert str(found[1]) == "environment: ZeroDivisionError: no"
+    # The line of the user's file that raised it is said.
+    where = r", at .*test_evaluate.py:\d+ in step"
+    assert re.fullmatch(f"environment: ZeroDivisionError: no{where}", str(found[1]))
 
 
 def test_the_expert_is_evaluated_on_the_same_seeds():

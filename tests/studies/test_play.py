@@ -105,7 +105,9 @@ def test_samples_beyond_the_limit_are_read_from_files_to_the_same_ledger():
 def test_an_endless_episode_is_one_sentence_everywhere(monkeypatch):
     monkeypatch.setattr("understudy.runs.evaluate.LIMIT", 60)
     settings = {"env": ENDLESS, "expert": f"{HERE}:half", "policy": "linear", **SMALL}
-    with pytest.raises(UserError, match=r"an episode of .*Endless-v0 has lasted 60 steps") as alone:
+    with pytest.raises(
+        UserError, match=r"an evaluation episode of .*Endless-v0 has lasted 60 steps"
+    ) as alone:
         imitate(**settings)
     for one in play([settings, settings | {"seed": 1}]):
         assert one.error == str(alone.value)

@@ -8,8 +8,9 @@ from pathlib import Path
 from tyro.conf import Positional
 
 from ..errors import UserError
+from ..progress import counted
 from ..report import tables
-from .options import Flag, Name
+from .options import Flag, Name, Whole
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -19,9 +20,13 @@ class Evaluate:
     run: Positional[Path]
     """The folder of a run."""
     env: Name = None
-    """Another environment than the run's."""
+    """Another environment than the run's: an id, or module:function that makes one."""
+    env_kwargs: Name = None
+    """More keywords for the environment, as JSON: '{"max_episode_steps": 200}'."""
     episodes: int = 20
     """Episodes."""
+    episode_limit: Whole = None
+    """Most steps of an episode, for an environment that has no limit of its own."""
     seed: int = 1
     """Seed of the episodes."""
     json: Flag = False
@@ -30,18 +35,19 @@ class Evaluate:
 
 def run(options: Evaluate) -> int:
     """Plays the episodes and prints their returns."""
-    from ..envs.gymnasium import maker
     from ..policies import TrainedPolicy
-    from ..runs import read_config, read_summary
+    from ..runs import read_config, read_summary, world_of
     from ..runs.evaluate import evaluate
 
     settings = read_config(options.run)["settings"]
     if options.episodes < 1:
         raise UserError(f"episodes: {options.episodes!r} is not a whole number ≥ 1.")
     policy = TrainedPolicy.load(options.run)
-    name = options.env or settings["env"]
-    make = maker(name, settings["env_kwargs"] if options.env is None else None)
-    found = evaluate(make, policy, episodes=options.episodes, seed=options.seed)
+    make = world_of(settings, options.env, options.env_kwargs)
+    name = make.name
+    with counted(f"{settings['name']} on {name}", options.episodes, "episodes") as update:
+        how = {"episodes": options.episodes, "seed": options.seed, "limit": options.episode_limit}
+        found = evaluate(policy, make, **how, progress=update)
     kept = read_summary(options.run)
     rows = [
         ("return", f"{found.mean:.1f} ± {found.std:.1f}"),

@@ -5,14 +5,11 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import json
-import sys
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from rich.console import Console
-from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
-
 from ..errors import UserError
+from ..progress import Bar, shown
 from ..report import tables
 from .options import Flag, Folder, Name, Number, Whole
 
@@ -109,31 +106,16 @@ def told(curve: list[training.Evaluated]) -> str:
 @contextlib.contextmanager
 def _progress(title: str) -> Iterator[Callable[[int, int, list[training.Evaluated]], None]]:
     """A bar with the latest return on a terminal, a line per evaluation elsewhere, on the error stream."""
-    seen = {"looks": 0}
-    if not sys.stderr.isatty():
-
-        def line(done: int, total: int, curve: list[training.Evaluated]) -> None:
-            if len(curve) > seen["looks"]:
-                seen["looks"], last = len(curve), curve[-1]
-                where = f"step {last.steps:,} of {total:,}"
-                print(f"{title}: {where}  {told(curve)}  {last.seconds:.0f} s", file=sys.stderr, flush=True)
-
-        yield line
-        return
-    columns: Any = (
-        TextColumn("{task.description}"),
-        BarColumn(bar_width=20),
-        TaskProgressColumn(),
-        TimeRemainingColumn(),
-        TextColumn("{task.fields[told]}"),
-    )
-    with Progress(*columns, console=Console(stderr=True)) as bar:
-        task = bar.add_task(title, total=None, told="starting")
+    bar, seen = Bar(title, 0, "steps"), {"looks": 0}
+    with shown(bar) as moves:
 
         def show(done: int, total: int, curve: list[training.Evaluated]) -> None:
-            if done % 100 == 0 or len(curve) > seen["looks"]:
-                seen["looks"] = len(curve)
-                bar.update(task, completed=done, total=total, told=told(curve))
+            bar.total = total
+            bar.update(done, told(curve))
+            if not moves and len(curve) > seen["looks"]:
+                seen["looks"], last = len(curve), curve[-1]
+                where = f"step {last.steps:,} of {total:,}"
+                bar.say(f"{title}: {where}  {told(curve)}  {last.seconds:.0f} s")
 
         yield show
 

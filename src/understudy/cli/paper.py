@@ -16,9 +16,9 @@ from rich.text import Text
 
 from .. import disk
 from ..errors import UserError, unknown
+from ..progress import stages
 from ..report import tables
 from .options import Flag, Folder, Name, Names, Whole
-from .sweep import bars
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -138,7 +138,7 @@ def _pure(options: Pure, name: str, *, full: int, quick: tuple[int, int], **more
     if options.seed < 0:
         raise UserError(f"seed: {options.seed} is not a whole number ≥ 0.")
     began = _clock()
-    with bars() as told:
+    with stages() as told:
         done = module.study(seeds=seeds, rounds=rounds, seed=options.seed, progress=told, **more)
     rows = [("seeds", seeds), ("rounds", rounds)]
     return _report(
@@ -191,7 +191,7 @@ def _host(options: Host, seeds: int, plays: Sequence[Callable[..., Any]], report
     how = {"engine": options.engine, "workers": options.workers, "address": options.address}
     began = _clock()
     with tempfile.TemporaryDirectory(prefix="understudy-") as temporary:
-        with bars() as told:
+        with stages() as told:
             parts = [play(options.keep or Path(temporary), told, **how) for play in plays]
         return _report(options, reporter, parts, [("scale", options.scale), ("seeds", seeds)], began)
 

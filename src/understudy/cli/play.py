@@ -9,8 +9,9 @@ from typing import Any
 from tyro.conf import Positional
 
 from ..errors import UserError
+from ..progress import counted
 from ..spec import WORLD, RunSpec
-from .options import Flag
+from .options import Flag, Name
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -21,6 +22,10 @@ class Play:
     """The folder of a run."""
     video: Path = Path("play.mp4")
     """The file to write."""
+    env: Name = None
+    """Another environment than the run's: an id, or module:function that makes one."""
+    env_kwargs: Name = None
+    """More keywords for the environment, as JSON: '{"width": 640, "camera_name": "track"}'."""
     seed: int = 0
     """Seed of the episode."""
     steps: int = 1000
@@ -31,22 +36,24 @@ class Play:
 
 def run(options: Play) -> int:
     """Writes the video and prints what was played."""
-    from ..envs.gymnasium import maker
     from ..policies import TrainedPolicy
     from ..report import tables, video
-    from ..runs import acting, read_config
+    from ..runs import acting, read_config, world_of
 
     settings = read_config(options.run)["settings"]
+    if options.steps < 1:
+        raise UserError(f"steps: {options.steps!r} is not a whole number ≥ 1.")
+    make = world_of(settings, options.env, options.env_kwargs)
     policy = TrainedPolicy.load(options.run)
-    make = maker(settings["env"], settings["env_kwargs"])
     acts = {settings["name"]: acting(policy)}
-    if not options.alone:
-        expert = _expert(settings, make)
-        if expert is not None:
-            acts["expert"] = acting(expert)
-    returns = video.record(options.video, make, acts, seed=options.seed, steps=options.steps)
+    if not options.alone and (expert := _expert(settings, make)) is not None:
+        acts["expert"] = acting(expert)
+    with counted(str(options.video), options.steps, "steps") as update:
+        returns = video.record(
+            options.video, make, acts, seed=options.seed, steps=options.steps, progress=update
+        )
     rows = [(name, f"return {value:.1f}") for name, value in returns.items()]
-    tables.show(tables.facts(f"{settings['env']}: {options.video}", rows))
+    tables.show(tables.facts(f"{make.name}: {options.video}", rows))
     return 0
 
 

@@ -11,6 +11,7 @@ from tyro.conf import Positional, arg
 from .. import disk
 from ..disk import new_folder, refuse_taken
 from ..errors import UserError
+from ..progress import counted
 from ..report import tables
 from ..spec import OPTIONS
 from .options import Flag, Folder, Number, Whole, WithSettings, settings
@@ -67,7 +68,7 @@ def run(options: Replay) -> int:
         raise UserError("keep-iterates: there is nowhere to write them; add --out.")
     learner = LEARNERS.make(options.learner, options.given())
     rounds = read_stream(options.stream)
-    with tables.progress(f"{options.learner} on {options.stream.name}", len(rounds)) as progress:
+    with counted(f"{options.learner} on {options.stream.name}", len(rounds)) as update:
         result = replay(
             rounds,
             policy=_policy(options),
@@ -76,7 +77,7 @@ def run(options: Replay) -> int:
             keep_iterates=options.keep_iterates,
             seed=options.seed,
             memory=options.memory,
-            progress=progress,
+            progress=lambda done, row: update(done),
             **_solver(options),
         )
     outcome = _outcome(options, result)

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import math
-import sys
 import time
-from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Annotated, Any
 
 from tyro.conf import Positional, arg
 
 from ..errors import UserError, unknown
+from ..progress import stages
 from ..report import tables
 from ..spec import FIELDS
 from .options import Flag, Folder, Name, Names, Repeated, Whole, WithSettings, settings
@@ -76,17 +74,18 @@ def run(options: Sweep) -> int:
     if options.out is None and not options.plan:
         raise UserError("out: name the folder that keeps the study, as in --out studies/hopper.")
     where = {name: getattr(options, name) for name in ("engine", "workers", "shard", "retry_failed")}
-    if tuning:
-        stages = plans(study, out=options.out, **tuning, **where)
-    else:
-        stages = {"plan": plan(study, options.out, **where)}
-    for title, one in stages.items():
+    with stages() as told:
+        if tuning:
+            planned = plans(study, out=options.out, **tuning, **where, progress=told)
+        else:
+            planned = {"plan": plan(study, options.out, **where, progress=told)}
+    for title, one in planned.items():
         tables.show(tables.facts(title if title == "plan" else f"plan: {title} pass", one.rows()))
     if options.plan:
         return 0
     began = time.perf_counter()
     how = {**where, "address": options.address, "retries": options.retries}
-    with bars() as told:
+    with stages() as told:
         if tuning:
             done: Results | Tuned = tune(study, out=options.out, **tuning, **how, progress=told)
         else:
@@ -136,26 +135,6 @@ def made(options: Sweep) -> tuple[Study, dict[str, Any]]:
     if tuning and "over" not in tuning:
         tuning["over"] = ("step",)
     return study, tuning
-
-
-@contextlib.contextmanager
-def bars() -> Iterator[Callable[[str, int, int], None]]:
-    """A bar for each stage on a terminal; in a pipe a line for each tenth, on the error stream."""
-    with contextlib.ExitStack() as stack:
-        state: dict[str, Any] = {"stage": None, "bar": None, "tenth": -1, "began": time.perf_counter()}
-
-        def told(stage: str, done: int, total: int) -> None:
-            if stage != state["stage"]:
-                stack.close()
-                state.update(stage=stage, tenth=-1, bar=stack.enter_context(tables.progress(stage, total)))
-            if state["bar"] is not None:
-                state["bar"](done, None)
-            elif 10 * done // max(total, 1) > state["tenth"]:
-                state["tenth"] = 10 * done // max(total, 1)
-                seconds = time.perf_counter() - state["began"]
-                print(f"{stage}: {done:,} of {total:,}  {seconds:.0f} s", file=sys.stderr, flush=True)
-
-        yield told
 
 
 def _show(study: Study, done: Results | Tuned) -> None:

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 from tyro.conf import Positional
 
-from ..report import live, tables
+from ..report import tables
 from ..spec import FIELDS, RunSpec
 from .options import UNSET, Flag, Folder, Name, WithSettings, settings
 
@@ -36,8 +36,7 @@ def run(options: Train) -> int:
     from .. import imitate
 
     spec = asked(options)
-    with live.rounds(f"{spec.name} on {spec.env}", len(spec.sizes)) as progress:
-        result = imitate(spec, out=options.out, resume=options.resume or False, progress=progress)
+    result = imitate(spec, out=options.out, resume=options.resume or False, progress=True)
     tables.show(outcome(result))
     if options.json:
         tables.json_line(result.summary())

@@ -6,12 +6,14 @@ import contextlib
 import dataclasses
 import difflib
 import functools
+import inspect
 from collections.abc import Callable, Mapping
 from typing import Any, final
 
 import numpy as np
 
 from ..errors import MissingExtra, UserError, said
+from ..registry import module
 
 STREAMS = {
     "collect": 1,
@@ -41,8 +43,8 @@ def derive(seed: int, stream: str, *path: int) -> int:
 class Maker:
     """How to make an environment, as often as needed: its name for the record and a function.
 
-    `maker(…)` accepts a Gymnasium id, a function that returns an environment, or an environment that was
-    made from an id.
+    `maker(…)` accepts a Gymnasium id, a function that returns an environment (or ``module:function``), or an
+    environment that was made from an id.
     """
 
     name: str
@@ -50,11 +52,15 @@ class Maker:
     by_id: bool
 
     def __call__(self, **keywords: Any) -> Any:
-        """One environment; `keywords` such as render_mode are passed on for ids."""
+        """One environment; `keywords` such as render_mode are passed on for ids, and to a function that has
+        a parameter of that name.
+        """
         import gymnasium as gym
 
+        if not self.by_id:
+            keywords = {name: one for name, one in keywords.items() if _takes(self.make, name)}
         try:
-            made = self.make(**keywords) if self.by_id else self.make()
+            made = self.make(**keywords)
         except gym.error.DependencyNotInstalled as error:
             extra = "atari" if "ale" in str(error).lower() else "mujoco"
             raise MissingExtra(f"env: {self.name}", extra) from error
@@ -71,7 +77,11 @@ class Maker:
 
 
 def maker(env: Any, env_kwargs: Mapping[str, Any] | None = None) -> Maker:
-    """How to make `env`: an id with `env_kwargs`, a function, or an environment with a spec."""
+    """How to make `env`: an id or a function with `env_kwargs`, or an environment with a spec.
+
+    ``module:Id`` imports a module first, of the current folder too; where the module has a function of that
+    name, ``module:make``, that function makes the environment.
+    """
     import gymnasium as gym
 
     keywords = dict(env_kwargs or {})
@@ -80,19 +90,38 @@ def maker(env: Any, env_kwargs: Mapping[str, Any] | None = None) -> Maker:
 
         if atari.looks_like(env):
             return atari.atari_maker(env, keywords)
+        package, _, name = env.rpartition(":")
+        if package and callable(found := getattr(module("env", package), name, None)):
+            return Maker(env, functools.partial(found, **keywords), False)
         return Maker(env, functools.partial(gym.make, env, **keywords), True)
-    if keywords:
-        raise UserError("env_kwargs: they go with an environment's id; put them in the function instead.")
     if isinstance(env, gym.Env):
         if env.spec is None:
             raise UserError("env: this environment was not made from an id; give the function that makes it.")
+        if keywords:
+            raise UserError("env_kwargs: this environment is made already; give them with its id.")
         return Maker(env.spec.id, functools.partial(gym.make, env.spec), True)
     if isinstance(env, gym.vector.VectorEnv) or not callable(env):
         raise UserError(
             f"env: {type(env).__name__} is not accepted; give an id such as 'Hopper-v5' or a function "
             "that makes one environment (envs= says how many to run side by side)."
         )
-    return Maker(getattr(env, "__name__", type(env).__name__), env, False)
+    return Maker(_place(env), functools.partial(env, **keywords) if keywords else env, False)
+
+
+def _place(function: Any) -> str:
+    """``module:name`` of a function that other processes can import, else its name alone."""
+    module, name = getattr(function, "__module__", None), getattr(function, "__qualname__", None)
+    if module in (None, "__main__") or name is None or "<" in name:
+        return getattr(function, "__name__", type(function).__name__)
+    return f"{module}:{name}"
+
+
+def _takes(function: Any, name: str) -> bool:
+    try:
+        takes = inspect.signature(function).parameters
+    except (TypeError, ValueError):
+        return False
+    return name in takes or any(one.kind is inspect.Parameter.VAR_KEYWORD for one in takes.values())
 
 
 def _no_such(env_id: str) -> UserError:

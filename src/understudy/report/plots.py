@@ -63,9 +63,10 @@ def save(made: Figure, *paths: Path) -> None:
 
 
 def curve(axes: Axes, x: Any, y: Any, *, name: str, label: str | None = None) -> None:
-    """One run, in the look of `name`."""
-    drawn = look(name)
-    axes.plot(x, y, color=drawn.colour, linestyle=drawn.dashes, label=drawn.label if label is None else label)
+    """One run, in the look of `name`; a single point is a dot."""
+    drawn, dot = look(name), "o" if len(x) == 1 else ""
+    label = drawn.label if label is None else label
+    axes.plot(x, y, color=drawn.colour, linestyle=drawn.dashes, label=label, marker=dot)
 
 
 def band(

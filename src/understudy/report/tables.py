@@ -1,17 +1,15 @@
-"""Tables and progress for the terminal."""
+"""Tables for the terminal."""
 
 from __future__ import annotations
 
-import contextlib
 import math
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable
 from typing import Any
 
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 from rich.text import Text
 
@@ -101,15 +99,3 @@ def number(value: Any) -> str:
     ('0.123457', '3', 'closed form')
     """
     return f"{value:.6g}" if isinstance(value, float) else str(value)
-
-
-@contextlib.contextmanager
-def progress(title: str, total: int) -> Iterator[Callable[[int, Any], None] | None]:
-    """A bar on the error stream while the block runs; None where that stream is no terminal."""
-    if not sys.stderr.isatty():
-        yield None
-        return
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task(title, total=total)
-        yield lambda done, _row: bar.update(task, completed=done)

@@ -1,90 +1,216 @@
-"""Videos of policies, several side by side. Without a renderer a `UserError` says what is missing."""
+"""Videos of policies, several side by side, written picture by picture as the episodes are played."""
 
 from __future__ import annotations
 
+import contextlib
 import os
-from collections.abc import Callable, Mapping
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, final
 
 import numpy as np
 
 from ..envs.gymnasium import Maker, derive
 from ..errors import MissingExtra, UserError
+from ..policies import Actions
 
 Act = Callable[[Any, Any], Any]
-
-
-def frames(
-    make: Maker, act: Act, *, seed: int, steps: int, other: Act | None = None
-) -> tuple[list[np.ndarray], float, int]:
-    """The pictures of one episode, its return, and frames per second.
-
-    Where actions are choices, a state in which `other` would choose another one gets a frame of colour.
-    """
-    # Without a screen MuJoCo renders through EGL, which must be set before its first use.
-    if not os.environ.get("DISPLAY"):
-        os.environ.setdefault("MUJOCO_GL", "egl")
-    try:
-        env = make(render_mode="rgb_array")
-        _can_draw(env)
-        observation, info = env.reset(seed=derive(seed, "video"))
-        pictures = [_picture(env)]
-    except UserError:
-        raise
-    except Exception as error:
-        raise UserError(
-            f"video: {make.name} cannot be drawn here ({type(error).__name__}: {_first(error)}); "
-            "MuJoCo needs EGL (Debian: apt install libegl1), other environments may need pygame."
-        ) from error
-    total, over = 0.0, False
-    while not over and len(pictures) <= steps:
-        action = act(observation, info)
-        chooses = other is not None and np.issubdtype(np.asarray(action).dtype, np.integer)
-        if chooses and not np.array_equal(action, other(observation, info)):  # type: ignore[misc]
-            pictures[-1] = marked(pictures[-1])
-        observation, reward, terminated, truncated, info = env.step(action)
-        total, over = total + float(reward), terminated or truncated
-        pictures.append(_picture(env))
-    speed = int(env.metadata.get("render_fps") or 30)
-    env.close()
-    return pictures, total, speed
+RATE = 31
+"""Pictures a second, at most about; MuJoCo has up to 125, of which every fourth will do."""
 
 
 def record(
-    path: Path, make: Maker, acts: Mapping[str, Act], *, seed: int = 0, steps: int = 1000
+    path: Path,
+    make: Maker,
+    acts: Mapping[str, Act],
+    *,
+    seed: int = 0,
+    steps: int = 1000,
+    progress: Callable[[int], None] | None = None,
 ) -> dict[str, float]:
-    """Writes a video with one panel per act, named in its corner; returns each one's return.
+    """Writes a video with one panel per act, with its name and its return so far; gives the returns.
 
-    Where two acts have discrete actions, each also answers for the other's states; a state in which they
-    disagree gets a coloured frame. A panel whose episode has ended keeps its last picture.
+    The episodes are played side by side, only pictures that are kept are drawn, and each is written at once.
+    A MuJoCo robot is followed. Where two acts have discrete actions, each also answers for the other's
+    states; a state in which they disagree gets a coloured frame. A panel whose episode has ended keeps its
+    last picture, faded. `progress(steps)` is called after every picture. Without a renderer, and where
+    ffmpeg fails, a `UserError` says so, and no file is left.
     """
+    with contextlib.ExitStack() as opened:
+        panels = []
+        for name, act in acts.items():
+            others = [one for key, one in acts.items() if key != name]
+            panel = Panel(make, name, act, seed=seed, other=others[0] if len(others) == 1 else None)
+            panels.append(opened.enter_context(contextlib.closing(panel)))
+        skip = max(1, round(panels[0].rate / RATE))
+        write = opened.enter_context(film(path, panels[0].rate / skip))
+        for taken in range(0, steps + skip, skip):
+            for panel in panels:
+                panel.look()
+            for _ in range(min(skip, steps - taken)):
+                for panel in panels:
+                    panel.step()
+            write(np.concatenate([panel.shown() for panel in panels], axis=1))
+            if progress is not None:
+                progress(min(taken, steps))
+            if all(panel.faded for panel in panels):
+                break
+    return {panel.name: panel.total for panel in panels}
+
+
+@final
+class Panel:
+    """One player in an environment of its own, and the picture of it."""
+
+    def __init__(self, make: Maker, name: str, act: Act, *, seed: int, other: Act | None = None):
+        # Without a screen MuJoCo renders through EGL, which must be set before its first use.
+        if not os.environ.get("DISPLAY"):
+            os.environ.setdefault("MUJOCO_GL", "egl")
+        self.name, self.total, self.over, self.faded, self.marked = name, 0.0, False, False, False
+        self._act, self._other, self._played = act, other, 0
+        try:
+            self.env = make(render_mode="rgb_array")
+            _can_draw(self.env)
+            self._seen, self._info = self.env.reset(seed=derive(seed, "video", 0, 0))
+            self._camera = Camera(self.env)
+            self._picture = _drawn(self.env)
+        except UserError:
+            raise
+        except Exception as error:
+            raise UserError(
+                f"video: {make.name} cannot be drawn here ({type(error).__name__}: {_first(error)}); "
+                "MuJoCo needs EGL (Debian: apt install libegl1), other environments may need pygame."
+            ) from error
+        self.rate = int(self.env.metadata.get("render_fps") or 30)
+        self._choices = Actions.of(self.env.action_space).categorical
+
+    def look(self) -> None:
+        """Draws what the environment shows now."""
+        if not self.faded:
+            self._camera.follow()
+            self._picture, self.marked, self.faded = _drawn(self.env), False, self.over
+
+    def step(self) -> None:
+        """Plays one action, unless the episode has ended."""
+        if self.over:
+            return
+        action = self._act(self._seen, self._info)
+        if self._choices and self._other is not None:
+            self.marked |= not np.array_equal(action, self._other(self._seen, self._info))
+        self._seen, reward, terminated, truncated, self._info = self.env.step(action)
+        self.total, self._played = self.total + float(reward), self._played + 1
+        self.over = bool(terminated or truncated)
+
+    def shown(self) -> np.ndarray:
+        """The picture with its text; framed where the acts disagreed since it was drawn."""
+        picture = marked(self._picture) if self.marked else self._picture
+        if self.faded:
+            picture = picture // 2 + 127
+        ended = f", ended after {self._played / self.rate:.1f} s" if self.faded else ""
+        return _titled(picture, f"{self.name}\nreturn {self.total:.0f}{ended}")
+
+    def close(self) -> None:
+        self.env.close()
+
+
+@final
+class Camera:
+    """Keeps a MuJoCo robot in the picture: the free camera moves as the heaviest tree of bodies does, in x
+    and y. A camera that was chosen (camera_name, camera_id) stays as it is, and so do other environments.
+    """
+
+    def __init__(self, env: Any):
+        world = env.unwrapped
+        self._renderer = getattr(world, "mujoco_renderer", None)
+        self._from: Any = None
+        if self._renderer is None or getattr(self._renderer, "camera_id", 0) != -1:
+            return
+        env.render()  # makes the viewer and its camera
+        viewer, self._data = self._renderer.viewer, world.data
+        roots = np.flatnonzero(world.model.body_parentid[1:] == 0) + 1
+        self._root = int(roots[world.model.body_subtreemass[roots].argmax()])
+        self._camera, self._from = viewer.cam, self._place()
+        self._at = np.array(viewer.cam.lookat)
+        # Without a graphics card shadows and mirrors take two thirds of the time.
+        import mujoco
+
+        flags: Any = mujoco.mjtRndFlag  # type: ignore[attr-defined]
+        for flag in (flags.mjRND_SHADOW, flags.mjRND_REFLECTION):
+            viewer.scn.flags[int(flag)] = 0
+
+    def follow(self) -> None:
+        """Moves to where the robot is, and takes the thread's turn, which other panels may have had."""
+        if self._renderer is not None and self._renderer.viewer is not None:
+            self._renderer.viewer.make_context_current()
+        if self._from is not None:
+            moved = self._place() - self._from
+            self._camera.lookat[:2] = self._at[:2] + moved
+
+    def _place(self) -> np.ndarray:
+        return np.array(self._data.xpos[self._root][:2])
+
+
+@contextlib.contextmanager
+def film(path: Path, rate: float) -> Iterator[Callable[[np.ndarray], None]]:
+    """A function that adds a picture to the video `path`, which is there once the block has ended well."""
+    draft = path.with_name(f".{path.stem}.draft{path.suffix}")
+    process: Any = None
+
+    def write(picture: np.ndarray) -> None:
+        nonlocal process
+        try:
+            if process is None:
+                path.parent.mkdir(parents=True, exist_ok=True)
+                process = subprocess.Popen(
+                    _command(draft, picture, rate), stdin=subprocess.PIPE, stderr=complaints
+                )
+            process.stdin.write(np.ascontiguousarray(picture).tobytes())
+        except OSError as error:  # a broken pipe has its reason in what ffmpeg said
+            raise failed(_first(error)) from error
+
+    def failed(why: str) -> UserError:
+        if process is not None:
+            with contextlib.suppress(OSError):
+                process.stdin.close()
+            process.wait()
+        complaints.seek(0)
+        said = [line for line in complaints.read().decode(errors="replace").splitlines() if line.strip()]
+        return UserError(f"video: cannot write {str(path)!r} ({said[-1].strip()[:200] if said else why}).")
+
+    with tempfile.TemporaryFile() as complaints:
+        try:
+            yield write
+            if process is not None:
+                process.stdin.close()
+                if process.wait():
+                    raise failed(f"ffmpeg ended with code {process.returncode}")
+                os.replace(draft, path)
+        except OSError as error:
+            raise failed(_first(error)) from error
+        finally:
+            if process is not None and process.poll() is None:
+                process.kill()
+                process.wait()
+            with contextlib.suppress(OSError):
+                draft.unlink()
+
+
+def _command(path: Path, picture: np.ndarray, rate: float) -> list[str]:
     try:
-        import imageio.v2 as imageio
-        import imageio_ffmpeg  # noqa: F401
+        from imageio_ffmpeg import get_ffmpeg_exe
+
+        program: str | None = get_ffmpeg_exe()
     except ImportError:
-        raise MissingExtra("video", "mujoco") from None
-    shown, returns, speed = [], {}, 30
-    for name, act in acts.items():
-        others = [one for key, one in acts.items() if key != name]
-        other = others[0] if len(others) == 1 else None
-        pictures, returns[name], speed = frames(make, act, seed=seed, steps=steps, other=other)
-        shown.append([_named(picture, name) for picture in pictures])
-    length = max(len(pictures) for pictures in shown)
-    # A minute of MuJoCo has up to 125 pictures a second; every second or fourth will do.
-    skip = max(1, round(speed / 31))
-    # Else imageio forks ffmpeg to change its group first, and JAX, which has threads, warns of a deadlock.
-    os.environ.setdefault("IMAGEIO_FFMPEG_NO_PREVENT_SIGINT", "1")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        writer: Any
-        with imageio.get_writer(path, fps=speed / skip, macro_block_size=2) as writer:
-            for i in range(0, length, skip):
-                row = [pictures[min(i, len(pictures) - 1)] for pictures in shown]
-                writer.append_data(np.concatenate(row, axis=1))
-    except (OSError, ValueError) as error:
-        raise UserError(f"video: cannot write {str(path)!r} ({_first(error)}).") from error
-    return returns
+        program = shutil.which("ffmpeg")
+    if program is None:
+        raise MissingExtra("video", "mujoco")
+    height, width = picture.shape[:2]
+    raw = ["-f", "rawvideo", "-pix_fmt", "rgb24", "-s", f"{width}x{height}", "-r", f"{rate:g}", "-i", "-"]
+    codec = ["-c:v", "libx264", "-pix_fmt", "yuv420p"] if path.suffix in (".mp4", ".mkv", ".mov") else []
+    return [program, "-y", "-loglevel", "error", *raw, "-an", *codec, str(path)]
 
 
 def marked(picture: np.ndarray, colour: tuple[int, int, int] = (213, 94, 0)) -> np.ndarray:
@@ -109,25 +235,26 @@ def _can_draw(env: Any) -> None:
         GLContext(8, 8).free()
 
 
-def _picture(env: Any) -> np.ndarray:
+def _drawn(env: Any) -> np.ndarray:
     picture = np.asarray(env.render())
     if picture.ndim != 3:
-        raise UserError("video: the environment draws no pictures.")
+        raise UserError(
+            "video: the environment draws no pictures; a function that makes one needs the parameter "
+            "render_mode, and its environment a render() that returns arrays (height, width, 3)."
+        )
     even = [size - size % 2 for size in picture.shape[:2]]
     return picture[: even[0], : even[1]]
 
 
-def _named(picture: np.ndarray, name: str) -> np.ndarray:
-    """The picture with a name in its corner, where Pillow is installed."""
-    try:
-        from PIL import Image, ImageDraw
-    except ImportError:
-        return picture
+def _titled(picture: np.ndarray, text: str) -> np.ndarray:
+    """The picture with text in its corner."""
+    from PIL import Image, ImageDraw, ImageFont
+
     image = Image.fromarray(picture)
-    draw = ImageDraw.Draw(image)
-    box = draw.textbbox((10, 8), name)
-    draw.rectangle((box[0] - 4, box[1] - 3, box[2] + 4, box[3] + 3), fill=(255, 255, 255))
-    draw.text((10, 8), name, fill=(20, 20, 20))
+    draw, font = ImageDraw.Draw(image), ImageFont.load_default(max(10, picture.shape[0] // 28))
+    box = draw.multiline_textbbox((10, 8), text, font=font)
+    draw.rectangle((box[0] - 5, box[1] - 4, box[2] + 5, box[3] + 4), fill=(255, 255, 255))
+    draw.multiline_text((10, 8), text, fill=(20, 20, 20), font=font)
     return np.asarray(image)
 
 

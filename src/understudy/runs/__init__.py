@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from .automatic import Automatic
 from .collect import Round
-from .evaluate import Evaluation, acting
+from .evaluate import Evaluation, acting, world_of
 from .folder import FORMAT, Folder, read_config, read_ledger, read_summary, resuming, settings_of, write_run
 from .parts import Parts, World, parts
 from .run import Run
@@ -37,5 +37,6 @@ __all__ = [
     "resuming",
     "settings_of",
     "storage",
+    "world_of",
     "write_run",
 ]

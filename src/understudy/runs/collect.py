@@ -126,12 +126,14 @@ class Collector:
         acting: Callable[[Sequence[int]], list[Members]],
         asking: Asking | None = None,
         gates: Mapping[int, tuple[Gate, int]] | None = None,
+        tick: Callable[..., None] | None = None,
     ) -> tuple[dict[int, Round], dict[int, UserError]]:
         """Round `number` of these runs, `size` interactions each; the rounds, and the errors of those that
         failed.
 
         `acting(chosen)` gives the policies of some of the runs, by architecture; `asking` is a query rule.
         `gates` are, by run, when the expert takes over on the spot and how many steps it may drive at most.
+        `tick` is called after every step with the interactions and queries of a run so far.
         """
         e, n, k, acts, codec = self.envs, len(runs), self.actions.outputs, self.actions, self.observations
         slots = np.asarray(runs)[:, None] * e + np.arange(e)
@@ -224,6 +226,8 @@ class Collector:
                 self._next(flat[ended > 0])
                 taken[live, : shape[1]] &= ended.reshape(shape) == 0
             row = part.stop
+            if tick is not None:
+                tick("collecting", row, int(new[0].sum()) if wait else row)
         for slot, error in self.env.broken.items():
             if slot // e in runs:
                 errors.setdefault(slot // e, _prefixed(number, failure("environment", error)))

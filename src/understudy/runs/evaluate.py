@@ -4,15 +4,18 @@ collection. An evaluation costs no queries and no interactions.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import inspect
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from ..envs.gymnasium import Maker, derive
+from ..envs.gymnasium import Maker, derive, maker
 from ..envs.vector import Seen, VectorEnv, vector
 from ..errors import UserError
 from ..policies import Actions, Encoded, Observations, one_of
+from ..spec import FIELDS
+from ..spec.values import checked
 from .collect import nonsense, not_finite
 from .questions import failure
 
@@ -51,12 +54,16 @@ def play_episodes(
     number: int = 0,
     stream: str = "evaluate",
     lanes: int = 1,
+    limit: int | None = None,
+    progress: Callable[[int], None] | None = None,
 ) -> list[Evaluation | UserError]:
     """Whole episodes of n players side by side; player i plays ``episodes[i]`` of them in `lanes` slots of
     `env`.
 
-    Episode j of a player is seeded by (its seed, stream, number, j), so lanes do not change the result. A
-    player whose environment raises, or has an episode of `LIMIT` steps, ends with an error.
+    Episode j of a player is seeded by (its seed, stream, number, j), so lanes do not change the result. An
+    episode ends after `limit` steps. A player whose environment raises, or that without such a limit has an
+    episode of `LIMIT` steps, ends with an error. `progress` is called with the number of episodes that have
+    ended.
     """
     count = len(seeds)
     returns = [np.zeros(many) for many in episodes]
@@ -82,7 +89,7 @@ def play_episodes(
             episode[player] = -1
 
     begin(range(episode.size))
-    changed, turn = True, 0
+    changed, turn, ended = True, 0, 0
     while True:
         if env.broken:
             leave({slot // lanes: failure("environment", error) for slot, error in env.broken.items()})
@@ -101,16 +108,20 @@ def play_episodes(
         steps[slots] += 1
         turn += 1
         over = terminated | truncated
+        if limit is not None and turn >= limit:
+            over |= steps[slots] >= limit
         if over.any():
             for slot in slots[over].tolist():
                 player, which = slot // lanes, episode.flat[slot]
                 returns[player][which], lengths[player][which] = total[slot], steps[slot]
             begin(slots[over].tolist())
-            changed = True
+            changed, ended = True, ended + int(over.sum())
+            if progress is not None:
+                progress(ended)
         if turn >= LIMIT and steps.max() >= LIMIT:
             endless = UserError(
-                f"env: an episode of {name} has lasted {LIMIT} steps; give it a limit "
-                "(max_episode_steps in env_kwargs)."
+                f"env: an evaluation episode of {name} has lasted {LIMIT} steps and the environment has no "
+                "limit; give one with episode_limit, as in --episode-limit 1000 (a run is resumed with it)."
             )
             leave(dict.fromkeys((np.flatnonzero(steps >= LIMIT) // lanes).tolist(), endless))
             steps[steps >= LIMIT], changed = 0, True
@@ -156,41 +167,85 @@ def by_expert(expert: Any) -> Act:
 
 
 def evaluate(
-    make: Maker,
     player: Any,
+    env: Any,
     *,
-    episodes: int,
+    episodes: int = 20,
     seed: int = 0,
+    env_kwargs: Mapping[str, Any] | None = None,
+    limit: int | None = None,
+    progress: Callable[[int], None] | None = None,
     number: int = 0,
     stream: str = "evaluate",
 ) -> Evaluation:
-    """Episodes of one trained policy, expert, or function of (observation, info).
+    """Returns and lengths of whole episodes of one player, in an environment of their own.
 
-    >>> from understudy.envs.gymnasium import maker
-    >>> evaluate(maker("CartPole-v1"), lambda observation, info: 0, episodes=2).lengths.tolist()
-    [10, 10]
+    Args:
+      player: a trained policy, a run, an expert, a function of an observation (and, if it takes two
+        arguments, of the info), or an object with `predict`.
+      env: a Gymnasium id, ``module:function``, a function that makes an environment, or an environment that
+        was made from an id; `env_kwargs` go with the first three.
+      limit: most steps of an episode, for environments that have no limit of their own.
+      progress: called with the number of episodes that have ended.
+      number, stream: with `seed` and the episode's number they give its seed.
+
+    >>> found = evaluate(lambda observation: 0, "CartPole-v1", episodes=2)
+    >>> found.lengths.tolist(), found.mean
+    ([10, 10], 10.0)
     """
+    if episodes < 1:
+        raise UserError(f"episodes: {episodes!r} is not a whole number ≥ 1.")
+    make = env if isinstance(env, Maker) else maker(env, env_kwargs)
     one = acting(player)
 
     def act(seen: Seen, active: np.ndarray) -> tuple[Any, dict[int, UserError]]:
         return [one(one_of(seen.batch, 0), seen.infos[0])], {}
 
-    env = vector(make, 1, infos=True)
+    slots = vector(make, 1, infos=True)
     try:
-        found = play_episodes(env, make.name, [seed], [episodes], act, number=number, stream=stream)[0]
+        how = {"number": number, "stream": stream, "limit": limit, "progress": progress}
+        found = play_episodes(slots, make.name, [seed], [episodes], act, **how)[0]
     finally:
-        env.close()
+        slots.close()
     if isinstance(found, UserError):
         raise found
     return found
 
 
 def acting(player: Any) -> Callable[[Any, Any], Any]:
-    """A trained policy, or an expert, as a function of (observation, info)."""
+    """A player as a function of (observation, info); see `evaluate`."""
+    player = player.policy if hasattr(player, "ledger") else player  # of a run
     if hasattr(player, "label"):
         from ..policies import stacked
 
         return lambda observation, info: player.act(stacked([observation]), [info])[0]
     if hasattr(player, "act"):
         return lambda observation, info: player.act(observation)
-    return player
+    if hasattr(player, "predict"):
+        return lambda observation, info: player.predict(observation, deterministic=True)[0]
+    if not callable(player):
+        raise UserError(f"policy: {type(player).__name__} is no policy and no function of observations.")
+    return player if _arguments(player) != 1 else lambda observation, info: player(observation)
+
+
+def _arguments(function: Any) -> int | None:
+    try:
+        return len(inspect.signature(function).parameters)
+    except (TypeError, ValueError):
+        return None
+
+
+def world_of(settings: Mapping[str, Any], env: str | None = None, env_kwargs: Any = None) -> Maker:
+    """How to make the environment of a run with these settings, or another in its place; `env_kwargs`, a
+    mapping or JSON, are added to the run's own.
+    """
+    import gymnasium as gym
+
+    own = settings["env"]
+    if env is None and ":" not in own and "/" not in own and own not in gym.registry:
+        raise UserError(
+            f"env: the run's environment {own!r} was made by a function in Python; name that function, as in "
+            "--env module:make."
+        )
+    more = {} if env_kwargs is None else checked(FIELDS["env_kwargs"], env_kwargs)
+    return maker(env or own, (settings["env_kwargs"] if env is None else {}) | more)

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, final
 import numpy as np
 
 from ..envs.vector import Seen
-from ..errors import UserError
+from ..errors import UserError, said
 from ..experts.calls import in_thread, outcomes
 from ..policies import one_of
 from .journal import Journal, key_of
@@ -252,6 +252,6 @@ def failure(who: str, error: BaseException) -> UserError:
     """Any error as a sentence of `who`, with the error behind it."""
     if isinstance(error, UserError):
         return error
-    made = UserError(f"{who}: {' '.join(f'{type(error).__name__}: {error}'.split())[:300]}")
+    made = UserError(f"{who}: {said(error)}")
     made.__cause__ = error
     return made

@@ -41,6 +41,7 @@ class Runner:
       threads: threads that step the environments.
       together: solve runs of one program in one vmapped call (default: where there is a GPU). Apart, a run
         has the bits it would have alone.
+      tick: called as ``tick(stage)``, and in the midst of a round also with its interactions and queries.
 
     Attributes:
       errors: why run i has stopped, or None.
@@ -55,11 +56,13 @@ class Runner:
         first: Any = None,
         threads: int = 1,
         together: bool | None = None,
+        tick: Callable[..., None] | None = None,
     ):
         assert len({run.plan.sizes for run in runs}) == 1, "runs of a runner have the same rounds"
         self.runs = list(runs)
         self.errors: list[UserError | None] = [None] * len(runs)
         self._folders = list(folders) or [None] * len(runs)
+        self._tick = tick or (lambda stage, interactions=None, queries=None: None)
         parts, self._make, self._threads = runs[0].parts, make, threads
         envs = min(parts.spec.envs, parts.spec.interactions)
         self._expert, self._codecs = parts.expert, (parts.observations, parts.actions)
@@ -68,10 +71,14 @@ class Runner:
         self._collecting = self._vector(len(runs) * envs, first)
         drivers = [Driver(run.plan.seed, run.parts.noise) for run in runs]
         journals = [None if folder is None else folder.journal for folder in self._folders]
-        self.questions = Questions(self._expert, journals, parts.limits)
+        self.questions = Questions(self._expert, journals, parts.limits, self._asked)
         self.collector = Collector(self._collecting, self.questions, *self._codecs, drivers, envs)
         self._architectures = by_architecture(self.runs)
         self._programs: list[OneProgram] | None = None
+
+    def _asked(self, done: int, wanted: int) -> None:
+        if wanted > 1:
+            self._tick(f"asking, {done:,} of {wanted:,}")
 
     def _vector(self, count: int, first: Any = None) -> VectorEnv:
         infos = bool(self._expert.needs_infos)
@@ -130,10 +137,12 @@ class Runner:
                 acting=self._acting,
                 asking=None if self.runs[0].parts.rule is None else self._asking,
                 gates={i: found for i in going if (found := self.runs[i].gate()) is not None},
+                tick=self._tick,
             )
         except UserError as error:  # of the expert that they share
             rounds, errors = {}, dict.fromkeys(going, error)
         self._failed(errors)
+        self._tick("solving")
         clock.lap("collect", len(going))  # the seconds of what is done together are split evenly
         self._failed({one.run: one.error for one in self._learn(rounds, clock)})
         due = [i for i in going if self.runs[i].round == t]
@@ -172,6 +181,7 @@ class Runner:
         runs, clock = [i for i in runs if self.errors[i] is None], Clock()
         if not runs:
             return
+        self._tick("evaluating")
         where = {run: at for at, run in enumerate(runs)}
         groups = [(one, np.array([where[run] for run in one.runs])) for one in self._acting(runs)]
         plans = [self.runs[i].plan for i in runs]
@@ -197,7 +207,10 @@ class Runner:
         lanes = 1 if alone else max(episodes)
         env = self._evaluating or self._vector(len(seeds) * lanes)
         try:
-            return play_episodes(env, self._make.name, seeds, episodes, act, number=t, lanes=lanes)
+            limit = self.runs[0].parts.spec.episode_limit
+            return play_episodes(
+                env, self._make.name, seeds, episodes, act, number=t, lanes=lanes, limit=limit
+            )
         finally:
             if alone:
                 self._evaluating = env
@@ -220,6 +233,7 @@ class Runner:
             if self.errors[i] is not None or not key[1]:
                 continue
             if key not in known:
+                self._tick("measuring the expert")
                 known[key] = self._play_expert(*key, last)
             found = known[key]
             if isinstance(found, UserError):

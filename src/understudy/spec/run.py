@@ -148,6 +148,9 @@ class RunSpec:
     """Evaluate also after every so many rounds."""
     expert_episodes: int | None = _least(None, 0)
     """Episodes to measure the expert by (default: as many as evaluation episodes)."""
+    episode_limit: int | None = _least(None, 1)
+    """Most steps of an evaluation episode, for an environment that has no limit of its own. A run may be
+    resumed with another."""
     comparator: Any = "last"
     """After which rounds to find the best in hindsight: last, every, none, or round numbers (5,10)."""
     search: int = _least(2000, 0)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from ..errors import UserError
@@ -163,9 +163,14 @@ def from_finished(done: Sequence[dict[str, Any]]) -> Rate | None:
     return Rate(seconds / steps, 0.0, True, how)
 
 
-def calibrate(shards: Sequence[Sequence[Entry]], workers: int) -> Rate | None:
+def calibrate(
+    shards: Sequence[Sequence[Entry]],
+    workers: int,
+    progress: Callable[[str, int, int], None] | None = None,
+) -> Rate | None:
     """Plays the first rounds of the first runs without evaluation, at once on as many workers as the study
     will have, and takes the time; twice, since the first time compiles. None where the study is as short.
+    ``progress(stage, done, total)`` is called as the rounds are played.
     """
     quiet = {"rounds": CALIBRATED_ROUNDS, "budget": None, "episodes": 0, "expert_episodes": 0}
     quiet["comparator"] = "none"
@@ -176,11 +181,21 @@ def calibrate(shards: Sequence[Sequence[Entry]], workers: int) -> Rate | None:
     count = min(workers, len(shards))
     found: list[float] = []
 
+    reached, rounds = [0] * (2 * count), sum(len(one.sizes) for one in short)
+
+    def tell(number: int, played: int) -> None:
+        reached[number] = played
+        if progress is not None:
+            progress("measuring this machine", sum(reached), rounds * len(reached))
+
     def done(number: int, results: list[Result], seconds: float) -> None:
         found.append(seconds)
+        tell(number, rounds)
 
     began = time.perf_counter()
-    local([[one.changes() for one in short]] * (2 * count), Work(done=done, workers=count, retries=0))
+    tell(0, 0)
+    work = Work(done=done, progress=tell, workers=count, retries=0)
+    local([[one.changes() for one in short]] * len(reached), work)
     took = time.perf_counter() - began
     second = sum(found[count:]) / count
     how = f"{steps / second:,.0f} interactions/s a worker in a calibration of {took:.0f} s"

@@ -105,9 +105,10 @@ def plan(
     retry_failed: bool = False,
     shard: int | None = None,
     calibrate: bool = True,
+    progress: Callable[[str, int, int], None] | None = None,
 ) -> planning.Plan:
     """What `run` would do with the same arguments. The time is estimated from the shards finished in
-    `out`, or from a short calibration.
+    `out`, or from a short calibration, of which ``progress(stage, done, total)`` is told.
     """
     check(study)
     planning.engine(engine)
@@ -119,7 +120,7 @@ def plan(
     shards = planning.divide(left, count, shard)
     rate = planning.from_finished([about for _, about in kept.values()])
     if rate is None and calibrate:
-        rate = planning.calibrate(shards, count)
+        rate = planning.calibrate(shards, count, progress)
     return planning.Plan(
         asked=study.asked,
         runs=len(study.runs),

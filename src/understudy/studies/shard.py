@@ -14,7 +14,7 @@ from ..runs import NAMES, TIMES, Parts, Runner, RunState, World, parts, play_all
 from ..spec import WORLD, RunSpec
 
 TOGETHER = ("rounds", "interactions", "first_interactions", "budget", "envs", "encoder", "labels")
-TOGETHER += ("ask", "ask_options", "floor", "moment")
+TOGETHER += ("ask", "ask_options", "floor", "moment", "episode_limit")
 """What runs of one world must have in common to be played side by side."""
 
 

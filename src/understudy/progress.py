@@ -1,0 +1,203 @@
+"""Progress on the error stream: a line that moves on a terminal, plain lines in a pipe."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, final
+
+EVERY = 10.0
+"""Seconds between two lines in a pipe, where nothing else says when."""
+
+
+def clock(seconds: float) -> str:
+    """Seconds as a clock shows them.
+
+    >>> clock(42.3), clock(330), clock(9000)
+    ('0:42', '5:30', '2:30:00')
+    """
+    whole = max(0, round(seconds))
+    hours, minutes = whole // 3600, whole // 60 % 60
+    return f"{hours}:{minutes:02d}:{whole % 60:02d}" if hours else f"{minutes}:{whole % 60:02d}"
+
+
+@final
+class Bar:
+    """How much of `total` is done, how long the rest will take, and a few notes.
+
+    >>> bar = Bar("ftl on Hopper-v5", 2000, "steps", now=lambda: 0.0)
+    >>> bar.update(500, "500 labels", "loss 0.25")
+    >>> bar.line(60)
+    'ftl on Hopper-v5  ━━──────  500/2,000  500 labels  loss 0.25'
+    """
+
+    def __init__(
+        self, title: str, total: int, unit: str = "rounds", *, now: Callable[[], float] = time.perf_counter
+    ):
+        self.title, self.total, self.unit, self._now = title, total, unit, now
+        self.done, self.began = 0, now()
+        self.notes: Callable[[], Sequence[str]] = tuple
+        self._first: tuple[float, int] | None = None
+        self._start = self.began, 0
+        self._said = -math.inf
+
+    def update(self, done: int, *notes: str) -> None:
+        """Enters what is done and the notes, the most important first; it is shown when it is due."""
+        if self._first is None:
+            # What was there before, as in a run that is resumed, took no time today.
+            self._first = self._start = self._now(), done
+        self.done = done
+        if notes:
+            self.notes = lambda: notes
+
+    def restart(self) -> None:
+        """Measures the time that is left from here on: what came before, such as compiling, comes once."""
+        self._start = self._now(), self.done
+
+    @property
+    def left(self) -> float | None:
+        """Seconds until the end, at the speed so far; None where that is not known."""
+        since, before = self._start
+        if self.done <= before:
+            since, before = self._first or (0.0, self.done)
+        spent, made = self._now() - since, self.done - before
+        return spent * (self.total - self.done) / made if made > 0 and spent > 0 else None
+
+    def line(self, width: int) -> str:
+        """One line of at most `width` characters: notes that do not fit are left out, and a bar takes the
+        room that remains.
+        """
+        count = f"{self.done:,}/{self.total:,}"
+        left = "" if self.left is None or self.done >= self.total else f"{clock(self.left)} left"
+        shown = [one for one in (self.title, count, left) if one]
+        room = width - len("  ".join(shown)) - 8
+        fit = []
+        for note in self.notes():
+            if len(note) + 2 > room:
+                break
+            room -= len(note) + 2
+            fit.append(note)
+        cells = max(0, min(20, room + 6))
+        full = round(cells * min(1.0, self.done / max(self.total, 1)))
+        bar = ["━" * full + "─" * (cells - full)] if cells >= 4 else []
+        return "  ".join([self.title, *bar, count, *fit, *([left] if left else [])])[:width]
+
+    def say(self, text: str | None = None) -> None:
+        """A plain line on the error stream: this text, or where the work is, at most every ten seconds."""
+        if text is None:
+            if self._now() - self._said < EVERY:
+                return
+            parts = [f"{self.title}: {self.done:,} of {self.total:,} {self.unit}", *self.notes()]
+            parts += [] if self.left is None else [f"{clock(self.left)} left"]
+            text = "  ".join(parts)
+        self._said = self._now()
+        print(text, file=sys.stderr, flush=True)
+
+
+@contextlib.contextmanager
+def shown(bar: Bar) -> Iterator[bool]:
+    """Shows the bar while the block runs; gives whether it moves, which it does on a terminal only."""
+    if not sys.stderr.isatty():
+        yield False
+        return
+    from rich.console import Console
+    from rich.live import Live
+    from rich.text import Text
+
+    console = Console(stderr=True)
+    with Live(console=console, get_renderable=lambda: Text(bar.line(console.width)), refresh_per_second=5):
+        yield True
+
+
+@contextlib.contextmanager
+def counted(title: str, total: int, unit: str = "rounds") -> Iterator[Callable[..., None]]:
+    """A function ``update(done, *notes)`` for a loop of `total` turns."""
+    bar = Bar(title, total, unit)
+    with shown(bar) as moves:
+
+        def update(done: int, *notes: str) -> None:
+            bar.update(done, *notes)
+            if not moves:
+                bar.say()
+
+        yield update
+
+
+@contextlib.contextmanager
+def stages(unit: str = "rounds") -> Iterator[Callable[[str, int, int], None]]:
+    """A function ``update(stage, done, total)`` for work in stages, each with a bar of its own."""
+    with contextlib.ExitStack() as stack:
+        now: dict[str, Any] = {"stage": None}
+
+        def update(stage: str, done: int, total: int) -> None:
+            if stage != now["stage"]:
+                stack.close()
+                now.update(stage=stage, update=stack.enter_context(counted(stage, total, unit)))
+            now["update"](done)
+
+        yield update
+
+
+def summary(row: dict[str, Any]) -> list[str]:
+    """A round in a few words: loss, and return and regret where they were measured.
+
+    >>> row = {"loss": 0.25, "average_loss": 0.5, "regret": math.nan, "return_mean": 12.0}
+    >>> summary(row)
+    ['loss 0.25', 'return 12', 'average 0.5']
+    """
+    words = {"loss": "loss", "return_mean": "return", "average_loss": "average", "regret": "regret"}
+    return [f"{word} {row[name]:.4g}" for name, word in words.items() if math.isfinite(row[name])]
+
+
+@final
+class Rounds:
+    """The progress of a run: called with a round's number and its row, and in between through `tick`.
+
+    `moves`: the bar is on a terminal; else every round is a line.
+    """
+
+    def __init__(self, bar: Bar, sizes: Sequence[int], *, moves: bool):
+        self.bar, self._sizes, self._moves = bar, tuple(sizes), moves
+        self._row: dict[str, Any] = {"round": 0, "interactions": 0, "queries": 0, "return_mean": math.nan}
+        self._stage, self._asked = "", 0
+        bar.notes = self._notes
+
+    def tick(self, stage: str, interactions: int | None = None, queries: int | None = None) -> None:
+        """What is being done, and how many interactions and labels the round under way has (None: as many as
+        before). It only enters numbers, so it may be called at every step.
+        """
+        self._stage, self._asked = stage, self._asked if queries is None else queries
+        if interactions is not None:
+            self.bar.update(self._row["interactions"] + interactions)
+
+    def __call__(self, number: int, row: dict[str, Any]) -> None:
+        first, seen = self._row["round"] == 0, self._row["return_mean"]
+        self._row = row if math.isfinite(row["return_mean"]) else row | {"return_mean": seen}
+        self.tick("", 0, 0)
+        if first:
+            self.bar.restart()  # the first round compiled
+        if not self._moves:
+            spent, left = time.perf_counter() - self.bar.began, self.bar.left
+            rest = f", {clock(left)} left" if left and number < len(self._sizes) else ""
+            counts = f"{row['interactions']:,} steps  {row['queries']:,} labels"
+            told = "  ".join([f"round {number} of {len(self._sizes)}", counts, *summary(row), clock(spent)])
+            self.bar.say(f"{self.bar.title}: {told}{rest}")
+
+    def _notes(self) -> list[str]:
+        row, stage = self._row, self._stage
+        number = min(row["round"] + 1, len(self._sizes))
+        told = [f"{row['queries'] + self._asked:,} labels", *([f"round {number}: {stage}"] if stage else [])]
+        return told + (summary(row) if row["round"] else [])
+
+
+@contextlib.contextmanager
+def rounds(title: str, sizes: Sequence[int]) -> Iterator[Rounds]:
+    """The progress of a run of rounds with these numbers of interactions: a bar in interactions and labels
+    on a terminal, a line per round in a pipe.
+    """
+    bar = Bar(title, sum(sizes), "interactions")
+    with shown(bar) as moves:
+        yield Rounds(bar, sizes, moves=moves)
