@@ -41,8 +41,8 @@ def said(error: BaseException | str, most: int = 300) -> str:
 
     That line is the innermost one outside this package, installed libraries and Python's own.
 
-    >>> said(ValueError("two  spaces"))
-    'ValueError: two spaces'
+    >>> said(KeyError("torso")), said("two\\nlines")
+    ("KeyError: 'torso'", 'two lines')
     """
     text = error if isinstance(error, str) else f"{type(error).__name__}: {error}"
     return " ".join(text.split())[:most] + ("" if isinstance(error, str) else _place(error))
