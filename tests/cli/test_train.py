@@ -25,6 +25,7 @@ KEYS = [
     "rounds",
     "interactions",
     "queries",
+    "expert_evaluation_calls",
     "return_mean",
     "return_std",
     "expert_return_mean",
@@ -159,6 +160,7 @@ SETTINGS = {
 # Those that need an archive, a hub or images have their tests with them; the others are read by `imitate`.
 ELSEWHERE = {"env", "activation", "vec_normalize", "revision", "encoder", "labels", "expert_options"}
 ELSEWHERE |= {"envs", "init", "memory_limit", "expert_episodes"}
+ELSEWHERE |= {"expert_workers", "expert_timeout", "expert_retries"}
 
 
 def spec_of(*typed: str) -> RunSpec:

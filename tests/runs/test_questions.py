@@ -12,11 +12,14 @@ import pytest
 
 from runs.counting import Counting, answering
 from understudy import UserError, imitate
+from understudy.envs.gymnasium import maker
 from understudy.envs.vector import Seen
 from understudy.experts import checked, from_callable
+from understudy.runs import World, processes
 from understudy.runs.collect import BREAK
 from understudy.runs.journal import Journal
 from understudy.runs.questions import Limits, Questions
+from understudy.spec import RunSpec
 
 BOX = gym.spaces.Box(-1, 1, (1,), np.float32)
 SMALL = {"policy": "linear", "rounds": 3, "interactions": 20, "episodes": 1, "expert_episodes": 0}
@@ -197,3 +200,57 @@ def test_a_run_that_cannot_replay_goes_on_with_a_new_episode_and_keeps_its_label
     assert np.isnan(run.samples("rewards")[20:27]).all()
     kept = {np.float32(np.frombuffer(one)).tobytes() for one in calls[20:27]}
     assert {row.tobytes() for row in run.samples("inputs")[20:27]} == kept
+
+
+@pytest.mark.parametrize("kind", ["quick", "says so", "takes long"])
+def test_calls_to_measure_the_expert_are_counted_and_a_slow_one_is_not_measured_unasked(kind):
+    calls = []
+
+    def act(observation):
+        calls.append(1)
+        time.sleep(0.011 if kind == "takes long" else 0)
+        return np.array([0.5])
+
+    def go(**more):
+        calls.clear()
+        options = SMALL | {"expert_workers": 2 if kind == "says so" else None, "expert_episodes": None} | more
+        return imitate(Counting, expert=act, **options).summary()
+
+    unasked = go(rounds=1)
+    assert len(calls) - unasked["queries"] == unasked["expert_evaluation_calls"]
+    assert (unasked["expert_evaluation_calls"] > 0) == (kind == "quick")
+    assert (unasked["expert_return_mean"] is not None) == (kind == "quick")
+    if kind == "says so":
+        asked = go(rounds=1, expert_episodes=2)
+        assert asked["expert_evaluation_calls"] == len(calls) - asked["queries"] > 2
+
+
+def test_the_return_of_a_slow_expert_is_that_of_its_card():
+    options = SMALL | {"expert_workers": 2, "expert_episodes": None, "rounds": 1}
+    run = imitate("CartPole-v1", **options)
+    assert run.expert_evaluation is None and run.summary()["expert_return_mean"] == 500.0
+
+
+def test_an_expert_in_processes_answers_as_it_does_here(tmp_path, monkeypatch):
+    """Batches of dicts and tuples, what it prints, and its errors."""
+    (tmp_path / "slowly.py").write_text(
+        "import time\n"
+        "def act(observation):\n"
+        "    print('thinking')\n"
+        "    if observation[2] > 1: raise RuntimeError('too far')\n"
+        "    return int(observation[2] > 0)\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    spec = RunSpec(env="CartPole-v1", expert="slowly:act", expert_workers="processes:1", expert_timeout=20.0)
+    make = maker("CartPole-v1", {})
+    expert = World.of(make, make(), spec).expert
+    seen = np.array([[0, 0, 0.5, 0], [0, 0, -0.5, 0]], np.float32)
+    assert expert.label(seen).tolist() == [1, 0] and expert.workers == 1
+    with pytest.raises(UserError, match="too far"):
+        expert.label(seen + 1)
+    assert expert.label(seen).tolist() == [1, 0]
+    for batch in ({"a": seen, "b": ({"c": seen}, seen)}, (seen, {"x": seen})):
+        again = processes._batch(dict(processes._leaves(batch)))
+        assert repr(again) == repr(batch)
+    with pytest.raises(UserError, match="expert_workers: 'processes:0' is not"):
+        RunSpec(env="CartPole-v1", expert_workers="processes:0")

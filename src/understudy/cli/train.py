@@ -60,10 +60,17 @@ def outcome(result: Any) -> Any:
     summary, made = result.summary(), result.certificate
     theirs = summary["expert_return_mean"]
     rows: list[tuple[str, Any]] = [("queries", f"{summary['queries']:,}")]
+    if calls := summary["expert_evaluation_calls"]:
+        rows.append(("calls to measure the expert", f"{calls:,}"))
+    if unanswered := int(result.ledger["unanswered"][-1]):
+        rows.append(("states without an answer", f"{unanswered:,}"))
     if summary["return_mean"] is not None:
         rows.append(("return", f"{summary['return_mean']:.1f} ± {summary['return_std']:.1f}"))
     if theirs is not None:
-        rows.append(("expert's return", f"{theirs:.1f}"))
+        measured = "" if result.expert_evaluation else " (its card; --expert-episodes measures it)"
+        rows.append(("expert's return", f"{theirs:.1f}{measured}"))
+    elif result.settings["expert_episodes"] is None and result.settings["episodes"]:
+        rows.append(("expert's return", "not measured, it is slow (--expert-episodes 10 would)"))
     rows.append(("average loss", summary["average_loss"]))
     if summary["regret"] is not None:
         rows += tables.regret(made)

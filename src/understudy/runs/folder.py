@@ -15,6 +15,7 @@ The appended files may be ahead of the last round after a kill; resuming cuts th
 from __future__ import annotations
 
 import json
+import math
 import os
 import warnings
 import zlib
@@ -28,6 +29,7 @@ from ..disk import csv_line, reporting
 from ..errors import UserError, unknown
 from ..machine import cores, versions
 from ..regret import Ledger
+from ..spec import FIELDS, ROUNDS
 from . import rounds
 from .journal import Journal
 from .rounds import Record, Sums, sum_of
@@ -69,8 +71,6 @@ def settings_of(path: str | os.PathLike[str]) -> dict[str, Any]:
     """The settings that the run in a folder was begun with, for those that are not given when it is resumed;
     none where there is no run.
     """
-    from ..spec import FIELDS
-
     if not (Path(path) / "config.json").is_file():
         return {}
     kept = read_config(Path(path))["settings"]
@@ -201,7 +201,7 @@ class Folder:
 
     def _more(self, was: dict[str, Any]) -> bool:
         """Whether the run is longer now than it was."""
-        return any(_larger(was.get(name), self._config.get(name)) for name in GROWING)
+        return any(_longer(name, was, self._config) for name in GROWING)
 
     def _reopen(self, config: dict[str, Any]) -> None:
         """The round that counts, without an outcome and with the settings of now."""
@@ -225,7 +225,7 @@ class Folder:
         # Settings come first: what was resolved follows from them.
         for name in sorted({*now, *was}, key=lambda name: (name.startswith("resolved"), name)):
             old, new = was.get(name), now.get(name)
-            if old == new or name in FREE or (name in GROWING and _larger(old, new)):
+            if old == new or name in FREE or (name in GROWING and _longer(name, was, now)):
                 continue
             raise UserError(
                 f"resume: {name} was {old!r} in {str(self.path)!r} and is {new!r} now; give the same."
@@ -406,8 +406,14 @@ def _rows(ledger: Ledger) -> list[dict[str, Any]]:
     return [{name: columns[name][t] for name in columns} for t in range(ledger.rounds)]
 
 
-def _larger(old: Any, new: Any) -> bool:
-    return isinstance(old, int) and (new is None or new > old)
+def _longer(name: str, was: dict[str, Any], now: dict[str, Any]) -> bool:
+    """Whether a run may have more rounds, or queries, now than it might then."""
+
+    def most(settings: dict[str, Any]) -> float:
+        none = ROUNDS if name == "rounds" and settings["budget"] is None else math.inf
+        return none if settings[name] is None else settings[name]
+
+    return most(now) > most(was)
 
 
 def _known(number: Any, file: Path) -> None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
+import math
+from collections.abc import Mapping
 from typing import Any, NamedTuple, final
 
 import jax
@@ -43,6 +46,13 @@ class World(NamedTuple):
             action_space=acts,
             **options,
         )
+        if spec.workers is not None:
+            count, processes = spec.workers
+            if processes:
+                from .processes import in_processes
+
+                teacher = in_processes(teacher, spec, count)
+            teacher = dataclasses.replace(teacher, workers=count)
         return cls(make, seen, acts, teacher)
 
 
@@ -70,7 +80,8 @@ class Parts(NamedTuple):
     @property
     def limits(self) -> Limits:
         """What one call of a slow expert may take."""
-        return Limits()
+        seconds = math.inf if self.spec.expert_timeout is None else self.spec.expert_timeout
+        return Limits(seconds, self.spec.expert_retries if self.spec.workers else 0)
 
 
 def parts(world: World, spec: RunSpec) -> Parts:
@@ -105,6 +116,7 @@ def parts(world: World, spec: RunSpec) -> Parts:
         noise = 1.0  # the temperature at which an agent samples from its policy
     resolved = {
         "expert": teacher.name,
+        "card_return": _card_return(teacher.card, world.make.name),
         "learner": describe(game.learner),
         "automatic": chosen.automatic is not None,
         "policy": architecture.config(),
@@ -119,6 +131,14 @@ def parts(world: World, spec: RunSpec) -> Parts:
     return Parts(
         teacher, seen, actions, game, params, plan, chosen.automatic, normaliser, noise, settings, spec
     )
+
+
+def _card_return(card: Any, env: str) -> float | None:
+    """The mean return in an environment that an expert's card states."""
+    stated = card.get("returns")
+    stated = stated.get(env, stated) if isinstance(stated, Mapping) else {}
+    mean = stated.get("mean") if isinstance(stated, Mapping) else None
+    return float(mean) if isinstance(mean, int | float) else None
 
 
 def _encoded(seen: Observations, policy: Policy, teacher: Any, encoder: Any) -> Any:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import math
+import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, final
@@ -23,6 +24,9 @@ from .journal import Journal, key_of
 
 MOST = 5
 """A run stops when its expert has failed on so many states of a round, and on more than half of them."""
+
+PACE = 0.01
+"""Seconds a label from which an expert is slow: episodes to measure it would take minutes."""
 
 
 class Limits(NamedTuple):
@@ -63,6 +67,7 @@ class Questions:
         self.expert, self.limits, self.told = expert, limits or Limits(), told
         self.slow = expert.workers is not None
         self.journals = [Journal(keep=True) if one is None and self.slow else one for one in journals]
+        self.seconds, self.labels = 0.0, 0
         self._number, self._seen = 0, [Counter[bytes]() for _ in journals]
         self._tried, self._failed = np.zeros(len(journals), int), np.zeros(len(journals), int)
 
@@ -210,7 +215,15 @@ class Questions:
                 ) from reason
 
     def _call(self, seen: Seen, part: list[int] | None) -> Any:
-        return self.expert.label(*(seen if part is None else some_of(seen, part)))
+        began = time.perf_counter()
+        labels = self.expert.label(*(seen if part is None else some_of(seen, part)))
+        self.seconds, self.labels = self.seconds + time.perf_counter() - began, self.labels + len(labels)
+        return labels
+
+    @property
+    def dear(self) -> bool:
+        """Whether the expert is slow: it says so, or has taken more than `PACE` seconds a label."""
+        return self.slow or self.seconds > PACE * max(self.labels, 1)
 
 
 def _start(call: Callable[[list[int]], Any], parts: list[list[int]], p: int) -> Any:

@@ -58,6 +58,11 @@ class Run:
             raise UserError("samples: this run was loaded without its samples.")
         return self._samples.column(column)
 
+    @property
+    def card_return(self) -> float:
+        """The return that the expert's card states for the environment; nan where it states none."""
+        return float(self.settings["resolved"].get("card_return") or math.nan)
+
     def summary(self) -> dict[str, Any]:
         """The outcome in numbers, as `understudy train --json` prints it; None for what was not measured."""
         last = {name: self.ledger[name][-1] for name in ("round", "interactions", "queries", "average_loss")}
@@ -65,7 +70,7 @@ class Run:
         numbers = {
             "return_mean": mine.mean if mine else math.nan,
             "return_std": mine.std if mine else math.nan,
-            "expert_return_mean": theirs.mean if theirs else math.nan,
+            "expert_return_mean": theirs.mean if theirs else self.card_return,
             "average_loss": float(last["average_loss"]),
             "regret": self.certificate.regret,
             **{f"seconds_{name}": self.seconds[name] for name in ("collect", "solve", "evaluate", "total")},
@@ -77,6 +82,7 @@ class Run:
             "rounds": int(last["round"]),
             "interactions": int(last["interactions"]),
             "queries": int(last["queries"]),
+            "expert_evaluation_calls": int(theirs.lengths.sum()) if theirs else 0,
             **{name: value if math.isfinite(value) else None for name, value in numbers.items()},
             "run": None if self.folder is None else str(self.folder),
         }

@@ -229,9 +229,12 @@ class Runner:
         known: dict[tuple[int, int], Evaluation | UserError] = {}
         for i in done:
             run, clock = self.runs[i], Clock()
-            key = run.plan.seed, run.parts.spec.expert_measured
+            spec = run.parts.spec
+            key = run.plan.seed, spec.expert_measured
             if self.errors[i] is not None or not key[1]:
                 continue
+            if spec.expert_episodes is None and self.questions.dear:
+                continue  # it was not asked for, and would cost as much as the run
             if key not in known:
                 self._tick("measuring the expert")
                 known[key] = self._play_expert(*key, last)

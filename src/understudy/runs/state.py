@@ -384,7 +384,8 @@ class RunState:
             if self._reader is not None:
                 losses = eqx.tree_at(lambda one: (one.filled, one.rounds), losses, (kept, rounds))
             first, columns = 0, [self.samples.column(name) for name in ("inputs", "targets", "weights")]
-            for size in self.plan.sizes[: self.round if self._reader is None else 0]:
+            done = np.diff([0, *(row["interactions"] for row in self.rows)]).tolist()
+            for size in done if self._reader is None else ():
                 part = slice(first, first + size)
                 one = self._batch(*(np.asarray(column[part]) for column in columns))
                 losses, first = _add(losses, one), first + size

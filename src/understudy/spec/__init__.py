@@ -5,7 +5,7 @@ from __future__ import annotations
 from .fit import registries
 from .mixing import Mixing, mixing
 from .presets import PRESETS, Preset
-from .run import FIELDS, OPTIONS, PARTS, WORLD, RunSpec
+from .run import FIELDS, OPTIONS, PARTS, ROUNDS, WORLD, RunSpec
 from .values import describe, read_toml
 
 __all__ = [
@@ -13,6 +13,7 @@ __all__ = [
     "OPTIONS",
     "PARTS",
     "PRESETS",
+    "ROUNDS",
     "WORLD",
     "Mixing",
     "Preset",

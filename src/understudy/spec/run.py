@@ -21,6 +21,8 @@ from .mixing import Mixing, mixing
 from .presets import PRESETS
 from .values import checked, describe, number_or_word, read_toml
 
+ROUNDS = 25
+"""Rounds of a run for which neither rounds nor a budget is given."""
 PARTS = ("learner", "policy", "loss", "solver", "ask", "expert")
 """Parts that a run has by name or as an object, each with options."""
 
@@ -69,6 +71,13 @@ class RunSpec:
     """VecNormalize statistics that go with an archive."""
     revision: str | None = _of("expert")
     """Which revision of a hub's repository."""
+    expert_workers: Any = None
+    """Questions under way at once, for an expert that is slow or dear: a number (threads), or processes:N.
+    Such an expert is asked about a state once, after the round, and is not played for its return."""
+    expert_timeout: float | None = _least(None, 0.0)
+    """Seconds after which a slow expert's answer is given up (default: none)."""
+    expert_retries: int = _least(2, 0)
+    """How often a slow expert is asked again where it fails; then the state stays without a label."""
     learner: Any = "ftl"
     """ftl (DAgger), adaftrl, ftrl, alt_ftrl, ogd, adagrad, bc (the expert drives), or module:function."""
     eta: float | None = _of("learner")
@@ -183,7 +192,7 @@ class RunSpec:
             raise UserError(f"env: {self.env!r} is not the id of an environment, such as 'Hopper-v5'.")
         object.__setattr__(self, "beta", number_or_word(self.beta))
         object.__setattr__(self, "encoder", "none" if self.encoder is None else self.encoder)
-        _ = self.mixing
+        _ = self.mixing, self.workers
         if self.init is not None and self.standardise:
             raise UserError("standardise: with init the observations are standardised as init was; say no.")
         if self.judged and self.comparator not in ("every", "last"):
@@ -252,7 +261,7 @@ class RunSpec:
         """
         every, count, who = self.ask == "all", self.rule.count, self.mixing
         ends = every or (count is not None and who.beta(1 << 20) in (0.0, 1.0))
-        last = self.rounds or (25 if self.budget is None or not ends else math.inf)
+        last = self.rounds or (ROUNDS if self.budget is None or not ends else math.inf)
         found: list[tuple[int, int]] = []
         left = math.inf if self.budget is None else self.budget
         while len(found) < last and left > 0:
@@ -306,6 +315,18 @@ class RunSpec:
         every, rounds = self.evaluate_every, len(self.sizes)
         also = set(range(every, rounds + 1, every)) if every else set()
         return frozenset({rounds} | also) if self.episodes else frozenset()
+
+    @property
+    def workers(self) -> tuple[int, bool] | None:
+        """How many questions to a slow expert are under way at once, and whether in processes."""
+        if self.expert_workers is None:
+            return None
+        kind, _, count = str(self.expert_workers).rpartition(":")
+        if kind not in ("", "threads", "processes") or not count.isdigit() or int(count) < 1:
+            raise UserError(
+                f"expert_workers: {self.expert_workers!r} is not a whole number ≥ 1 or processes:N."
+            )
+        return int(count), kind == "processes"
 
     @property
     def name(self) -> str:
@@ -365,7 +386,7 @@ OPTIONS = {
 }
 """The settings that are options of a part, by part."""
 WORLD = ("env", "env_kwargs", "expert", "expert_options")
-WORLD += OPTIONS["expert"]
+WORLD += (*OPTIONS["expert"], "expert_workers", "expert_timeout", "expert_retries")
 """The settings that say where a run happens and who is its expert."""
 
 

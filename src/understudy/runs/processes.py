@@ -1,0 +1,191 @@
+"""A slow expert in processes of its own: for one that computes in Python, which threads do not speed up.
+
+Each process makes the expert anew from the run's spec and answers batches of observations: npz archives with
+their length in front, over its standard input and output. Nothing is pickled. One that does not answer in
+time is killed and another takes its place; all end when this process does.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import io
+import json
+import os
+import queue
+import struct
+import subprocess
+import sys
+import threading
+import weakref
+from collections.abc import Mapping
+from typing import IO, Any, final
+
+import numpy as np
+
+from ..errors import UserError
+from ..spec import RunSpec
+
+
+def in_processes(expert: Any, spec: RunSpec, count: int) -> Any:
+    """The expert, answered by `count` processes; it must be one that has a name."""
+    if expert.needs_infos:
+        raise UserError(
+            "expert_workers: an expert that is given the environment's info cannot be asked in processes; "
+            "give a number, for threads."
+        )
+    told = json.dumps(spec.changes() | {"expert_workers": None})
+    pool = _Pool(told, count, spec.expert_timeout)
+
+    def ask(observations: Any, infos: Any) -> Any:
+        return pool.ask(observations)
+
+    return dataclasses.replace(expert, ask=ask)
+
+
+@final
+class _Pool:
+    def __init__(self, told: str, count: int, timeout: float | None):
+        self._told, self._timeout = told, timeout
+        self._free: queue.LifoQueue[subprocess.Popen[bytes] | None] = queue.LifoQueue()
+        for _ in range(count):
+            self._free.put(None)  # started when they are needed
+        self._all: weakref.WeakSet[Any] = weakref.WeakSet()
+        self._end = weakref.finalize(self, _end, self._all)
+
+    def _start(self) -> subprocess.Popen[bytes]:
+        command = [sys.executable, "-m", "understudy.runs.processes"]
+        # Where this process finds modules, the expert's own among them.
+        where = os.pathsep.join(one or os.getcwd() for one in sys.path)
+        one = subprocess.Popen(
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            env=os.environ | {"PYTHONPATH": where, "JAX_PLATFORMS": "cpu"},
+        )
+        self._all.add(one)
+        _send(one.stdin, {"told": np.frombuffer(self._told.encode(), np.uint8)})
+        _raised(_receive(one.stdout))
+        return one
+
+    def ask(self, observations: Any) -> np.ndarray:
+        """The labels of a batch, from whichever process is free."""
+        one, late = self._free.get(), threading.Event()
+        timer: threading.Timer | None = None
+        try:
+            one = self._start() if one is None or one.poll() is not None else one
+            if self._timeout is not None:
+                timer = threading.Timer(self._timeout, _kill, (one, late))
+                timer.daemon = True
+                timer.start()
+            _send(one.stdin, dict(_leaves(observations)))
+            answer = _receive(one.stdout)
+        except (OSError, EOFError) as error:
+            if one is not None:
+                one.kill()
+            one = None
+            what = f"no answer within {self._timeout:g} s" if late.is_set() else "its process ended"
+            raise TimeoutError(what) if late.is_set() else RuntimeError(what) from error
+        finally:
+            if timer is not None:
+                timer.cancel()
+            self._free.put(one)
+        _raised(answer)
+        return answer["labels"]
+
+
+def _kill(one: subprocess.Popen[bytes], late: threading.Event) -> None:
+    late.set()
+    one.kill()
+
+
+def _end(processes: Any) -> None:
+    for one in list(processes):
+        one.kill()
+        one.wait()
+
+
+def _raised(answer: Mapping[str, np.ndarray]) -> None:
+    if "error" in answer:
+        raise UserError(answer["error"].tobytes().decode())
+
+
+def _leaves(batch: Any, path: str = "") -> Any:
+    """The arrays of a batch, by where they are: dicts by "/key", tuples by "#number"."""
+    if isinstance(batch, Mapping):
+        for key, one in batch.items():
+            yield from _leaves(one, f"{path}/{key}")
+    elif isinstance(batch, tuple):
+        for number, one in enumerate(batch):
+            yield from _leaves(one, f"{path}#{number}")
+    else:
+        yield f"at{path}", np.asarray(batch)
+
+
+def _batch(leaves: Mapping[str, np.ndarray]) -> Any:
+    """The batch that `_leaves` took apart."""
+    if list(leaves) == ["at"]:
+        return leaves["at"]
+    mark = next(iter(leaves))[2]
+    parts: dict[str, dict[str, np.ndarray]] = {}
+    for path, one in leaves.items():
+        ends = [path.find(sign, 3) for sign in "/#" if path.find(sign, 3) > 0]
+        end = min(ends, default=len(path))
+        parts.setdefault(path[3:end], {})[f"at{path[end:]}"] = one
+    made = {key: _batch(inner) for key, inner in parts.items()}
+    return made if mark == "/" else tuple(made.values())
+
+
+def _send(stream: IO[bytes] | None, arrays: Mapping[str, np.ndarray]) -> None:
+    assert stream is not None
+    packed = io.BytesIO()
+    np.savez(packed, allow_pickle=False, **arrays)  # type: ignore[arg-type]
+    stream.write(struct.pack("<Q", packed.tell()) + packed.getvalue())
+    stream.flush()
+
+
+def _receive(stream: IO[bytes] | None) -> dict[str, np.ndarray]:
+    assert stream is not None
+    head = stream.read(8)
+    if len(head) < 8:
+        raise EOFError
+    data = stream.read(struct.unpack("<Q", head)[0])
+    with np.load(io.BytesIO(data), allow_pickle=False) as found:
+        return {name: found[name] for name in found.files}
+
+
+def main() -> None:
+    """Makes the expert of the spec that comes first, and answers batches until the input ends."""
+    # What the expert prints goes to the error stream: the output is for answers.
+    answers = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)
+    expert: Any = None
+    with contextlib.suppress(EOFError, BrokenPipeError, KeyboardInterrupt):
+        while True:
+            arrays = _receive(sys.stdin.buffer)
+            try:
+                if expert is None:
+                    expert = _made(arrays["told"].tobytes().decode())
+                    _send(answers, {})
+                else:
+                    _send(answers, {"labels": expert.label(_batch(arrays))})
+            except Exception as error:
+                text = str(error) if isinstance(error, UserError) else f"{type(error).__name__}: {error}"
+                _send(answers, {"error": np.frombuffer(text.encode(), np.uint8)})
+
+
+def _made(told: str) -> Any:
+    from ..envs.gymnasium import maker
+    from .parts import World
+
+    spec = RunSpec.of(json.loads(told))
+    make = maker(spec.env, spec.env_kwargs)
+    first = make()
+    try:
+        return World.of(make, first, spec).expert
+    finally:
+        first.close()
+
+
+if __name__ == "__main__":
+    main()
