@@ -14,6 +14,7 @@ import numpy as np
 from jax import Array
 
 from .data import Batch
+from .errors import UserError
 from .learners import Learner
 from .online import Game, GameState
 from .solvers import Solver
@@ -86,27 +87,32 @@ def _shared_centre(game: Game) -> bool | None:
     return None if game.policy.linear else _centre([game])
 
 
-class _Key:
-    """A hashable wrapper for the static half of a game."""
+class Static:
+    """What selects a program, such as the half of a game that is no data: any pytree, made hashable."""
 
     def __init__(self, value: Any):
         leaves, structure = jax.tree.flatten(value)
         self.value, self.identity = value, (tuple(leaves), structure)
+        try:
+            hash(self.identity)
+        except TypeError:
+            kinds = ", ".join(sorted({type(leaf).__name__ for leaf in leaves}))
+            raise UserError(f"axes: {kinds} cannot be hashed; give numbers or fixed objects.") from None
 
     def __hash__(self) -> int:
         return hash(self.identity)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Key) and self.identity == other.identity
+        return isinstance(other, Static) and self.identity == other.identity
 
 
-def _halves(game: Game) -> tuple[Any, _Key]:
+def _halves(game: Game) -> tuple[Any, Static]:
     """The numbers of a game, and what selects its program."""
     if isinstance(game.learner, Learner):
         # The name is for people: learners that differ by numbers only are one program.
         game = dataclasses.replace(game, learner=dataclasses.replace(game.learner, name=""))
     arrays, static = eqx.partition(game, _data(game))
-    return arrays, _Key(static)
+    return arrays, Static(static)
 
 
 def program(game: Game) -> Any:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import json
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ..errors import UserError
 from ..progress import Bar, shown
 from ..report import tables
+from ..spec.values import mapping
 from .options import Flag, Folder, Name, Number, Whole
 
 if TYPE_CHECKING:
@@ -58,20 +58,11 @@ def run(options: ExpertTrain) -> int:
     if options.env is None:
         raise UserError("env: there is none; say --env Hopper-v5, for example.")
     with _progress(f"{options.algo or 'expert'} on {options.env}") as progress:
-        result = training.train(
-            options.env,
-            algo=options.algo,
-            out=options.out,
-            steps=options.steps,
-            seed=options.seed,
-            episodes=options.episodes,
-            evaluate_every=options.evaluate_every,
-            target=options.target,
-            settings=_object("settings", options.settings),
-            env_kwargs=_object("env-kwargs", options.env_kwargs),
-            resume=options.resume,
-            progress=progress,
-        )
+        how = {field.name: getattr(options, field.name) for field in dataclasses.fields(options)}
+        for name in ("settings", "env_kwargs"):
+            how[name] = None if how[name] is None else mapping(name, how[name])
+        del how["env"], how["json"]
+        result = training.train(options.env, **how, progress=progress)
     card = result.expert.card
     measured = card["returns"][options.env]
     best = max(result.curve, key=lambda one: one.mean)
@@ -118,15 +109,3 @@ def _progress(title: str) -> Iterator[Callable[[int, int, list[training.Evaluate
                 bar.say(f"{title}: {where}  {told(curve)}  {last.seconds:.0f} s")
 
         yield show
-
-
-def _object(field: str, text: str | None) -> dict[str, Any] | None:
-    if text is None:
-        return None
-    try:
-        found = json.loads(text)
-    except ValueError:
-        found = None
-    if not isinstance(found, dict):
-        raise UserError(f"{field}: {text!r} is not a JSON object such as '{{\"gamma\": 0.98}}'.")
-    return found

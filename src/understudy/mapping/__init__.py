@@ -13,8 +13,10 @@ import numpy as np
 
 from ..errors import UserError, unknown
 from ..machine import cores
+from ..programs import Static
+from ..studies.study import seeds_of
 from .configs import Config, Group, grid, groups
-from .methods import METHODS, Hidden, Picked, Task, perform, pick, program, tasks
+from .methods import METHODS, Picked, Task, perform, pick, program, tasks
 from .table import Table, write_csv
 
 __all__ = ["METHODS", "Config", "Table", "grid", "map_runs", "write_csv"]
@@ -62,7 +64,7 @@ def map_runs(
         raise UserError("configs: the list is empty; at least one configuration is needed.")
     if method != "auto" and method not in METHODS:
         raise unknown("method", method, [*METHODS, "auto"])
-    chosen = _seeds(seeds)
+    chosen = seeds_of(seeds)
     names = set(configs[0].labels)
     for config in configs:
         if set(config.labels) != names or "seed" in names:
@@ -100,10 +102,8 @@ def _mapped(
         pick(entry, group, keys[0], platform) if method == "auto" else Picked(method, "asked for")
         for group in sorted_groups
     ]
-    plans = [
-        tasks(group, keys, choice.method, platform)
-        for group, choice in zip(sorted_groups, choices, strict=True)
-    ]
+    pairs = list(zip(sorted_groups, choices, strict=True))
+    plans = [tasks(group, keys, choice.method, platform) for group, choice in pairs]
     spread = any(choice.method == "threads" for choice in choices)
     threads = workers if spread and platform == "cpu" else 1
     compiled = _compile(entry, sorted_groups, plans, threads, double)
@@ -124,10 +124,7 @@ def _mapped(
     ended = time.perf_counter()
     columns = {name: np.stack([np.asarray(result[name]) for result in results]) for name in results[0]}
     info = {
-        "methods": [
-            {"method": c.method, "why": c.why, "runs": len(g.places)}
-            for c, g in zip(choices, sorted_groups, strict=True)
-        ],
+        "methods": [{"method": c.method, "why": c.why, "runs": len(g.places)} for g, c in pairs],
         "programs": len(sorted_groups),
         "workers": threads,
         "platform": platform,
@@ -156,21 +153,12 @@ def _compile(
     """One compiled program per group, several at a time: the compiler does not hold Python's lock."""
 
     def one(group: Group, task: Task) -> Any:
-        leaves, structure = jax.tree.flatten(task.arguments)
-        shapes = (structure, *((np.shape(leaf), leaf.dtype) for leaf in leaves))
+        shapes = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(np.shape(leaf), leaf.dtype), task.arguments)
         with jax.enable_x64(double):
-            return program(entry, group.static, task.vectorised, double, Hidden(shapes, task.arguments))
+            return program(entry, group.static, task.vectorised, double, Static(shapes))
 
     pairs = [(group, plan[0]) for group, plan in zip(found, plans, strict=True)]
     if threads == 1 or len(pairs) == 1:
         return [one(group, task) for group, task in pairs]
     with ThreadPoolExecutor(threads) as pool:
         return list(pool.map(lambda pair: one(*pair), pairs))
-
-
-def _seeds(seeds: Any) -> list[int]:
-    if isinstance(seeds, (int, np.integer)) and not isinstance(seeds, bool) and seeds >= 1:
-        return list(range(int(seeds)))
-    if isinstance(seeds, Sequence) and seeds and all(isinstance(one, (int, np.integer)) for one in seeds):
-        return [int(one) for one in seeds]
-    raise UserError(f"seeds: {seeds!r} is neither a whole number ≥ 1 nor a list of whole numbers.")

@@ -11,6 +11,7 @@ import jax
 import numpy as np
 
 from ..errors import UserError
+from ..programs import Static
 
 Label = str | int | float | bool
 
@@ -73,25 +74,6 @@ class Group(NamedTuple):
     places: list[int]
     static: Static
     numbers: list[Any]
-
-
-class Static:
-    """The half of a configuration that selects the program, hashable."""
-
-    def __init__(self, value: Any):
-        leaves, structure = jax.tree.flatten(value)
-        self.value, self.identity = value, (tuple(leaves), structure)
-        try:
-            hash(self.identity)
-        except TypeError:
-            kinds = ", ".join(sorted({type(leaf).__name__ for leaf in leaves}))
-            raise UserError(f"axes: {kinds} cannot be hashed; give numbers or fixed objects.") from None
-
-    def __hash__(self) -> int:
-        return hash(self.identity)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Static) and self.identity == other.identity
 
 
 def groups(configs: Sequence[Config]) -> list[Group]:

@@ -12,8 +12,8 @@ import jax
 import numpy as np
 from jax.extend import core as jex_core
 
-from ..errors import unknown
-from .configs import Group, Static
+from ..programs import Static
+from .configs import Group
 
 METHODS = {
     "serial": "one compiled run after the other",
@@ -69,27 +69,14 @@ def _equations(jaxpr: Any) -> Iterator[Any]:
                     yield from _equations(inner)
 
 
-class Hidden:
-    """Arguments to compile for, equal to others of the same shapes."""
-
-    def __init__(self, shapes: tuple[Any, ...], arguments: tuple[Any, Any]):
-        self.shapes, self.arguments = shapes, arguments
-
-    def __hash__(self) -> int:
-        return hash(self.shapes)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Hidden) and self.shapes == other.shapes
-
-
 @functools.lru_cache(maxsize=256)
-def program(run: Callable[..., Any], static: Static, vectorised: bool, double: bool, like: Hidden) -> Any:
-    """The compiled run of (key, numbers): once for a run, a static half and the shapes of the numbers."""
+def program(run: Callable[..., Any], static: Static, vectorised: bool, double: bool, like: Static) -> Any:
+    """The compiled run of (key, numbers): once for a run, a static half and the shapes of its arguments."""
 
     def one(key: Any, numbers: Any) -> Any:
         return run(key, **eqx.combine(numbers, static.value))
 
-    return jax.jit(jax.vmap(one) if vectorised else one).lower(*like.arguments).compile()
+    return jax.jit(jax.vmap(one) if vectorised else one).lower(*like.value).compile()
 
 
 class Task(NamedTuple):
@@ -102,8 +89,6 @@ class Task(NamedTuple):
 
 def tasks(group: Group, keys: Any, method: str, platform: str) -> list[Task]:
     """The calls that a group takes by this method; `keys` are those of the whole map, as raw key data."""
-    if method not in METHODS:
-        raise unknown("method", method, METHODS)
     if method in ("serial", "threads"):
         rows = zip(group.places, group.numbers, strict=True)
         return [Task([place], (keys[place], numbers), False) for place, numbers in rows]

@@ -68,8 +68,8 @@ class Table:
         """The same runs with columns added or replaced."""
         return Table(self.labels, self.results | columns, self.info)
 
-    def long(self, over: str = "round", first: int = 1) -> dict[str, np.ndarray]:
-        """Tidy columns: results that are vectors give one row per element, numbered by the column `over`."""
+    def long(self) -> dict[str, np.ndarray]:
+        """Tidy columns: results that are vectors give one row per element, numbered by the column `round`."""
         lengths = {column.shape[1] for column in self.results.values() if column.ndim == 2}
         if not lengths:
             return {**self.labels, **self.results}
@@ -77,14 +77,10 @@ class Table:
             raise UserError("long: results must be numbers or vectors of one length.")
         length = lengths.pop()
         columns = {name: np.repeat(column, length) for name, column in self.labels.items()}
-        columns[over] = np.tile(np.arange(first, first + length), len(self))
+        columns["round"] = np.tile(np.arange(1, length + 1), len(self))
         for name, column in self.results.items():
             columns[name] = column.reshape(-1) if column.ndim == 2 else np.repeat(column, length)
         return columns
-
-    def to_csv(self, path: str | os.PathLike[str], *, over: str = "round", digits: int = 10) -> None:
-        """Writes the long form, compressed where the path ends in .gz; same numbers, same bytes."""
-        write_csv(path, self.long(over), digits=digits)
 
 
 def write_csv(path: str | os.PathLike[str], columns: Mapping[str, Any], *, digits: int = 10) -> None:

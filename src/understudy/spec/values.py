@@ -103,7 +103,8 @@ def _widths(name: str, value: Any, rules: Mapping[str, Any]) -> tuple[int, ...]:
     return tuple(listed)
 
 
-def _mapping(name: str, value: Any, rules: Mapping[str, Any]) -> dict[str, Any]:
+def mapping(name: str, value: Any, rules: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """A mapping, or the JSON of one."""
     if isinstance(value, str):
         with contextlib.suppress(ValueError):
             value = json.loads(value)
@@ -118,7 +119,7 @@ READERS: dict[str, Callable[[str, Any, Mapping[str, Any]], Any]] = {
     "bool": _truth,
     "str": _word,
     "tuple[int, ...]": _widths,
-    "Mapping[str, Any]": _mapping,
+    "Mapping[str, Any]": mapping,
 }
 """By the type of a field; what has no type here, such as a learner, is checked with its registry."""
 

@@ -72,7 +72,7 @@ class Study:
             raise UserError(f"grid: {both[0]} is an axis and a setting of all runs; leave one of them.")
         self.settings = {name: value for name, value in settings.items() if value is not None}
         self.grid = {name: values(name, axis) for name, axis in (grid or {}).items()}
-        self.seeds = _seeds(seeds)
+        self.seeds = seeds_of(seeds)
         if "env" not in self.settings and "env" not in self.grid:
             raise UserError("env: a study needs an environment, such as 'Hopper-v5'.")
         self.left_out: dict[str, list[str]] = {}
@@ -203,7 +203,8 @@ def _accepted(learner: str) -> tuple[tuple[str, ...], bool]:
     return OPTIONS["learner"] if takes is None else takes, not getattr(made, "linear", False)
 
 
-def _seeds(seeds: Any) -> tuple[int, ...]:
+def seeds_of(seeds: Any) -> tuple[int, ...]:
+    """The seeds: so many from 0, or those listed."""
     if isinstance(seeds, int) and not isinstance(seeds, bool) and seeds >= 1:
         return tuple(range(seeds))
     listed = list(seeds) if isinstance(seeds, Sequence) and not isinstance(seeds, str) else []
