@@ -111,3 +111,29 @@ def test_on_the_spot_the_expert_takes_over_and_the_books_are_kept_apart():
     assert asked > acted.sum()  # some of the policy's own states, at random
     with pytest.raises(UserError, match="moment: 'spot' needs a rule with a threshold"):
         RunSpec(env=Counting, ask="random:5", moment="spot")
+
+
+def test_the_mean_of_the_last_policies_is_kept_and_resumed(tmp_path):
+    settings = SMALL | {"env": "Pendulum-v1", "policy": "mlp", "widths": (8,), "rounds": 4, "episodes": 1}
+    settings |= {"max_iterations": 20, "comparator": "none", "evaluate_every": 1, "interactions": 20}
+    last = imitate(**settings, average=1)
+    run = imitate(**settings, average=3, out=tmp_path / "whole")
+    assert run.ledger["loss"].tolist() == last.ledger["loss"].tolist()  # who acts and learns is the same
+    assert run.ledger["return_mean"][0] == last.ledger["return_mean"][0]
+    assert run.ledger["return_mean"][-1] != last.ledger["return_mean"][-1]
+    assert run.policy.policy.members == 3
+    assert np.array_equal(run.policy.params[0]["weight"][-1], last.policy.params[0]["weight"])
+
+    def stop(t, row):
+        if t == 2:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        imitate(**settings, average=3, out=tmp_path / "parts", progress=stop)
+    imitate(**settings, average=3, out=tmp_path / "parts", resume=True)
+    for name in ("ledger.csv", "policy.safetensors"):
+        assert (tmp_path / "parts" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
+    started = imitate(**settings | {"rounds": 1, "episodes": 0}, init=tmp_path / "whole")
+    assert started.ledger.rounds == 1  # from the last member
+    linear = imitate(**SMALL | {"env": "CartPole-v1", "rounds": 2, "episodes": 1}, average=2)
+    assert linear.policy.policy.name == "linear"

@@ -11,6 +11,7 @@ import numpy as np
 from ..errors import UserError
 from ..policies import (
     MLP,
+    Committee,
     Encoded,
     NatureCNN,
     Network,
@@ -67,6 +68,8 @@ def _network(init: Any, spaces: dict[str, Any]) -> tuple[Network, str]:
 def _params(source: Network, policy: Policy, what: str) -> Params:
     """The source's parameters in the layout of `policy`; another architecture is refused."""
     made, params = source.policy, source.params
+    if isinstance(made, Committee) and type(policy) is MLP:
+        made, params = made.last(params)
     if isinstance(policy, NatureCNN):
         if source.encoder is not None and isinstance(made, MLP) and not made.widths:
             made, params = source.encoder.network, {**source.encoder.params, "head": params[0]}

@@ -8,6 +8,7 @@ from typing import Any
 from ..errors import UserError, unknown
 from ..registry import Registry
 from .base import Params, Policy, count
+from .committee import Committee
 from .encoded import Encoded, Encoder
 from .files import load, save
 from .linear import Linear, Tabular
@@ -21,7 +22,7 @@ from .trained import TrainedPolicy
 POLICIES: Registry[Policy] = Registry(
     "policy",
     Policy,
-    {"linear": Linear, "tabular": Tabular, "mlp": MLP, "nature_cnn": NatureCNN},
+    {"linear": Linear, "tabular": Tabular, "mlp": MLP, "committee": Committee, "nature_cnn": NatureCNN},
     group="policies",
 )
 
@@ -42,6 +43,7 @@ __all__ = [
     "MLP",
     "POLICIES",
     "Actions",
+    "Committee",
     "Encoded",
     "Encoder",
     "Linear",

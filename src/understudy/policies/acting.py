@@ -16,6 +16,7 @@ import numpy as np
 
 from .activations import ACTIVATIONS
 from .base import Params, Policy
+from .committee import Committee
 from .linear import Linear, Tabular
 from .mlp import MLP
 from .nature_cnn import NatureCNN
@@ -37,6 +38,8 @@ def forward(policy: Policy, params: Params) -> Forward:
         return lambda x: table[int(x[0])]
     if isinstance(policy, Linear):
         return _linear(np.asarray(params), policy.bias)
+    if isinstance(policy, Committee):
+        return _committee(policy, params)
     if isinstance(policy, MLP):
         return _mlp(policy, params)
     if isinstance(policy, NatureCNN) and policy.method == "single":
@@ -65,7 +68,7 @@ def forward_stack(policy: Policy, params: Sequence[Params]) -> Forward | None:
     array([[1., 1.],
            [2., 2.]])
     """
-    if not (type(policy) is Linear or isinstance(policy, MLP)):
+    if type(policy) not in (Linear, MLP):
         return None
     stacked = [np.stack(leaves)[:, None] for leaves in zip(*map(_leaves, params), strict=True)]
     if isinstance(policy, MLP):
@@ -116,6 +119,16 @@ def _mlp(policy: MLP, params: Params) -> Forward:
         return head(x)
 
     return run
+
+
+def _committee(policy: Committee, params: Params) -> Forward:
+    members = []
+    for i in range(policy.members):
+        own = [{name: np.asarray(leaf)[i] for name, leaf in layer.items()} for layer in params]
+        members.append(_mlp(policy.member, own))
+    dtype = np.asarray(params[0]["bias"]).dtype
+    head, count = policy.head_function(np, dtype), dtype.type(policy.members)
+    return lambda x: head(sum(member(x) for member in members) / count)
 
 
 def _nature_cnn(policy: NatureCNN, params: Params) -> Forward:

@@ -13,6 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ..errors import UserError
+from ..policies import Committee
 from ..policies.acting import forward_rows, forward_stack
 from ..programs import compiled, compiled_together, program
 from .state import Clock, RunState, precision
@@ -52,26 +53,42 @@ class OneArchitecture:
         alone = len(runs) == 1 or jax.default_backend() == "cpu"
         self._apply = None if alone else jax.jit(jax.vmap(self._game.policy.apply))
 
-    def load(self, chosen: Sequence[int]) -> _Loaded | None:
-        """The policies, as they are now, of those `chosen` runs that are in this group."""
-        runs = [number for number in chosen if number in self._runs]
-        return _Loaded(self._game, runs, [self._runs[i] for i in runs], self._apply) if runs else None
+    def load(self, chosen: Sequence[int], *, kept: bool = False) -> list[_Loaded]:
+        """The policies of those `chosen` runs that are in this group: those that act, or those that are kept,
+        which may be of several architectures.
+        """
+        found: dict[Any, list[tuple[int, Any, Any]]] = {}
+        for number in chosen:
+            if number in self._runs:
+                run = self._runs[number]
+                policy, params = run.kept() if kept else (run.game.policy, run.params)
+                shapes = tuple(leaf.shape for leaf in jax.tree.leaves(params))
+                found.setdefault(shapes, []).append((number, policy, params))
+        return [self._loaded(*zip(*members, strict=True)) for members in found.values()]
+
+    def _loaded(self, runs: Sequence[int], policies: Sequence[Any], params: Sequence[Any]) -> _Loaded:
+        policy, apply = policies[0], self._apply
+        if apply is not None and isinstance(policy, Committee):
+            apply = jax.jit(jax.vmap(policy.apply))
+        return _Loaded(self._game, policy, list(runs), [self._runs[i] for i in runs], list(params), apply)
 
 
 class _Loaded:
     """See `Members`."""
 
-    def __init__(self, game: Any, numbers: list[int], runs: list[RunState], apply: Any):
+    def __init__(
+        self, game: Any, policy: Any, numbers: list[int], runs: list[RunState], params: list[Any], apply: Any
+    ):
         self.runs, self._game, self._apply = numbers, game, apply
         means, scales = ([getattr(one.normaliser, name) for one in runs] for name in ("mean", "scale"))
         self._mean, self._scale = np.stack(means)[:, None], np.stack(scales)[:, None]
         self._plain = all(one.normaliser.nothing for one in runs)
         if apply is None:
-            self._stack = forward_stack(game.policy, [one.params for one in runs])
-            self._rows = [forward_rows(game.policy, one.params) for one in runs]
+            self._stack = forward_stack(policy, params)
+            self._rows = [forward_rows(policy, one) for one in params]
         else:
             with precision(game):
-                stacked = jax.tree.map(lambda *leaves: np.stack(leaves), *[one.params for one in runs])
+                stacked = jax.tree.map(lambda *leaves: np.stack(leaves), *params)
                 self._params = jax.device_put(stacked)
 
     def outputs(self, rows: np.ndarray, active: np.ndarray) -> np.ndarray:

@@ -109,6 +109,7 @@ def parts(world: World, spec: RunSpec) -> Parts:
         episodes=spec.episodes,
         standardise=spec.decided("standardise") and spec.init is None,
         search=spec.search,
+        average=spec.decided("average") if architecture.name in ("mlp", "linear", "tabular") else 1,
         seed=spec.seed,
     )
     noise = spec.decided("noise")

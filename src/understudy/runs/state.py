@@ -22,7 +22,7 @@ from ..envs.gymnasium import derive
 from ..errors import UserError
 from ..objectives import Samples, Statistics, empty_samples
 from ..online import Game, GameState, certify
-from ..policies import Normaliser, TrainedPolicy
+from ..policies import MLP, Committee, Normaliser, Policy, TrainedPolicy
 from ..regret import COLUMNS, Certificate, Ledger
 from ..solvers import Status, Unsolved
 from ..spec import Mixing
@@ -61,7 +61,8 @@ class Plan:
 
     rounds: interactions and the most queries of every round; budget: queries after which the run ends;
     judged: rounds after which the best in hindsight is looked for; evaluated: rounds after which `episodes`
-    episodes are played; search: steps of the search for the best network.
+    episodes are played; search: steps of the search for the best network; average: how many of the last
+    policies the kept one is the mean of.
     """
 
     rounds: tuple[tuple[int, int], ...]
@@ -72,6 +73,7 @@ class Plan:
     episodes: int
     standardise: bool
     search: int
+    average: int
     seed: int
 
     @property
@@ -147,6 +149,7 @@ class RunState:
         with precision(game):
             self.state: Any = game.init(parts.params, self._empty(parts.params))
         self.params = self._first = jax.tree.map(np.array, parts.params)
+        self.recent: list[Any] = []
 
     def _like(self) -> Batch:
         rows, seen = self.plan.rows, self.parts.observations
@@ -220,9 +223,20 @@ class RunState:
         return asked / max(asked.sum(), 1)
 
     def policy(self) -> TrainedPolicy:
-        """The policy as it is now."""
+        """The policy that is kept: as it is now, or the mean of the last ones."""
         codecs = self.parts.observations, self.parts.actions
-        return TrainedPolicy(self.game.policy, self.params, *codecs, self.normaliser)
+        return TrainedPolicy(*self.kept(), *codecs, self.normaliser)
+
+    def kept(self) -> tuple[Policy, Any]:
+        """Architecture and parameters of the policy that is evaluated and kept."""
+        policy = self.game.policy
+        if len(self.recent) < 2:
+            return policy, self.params
+        if isinstance(policy, MLP):
+            return Committee.of(policy, self.recent)
+        return policy, jax.tree.map(
+            lambda *leaves: np.mean(leaves, axis=0, dtype=leaves[0].dtype), *self.recent
+        )
 
     def question(self, round: Round) -> Question:
         """Keeps the round's samples, and gives what `Game.play` needs beside the state."""
@@ -256,6 +270,7 @@ class RunState:
         `losses()` are the losses so far, for the search after the round.
         """
         t, self.params = self.round + 1, params
+        self.recent = [*self.recent, params][-self.plan.average :]
         if self.automatic is not None and not self.automatic.settled:
             with precision(self.game):
                 now = jax.tree.map(jnp.asarray, params)
@@ -328,6 +343,8 @@ class RunState:
         """
         arrays = {f"state.{i:03d}": np.asarray(leaf) for i, leaf in enumerate(jax.tree.leaves(self._small()))}
         arrays |= {"mean": self.normaliser.mean, "scale": self.normaliser.scale}
+        for k, params in enumerate(self.recent):
+            arrays |= {f"recent.{k:03d}.{i:03d}": leaf for i, leaf in enumerate(jax.tree.leaves(params))}
         for i, slot in enumerate(slots):
             arrays |= {f"slot.{i:03d}.actions": slot["actions"], f"slot.{i:03d}.row": slot["row"]}
         plain = {
@@ -363,6 +380,11 @@ class RunState:
                 raise UserError("run: the checkpoint is damaged: its arrays are not those of this run.")
             self._refill(jax.tree.unflatten(structure, kept))
             self.params = jax.tree.map(np.array, self.state.learner.params)
+        leaves, structure = jax.tree.flatten(self.params)
+        self.recent = [
+            jax.tree.unflatten(structure, [arrays[f"recent.{k:03d}.{i:03d}"] for i in range(len(leaves))])
+            for k in range(min(self.round, self.plan.average))
+        ]
         return [
             {"episode": n, "actions": arrays[f"slot.{i:03d}.actions"], "row": arrays[f"slot.{i:03d}.row"]}
             for i, n in enumerate(plain["episodes"])

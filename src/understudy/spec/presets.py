@@ -14,7 +14,8 @@ class Preset:
     first_round: who acts in round 1. standardise: fix mean and scale of observations from round 1. squash:
     a tanh head stretched to the action bounds (networks). bias: linear policies get one. noise: what the
     agent adds to its actions. automatic: on networks schedules start in round 2, and regularised learners
-    given by name find their own scale (see `runs.choose`).
+    given by name find their own scale (see `runs.choose`). average: how many of the last policies the kept
+    one is the mean of.
     """
 
     first_round: str
@@ -23,6 +24,7 @@ class Preset:
     bias: bool
     noise: float
     automatic: bool
+    average: int = 1
 
 
 PRESETS = {

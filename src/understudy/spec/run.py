@@ -151,6 +151,9 @@ class RunSpec:
     """Standardise observations by the first round's statistics: yes or no."""
     squash: bool | None = None
     """A tanh head stretched to the action bounds: yes or no."""
+    average: int | None = _least(None, 1)
+    """Keep and evaluate the mean of the last so many rounds' policies: of the outputs of networks, of the
+    parameters of linear policies. The last policy alone (1) acts and learns."""
     episodes: int = _least(10, 0)
     """Evaluation episodes."""
     evaluate_every: int = _least(0, 0)
