@@ -1,4 +1,4 @@
-"""A committee answers with the mean of its members, to the same bits in a batch and alone, and from its file."""
+"""A committee answers with the mean of its members, to the same bits in a batch and alone."""
 
 from __future__ import annotations
 
@@ -35,10 +35,8 @@ def test_it_is_kept_in_a_file(tmp_path):
     from gymnasium.spaces import Box
 
     _, _, policy, stacked = made()
-    seen, acts = (
-        Observations.of(Box(-1, 1, (3,))),
-        Actions.of(Box(np.array([-2.0, -1.0]), np.array([2.0, 3.0]))),
-    )
+    box = Box(np.array([-2, -1], np.float32), np.array([2, 3], np.float32))
+    seen, acts = Observations.of(Box(-1, 1, (3,))), Actions.of(box)
     kept = TrainedPolicy(policy, stacked, seen, acts, Normaliser.identity(3))
     kept.save(tmp_path / "policy")
     again = TrainedPolicy.load(tmp_path / "policy")

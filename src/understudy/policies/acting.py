@@ -68,7 +68,7 @@ def forward_stack(policy: Policy, params: Sequence[Params]) -> Forward | None:
     array([[1., 1.],
            [2., 2.]])
     """
-    if type(policy) not in (Linear, MLP):
+    if not (type(policy) is Linear or isinstance(policy, MLP)) or isinstance(policy, Committee):
         return None
     stacked = [np.stack(leaves)[:, None] for leaves in zip(*map(_leaves, params), strict=True)]
     if isinstance(policy, MLP):
