@@ -160,7 +160,8 @@ SETTINGS = {
 # Those that need an archive, a hub or images have their tests with them; the others are read by `imitate`.
 ELSEWHERE = {"env", "activation", "vec_normalize", "revision", "encoder", "labels", "expert_options"}
 ELSEWHERE |= {"envs", "init", "memory_limit", "expert_episodes"}
-ELSEWHERE |= {"expert_workers", "expert_timeout", "expert_retries"}
+ELSEWHERE |= {"ask", "ask_options", "average", "first_interactions", "floor", "moment"}
+ELSEWHERE |= {"demos", "expert_workers", "expert_timeout", "expert_retries"}
 
 
 def spec_of(*typed: str) -> RunSpec:

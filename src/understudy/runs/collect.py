@@ -49,6 +49,12 @@ class Round:
     weights: np.ndarray
     queries: int
     unanswered: int = 0
+    recorded: bool = False
+
+    @property
+    def interactions(self) -> int:
+        """Environment steps of the run: none for recorded demonstrations."""
+        return 0 if self.recorded else len(self)
 
     def __len__(self) -> int:
         return len(self.inputs)
@@ -389,6 +395,9 @@ class Collector:
     def snapshot(self, run: int) -> list[dict[str, Any]]:
         """Where each environment of a run is: its episode, the actions played in it, the row it shows."""
         slots = np.arange(run * self.envs, (run + 1) * self.envs)
+        if self._over[slots].any():  # nothing is under way yet
+            nothing = np.zeros(0, self.observations.dtype)
+            return [{"episode": -1, "actions": self._played[slot], "row": nothing} for slot in slots]
         rows = self.observations.rows(self.env.observe(slots).batch)
         return [
             {"episode": int(self._episode[slot]), "actions": self._played[slot], "row": row}
@@ -399,6 +408,8 @@ class Collector:
         """Back to a snapshot, by beginning each episode with its seed and playing its actions again."""
         for j, kept in enumerate(snapshot):
             slot = run * self.envs + j
+            if kept["episode"] < 0:
+                continue
             self._episode[slot], self._played[slot] = int(kept["episode"]), kept["actions"]
             self._over[slot] = False
             self.env.begin([slot], [self._seed(slot)])

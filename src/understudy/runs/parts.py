@@ -18,6 +18,8 @@ from ..policies import Actions, Encoded, Normaliser, Observations, Params, Polic
 from ..spec import RunSpec, describe
 from .automatic import Automatic
 from .choose import choose
+from .collect import Round
+from .demos import checksum, recorded
 from .questions import Limits
 from .state import Plan
 
@@ -39,13 +41,18 @@ class World(NamedTuple):
         if spec.env_kwargs and (expert is None or (isinstance(expert, str) and expert in experts.names())):
             # Planners plan in the environment itself, so a shipped expert gets its keywords.
             options = {"env_kwargs": dict(spec.env_kwargs), **options}
-        teacher = experts.resolve(
-            expert,
-            env_id=make.name if make.by_id else None,
-            observation_space=seen,
-            action_space=acts,
-            **options,
-        )
+        try:
+            teacher = experts.resolve(
+                expert,
+                env_id=make.name if make.by_id else None,
+                observation_space=seen,
+                action_space=acts,
+                **options,
+            )
+        except UserError:
+            if expert is not None or spec.total:
+                raise
+            teacher = _nobody(acts)  # demonstrations alone need no expert
         if spec.workers is not None:
             count, processes = spec.workers
             if processes:
@@ -71,6 +78,7 @@ class Parts(NamedTuple):
     noise: float
     settings: dict[str, Any]
     spec: RunSpec
+    demos: Round | None = None
 
     @property
     def rule(self) -> Any:
@@ -100,6 +108,7 @@ def parts(world: World, spec: RunSpec) -> Parts:
             spaces = {"observation_space": world.observation_space, "action_space": world.action_space}
             params, normaliser = start(spec.init, architecture, params, seen, actions.outputs, **spaces)
         game = make_game(architecture, chosen.loss, chosen.learner, chosen.solver, params, **chosen.options)
+    demos = None if spec.demos is None else recorded(spec.demos, seen, actions, world)
     plan = Plan(
         rounds=spec.rounds_planned,
         budget=spec.budget,
@@ -111,6 +120,7 @@ def parts(world: World, spec: RunSpec) -> Parts:
         search=spec.search,
         average=spec.decided("average") if architecture.name in ("mlp", "linear", "tabular") else 1,
         seed=spec.seed,
+        demos=0 if demos is None else len(demos),
     )
     noise = spec.decided("noise")
     if spec.noise is None and noise and actions.categorical:
@@ -127,11 +137,21 @@ def parts(world: World, spec: RunSpec) -> Parts:
         "noise": noise,
         "standardise": plan.standardise,
         "encoder": getattr(getattr(seen, "encoder", None), "name", None),
+        "demos": demos and {"samples": len(demos), "crc": checksum(demos)},
     }
     settings = spec.plain() | {"env": world.make.name, "name": spec.name, "resolved": resolved}
     return Parts(
-        teacher, seen, actions, game, params, plan, chosen.automatic, normaliser, noise, settings, spec
+        teacher, seen, actions, game, params, plan, chosen.automatic, normaliser, noise, settings, spec, demos
     )
+
+
+def _nobody(action_space: Any) -> Any:
+    """What stands for the expert of a run that asks none."""
+
+    def ask(observations: Any, infos: Any) -> Any:
+        raise UserError("expert: there is none to ask; name one.")
+
+    return experts.Expert("none", ask=ask, action_space=action_space, workers=1)
 
 
 def _card_return(card: Any, env: str) -> float | None:

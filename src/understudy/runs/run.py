@@ -128,7 +128,7 @@ class Run:
         policy, samples = TrainedPolicy.load(folder), None
         if any(name.startswith("samples/") for name in record.grown):
             samples = SampleLog(policy.observations, policy.actions, folder=folder / "samples")
-            samples.rows = int(ledger["interactions"][-1])
+            samples.rows = record.grown["samples/weights.bin"][0] // 8
         return cls(policy, ledger, made, config["settings"], mine, theirs, samples, seconds, folder)
 
     def __repr__(self) -> str:

@@ -129,15 +129,19 @@ class Runner:
         t = self.runs[going[0]].round + 1
         plans = [self.runs[i].plan for i in going]
         try:
-            rounds, errors = self.collector.collect(
-                going,
-                plans[0].sizes[t - 1],
-                betas=[plan.mixing.beta(t) for plan in plans],
-                number=t,
-                acting=self._acting,
-                asking=None if self.runs[0].parts.rule is None else self._asking,
-                gates={i: found for i in going if (found := self.runs[i].gate()) is not None},
-                tick=self._tick,
+            rounds, errors = (
+                self._recorded(going)
+                if t == 1 and plans[0].demos
+                else self.collector.collect(
+                    going,
+                    plans[0].sizes[t - 1],
+                    betas=[plan.mixing.beta(t) for plan in plans],
+                    number=t,
+                    acting=self._acting,
+                    asking=None if self.runs[0].parts.rule is None else self._asking,
+                    gates={i: found for i in going if (found := self.runs[i].gate()) is not None},
+                    tick=self._tick,
+                )
             )
         except UserError as error:  # of the expert that they share
             rounds, errors = {}, dict.fromkeys(going, error)
@@ -152,6 +156,10 @@ class Runner:
             folder = self._folders[i]
             if folder is not None and self.errors[i] is None:
                 folder.commit(self.runs[i], self.collector.snapshot(i))
+
+    def _recorded(self, going: Sequence[int]) -> tuple[dict[int, Any], dict[int, UserError]]:
+        """The demonstrations of these runs, as their first round."""
+        return {i: self.runs[i].parts.demos for i in going}, {}
 
     def _learn(self, rounds: dict[int, Any], clock: Clock) -> list[Learnt]:
         if self._programs is None:

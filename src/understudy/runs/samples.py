@@ -146,7 +146,7 @@ def storage(parts: Parts, *, folder: Path | None = None, keep: bool = True) -> t
     codecs, game, spec = (parts.observations, parts.actions), parts.game, parts.spec
     keep = keep or (parts.rule is not None and parts.rule.reads)
     log, around = SampleLog(*codecs, folder=folder), None
-    size = spec.total * log.width()
+    size = (spec.total + parts.plan.demos) * log.width()
     # Statistics of linear policies hold no samples, so it does not matter to them how many there are.
     streams = game.policy.linear and isinstance(game.loss, Squared) and not draws(game.solver)
     large = size > spec.memory_limit and (keep or not streams)

@@ -62,7 +62,7 @@ class Plan:
     rounds: interactions and the most queries of every round; budget: queries after which the run ends;
     judged: rounds after which the best in hindsight is looked for; evaluated: rounds after which `episodes`
     episodes are played; search: steps of the search for the best network; average: how many of the last
-    policies the kept one is the mean of.
+    policies the kept one is the mean of; demos: recorded demonstrations, which are round 1.
     """
 
     rounds: tuple[tuple[int, int], ...]
@@ -75,6 +75,7 @@ class Plan:
     search: int
     average: int
     seed: int
+    demos: int = 0
 
     @property
     def sizes(self) -> tuple[int, ...]:
@@ -84,13 +85,13 @@ class Plan:
     @property
     def rows(self) -> int:
         """The most labelled samples that a round has."""
-        return max(most for _, most in self.rounds)
+        return max(self.demos, *(most for _, most in self.rounds))
 
     @property
     def capacity(self) -> int:
         """The most labelled samples that the run has."""
         most = sum(most for _, most in self.rounds)
-        return most if self.budget is None else min(most, self.budget)
+        return self.demos + (most if self.budget is None else min(most, self.budget))
 
     def last(self, t: int, queries: int) -> bool:
         """Whether round t, after which there are so many queries, ends the run."""
@@ -287,7 +288,7 @@ class RunState:
         if judged:
             record = record | self._judge(t, record, losses)
         clock.lap("judge")
-        self.round, self.interactions = t, self.interactions + len(round)
+        self.round, self.interactions = t, self.interactions + round.interactions
         self.queries, self.unanswered = self.queries + round.queries, self.unanswered + round.unanswered
         row: dict[str, Any] = {
             "round": t,
@@ -407,6 +408,7 @@ class RunState:
                 losses = eqx.tree_at(lambda one: (one.filled, one.rounds), losses, (kept, rounds))
             first, columns = 0, [self.samples.column(name) for name in ("inputs", "targets", "weights")]
             done = np.diff([0, *(row["interactions"] for row in self.rows)]).tolist()
+            done[:1] = [self.plan.demos] if self.plan.demos else done[:1]
             for size in done if self._reader is None else ():
                 part = slice(first, first + size)
                 one = self._batch(*(np.asarray(column[part]) for column in columns))

@@ -119,8 +119,11 @@ class RunSpec:
     """The solver stops at this gradient norm of (whole objective)/t."""
     preset: str = _among("practical", *PRESETS)
     """practical (round 1 expert-driven, standardised observations, squashed head) or paper."""
-    rounds: int | None = _least(None, 1)
-    """Rounds (default: 25, or with a budget as many as that takes)."""
+    rounds: int | None = _least(None, 0)
+    """Rounds (default: 25, or with a budget as many as that takes); 0 learns from demonstrations alone."""
+    demos: str | None = None
+    """Recorded demonstrations, as a first round that costs nothing: an .npz with observations and actions,
+    minari:ID, or the folder of another run."""
     interactions: int = _least(1000, 1)
     """Environment steps in a round."""
     first_interactions: int | None = _least(None, 1)
@@ -196,6 +199,8 @@ class RunSpec:
         object.__setattr__(self, "beta", number_or_word(self.beta))
         object.__setattr__(self, "encoder", "none" if self.encoder is None else self.encoder)
         _ = self.mixing, self.workers
+        if self.rounds == 0 and self.demos is None:
+            raise UserError("rounds: 0 is not accepted without demonstrations (demos) to learn from.")
         if self.init is not None and self.standardise:
             raise UserError("standardise: with init the observations are standardised as init was; say no.")
         if self.judged and self.comparator not in ("every", "last"):
@@ -259,16 +264,21 @@ class RunSpec:
 
     @functools.cached_property
     def rounds_planned(self) -> tuple[tuple[int, int], ...]:
-        """Interactions and the most queries of every round. A rule that asks about a number of states that
-        nobody knows before may spend the budget in fewer rounds.
+        """Interactions and the most queries of every round; demonstrations are one without. A rule that asks
+        about a number of states that nobody knows before may spend the budget in fewer rounds.
         """
         every, count, who = self.ask == "all", self.rule.count, self.mixing
         ends = every or (count is not None and who.beta(1 << 20) in (0.0, 1.0))
-        last = self.rounds or (ROUNDS if self.budget is None or not ends else math.inf)
-        found: list[tuple[int, int]] = []
+        last = self.rounds
+        if last is None:
+            last = ROUNDS if self.budget is None or not ends else math.inf
+            last = 0 if self.demos is not None and self.name == "bc" else last
+        found: list[tuple[int, int]] = [] if self.demos is None else [(0, 0)]
+        before = len(found)
         left = math.inf if self.budget is None else self.budget
-        while len(found) < last and left > 0:
-            size = self.interactions if found or self.first_interactions is None else self.first_interactions
+        while len(found) < last + before and left > 0:
+            other = self.first_interactions if len(found) == before else None
+            size = self.interactions if other is None else other
             beta = who.beta(len(found) + 1)
             most, whole = min(size, left), every or beta == 1.0
             exact = whole or (beta == 0.0 and count is not None)
@@ -388,7 +398,7 @@ OPTIONS = {
     part: tuple(name for name, one in FIELDS.items() if one.metadata.get("of") == part) for part in PARTS
 }
 """The settings that are options of a part, by part."""
-WORLD = ("env", "env_kwargs", "expert", "expert_options")
+WORLD = ("env", "env_kwargs", "expert", "expert_options", "demos")
 WORLD += (*OPTIONS["expert"], "expert_workers", "expert_timeout", "expert_retries")
 """The settings that say where a run happens and who is its expert."""
 

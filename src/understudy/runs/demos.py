@@ -1,0 +1,157 @@
+"""Recorded demonstrations: the first round of a run, which costs neither queries nor interactions."""
+
+from __future__ import annotations
+
+import zipfile
+import zlib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..errors import MissingExtra, UserError, unknown
+from ..experts import Expert
+from ..experts.answers import checked
+from ..policies import Actions, Encoded, Observations
+from .collect import EXPERT, Round, not_finite
+
+NAMES = {
+    "observations": ("observations", "obs", "states", "X"),
+    "actions": ("actions", "acts", "labels", "Y"),
+}
+"""What the arrays of an archive may be called."""
+
+
+class Demos(NamedTuple):
+    """What an expert did or would have done in n states: observations with n in front, and labels (n, …)."""
+
+    observations: Any
+    labels: np.ndarray
+
+
+def recorded(source: str, observations: Observations | Encoded, actions: Actions, spaces: Any) -> Round:
+    """The demonstrations that `source` names, as a round.
+
+    An .npz archive has `observations` (n, …), or `observations/KEY` for each key of a dict, and `actions`
+    (n, …), which for Discrete actions may be rows of probabilities (n, k). "minari:ID" is a dataset of
+    Minari. A folder is another run, whose labelled samples are taken. `spaces` has the environment's two.
+    """
+    if (Path(source) / "config.json").is_file():
+        return _of_run(source, observations, actions)
+    found = _minari(source) if source.startswith("minari:") else _archive(source)
+    labels, who = found.labels, f"demos {source!r}"
+    n, kind = len(labels), "action"
+    if labels.size == 0:
+        raise UserError(f"{who}: there is no demonstration in it.")
+    if actions.kind == "discrete" and labels.ndim == 2 and labels.shape[1:] == actions.counts:
+        kind = "distribution"
+    one = Expert(who, ask=lambda seen, infos: labels, kind=kind)
+    labels = _said(who, lambda: checked(one, spaces.action_space).label(np.zeros(n)))
+    try:
+        rows = observations.rows(found.observations)
+    except (ValueError, TypeError, KeyError, IndexError) as error:
+        raise UserError(f"{who}: its observations do not fit the environment ({error}).") from None
+    if len(rows) != n or rows.shape[1] != observations.width:
+        raise UserError(
+            f"{who}: observations make {len(rows)} rows of {rows.shape[1]} numbers for {n} actions; the "
+            f"environment's have {observations.width}."
+        )
+    played = actions.plays(labels) if kind == "distribution" else labels
+    return _round(rows, actions.targets(labels, kind), np.asarray(played).reshape(n, -1), who)
+
+
+def _round(inputs: np.ndarray, targets: np.ndarray, executed: np.ndarray, who: str) -> Round:
+    n = len(inputs)
+    if len(not_finite(inputs)):
+        raise UserError(f"{who}: an observation is not finite.")
+    return Round(
+        inputs,
+        np.asarray(targets, np.float32),
+        executed,
+        rewards=np.full(n, np.nan, np.float32),
+        flags=np.full(n, EXPERT, np.uint8),
+        slots=np.zeros(n, np.int32),
+        weights=np.full(n, 1.0 / n),
+        queries=0,
+        recorded=True,
+    )
+
+
+def checksum(round: Round) -> str:
+    """A few letters that other demonstrations would not have."""
+    crc = zlib.crc32(np.ascontiguousarray(round.inputs).tobytes())
+    return f"{zlib.crc32(np.ascontiguousarray(round.targets).tobytes(), crc):08x}"
+
+
+def _said(who: str, call: Any) -> Any:
+    try:
+        return call()
+    except UserError as error:
+        raise UserError(
+            str(error).replace(f"expert {who!r}", who).replace("in environment", "in row")
+        ) from None
+
+
+def _archive(source: str) -> Demos:
+    path = Path(source)
+    if not path.is_file():
+        raise UserError(
+            f"demos: there is no file or run {source!r}; an .npz, a run's folder or minari:ID is read."
+        )
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            arrays = {name: file[name] for name in file.files}
+    except (OSError, ValueError, EOFError, zipfile.BadZipFile, AttributeError) as error:
+        raise UserError(f"demos: {source} is no .npz archive of plain arrays ({error}).") from None
+    found = {}
+    for wanted, names in NAMES.items():
+        inner = {name.partition("/")[2]: arrays[name] for name in arrays if name.startswith(f"{wanted}/")}
+        name = next((name for name in names if name in arrays), None)
+        if name is None and not inner:
+            raise unknown(f"demos: {source} has no {wanted}; its arrays", ", ".join(arrays), names)
+        found[wanted] = inner or arrays[name or ""]
+    return Demos(found["observations"], np.asarray(found["actions"]))
+
+
+def _minari(source: str) -> Demos:
+    try:
+        import minari  # type: ignore[import-not-found]
+    except ImportError:
+        raise MissingExtra("demos: minari", "minari") from None
+    name = source.removeprefix("minari:")
+    try:
+        episodes = list(minari.load_dataset(name, download=True).iterate_episodes())
+    except Exception as error:
+        raise UserError(f"demos: Minari cannot load {name!r} ({type(error).__name__}: {error}).") from None
+    # An episode of T actions has T + 1 observations, the last of which nobody acted on.
+    seen = [_first(one.observations, len(one.actions)) for one in episodes]
+    return Demos(_joined(seen), np.concatenate([np.asarray(one.actions) for one in episodes]))
+
+
+def _first(observations: Any, count: int) -> Any:
+    if isinstance(observations, Mapping):
+        return {key: _first(one, count) for key, one in observations.items()}
+    return np.asarray(observations)[:count]
+
+
+def _joined(parts: list[Any]) -> Any:
+    if isinstance(parts[0], Mapping):
+        return {key: _joined([one[key] for one in parts]) for key in parts[0]}
+    return np.concatenate(parts)
+
+
+def _of_run(source: str, observations: Observations | Encoded, actions: Actions) -> Round:
+    from .run import Run
+
+    run = Run.load(source)
+    if (
+        run.policy.observations.config() != observations.config()
+        or run.policy.actions.config() != actions.config()
+    ):
+        raise UserError(f"demos: the run {source!r} has other observations or actions than this one.")
+    has = np.flatnonzero(run.samples("weights") > 0)
+    inputs, targets = run.samples("inputs")[has], run.samples("targets")[has]
+    return _round(
+        np.asarray(inputs), targets, actions.plays(targets).reshape(len(has), -1), f"demos {source!r}"
+    )

@@ -1,0 +1,133 @@
+"""Recorded demonstrations are a first round that costs nothing: of an archive, of Minari, of another run."""
+
+from __future__ import annotations
+
+import sys
+import types
+from pathlib import Path
+
+import gymnasium as gym
+import numpy as np
+import pytest
+
+from understudy import UserError, experts, imitate
+from understudy.policies import Actions, Observations
+from understudy.runs.demos import recorded
+
+SMALL = {"policy": "linear", "rounds": 3, "interactions": 20, "episodes": 1, "expert_episodes": 0}
+CARTPOLE = gym.make("CartPole-v1")
+
+
+@pytest.fixture(scope="module")
+def demos() -> tuple[np.ndarray, np.ndarray]:
+    """What the shipped expert does in 60 states of CartPole."""
+    expert, env = experts.resolve("lqr-CartPole-v1"), gym.make("CartPole-v1")
+    seen, _ = env.reset(seed=1)
+    states = []
+    for _ in range(60):
+        states.append(seen)
+        seen, *_ = env.step(int(expert.act(seen[None])[0]))
+    return np.stack(states), expert.label(np.stack(states))
+
+
+@pytest.fixture
+def archive(demos, tmp_path) -> Path:
+    np.savez(tmp_path / "demos.npz", observations=demos[0], actions=demos[1])
+    return tmp_path / "demos.npz"
+
+
+def read(source: str | Path, env: gym.Env = CARTPOLE):
+    return recorded(str(source), Observations.of(env.observation_space), Actions.of(env.action_space), env)
+
+
+def test_demonstrations_alone_are_cloned_without_a_query_and_without_an_expert(archive, demos):
+    run = imitate(lambda: gym.make("CartPole-v1"), demos=archive, learner="bc", policy="linear", episodes=2)
+    assert run.ledger.rounds == 1 and run.summary()["queries"] == run.summary()["interactions"] == 0
+    assert run.evaluation.mean > 400 and run.summary()["expert_return_mean"] is None
+    assert run.samples("inputs").tobytes() == demos[0].astype(np.float32).tobytes()
+    assert run.settings["resolved"]["loss"]["kind"] == "CrossEntropy"
+
+
+def test_a_warm_start_goes_on_online_and_is_resumed(archive, tmp_path):
+    def stop(t: int, row: dict) -> None:
+        if t in (1, 2):
+            raise KeyboardInterrupt
+
+    def go(out: str, **more):
+        return imitate("CartPole-v1", demos=archive, out=tmp_path / out, **SMALL, **more)
+
+    whole = go("whole")
+    assert whole.ledger["samples"].tolist() == [60, 20, 20, 20]
+    assert whole.ledger["queries"].tolist() == [0, 20, 40, 60] == whole.ledger["interactions"].tolist()
+    assert whole.ledger["by_expert"].tolist() == [1, 0, 0, 0]  # the agent acts as soon as it can
+    for _ in range(2):
+        with pytest.raises(KeyboardInterrupt):
+            go("cut", resume=True, progress=stop)
+    assert go("cut", resume=True).ledger.to_csv() == whole.ledger.to_csv()
+    other = np.load(archive)
+    np.savez(archive, observations=other["observations"], actions=1 - other["actions"])
+    with pytest.raises(UserError, match="resume: resolved demos was"):
+        go("cut", resume=True)
+
+
+def test_the_samples_of_another_run_are_demonstrations(tmp_path):
+    first = imitate("CartPole-v1", out=tmp_path / "first", **SMALL)
+    again = imitate("CartPole-v1", demos=tmp_path / "first", **SMALL | {"rounds": 0})
+    assert again.samples("targets").tobytes() == first.samples("targets").tobytes()
+    with pytest.raises(UserError, match="other observations or actions"):
+        read(tmp_path / "first", gym.make("Pendulum-v1"))
+
+
+def test_minari_is_read_by_its_name_and_needs_its_extra(demos, monkeypatch):
+    with pytest.raises(UserError, match=r"needs the extra 'minari'"):
+        monkeypatch.setitem(sys.modules, "minari", None)
+        read("minari:CartPole/expert-v0")
+    states = np.concatenate([demos[0], demos[0][:1]])
+    episode = types.SimpleNamespace(observations=states, actions=demos[1])
+    dataset = types.SimpleNamespace(iterate_episodes=lambda: [episode, episode])
+    made = types.SimpleNamespace(load_dataset=lambda name, download: dataset)
+    monkeypatch.setitem(sys.modules, "minari", made)
+    found = read("minari:CartPole/expert-v0")
+    assert len(found) == 120 and found.inputs[60:].tobytes() == demos[0].astype(np.float32).tobytes()
+
+
+def test_probabilities_and_keys(tmp_path):
+    space = gym.spaces.Dict({"a": gym.spaces.Box(-1, 1, (2,)), "b": gym.spaces.Box(-1, 1, (1,))})
+    env = types.SimpleNamespace(observation_space=space, action_space=gym.spaces.Discrete(3))
+    p = np.array([[0.2, 0.3, 0.5], [1, 0, 0]])
+    arrays = {"observations/a": np.ones((2, 2)), "observations/b": np.zeros((2, 1)), "actions": p}
+    np.savez(tmp_path / "d.npz", **arrays)
+    found = read(tmp_path / "d.npz", env)
+    assert found.targets == pytest.approx(p) and found.executed.tolist() == [[2], [0]]
+    assert found.inputs.tolist() == [[1, 1, 0], [1, 1, 0]]
+
+
+@pytest.mark.parametrize(
+    ("arrays", "told"),
+    [
+        ({"observations": np.zeros((3, 4))}, "has no actions"),
+        (
+            {"observations": np.zeros((3, 4)), "actions": np.zeros(2, int)},
+            "3 rows of 4 numbers for 2 actions",
+        ),
+        ({"obs": np.zeros((2, 5)), "acts": np.zeros(2, int)}, r"2 rows of 5 numbers .* have 4|do not fit"),
+        ({"obs": np.zeros((2, 4)), "acts": np.array([0, 7])}, r"its action 7 in row 1 is not one of"),
+        ({"obs": np.full((2, 4), np.nan), "acts": np.array([0, 1])}, "an observation is not finite"),
+        ({"obs": np.zeros((0, 4)), "acts": np.zeros(0, int)}, "there is no demonstration"),
+        ({"obs": np.array([object()], object), "acts": np.zeros(1, int)}, "no .npz archive of plain arrays"),
+    ],
+)
+def test_an_archive_that_does_not_fit_is_refused_in_one_sentence(tmp_path, arrays, told):
+    np.savez(tmp_path / "d.npz", **arrays)
+    with pytest.raises(UserError, match=told):
+        read(tmp_path / "d.npz")
+
+
+def test_what_is_no_archive_is_refused(tmp_path):
+    (tmp_path / "d.npz").write_bytes(b"PK")
+    with pytest.raises(UserError, match=r"is no \.npz archive"):
+        read(tmp_path / "d.npz")
+    with pytest.raises(UserError, match="there is no file or run"):
+        read(tmp_path / "e.npz")
+    with pytest.raises(UserError, match="rounds: 0 is not accepted without demonstrations"):
+        imitate("CartPole-v1", rounds=0)
