@@ -1,4 +1,4 @@
-"""The machine that computes: its cores, and the versions of the libraries."""
+"""The machine that computes: its cores, its memory, and the versions of the libraries."""
 
 from __future__ import annotations
 
@@ -12,6 +12,13 @@ def cores() -> int:
     with contextlib.suppress(AttributeError):  # not on every system
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
+
+
+def memory() -> int | None:
+    """Bytes of memory that the machine has; None where the system does not say."""
+    with contextlib.suppress(AttributeError, OSError, ValueError):
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    return None
 
 
 def versions(

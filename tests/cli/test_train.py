@@ -159,7 +159,7 @@ SETTINGS = {
 }
 # Those that need an archive, a hub or images have their tests with them; the others are read by `imitate`.
 ELSEWHERE = {"env", "activation", "vec_normalize", "revision", "encoder", "labels", "expert_options"}
-ELSEWHERE |= {"envs", "init", "memory_limit", "expert_episodes"}
+ELSEWHERE |= {"envs", "expert_card", "init", "memory_limit", "expert_episodes"}
 ELSEWHERE |= {"ask", "ask_options", "average", "first_interactions", "floor", "moment"}
 ELSEWHERE |= {"demos", "expert_workers", "expert_timeout", "expert_retries"}
 

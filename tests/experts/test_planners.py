@@ -78,7 +78,7 @@ def test_frozen_lake_without_slipping_takes_the_shortest_way():
     ("name", "env_id", "episodes"),
     [
         ("dp-FrozenLake-v1", "FrozenLake-v1", 300),
-        ("dp-Taxi-v3", None, 50),
+        ("dp-Taxi-v4", None, 50),
         ("lqr-CartPole-v1", "CartPole-v1", 10),
         ("swingup-Pendulum-v1", "Pendulum-v1", 40),
         ("swingup-Acrobot-v1", "Acrobot-v1", 40),

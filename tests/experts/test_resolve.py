@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import subprocess
 import sys
@@ -13,9 +14,10 @@ import pytest
 from gymnasium import spaces
 
 import understudy
-from understudy import experts
+from understudy import disk, experts
 from understudy.errors import UserError
 from understudy.experts.base import Expert
+from understudy.policies import Actions, Observations
 
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "sb3"
 
@@ -134,3 +136,20 @@ def test_a_registered_expert_is_found_by_its_name_with_its_options(registered):
 def test_a_registered_expert_reaches_a_run(registered):
     run = understudy.imitate("CartPole-v1", expert=registered, policy="linear", rounds=1, interactions=20)
     assert run.samples("targets").argmax(axis=1).tolist() == [1] * 20
+
+
+def test_a_file_of_other_origin_needs_a_card(tmp_path):
+    """A network of another library, one linear layer, with the names its tensors have there."""
+    weight = np.array([[2.0], [0.0], [1.0]], np.float32)
+    disk.write_tensors(tmp_path / "net.safetensors", {"0.W": weight})
+    seen, acts = spaces.Box(-9, 9, (3,)), spaces.Box(-9, 9, (1,))
+    card = {"policy": "linear", "bias": False, "params": {"network": "0.W"}}
+    card |= {"observations": Observations.of(seen).config(), "actions": Actions.of(acts).config()}
+    (tmp_path / "about.json").write_text(json.dumps(card))
+    path, given = str(tmp_path / "net.safetensors"), str(tmp_path / "about.json")
+    with pytest.raises(UserError, match=r"nothing says what is in .*--expert-card"):
+        experts.resolve(path)
+    expert = experts.resolve(path, observation_space=seen, action_space=acts, expert_card=given)
+    np.testing.assert_allclose(expert.label(np.array([[1.0, 5.0, 0.5]], np.float32)), [[2.5]])
+    with pytest.raises(UserError, match="the option 'expert_card' is not for a callable"):
+        experts.resolve(lambda observation: 0, expert_card=given)

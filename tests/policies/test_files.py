@@ -8,7 +8,7 @@ import jax
 import numpy as np
 import pytest
 
-from understudy import MLP, Linear, Tabular, UserError
+from understudy import MLP, Linear, Tabular, UserError, disk
 from understudy.policies import load, save
 
 POLICIES = {
@@ -52,8 +52,22 @@ def test_a_newer_format_is_refused(saved):
         load(saved)
 
 
-@pytest.mark.parametrize("suffix", [".json", ".safetensors"])
-@pytest.mark.parametrize("how", ["cut", "garbage", "gone"])
+def test_the_header_will_do_where_there_is_no_card(saved, tmp_path):
+    policy, params, card = load(saved)
+    saved.with_suffix(".json").unlink()
+    again, same, header = load(saved)
+    assert again == policy and header == card
+    assert all((a == b).all() for a, b in zip(jax.tree.leaves(same), jax.tree.leaves(params), strict=True))
+    bare = tmp_path / "bare.safetensors"
+    disk.write_tensors(bare, disk.read_tensors(saved.with_suffix(".safetensors"), "policy")[0])
+    with pytest.raises(UserError, match=r"no card bare.json beside it and no 'card' in its header"):
+        load(bare)
+
+
+@pytest.mark.parametrize(
+    ("suffix", "how"),
+    [(".json", "cut"), (".json", "garbage"), *((".safetensors", how) for how in ("cut", "garbage", "gone"))],
+)
 def test_a_damaged_file_is_refused(saved, suffix, how):
     file = saved.with_suffix(suffix)
     if how == "cut":

@@ -60,7 +60,12 @@ def test_a_run_has_one_spelling(one, other):
         ({"comparator": [30]}, "comparator: [30] is not 'every', 'last', 'none' or a list of rounds 1 … 25."),
         ({"comparator": "never"}, "comparator: 'never' is not"),
         ({"learner": "ftrll"}, "learner: unknown value 'ftrll', did you mean 'ftrl'?"),
+        ({"learner": "nobody"}, "Accepted: adaftrl, adagrad, alt_ftrl, bc, ftl, ftrl, ogd."),
         ({"learner": 3}, "learner: expected a name"),
+        (
+            {"interactions": 99999999999999},
+            "99999999999999 is not a whole number ≤ 1,000,000,000.",
+        ),
         ({"learner": "bc", "eta": 1}, "learner: 'bc' takes no options"),
         ({"learner": "ftrl", "eta": -1}, "eta: -1.0 is not a positive finite number."),
         (

@@ -49,9 +49,10 @@ def run(options: Evaluate) -> int:
         how = {"episodes": options.episodes, "seed": options.seed, "limit": options.episode_limit}
         found = evaluate(policy, make, **how, progress=update)
     kept = read_summary(options.run)
+    low, high = float(found.returns.min()), float(found.returns.max())
     rows = [
-        ("return", f"{found.mean:.1f} ± {found.std:.1f}"),
-        ("lowest, highest", f"{found.returns.min():.1f}, {found.returns.max():.1f}"),
+        ("return", tables.returned(found.mean, found.std)),
+        ("lowest, highest", f"{tables.returned(low)}, {tables.returned(high)}"),
         ("mean length", float(found.lengths.mean())),
         ("run", "finished" if kept else "not finished"),
     ]

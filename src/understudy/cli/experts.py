@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from typing import Any
 
 from ..report import tables
 from .options import Flag
@@ -21,20 +22,22 @@ def run(options: ExpertsList) -> int:
     from .. import experts
 
     cards = {name: experts.card(name) for name in experts.names()}
-    rows = (
-        (name, card["algorithm"], ", ".join(card["environments"]), _returns(card.get("returns")))
-        for name, card in cards.items()
-    )
-    tables.show(tables.listed("experts", ("name", "algorithm", "environments", "return"), rows))
+    rows = [(name, _returns(card), _here(card), card["algorithm"]) for name, card in cards.items()]
+    tables.show(tables.listed("experts", ("name", "return", "environments", "algorithm"), rows))
     if options.json:
         tables.json_line(cards)
     return 0
 
 
-def _returns(measured: object) -> str:
-    if isinstance(measured, dict):
-        if "mean" in measured:
-            spread = f" ± {measured['std']:g}" if isinstance(measured.get("std"), (int, float)) else ""
-            return f"{measured['mean']:g}{spread}"
-        return ", ".join(f"{key}: {_returns(value)}" for key, value in measured.items())
-    return "" if measured is None else str(measured)
+def _here(card: dict[str, Any]) -> str:
+    """The environments that it is for, of those that the installed Gymnasium has."""
+    import gymnasium
+
+    known = [name for name in card["environments"] if name in gymnasium.registry or "/" in name]
+    return ", ".join(known or card["environments"])
+
+
+def _returns(card: dict[str, Any]) -> str:
+    """What it was measured at in the first of its environments."""
+    found = next(iter((card.get("returns") or {}).values()), None)
+    return "" if found is None else tables.returned(found["mean"], found["std"])

@@ -52,7 +52,7 @@ def run(options: Play) -> int:
         returns = video.record(
             options.video, make, acts, seed=options.seed, steps=options.steps, progress=update
         )
-    rows = [(name, f"return {value:.1f}") for name, value in returns.items()]
+    rows = [(name, f"return {tables.returned(value)}") for name, value in returns.items()]
     tables.show(tables.facts(f"{make.name}: {options.video}", rows))
     return 0
 

@@ -65,10 +65,10 @@ def outcome(result: Any) -> Any:
     if unanswered := int(result.ledger["unanswered"][-1]):
         rows.append(("states without an answer", f"{unanswered:,}"))
     if summary["return_mean"] is not None:
-        rows.append(("return", f"{summary['return_mean']:.1f} ± {summary['return_std']:.1f}"))
+        rows.append(("return", tables.returned(summary["return_mean"], summary["return_std"])))
     if theirs is not None:
         measured = "" if result.expert_evaluation else " (its card; --expert-episodes measures it)"
-        rows.append(("expert's return", f"{theirs:.1f}{measured}"))
+        rows.append(("expert's return", tables.returned(theirs) + measured))
     elif result.settings["expert_episodes"] is None and result.settings["episodes"]:
         rows.append(("expert's return", "not measured, it is slow (--expert-episodes 10 would)"))
     rows.append(("average loss", summary["average_loss"]))

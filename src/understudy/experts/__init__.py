@@ -147,8 +147,7 @@ def _from_text(text: str, env_id: str | None, spaces: dict[str, Any], options: d
     if text.endswith(".safetensors") or (Path(text) / "policy.safetensors").is_file():
         from . import networks
 
-        _only(options, "a policy's file or a run")
-        return networks.load(text)
+        return networks.load(text, **_only(options, "a policy's file or a run", "expert_card"))
     zipped = text if text.endswith(".zip") or Path(text).is_file() else f"{text}.zip"
     if text.endswith(".zip") or Path(zipped).is_file():
         from .sb3 import archive

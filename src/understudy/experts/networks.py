@@ -13,14 +13,17 @@ from ..policies import Network, TrainedPolicy
 from .base import KINDS, Expert
 
 
-def load(path: str | os.PathLike[str]) -> Expert:
+def load(path: str | os.PathLike[str], *, expert_card: str | os.PathLike[str] | None = None) -> Expert:
     """The expert in a file that `save`, `TrainedPolicy.save` or training wrote, or in the folder of a run.
+
+    Its card is the .json beside it or, where there is none, the entry `card` of its header; what the file
+    `expert_card` says goes first.
 
     Its observations, its normaliser and its actions are those of the policy. A run on choices that learned
     with the cross-entropy loss answers with distributions, and so does a file whose card says so.
     """
     path = Path(path)
-    policy, card = TrainedPolicy.read(path, "expert")
+    policy, card = TrainedPolicy.read(path, "expert", expert_card)
     return of(policy, {**_about(path), **card} if path.is_dir() else {"name": path.stem, **card})
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,8 @@ from ..errors import UserError, damaged
 from .base import Params, Policy
 
 FORMAT = 1
+HEADER = "card"
+"""The entry of a safetensors file's header that holds a card."""
 
 
 def _named(params: Params) -> dict[str, np.ndarray]:
@@ -30,11 +33,12 @@ def _skeleton(params: Params) -> Any:
 def save(path: str | os.PathLike[str], policy: Policy, params: Params, **extra: Any) -> Path:
     """Writes `path`.safetensors and `path`.json, each whole and synced (see `disk.write`).
 
-    `extra` is plain data kept beside the architecture (the environment's name, a return, …).
+    `extra` is plain data kept beside the architecture (the environment's name, a return, …). The header of
+    the safetensors file holds the same, so that it can be read without the other.
     """
     weights = Path(path).with_suffix(".safetensors")
     card = {"format": FORMAT, **policy.config(), "params": _skeleton(params), **extra}
-    disk.write_tensors(weights, _named(params))
+    disk.write_tensors(weights, _named(params), {HEADER: disk.to_json(card, sort=True)})
     disk.write(weights.with_suffix(".json"), disk.to_json(card, indent=2, sort=True) + "\n")
     return weights
 
@@ -45,13 +49,30 @@ def load(path: str | os.PathLike[str]) -> tuple[Policy, Params, dict[str, Any]]:
     return *read(path, card, "policy"), card
 
 
-def read_card(path: str | os.PathLike[str], field: str) -> dict[str, Any]:
-    """`path`.json, refused where it is missing, damaged or of a newer format."""
+def read_card(
+    path: str | os.PathLike[str], field: str, given: str | os.PathLike[str] | None = None
+) -> dict[str, Any]:
+    """What is known of `path`.safetensors: `path`.json, or the card in its header, with what the file `given`
+    says instead. Refused where there is none, or it is damaged or of a newer format.
+    """
     file, weights = Path(path).with_suffix(".json"), Path(path).with_suffix(".safetensors")
-    if not file.is_file():
-        missing = f"card {file} beside the weights" if weights.is_file() else f"file {weights}"
-        raise UserError(f"{field}: there is no {missing}.")
-    card = disk.read_json(file, field)
+    card: Any = {}
+    if file.is_file():
+        card = disk.read_json(file, field)
+    elif not weights.is_file():
+        raise UserError(f"{field}: there is no file {weights}.")
+    else:
+        header = disk.read_tensors(weights, field)[1].get(HEADER)
+        if header is None and given is None:
+            raise UserError(
+                f"{field}: nothing says what is in {weights}: there is no card {file.name} beside it and no "
+                f"{HEADER!r} in its header; name a card with --expert-card."
+            )
+        with damaged(f"{field}: the header of {weights}"):
+            card = {} if header is None else json.loads(header)
+    if given is not None:
+        file, more = Path(given), disk.read_json(Path(given), field)
+        card = {"format": FORMAT, **card, **more} if isinstance(more, dict) else more
     if not isinstance(card, dict) or not isinstance(card.get("format"), int):
         raise UserError(f"{field}: {file} is not the card of a policy.")
     if card["format"] > FORMAT:

@@ -78,20 +78,25 @@ class TrainedPolicy:
 
     @classmethod
     def read(
-        cls, path: str | os.PathLike[str], field: str = "policy"
+        cls,
+        path: str | os.PathLike[str],
+        field: str = "policy",
+        card: str | os.PathLike[str] | None = None,
     ) -> tuple[TrainedPolicy, dict[str, Any]]:
-        """The policy and everything in its card. Errors begin with `field`."""
+        """The policy and everything in its card, with what the file `card` says instead. Errors begin with
+        `field`.
+        """
         base = Path(path)
         base = base / "policy" if base.is_dir() else base
-        card = files.read_card(base, field)
-        policy, tensors = files.read(base, card, field)
+        about = files.read_card(base, field, card)
+        policy, tensors = files.read(base, about, field)
         try:
-            seen = read(card["observations"], tensors.get("encoder"))
-            acts = Actions.from_config(card["actions"])
+            seen = read(about["observations"], tensors.get("encoder"))
+            acts = Actions.from_config(about["actions"])
             normaliser = Normaliser.identity(seen.width)
             if "mean" in tensors:
-                normaliser = Normaliser(tensors["mean"], tensors["scale"], card.get("clip", math.inf))
-            return cls(policy, tensors["network"], seen, acts, normaliser), card
+                normaliser = Normaliser(tensors["mean"], tensors["scale"], about.get("clip", math.inf))
+            return cls(policy, tensors["network"], seen, acts, normaliser), about
         except (KeyError, TypeError) as error:
             raise UserError(
                 f"{field}: {base} does not say what the policy sees and does ({error})."

@@ -15,6 +15,8 @@ from rich.text import Text
 
 from .. import disk
 
+SHORT = 20
+"""Columns whose cells are no longer than this are not broken."""
 MARKS = {
     True: Text("passed", style="green"),
     False: Text("FAILED", style="bold red"),
@@ -77,10 +79,12 @@ def regret(made: Any) -> list[tuple[str, Any]]:
 
 
 def listed(title: str, headings: Iterable[str], rows: Iterable[Iterable[Any]]) -> Table:
-    """Rows of cells below their headings."""
+    """Rows of cells below their headings. The first column, of names, is never broken; nor are numbers."""
+    headings, rows = list(headings), [list(row) for row in rows]
     table = Table(title=title, title_justify="left", title_style="bold", box=SIMPLE_HEAD)
-    for heading in headings:
-        table.add_column(heading, overflow="fold", no_wrap=heading == "verdict")
+    for place, heading in enumerate(headings):
+        short = all(len(str(row[place])) <= SHORT for row in rows)
+        table.add_column(heading, overflow="fold", no_wrap=short or heading == "verdict")
     for row in rows:
         table.add_row(*(one if isinstance(one, Text) else Text(number(one)) for one in row))
     return table
@@ -90,6 +94,16 @@ def verdicts(title: str, rows: Iterable[tuple[str, bool | None, str]]) -> Table:
     """A list of checks: name, passed or failed (None: it does not apply), and the evidence."""
     marked = ((name, MARKS[passed], detail) for name, passed, detail in rows)
     return listed(title, ("check", "verdict", "detail"), marked)
+
+
+def returned(mean: float, std: float | None = None) -> str:
+    """A return, with its deviation: one decimal, and three where it is small.
+
+    >>> returned(3448.27, 5.8), returned(0.745)
+    ('3448.3 ± 5.8', '0.745')
+    """
+    places = 1 if max(abs(mean), std or 0.0) >= 10 else 3
+    return f"{mean:.{places}f}" + ("" if std is None else f" ± {std:.{places}f}")
 
 
 def number(value: Any) -> str:

@@ -13,6 +13,7 @@ from .. import experts
 from ..envs.gymnasium import Maker, derive
 from ..errors import UserError
 from ..experts.start import start
+from ..machine import memory
 from ..online import Game, make_game
 from ..policies import Actions, Encoded, Normaliser, Observations, Params, Policy
 from ..spec import RunSpec, describe
@@ -99,6 +100,7 @@ def parts(world: World, spec: RunSpec) -> Parts:
     architecture = chosen.policy
     seen = Observations.of(world.observation_space, tabular=architecture.name == "tabular")
     seen = _encoded(seen, architecture, world.expert, spec.encoder)
+    _fits_memory(spec, seen.width * seen.dtype.itemsize + 4 * actions.outputs)
     teacher = _labelling(world.expert, spec.labels)
     key = jax.random.key(derive(spec.seed, "params"))
     with jax.enable_x64(architecture.linear):
@@ -160,6 +162,17 @@ def _card_return(card: Any, env: str) -> float | None:
     stated = stated.get(env, stated) if isinstance(stated, Mapping) else {}
     mean = stated.get("mean") if isinstance(stated, Mapping) else None
     return float(mean) if isinstance(mean, int | float) else None
+
+
+def _fits_memory(spec: RunSpec, row: int) -> None:
+    """Refuses a round whose samples, of `row` bytes each, this machine cannot hold."""
+    # They are there as they were seen, padded, on the device, and once more while a solver works.
+    needed, there = 4 * max(spec.sizes, default=0) * row, memory()
+    if there is not None and needed > there:
+        raise UserError(
+            f"interactions: a round of {max(spec.sizes):,} takes {needed / 2**30:,.0f} GiB, and this machine "
+            f"has {there / 2**30:,.0f}; give fewer."
+        )
 
 
 def _encoded(seen: Observations, policy: Policy, teacher: Any, encoder: Any) -> Any:

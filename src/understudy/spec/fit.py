@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from typing import TYPE_CHECKING, Any
 
-from ..errors import UserError
+from ..errors import UserError, unknown
 
 if TYPE_CHECKING:
     from ..registry import Registry
@@ -48,6 +48,8 @@ def fits(part: str, value: Any, given: dict[str, Any]) -> None:
         if part == "policy" and given:
             registry.refuse_foreign("mlp", given)
     else:
+        if part == "learner" and ":" not in value and value not in registry:
+            raise unknown("learner", value, [*registry.names(), "bc"])  # which is FTL, expert-driven
         registry.refuse_foreign(value, given)
         missing = [name for name in registry.needs(value) if name not in given]
         if part == "learner" or not missing:  # what a run decides for a learner is a number

@@ -32,9 +32,9 @@ def _of(part: str, default: Any = None) -> Any:
     return dataclasses.field(default=default, metadata={"of": part})
 
 
-def _least(default: Any, least: float) -> Any:
-    """A number that must not be smaller than `least`."""
-    return dataclasses.field(default=default, metadata={"least": least})
+def _least(default: Any, least: float, most: float = math.inf) -> Any:
+    """A number from `least` to `most`."""
+    return dataclasses.field(default=default, metadata={"least": least, "most": most})
 
 
 def _among(default: Any, *accepted: str) -> Any:
@@ -65,6 +65,8 @@ class RunSpec:
     org/repo on the hub, or module:function."""
     sees: str | None = _of("expert")
     """What a privileged expert sees: info:KEY or observation:KEY."""
+    expert_card: str | None = _of("expert")
+    """A JSON file that says what an expert's .safetensors file does not: its architecture and spaces."""
     activation: str | None = _of("expert")
     """Activation of an archive's network, where the archive does not say."""
     vec_normalize: str | None = _of("expert")
@@ -119,16 +121,16 @@ class RunSpec:
     """The solver stops at this gradient norm of (whole objective)/t."""
     preset: str = _among("practical", *PRESETS)
     """practical (round 1 expert-driven, standardised observations, squashed head) or paper."""
-    rounds: int | None = _least(None, 0)
+    rounds: int | None = _least(None, 0, 1_000_000)
     """Rounds (default: 25, or with a budget as many as that takes); 0 learns from demonstrations alone."""
     demos: str | None = None
     """Recorded demonstrations, as a first round that costs nothing: an .npz with observations and actions,
     minari:ID, or the folder of another run."""
-    interactions: int = _least(1000, 1)
+    interactions: int = _least(1000, 1, 1_000_000_000)
     """Environment steps in a round."""
-    first_interactions: int | None = _least(None, 1)
+    first_interactions: int | None = _least(None, 1, 1_000_000_000)
     """Environment steps in round 1, where they are not as many."""
-    envs: int = _least(1, 1)
+    envs: int = _least(1, 1, 100_000)
     """Environments side by side."""
     budget: int | None = _least(None, 1)
     """Stop after so many queries; the last round asks for what is left."""
@@ -157,7 +159,7 @@ class RunSpec:
     average: int | None = _least(None, 1)
     """Keep and evaluate the mean of the last so many rounds' policies: of the outputs of networks, of the
     parameters of linear policies. The last policy alone (1) acts and learns."""
-    episodes: int = _least(10, 0)
+    episodes: int = _least(10, 0, 1_000_000)
     """Evaluation episodes."""
     evaluate_every: int = _least(0, 0)
     """Evaluate also after every so many rounds."""

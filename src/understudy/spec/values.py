@@ -63,22 +63,24 @@ def checked(field: dataclasses.Field[Any], value: Any) -> Any:
 
 def _whole(name: str, value: Any, rules: Mapping[str, Any]) -> int:
     if not _within(value, rules) or value != int(value):
-        raise UserError(f"{name}: {value!r} is not a whole number{_limit(rules)}.")
+        raise UserError(f"{name}: {value!r} is not a whole number{_limit(rules, value)}.")
     return int(value)
 
 
 def _number(name: str, value: Any, rules: Mapping[str, Any]) -> float:
     if not _within(value, rules):
-        raise UserError(f"{name}: {value!r} is not a finite number{_limit(rules)}.")
+        raise UserError(f"{name}: {value!r} is not a finite number{_limit(rules, value)}.")
     return float(value)
 
 
 def _within(value: Any, rules: Mapping[str, Any]) -> bool:
     real = isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
-    return real and value >= rules.get("least", -math.inf)
+    return real and rules.get("least", -math.inf) <= value <= rules.get("most", math.inf)
 
 
-def _limit(rules: Mapping[str, Any]) -> str:
+def _limit(rules: Mapping[str, Any], value: Any) -> str:
+    if isinstance(value, (int, float)) and value > rules.get("most", math.inf):
+        return f" ≤ {rules['most']:,}"
     return f" ≥ {rules['least']:g}" if "least" in rules else ""
 
 

@@ -108,7 +108,7 @@ def plan(
     progress: Callable[[str, int, int], None] | None = None,
 ) -> planning.Plan:
     """What `run` would do with the same arguments. The time is estimated from the shards finished in
-    `out`, or from a short calibration, of which ``progress(stage, done, total)`` is told.
+    `out`, or from a short calibration, during which ``progress(stage, done, total)`` is called.
     """
     check(study)
     planning.engine(engine)
