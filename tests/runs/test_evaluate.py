@@ -32,6 +32,18 @@ def test_evaluating_more_changes_nothing_that_is_learnt():
     assert np.isfinite(seldom.ledger["return_mean"]).tolist() == [False, False, True]
 
 
+def test_a_run_alone_plays_its_episodes_side_by_side_to_the_same_bytes(monkeypatch):
+    options = {"policy": "linear", "rounds": 1, "interactions": 50, "episodes": 5, "expert_episodes": 4}
+    found = []
+    for lanes in (10, 1):
+        monkeypatch.setattr("understudy.runs.runner.LANES", lanes)
+        run = imitate("CartPole-v1", **options)
+        found.append([*run.evaluation, *run.expert_evaluation])
+    assert all(one.tobytes() == other.tobytes() for one, other in zip(*found, strict=True))
+    # Only where that is known to be right: an environment of one's own is opened once.
+    assert vector(maker("CartPole-v1"), 1).many and not vector(maker(Counting), 1).many
+
+
 def test_an_environment_that_never_ends_is_told(monkeypatch):
     class Endless(Counting):
         def step(self, action):

@@ -233,6 +233,8 @@ class AtariVector:
     ALE's own vector environment steps all of its games or none, so every slot is one of its own.
     """
 
+    many = False
+
     def __init__(self, make: Maker, count: int, first: AtariEnv, *, threads: int = 1):
         self._envs: list[AtariEnv] = [first, *(make() for _ in range(count - 1))]
         self.observation_space, self.action_space = first.observation_space, first.action_space

@@ -81,6 +81,8 @@ class Physics:
     simulation in turn. There are no infos.
     """
 
+    many = True
+
     def __init__(self, made: Any, rules: Rules, count: int, threads: int = 1):
         import mujoco
 

@@ -17,6 +17,9 @@ import numpy as np
 from ..policies import stacked
 from .gymnasium import Maker
 
+LIGHT = tuple(f"gymnasium.envs.{kind}." for kind in ("classic_control", "toy_text", "box2d"))
+"""Where the environments are that cost nothing to make."""
+
 
 class Seen(NamedTuple):
     """What n slots show: the observations stacked (arrays, or dicts and tuples of arrays, with n in front)
@@ -32,6 +35,10 @@ class VectorEnv(Protocol):
 
     observation_space: Any
     action_space: Any
+    many: bool
+    """Whether slots cost next to nothing and know nothing of each other, so that a run may have several for
+    its evaluations without being asked. Nobody can tell that of environments in general.
+    """
     broken: dict[int, Exception]
     """Slots whose environment has raised, and what; such a slot keeps its last observation."""
 
@@ -68,6 +75,8 @@ class GymnasiumVector:
             raise
         self.observation_space = self._envs[0].observation_space
         self.action_space = self._envs[0].action_space
+        entry = str(getattr(self._envs[0].spec, "entry_point", None))
+        self.many = make.by_id and entry.startswith(LIGHT)
         self._seen: list[Any] = [None] * count
         self._infos: list[Any] = [{}] * count
         self.broken: dict[int, Exception] = {}

@@ -47,6 +47,8 @@ class Expert:
     needs_infos: bool = False
     network: Network | None = dataclasses.field(default=None, repr=False)
     """The network it plays, where it is one that this package runs itself."""
+    alike: bool = False
+    """Whether an observation has one answer, to the bit, in any batch and at any time."""
     batch: int = 32
     """Most observations in one call of a slow expert; 1: it is asked about them one at a time."""
     workers: int | None = None

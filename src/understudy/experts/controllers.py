@@ -64,4 +64,5 @@ def law(name: str, card: Mapping[str, Any]) -> Expert:
         observation_space=spaces.Box(-np.inf, np.inf, (size,)),
         action_space=actions,
         card=card,
+        alike=True,
     )

@@ -51,6 +51,7 @@ def from_network(network: Network, *, card: Mapping[str, Any], **fields: Any) ->
         ask=lambda observations, infos: network(observations),
         card=card,
         network=network,
+        alike=True,
         **fields,
     )
 

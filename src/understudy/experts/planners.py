@@ -81,4 +81,5 @@ def dynamic_programming(
         **(card or {}),
         "settings": dict(env_kwargs or {}),
     }
-    return Expert(about["name"], ask=lambda states, infos: best[np.asarray(states)], card=about, **spaces)
+    how = {"card": about, "alike": True, **spaces}
+    return Expert(about["name"], ask=lambda states, infos: best[np.asarray(states)], **how)

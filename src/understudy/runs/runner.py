@@ -29,6 +29,10 @@ if TYPE_CHECKING:
     from .folder import Folder
 
 
+LANES = 10
+"""Most episodes that a run alone evaluates side by side."""
+
+
 @final
 class Runner:
     """Runs with the same environment, expert, encoding of observations and round sizes.
@@ -66,7 +70,7 @@ class Runner:
         parts, self._make, self._threads = runs[0].parts, make, threads
         envs = min(parts.spec.envs, parts.spec.interactions)
         self._expert, self._codecs = parts.expert, (parts.observations, parts.actions)
-        self._evaluating: VectorEnv | None = None
+        self._evaluating: dict[int, VectorEnv] = {}  # of a run alone, by lanes
         self.together = jax.default_backend() != "cpu" if together is None else together
         self._collecting = self._vector(len(runs) * envs, first)
         drivers = [Driver(run.plan.seed, run.parts.noise) for run in runs]
@@ -93,8 +97,8 @@ class Runner:
     def close(self) -> None:
         """Closes the environments."""
         self._collecting.close()
-        if self._evaluating is not None:
-            self._evaluating.close()
+        for env in self._evaluating.values():
+            env.close()
 
     @property
     def round(self) -> int:
@@ -206,13 +210,14 @@ class Runner:
             self.runs[i].assess(result)
             self.runs[i].times[-1]["evaluate"] += clock.laps["evaluate"]
 
-    def _play(self, seeds: list[int], episodes: list[int], act: Act, t: int) -> Any:
+    def _play(self, seeds: list[int], episodes: list[int], act: Act, t: int, *, alike: bool = True) -> Any:
         """Side by side where there are several runs; one alone plays episode after episode, in one
-        environment that stays.
+        environment that stays, or in a few where these are light and its answers `alike` in any batch.
         """
         alone = len(self.runs) == 1
-        lanes = 1 if alone else max(episodes)
-        env = self._evaluating or self._vector(len(seeds) * lanes)
+        most = LANES if alike and self._collecting.many else 1
+        lanes = min(max(episodes), most) if alone else max(episodes)
+        env = self._evaluating.get(lanes) or self._vector(len(seeds) * lanes)
         try:
             limit = self.runs[0].parts.spec.episode_limit
             return play_episodes(
@@ -220,7 +225,7 @@ class Runner:
             )
         finally:
             if alone:
-                self._evaluating = env
+                self._evaluating[lanes] = env
             else:
                 env.close()
 
@@ -255,7 +260,8 @@ class Runner:
 
     def _play_expert(self, seed: int, episodes: int, t: int) -> Evaluation | UserError:
         try:
-            return self._play([seed], [episodes], by_expert(self._expert), t)[0]
+            alike = self._expert.alike
+            return self._play([seed], [episodes], by_expert(self._expert), t, alike=alike)[0]
         except Exception as error:
             return failure("expert", error)
 
