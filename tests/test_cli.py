@@ -7,6 +7,7 @@ import importlib
 import re
 import subprocess
 import sys
+import warnings
 
 import pytest
 
@@ -110,6 +111,38 @@ def test_options_not_given_are_not_passed_on():
 def test_errors_of_the_user_have_no_traceback(raised, code, says, monkeypatch, capsys):
     _body(monkeypatch, raised)
     assert call(capsys, "replay", "x.npz") == (code, "", says)
+
+
+def test_debug_prints_everything(monkeypatch, capsys):
+    def fails(options):
+        try:
+            raise ZeroDivisionError("in the robot")
+        except ZeroDivisionError as error:
+            raise UserError("environment: it failed.") from error
+
+    monkeypatch.setattr(cli.Command, "function", property(lambda self: fails))
+    assert cli.main(["experts", "list", "--debug"]) == 2
+    said = capsys.readouterr().err
+    assert "ZeroDivisionError: in the robot" in said and "test_cli.py" in said
+    assert said.endswith("error: environment: it failed.\n")
+    assert cli.main(["experts", "list"]) == 2
+    assert capsys.readouterr().err == "error: environment: it failed.\n"
+
+
+def test_a_warning_is_one_line_and_memory_one_sentence(monkeypatch, capsys, recwarn):
+    def short(options):
+        raise MemoryError("Unable to allocate 1 PiB")
+
+    monkeypatch.setattr(cli.Command, "function", property(lambda self: short))
+    usual = warnings.formatwarning
+    assert cli.main(["experts", "list"]) == 2
+    assert (
+        "error: there is not enough memory (MemoryError: Unable to allocate 1 PiB" in capsys.readouterr().err
+    )
+    assert warnings.formatwarning is usual
+    line = cli._sentence_of(usual)
+    assert line("env: no episode ended.", UserWarning, "a.py", 3, None) == "warning: env: no episode ended.\n"
+    assert "DeprecationWarning" in line("old", DeprecationWarning, "a.py", 3, None)
 
 
 def test_errors_of_ours_keep_their_traceback(monkeypatch):

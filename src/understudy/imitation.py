@@ -5,13 +5,15 @@ from __future__ import annotations
 import contextlib
 import os
 import time
+import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from .envs.gymnasium import maker
+from .envs.gymnasium import has_limit, maker
 from .errors import UserError
 from .progress import rounds
 from .runs import TIMES, Folder, Run, Runner, RunState, World, parts, resuming, settings_of, storage
+from .runs.evaluate import LIMIT
 from .spec import RunSpec
 
 
@@ -67,6 +69,7 @@ def imitate(
         samples, mapped, around = storage(made, folder=None if folder is None else folder.samples)
         run = RunState(made, samples, mapped=mapped)
         unused.pop_all()  # the runner closes it
+        ends = spec.episode_limit is not None or has_limit(first)
         tell: Any = progress
         if progress is True:
             tell = opened.enter_context(rounds(f"{spec.name} on {make.name}", spec.sizes))
@@ -80,6 +83,8 @@ def imitate(
                 _raise(runner)
                 if tell:
                     tell(run.round, run.rows[-1])
+                if run.round == 1 and not run.rows[-1]["episodes"] and spec.evaluated and not ends:
+                    _warn_endless(spec, make.name)
             runner.finish()
             _raise(runner)
         seconds = {part: sum(one[part] for one in run.times) for part in TIMES}
@@ -99,6 +104,16 @@ def imitate(
         if folder is not None:
             folder.finish(done.outcome(), done.policy)
         return done
+
+
+def _warn_endless(spec: RunSpec, name: str) -> None:
+    """Long before the last evaluation, which such an environment would keep from ending."""
+    warnings.warn(
+        f"env: no episode of {name} ended in the {spec.sizes[0]:,} steps of round 1, and it has no limit of "
+        f"its own; an evaluation stops with an error after {LIMIT:,} steps of one episode, unless "
+        "episode_limit (--episode-limit N) ends it before.",
+        stacklevel=3,
+    )
 
 
 @contextlib.contextmanager

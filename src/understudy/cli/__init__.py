@@ -11,15 +11,17 @@ import importlib
 import io
 import os
 import sys
+import traceback
+import warnings
 from collections.abc import Sequence
 from typing import Any, get_args
 
 from .. import __version__
 from ..cache import use_cache
-from ..errors import UserError, unknown
+from ..errors import UserError, said, unknown
 
-NO_CACHE = "--no-cache"
-"""An option of every command: compile anew, and keep nothing."""
+NO_CACHE, DEBUG = "--no-cache", "--debug"
+"""Options of every command: compile anew, and keep nothing; print the whole traceback of an error."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -99,6 +101,7 @@ Examples:
 
   understudy COMMAND --help        the options of a command
   understudy COMMAND --no-cache    compile anew, and keep no compiled programs
+  understudy COMMAND --debug       print the whole traceback of an error
   understudy --version             the version
 """
 
@@ -108,10 +111,19 @@ def main(argv: Sequence[str] | None = None) -> int:
     args = list(sys.argv[1:] if argv is None else argv)
     # Before NumPy is loaded: products of one row are too small to share, and waiting threads eat a core.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    usual = warnings.formatwarning
+    warnings.formatwarning = _sentence_of(usual)
     try:
-        return _run(args)
+        return _run([one for one in args if one != DEBUG])
     except UserError as error:
+        if DEBUG in args:
+            traceback.print_exception(error)
         print(f"error: {error}", file=sys.stderr)
+        return 2
+    except MemoryError as error:
+        if DEBUG in args:
+            traceback.print_exception(error)
+        print(f"error: there is not enough memory ({said(error)}).", file=sys.stderr)
         return 2
     except KeyboardInterrupt as error:
         print(f"error: {error}" if error.args else "error: interrupted.", file=sys.stderr)
@@ -120,6 +132,17 @@ def main(argv: Sequence[str] | None = None) -> int:
         # Whoever read our output has left, as `head` does; Python would complain again as it flushes.
         sys.stdout = None  # type: ignore[assignment]
         return 141
+    finally:
+        warnings.formatwarning = usual
+
+
+def _sentence_of(usual: Any) -> Any:
+    """Warnings as one line; those of other libraries, which are of other kinds, as usual."""
+
+    def shown(message: Any, category: Any, *place: Any) -> str:
+        return f"warning: {message}\n" if category is UserWarning else usual(message, category, *place)
+
+    return shown
 
 
 def _run(args: list[str]) -> int:

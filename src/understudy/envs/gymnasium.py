@@ -108,6 +108,25 @@ def maker(env: Any, env_kwargs: Mapping[str, Any] | None = None) -> Maker:
     return Maker(_place(env), functools.partial(env, **keywords) if keywords else env, False)
 
 
+def has_limit(env: Any) -> bool:
+    """Whether the environment ends its episodes itself after some number of steps, as far as it says.
+
+    >>> import gymnasium
+    >>> has_limit(gymnasium.make("CartPole-v1")), has_limit(gymnasium.make("CartPole-v1").unwrapped)
+    (True, False)
+    """
+    from gymnasium.wrappers import TimeLimit
+
+    from .atari import AtariEnv
+
+    while True:
+        if isinstance(env, (TimeLimit, AtariEnv)) or getattr(env, "max_episode_steps", None):
+            return True
+        if not hasattr(env, "env"):
+            return False
+        env = env.env
+
+
 def _place(function: Any) -> str:
     """``module:name`` of a function that other processes can import, else its name alone."""
     module, name = getattr(function, "__module__", None), getattr(function, "__qualname__", None)
