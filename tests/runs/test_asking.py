@@ -44,10 +44,22 @@ def test_a_budget_is_spent_exactly_over_as_many_rounds_as_it_takes():
     run, asked = play("random:6", rounds=None, budget=45, first_interactions=20)
     assert asked == run.ledger["queries"][-1] == 45
     assert run.ledger["samples"].tolist() == [20, 6, 6, 6, 6, 1]
-    assert RunSpec(env=Counting, budget=45, interactions=20).sizes == (20, 20, 5)
+    assert RunSpec(env=Counting, ask="all", budget=45, interactions=20).sizes == (20, 20, 5)
     assert len(RunSpec(env=Counting).sizes) == 25
     run, asked = play("fraction:0.3", rounds=30, budget=45, first_interactions=20)
     assert asked == 45 and run.ledger.rounds < 10 and np.isfinite(run.ledger["regret"][-1])
+
+
+def test_a_budget_alone_is_spread_by_the_practical_preset():
+    spec = RunSpec(env="Hopper-v5", budget=403)
+    sizes, labels = zip(*spec.rounds_planned, strict=True)
+    assert sum(labels) == 403 and labels[0] == sizes[0] == 100 and set(labels[1:-1]) == {10}
+    assert set(sizes[1:]) == {1000} and (spec.decided("ask"), spec.decided("average")) == ("distance:10", 5)
+    for other in ({"rounds": 3}, {"ask": "all"}, {"learner": "bc"}, {"preset": "paper"}, {"beta": 0.5}):
+        made = RunSpec(env="Hopper-v5", budget=403, **other)
+        assert made.decided("ask") == "all" and made.decided("average") == 1
+    assert RunSpec(env="Hopper-v5", budget=403, policy="nature_cnn").decided("ask") == "random:10"
+    assert RunSpec(env="Hopper-v5", budget=403, first_interactions=7).rounds_planned[0] == (7, 7)
 
 
 def test_the_loss_of_a_round_is_weighted_by_one_over_p():

@@ -97,6 +97,14 @@ class PaperAtari(Host):
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
+class PaperQueries(Host):
+    """Return against labels: query rules, DAgger and BC in eight environments; the claims checked."""
+
+    env: Names = ()
+    """Environments of the study; by default all that the scale has."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
 class PaperTheorem(Reported):
     """The theorem on FTL under interpolation, exhibited without sampling on tabular MDPs."""
 
@@ -175,6 +183,18 @@ def atari(options: PaperAtari) -> int:
         for game in games if options.game is None else (options.game,):
             plays.append(functools.partial(atari.part, game, policy, scale))
     return _host(options, scale.seeds, plays, atari_report)
+
+
+def queries(options: PaperQueries) -> int:
+    """Runs what is not in the folder of the study yet, and reports on all of it."""
+    from ..paper import queries, queries_report
+
+    scale = _scale(options, queries.SCALES)
+    for name in options.env:
+        if name not in queries.WORLDS:
+            raise unknown("env", name, queries.WORLDS)
+    plays = [functools.partial(queries.part, name, scale) for name in options.env or scale.envs]
+    return _host(options, scale.seeds, plays, queries_report)
 
 
 def _scale(options: Host, scales: Mapping[str, Any]) -> Any:

@@ -84,7 +84,7 @@ class Parts(NamedTuple):
     @property
     def rule(self) -> Any:
         """The query rule; None where every state is asked about."""
-        return None if self.spec.ask == "all" else self.spec.rule
+        return None if self.spec.decided("ask") == "all" else self.spec.rule
 
     @property
     def limits(self) -> Limits:
@@ -120,7 +120,7 @@ def parts(world: World, spec: RunSpec) -> Parts:
         episodes=spec.episodes,
         standardise=spec.decided("standardise") and spec.init is None,
         search=spec.search,
-        average=spec.decided("average") if architecture.name in ("mlp", "linear", "tabular") else 1,
+        average=spec.decided("average") if architecture.name == "mlp" else spec.average or 1,
         seed=spec.seed,
         demos=0 if demos is None else len(demos),
     )
@@ -138,6 +138,8 @@ def parts(world: World, spec: RunSpec) -> Parts:
         "first_round": "expert" if plan.mixing.expert_first else "agent",
         "noise": noise,
         "standardise": plan.standardise,
+        "ask": describe(spec.decided("ask")),
+        "average": plan.average,
         "encoder": getattr(getattr(seen, "encoder", None), "name", None),
         "demos": demos and {"samples": len(demos), "crc": checksum(demos)},
     }

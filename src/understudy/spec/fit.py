@@ -28,11 +28,6 @@ def registries() -> dict[str, Registry[Any]]:
 
 def fits(part: str, value: Any, given: dict[str, Any]) -> None:
     """Refuses a name that no registry knows, an object of another kind, and options that do not fit."""
-    if part == "ask":
-        from ..asking import rule
-
-        rule(value, given)
-        return
     registry = registries()[part]
     if not isinstance(value, str):
         if given:

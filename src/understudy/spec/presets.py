@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import final
+from typing import Any, final
 
 
 @final
@@ -25,6 +25,22 @@ class Preset:
     noise: float
     automatic: bool
     average: int = 1
+    ask: str = "all"
+    first_interactions: None = None
+
+
+def spread(budget: int, *, vectors: bool) -> dict[str, Any]:
+    """How the practical preset spends a budget of labels where nothing else is said: a quarter of it on a
+    first, expert-driven round, the rest over about thirty rounds; the mean of the last five policies is kept.
+
+    `vectors`: whether distances between the policy's inputs mean something.
+
+    >>> spread(400, vectors=True)
+    {'ask': 'distance:10', 'first_interactions': 100, 'average': 5}
+    """
+    each = max(1, budget // 40)
+    rule = f"distance:{each}" if vectors else f"random:{each}"
+    return {"ask": rule, "first_interactions": max(1, budget // 4), "average": 5}
 
 
 PRESETS = {

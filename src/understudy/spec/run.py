@@ -18,7 +18,7 @@ from typing import Any, final
 from ..errors import UserError, unknown
 from .fit import fits
 from .mixing import Mixing, mixing
-from .presets import PRESETS
+from .presets import PRESETS, spread
 from .values import checked, describe, number_or_word, read_toml
 
 ROUNDS = 25
@@ -134,8 +134,9 @@ class RunSpec:
     """Environments side by side."""
     budget: int | None = _least(None, 1)
     """Stop after so many queries; the last round asks for what is left."""
-    ask: Any = "all"
-    """Which states of a round the expert is asked about: all, random:K, fraction:P, distance:K,
+    ask: Any = None
+    """Which states of a round the expert is asked about: all (the default, but with a budget and without
+    rounds the preset practical chooses, see `spec.presets.spread`), random:K, fraction:P, distance:K,
     disagreement:K, leverage:C (linear policies), or module:function. A state where the expert acts is asked
     about whatever the rule."""
     floor: float | None = _of("ask")
@@ -211,7 +212,7 @@ class RunSpec:
             raise UserError(
                 f"moment: 'spot' needs a rule with a threshold, as in disagreement:0.05; ask is {self.ask!r}."
             )
-        for part in PARTS[:5]:
+        for part in PARTS[:4]:
             fits(part, getattr(self, part), self.options(part))
 
     def _gather(self, part: str) -> None:
@@ -255,21 +256,33 @@ class RunSpec:
     def decided(self, name: str) -> Any:
         """A setting, or what the preset decides where it was not given."""
         value = getattr(self, name)
-        return getattr(PRESETS[self.preset], name) if value is None else value
+        if value is not None:
+            return value
+        return self._spread.get(name, getattr(PRESETS[self.preset], name))
+
+    @functools.cached_property
+    def _spread(self) -> dict[str, Any]:
+        """What the preset practical decides for a budget of labels, where nothing was said about asking."""
+        free = self.ask is None and self.rounds is None and self.beta == 0.0 and self.learner != "bc"
+        if self.budget is None or self.preset != "practical" or not free or self.moment != "after":
+            return {}
+        made = spread(self.budget, vectors=self.policy not in ("nature_cnn", "tabular"))
+        return made if self.demos is None else made | {"first_interactions": None}
 
     @functools.cached_property
     def rule(self) -> Any:
         """The query rule."""
         from ..asking import rule
 
-        return rule(self.ask, self.options("ask"))
+        return rule(self.decided("ask"), self.options("ask"))
 
     @functools.cached_property
     def rounds_planned(self) -> tuple[tuple[int, int], ...]:
         """Interactions and the most queries of every round; demonstrations are one without. A rule that asks
         about a number of states that nobody knows before may spend the budget in fewer rounds.
         """
-        every, count, who = self.ask == "all", self.rule.count, self.mixing
+        every, count, who = self.decided("ask") == "all", self.rule.count, self.mixing
+        first = self.decided("first_interactions") or self.interactions
         ends = every or (count is not None and who.beta(1 << 20) in (0.0, 1.0))
         last = self.rounds
         if last is None:
@@ -279,8 +292,7 @@ class RunSpec:
         before = len(found)
         left = math.inf if self.budget is None else self.budget
         while len(found) < last + before and left > 0:
-            other = self.first_interactions if len(found) == before else None
-            size = self.interactions if other is None else other
+            size = first if len(found) == before else self.interactions
             beta = who.beta(len(found) + 1)
             most, whole = min(size, left), every or beta == 1.0
             exact = whole or (beta == 0.0 and count is not None)

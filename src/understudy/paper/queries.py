@@ -1,0 +1,138 @@
+"""The study of queries: return against labels for query rules, FTL, AdaFTRL and behavioural cloning.
+
+In every environment a budget of labels is spent in several ways: by the default of the preset practical
+(`understudy train ENV --budget N`), by the other rules with rounds of the same size, by asking about every
+state (DAgger) and by letting the expert drive (BC).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+from ..spec.presets import spread
+from ..studies import Results, Study, run
+from ..studies.study import Entry
+from .host import Progress
+
+
+class World(NamedTuple):
+    """An environment of the study: the labels spent, the return of random actions, the labels that are wanted
+    to be enough for nine tenths of the expert's return (0: nothing is wanted), and other settings.
+    """
+
+    budget: int
+    random: float
+    target: int = 0
+    settings: Mapping[str, Any] = MappingProxyType({})
+
+
+WORLDS = {
+    "Hopper-v5": World(800, 0.0, 400),
+    "Walker2d-v5": World(2000, 0.0, 1000),
+    "HalfCheetah-v5": World(10_000, 0.0, 5000),
+    "Ant-v5": World(3000, 0.0, 1500),
+    "CartPole-v1": World(200, 20.0),
+    "Pendulum-v1": World(800, -1250.0),
+    "Acrobot-v1": World(400, -500.0),
+    "Pong": World(2000, -20.7, 0, {"policy": "linear", "episodes": 4}),
+}
+DEFAULT = "distance"
+SERIES = {
+    "distance": "distance (default)",
+    "random": "random",
+    "disagreement": "disagreement",
+    "adaftrl": "distance, AdaFTRL",
+    "last": "distance, last policy alone",
+    "all": "all states (DAgger)",
+    "bc": "BC",
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class Scale:
+    """How much of the study is run; share: of every budget; evaluations: how many in a run, about."""
+
+    envs: tuple[str, ...] = tuple(WORLDS)
+    series: tuple[str, ...] = tuple(SERIES)
+    seeds: int = 5
+    episodes: int = 20
+    evaluations: int = 16
+    share: float = 1.0
+    settings: dict[str, Any] = dataclasses.field(default_factory=dict)
+
+
+SCALES = {
+    "full": Scale(),
+    "small": Scale(
+        envs=("Hopper-v5", "Pendulum-v1", "CartPole-v1"),
+        series=("distance", "random", "all", "bc"),
+        seeds=2,
+        episodes=5,
+        evaluations=6,
+        share=0.5,
+    ),
+}
+
+
+class Part(NamedTuple):
+    """What came of an environment."""
+
+    env: str
+    final: Results
+
+
+AXES = ("ask", "learner", "average", "interactions", "first_interactions", "evaluate_every")
+"""What the series differ in."""
+
+
+def settings(series: str, env: str, scale: Scale) -> dict[str, Any]:
+    """The settings of a series in an environment."""
+    world = WORLDS[env]
+    budget = round(scale.share * world.budget)
+    made = spread(budget, vectors=True)
+    each = int(made["ask"].partition(":")[2])
+    made |= {"budget": budget, "episodes": scale.episodes, "comparator": "none", "learner": "ftl"}
+    made |= {"interactions": 1000, "evaluate_every": max(1, round(30 / scale.evaluations))}
+    if series in ("all", "bc"):
+        size = max(1, budget // 40)
+        made |= {"ask": "all", "average": 1, "interactions": size, "first_interactions": size}
+        made |= {
+            "learner": "bc" if series == "bc" else "ftl",
+            "evaluate_every": max(1, round(40 / scale.evaluations)),
+        }
+    elif series in ("random", "disagreement"):
+        made["ask"] = f"{series}:{each}"
+    elif series == "adaftrl":
+        made["learner"] = series
+    elif series == "last":
+        made["average"] = 1
+    return {**made, **world.settings, **scale.settings}
+
+
+def study(env: str, scale: Scale) -> Study:
+    """All runs in an environment, as one study."""
+    runs: list[Entry] = []
+    for series in scale.series:
+        made = settings(series, env, scale)
+        grid = {name: [made.pop(name)] for name in AXES}
+        one = Study(env, grid=grid, seeds=scale.seeds, **made)
+        runs += [Entry(entry.id, {"series": series, **entry.labels}, entry.spec) for entry in one.runs]
+    one.runs = tuple(runs)
+    return one
+
+
+def part(
+    env: str, scale: Scale, folder: str | os.PathLike[str], progress: Progress | None = None, **options: Any
+) -> Part:
+    """Plays the runs in an environment that are not in `folder` yet."""
+
+    def told(done: int, total: int) -> None:
+        if progress is not None:
+            progress(env, done, total)
+
+    return Part(env, run(study(env, scale), Path(folder, env), progress=told, stray=True, **options))

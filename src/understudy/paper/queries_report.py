@@ -1,0 +1,189 @@
+"""What the study of queries found: labels to nine tenths of the expert's return, claims, a figure, tables."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..report import plots
+from ..report.style import Look, look
+from . import claims, reporting
+from .queries import DEFAULT, SERIES, WORLDS, Part
+
+ENOUGH, REACHED, FALLEN = 0.9, 0.95, 0.9
+"""Of the expert's score: what is aimed at; what counts as learnt, after which it should not fall below."""
+LOOKS = {
+    "distance": Look("#0072B2", "-", SERIES["distance"]),
+    "random": Look("#E69F00", "-", SERIES["random"]),
+    "disagreement": Look("#CC79A7", "-", SERIES["disagreement"]),
+    "adaftrl": Look(look("adaftrl").colour, "-", SERIES["adaftrl"]),
+    "last": Look("#56B4E9", (0, (5, 2)), SERIES["last"]),
+    "all": Look("#D55E00", "-", SERIES["all"]),
+    "bc": look("bc"),
+}
+
+
+class Curve(NamedTuple):
+    """A series in an environment: labels (n,) after which it was evaluated, and scores (seeds, n), 0 for
+    random actions and 1 for the expert.
+    """
+
+    env: str
+    series: str
+    labels: np.ndarray
+    scores: np.ndarray
+
+    def enough(self) -> np.ndarray:
+        """Labels to nine tenths of the expert's score, one number a seed; infinite where never reached."""
+        reached = self.scores >= ENOUGH
+        first = np.where(reached.any(axis=1), self.labels[reached.argmax(axis=1)], np.inf)
+        return first.astype(float)
+
+    def least_after(self) -> np.ndarray:
+        """The least score after one of 0.95, one number a seed that had one."""
+        found = [one[np.argmax(one >= REACHED) :].min() for one in self.scores if (one >= REACHED).any()]
+        return np.asarray(found)
+
+
+def curves(parts: Sequence[Part]) -> list[Curve]:
+    """Every series, in the order of the study."""
+    found = []
+    for one in parts:
+        experts = [result.summary["expert_return"] for result in one.final.results]
+        expert, random = float(np.nanmean(experts)), WORLDS[one.env].random
+        runs: dict[str, list[list[tuple[int, float]]]] = {}
+        for entry, result in zip(one.final.entries, one.final.results, strict=True):
+            seen = [
+                (row["queries"], row["return_mean"])
+                for row in result.rows
+                if math.isfinite(row["return_mean"])
+            ]
+            if seen and result.error is None:
+                runs.setdefault(entry.labels["series"], []).append(seen)
+        for series, mine in runs.items():
+            count = min(map(len, mine))
+            returns = np.array([[value for _, value in seen[:count]] for seen in mine])
+            labels = np.array([queries for queries, _ in mine[0][:count]])
+            found.append(Curve(one.env, series, labels, (returns - random) / (expert - random)))
+    return found
+
+
+def median(values: np.ndarray) -> tuple[float, float, float]:
+    """The median, and the least and largest value."""
+    return float(np.median(values)), float(values.min()), float(values.max())
+
+
+def judged(parts: Sequence[Part]) -> list[claims.Claim]:
+    """What is wanted of the default, and how it compares with the other ways to spend the labels."""
+    return list(_judged(curves(parts)))
+
+
+def _judged(every: Sequence[Curve]) -> Iterator[claims.Claim]:
+    by = {(one.env, one.series): one for one in every}
+    for env in dict.fromkeys(one.env for one in every):
+        mine = by.get((env, DEFAULT))
+        if mine is None:
+            continue
+        enough, target = mine.enough(), WORLDS[env].target
+        if target:
+            claim = "(1) the default reaches nine tenths of the expert's return with the labels wanted"
+            value = median(enough)[0]
+            yield claims.judge(claim, env, "median labels", (value, value, value), below=target + 1)
+            claim = "(2) no seed needs more than twice the median"
+            ratio = float(enough.max() / value) if math.isfinite(value) else math.inf
+            yield claims.judge(claim, env, "most / median", (ratio, ratio, ratio), below=2.0 + 1e-9)
+        if len(after := mine.least_after()):
+            claim = "(3) a policy that has reached 0.95 does not fall below 0.9 later"
+            least = float(after.min())
+            yield claims.judge(claim, env, "least score after 0.95", (least, least, least), above=FALLEN)
+        for other, claim in (
+            ("all", "(4) the default needs fewer labels than asking about every state"),
+            ("bc", "(5) the default needs fewer labels than behavioural cloning"),
+            ("random", "(6) distance needs fewer labels than asking at random"),
+            ("disagreement", "(7) distance needs fewer labels than disagreement"),
+            ("adaftrl", "(8) FTL needs fewer labels than AdaFTRL"),
+        ):
+            if (env, other) in by:
+                found = by[env, other].enough()
+                count = min(len(enough), len(found))
+                yield claims.judge(
+                    claim, env, f"{DEFAULT}/{other}", claims.ratio(enough[:count], found[:count]), below=1.0
+                )
+
+
+def facts(parts: Sequence[Part]) -> list[tuple[str, str]]:
+    """Per environment how many labels each series needed, as the median over seeds."""
+    told = []
+    for env in dict.fromkeys(one.env for one in parts):
+        mine = [one for one in curves(parts) if one.env == env]
+        text = ", ".join(f"{one.series} {_told(one.enough())}" for one in mine)
+        told.append((f"{env}: labels to 90 %", text))
+    failed = sum(len(one.final.failed) for one in parts)
+    return [*told, ("runs that failed", str(failed))]
+
+
+def _told(enough: np.ndarray) -> str:
+    middle = float(np.median(enough))
+    return f"{middle:,.0f}" if math.isfinite(middle) else "not reached"
+
+
+def draw(every: Sequence[Curve]) -> Any:
+    """Score against labels, a panel per environment; the default is the thick line."""
+    envs = list(dict.fromkeys(one.env for one in every))
+    wide = min(4, len(envs))
+    rows = [envs[first : first + wide] for first in range(0, len(envs), wide)]
+    shape = (range(len(rows)), range(wide))
+    with plots.panels(*shape, size=(3.9, 3.1), xlabel="labels", ylabel="score", below=4) as (made, grid):
+        for axes, row, column in grid:
+            if column >= len(rows[row]):
+                axes.set_axis_off()
+                continue
+            env = rows[row][column]
+            for one in (one for one in every if one.env == env):
+                width = 2.6 if one.series == DEFAULT else 1.4
+                plots.band(axes, one.labels, one.scores, drawn=LOOKS[one.series], linewidth=width)
+            axes.axhline(ENOUGH, color="#999999", linewidth=0.8, linestyle=":")
+            axes.set(title=env.partition("-")[0], ylim=(min(-0.05, axes.get_ylim()[0]), 1.1))
+            if axes.get_ylim()[0] < -0.3:
+                axes.set_ylim(-0.3, 1.1)
+    return made
+
+
+def columns(every: Sequence[Curve]) -> dict[str, list[Any]]:
+    """One row per environment and series."""
+    found: dict[str, list[Any]] = {}
+    for one in every:
+        enough, after = one.enough(), one.least_after()
+        row = {
+            "env": one.env,
+            "series": one.series,
+            "seeds": len(enough),
+            "labels": int(one.labels[-1]),
+            "labels_to_90": median(enough)[0],
+            "labels_to_90_least": enough.min(),
+            "labels_to_90_most": enough.max(),
+            "final_score": round(float(one.scores[:, -1].mean()), 4),
+            "final_score_least": round(float(one.scores[:, -1].min()), 4),
+            "least_after_95": round(float(after.min()), 4) if len(after) else math.nan,
+        }
+        for name, value in row.items():
+            found.setdefault(name, []).append(value)
+    return found
+
+
+def write(folder: Path, parts: Sequence[Part], found: list[claims.Claim]) -> list[str]:
+    """The figure, every score and the claims; the names of the files."""
+    every = curves(parts)
+    points: dict[str, list[Any]] = {name: [] for name in ("env", "series", "seed", "labels", "score")}
+    for one in every:
+        for seed, scores in enumerate(one.scores):
+            for labels, score in zip(one.labels.tolist(), scores.tolist(), strict=True):
+                row = (one.env, one.series, seed, labels, score)
+                for name, value in zip(points, row, strict=True):
+                    points[name].append(value)
+    tables = {"scores.csv": points, "labels.csv": columns(every)}
+    return reporting.write(folder, {"queries": draw(every)}, tables, found, digits={"scores.csv": 5})

@@ -1,0 +1,56 @@
+"""The study of queries, small: every series plays its budget, and what is reported follows from the runs."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+from understudy.paper import queries, queries_report
+from understudy.paper.queries_report import Curve
+
+
+@pytest.fixture(scope="module")
+def done(tmp_path_factory):
+    quick = {"policy": "linear", "max_iterations": None}
+    series = ("distance", "random", "all", "bc")
+    scale = dataclasses.replace(
+        queries.SCALES["small"], series=series, episodes=1, evaluations=2, share=0.2, settings=quick
+    )
+    return queries.part("CartPole-v1", scale, tmp_path_factory.mktemp("study"), engine="inline")
+
+
+def test_every_series_spends_the_same_labels(done):
+    assert len(done.final.entries) == 8 and not done.final.failed
+    assert {result.rows[-1]["queries"] for result in done.final.results} == {40}
+    found = queries_report.curves([done])
+    assert [one.series for one in found] == ["distance", "random", "all", "bc"]
+    assert all(len(one.scores) == 2 and (np.diff(one.labels) > 0).all() for one in found)
+
+
+def test_the_report_has_claims_a_figure_and_tables(done, tmp_path):
+    made = queries_report.judged([done])
+    assert {one.claim[:3] for one in made} >= {"(4)", "(5)", "(6)"}
+    names = queries_report.write(tmp_path, [done], made)
+    assert {"queries.png", "queries.svg", "labels.csv", "scores.csv", "claims.md"} <= set(names)
+    assert queries_report.facts([done])[0][0] == "CartPole-v1: labels to 90 %"
+
+
+def test_labels_to_nine_tenths_and_the_least_score_afterwards():
+    scores = np.array([[0.1, 0.95, 0.5, 1.0], [0.2, 0.3, 0.4, 0.5], [0.9, 0.91, 0.96, 0.97]])
+    one = Curve("Hopper-v5", "distance", np.array([10, 20, 30, 40]), scores)
+    assert one.enough().tolist() == [20.0, np.inf, 10.0]
+    assert one.least_after().tolist() == [0.5, 0.96]
+    verdicts = {claim.claim[:3]: claim.verdict for claim in queries_report._judged([one])}
+    assert verdicts == {"(1)": "holds", "(2)": "does not hold", "(3)": "does not hold"}
+
+
+def test_the_default_of_the_study_is_that_of_the_preset():
+    from understudy import RunSpec
+
+    for env, world in queries.WORLDS.items():
+        made = queries.settings(queries.DEFAULT, env, queries.SCALES["full"])
+        spec = RunSpec(env=env, budget=world.budget)
+        assert (made["ask"], made["average"]) == (spec.decided("ask"), spec.decided("average"))
+        assert made["first_interactions"] == spec.decided("first_interactions")
