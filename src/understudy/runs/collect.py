@@ -153,7 +153,7 @@ class Collector:
                 noise[i], noisy[i] = drawn, True
         inputs, targets = np.empty((n, size, codec.width), codec.dtype), np.zeros((n, size, k), np.float32)
         executed = np.empty((n, size, acts.size), acts.dtype)
-        rewards, flags = np.empty((n, size), np.float32), np.empty((n, size), np.uint8)
+        rewards, flags = np.empty((n, size), np.float32), np.zeros((n, size), np.uint8)
         labelled, new = np.zeros((n, size), bool), np.zeros((n, size), bool)
         later: list[tuple[Seen, np.ndarray, np.ndarray]] = []  # states to ask about after the round
         wait = self.questions.slow or asking is not None
@@ -165,6 +165,10 @@ class Collector:
 
         def note(place: Any, shape: tuple[int, ...], answers: Answers) -> None:
             has = answers.answered
+            if answers.whole:
+                targets[place] = acts.targets(answers.labels, self.expert.kind).reshape(*shape, k)
+                labelled[place] = new[place] = True
+                return
             if has.any():
                 found = np.zeros((len(has), k), np.float32)
                 found[has] = acts.targets(answers.labels[has], self.expert.kind)
@@ -180,8 +184,8 @@ class Collector:
             seen, rows, wrong = self._look(flat)
             if gates and not wrong:
                 self._take_over(gates, runs, live, rows.reshape(*shape, -1), taken, by_expert, part)
-            now = by_expert[place] if wait else np.ones(shape, bool)
-            answers, wrong = (None, wrong) if wrong else self._answers(seen, rows, flat, now.reshape(-1))
+            now = by_expert[place] if wait else None  # what is asked about at once; None: all states
+            answers, wrong = (None, wrong) if wrong else self._answers(seen, rows, flat, now)
             if wrong:
                 bad = {slot // e: error for slot, error in wrong.items()}
                 errors |= {run: _prefixed(number, error) for run, error in bad.items()}
@@ -189,14 +193,14 @@ class Collector:
                 policies = None
                 continue
             inputs[place] = rows.reshape(*shape, -1)
-            if answers is not None and now.all():
-                note(place, shape, answers)
+            if now is None or (answers is not None and now.all()):
+                note(place, shape, answers)  # type: ignore[arg-type] # there are, where all are asked about
             else:
                 asked, others = (_places(live, row, chosen) for chosen in (now, ~now))
                 if answers is not None:
                     note(asked, (len(asked[0]),), answers)
                 later.append((_copied(seen, np.flatnonzero(~now)), *others))
-            if self.questions.slow and (silent := now & ~labelled[place]).any():
+            if self.questions.slow and now is not None and (silent := now & ~labelled[place]).any():
                 by_expert[_places(live, row, silent)] = False  # the policy acts in its place
                 policies = None
             if policies is None:
@@ -207,10 +211,9 @@ class Collector:
                     for group in acting([runs[i] for i in driven])
                 ]
                 loud = noisy[live]
-            own = ~by_expert[place]
-            actions = self._experts(answers, now.reshape(-1))
+            actions = self._experts(answers, now, len(flat))
             for group, at in policies:
-                mine = own[at]
+                mine = ~by_expert[place][at]
                 if not mine.any():
                     continue
                 outputs = group.outputs(rows.reshape(*shape, -1)[at], mine)
@@ -226,14 +229,15 @@ class Collector:
             executed[place] = np.asarray(actions).reshape(*shape, -1)
             gained, terminated, truncated = self.env.step(flat, actions)
             rewards[place] = gained.reshape(shape)
-            ended = TERMINATED * terminated + TRUNCATED * truncated
-            flags[place] = ended.reshape(shape) + EXPERT * ~own
+            ended = terminated | truncated
             if ended.any():
-                self._next(flat[ended > 0])
-                taken[live, : shape[1]] &= ended.reshape(shape) == 0
+                flags[place] = (TERMINATED * terminated + TRUNCATED * truncated).reshape(shape)
+                self._next(flat[ended])
+                taken[live, : shape[1]] &= ~ended.reshape(shape)
             row = part.stop
             if tick is not None:
                 tick("collecting", row, int(new[0].sum()) if wait else row)
+        flags[:, begun:row][by_expert[:, begun:row]] += EXPERT
         for slot, error in self.env.broken.items():
             if slot // e in runs:
                 errors.setdefault(slot // e, _prefixed(number, failure("environment", error)))
@@ -353,36 +357,38 @@ class Collector:
         return seen, rows, {int(slots[i]): nonsense(rows[i]) for i in not_finite(rows)}
 
     def _answers(
-        self, seen: Seen, rows: np.ndarray, slots: np.ndarray, now: np.ndarray
+        self, seen: Seen, rows: np.ndarray, slots: np.ndarray, now: np.ndarray | None
     ) -> tuple[Answers | None, dict[int, UserError]]:
         """The expert's answers to those states that are asked `now` (None where none is), and why a quick one
         gives none, by slot.
         """
-        if not now.any():
+        if now is not None and not now.any():
             return None, {}
-        if now.all():
+        if now is None or now.all():
             answers = self.questions.put(seen, slots // self.envs, rows)
         else:
             some = np.flatnonzero(now)
             answers = self.questions.put(some_of(seen, some), slots[some] // self.envs, rows[some])
+            slots = slots[some]
         if answers.errors and not self.questions.slow:
-            return None, {int(slots[now][i]): error for i, error in answers.errors.items()}
+            return None, {int(slots[i]): error for i, error in answers.errors.items()}
         return answers, {}
 
-    def _experts(self, answers: Answers | None, now: np.ndarray) -> np.ndarray:
+    def _experts(self, answers: Answers | None, now: np.ndarray | None, count: int) -> np.ndarray:
         """The actions behind answers, zeros where there are none; a distribution is played by its mode."""
         acts = self.actions
-        actions = np.zeros((len(now), *acts.shape), acts.dtype)
-        if answers is not None and answers.answered.any():
+        if answers is not None and (answers.whole or answers.answered.any()):
             labels = answers.labels
             if self.expert.kind == "distribution":
                 played = acts.plays(labels)
             else:
                 played = labels.astype(acts.dtype).reshape(len(labels), *acts.shape)
-            if now.all():
+            if now is None or now.all():
                 return played
-            actions[now] = played
-        return actions
+            actions = np.zeros((count, *acts.shape), acts.dtype)
+            actions[now.reshape(-1)] = played
+            return actions
+        return np.zeros((count, *acts.shape), acts.dtype)
 
     def _remember(self, run: int, round: Round, begun: int) -> None:
         for j in range(self.envs):

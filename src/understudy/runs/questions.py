@@ -39,13 +39,15 @@ class Limits(NamedTuple):
 
 class Answers(NamedTuple):
     """labels (n, …): the expert's, zeros where there is none; answered (n,): where there is one; new (n,):
-    which of them are queries, that is, were not known from before; errors: why a state has no label.
+    which of them are queries, that is, were not known from before; errors: why a state has no label. whole:
+    known to be all answered, and all new.
     """
 
     labels: Any
     answered: np.ndarray
     new: np.ndarray
     errors: dict[int, UserError]
+    whole: bool = False
 
 
 @final
@@ -156,7 +158,8 @@ class Questions:
                 for at, i in enumerate(part if keys is not None else ()):
                     self._keep(int(runs[i]), keys[i], given[at], rows[i])  # type: ignore[index]
                 if len(part) == n:
-                    return Answers(given, np.ones(n, bool), np.ones(n, bool), {})
+                    every = np.ones(n, bool)
+                    return Answers(given, every, every, {}, whole=True)
                 labels |= dict(zip(part, given, strict=True))
         except Exception as error:
             whole = failure("expert", error)
