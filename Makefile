@@ -7,14 +7,18 @@ ARGS ?=
 VENV := .venv
 VENV_SB3 := .venv-sb3
 VENV_RAY := .venv-ray
+VENV_AUDIT := .venv-audit
 BENCHMARKS := $(sort $(wildcard benchmarks/bench_*.py))
 PINS := requirements/constraints.txt
 # A file stays on one worker, where its tests share compiled programs. `ARGS=-n0` runs everything in one process.
 PARALLEL := --numprocesses auto --maxprocesses 4 --dist loadfile
-INSTALL = -m pip install --quiet --disable-pip-version-check --constraint $(PINS) --editable
+PIP = -m pip install --quiet --disable-pip-version-check
+INSTALL = $(PIP) --constraint $(PINS) --editable
+# Where there is a lock for this Python and platform, every file must have the hash that is in it.
+TAG = import platform, sys; print("cp%d%d-" % sys.version_info[:2] + sys.platform + "-" + platform.machine())
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-slow test-sb3 test-ray torture-certificates lint bench bench-imitation paper docs clean
+.PHONY: help demo test test-slow test-sb3 test-ray torture torture-certificates audit lint bench bench-imitation paper docs clean
 .DELETE_ON_ERROR:
 
 help: ## list the verbs
@@ -36,8 +40,15 @@ test-sb3: $(VENV_SB3)/.train ## the tests against Stable-Baselines3 and SBX (ins
 test-ray: $(VENV_RAY)/.ray ## the engine ray, on a cluster of two nodes of which one is killed (in its own environment)
 	$(VENV_RAY)/bin/python -m pytest -m "not slow" tests/ray tests/studies/test_tables.py $(ARGS)
 
+torture: $(VENV)/.dev ## the worst day: kills, damage, full disks, failing experts, fuzzing (ARGS="--scale 0.1")
+	$(VENV)/bin/python tests/torture/run.py $(ARGS)
+
 torture-certificates: $(VENV)/.dev ## a long search for a regret above its certified bound (ARGS="--minutes 60")
 	$(VENV)/bin/understudy check certificate all --minutes 20 $(ARGS)
+
+audit: $(VENV_AUDIT)/.audit ## known vulnerabilities of what development installs (pip-audit, on the lock)
+	@for lock in requirements/lock-*.txt; do echo "== $$lock"; \
+	$(VENV_AUDIT)/bin/pip-audit --requirement "$$lock" --require-hashes --disable-pip $(ARGS) || exit 1; done
 
 lint: $(VENV)/.dev ## ruff, ruff format and pyright
 	$(VENV)/bin/ruff check
@@ -58,12 +69,12 @@ docs: $(VENV)/.docs ## the documentation, as a website in site/
 	NO_MKDOCS_2_WARNING=1 $(VENV)/bin/mkdocs build --strict --quiet
 
 clean: ## remove the environments and everything that can be made again
-	rm -rf $(VENV) $(VENV_SB3) $(VENV_RAY) .venv-imitation site dist build .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(VENV_SB3) $(VENV_RAY) $(VENV_AUDIT) .venv-imitation site dist build .pytest_cache .ruff_cache .hypothesis
 	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # Environments. A stamp is newer than what it was made from, so nothing is installed twice.
 
-$(VENV)/.made $(VENV_SB3)/.made $(VENV_RAY)/.made:
+$(VENV)/.made $(VENV_SB3)/.made $(VENV_RAY)/.made $(VENV_AUDIT)/.made:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 	{ echo "understudy needs Python 3.11 or newer; say which, as in: make PYTHON=python3.12" >&2; exit 1; }
 	@echo "making $(@D)"
@@ -77,6 +88,8 @@ $(VENV)/.run: $(VENV)/.made pyproject.toml $(PINS)
 
 $(VENV)/.dev: $(VENV)/.made pyproject.toml $(PINS)
 	@echo "installing understudy with the extras dev, mujoco, atari"
+	@lock="requirements/lock-$$($(VENV)/bin/python -c '$(TAG)').txt"; test ! -f "$$lock" || \
+	$(VENV)/bin/python $(PIP) --require-hashes --requirement "$$lock"
 	$(VENV)/bin/python $(INSTALL) '.[dev,mujoco,atari]'
 	@touch $@ $(VENV)/.run
 
@@ -93,4 +106,9 @@ $(VENV_SB3)/.train: $(VENV_SB3)/.made pyproject.toml $(PINS)
 $(VENV_RAY)/.ray: $(VENV_RAY)/.made pyproject.toml $(PINS)
 	@echo "installing understudy with the extras dev, ray, tables"
 	$(VENV_RAY)/bin/python $(INSTALL) '.[dev,ray,tables]'
+	@touch $@
+
+$(VENV_AUDIT)/.audit: $(VENV_AUDIT)/.made
+	@echo "installing pip-audit"
+	$(VENV_AUDIT)/bin/python $(PIP) pip-audit
 	@touch $@

@@ -1,9 +1,13 @@
 """Writes constraints.txt: what pip resolves for every extra on every supported Python, merged into one file.
 
     python requirements/pin.py python3.11 python3.12 python3.13
+    python requirements/pin.py --lock python3.11
 
 Nothing is installed: each interpreter is asked for a dry run in a throwaway virtual environment. A package
 whose version differs between Pythons gets one line per version, with a marker.
+
+With --lock it writes what `make test` installs, at the versions of constraints.txt and with the SHA-256 of
+the very files, to a lock of that Python and platform: lock-cp311-linux-x86_64.txt.
 """
 
 from __future__ import annotations
@@ -14,9 +18,11 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
-EXTRAS = "mujoco,atari,sb3,train,hub,ray,tables,docs,dev"
+EXTRAS = "mujoco,atari,sb3,train,minari,hub,ray,tables,docs,dev"
+DEVELOPMENT = "dev,mujoco,atari"
 # Torch is pinned in pyproject.toml. What it brings depends on its build (CPU or CUDA); nightly builds vanish.
 LEFT_FREE = re.compile(r"^(understudy|torch|triton|nvidia-.*|cuda-.*|.*-nightly)$")
 HEADER = """\
@@ -24,10 +30,10 @@ HEADER = """\
 """
 
 
-def resolve(python: str) -> tuple[tuple[int, int], dict[str, str]]:
-    """(major, minor) of an interpreter and the versions that pip would install for it."""
+def report(python: str, extras: str, *more: str) -> dict[str, Any]:
+    """What pip would install for an interpreter."""
     with tempfile.TemporaryDirectory() as folder:
-        report = Path(folder, "report.json")
+        kept = Path(folder, "report.json")
         subprocess.run([python, "-m", "venv", f"{folder}/venv"], check=True)
         pip = [
             f"{folder}/venv/bin/python",
@@ -38,12 +44,21 @@ def resolve(python: str) -> tuple[tuple[int, int], dict[str, str]]:
             "--dry-run",
             "--ignore-installed",
         ]
-        subprocess.run([*pip, "--report", str(report), f"{ROOT}[{EXTRAS}]", "editables"], check=True)
-        answer = json.loads(report.read_text())
+        subprocess.run([*pip, *more, "--report", str(kept), f"{ROOT}[{extras}]", "editables"], check=True)
+        return json.loads(kept.read_text())
+
+
+def name_of(item: dict[str, Any]) -> str:
+    return re.sub(r"[-_.]+", "-", item["metadata"]["name"]).lower()
+
+
+def resolve(python: str) -> tuple[tuple[int, int], dict[str, str]]:
+    """(major, minor) of an interpreter and the versions that pip would install for it."""
+    answer = report(python, EXTRAS)
     major, minor = answer["environment"]["python_version"].split(".")
     found = {}
     for item in answer["install"]:
-        name = re.sub(r"[-_.]+", "-", item["metadata"]["name"]).lower()
+        name = name_of(item)
         if not LEFT_FREE.match(name):
             found[name] = item["metadata"]["version"].split("+")[0]
     return (int(major), int(minor)), found
@@ -74,7 +89,24 @@ def merge(answers: dict[tuple[int, int], dict[str, str]]) -> list[str]:
     return lines
 
 
+def lock(python: str) -> None:
+    """Writes the lock of an interpreter on this platform."""
+    answer = report(python, DEVELOPMENT, "--constraint", str(ROOT / "requirements" / "constraints.txt"))
+    about, lines = answer["environment"], []
+    for item in sorted(answer["install"], key=name_of):
+        if name_of(item) != "understudy":
+            hashes = item["download_info"]["archive_info"]["hashes"]
+            lines.append(f"{name_of(item)}=={item['metadata']['version']} --hash=sha256:{hashes['sha256']}")
+    tag = f"cp{about['python_version'].replace('.', '')}-{about['sys_platform']}-{about['platform_machine']}"
+    (ROOT / "requirements" / f"lock-{tag}.txt").write_text(HEADER + "\n".join(lines) + "\n")
+    print(f"{len(lines)} files for {tag}")
+
+
 def main() -> None:
+    if "--lock" in sys.argv:
+        for python in sys.argv[2:] or [sys.executable]:
+            lock(python)
+        return
     answers = dict(resolve(python) for python in sys.argv[1:] or [sys.executable])
     lines = merge(answers)
     (ROOT / "requirements" / "constraints.txt").write_text(HEADER + "\n".join(lines) + "\n")

@@ -422,6 +422,8 @@ class Collector:
             for action in kept["actions"]:
                 played = np.asarray(action, self.actions.dtype).reshape(1, *self.actions.shape)
                 _, terminated, truncated = self.env.step(np.array([slot]), played)
+                if slot in self.env.broken:
+                    raise failure("environment", self.env.broken[slot])
                 if terminated[0] or truncated[0]:
                     raise UserError(
                         "resume: the environment does not replay: an episode under way ends earlier now; "

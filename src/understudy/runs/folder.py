@@ -26,7 +26,7 @@ import numpy as np
 
 from .. import disk
 from ..disk import csv_line, reporting
-from ..errors import UserError, unknown
+from ..errors import UserError, damaged, unknown
 from ..machine import cores, versions
 from ..regret import Ledger
 from ..spec import FIELDS, ROUNDS
@@ -160,29 +160,29 @@ class Folder:
                 raise UserError(f"run: {str(self.path)!r} is damaged: rounds/ is missing.")
             self._same(read_config(self.path))
             return
-        damage: list[str] = []
+        hurt: list[str] = []
         for number in kept:
             try:
                 record = rounds.read(self.path / f"{rounds.name_of(number)}.json")
             except UserError as error:
-                damage.append(str(error).removesuffix("."))
+                hurt.append(str(error).removesuffix("."))
                 continue
             record.settle(self.path)
             self._mend_config(record)
             # The policy can be written again from the checkpoint, and the outcome found again.
             if told := record.damage(self.path, but=("config.json", "summary.json", *POLICY)):
-                damage.append(f"run: {told}")
+                hurt.append(f"run: {told}")
                 continue
             self._record = record
             break
         if self._record is None:
-            raise UserError(f"{damage[0]}; there is no good round to go back to.")
-        if damage:
-            warnings.warn(f"{damage[0]}; going on from round {self._record.round}.", stacklevel=2)
+            raise UserError(f"{hurt[0]}; there is no good round to go back to.")
+        if hurt:
+            warnings.warn(f"{hurt[0]}; going on from round {self._record.round}.", stacklevel=2)
         config = read_config(self.path)
         self._same(config)
         whole = self._record.damage(self.path) is None
-        if self._record.finished and whole and not damage:
+        if self._record.finished and whole and not hurt:
             self.finished = not self._more(config["settings"])
         if not self.finished:
             self._reopen(config)
@@ -394,7 +394,8 @@ def read_ledger(path: Path, size: int | None = None) -> Ledger:
     rows = disk.read_csv(Path(path) / "ledger.csv", "run", size)
     if rows and list(rows[0]) != NAMES:
         raise UserError(f"run: {path}/ledger.csv is damaged: its columns are not those of a run.")
-    return Ledger({name: [_value(name, row[name]) for row in rows] for name in NAMES})
+    with damaged(f"run: {path}/ledger.csv"):
+        return Ledger({name: [_value(name, row[name]) for row in rows] for name in NAMES})
 
 
 def _value(name: str, text: str) -> Any:

@@ -41,7 +41,8 @@ class Sums(dict[str, Sum]):
         """Adds to a file; it is on the disk when this returns."""
         assert self.folder is not None
         data = data.encode() if isinstance(data, str) else data
-        disk.append(self.folder / name, data)
+        with disk.reporting(self.folder):
+            disk.append(self.folder / name, data)
         size, crc = self.get(name, (0, 0))
         self[name] = size + len(data), zlib.crc32(data, crc)
 
