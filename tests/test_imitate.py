@@ -84,7 +84,7 @@ def test_dict_observations_and_a_privileged_expert():
     run = imitate(
         make,
         expert=act,
-        expert_options={"sees": "observation:state"},
+        expert_options={"expert_sees": "state"},
         policy="linear",
         rounds=4,
         interactions=250,

@@ -54,7 +54,7 @@ def imitate(
     else:
         given = settings if env is None else {"env": env, **settings}
         spec = RunSpec.of((settings_of(out) if ways and out is not None else {}) | given)
-    make = maker(spec.env, spec.env_kwargs)
+    make = maker(spec.env, spec.env_kwargs, spec.student_infos)
     with contextlib.ExitStack() as opened:
         first = make()
         unused = opened.enter_context(contextlib.ExitStack())

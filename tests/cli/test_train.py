@@ -120,7 +120,8 @@ def test_experts_list(capsys):
 # Every setting of a run as it is typed, with what else it needs; plan, parts or world must differ.
 SETTINGS = {
     "expert": ["--expert", "tests_expert:act"],
-    "sees": ["--sees", "info:state"],
+    "expert_sees": ["--expert", "tests_expert:act", "--expert-sees", "[:2]"],
+    "student_sees": ["--student-sees", "[:2]"],
     "learner": ["--learner", "adaftrl"],
     "eta": ["--learner", "alt_ftrl", "--eta", "0.3"],
     "alpha": ["--learner", "adaftrl", "--alpha", "0.3"],
@@ -193,7 +194,7 @@ def test_every_option_reaches_the_run(name, tmp_path, monkeypatch):
     upto = next((i for i in range(place + 1, len(typed)) if typed[i].startswith("--")), len(typed))
     base = spec_of("Pendulum-v1", "--policy", "linear", *SMALL[2:], *typed[:place], *typed[upto:])
     assert spec_of("Pendulum-v1", "--policy", "linear", *SMALL[2:], *typed) != base
-    if name != "sees":  # Pendulum has no such info
+    if name not in ("expert_sees", "episode_limit"):  # which no part shows
         assert decided(spec_of("Pendulum-v1", "--policy", "linear", *SMALL[2:], *typed)) != decided(base)
 
 

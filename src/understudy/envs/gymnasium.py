@@ -7,7 +7,7 @@ import dataclasses
 import difflib
 import functools
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, final
 
 import numpy as np
@@ -64,6 +64,8 @@ class Maker:
         except gym.error.DependencyNotInstalled as error:
             extra = "atari" if "ale" in str(error).lower() else "mujoco"
             raise MissingExtra(f"env: {self.name}", extra) from error
+        except UserError:
+            raise
         except gym.error.NameNotFound as error:
             raise _no_such(self.name) from error
         except Exception as error:  # whatever a constructor or the import behind it may raise
@@ -76,12 +78,16 @@ class Maker:
         return made
 
 
-def maker(env: Any, env_kwargs: Mapping[str, Any] | None = None) -> Maker:
+def maker(env: Any, env_kwargs: Mapping[str, Any] | None = None, infos: Sequence[str] = ()) -> Maker:
     """How to make `env`: an id or a function with `env_kwargs`, or an environment with a spec.
 
     ``module:Id`` imports a module first, of the current folder too; where the module has a function of that
-    name, ``module:make``, that function makes the environment.
+    name, ``module:make``, that function makes the environment. The entries `infos` of the info are put beside
+    the observations: Dict observations with a key ``info:NAME`` for each.
     """
+    if infos:
+        made = maker(env, env_kwargs)
+        return dataclasses.replace(made, make=functools.partial(_with_infos, made, tuple(infos)))
     import gymnasium as gym
 
     keywords = dict(env_kwargs or {})
@@ -106,6 +112,48 @@ def maker(env: Any, env_kwargs: Mapping[str, Any] | None = None) -> Maker:
             "that makes one environment (envs= says how many to run side by side)."
         )
     return Maker(_place(env), functools.partial(env, **keywords) if keywords else env, False)
+
+
+def _with_infos(made: Maker, infos: tuple[str, ...], **keywords: Any) -> Any:
+    import gymnasium as gym
+
+    from ..policies.sight import INFO, OWN
+
+    class WithInfos(gym.Wrapper):
+        """Entries of the info beside the observation."""
+
+        def __init__(self, env: Any):
+            super().__init__(env)
+            own = env.observation_space
+            parts = dict(own.spaces) if isinstance(own, gym.spaces.Dict) else {OWN: own}
+            shapes = {name: np.shape(value) for name, value in self._entries(env.reset(seed=0)[1]).items()}
+            parts |= {name: gym.spaces.Box(-np.inf, np.inf, shape) for name, shape in shapes.items()}
+            self.observation_space, self._plain = gym.spaces.Dict(parts), OWN in parts
+
+        def reset(self, **options: Any) -> Any:
+            seen, info = self.env.reset(**options)
+            return self._beside(seen, info), info
+
+        def step(self, action: Any) -> Any:
+            seen, *rest, info = self.env.step(action)
+            return self._beside(seen, info), *rest, info
+
+        def _beside(self, seen: Any, info: Any) -> dict[str, Any]:
+            return ({OWN: seen} if self._plain else dict(seen)) | self._entries(info)
+
+        def _entries(self, info: Any) -> dict[str, np.ndarray]:
+            for name in infos:
+                if name not in info:
+                    known = ", ".join(sorted(map(str, info))) or "none"
+                    raise UserError(f"student_sees: info has no key {name!r}; its keys: {known}.")
+            return {INFO + name: np.asarray(info[name], np.float32) for name in infos}
+
+    inner = made(**keywords)
+    try:
+        return WithInfos(inner)
+    except BaseException:
+        inner.close()
+        raise
 
 
 def has_limit(env: Any) -> bool:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from .callables import batched, from_callable, from_predictor
     from .networks import save
     from .planners import dynamic_programming, value_iteration
-    from .privileged import from_info, from_observation
+    from .privileged import seeing
     from .remote import from_remote
     from .shipped import card, for_env, get, names
     from .training import train
@@ -31,7 +31,7 @@ _HOMES = {
     "callables": ("batched", "from_callable", "from_predictor"),
     "networks": ("save",),
     "planners": ("dynamic_programming", "value_iteration"),
-    "privileged": ("from_info", "from_observation"),
+    "privileged": ("seeing",),
     "remote": ("from_remote",),
     "shipped": ("card", "for_env", "get", "names"),
     "training": ("train",),
@@ -60,7 +60,7 @@ def resolve(
     env_id: str | None = None,
     observation_space: Any = None,
     action_space: Any = None,
-    sees: str | None = None,
+    expert_sees: str | None = None,
     **options: Any,
 ) -> Expert:
     """An expert from whatever names or is one, for an environment with these spaces, its answers checked.
@@ -70,26 +70,26 @@ def resolve(
     its card), the folder of a run, a Stable-Baselines3 archive (whose `.zip` may be left out),
     `module:attribute` (searched in the current directory too), a hub name `org/repo`.
 
-    `sees`: "info:KEY" or "observation:KEY" for a privileged expert. Other options go to the maker: `batched`,
-    `kind`, `name` (callables), `activation`, `vec_normalize` (archives and hub), `filename`, `revision`
-    (hub), `env_kwargs` (shipped). One that the expert in question has no use for is refused; None counts as
-    not given.
+    `expert_sees`: what a privileged expert is asked about, as in "joints,info:target". Other options go to
+    the maker: `batched`, `kind`, `name` (callables), `activation`, `vec_normalize` (archives and hub),
+    `filename`, `revision` (hub), `env_kwargs` (shipped), `expert_card` (files). One that the expert in
+    question has no use for is refused; None counts as not given.
 
     >>> resolve("lqr-CartPole-v1").label([[0.0, 0.0, 0.1, 0.0]])
     array([1])
     """
     given = {key: value for key, value in options.items() if value is not None}
-    # A privileged expert is made for observations that the environment does not show.
-    spaces = {"observation_space": observation_space} if sees is None else {}
-    expert = _make(spec, env_id, {**spaces, "action_space": action_space}, given)
-    if sees is not None:
+    shown = observation_space
+    if expert_sees is not None and observation_space is not None:
+        from ..policies.sight import Sight
+
+        shown = Sight.of(expert_sees, "expert_sees").space(observation_space)
+    expert = _make(spec, env_id, {"observation_space": shown, "action_space": action_space}, given)
+    _require_spaces(expert, shown, action_space)
+    if expert_sees is not None:
         from .privileged import seeing
 
-        inner = getattr(observation_space, "spaces", {}).get(sees.partition(":")[2])
-        _require_spaces(expert, inner if sees.startswith("observation:") else None, action_space)
-        expert = seeing(expert, sees)
-    else:
-        _require_spaces(expert, observation_space, action_space)
+        expert = seeing(expert, expert_sees)
     if observation_space is not None:
         expert = dataclasses.replace(expert, observation_space=observation_space)
     if action_space is None and expert.action_space is None:

@@ -11,7 +11,6 @@ import numpy as np
 
 from ..errors import UserError, said
 from .base import Expert, as_batch, batch_size, take
-from .privileged import info_at
 
 
 def batched(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -53,6 +52,7 @@ def from_callable(
     wants = _info_parameter(function)
     kind = kind or getattr(function, "kind", None)
     call = _reporting(function, name)
+    from ..policies.sight import info_at  # brings JAX
 
     def ask(observations: Any, infos: Any) -> Any:
         if wants is not None and infos is None:

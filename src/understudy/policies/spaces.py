@@ -27,9 +27,13 @@ class Leaf:
     shape: tuple[int, ...]
     counts: tuple[int, ...] = ()
     starts: tuple[int, ...] = ()
+    picks: tuple[int, ...] = ()
+    """Which of its numbers are seen; none named: all."""
 
     @property
     def width(self) -> int:
+        if self.picks:
+            return len(self.picks)
         if self.kind in ("choice", "choices"):
             return sum(self.counts)
         return int(np.prod(self.shape, dtype=np.int64)) if self.shape else 1
@@ -55,7 +59,8 @@ class Observations:
         self.dtype = np.dtype(
             np.uint8 if kinds == {"byte"} else np.int32 if kinds == {"state"} else np.float32
         )
-        self._plain = len(self.leaves) == 1 and not self.leaves[0].path and kinds <= {"number", "byte"}
+        alone = len(self.leaves) == 1 and not self.leaves[0].path and not self.leaves[0].picks
+        self._plain = alone and kinds <= {"number", "byte"}
 
     @classmethod
     def of(cls, space: Any, *, tabular: bool = False) -> Observations:
@@ -80,7 +85,7 @@ class Observations:
         if self._plain:
             row = np.asarray(observation, self.dtype).reshape(-1)
         else:
-            row = np.concatenate([_encode(leaf, _at(observation, leaf.path)) for leaf in self.leaves])
+            row = np.concatenate([_encode(leaf, at(observation, leaf.path)) for leaf in self.leaves])
             row = row.astype(self.dtype, copy=False)
         if row.size != self.width:
             raise UserError(f"observation: has {row.size} numbers, the policy was made for {self.width}.")
@@ -102,9 +107,7 @@ class Observations:
             return rows
         return np.stack(
             [
-                np.concatenate([_encode(leaf, _at(one, leaf.path)) for leaf in self.leaves]).astype(
-                    self.dtype
-                )
+                np.concatenate([_encode(leaf, at(one, leaf.path)) for leaf in self.leaves]).astype(self.dtype)
                 for one in self.split(batch)
             ]
         )
@@ -112,11 +115,11 @@ class Observations:
     def single(self, observation: Any) -> bool:
         """Whether this is one observation and not a batch."""
         leaf = self.leaves[0]
-        return np.ndim(_at(observation, leaf.path)) == len(leaf.shape)
+        return np.ndim(at(observation, leaf.path)) == len(leaf.shape)
 
     def split(self, batch: Any) -> list[Any]:
         """A batch (arrays, or dicts and tuples of arrays, with n in front) as n observations."""
-        count = len(_at(batch, self.leaves[0].path))
+        count = len(at(batch, self.leaves[0].path))
         return [one_of(batch, i) for i in range(count)]
 
     def space(self) -> Any:
@@ -308,7 +311,8 @@ def _space(parts: list[tuple[tuple[str | int, ...], Leaf]]) -> Any:
 
 def _encode(leaf: Leaf, value: Any) -> np.ndarray:
     if leaf.kind == "number":
-        return np.asarray(value, np.float32).reshape(-1)
+        numbers = np.asarray(value, np.float32).reshape(-1)
+        return numbers[list(leaf.picks)] if leaf.picks else numbers
     if leaf.kind == "byte":
         # Beside other parts bytes become numbers, since a row has one type.
         return np.asarray(value, np.float32).reshape(-1) / np.float32(255)
@@ -318,7 +322,8 @@ def _encode(leaf: Leaf, value: Any) -> np.ndarray:
     return np.concatenate([np.eye(n, dtype=np.float32)[k] for k, n in zip(whole, leaf.counts, strict=True)])
 
 
-def _at(observation: Any, path: tuple[str | int, ...]) -> Any:
+def at(observation: Any, path: tuple[str | int, ...]) -> Any:
+    """The part of an observation, or of a batch, at `path`."""
     for key in path:
         try:
             observation = observation[key]

@@ -14,6 +14,7 @@ from ..envs.gymnasium import Maker, derive, maker
 from ..envs.vector import Seen, VectorEnv, vector
 from ..errors import UserError
 from ..policies import Actions, Encoded, Observations, one_of
+from ..policies.sight import Sight
 from ..spec import FIELDS
 from ..spec.values import checked
 from .collect import nonsense, not_finite
@@ -248,4 +249,6 @@ def world_of(settings: Mapping[str, Any], env: str | None = None, env_kwargs: An
             "--env module:make."
         )
     more = {} if env_kwargs is None else checked(FIELDS["env_kwargs"], env_kwargs)
-    return maker(env or own, (settings["env_kwargs"] if env is None else {}) | more)
+    sees = settings.get("student_sees")
+    infos = () if sees is None else Sight.of(sees, "student_sees").infos
+    return maker(env or own, (settings["env_kwargs"] if env is None else {}) | more, infos)

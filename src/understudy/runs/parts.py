@@ -16,6 +16,7 @@ from ..experts.start import start
 from ..machine import memory
 from ..online import Game, make_game
 from ..policies import Actions, Encoded, Normaliser, Observations, Params, Policy
+from ..policies.sight import Sight, without_infos
 from ..spec import RunSpec, describe
 from .automatic import Automatic
 from .choose import choose
@@ -33,11 +34,29 @@ class World(NamedTuple):
     observation_space: Any
     action_space: Any
     expert: Any
+    sight: Sight | None = None
+    """What the policy sees; None: all of it."""
+
+    @property
+    def shown(self) -> Any:
+        """The space of what the policy sees, where it is one space; else all of it."""
+        sight = self.sight
+        return self.observation_space if sight is None or sight.infos else sight.space(self.observation_space)
+
+    def observations(self, *, tabular: bool = False) -> Observations:
+        """How an observation becomes the policy's row."""
+        if self.sight is None:
+            return Observations.of(self.observation_space, tabular=tabular)
+        return self.sight.observations(self.observation_space, tabular=tabular)
 
     @classmethod
     def of(cls, make: Maker, spaces: Any, spec: RunSpec) -> World:
         """The world of `make`; `spaces` is an environment of it."""
-        seen, acts, expert = spaces.observation_space, spaces.action_space, spec.expert
+        whole, acts, expert = spaces.observation_space, spaces.action_space, spec.expert
+        seen, sees = whole, spec.student_sees
+        sight = None if sees is None else Sight.of(sees, "student_sees")
+        if spec.student_infos:
+            seen = spaces.env.observation_space  # of the environment itself, without the infos beside it
         options = spec.options("expert")
         if spec.env_kwargs and (expert is None or (isinstance(expert, str) and expert in experts.names())):
             # Planners plan in the environment itself, so a shipped expert gets its keywords.
@@ -61,7 +80,14 @@ class World(NamedTuple):
 
                 teacher = in_processes(teacher, spec, count)
             teacher = dataclasses.replace(teacher, workers=count)
-        return cls(make, seen, acts, teacher)
+        if spec.student_infos:
+            ask, plain = teacher.ask, not isinstance(getattr(seen, "spaces", None), Mapping)
+            teacher = dataclasses.replace(
+                teacher,
+                ask=lambda batch, infos: ask(without_infos(batch, plain), infos),
+                observation_space=whole,
+            )
+        return cls(make, whole, acts, teacher, sight)
 
 
 @final
@@ -96,9 +122,9 @@ class Parts(NamedTuple):
 def parts(world: World, spec: RunSpec) -> Parts:
     """The parts of a run in `world`."""
     actions = Actions.of(world.action_space)
-    chosen = choose(spec, world.observation_space, actions, world.expert)
+    chosen = choose(spec, world.shown, actions, world.expert)
     architecture = chosen.policy
-    seen = Observations.of(world.observation_space, tabular=architecture.name == "tabular")
+    seen = world.observations(tabular=architecture.name == "tabular")
     seen = _encoded(seen, architecture, world.expert, spec.encoder)
     _fits_memory(spec, seen.width * seen.dtype.itemsize + 4 * actions.outputs)
     teacher = _labelling(world.expert, spec.labels)

@@ -179,7 +179,7 @@ def _made(told: str) -> Any:
     from .parts import World
 
     spec = RunSpec.of(json.loads(told))
-    make = maker(spec.env, spec.env_kwargs)
+    make = maker(spec.env, spec.env_kwargs, spec.student_infos)
     first = make()
     try:
         return World.of(make, first, spec).expert

@@ -63,8 +63,11 @@ class RunSpec:
     expert: Any = None
     """A shipped expert's name (default: the one for the environment), a .zip archive, a .safetensors file,
     org/repo on the hub, or module:function."""
-    sees: str | None = _of("expert")
-    """What a privileged expert sees: info:KEY or observation:KEY."""
+    expert_sees: str | None = _of("expert")
+    """What the expert is asked about, where it is not the whole observation: keys, slices and entries of the
+    info, as in joints,camera[0:3],info:target (a dict of these) or joints+info:target (one vector)."""
+    student_sees: str | None = None
+    """What the policy sees, written in the same way; the rest is hidden from it."""
     expert_card: str | None = _of("expert")
     """A JSON file that says what an expert's .safetensors file does not: its architecture and spaces."""
     activation: str | None = _of("expert")
@@ -201,7 +204,9 @@ class RunSpec:
             raise UserError(f"env: {self.env!r} is not the id of an environment, such as 'Hopper-v5'.")
         object.__setattr__(self, "beta", number_or_word(self.beta))
         object.__setattr__(self, "encoder", "none" if self.encoder is None else self.encoder)
-        _ = self.mixing, self.workers
+        _ = self.mixing, self.workers, self.student_infos
+        if self.expert_sees is not None:
+            _sight(self.expert_sees, "expert_sees")
         if self.rounds == 0 and self.demos is None:
             raise UserError("rounds: 0 is not accepted without demonstrations (demos) to learn from.")
         if self.init is not None and self.standardise:
@@ -367,6 +372,11 @@ class RunSpec:
         """Episodes that the expert is measured by."""
         return self.episodes if self.expert_episodes is None else self.expert_episodes
 
+    @property
+    def student_infos(self) -> tuple[str, ...]:
+        """The entries of the environment's info that the policy sees."""
+        return () if self.student_sees is None else _sight(self.student_sees, "student_sees").infos
+
     def key(self, *names: str) -> str:
         """A text that two specs share where they agree in these settings."""
         return repr([describe(getattr(self, name)) for name in names])
@@ -412,9 +422,15 @@ OPTIONS = {
     part: tuple(name for name, one in FIELDS.items() if one.metadata.get("of") == part) for part in PARTS
 }
 """The settings that are options of a part, by part."""
-WORLD = ("env", "env_kwargs", "expert", "expert_options", "demos")
+WORLD = ("env", "env_kwargs", "student_sees", "expert", "expert_options", "demos")
 WORLD += (*OPTIONS["expert"], "expert_workers", "expert_timeout", "expert_retries")
 """The settings that say where a run happens and who is its expert."""
+
+
+def _sight(text: str, field: str) -> Any:
+    from ..policies.sight import Sight
+
+    return Sight.of(text, field)
 
 
 def _default(field: dataclasses.Field[Any]) -> Any:

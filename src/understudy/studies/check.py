@@ -21,11 +21,11 @@ def check(study: Study) -> None:
         if spec.key(*WORLD) not in worlds:
             worlds[spec.key(*WORLD)] = _world(spec)
         world = worlds[spec.key(*WORLD)]
-        choose(spec, world.observation_space, Actions.of(world.action_space), world.expert)
+        choose(spec, world.shown, Actions.of(world.action_space), world.expert)
 
 
 def _world(spec: RunSpec) -> World:
-    make = maker(spec.env, spec.env_kwargs)
+    make = maker(spec.env, spec.env_kwargs, spec.student_infos)
     env = make()
     try:
         return World.of(make, env, spec)

@@ -61,7 +61,8 @@ def play(
         worlds.setdefault(spec.key(*WORLD), {})[place] = spec
     total, before = sum(len(spec.sizes) for spec in made), 0
     for specs in worlds.values():
-        make = maker(next(iter(specs.values())).env, next(iter(specs.values())).env_kwargs)
+        one = next(iter(specs.values()))
+        make = maker(one.env, one.env_kwargs, one.student_infos)
         for states in _states(make, specs, results):
             began, group = time.perf_counter(), list(states.values())
 
