@@ -28,7 +28,7 @@ def _play(make, bodies, steps, seed):
         bodies.begin([slot], [10 * slot])
         seen.append(plain[slot].reset(seed=10 * int(slot))[0])
     for step in range(steps):
-        which = slots if step % 3 else slots[::-1][:2]  # any choice, in any order
+        which = (slots[::-1][:2], slots, slots[1:2])[step % 3]  # any choice, in any order; one alone, too
         # Strong pushes, so that bodies fall, meet the ground and are reset many times.
         actions = np.clip(rng.normal(size=(len(which), plain[0].action_space.shape[0])), -1, 1)
         actions = actions.astype(np.float32)

@@ -109,11 +109,14 @@ class Physics:
 
     def observe(self, slots: np.ndarray) -> Seen:
         position = self._position[slots, self._rules.hidden :]
-        seen = np.concatenate((position, np.clip(self._velocity[slots], -10, 10)), axis=1)
-        return Seen(seen, [{}] * len(slots))
+        # Not np.clip, which takes ten times as long with one row.
+        velocity = np.minimum(np.maximum(self._velocity[slots], -10), 10)
+        return Seen(np.concatenate((position, velocity), axis=1), [{}] * len(slots))
 
     def step(self, slots: np.ndarray, actions: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         rules, actions = self._rules, np.asarray(actions)
+        if len(slots) == 1:
+            return self._one(slots, actions)
         before = self._position[slots, 0]
         if self._pool is None:
             self._simulate(slots, actions)
@@ -127,6 +130,24 @@ class Physics:
         rewards = rewards - rules.cost * np.sum(np.square(actions), axis=1)
         ended = ~healthy if rules.ends else np.zeros(len(slots), bool)
         return rewards, ended, self._steps[slots] >= rules.limit
+
+    def _one(self, slots: np.ndarray, actions: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """`step` of one slot: the same arithmetic on plain numbers, which is three times as fast."""
+        rules, slot = self._rules, int(slots[0])
+        before = float(self._position[slot, 0])
+        self._simulate(slots, actions)
+        self._steps[slot] += 1
+        position, velocity = self._position[slot].tolist(), self._velocity[slot].tolist()
+        healthy = rules.height[0] < position[1] < rules.height[1]
+        healthy = healthy and rules.angle[0] < position[2] < rules.angle[1]
+        if healthy and rules.state is not None:
+            low, high = rules.state
+            healthy = all(low < one < high for one in (*position[2:], *velocity))
+        reward = rules.forward * ((position[0] - before) / rules.dt) + healthy * rules.healthy
+        # As a float: a Python number and one of single precision would give single precision.
+        reward = reward - float(rules.cost * np.sum(np.square(actions[0])))
+        ended = rules.ends and not healthy
+        return np.array([reward]), np.array([ended]), np.array([self._steps[slot] >= rules.limit])
 
     def _simulate(self, slots: np.ndarray, actions: np.ndarray) -> None:
         advance, model, skip = self._advance, self._model, self._rules.skip
