@@ -29,7 +29,14 @@ PAGES: dict[str, tuple[Sentences, list[str]]] = {
     on_atari.PAGE: (on_atari.sentences, on_atari.STATED),
 }
 # Pages without results: how commands, options and files work. Their numbers are settings and formats.
-MANUALS = ["docs/certificates.md", "docs/commands.md", "docs/sweep.md", "docs/index.md", "docs/reference.md"]
+MANUALS = [
+    "docs/worst-day.md",
+    "docs/certificates.md",
+    "docs/commands.md",
+    "docs/sweep.md",
+    "docs/index.md",
+    "docs/reference.md",
+]
 INCLUDED = ["docs/changes.md", "docs/contributing.md"]
 
 
