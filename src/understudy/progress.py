@@ -162,7 +162,7 @@ class Rounds:
     def __init__(self, bar: Bar, sizes: Sequence[int], *, moves: bool):
         self.bar, self._sizes, self._moves = bar, tuple(sizes), moves
         self._row: dict[str, Any] = {"round": 0, "interactions": 0, "queries": 0, "return_mean": math.nan}
-        self._stage, self._asked = "", 0
+        self._stage, self._asked, self._said = "", 0, time.perf_counter()
         bar.notes = self._notes
 
     def tick(self, stage: str, interactions: int | None = None, queries: int | None = None) -> None:
@@ -170,6 +170,10 @@ class Rounds:
         before). It only enters numbers, so it may be called at every step.
         """
         self._stage, self._asked = stage, self._asked if queries is None else queries
+        if not self._moves and stage.startswith("asking,") and time.perf_counter() - self._said > EVERY:
+            # Waiting for a slow expert: one line a round would be silence.
+            self._said = time.perf_counter()
+            self.bar.say(f"{self.bar.title}: round {self._row['round'] + 1}: {stage}")
         if interactions is not None:
             self.bar.update(self._row["interactions"] + interactions)
 

@@ -56,7 +56,7 @@ class Questions:
 
     Args:
       journals: one per run; None: nothing is kept, and nothing is known from before.
-      told: called with (labels done, labels asked for) while a slow expert answers.
+      told: called with (labels done, labels asked for, seconds left) while a slow expert answers.
     """
 
     def __init__(
@@ -64,7 +64,7 @@ class Questions:
         expert: Any,
         journals: Sequence[Journal | None],
         limits: Limits | None = None,
-        told: Callable[[int, int], None] | None = None,
+        told: Callable[[int, int, float], None] | None = None,
     ):
         self.expert, self.limits, self.told = expert, limits or Limits(), told
         self.slow = expert.workers is not None
@@ -175,7 +175,7 @@ class Questions:
         return _answers(n, labels, np.ones(n, bool), errors)
 
     def _slow(self, seen: Seen, runs: np.ndarray, keys: list[bytes], rows: np.ndarray) -> Answers:
-        n, labels, errors = len(runs), {}, {}
+        n, labels, errors, began = len(runs), {}, {}, time.perf_counter()
         left = [list(range(at, min(at + self.expert.batch, n))) for at in range(0, n, self.expert.batch)]
 
         def call(part: list[int]) -> Any:
@@ -200,7 +200,8 @@ class Questions:
                     errors |= dict.fromkeys(parts[p], failure("expert", reason))
                 self._count(runs[parts[p]], reason, attempts)
                 if self.told is not None:
-                    self.told(len(labels) + len(errors), n)
+                    done = len(labels) + len(errors)
+                    self.told(done, n, (time.perf_counter() - began) * (n - done) / done)
         return _answers(n, labels, np.ones(n, bool), errors)
 
     def _count(self, runs: np.ndarray, reason: Any, attempts: int) -> None:

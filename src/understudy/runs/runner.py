@@ -19,6 +19,7 @@ import numpy as np
 from ..envs.gymnasium import Maker
 from ..envs.vector import VectorEnv, vector
 from ..errors import UserError
+from ..progress import clock
 from .collect import Collector, Driver
 from .evaluate import Act, Evaluation, by_expert, by_policies, play_episodes
 from .groups import Learnt, Members, OneProgram, by_architecture, by_program
@@ -80,9 +81,9 @@ class Runner:
         self._architectures = by_architecture(self.runs)
         self._programs: list[OneProgram] | None = None
 
-    def _asked(self, done: int, wanted: int) -> None:
+    def _asked(self, done: int, wanted: int, left: float) -> None:
         if wanted > 1:
-            self._tick(f"asking, {done:,} of {wanted:,}")
+            self._tick(f"asking, {done:,} of {wanted:,} labels, {clock(left)} left")
 
     def _vector(self, count: int, first: Any = None) -> VectorEnv:
         infos = bool(self._expert.needs_infos)
