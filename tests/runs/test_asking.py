@@ -54,7 +54,7 @@ def test_a_budget_alone_is_spread_by_the_practical_preset():
     spec = RunSpec(env="Hopper-v5", budget=403)
     sizes, labels = zip(*spec.rounds_planned, strict=True)
     assert sum(labels) == 403 and labels[0] == sizes[0] == 100 and set(labels[1:-1]) == {10}
-    assert set(sizes[1:]) == {1000} and (spec.decided("ask"), spec.decided("average")) == ("distance:10", 5)
+    assert set(sizes[1:]) == {1000} and (spec.decided("ask"), spec.decided("average")) == ("distance:10", 3)
     for other in ({"rounds": 3}, {"ask": "all"}, {"learner": "bc"}, {"preset": "paper"}, {"beta": 0.5}):
         made = RunSpec(env="Hopper-v5", budget=403, **other)
         assert made.decided("ask") == "all" and made.decided("average") == 1
@@ -149,3 +149,22 @@ def test_the_mean_of_the_last_policies_is_kept_and_resumed(tmp_path):
     assert started.ledger.rounds == 1  # from the last member
     linear = imitate(**SMALL | {"env": "CartPole-v1", "rounds": 2, "episodes": 1}, average=2)
     assert linear.policy.policy.name == "linear"
+
+
+def test_the_loss_on_all_states_is_known_bounded_or_an_estimate():
+    small = {
+        "env": "Pendulum-v1",
+        "policy": "mlp",
+        "widths": (8,),
+        "max_iterations": 20,
+        "comparator": "none",
+    }
+    small |= SMALL | {"policy": "mlp", "rounds": 4}
+    known = imitate(**small)
+    assert known.ledger["visited_high"].tolist() == known.ledger["cumulative_loss"].tolist()
+    for settings in ({"ask": "random:10"}, {"ask": "fraction:0.3"}, {"ask": "distance:10", "floor": 0.5}):
+        run = imitate(**small, **settings)
+        high, seen = run.ledger["visited_high"], run.ledger["cumulative_loss"]
+        assert high[0] == pytest.approx(seen[0]) and (high[1:] > seen[1:]).all()
+    assert np.isnan(imitate(**small, ask="distance:10").ledger["visited_high"][1:]).all()
+    assert np.isnan(play("random:6")[0].ledger["visited_high"]).all()  # a linear policy: no largest loss

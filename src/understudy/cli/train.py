@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from typing import Annotated, Any
 
 from tyro.conf import Positional
@@ -72,6 +73,11 @@ def outcome(result: Any) -> Any:
     elif result.settings["expert_episodes"] is None and result.settings["episodes"]:
         rows.append(("expert's return", "not measured, it is slow (--expert-episodes 10 would)"))
     rows.append(("average loss", summary["average_loss"]))
+    ledger = result.ledger
+    if ledger["asked"].min() < 1.0:
+        high = ledger["visited_high"][-1] / ledger.rounds
+        known = f"at most {high:.4g}, with probability 95 %" if math.isfinite(high) else "an estimate"
+        rows.append(("  on all states", known))
     if summary["regret"] is not None:
         rows += tables.regret(made)
     parts = ("collect", "solve", "judge", "evaluate")

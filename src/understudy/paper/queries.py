@@ -111,7 +111,10 @@ def settings(series: str, env: str, scale: Scale) -> dict[str, Any]:
         made["learner"] = series
     elif series == "last":
         made["average"] = 1
-    return {**made, **world.settings, **scale.settings}
+    made |= {**world.settings, **scale.settings}
+    if made.get("policy") == "linear":
+        del made["max_iterations"]  # it is for networks
+    return made
 
 
 def study(env: str, scale: Scale) -> Study:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from . import bounds, certificate
 from .certificate import Certificate
+from .confidence import Confidence
 from .ledger import COLUMNS, Ledger
 
-__all__ = ["COLUMNS", "Certificate", "Ledger", "bounds", "certificate"]
+__all__ = ["COLUMNS", "Certificate", "Confidence", "Ledger", "bounds", "certificate"]

@@ -30,6 +30,7 @@ from . import hindsight
 from .collect import EXPERT, TERMINATED, TRUNCATED, Round
 from .evaluate import Evaluation
 from .samples import Reader, SampleLog
+from .visited import Visited, largest, per_sample
 
 if TYPE_CHECKING:
     from .parts import Parts
@@ -46,6 +47,8 @@ EXTRA = {
     "episodes": "episodes that ended in the round",
     "agreement": "share of the round's states where the policy's most likely action was the expert's; nan "
     "where actions are not one choice",
+    "visited_high": "with probability 95 %, in all rounds at once, cumulative loss on all states visited, "
+    "labelled or not, is at most this; nan where cumulative_loss is an estimate of it without a proof",
     "return_mean": "mean return of the policy after the round; nan where it was not evaluated",
     "return_std": "its standard deviation over episodes",
 }
@@ -151,6 +154,8 @@ class RunState:
             self.state: Any = game.init(parts.params, self._empty(parts.params))
         self.params = self._first = jax.tree.map(np.array, parts.params)
         self.recent: list[Any] = []
+        rule, top = parts.rule, largest(game.policy, game.loss, parts.actions)
+        self.visited = None if rule is None else Visited(rule, top, min(most for _, most in plan.rounds[:3]))
 
     def _like(self) -> Batch:
         rows, seen = self.plan.rows, self.parts.observations
@@ -247,6 +252,11 @@ class RunState:
         self.samples.append(round)
         with precision(self.game):
             one = self._batch(round.inputs, round.targets, round.weights)
+            if self.visited is not None:
+                about = self.game.policy, self.game.loss, self.params, one.inputs, one.targets
+                losses = np.asarray(per_sample(*about), np.float64)[: round.labelled]
+                rng = np.random.default_rng(derive(self.plan.seed, "ask", t, 1))
+                self.visited.add(round.weights, losses, rng)
             game = self.game if self.automatic is None else self.automatic.tuned(self.game)
             due = self.plan.due(self.plan.judged, t, self.queries + round.queries)
             exact = due and self.game.policy.linear
@@ -302,11 +312,18 @@ class RunState:
             "by_expert": float((round.flags & EXPERT > 0).mean()),
             "handovers": round.handovers(),
             "episodes": int((round.flags & (TERMINATED | TRUNCATED) > 0).sum()),
+            "visited_high": self._visited_high(round, record),
             "return_mean": np.nan,
             "return_std": np.nan,
         }
         self.rows.append(row | _plain(record, judged=judged))
         self.times.append(clock.laps)
+
+    def _visited_high(self, round: Round, record: dict[str, Any]) -> float:
+        """See the column of that name. Where every state is labelled the loss is known."""
+        if self.visited is not None:
+            return self.visited.high()
+        return np.nan if self.unanswered else float(record["cumulative_loss"])
 
     def assess(self, result: Evaluation) -> None:
         """Enters the returns of the policy after the last round."""
@@ -357,6 +374,7 @@ class RunState:
             "rows": self.samples.rows,
             "episodes": [slot["episode"] for slot in slots],
             "automatic": None if self.automatic is None else self.automatic.numbers(),
+            "visited": None if self.visited is None else self.visited.numbers(),
         }
         return arrays, plain
 
@@ -374,6 +392,8 @@ class RunState:
         self._see_as(Normaliser(arrays["mean"], arrays["scale"]))
         if self.automatic is not None:
             self.automatic.restore(plain["automatic"])
+        if self.visited is not None:
+            self.visited.restore(plain["visited"])
         with precision(self.game):
             leaves, structure = jax.tree.flatten(self._small())
             kept = [jnp.asarray(arrays[f"state.{i:03d}"]) for i in range(len(leaves))]

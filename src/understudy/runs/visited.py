@@ -1,0 +1,81 @@
+"""The loss on all states that a run has visited, asked about or not: known, bounded, or an estimate."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, final
+
+import equinox as eqx
+import jax
+import numpy as np
+
+from ..asking import Fraction
+from ..policies import MLP, Actions
+from ..regret.confidence import Confidence
+
+per_sample = eqx.filter_jit(lambda policy, loss, params, x, y: jax.vmap(loss)(policy.apply(params, x), y))
+"""The losses (m,) of samples: policy, loss, params, inputs (m, …), targets (m, k)."""
+
+
+def largest(policy: Any, loss: Any, actions: Actions) -> float:
+    """No loss is larger, where outputs and labels lie between the bounds of the actions; else infinite.
+
+    >>> from gymnasium.spaces import Box
+    >>> from understudy import MLP, Squared
+    >>> acts, squashed = Actions.of(Box(-1, 1, (1,))), MLP(head="tanh", low=(-1.0,), high=(1.0,))
+    >>> largest(squashed, Squared(), acts), largest(MLP(), Squared(), acts)
+    (4.0, inf)
+    """
+    squashed = isinstance(policy, MLP) and policy.head != "identity" and policy.low is not None
+    if not squashed or loss.categorical or not actions.bounded:
+        return math.inf
+    return float(loss(np.asarray(actions.low, float), np.asarray(actions.high, float)))
+
+
+@final
+class Visited:
+    """The account of the loss on all states of a run, round by round (`regret.confidence`).
+
+    rule: the query rule. top: no loss is larger. labels: of a round, about. Where a round was not asked about
+    in a way that the proof knows, or a label lies outside the bounds of the actions, there is an estimate
+    only, from that round on.
+    """
+
+    def __init__(self, rule: Any, top: float, labels: int):
+        self.rule, self.top = rule, top
+        known = rule.honest and math.isfinite(top)
+        self._sequence = Confidence(top=top, scale=top / max(labels, 1)) if known else None
+
+    def add(self, weights: np.ndarray, losses: np.ndarray, rng: np.random.Generator) -> None:
+        """A round: the weights of its states (M,), 0 without a label, and the losses of the labelled."""
+        if self._sequence is None:
+            return
+        size, asked = len(weights), weights > 0
+        p = 1.0 / (size * weights[asked])
+        sure = p > 1.0 - 1e-9
+        drawn, of = losses[~sure], int(size - sure.sum())
+        fits = (losses <= self.top * (1 + 1e-6)).all()
+        self._sequence.know(float(losses[sure].sum()) / size)
+        if isinstance(self.rule, Fraction) and of:
+            fits &= np.allclose(p[~sure], self.rule.number)
+            self._sequence.independent(drawn, self.rule.number, of, size)
+        elif of:
+            fits &= len(drawn) > 0 and np.allclose(p[~sure], len(drawn) / of)
+            if fits:
+                self._sequence.without_replacement(rng.permutation(drawn), of, size)
+        if not fits:
+            self._sequence = None
+
+    def high(self) -> float:
+        """The bound; nan where there is none."""
+        found = math.inf if self._sequence is None else self._sequence.bound()
+        return found if math.isfinite(found) else math.nan
+
+    def numbers(self) -> list[str] | None:
+        return None if self._sequence is None else self._sequence.numbers()
+
+    def restore(self, numbers: list[str] | None) -> None:
+        if numbers is None or self._sequence is None:
+            self._sequence = None
+        else:
+            self._sequence.restore(numbers)
