@@ -60,6 +60,10 @@ def test_a_budget_alone_is_spread_by_the_practical_preset():
         assert made.decided("ask") == "all" and made.decided("average") == 1
     assert RunSpec(env="Hopper-v5", budget=403, policy="nature_cnn").decided("ask") == "random:10"
     assert RunSpec(env="Hopper-v5", budget=403, first_interactions=7).rounds_planned[0] == (7, 7)
+    longer = spec.replace(budget=803)  # a run that is extended goes on in the same way
+    assert longer.rounds_planned[:31] == spec.rounds_planned[:31] and longer.max_iterations == 3000
+    assert RunSpec.of(spec.changes()) == spec
+    assert RunSpec(env="Hopper-v5", budget=403, policy="linear").max_iterations is None
 
 
 def test_the_loss_of_a_round_is_weighted_by_one_over_p():

@@ -156,8 +156,6 @@ def choose_solver(spec: RunSpec, policy: Policy, learner: Any) -> tuple[Any, dic
     network = {name: value for name, value in network.items() if takes is None or name in takes}
     if solver == "auto":
         solver = "adam"
-        if (steps := spec.decided("max_iterations")) is not None:
-            network["max_iterations"] = steps
         if PRESETS[spec.preset].automatic:
             network |= {"decay": "cosine", "proximal": not _free(learner)}
     SOLVERS.refuse_foreign(solver, given)

@@ -27,7 +27,6 @@ class Preset:
     average: int = 1
     ask: str = "all"
     first_interactions: None = None
-    max_iterations: None = None
 
 
 def spread(budget: int, *, vectors: bool) -> dict[str, Any]:

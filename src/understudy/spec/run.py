@@ -204,6 +204,7 @@ class RunSpec:
             raise UserError(f"env: {self.env!r} is not the id of an environment, such as 'Hopper-v5'.")
         object.__setattr__(self, "beta", number_or_word(self.beta))
         object.__setattr__(self, "encoder", "none" if self.encoder is None else self.encoder)
+        self._spread()
         _ = self.mixing, self.workers, self.student_infos
         if self.expert_sees is not None:
             _sight(self.expert_sees, "expert_sees")
@@ -261,18 +262,23 @@ class RunSpec:
     def decided(self, name: str) -> Any:
         """A setting, or what the preset decides where it was not given."""
         value = getattr(self, name)
-        if value is not None:
-            return value
-        return self._spread.get(name, getattr(PRESETS[self.preset], name))
+        return getattr(PRESETS[self.preset], name) if value is None else value
 
-    @functools.cached_property
-    def _spread(self) -> dict[str, Any]:
-        """What the preset practical decides for a budget of labels, where nothing was said about asking."""
+    def _spread(self) -> None:
+        """Sets how a budget of labels is spent, where the preset practical decides and nothing was said about
+        asking. It is part of the spec from then on, so that a run that is extended goes on in the same way.
+        """
         free = self.ask is None and self.rounds is None and self.beta == 0.0 and self.learner != "bc"
         if self.budget is None or self.preset != "practical" or not free or self.moment != "after":
-            return {}
+            return
         made = spread(self.budget, vectors=self.policy not in ("nature_cnn", "tabular"))
-        return made if self.demos is None else made | {"first_interactions": None}
+        if self.demos is not None:
+            del made["first_interactions"]
+        if self.solver != "auto" or self.policy not in ("auto", "mlp"):
+            del made["max_iterations"]
+        for name, value in made.items():
+            if getattr(self, name) is None:
+                object.__setattr__(self, name, value)
 
     @functools.cached_property
     def rule(self) -> Any:
