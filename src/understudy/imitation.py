@@ -127,7 +127,8 @@ def _telling(run: RunState, folder: Folder | None) -> Iterator[None]:
         else:
             under_way = folder.journal.count
             labels = f" and {under_way:,} labels of round {run.round + 1}" if under_way else ""
-            kept = f"{run.round} rounds{labels} are kept in {str(folder.path)!r}; go on with --resume"
+            rounds = "1 round" if run.round == 1 else f"{run.round} rounds"
+            kept = f"{rounds}{labels} are kept in {str(folder.path)!r}; go on with --resume"
         raise KeyboardInterrupt(f"interrupted: {kept}.") from error
 
 

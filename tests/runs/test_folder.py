@@ -11,7 +11,7 @@ import pytest
 
 from understudy import Run, UserError, disk, imitate
 from understudy.machine import cores
-from understudy.runs import folder, read_config, read_summary, resuming
+from understudy.runs import FORMAT, folder, read_config, read_summary, resume, resuming
 
 SMALL = {"policy": "linear", "rounds": 3, "interactions": 40, "episodes": 1, "expert_episodes": 0}
 
@@ -70,9 +70,9 @@ def test_a_finished_folder_is_refused_without_resume_and_read_with_it(copy):
 
 def test_a_folder_with_other_things_is_refused(tmp_path):
     (tmp_path / "thesis.txt").write_text("mine")
-    for resume in (False, True):
+    for again in (False, True):
         with pytest.raises(UserError, match="holds other things"):
-            imitate("CartPole-v1", out=tmp_path, resume=resume, **SMALL)
+            imitate("CartPole-v1", out=tmp_path, resume=again, **SMALL)
     with pytest.raises(UserError, match="is a file"):
         imitate("CartPole-v1", out=tmp_path / "thesis.txt", **SMALL)
     assert (tmp_path / "thesis.txt").read_text() == "mine"
@@ -97,7 +97,7 @@ def test_resuming_another_run_is_refused(copy, field, value):
 @pytest.mark.parametrize("what", ["cores", "versions"])
 def test_another_machine_is_refused_and_taken_when_told_to(copy, monkeypatch, what):
     other = {"cores": cores() + 1, "versions": {"jax": "0.0.1"}}[what]
-    monkeypatch.setattr(folder, what, lambda: other)
+    monkeypatch.setattr(resume, what, lambda: other)
     with pytest.raises(UserError, match=r"begun with .* its last bits may differ; --resume=other-machine"):
         resumed(copy)
     with pytest.warns(UserWarning, match="last bits may differ"):
@@ -112,7 +112,7 @@ def test_ways_to_resume_have_names(copy):
 @pytest.mark.parametrize("change", [-1, 1])
 def test_the_format_of_another_version_is_refused(copy, change):
     config = json.loads((copy / "config.json").read_text())
-    (copy / "config.json").write_text(json.dumps(config | {"format": folder.FORMAT + change}))
+    (copy / "config.json").write_text(json.dumps(config | {"format": FORMAT + change}))
     with pytest.raises(UserError, match="another version"):
         resumed(copy)
     with pytest.raises(UserError, match="another version"):

@@ -154,7 +154,7 @@ def test_no_label_is_lost_when_a_round_ends_early_and_the_end_is_the_same(tmp_pa
     with pytest.raises(told) as ended:
         go("cut")
     if kind is KeyboardInterrupt and workers is None:
-        assert "1 rounds and 13 labels of round 2 are kept" in str(ended.value)
+        assert "1 round and 13 labels of round 2 are kept" in str(ended.value)
         assert "go on with --resume" in str(ended.value)
     assert len(calls) == 33
     limit = 1000
@@ -187,7 +187,7 @@ def test_a_run_that_cannot_replay_goes_on_with_a_new_episode_and_keeps_its_label
     def go(**more):
         return imitate(Real, expert=act, out=tmp_path / "run", **SMALL, **more)
 
-    with pytest.raises(KeyboardInterrupt, match="1 rounds and 7 labels"):
+    with pytest.raises(KeyboardInterrupt, match="1 round and 7 labels"):
         go()
     with pytest.raises(UserError, match=r"does not replay.*--resume=new-episode"):
         go(resume=True)

@@ -5,8 +5,10 @@ from __future__ import annotations
 from .automatic import Automatic
 from .collect import Round
 from .evaluate import Evaluation, acting, world_of
-from .folder import FORMAT, Folder, read_config, read_ledger, read_summary, resuming, settings_of, write_run
+from .folder import Folder, write_run
 from .parts import Parts, World, parts
+from .reading import FORMAT, read_config, read_ledger, read_summary
+from .resume import resuming, settings_of
 from .run import Run
 from .runner import Runner, play_all
 from .samples import SampleLog, storage

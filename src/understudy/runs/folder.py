@@ -15,66 +15,26 @@ The appended files may be ahead of the last round after a kill; resuming cuts th
 from __future__ import annotations
 
 import json
-import math
 import os
 import warnings
 import zlib
 from pathlib import Path
 from typing import Any, final
 
-import numpy as np
-
 from .. import disk
 from ..disk import csv_line, reporting
-from ..errors import UserError, damaged, unknown
+from ..errors import UserError
 from ..machine import cores, versions
 from ..regret import Ledger
-from ..spec import FIELDS, ROUNDS
 from . import rounds
 from .journal import Journal
+from .reading import FORMAT, read_checkpoint, read_config, read_ledger, rows_of
+from .resume import GROWING, longer, refuse_other
 from .rounds import Record, Sums, sum_of
 from .state import NAMES, TIMES, RunState
 
-FORMAT = 3
-"""1: before runs had one spec and intervals of the regret. 2: before query rules and the journal."""
-WORDS = {"solver_status", "comparator_status"}
-WHOLE = {"round", "samples", "interactions", "queries", "unanswered", "breaks", "handovers", "episodes"}
-WHOLE |= {"solver_iterations", "solver_evaluations"}
 SECONDS = ("round", *TIMES)
 POLICY = ("policy.safetensors", "policy.json")
-RESUMES = ("exact", "new-episode", "other-machine")
-"""How to go on: exactly; with a new episode, where the one under way cannot be played again; on a machine or
-with libraries that may give other last bits. Several are joined by commas."""
-GROWING = ("rounds", "budget")
-"""Settings that may be larger when a run is resumed: it is extended."""
-FREE = ("episodes", "evaluate_every", "expert_episodes", "comparator", "search", "memory_limit")
-FREE += ("expert_workers", "expert_timeout", "expert_retries", "episode_limit")
-"""Settings that may be others when a run is resumed: they do not change what is learnt."""
-
-
-def resuming(value: Any) -> frozenset[str]:
-    """The ways to resume that a value names: none for False, the exact one for True.
-
-    >>> sorted(resuming("new-episode,other-machine")), resuming(False)
-    (['new-episode', 'other-machine'], frozenset())
-    """
-    if isinstance(value, bool) or value is None:
-        return frozenset({"exact"} if value else ())
-    ways = str(value).split(",")
-    for way in ways:
-        if way not in RESUMES:
-            raise unknown("resume", way, RESUMES)
-    return frozenset(ways)
-
-
-def settings_of(path: str | os.PathLike[str]) -> dict[str, Any]:
-    """The settings that the run in a folder was begun with, for those that are not given when it is resumed;
-    none where there is no run.
-    """
-    if not (Path(path) / "config.json").is_file():
-        return {}
-    kept = read_config(Path(path))["settings"]
-    return {name: value for name, value in kept.items() if name in FIELDS and value is not None}
 
 
 @final
@@ -158,7 +118,7 @@ class Folder:
         if not kept:
             if any((self.path / name).exists() for name in POLICY):
                 raise UserError(f"run: {str(self.path)!r} is damaged: rounds/ is missing.")
-            self._same(read_config(self.path))
+            refuse_other(self.path, read_config(self.path), self._config, self.resume)
             return
         hurt: list[str] = []
         for number in kept:
@@ -180,7 +140,7 @@ class Folder:
         if hurt:
             warnings.warn(f"{hurt[0]}; going on from round {self._record.round}.", stacklevel=2)
         config = read_config(self.path)
-        self._same(config)
+        refuse_other(self.path, config, self._config, self.resume)
         whole = self._record.damage(self.path) is None
         if self._record.finished and whole and not hurt:
             self.finished = not self._more(config["settings"])
@@ -201,7 +161,7 @@ class Folder:
 
     def _more(self, was: dict[str, Any]) -> bool:
         """Whether the run is longer now than it was."""
-        return any(_longer(name, was, self._config) for name in GROWING)
+        return any(longer(name, was, self._config) for name in GROWING)
 
     def _reopen(self, config: dict[str, Any]) -> None:
         """The round that counts, without an outcome and with the settings of now."""
@@ -219,30 +179,6 @@ class Folder:
         )
         self._count(self._record.round, "config.json", drop=("summary.json",))
         (self.path / "summary.json").unlink(missing_ok=True)
-
-    def _same(self, kept: dict[str, Any]) -> None:
-        was, now = _flat(kept["settings"]), _flat(json.loads(json.dumps(self._config)))
-        # Settings come first: what was resolved follows from them.
-        for name in sorted({*now, *was}, key=lambda name: (name.startswith("resolved"), name)):
-            old, new = was.get(name), now.get(name)
-            if old == new or name in FREE or (name in GROWING and _longer(name, was, now)):
-                continue
-            raise UserError(
-                f"resume: {name} was {old!r} in {str(self.path)!r} and is {new!r} now; give the same."
-            )
-        told = ""
-        if kept["cores"] != cores():
-            told = f"the run was begun with {kept['cores']} cores and this process has {cores()}"
-        elif kept["versions"] != versions():
-            old, new = kept["versions"], versions()
-            name = next(name for name in {**old, **new} if old.get(name) != new.get(name))
-            told = f"the run was begun with {name} {old.get(name)} and this is {new.get(name)}"
-        if told and "other-machine" not in self.resume:
-            raise UserError(
-                f"resume: {told}, so its last bits may differ; --resume=other-machine goes on all the same."
-            )
-        if told:
-            warnings.warn(f"resume: {told}; its last bits may differ.", stacklevel=2)
 
     def begin(self, run: RunState) -> None:
         """For a run with no round done: empty files with their headers."""
@@ -296,12 +232,12 @@ class Folder:
         assert self._record is not None
         grown = self._record.grown
         with reporting(self.path):
-            arrays, plain = _read_checkpoint(self.path / self._record.checkpoint)
+            arrays, plain = read_checkpoint(self.path / self._record.checkpoint)
             try:
                 self._sums.back({name: one for name, one in grown.items() if "/" not in name})
                 ours = {k.removeprefix("samples/"): one for k, one in grown.items() if "/" in k}
                 run.samples.back(plain["rows"], ours)
-                rows = _rows(read_ledger(self.path))
+                rows = rows_of(read_ledger(self.path))
                 times = [
                     {k: float(v) for k, v in one.items() if k in TIMES}
                     for one in disk.read_csv(self.path / "times.csv", "run")
@@ -333,23 +269,6 @@ class Folder:
             self._lock.close()
 
 
-def verified(path: Path) -> Record:
-    """The last round of a run, after its files were compared with their checksums."""
-    if not (path / "config.json").is_file():
-        raise UserError(f"run: {str(path)!r} is not the folder of a run (it has no config.json).")
-    told = f"{str(path)!r} has no round yet"
-    for _ in range(3):  # a process that writes to it may be between two rounds
-        kept = rounds.numbers(path)
-        if not kept:
-            break
-        record = rounds.read(path / f"{rounds.name_of(kept[0])}.json")
-        record.settle(path)
-        told = record.damage(path)
-        if told is None:
-            return record
-    raise UserError(f"run: {told}.")
-
-
 def write_run(
     path: Path, settings: dict[str, Any], ledger: Ledger, policy: Any, outcome: dict[str, Any]
 ) -> Path:
@@ -363,72 +282,3 @@ def write_run(
     finally:
         folder.close()
     return path
-
-
-def _flat(settings: dict[str, Any]) -> dict[str, Any]:
-    """Settings and what was resolved from them, on one level."""
-    resolved = {f"resolved {name}": value for name, value in settings.get("resolved", {}).items()}
-    return {name: value for name, value in settings.items() if name != "resolved"} | resolved
-
-
-def read_config(path: Path) -> dict[str, Any]:
-    """config.json of a run's folder; a newer or damaged one is refused."""
-    file = Path(path) / "config.json"
-    if not file.is_file():
-        raise UserError(f"run: {str(path)!r} is not the folder of a run (it has no config.json).")
-    kept = disk.read_json(file, "run")
-    if not isinstance(kept, dict) or not {"format", "settings", "cores", "versions"} <= set(kept):
-        raise UserError(f"run: {file} is damaged.")
-    _known(kept["format"], file)
-    return kept
-
-
-def read_summary(path: Path) -> dict[str, Any] | None:
-    """summary.json of a finished run, None for one that is not."""
-    file = Path(path) / "summary.json"
-    return disk.read_json(file, "run") if file.is_file() else None
-
-
-def read_ledger(path: Path, size: int | None = None) -> Ledger:
-    """ledger.csv as columns, or its first `size` bytes."""
-    rows = disk.read_csv(Path(path) / "ledger.csv", "run", size)
-    if rows and list(rows[0]) != NAMES:
-        raise UserError(f"run: {path}/ledger.csv is damaged: its columns are not those of a run.")
-    with damaged(f"run: {path}/ledger.csv"):
-        return Ledger({name: [_value(name, row[name]) for row in rows] for name in NAMES})
-
-
-def _value(name: str, text: str) -> Any:
-    return text if name in WORDS else int(text) if name in WHOLE else float(text)
-
-
-def _rows(ledger: Ledger) -> list[dict[str, Any]]:
-    columns = {name: ledger[name].tolist() for name in ledger}
-    return [{name: columns[name][t] for name in columns} for t in range(ledger.rounds)]
-
-
-def _longer(name: str, was: dict[str, Any], now: dict[str, Any]) -> bool:
-    """Whether a run may have more rounds, or queries, now than it might then."""
-
-    def most(settings: dict[str, Any]) -> float:
-        none = ROUNDS if name == "rounds" and settings["budget"] is None else math.inf
-        return none if settings[name] is None else settings[name]
-
-    return most(now) > most(was)
-
-
-def _known(number: Any, file: Path) -> None:
-    if number != FORMAT:
-        raise UserError(
-            f"run: {file} has format {number!r}, of another version of understudy; {FORMAT} is read here."
-        )
-
-
-def _read_checkpoint(file: Path) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
-    arrays, metadata = disk.read_tensors(file, "run")
-    try:
-        plain = json.loads(metadata["run"])
-    except (KeyError, ValueError) as error:
-        raise UserError(f"run: {file} is damaged ({type(error).__name__}).") from None
-    _known(plain.get("format"), file)
-    return arrays, plain

@@ -13,7 +13,8 @@ from ..errors import UserError
 from ..policies import TrainedPolicy
 from ..regret import Certificate, Ledger
 from .evaluate import Evaluation
-from .folder import read_config, read_ledger, read_summary, verified, write_run
+from .folder import write_run
+from .reading import read_config, read_ledger, read_summary, verified
 from .samples import SampleLog
 from .state import TIMES
 

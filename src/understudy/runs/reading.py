@@ -1,0 +1,94 @@
+"""Reading the folder of a run."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from .. import disk
+from ..errors import UserError, damaged
+from ..regret import Ledger
+from . import rounds
+from .rounds import Record
+from .state import NAMES
+
+FORMAT = 3
+"""1: before runs had one spec and intervals of the regret. 2: before query rules and the journal."""
+WORDS = {"solver_status", "comparator_status"}
+WHOLE = {"round", "samples", "interactions", "queries", "unanswered", "breaks", "handovers", "episodes"}
+WHOLE |= {"solver_iterations", "solver_evaluations"}
+
+
+def verified(path: Path) -> Record:
+    """The last round of a run, after its files were compared with their checksums."""
+    if not (path / "config.json").is_file():
+        raise UserError(f"run: {str(path)!r} is not the folder of a run (it has no config.json).")
+    told = f"{str(path)!r} has no round yet"
+    for _ in range(3):  # a process that writes to it may be between two rounds
+        kept = rounds.numbers(path)
+        if not kept:
+            break
+        record = rounds.read(path / f"{rounds.name_of(kept[0])}.json")
+        record.settle(path)
+        told = record.damage(path)
+        if told is None:
+            return record
+    raise UserError(f"run: {told}.")
+
+
+def read_config(path: Path) -> dict[str, Any]:
+    """config.json of a run's folder; a newer or damaged one is refused."""
+    file = Path(path) / "config.json"
+    if not file.is_file():
+        raise UserError(f"run: {str(path)!r} is not the folder of a run (it has no config.json).")
+    kept = disk.read_json(file, "run")
+    if not isinstance(kept, dict) or not {"format", "settings", "cores", "versions"} <= set(kept):
+        raise UserError(f"run: {file} is damaged.")
+    _known(kept["format"], file)
+    return kept
+
+
+def read_summary(path: Path) -> dict[str, Any] | None:
+    """summary.json of a finished run, None for one that is not."""
+    file = Path(path) / "summary.json"
+    return disk.read_json(file, "run") if file.is_file() else None
+
+
+def read_ledger(path: Path, size: int | None = None) -> Ledger:
+    """ledger.csv as columns, or its first `size` bytes."""
+    rows = disk.read_csv(Path(path) / "ledger.csv", "run", size)
+    if rows and list(rows[0]) != NAMES:
+        raise UserError(f"run: {path}/ledger.csv is damaged: its columns are not those of a run.")
+    with damaged(f"run: {path}/ledger.csv"):
+        return Ledger({name: [_value(name, row[name]) for row in rows] for name in NAMES})
+
+
+def _value(name: str, text: str) -> Any:
+    return text if name in WORDS else int(text) if name in WHOLE else float(text)
+
+
+def rows_of(ledger: Ledger) -> list[dict[str, Any]]:
+    """A ledger as one dict a round."""
+    columns = {name: ledger[name].tolist() for name in ledger}
+    return [{name: columns[name][t] for name in columns} for t in range(ledger.rounds)]
+
+
+def _known(number: Any, file: Path) -> None:
+    if number != FORMAT:
+        raise UserError(
+            f"run: {file} has format {number!r}, of another version of understudy; {FORMAT} is read here."
+        )
+
+
+def read_checkpoint(file: Path) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+    """The arrays and the plain data of a round from which a run goes on."""
+    arrays, metadata = disk.read_tensors(file, "run")
+    try:
+        plain = json.loads(metadata["run"])
+    except (KeyError, ValueError) as error:
+        raise UserError(f"run: {file} is damaged ({type(error).__name__}).") from None
+    _known(plain.get("format"), file)
+    return arrays, plain

@@ -1,0 +1,89 @@
+"""Going on with a run: in which way, with which settings, on which machine."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import warnings
+from pathlib import Path
+from typing import Any
+
+from ..errors import UserError, unknown
+from ..machine import cores, versions
+from ..spec import FIELDS, ROUNDS
+from .reading import read_config
+
+RESUMES = ("exact", "new-episode", "other-machine")
+"""How to go on: exactly; with a new episode, where the one under way cannot be played again; on a machine or
+with libraries that may give other last bits. Several are joined by commas."""
+GROWING = ("rounds", "budget")
+"""Settings that may be larger when a run is resumed: it is extended."""
+FREE = ("episodes", "evaluate_every", "expert_episodes", "comparator", "search", "memory_limit")
+FREE += ("expert_workers", "expert_timeout", "expert_retries", "episode_limit")
+"""Settings that may be others when a run is resumed: they do not change what is learnt."""
+
+
+def resuming(value: Any) -> frozenset[str]:
+    """The ways to resume that a value names: none for False, the exact one for True.
+
+    >>> sorted(resuming("new-episode,other-machine")), resuming(False)
+    (['new-episode', 'other-machine'], frozenset())
+    """
+    if isinstance(value, bool) or value is None:
+        return frozenset({"exact"} if value else ())
+    ways = str(value).split(",")
+    for way in ways:
+        if way not in RESUMES:
+            raise unknown("resume", way, RESUMES)
+    return frozenset(ways)
+
+
+def settings_of(path: str | os.PathLike[str]) -> dict[str, Any]:
+    """The settings that the run in a folder was begun with, for those that are not given when it is resumed;
+    none where there is no run.
+    """
+    if not (Path(path) / "config.json").is_file():
+        return {}
+    kept = read_config(Path(path))["settings"]
+    return {name: value for name, value in kept.items() if name in FIELDS and value is not None}
+
+
+def refuse_other(path: Path, kept: dict[str, Any], config: dict[str, Any], ways: frozenset[str]) -> None:
+    """Refuses settings other than those that were `kept` in a folder, and a machine that is another one."""
+    was, now = _flat(kept["settings"]), _flat(json.loads(json.dumps(config)))
+    # Settings come first: what was resolved follows from them.
+    for name in sorted({*now, *was}, key=lambda name: (name.startswith("resolved"), name)):
+        old, new = was.get(name), now.get(name)
+        if old == new or name in FREE or (name in GROWING and longer(name, was, now)):
+            continue
+        raise UserError(f"resume: {name} was {old!r} in {str(path)!r} and is {new!r} now; give the same.")
+    told = ""
+    if kept["cores"] != cores():
+        told = f"the run was begun with {kept['cores']} cores and this process has {cores()}"
+    elif kept["versions"] != versions():
+        old, new = kept["versions"], versions()
+        name = next(name for name in {**old, **new} if old.get(name) != new.get(name))
+        told = f"the run was begun with {name} {old.get(name)} and this is {new.get(name)}"
+    if told and "other-machine" not in ways:
+        raise UserError(
+            f"resume: {told}, so its last bits may differ; --resume=other-machine goes on all the same."
+        )
+    if told:
+        warnings.warn(f"resume: {told}; its last bits may differ.", stacklevel=2)
+
+
+def longer(name: str, was: dict[str, Any], now: dict[str, Any]) -> bool:
+    """Whether a run may have more rounds, or queries, now than it might then."""
+
+    def most(settings: dict[str, Any]) -> float:
+        none = ROUNDS if name == "rounds" and settings["budget"] is None else math.inf
+        return none if settings[name] is None else settings[name]
+
+    return most(now) > most(was)
+
+
+def _flat(settings: dict[str, Any]) -> dict[str, Any]:
+    """Settings and what was resolved from them, on one level."""
+    resolved = {f"resolved {name}": value for name, value in settings.get("resolved", {}).items()}
+    return {name: value for name, value in settings.items() if name != "resolved"} | resolved
