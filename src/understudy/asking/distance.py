@@ -54,12 +54,13 @@ class Distance(Scored):
 
     def highest(self, view: View, count: int) -> np.ndarray:
         rows = self._places(view, view.rows)
-        away = nearest(rows, self._places(view, view.known), 1)
+        squares = np.sum(rows * rows, axis=1)
+        away = nearest(rows, self._places(view, view.known), 1) ** 2
         chosen = np.empty(count, int)
         for i in range(count):
             chosen[i] = np.argmax(away)
-            away = np.minimum(away, np.linalg.norm(rows - rows[chosen[i]], axis=1))
-            away[chosen[: i + 1]] = -1.0  # once each, also where all are the same
+            away = np.minimum(away, squares - 2.0 * (rows @ rows[chosen[i]]) + squares[chosen[i]])
+            away[chosen[: i + 1]] = -np.inf  # once each, also where all are the same
         return chosen
 
 
@@ -83,9 +84,12 @@ def nearest(rows: np.ndarray, known: np.ndarray, which: int) -> np.ndarray:
     fewer.
     """
     found = np.full((len(rows), which), np.inf)
-    squares = np.sum(rows.astype(np.float64) ** 2, axis=1)
+    squares = np.sum(rows * rows, axis=1)
     for first in range(0, len(known), BLOCK):
         part = known[first : first + BLOCK]
-        apart = squares[:, None] - 2.0 * (rows @ part.T) + np.sum(part.astype(np.float64) ** 2, axis=1)
-        found = np.partition(np.concatenate([found, apart], axis=1), which - 1, axis=1)[:, :which]
+        apart = squares[:, None] - 2.0 * (rows @ part.T) + np.sum(part * part, axis=1)
+        if which == 1:
+            found = np.minimum(found, apart.min(axis=1, keepdims=True))
+        else:
+            found = np.partition(np.concatenate([found, apart], axis=1), which - 1, axis=1)[:, :which]
     return np.sqrt(np.maximum(found[:, which - 1], 0.0))

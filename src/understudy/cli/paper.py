@@ -102,6 +102,8 @@ class PaperQueries(Host):
 
     env: Names = ()
     """Environments of the study; by default all that the scale has."""
+    series: Names = ()
+    """distance (the default of a budget), random, disagreement, adaftrl, last, all (DAgger) or bc."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -190,9 +192,11 @@ def queries(options: PaperQueries) -> int:
     from ..paper import queries, queries_report
 
     scale = _scale(options, queries.SCALES)
-    for name in options.env:
-        if name not in queries.WORLDS:
-            raise unknown("env", name, queries.WORLDS)
+    for field, known in (("env", queries.WORLDS), ("series", queries.SERIES)):
+        for name in getattr(options, field):
+            if name not in known:
+                raise unknown(field, name, known)
+    scale = dataclasses.replace(scale, series=options.series or scale.series)
     plays = [functools.partial(queries.part, name, scale) for name in options.env or scale.envs]
     return _host(options, scale.seeds, plays, queries_report)
 

@@ -75,6 +75,7 @@ SCALES = {
         episodes=5,
         evaluations=6,
         share=0.5,
+        settings={"max_iterations": 1000},
     ),
 }
 
