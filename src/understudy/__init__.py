@@ -18,7 +18,7 @@ _NAMES = {
     "runs": "Run",
     "runs.evaluate": "evaluate",
     "spec": "RunSpec",
-    "policies": "TrainedPolicy Policy Linear Tabular MLP NatureCNN",
+    "policies": "TrainedPolicy Policy Linear Tabular MLP NatureCNN Camera",
     "replay": "Replay",
     "learners": "ftl ftrl alt_ftrl adaftrl ogd adagrad linearised schedule theorem Learner",
     "regret": "Ledger Certificate",
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from .learners import Learner, adaftrl, adagrad, alt_ftrl, ftl, ftrl, linearised, ogd, schedule, theorem
     from .losses import Absolute, BinaryCrossEntropy, CrossEntropy, Huber, Loss, Squared
     from .mapping import grid, map_runs
-    from .policies import MLP, Linear, NatureCNN, Policy, Tabular, TrainedPolicy
+    from .policies import MLP, Camera, Linear, NatureCNN, Policy, Tabular, TrainedPolicy
     from .regret import Certificate, Ledger
     from .replay import Replay, replay
     from .runs import Run

@@ -45,7 +45,7 @@ def ask(answer, space, kind="action", n=2):
         ([[np.nan, 0, 1]] * 2, spaces.Discrete(3), "distribution", "no distribution"),
         ([0, 1], spaces.Discrete(3), "distribution", "rows of 3 probabilities"),
         ([[0.5, 0.5]] * 2, BOX, "distribution", "need Discrete actions"),
-        ([[0, 1]] * 2, spaces.MultiBinary(2), "action", "accepted: Box, Discrete, MultiDiscrete"),
+        ([[0, 1]] * 2, spaces.Text(2), "action", "accepted: Box, Discrete, MultiDiscrete and MultiBinary"),
     ],
 )
 def test_a_wrong_answer_is_one_sentence(answer, space, kind, sentence):

@@ -123,5 +123,5 @@ def test_standardising_is_fixed_and_leaves_choices_alone():
 def test_spaces_that_are_not_supported_are_told(space):
     with pytest.raises(UserError, match="not supported; accepted: Box, Discrete"):
         Observations.of(space)
-    with pytest.raises(UserError, match="not supported; accepted: Box of floats, Discrete and MultiDiscrete"):
+    with pytest.raises(UserError, match="not supported; accepted: Box of floats, Discrete"):
         Actions.of(space)

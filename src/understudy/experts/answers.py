@@ -60,15 +60,21 @@ def require_spaces(expert: Expert, observation_space: Any = None, action_space: 
 
 def _same_observations(made: Any, has: Any) -> bool:
     """Shapes decide: bounds of observations differ between versions of one environment and bind nobody."""
+    if made == has:
+        return True
     if isinstance(made, spaces.Dict) or isinstance(has, spaces.Dict):
         if not (isinstance(made, spaces.Dict) and isinstance(has, spaces.Dict)):
             return False
-        return made.keys() == has.keys() and all(
+        # It may read some of the keys and leave the others.
+        return made.keys() <= has.keys() and all(
             _same_observations(made[key], has[key]) for key in made.spaces
         )
+    if isinstance(made, spaces.Tuple) or isinstance(has, spaces.Tuple):
+        both = isinstance(made, spaces.Tuple) and isinstance(has, spaces.Tuple) and len(made) == len(has)
+        return both and all(map(_same_observations, made.spaces, has.spaces))
     if isinstance(made, spaces.Discrete) or isinstance(has, spaces.Discrete):
         return made == has
-    if len(made.shape) == 3 and len(has.shape) == 3:  # images: channels may come first or last
+    if len(made.shape or ()) == 3 and len(has.shape or ()) == 3:  # images: channels may come first or last
         return has.shape in (made.shape, (*made.shape[1:], made.shape[0]))
     return made.shape == has.shape
 
@@ -99,8 +105,11 @@ def _verifier(expert: Expert, space: Any) -> Callable[[np.ndarray, int], np.ndar
         return lambda labels, n: _whole(who, labels, n, space, first, count)
     if isinstance(space, spaces.MultiDiscrete):
         return lambda labels, n: _whole(who, labels, n, space, space.start, space.nvec)
+    if isinstance(space, spaces.MultiBinary):
+        return lambda labels, n: _whole(who, labels, n, space, np.asarray(0), np.asarray(2))
     raise UserError(
-        f"{who}: the action space {space} is not supported; accepted: Box, Discrete, MultiDiscrete."
+        f"{who}: the action space {space} is not supported; accepted: Box, Discrete, MultiDiscrete and "
+        "MultiBinary."
     )
 
 

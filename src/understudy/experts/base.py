@@ -122,7 +122,11 @@ def sample_rows(probabilities: np.ndarray, rng: np.random.Generator) -> np.ndarr
 
 
 def batch_size(observations: Any) -> int:
-    """How many observations there are in an array, or in a dict of arrays, with the batch in front."""
+    """How many observations there are in an array, or in a dict or tuple of arrays, with the batch in
+    front.
+    """
+    if isinstance(observations, tuple):
+        return batch_size(observations[0])
     if type(observations) is np.ndarray and observations.ndim:  # asking a protocol is slow
         return len(observations)
     if isinstance(observations, Mapping):
@@ -139,6 +143,8 @@ def take(observations: Any, index: Any) -> Any:
     """Observation number `index` of a batch (or those of several numbers)."""
     if isinstance(observations, Mapping):
         return {key: take(value, index) for key, value in observations.items()}
+    if isinstance(observations, tuple):
+        return tuple(take(value, index) for value in observations)
     return observations[index]
 
 
@@ -146,6 +152,8 @@ def as_batch(observation: Any) -> Any:
     """One observation as a batch of one."""
     if isinstance(observation, Mapping):
         return {key: as_batch(value) for key, value in observation.items()}
+    if isinstance(observation, tuple):
+        return tuple(as_batch(value) for value in observation)
     return np.asarray(observation)[None]
 
 
@@ -159,4 +167,6 @@ def is_single(observation: Any, space: Any) -> bool:
                 f"observation: has a key {key!r} which the observation space {space} does not have."
             )
         return is_single(observation[key], inner[key])
+    if isinstance(observation, tuple) and isinstance(inner, tuple):
+        return is_single(observation[0], inner[0])
     return np.ndim(observation) == len(space.shape or ())

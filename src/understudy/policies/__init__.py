@@ -8,6 +8,7 @@ from typing import Any
 from ..errors import UserError, unknown
 from ..registry import Registry
 from .base import Params, Policy, count
+from .camera import Camera
 from .committee import Committee
 from .encoded import Encoded, Encoder
 from .files import load, save
@@ -22,7 +23,14 @@ from .trained import TrainedPolicy
 POLICIES: Registry[Policy] = Registry(
     "policy",
     Policy,
-    {"linear": Linear, "tabular": Tabular, "mlp": MLP, "committee": Committee, "nature_cnn": NatureCNN},
+    {
+        "linear": Linear,
+        "tabular": Tabular,
+        "mlp": MLP,
+        "committee": Committee,
+        "nature_cnn": NatureCNN,
+        "camera": Camera,
+    },
     group="policies",
 )
 
@@ -43,6 +51,7 @@ __all__ = [
     "MLP",
     "POLICIES",
     "Actions",
+    "Camera",
     "Committee",
     "Encoded",
     "Encoder",

@@ -29,30 +29,37 @@ class Encoder(NamedTuple):
 @final
 class Encoded:
     """Observations as the features of a frozen network: `Observations`' interface, each image encoded once.
+    Numbers beside the image stay as they are.
 
     One image takes one compiled program for a batch of one, so its features do not depend on its company.
     """
 
     def __init__(self, inner: Observations, encoder: Encoder):
-        leaf, made = inner.leaves[0], encoder.network
+        made = encoder.network
         wanted = (made.stack, made.size, made.size)
-        if len(inner.leaves) != 1 or leaf.kind != "byte" or tuple(leaf.shape) != wanted:
+        images = [one for one in inner.leaves if one.kind == "byte" and tuple(one.shape) == wanted]
+        if len(images) != 1:
             raise UserError(
                 f"encoder: {encoder.name!r} sees images of bytes of shape {wanted}; the observations are "
                 f"{', '.join(f'{one.kind} {one.shape}' for one in inner.leaves)}."
             )
         self.inner, self.encoder, self.leaves = inner, encoder, inner.leaves
-        self.width, self.dtype = made.width, np.dtype(np.float32)
+        self._image = Observations(images)
+        self._beside = Observations([one for one in inner.leaves if one is not images[0]])
+        self.width, self.dtype = made.width + self._beside.width, np.dtype(np.float32)
         self._program = encoder.program()
 
     @property
     def measured(self) -> np.ndarray:
-        """Every feature is a plain number."""
-        return np.ones(self.width, bool)
+        """Every feature is a plain number; of the rest those that are."""
+        return np.concatenate([np.ones(self.encoder.network.width, bool), self._beside.measured])
 
     def row(self, observation: Any) -> np.ndarray:
-        """The features (width,) of one image."""
-        return self._program(self.inner.row(observation).reshape(self.leaves[0].shape))
+        """The features of the image, and beside them what else there is (width,)."""
+        seen = self._program(self._image.row(observation).reshape(self._image.leaves[0].shape))
+        if not self._beside.leaves:
+            return seen
+        return np.concatenate([seen, self._beside.row(observation).astype(np.float32)])
 
     def rows(self, batch: Any) -> np.ndarray:
         """The features (n, width) of a batch, each image to the bits of `row`."""

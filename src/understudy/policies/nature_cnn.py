@@ -38,27 +38,28 @@ def _out(size: int) -> int:
     return size
 
 
-def _blocks(x: Array, stride: int, count: int) -> Array:
-    """(n, h, w, c) as blocks (n, count, count, stride·stride·c) of stride × stride pixels."""
+def _blocks(x: Array, stride: int, tall: int, wide: int) -> Array:
+    """(n, h, w, c) as blocks (n, tall, wide, stride·stride·c) of stride × stride pixels."""
     n, _, _, c = x.shape
-    side = stride * count
-    x = x[:, :side, :side].reshape(n, count, stride, count, stride, c)
-    return x.transpose(0, 1, 3, 2, 4, 5).reshape(n, count, count, stride * stride * c)
+    x = x[:, : stride * tall, : stride * wide].reshape(n, tall, stride, wide, stride, c)
+    return x.transpose(0, 1, 3, 2, 4, 5).reshape(n, tall, wide, stride * stride * c)
 
 
-def _by_matmul(x: Array, weight: Array, stride: int, half: bool) -> Array:
-    """VALID convolution (n, h, w, c) * (k, k, c, o) as a sum of matrix products over the kernel's places."""
+def by_matmul(x: Array, weight: Array, stride: int, half: bool = False) -> Array:
+    """VALID convolution (n, h, w, c) * (k, k, c, o) as a sum of matrix products over the kernel's places; the
+    stride is 1, or half of k.
+    """
     kernel, _, c, o = weight.shape
-    out = (x.shape[1] - kernel) // stride + 1
+    tall, out = ((side - kernel) // stride + 1 for side in x.shape[1:3])
     if kernel == 2 * stride:
-        x = _blocks(x, stride, out + 1)
+        x = _blocks(x, stride, tall + 1, out + 1)
         weight = weight.reshape(2, stride, 2, stride, c, o).transpose(0, 2, 1, 3, 4, 5)
         kernel, c = 2, stride * stride * c
     weight = weight.reshape(kernel, kernel * c, o)
     # Side by side along a row, summed along a column: fewer products, and copies of `kernel` times the input.
     wide = jnp.concatenate([x[:, :, j : j + out] for j in range(kernel)], axis=-1)
-    parts = [_product(wide[:, i : i + out].reshape(-1, kernel * c), weight[i], half) for i in range(kernel)]
-    return sum(parts[1:], parts[0]).reshape(-1, out, out, o)
+    parts = [_product(wide[:, i : i + tall].reshape(-1, kernel * c), weight[i], half) for i in range(kernel)]
+    return sum(parts[1:], parts[0]).reshape(-1, tall, out, o)
 
 
 def _product(x: Array, weight: Array, half: bool) -> Array:
@@ -137,11 +138,11 @@ class NatureCNN(Policy):
         keys = jax.random.split(key, 5)
         conv, channels = [], self.stack
         for one, (kernel, _, wide) in zip(keys, LAYERS):
-            conv.append(_layer(one, (kernel, kernel, channels, wide), dtype))
+            conv.append(layer(one, (kernel, kernel, channels, wide), dtype))
             channels = wide
-        dense = _layer(keys[3], (int(np.prod(self.places)) * channels, self.width), dtype)
+        dense = layer(keys[3], (int(np.prod(self.places)) * channels, self.width), dtype)
         # A new policy is almost indifferent between actions.
-        head = _layer(keys[4], (self.width, outputs), dtype, scale=0.01)
+        head = layer(keys[4], (self.width, outputs), dtype, scale=0.01)
         return {"conv": conv, "dense": dense, "head": head}
 
     def features(self, params: Params, inputs: Array) -> Array:
@@ -169,10 +170,10 @@ class NatureCNN(Policy):
         dtype = params["dense"]["weight"].dtype
         scale = jnp.asarray(1 / 255 if x.dtype == jnp.uint8 else 1, dtype)
         x = jnp.transpose(x, (0, 2, 3, 1)).astype(dtype) * scale
-        for layer, (_, stride, _) in zip(params["conv"], LAYERS):
-            weight = layer["weight"]
-            x = _by_matmul(x, weight, stride, gpu) if matmul else _by_conv(x, weight, stride)
-            x = jnp.maximum(x + layer["bias"], 0)
+        for one, (_, stride, _) in zip(params["conv"], LAYERS):
+            weight = one["weight"]
+            x = by_matmul(x, weight, stride, gpu) if matmul else _by_conv(x, weight, stride)
+            x = jnp.maximum(x + one["bias"], 0)
         return x.reshape(len(x), -1)
 
     def apply(self, params: Params, inputs: Array) -> Array:
@@ -186,7 +187,8 @@ def _by_place(x: Array, weight: Array) -> Array:
     return jnp.einsum("pc,pco->po", x.reshape(-1, channels), weight).sum(axis=0)
 
 
-def _layer(key: Array, shape: tuple[int, ...], dtype: Any, scale: float = 1.0) -> dict[str, Array]:
+def layer(key: Array, shape: tuple[int, ...], dtype: Any, scale: float = 1.0) -> dict[str, Array]:
+    """A new layer, its weights uniform and its biases zero."""
     fan_in = int(np.prod(shape[:-1]))
     limit = scale * np.sqrt(3.0 / fan_in) * (np.sqrt(2.0) if scale == 1.0 else 1.0)
     weight = jax.random.uniform(key, shape, dtype, -limit, limit)

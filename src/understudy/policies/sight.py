@@ -77,10 +77,12 @@ class Sight:
         return tuple(dict.fromkeys(part.path[0] for part in self.parts if part.info))
 
     def space(self, whole: Any) -> Any:
-        """The space of what is seen of observations in `whole`; None where entries of the info are seen."""
+        """The space of what is seen of observations in `whole`; None where entries of the info are seen that
+        are not in it.
+        """
         from gymnasium import spaces
 
-        if self.infos:
+        if self.infos and not _merged(whole):
             return None
         inner = [_cut_space(self._inner(part, whole), part.cut, self.field) for part in self.parts]
         if self.joined:

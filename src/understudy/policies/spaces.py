@@ -11,7 +11,7 @@ import numpy as np
 from ..errors import UserError
 
 OBSERVATIONS = "Box, Discrete, MultiDiscrete, MultiBinary, and Dict or Tuple of these"
-ACTIONS = "Box of floats, Discrete and MultiDiscrete"
+ACTIONS = "Box of floats, Discrete, MultiDiscrete and MultiBinary"
 
 
 @final
@@ -54,7 +54,7 @@ class Observations:
 
     def __init__(self, leaves: Sequence[Leaf]):
         self.leaves = tuple(leaves)
-        self.width = sum(leaf.width for leaf in self.leaves)
+        self.width = sum((leaf.width for leaf in self.leaves), 0)
         kinds = {leaf.kind for leaf in self.leaves}
         self.dtype = np.dtype(
             np.uint8 if kinds == {"byte"} else np.int32 if kinds == {"state"} else np.float32
@@ -76,17 +76,15 @@ class Observations:
     @property
     def measured(self) -> np.ndarray:
         """Which columns are plain numbers, to be standardised (width,)."""
-        return np.repeat(
-            [leaf.kind == "number" for leaf in self.leaves], [leaf.width for leaf in self.leaves]
-        )
+        kinds = np.array([leaf.kind == "number" for leaf in self.leaves], bool)
+        return np.repeat(kinds, np.array([leaf.width for leaf in self.leaves], int))
 
     def row(self, observation: Any) -> np.ndarray:
         """One observation as one row (width,); a number that is not finite is refused."""
         if self._plain:
             row = np.asarray(observation, self.dtype).reshape(-1)
         else:
-            row = np.concatenate([_encode(leaf, at(observation, leaf.path)) for leaf in self.leaves])
-            row = row.astype(self.dtype, copy=False)
+            row = self._joined(observation)
         if row.size != self.width:
             raise UserError(f"observation: has {row.size} numbers, the policy was made for {self.width}.")
         if row.dtype.kind == "f" and not np.isfinite(row).all():
@@ -105,12 +103,20 @@ class Observations:
                     f"observation: has {rows.shape[1]} numbers, the policy was made for {self.width}."
                 )
             return rows
-        return np.stack(
-            [
-                np.concatenate([_encode(leaf, at(one, leaf.path)) for leaf in self.leaves]).astype(self.dtype)
-                for one in self.split(batch)
-            ]
-        )
+        return np.stack([self._joined(one) for one in self.split(batch)])
+
+    def _joined(self, observation: Any) -> np.ndarray:
+        """The parts of one observation side by side. Bytes beside other parts become numbers, since a row
+        has one type.
+        """
+        whole = self.dtype == np.uint8
+        parts = [
+            np.asarray(at(observation, leaf.path), np.uint8).reshape(-1)
+            if whole
+            else _encode(leaf, at(observation, leaf.path))
+            for leaf in self.leaves
+        ]
+        return np.concatenate(parts).astype(self.dtype, copy=False)
 
     def single(self, observation: Any) -> bool:
         """Whether this is one observation and not a batch."""
@@ -155,7 +161,7 @@ class Actions:
     """How outputs become an action and labels become targets.
 
     Box: the outputs are the action, clipped to the bounds where it is played. Discrete: the largest of n
-    outputs. MultiDiscrete: the largest in every group.
+    outputs. MultiDiscrete: the largest in every group; MultiBinary: the larger of every two.
 
     >>> from gymnasium.spaces import Discrete
     >>> Actions.of(Discrete(3)).play(np.array([0.1, 0.7, 0.2]))
@@ -182,6 +188,9 @@ class Actions:
         if isinstance(space, spaces.MultiDiscrete) and len(space.shape) == 1:
             counts, starts = (tuple(int(x) for x in values) for values in (space.nvec, space.start))
             return cls("multi", tuple(space.shape), counts=counts, starts=starts, dtype="int64")
+        if isinstance(space, spaces.MultiBinary):
+            size = int(np.prod(space.shape))
+            return cls("multi", tuple(space.shape), counts=(2,) * size, starts=(0,) * size, dtype="int8")
         raise UserError(f"env: the actions {space} are not supported; accepted: {ACTIONS}.")
 
     def space(self) -> Any:
@@ -194,6 +203,8 @@ class Actions:
             return spaces.Box(low, high, dtype=np.dtype(self.dtype).type)
         if self.kind == "discrete":
             return spaces.Discrete(self.counts[0], start=self.starts[0])
+        if self.dtype == "int8":
+            return spaces.MultiBinary(self.shape[0] if len(self.shape) == 1 else self.shape)
         return spaces.MultiDiscrete(np.array(self.counts), start=np.array(self.starts))
 
     @property
@@ -217,7 +228,8 @@ class Actions:
         if self.kind == "discrete":
             return np.int64(self.starts[0] + int(outputs.argmax()))
         edges = np.cumsum(self.counts)[:-1]
-        return np.array([group.argmax() for group in np.split(outputs, edges)], np.int64) + self.starts
+        chosen = np.array([group.argmax() for group in np.split(outputs, edges)], np.int64) + self.starts
+        return chosen.astype(self.dtype).reshape(self.shape)
 
     def plays(self, outputs: np.ndarray) -> Any:
         """`play` for many rows of outputs: actions with n in front."""
@@ -314,7 +326,6 @@ def _encode(leaf: Leaf, value: Any) -> np.ndarray:
         numbers = np.asarray(value, np.float32).reshape(-1)
         return numbers[list(leaf.picks)] if leaf.picks else numbers
     if leaf.kind == "byte":
-        # Beside other parts bytes become numbers, since a row has one type.
         return np.asarray(value, np.float32).reshape(-1) / np.float32(255)
     whole = np.ravel(value).astype(np.int64) - np.asarray(leaf.starts)
     if leaf.kind == "state":

@@ -15,7 +15,8 @@ from ..errors import UserError
 from ..experts.encoders import sees
 from ..learners import LEARNERS, Learner, started
 from ..losses import LOSSES, CrossEntropy, Loss
-from ..policies import MLP, POLICIES, Actions, Observations, Policy
+from ..policies import MLP, POLICIES, Actions, Camera, Observations, Policy
+from ..policies.camera import LEAST
 from ..solvers import SOLVERS
 from ..spec import PRESETS, RunSpec
 from .automatic import Automatic
@@ -74,20 +75,23 @@ def choose_policy(spec: RunSpec, space: Any, actions: Actions, teacher: Any) -> 
     if policy == "auto":
         own = sees(teacher) is not None
         policy = "linear" if _images(space) and own and not given else "mlp"
+        policy = "camera" if _beside(space) else policy
     if policy == "linear":
         given = {"bias": PRESETS[spec.preset].bias} | given
     elif policy == "tabular":
         given = {"states": Observations.of(space, tabular=True).leaves[0].counts[0]} | given
     elif policy == "nature_cnn":
         given = _pixels(space) | given
+    elif policy == "camera":
+        given = _picture(space) | given
     made = POLICIES.make(policy, given)
-    fits = isinstance(made, MLP) and not actions.categorical and actions.bounded
+    fits = isinstance(made, MLP | Camera) and not actions.categorical and actions.bounded
     return _squashed(made, actions) if squash or (spec.decided("squash") and fits) else made
 
 
 def _squashed(policy: Policy, actions: Actions) -> Policy:
-    if not isinstance(policy, MLP):
-        raise UserError(f"squash: the policy {policy.name!r} has no tanh head; mlp has.")
+    if not isinstance(policy, MLP | Camera):
+        raise UserError(f"squash: the policy {policy.name!r} has no tanh head; mlp and camera have.")
     if actions.categorical or not actions.bounded:
         raise UserError("squash: a tanh head needs Box actions with finite bounds.")
     low, high = (tuple(edge.astype(float).tolist()) for edge in (actions.low, actions.high))  # type: ignore[union-attr]
@@ -97,6 +101,27 @@ def _squashed(policy: Policy, actions: Actions) -> Policy:
 def _images(space: Any) -> bool:
     """Whether observations are images of bytes."""
     return len(getattr(space, "shape", None) or ()) == 3 and getattr(space, "dtype", None) == np.uint8
+
+
+def _beside(space: Any) -> bool:
+    """Whether an image, not too small, has other things beside it."""
+    leaves = Observations.of(space).leaves
+    images = [leaf for leaf in leaves if leaf.kind == "byte" and len(leaf.shape) == 3]
+    return len(images) == 1 < len(leaves) and min(sorted(images[0].shape)[1:]) >= LEAST
+
+
+def _picture(space: Any) -> dict[str, Any]:
+    """Where in a row the image is."""
+    place, found = 0, None
+    for leaf in Observations.of(space).leaves:
+        if leaf.kind == "byte" and len(leaf.shape) == 3:
+            if found is not None:
+                raise UserError("policy: 'camera' sees one image; student_sees chooses among several.")
+            found = {"shape": tuple(leaf.shape), "place": place}
+        place += leaf.width
+    if found is None:
+        raise UserError(f"policy: 'camera' needs an image of bytes among the observations {space}.")
+    return found
 
 
 def _pixels(space: Any) -> dict[str, Any]:

@@ -39,9 +39,8 @@ class World(NamedTuple):
 
     @property
     def shown(self) -> Any:
-        """The space of what the policy sees, where it is one space; else all of it."""
-        sight = self.sight
-        return self.observation_space if sight is None or sight.infos else sight.space(self.observation_space)
+        """The space of what the policy sees."""
+        return self.observation_space if self.sight is None else self.sight.space(self.observation_space)
 
     def observations(self, *, tabular: bool = False) -> Observations:
         """How an observation becomes the policy's row."""
@@ -55,6 +54,8 @@ class World(NamedTuple):
         whole, acts, expert = spaces.observation_space, spaces.action_space, spec.expert
         seen, sees = whole, spec.student_sees
         sight = None if sees is None else Sight.of(sees, "student_sees")
+        # What cannot be a row of numbers is refused before anyone is asked about it.
+        _ = Observations.of(whole) if sight is None else sight.observations(whole)
         if spec.student_infos:
             seen = spaces.env.observation_space  # of the environment itself, without the infos beside it
         options = spec.options("expert")
@@ -205,8 +206,7 @@ def _fits_memory(spec: RunSpec, row: int) -> None:
 
 def _encoded(seen: Observations, policy: Policy, teacher: Any, encoder: Any) -> Any:
     """For a linear policy on images: what a frozen network, the expert's own by default, makes of them."""
-    leaf = seen.leaves[0]
-    image = len(seen.leaves) == 1 and leaf.kind == "byte" and len(leaf.shape) == 3
+    image = sum(leaf.kind == "byte" and len(leaf.shape) == 3 for leaf in seen.leaves) == 1
     from ..experts.encoders import encoder as of
     from ..experts.encoders import sees
 

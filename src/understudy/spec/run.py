@@ -98,8 +98,8 @@ class RunSpec:
     diagonal: bool = _of("learner", False)
     """AdaGrad per coordinate instead of by the norm."""
     policy: Any = "auto"
-    """auto (mlp, or linear on the expert's features of images), mlp, linear, tabular, nature_cnn, or
-    module:function."""
+    """auto (mlp; camera for an image with numbers beside it; linear on the expert's features of images), mlp,
+    linear, tabular, nature_cnn, camera, or module:function."""
     widths: tuple[int, ...] | None = _of("policy")
     """Widths of the network's hidden layers (256 256)."""
     init: Any = None
