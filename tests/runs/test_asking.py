@@ -46,6 +46,8 @@ def test_a_budget_is_spent_exactly_over_as_many_rounds_as_it_takes():
     assert run.ledger["samples"].tolist() == [20, 6, 6, 6, 6, 1]
     assert RunSpec(env=Counting, ask="all", budget=45, interactions=20).sizes == (20, 20, 5)
     assert len(RunSpec(env=Counting).sizes) == 25
+    run, asked = play("random:6", rounds=30, budget=45, first_interactions=20, beta=0.5)
+    assert asked == run.ledger["queries"][-1] == 45  # the expert does not act where nothing is left
     run, asked = play("fraction:0.3", rounds=30, budget=45, first_interactions=20)
     assert asked == 45 and run.ledger.rounds < 10 and np.isfinite(run.ledger["regret"][-1])
 
@@ -60,6 +62,8 @@ def test_a_budget_alone_is_spread_by_the_practical_preset():
         assert made.decided("ask") == "all" and made.decided("average") == 1
     assert RunSpec(env="Hopper-v5", budget=403, policy="nature_cnn").decided("ask") == "random:10"
     assert RunSpec(env="Hopper-v5", budget=403, first_interactions=7).rounds_planned[0] == (7, 7)
+    with pytest.raises(UserError, match="budget: 10000000 takes more than 100,000 rounds"):
+        RunSpec(env="Hopper-v5", budget=10_000_000, ask="random:10")
     longer = spec.replace(budget=803)  # a run that is extended goes on in the same way
     assert longer.rounds_planned[:31] == spec.rounds_planned[:31] and longer.max_iterations == 3000
     assert RunSpec.of(spec.changes()) == spec

@@ -132,14 +132,16 @@ class Collector:
         acting: Callable[[Sequence[int]], list[Members]],
         asking: Asking | None = None,
         gates: Mapping[int, tuple[Gate, int]] | None = None,
+        most: Mapping[int, int] | None = None,
         tick: Callable[..., None] | None = None,
     ) -> tuple[dict[int, Round], dict[int, UserError]]:
         """Round `number` of these runs, `size` interactions each; the rounds, and the errors of those that
         failed.
 
         `acting(chosen)` gives the policies of some of the runs, by architecture; `asking` is a query rule.
-        `gates` are, by run, when the expert takes over on the spot and how many steps it may drive at most.
-        `tick` is called after every step with the interactions and queries of a run so far.
+        `gates` are, by run, when the expert takes over on the spot and how many steps it may drive at most;
+        `most` is, by run, how many where β decides. `tick` is called after every step with the interactions
+        and queries of a run so far.
         """
         e, n, k, acts, codec = self.envs, len(runs), self.actions.outputs, self.actions, self.observations
         slots = np.asarray(runs)[:, None] * e + np.arange(e)
@@ -149,6 +151,8 @@ class Collector:
         noisy = np.zeros(n, bool)
         for i, run in enumerate(runs):
             by_expert[i], drawn = self.drivers[run].draws(acts, number, size, betas[i])
+            if most is not None:  # the budget: where it is spent, the policy acts
+                by_expert[i] &= np.cumsum(by_expert[i]) <= most[run]
             if drawn is not None:
                 noise[i], noisy[i] = drawn, True
         inputs, targets = np.empty((n, size, codec.width), codec.dtype), np.zeros((n, size, k), np.float32)

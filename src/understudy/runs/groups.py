@@ -69,8 +69,14 @@ class OneArchitecture:
     def _loaded(self, runs: Sequence[int], policies: Sequence[Any], params: Sequence[Any]) -> _Loaded:
         policy, apply = policies[0], self._apply
         if apply is not None and isinstance(policy, Committee):
-            apply = jax.jit(jax.vmap(policy.apply))
+            apply = _applied(policy)
         return _Loaded(self._game, policy, list(runs), [self._runs[i] for i in runs], list(params), apply)
+
+
+@functools.cache
+def _applied(policy: Committee) -> Any:
+    """One compiled program for all evaluations of a committee."""
+    return jax.jit(jax.vmap(policy.apply))
 
 
 class _Loaded:

@@ -144,6 +144,7 @@ class Runner:
                     number=t,
                     acting=self._acting,
                     asking=None if self.runs[0].parts.rule is None else self._asking,
+                    most={i: self.runs[i].left for i in going} if plans[0].budget is not None else None,
                     gates={i: found for i in going if (found := self.runs[i].gate()) is not None},
                     tick=self._tick,
                 )

@@ -192,7 +192,7 @@ class RunState:
         )
 
     @property
-    def _left(self) -> int:
+    def left(self) -> int:
         """The most queries of the coming round."""
         most = self.plan.rounds[self.round][1]
         return most if self.plan.budget is None else min(most, self.plan.budget - self.queries)
@@ -204,8 +204,8 @@ class RunState:
         if self.parts.spec.moment != "spot" or not self.round:
             return None
         last = self.samples.column("inputs")[-self.plan.rounds[self.round - 1][0] :]
-        made = self.parts.rule.gate(self._view(last, self._left))
-        return made._replace(score=lambda rows: made.score(self.normaliser(rows))), self._left
+        made = self.parts.rule.gate(self._view(last, self.left))
+        return made._replace(score=lambda rows: made.score(self.normaliser(rows))), self.left
 
     def ask(self, inputs: np.ndarray, free: np.ndarray) -> np.ndarray:
         """What the query rule chooses of the states of a round, of which those that are not `free` are asked
@@ -214,7 +214,7 @@ class RunState:
         """
         size, states, rule, p = len(free), np.flatnonzero(free), self.parts.rule, 1.0 - free
         driven = size - len(states)
-        most = self._left - driven
+        most = self.left - driven
         if len(states) and most > 0:
             view = self._view(inputs[states], most)
             if self.parts.spec.moment == "spot":  # the rule has chosen already

@@ -25,6 +25,8 @@ ROUNDS = 25
 """Rounds of a run for which neither rounds nor a budget is given."""
 PARTS = ("learner", "policy", "loss", "solver", "ask", "expert")
 """Parts that a run has by name or as an object, each with options."""
+MOST = 100_000
+"""No plan has more rounds."""
 
 
 def _of(part: str, default: Any = None) -> Any:
@@ -294,7 +296,7 @@ class RunSpec:
         """
         every, count, who = self.decided("ask") == "all", self.rule.count, self.mixing
         first = self.decided("first_interactions") or self.interactions
-        ends = every or (count is not None and who.beta(1 << 20) in (0.0, 1.0))
+        ends = every or (count is not None and who.beta(10_000) in (0.0, 1.0))
         last = self.rounds
         if last is None:
             last = ROUNDS if self.budget is None or not ends else math.inf
@@ -304,6 +306,10 @@ class RunSpec:
         left = math.inf if self.budget is None else self.budget
         while len(found) < last + before and left > 0:
             size = first if len(found) == before else self.interactions
+            if len(found) >= MOST:
+                field = "budget" if self.rounds is None else "rounds"
+                value = getattr(self, field)
+                raise UserError(f"{field}: {value} takes more than {MOST:,} rounds; let a round be larger.")
             beta = who.beta(len(found) + 1)
             most, whole = min(size, left), every or beta == 1.0
             exact = whole or (beta == 0.0 and count is not None)
