@@ -31,8 +31,8 @@ demo: $(VENV)/.run ## the main job, start to finish, with a table and a plot
 test: $(VENV)/.dev ## the tests and the examples in docstrings (MuJoCo and Atari included, no PyTorch)
 	$(VENV)/bin/python -m pytest $(PARALLEL) --doctest-modules $(ARGS)
 
-test-slow: $(VENV)/.dev ## the tests that take long
-	$(VENV)/bin/python -m pytest -m slow tests $(ARGS)
+test-slow: $(VENV)/.dev ## the tests that take long, and those of equal bytes, compiled as users compile
+	XLA_FLAGS= $(VENV)/bin/python -m pytest -m "slow or bits" tests $(ARGS)
 
 test-sb3: $(VENV_SB3)/.train ## the tests against Stable-Baselines3 and SBX (installs PyTorch in its own environment)
 	$(VENV_SB3)/bin/python -m pytest -m sb3 tests/sb3 $(ARGS)

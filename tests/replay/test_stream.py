@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -42,6 +44,13 @@ def one_by_one(loss, listed, learner, solver="auto", seed=0):
         return records, iterates
 
 
+def same(a, b):
+    """Equal bytes as users compile; without optimisation two programs of one formula may round differently."""
+    plain = "xla_backend_optimization_level=0" in os.environ["XLA_FLAGS"]
+    np.testing.assert_allclose(a, b, rtol=1e-9 * plain, atol=1e-12 * plain)
+
+
+@pytest.mark.bits
 @pytest.mark.parametrize("case", CASES)
 def test_the_bytes_are_those_of_rounds_one_by_one(case, monkeypatch):
     loss = "squared" if case == "minibatch" else case
@@ -51,8 +60,8 @@ def test_the_bytes_are_those_of_rounds_one_by_one(case, monkeypatch):
         monkeypatch.setattr(streaming, "SECONDS", seconds)
         result = understudy.replay(listed, loss=loss, comparator=JUDGED, keep_iterates=True, **options)
         for name in ("loss", "regret", "bound", "weight", "residual", "comparator_error"):
-            np.testing.assert_array_equal(result.ledger[name], [one[name] for one in records], name)
-        np.testing.assert_array_equal(result.iterates[:-1], iterates)
+            same(result.ledger[name], [one[name] for one in records])
+        same(result.iterates[:-1], iterates)
         np.testing.assert_array_equal(
             np.isnan(result.ledger["regret"]), [t not in (3, 7, 10) for t in range(1, 11)]
         )
