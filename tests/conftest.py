@@ -9,8 +9,8 @@ from pathlib import Path
 
 # Numbers are compared bit for bit in places, so the device must not depend on the machine.
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
-# Nearly all of the time goes into compiling programs that run for milliseconds: no optimisation and the older, plainer
-# emitter of fused loops take a third of it. `XLA_FLAGS= make test` compiles as users do.
+# Nearly all of the time goes into compiling programs that run for milliseconds. Without optimisation and with
+# the older emitter of fused loops, that is a third. `XLA_FLAGS= make test` compiles as users do.
 os.environ.setdefault(
     "XLA_FLAGS",
     "--xla_backend_optimization_level=0 --xla_backend_extra_options=xla_cpu_disable_new_fusion_emitters",

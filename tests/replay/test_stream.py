@@ -45,7 +45,7 @@ def one_by_one(loss, listed, learner, solver="auto", seed=0):
 
 
 def same(a, b):
-    """Equal bytes as users compile; without optimisation two programs of one formula may round differently."""
+    """Equal bytes as users compile; without optimisation two programs of a formula may round differently."""
     plain = "xla_backend_optimization_level=0" in os.environ["XLA_FLAGS"]
     np.testing.assert_allclose(a, b, rtol=1e-9 * plain, atol=1e-12 * plain)
 
