@@ -26,7 +26,7 @@ def judged(parts: Sequence[Part]) -> list[claims.Claim]:
 
 
 def _within(one: Panel) -> Iterator[claims.Claim]:
-    have, where, loss = one.learners, one.part.replace("-", ", "), one.loss_of
+    have, where = one.learners, one.part.replace("-", ", ")
     linear = one.part.endswith("linear")
     offline, online = ([name for name in names if name in have] for names in (OFFLINE, ONLINE))
     if linear:
@@ -37,25 +37,22 @@ def _within(one: Panel) -> Iterator[claims.Claim]:
             yield claims.judge(claim, f"{where}, {name}", "share", found, above=AGREEMENT)
     for name in offline:
         for other in online:
-            claim, ratio = (
-                "(1) offline learners beat OGD and AdaGrad in average loss",
-                claims.ratio(loss(name), loss(other)),
-            )
-            yield claims.judge(claim, f"{where}, {name}", f"{name}/{other}", ratio, below=1.0)
+            claim = "(1) offline learners beat OGD and AdaGrad in average loss"
+            yield one.compare(claim, (name, other), below=1.0, setting=f"{where}, {name}")
     for name in (name for name in ("ftrl", "adaftrl") if name in have and "ftl" in have):
         claim = "(2) regularised learners match or beat FTL in average loss"
         if not linear:
             claim = "(6) end to end, regularisation helps: a lower average loss than FTL's"
-        ratio, limit = claims.ratio(loss(name), loss("ftl")), claims.SLACK if linear else 1.0
-        yield claims.judge(claim, where, f"{name}/ftl", ratio, below=limit)
+        limit = claims.SLACK if linear else 1.0
+        yield one.compare(claim, (name, "ftl"), below=limit, setting=where)
     for name, claim in (
         ("adaftrl", "(3) AdaFTRL's loss is like FTRL's on Atari"),
         (UNTUNED, "(8) AdaFTRL untuned matches FTRL tuned"),
     ):
         if {name, "ftrl"} <= set(have):
-            measure = "untuned/ftrl" if name == UNTUNED else f"{name}/ftrl"
-            ratio = claims.ratio(loss(name), loss("ftrl"))
-            yield claims.judge(claim, where, measure, ratio, below=claims.SLACK)
+            measure = "untuned/ftrl" if name == UNTUNED else ""
+            pair = (name, "ftrl")
+            yield one.compare(claim, pair, below=claims.SLACK, setting=where, measure=measure)
 
 
 def draw(every: Sequence[Panel]) -> Any:
@@ -64,11 +61,8 @@ def draw(every: Sequence[Panel]) -> Any:
         made, rows = plots.figure(columns=2, rows=len(every))
         for (left, right), one in zip(rows, every, strict=True):
             game, _, policy = one.part.partition("-")
-            for name in one.learners:
-                label = {"bc": "BC (on the expert's states)"}.get(name)
-                for axes, what in ((left, "agreement"), (right, "average_loss")):
-                    x = one.interactions(name)
-                    plots.band(axes, x, one.column(name, what)[:, : len(x)], name=name, label=label)
+            for axes, what in ((left, "agreement"), (right, "average_loss")):
+                one.draw(axes, what, {"bc": "BC (on the expert's states)"})
             left.axhline(1.0, color=look("expert").colour, linestyle=":", linewidth=1.2)
             left.set(ylim=(0, 1.03), xlabel="interactions", ylabel="agreement with the expert")
             left.set_title(f"{game.capitalize()}, {TITLES[policy]}")

@@ -13,14 +13,16 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from ..report import plots
 from ..studies import Choice, Results, Study, Tuned, run, tune
 from ..studies.ranking import setting_of
 from ..studies.study import Entry
 from ..studies.tables import to_csv
 from . import reporting
-from .claims import Claim
+from .claims import Claim, judge, ratio
 from .pure import UNTUNED, Progress
 
 ORDER = ("ftl", "ftrl", "alt_ftrl", "adaftrl", UNTUNED, "ogd", "adagrad", "bc")
@@ -172,6 +174,20 @@ class Panel(NamedTuple):
         """The last return that was measured, one number a seed."""
         found = self.column(learner, "return_mean")
         return np.array([one[np.isfinite(one)][-1] if np.isfinite(one).any() else np.nan for one in found])
+
+    def compare(
+        self, claim: str, pair: tuple[str, str], *, below: float, setting: str = "", measure: str = ""
+    ) -> Claim:
+        """Judges the ratio of two learners' average losses."""
+        found = ratio(self.loss_of(pair[0]), self.loss_of(pair[1]))
+        return judge(claim, setting or self.name, measure or "/".join(pair), found, below=below)
+
+    def draw(self, axes: Axes, name: str, labels: Mapping[str, str]) -> None:
+        """One column of every learner, over interactions; `labels` replace those of the learners' looks."""
+        for learner in self.learners:
+            x = self.interactions(learner)
+            runs = self.column(learner, name)[:, : len(x)]
+            plots.band(axes, x, runs, name=learner, label=labels.get(learner))
 
     def first(self, learner: str) -> dict[str, Any]:
         """The first row of a learner, for what all its rows share."""

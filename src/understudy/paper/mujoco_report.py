@@ -47,10 +47,8 @@ def _within(one: Panel) -> Iterator[claims.Claim]:
     if best_online is not None:
         for name in ("ftl", "ftrl", "adaftrl"):
             claim = "(1) offline learners beat OGD and AdaGrad in average loss"
-            found = claims.ratio(loss(name), loss(best_online))
-            yield claims.judge(claim, f"{one.name}, {name}", f"{name}/{best_online}", found, below=1.0)
+            yield one.compare(claim, (name, best_online), below=1.0, setting=f"{one.name}, {name}")
     for name in (name for name in REGULARISED if name in have):
-        found = claims.ratio(loss(name), loss("ftl"))
         if one.drive == "agent":
             claim = "(2) agent-driven, regularised learners match or beat FTL in average loss (within 5 %)"
         elif one.part.startswith("linear"):
@@ -58,21 +56,18 @@ def _within(one: Panel) -> Iterator[claims.Claim]:
         else:
             claim = "(6) expert-driven networks: regularised learners beat FTL"
         limit = claims.SLACK if one.drive == "agent" or one.part.startswith("linear") else 1.0
-        yield claims.judge(claim, f"{one.name}, {name}", f"{name}/ftl", found, below=limit)
+        yield one.compare(claim, (name, "ftl"), below=limit, setting=f"{one.name}, {name}")
     for other in ("ftrl", "alt_ftrl"):
         if {"adaftrl", other} <= set(have):
-            found = claims.ratio(loss("adaftrl"), loss(other))
             claim = "(3) AdaFTRL's loss is below FTRL's and Alt-FTRL's"
-            yield claims.judge(claim, f"{one.name}, {other}", f"adaftrl/{other}", found, below=1.0)
+            yield one.compare(claim, ("adaftrl", other), below=1.0, setting=f"{one.name}, {other}")
     if one.loss == "absolute" and one.part.startswith("network"):
         rest = [name for name in REGULARISED if name in have]
         best = min(rest, key=lambda name: loss(name).mean())
         claim = (
             "(4) FTL does well on the absolute loss where the class is expressive (within 5 % of the best)"
         )
-        yield claims.judge(
-            claim, one.name, f"ftl/{best}", claims.ratio(loss("ftl"), loss(best)), below=claims.SLACK
-        )
+        yield one.compare(claim, ("ftl", best), below=claims.SLACK)
     if one.drive == "agent":
         least = min(have, key=lambda name: loss(name).mean())
         most = max(have, key=lambda name: np.nanmean(one.return_of(name)))
@@ -80,9 +75,8 @@ def _within(one: Panel) -> Iterator[claims.Claim]:
         found = claims.ratio(one.return_of(least), one.return_of(most))
         yield claims.judge(claim, one.name, f"return of {least}/{most}", found, below=LOW_RETURN)
     if UNTUNED in have:
-        found = claims.ratio(loss(UNTUNED), loss("ftrl"))
         claim = "(8) AdaFTRL untuned (α = 1) matches FTRL tuned (within 5 %)"
-        yield claims.judge(claim, one.name, "untuned/ftrl", found, below=claims.SLACK)
+        yield one.compare(claim, (UNTUNED, "ftrl"), below=claims.SLACK, measure="untuned/ftrl")
 
 
 def draw(mine: Sequence[Panel], title: str) -> Any:
@@ -90,11 +84,8 @@ def draw(mine: Sequence[Panel], title: str) -> Any:
     with style():
         made, panels = plots.figure(columns=2, rows=len(mine), height=2.9)
         for (left, right), one in zip(panels, mine, strict=True):
-            for name in one.learners:
-                label = "BC (FTL)" if name == "ftl" and one.drive == "expert" else None
-                x = one.interactions(name)
-                for axes, what in ((left, "return_mean"), (right, "average_loss")):
-                    plots.band(axes, x, one.column(name, what)[:, : len(x)], name=name, label=label)
+            for axes, what in ((left, "return_mean"), (right, "average_loss")):
+                one.draw(axes, what, {"ftl": "BC (FTL)"} if one.drive == "expert" else {})
             _expert(left, one)
             left.set(xlabel="interactions", ylabel="return")
             left.set_title(f"{one.env.partition('-')[0]}, {one.loss} loss")

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..learners import LEARNERS, Learner
-from ..mapping import Config, Table
+from ..mapping import Config, Table, grid
 from ..online import around_mean
 from ..studies.grids import values
 from ..studies.ranking import Choice, choose, means, ranked
@@ -95,6 +95,16 @@ def two_stages(
         for one in choices
     }
     return Outcome(tuning, choices, stage(f"{rounds} rounds", rounds, {**best, **beside}), rounds, seeds)
+
+
+def spread(wanted: Wanted, axes: Callable[..., dict[str, Any]]) -> list[Config]:
+    """One configuration per step that is wanted; ``axes(*labels, step)`` gives the axes beside the step."""
+    return [
+        one
+        for labels, steps in wanted.items()
+        for step in steps
+        for one in grid(**axes(*labels, step), step=[step])
+    ]
 
 
 def counted(progress: Progress | None, stage: str, total: int) -> Callable[[int, Any], None] | None:

@@ -14,14 +14,14 @@ from jax import Array
 from ..data import Batch
 from ..envs import toy
 from ..losses import Absolute, CrossEntropy, Huber, Loss, Squared
-from ..mapping import Config, Table, grid, map_runs
+from ..mapping import Config, Table, map_runs
 from ..objectives import unkept
 from ..online import Game, make_game
 from ..policies import Linear
 from ..report.style import look
 from ..solvers import Descent, Status, Unsolved, auto, newton
 from .claims import SLACK, Claim, compare, judge, ratio, same
-from .pure import NO_STEP, UNTUNED, Outcome, Progress, Wanted, make, steps_of, two_stages
+from .pure import NO_STEP, UNTUNED, Outcome, Progress, Wanted, make, spread, steps_of, two_stages
 
 ROUNDS = 250
 LOSSES: dict[str, Loss] = {
@@ -91,17 +91,12 @@ def run_of(rounds: int) -> Callable[..., dict[str, Array]]:
 
 def configs(wanted: Wanted) -> list[Config]:
     """One configuration per step in ``wanted[problem, loss, learner]``."""
-    return [
-        one
-        for (problem, loss, learner), steps in wanted.items()
-        for step in steps
-        for one in grid(
-            problem={problem: setting(problem, loss)},
-            loss=[loss],
-            learner={learner: game(loss, learner, step)},
-            step=[step],
-        )
-    ]
+
+    def axes(problem: str, loss: str, learner: str, step: float) -> dict[str, Any]:
+        made = {learner: game(loss, learner, step)}
+        return {"problem": {problem: setting(problem, loss)}, "loss": [loss], "learner": made}
+
+    return spread(wanted, axes)
 
 
 def play(rounds: int, wanted: list[Config], **options: Any) -> Table:
