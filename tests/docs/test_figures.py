@@ -31,6 +31,8 @@ PAGES: dict[str, tuple[Sentences, list[str]]] = {
 # Pages without results: how commands, options and files work. Their numbers are settings and formats.
 MANUALS = [
     "docs/worst-day.md",
+    "docs/asking.md",
+    "docs/studies/queries.md",
     "docs/certificates.md",
     "docs/commands.md",
     "docs/sweep.md",

@@ -1,8 +1,8 @@
 """The study of queries: return against labels for query rules, FTL, AdaFTRL and behavioural cloning.
 
 In every environment a budget of labels is spent in several ways: by the default of the preset practical
-(`understudy train ENV --budget N`), by the other rules with rounds of the same size, by asking about every
-state (DAgger) and by letting the expert drive (BC).
+(`understudy train` with `--budget` alone), by the other rules with rounds of the same size, by asking about
+every state (DAgger) and by letting the expert drive (BC).
 """
 
 from __future__ import annotations
