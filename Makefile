@@ -48,7 +48,7 @@ torture-certificates: $(VENV)/.dev ## a long search for a regret above its certi
 
 audit: $(VENV_AUDIT)/.audit ## known vulnerabilities of what development installs (pip-audit, on the lock)
 	@for lock in requirements/lock-*.txt; do echo "== $$lock"; \
-	$(VENV_AUDIT)/bin/pip-audit --requirement "$$lock" --require-hashes --disable-pip $(ARGS) || exit 1; done
+	$(VENV_AUDIT)/bin/pip-audit --strict --requirement "$$lock" --require-hashes --disable-pip $(ARGS) || exit 1; done
 
 lint: $(VENV)/.dev ## ruff, ruff format and pyright
 	$(VENV)/bin/ruff check
