@@ -45,6 +45,8 @@ class Expert:
     action_space: Any = dataclasses.field(default=None, repr=False)
     card: Mapping[str, Any] = dataclasses.field(default_factory=dict, repr=False)
     needs_infos: bool = False
+    on_reset: Callable[[], None] | None = dataclasses.field(default=None, repr=False)
+    """Called when an episode begins, of an expert that remembers what it saw in the last one."""
     network: Network | None = dataclasses.field(default=None, repr=False)
     """The network it plays, where it is one that this package runs itself."""
     alike: bool = False

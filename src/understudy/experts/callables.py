@@ -41,6 +41,8 @@ def from_callable(
       function of the observation alone, it is asked once about a sample of the observation space, and k
       numbers for an answer mean a distribution. Else an action.
     - A parameter called `info` (or `infos`) receives the environment's info: a privileged expert.
+    - An attribute `on_reset`, a function without arguments, is called when an episode begins: for an expert
+      that remembers what it saw. It is asked state after state, in one environment.
 
     >>> expert = from_callable(lambda observation: observation[:1] * 2, name="double")
     >>> expert.label(np.array([[1.0, 9.0], [2.0, 9.0]]))
@@ -80,6 +82,7 @@ def from_callable(
         action_space=action_space,
         card={"name": name, "algorithm": "a Python function", "kind": kind},
         needs_infos=wants is not None,
+        on_reset=getattr(function, "on_reset", None),
         batch=32 if many else 1,
     )
 
@@ -107,6 +110,7 @@ def from_predictor(
             "algorithm": f"an object of {type(model).__module__} with predict",
             "kind": "action",
         },
+        on_reset=getattr(model, "on_reset", None),
     )
 
 

@@ -319,6 +319,8 @@ class Collector:
 
     def _next(self, slots: np.ndarray) -> None:
         """Begins the next episode in these slots."""
+        if self.expert.on_reset is not None and len(slots):
+            self.expert.on_reset()
         self._episode[slots] += 1
         self._over[slots] = False
         self.env.begin(slots, [self._seed(slot) for slot in slots.tolist()])

@@ -57,6 +57,7 @@ def play_episodes(
     lanes: int = 1,
     limit: int | None = None,
     progress: Callable[[int], None] | None = None,
+    on_reset: Callable[[], None] | None = None,
 ) -> list[Evaluation | UserError]:
     """Whole episodes of n players side by side; player i plays ``episodes[i]`` of them in `lanes` slots of
     `env`.
@@ -64,7 +65,7 @@ def play_episodes(
     Episode j of a player is seeded by (its seed, stream, number, j), so lanes do not change the result. An
     episode ends after `limit` steps. A player whose environment raises, or that without such a limit has an
     episode of `LIMIT` steps, ends with an error. `progress` is called with the number of episodes that have
-    ended.
+    ended, `on_reset` before one begins.
     """
     count = len(seeds)
     returns = [np.zeros(many) for many in episodes]
@@ -82,6 +83,8 @@ def play_episodes(
                 episode.flat[slot] = begun[player]
                 seeded.append((slot, derive(seeds[player], stream, number, begun[player])))
                 begun[player] += 1
+        if on_reset is not None and seeded:
+            on_reset()
         env.begin([slot for slot, _ in seeded], [seed for _, seed in seeded])
 
     def leave(wrong: dict[int, UserError]) -> None:
@@ -205,6 +208,7 @@ def evaluate(
     slots = vector(make, 1, infos=True)
     try:
         how = {"number": number, "stream": stream, "limit": limit, "progress": progress}
+        how |= {"on_reset": getattr(player, "on_reset", None)}
         found = play_episodes(slots, make.name, [seed], [episodes], act, **how)[0]
     finally:
         slots.close()

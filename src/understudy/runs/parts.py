@@ -129,6 +129,8 @@ def parts(world: World, spec: RunSpec) -> Parts:
     seen = _encoded(seen, architecture, world.expert, spec.encoder)
     _fits_memory(spec, seen.width * seen.dtype.itemsize + 4 * actions.outputs)
     teacher = _labelling(world.expert, spec.labels)
+    if teacher.on_reset is not None:
+        _in_order(spec)
     key = jax.random.key(derive(spec.seed, "params"))
     with jax.enable_x64(architecture.linear):
         params = architecture.init(key, seen.width, actions.outputs)
@@ -191,6 +193,20 @@ def _card_return(card: Any, env: str) -> float | None:
     stated = stated.get(env, stated) if isinstance(stated, Mapping) else {}
     mean = stated.get("mean") if isinstance(stated, Mapping) else None
     return float(mean) if isinstance(mean, int | float) else None
+
+
+def _in_order(spec: RunSpec) -> None:
+    """Refuses settings with which an expert that remembers would not be asked state after state."""
+    for name, value, accepted in (
+        ("envs", spec.envs, 1),
+        ("ask", spec.decided("ask"), "all"),
+        ("expert_workers", spec.workers, None),
+    ):
+        if value != accepted:
+            raise UserError(
+                f"{name}: an expert with on_reset remembers, so it is asked state after state in one "
+                f"environment; {value!r} is not accepted, {accepted!r} is."
+            )
 
 
 def _fits_memory(spec: RunSpec, row: int) -> None:

@@ -212,7 +212,16 @@ class Runner:
             self.runs[i].assess(result)
             self.runs[i].times[-1]["evaluate"] += clock.laps["evaluate"]
 
-    def _play(self, seeds: list[int], episodes: list[int], act: Act, t: int, *, alike: bool = True) -> Any:
+    def _play(
+        self,
+        seeds: list[int],
+        episodes: list[int],
+        act: Act,
+        t: int,
+        *,
+        alike: bool = True,
+        on_reset: Any = None,
+    ) -> Any:
         """Side by side where there are several runs; one alone plays episode after episode, in one
         environment that stays, or in a few where these are light and its answers `alike` in any batch.
         """
@@ -223,7 +232,15 @@ class Runner:
         try:
             limit = self.runs[0].parts.spec.episode_limit
             return play_episodes(
-                env, self._make.name, seeds, episodes, act, number=t, lanes=lanes, limit=limit
+                env,
+                self._make.name,
+                seeds,
+                episodes,
+                act,
+                number=t,
+                lanes=lanes,
+                limit=limit,
+                on_reset=on_reset,
             )
         finally:
             if alone:
@@ -262,8 +279,10 @@ class Runner:
 
     def _play_expert(self, seed: int, episodes: int, t: int) -> Evaluation | UserError:
         try:
-            alike = self._expert.alike
-            return self._play([seed], [episodes], by_expert(self._expert), t, alike=alike)[0]
+            hook = self._expert.on_reset
+            alike = self._expert.alike and hook is None
+            act = by_expert(self._expert)
+            return self._play([seed], [episodes], act, t, alike=alike, on_reset=hook)[0]
         except Exception as error:
             return failure("expert", error)
 
