@@ -196,7 +196,7 @@ class Questions:
             first, second = (_short(one[other[0]]) for one in (given, again))
             warnings.warn(
                 f"expert {self.expert.name!r}: asked twice about the same state it answered {first} and "
-                f"{second}: it is random or remembers, and a policy cannot learn that from the state; give it "
+                f"{second}: it is random or remembers, and a policy cannot learn that from states; give it "
                 "an on_reset if it remembers, or let it answer with its mean or a distribution.",
                 stacklevel=2,
             )
