@@ -10,7 +10,6 @@ from __future__ import annotations
 import functools
 import math
 import time
-import warnings
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, final
@@ -23,8 +22,6 @@ from ..experts.calls import in_thread, outcomes
 from ..policies import one_of
 from .journal import Journal, key_of
 
-CHECKED = 4
-"""Calls that are made twice in rounds 1, 2, 4, 8, …, to notice an expert that is random or has a state."""
 MOST = 5
 """A run stops when its expert has failed on so many states of a round, and on more than half of them."""
 
@@ -73,18 +70,12 @@ class Questions:
         self.slow = expert.workers is not None
         self.journals = [Journal(keep=True) if one is None and self.slow else one for one in journals]
         self.seconds, self.labels = 0.0, 0
-        self.again = 0
-        """Calls about states that it had answered, to see whether it answers alike."""
-        self._checks = 0
         self._number, self._seen = 0, [Counter[bytes]() for _ in journals]
         self._tried, self._failed = np.zeros(len(journals), int), np.zeros(len(journals), int)
 
     def begin(self, number: int) -> None:
         """Round `number` begins."""
         self._number = number
-        # Now and then; not of one that is slow, says that it remembers, or is a network of ours.
-        alike = self.slow or self.expert.on_reset is not None or self.expert.network is not None
-        self._checks = 0 if alike or number & (number - 1) else CHECKED
         self._tried[:], self._failed[:] = 0, 0
         for journal, seen in zip(self.journals, self._seen, strict=True):
             seen.clear()
@@ -166,8 +157,6 @@ class Questions:
                 given = self._call(seen, part if len(part) < n else None)
                 for at, i in enumerate(part if keys is not None else ()):
                     self._keep(int(runs[i]), keys[i], given[at], rows[i])  # type: ignore[index]
-                if self._checks:
-                    self._check(seen, part if len(part) < n else None, given)
                 if len(part) == n:
                     every = np.ones(n, bool)
                     return Answers(given, every, every, {}, whole=True)
@@ -184,22 +173,6 @@ class Questions:
             # One that fails on a batch and on none of its parts fails for all of them.
             errors = errors or dict.fromkeys(every, whole)
         return _answers(n, labels, np.ones(n, bool), errors)
-
-    def _check(self, seen: Seen, part: list[int] | None, given: Any) -> None:
-        """Asks again about the same states, and warns once where the answer is another."""
-        self._checks -= 1
-        self.again += len(given)
-        again = self._call(seen, part)
-        other = [i for i in range(len(given)) if not np.array_equal(given[i], again[i])]
-        if other:
-            self._checks = 0
-            first, second = (_short(one[other[0]]) for one in (given, again))
-            warnings.warn(
-                f"expert {self.expert.name!r}: asked twice about the same state it answered {first} and "
-                f"{second}: it is random or remembers, and a policy cannot learn that from states; give it "
-                "an on_reset if it remembers, or let it answer with its mean or a distribution.",
-                stacklevel=2,
-            )
 
     def _slow(self, seen: Seen, runs: np.ndarray, keys: list[bytes], rows: np.ndarray) -> Answers:
         n, labels, errors, began = len(runs), {}, {}, time.perf_counter()
@@ -255,10 +228,6 @@ class Questions:
     def dear(self) -> bool:
         """Whether the expert is slow: it says so, or has taken more than `PACE` seconds a label."""
         return self.slow or self.seconds > PACE * max(self.labels, 1)
-
-
-def _short(label: Any) -> str:
-    return np.array2string(np.asarray(label), precision=3, threshold=6, max_line_width=10_000)
 
 
 def _start(call: Callable[[list[int]], Any], parts: list[list[int]], p: int) -> Any:
