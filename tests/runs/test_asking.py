@@ -7,7 +7,7 @@ import pytest
 
 from runs.counting import Counting, answering, half
 from understudy import UserError, imitate
-from understudy.runs.collect import EXPERT
+from understudy.runs.collected import EXPERT
 from understudy.spec import RunSpec
 
 SMALL = {"policy": "linear", "interactions": 40, "episodes": 0, "expert_episodes": 0, "envs": 2}

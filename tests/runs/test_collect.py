@@ -12,7 +12,8 @@ from understudy import UserError
 from understudy.envs.gymnasium import derive, maker
 from understudy.envs.vector import vector
 from understudy.policies import Actions, Observations
-from understudy.runs.collect import EXPERT, TERMINATED, TRUNCATED, Collector, Driver
+from understudy.runs.collect import Collector
+from understudy.runs.collected import EXPERT, TERMINATED, TRUNCATED, Driver
 from understudy.runs.questions import Questions
 from understudy.spec import mixing
 

@@ -16,7 +16,7 @@ from understudy.envs.gymnasium import maker
 from understudy.envs.vector import Seen
 from understudy.experts import checked, from_callable
 from understudy.runs import World, processes
-from understudy.runs.collect import BREAK
+from understudy.runs.collected import BREAK
 from understudy.runs.journal import Journal
 from understudy.runs.questions import Limits, Questions
 from understudy.spec import RunSpec

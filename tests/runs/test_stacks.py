@@ -10,7 +10,7 @@ from understudy import imitate
 from understudy.errors import UserError
 from understudy.policies import Actions, NatureCNN, Observations
 from understudy.runs import Run, SampleLog
-from understudy.runs.collect import Round
+from understudy.runs.collected import Round
 from understudy.runs.rounds import sum_of
 
 SPACE = gym.spaces.Box(0, 255, (4, 36, 36), np.uint8)

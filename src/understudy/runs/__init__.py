@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from .automatic import Automatic
-from .collect import Round
+from .collected import Round
 from .evaluate import Evaluation, acting, world_of
 from .folder import Folder, write_run
 from .parts import Parts, World, parts
+from .plan import EXTRA, NAMES, TIMES, Plan
 from .reading import FORMAT, read_config, read_ledger, read_summary
 from .resume import resuming, settings_of
 from .run import Run
 from .runner import Runner, play_all
 from .samples import SampleLog, storage
-from .state import EXTRA, NAMES, TIMES, Plan, RunState
+from .state import RunState
 
 __all__ = [
     "EXTRA",

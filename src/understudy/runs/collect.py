@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import copy
-import dataclasses
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, final
+from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 
@@ -13,6 +12,7 @@ from ..envs.gymnasium import derive
 from ..envs.vector import Seen, VectorEnv
 from ..errors import UserError
 from ..policies import Actions, Encoded, Observations
+from .collected import BREAK, EXPERT, TERMINATED, TRUNCATED, Driver, Round, nonsense, not_finite
 from .journal import Kept
 from .questions import Answers, Questions, failure, joined, some_of
 
@@ -20,78 +20,10 @@ if TYPE_CHECKING:
     from ..asking import Gate
     from .groups import Members
 
-TERMINATED, TRUNCATED, EXPERT, BREAK = 1, 2, 4, 8
 Asking = Callable[[int, np.ndarray, np.ndarray], np.ndarray]
 """From a run, its round's inputs (m, width) and where the policy acted (m,) to the weights of the states in
 the round's loss, 0 for those that the expert is not asked about, (m,). Where the expert acted it was asked.
 """
-
-
-@final
-@dataclasses.dataclass(frozen=True)
-class Round:
-    """The samples of one round of one run, one row per interaction, in the order played (slot after slot
-    within a step).
-
-    inputs (m, width): the observation encoded, before standardising; targets (m, k): the expert's label;
-    executed (m, a): the action played; rewards (m,); flags (m,): 1 terminated, 2 truncated, 4 the expert
-    acted, 8 from before a break (what was played is not known); slots (m,): which environment; weights (m,):
-    of the sample in the round's loss, 0 where it has no label (its target is 0 then). `queries` counts
-    labels asked for, `unanswered` states that the expert gave none for.
-    """
-
-    inputs: np.ndarray
-    targets: np.ndarray
-    executed: np.ndarray
-    rewards: np.ndarray
-    flags: np.ndarray
-    slots: np.ndarray
-    weights: np.ndarray
-    queries: int
-    unanswered: int = 0
-    recorded: bool = False
-
-    @property
-    def interactions(self) -> int:
-        """Environment steps of the run: none for recorded demonstrations."""
-        return 0 if self.recorded else len(self)
-
-    def __len__(self) -> int:
-        return len(self.inputs)
-
-    @property
-    def labelled(self) -> int:
-        """How many of the samples have a label."""
-        return int(np.count_nonzero(self.weights))
-
-    def handovers(self) -> int:
-        """How often the expert took over from the policy within an episode."""
-        found = 0
-        for slot in np.unique(self.slots):
-            flags = self.flags[self.slots == slot]
-            acts, ended = flags & EXPERT > 0, flags & (TERMINATED | TRUNCATED) > 0
-            found += int(np.sum(acts[1:] & ~acts[:-1] & ~ended[:-1]))
-        return found
-
-
-class Driver(NamedTuple):
-    """What is random in a run's rounds: all of it follows from its seed. `noise` is the size of the noise
-    on what the policy plays: Gaussian (Box) or Gumbel on the logits (choices).
-    """
-
-    seed: int
-    noise: float = 0.0
-
-    def draws(
-        self, actions: Actions, number: int, size: int, beta: float
-    ) -> tuple[np.ndarray, np.ndarray | None]:
-        """For round `number`: where the expert acts (size,), and the noise (size, k)."""
-        by_expert = np.random.default_rng(derive(self.seed, "mixing", number)).random(size) < beta
-        if not self.noise:
-            return by_expert, None
-        rng, shape = np.random.default_rng(derive(self.seed, "noise", number)), (size, actions.outputs)
-        drawn = rng.gumbel(size=shape) if actions.categorical else rng.standard_normal(shape)
-        return by_expert, (self.noise * drawn).astype(np.float32)
 
 
 @final
@@ -451,18 +383,6 @@ class Collector:
         for j, kept in enumerate(snapshot):
             self._episode[run * self.envs + j] = int(kept["episode"])
         self._found[run] = found
-
-
-def not_finite(rows: np.ndarray) -> np.ndarray:
-    """The numbers of rows (n, width) that hold a nan or an infinity."""
-    if rows.dtype.kind != "f" or np.isfinite(rows).all():
-        return np.zeros(0, np.int64)
-    return np.flatnonzero(~np.isfinite(rows).all(axis=1))
-
-
-def nonsense(row: np.ndarray) -> UserError:
-    shown = np.array2string(row, threshold=12, precision=4, max_line_width=10_000)
-    return UserError(f"environment: the observation {shown} is not finite.")
 
 
 def _places(live: np.ndarray, row: int, chosen: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -14,7 +14,7 @@ from ..errors import MissingExtra, UserError, unknown
 from ..experts import Expert
 from ..experts.answers import checked
 from ..policies import Actions, Encoded, Observations
-from .collect import EXPERT, Round, not_finite
+from .collected import EXPERT, Round, not_finite
 
 NAMES = {
     "observations": ("observations", "obs", "states", "X"),

@@ -17,7 +17,7 @@ from ..policies import Actions, Encoded, Observations, one_of
 from ..policies.sight import Sight
 from ..spec import FIELDS
 from ..spec.values import checked
-from .collect import nonsense, not_finite
+from .collected import nonsense, not_finite
 from .questions import failure
 
 if TYPE_CHECKING:

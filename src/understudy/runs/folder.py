@@ -28,10 +28,11 @@ from ..machine import cores, versions
 from ..regret import Ledger
 from . import rounds
 from .journal import Journal
+from .plan import NAMES, TIMES
 from .reading import FORMAT, read_checkpoint, read_config, read_ledger, rows_of
 from .resume import GROWING, longer, refuse_other
 from .rounds import Record, Sums, sum_of
-from .state import NAMES, TIMES, RunState
+from .state import RunState
 
 SECONDS = ("round", *TIMES)
 POLICY = ("policy.safetensors", "policy.json")

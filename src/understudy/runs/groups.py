@@ -16,7 +16,8 @@ from ..errors import UserError
 from ..policies import Committee
 from ..policies.acting import forward_rows, forward_stack
 from ..programs import compiled, compiled_together, program
-from .state import Clock, RunState, precision
+from .plan import Clock
+from .state import RunState, precision
 
 
 class Members(Protocol):

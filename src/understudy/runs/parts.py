@@ -20,10 +20,10 @@ from ..policies.sight import Sight, without_infos
 from ..spec import RunSpec, describe
 from .automatic import Automatic
 from .choose import choose
-from .collect import Round
+from .collected import Round
 from .demos import checksum, recorded
+from .plan import Plan
 from .questions import Limits
-from .state import Plan
 
 
 @final

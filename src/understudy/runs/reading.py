@@ -12,8 +12,8 @@ from .. import disk
 from ..errors import UserError, damaged
 from ..regret import Ledger
 from . import rounds
+from .plan import NAMES
 from .rounds import Record
-from .state import NAMES
 
 FORMAT = 3
 """1: before runs had one spec and intervals of the regret. 2: before query rules and the journal."""

@@ -14,9 +14,9 @@ from ..policies import TrainedPolicy
 from ..regret import Certificate, Ledger
 from .evaluate import Evaluation
 from .folder import write_run
+from .plan import TIMES
 from .reading import read_config, read_ledger, read_summary, verified
 from .samples import SampleLog
-from .state import TIMES
 
 UNFINISHED = Certificate(math.nan, math.nan, {}, "estimate", reason="the run is not finished.")
 

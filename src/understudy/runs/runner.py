@@ -20,11 +20,13 @@ from ..envs.gymnasium import Maker
 from ..envs.vector import VectorEnv, vector
 from ..errors import UserError
 from ..progress import clock
-from .collect import Collector, Driver
+from .collect import Collector
+from .collected import Driver
 from .evaluate import Act, Evaluation, by_expert, by_policies, play_episodes
 from .groups import Learnt, Members, OneProgram, by_architecture, by_program
+from .plan import Clock
 from .questions import Questions, failure
-from .state import Clock, RunState
+from .state import RunState
 
 if TYPE_CHECKING:
     from .folder import Folder

@@ -13,7 +13,7 @@ from ..errors import UserError
 from ..losses import Squared
 from ..online import draws
 from ..policies import Actions, Encoded, Normaliser, Observations
-from .collect import Round
+from .collected import Round
 from .frames import FrameColumn, stack_shape
 from .rounds import Sum, Sums
 
