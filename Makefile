@@ -11,7 +11,7 @@ VENV_AUDIT := .venv-audit
 BENCHMARKS := $(sort $(wildcard benchmarks/bench_*.py))
 PINS := requirements/constraints.txt
 # A file stays on one worker, where its tests share compiled programs. `ARGS=-n0` runs everything in one process.
-PARALLEL := --numprocesses auto --maxprocesses 4 --dist loadfile
+PARALLEL := --numprocesses auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder
 PIP = -m pip install --quiet --disable-pip-version-check
 INSTALL = $(PIP) --constraint $(PINS) --editable
 # Where there is a lock for this Python and platform, every file must have the hash that is in it.

@@ -282,7 +282,7 @@ WRONG = {
         {"expert": answering(lambda o: half(o) * np.nan), "policy": "linear"},
         "finite",
     ),
-    "actions": ((lambda: Counting(action_space=gym.spaces.MultiBinary(3)),), BOX, "not supported"),
+    "actions": ((lambda: Counting(action_space=gym.spaces.Text(3)),), BOX, "not supported"),
 }
 
 

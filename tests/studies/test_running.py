@@ -268,7 +268,7 @@ def test_planning_does_not_start_jax():
     [
         ({"env": "Hoper-v5"}, "Hopper"),
         ({"env": ROOM, "expert": EXPERT, "beta": "often"}, "beta"),
-        ({"env": ROOM, "expert": EXPERT, "rounds": 0}, "rounds: 0 is not a whole number"),
+        ({"env": ROOM, "expert": EXPERT, "rounds": -1}, "rounds: -1 is not a whole number"),
         ({"env": ROOM, "expert": EXPERT, "loss": "cross-entropy"}, "these are Box"),
         ({"env": ROOM, "expert": EXPERT, "preset": "papr"}, "did you mean 'paper'"),
         ({"env": ROOM, "expert": EXPERT, "preset": "paper", "learner": "ftrl"}, "needs eta"),

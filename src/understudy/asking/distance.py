@@ -27,7 +27,7 @@ class Distance(Scored):
     (1 − α) quantile of those distances among the labelled states themselves, as CRSAIL sets it.
 
     >>> from understudy import Linear, Squared
-    >>> rows, known = np.array([[0.1], [5.0], [4.9]]), np.array([[0.0], [1.0]])
+    >>> rows, known = np.array([[0.4], [5.0], [4.9]]), np.array([[0.0], [1.0]])
     >>> view = View(rows, known, known, Linear(), np.zeros((1, 1)), Squared(), 2, np.random.default_rng(0))
     >>> Distance(number=2, on="observations").choose(view).index.tolist()
     [0, 1]

@@ -1,0 +1,8 @@
+"""How the tests compile."""
+
+from __future__ import annotations
+
+import os
+
+# Without optimisation two programs of one formula may round differently (`tests/conftest.py`).
+PLAIN = "xla_backend_optimization_level=0" in os.environ["XLA_FLAGS"]
