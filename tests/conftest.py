@@ -40,7 +40,7 @@ LONG = ("studies", "paper", "runs", "regret", "replay", "checks")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Long files first. Everything under tests/sb3 and tests/ray carries the marker of that name by itself."""
+    """Long files first; everything under tests/sb3 and tests/ray carries the marker of that name."""
     items.sort(key=lambda item: item.path.parent not in {HERE, *(HERE / room for room in LONG)})
     for item in items:
         for name in ("sb3", "ray"):
