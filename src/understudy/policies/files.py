@@ -38,7 +38,9 @@ def save(path: str | os.PathLike[str], policy: Policy, params: Params, **extra: 
     """
     weights = Path(path).with_suffix(".safetensors")
     card = {"format": FORMAT, **policy.config(), "params": _skeleton(params), **extra}
-    disk.write_tensors(weights, _named(params), {HEADER: disk.to_json(card, sort=True)})
+    # Not the story of the training, which has times in it: one seed, the same bytes.
+    header = {name: value for name, value in card.items() if name != "training"}
+    disk.write_tensors(weights, _named(params), {HEADER: disk.to_json(header, sort=True)})
     disk.write(weights.with_suffix(".json"), disk.to_json(card, indent=2, sort=True) + "\n")
     return weights
 
