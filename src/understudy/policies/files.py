@@ -34,7 +34,7 @@ def save(path: str | os.PathLike[str], policy: Policy, params: Params, **extra: 
     """Writes `path`.safetensors and `path`.json, each whole and synced (see `disk.write`).
 
     `extra` is plain data kept beside the architecture (the environment's name, a return, …). The header of
-    the safetensors file holds the same, so that it can be read without the other.
+    the safetensors file holds the same, but for `training`, so that it can be read without the other.
     """
     weights = Path(path).with_suffix(".safetensors")
     card = {"format": FORMAT, **policy.config(), "params": _skeleton(params), **extra}
