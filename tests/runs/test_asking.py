@@ -55,12 +55,12 @@ def test_a_budget_is_spent_exactly_over_as_many_rounds_as_it_takes():
 def test_a_budget_alone_is_spread_by_the_practical_preset():
     spec = RunSpec(env="Hopper-v5", budget=403)
     sizes, labels = zip(*spec.rounds_planned, strict=True)
-    assert sum(labels) == 403 and labels[0] == sizes[0] == 100 and set(labels[1:-1]) == {10}
-    assert set(sizes[1:]) == {1000} and (spec.decided("ask"), spec.decided("average")) == ("distance:10", 3)
+    assert sum(labels) == 403 and labels[0] == sizes[0] == 201 and set(labels[1:-1]) == {20}
+    assert set(sizes[1:]) == {1000} and (spec.decided("ask"), spec.decided("average")) == ("distance:20", 3)
     for other in ({"rounds": 3}, {"ask": "all"}, {"learner": "bc"}, {"preset": "paper"}, {"beta": 0.5}):
         made = RunSpec(env="Hopper-v5", budget=403, **other)
         assert made.decided("ask") == "all" and made.decided("average") == 1
-    assert RunSpec(env="Hopper-v5", budget=403, policy="nature_cnn").decided("ask") == "random:10"
+    assert RunSpec(env="Hopper-v5", budget=403, policy="nature_cnn").decided("ask") == "random:20"
     assert RunSpec(env="Hopper-v5", budget=403, first_interactions=7).rounds_planned[0] == (7, 7)
     with pytest.raises(UserError, match="budget: 10000000 takes more than 100,000 rounds"):
         RunSpec(env="Hopper-v5", budget=10_000_000, ask="random:10")
