@@ -98,7 +98,8 @@ def settings(series: str, env: str, scale: Scale) -> dict[str, Any]:
     made = spread(budget, vectors=True)
     each = int(made["ask"].partition(":")[2])
     made |= {"budget": budget, "episodes": scale.episodes, "comparator": "none", "learner": "ftl"}
-    made |= {"interactions": 1000, "evaluate_every": max(1, round(10 / scale.evaluations))}
+    rounds = (budget - made["first_interactions"]) / each
+    made |= {"interactions": 1000, "evaluate_every": max(1, round(rounds / scale.evaluations))}
     if series in ("all", "bc"):
         size = max(1, budget // 40)
         made |= {"ask": "all", "average": 1, "interactions": size, "first_interactions": size}
