@@ -100,6 +100,7 @@ def imitate(
             seconds,
             None if folder is None else folder.path,
             around,
+            run.calls,
         )
         if folder is not None:
             folder.finish(done.outcome(), done.policy)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import pytest
 
 from runs.counting import Counting, answering, half
+from runs.pieces import resumed
 from understudy import UserError, imitate
 from understudy.runs.collected import EXPERT
 from understudy.spec import RunSpec
@@ -89,22 +92,9 @@ def test_one_run_beside_others_and_one_resumed_choose_the_same_states(tmp_path):
     from understudy.studies.shard import play as shard
 
     settings = SMALL | {"env": "CartPole-v1", "rounds": 3, "ask": "distance:6", "first_interactions": 20}
-    alone = imitate(**settings, seed=1, out=tmp_path / "whole")
+    alone, _ = resumed(partial(imitate, **settings, seed=1), tmp_path, 2)
     beside = shard([settings | {"seed": seed} for seed in (0, 1)])[1]
     assert [row["loss"] for row in beside.rows] == alone.ledger["loss"].tolist()
-
-    class Stop(Exception):
-        pass
-
-    def stop(t, row):
-        if t == 2:
-            raise Stop
-
-    with pytest.raises(Stop):
-        imitate(**settings, seed=1, out=tmp_path / "parts", progress=stop)
-    imitate(**settings, seed=1, out=tmp_path / "parts", resume=True)
-    for name in ("ledger.csv", "policy.safetensors", "samples/weights.bin", "samples/targets.bin"):
-        assert (tmp_path / "parts" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
 
 
 def test_an_expert_that_raises_when_asked_after_the_round_is_one_sentence():
@@ -137,22 +127,12 @@ def test_the_mean_of_the_last_policies_is_kept_and_resumed(tmp_path):
     settings = SMALL | {"env": "Pendulum-v1", "policy": "mlp", "widths": (8,), "rounds": 4, "episodes": 1}
     settings |= {"max_iterations": 20, "comparator": "none", "evaluate_every": 1, "interactions": 20}
     last = imitate(**settings, average=1)
-    run = imitate(**settings, average=3, out=tmp_path / "whole")
+    run, _ = resumed(partial(imitate, **settings, average=3), tmp_path, 2)
     assert run.ledger["loss"].tolist() == last.ledger["loss"].tolist()  # who acts and learns is the same
     assert run.ledger["return_mean"][0] == last.ledger["return_mean"][0]
     assert run.ledger["return_mean"][-1] != last.ledger["return_mean"][-1]
     assert run.policy.policy.members == 3
     assert np.array_equal(run.policy.params[0]["weight"][-1], last.policy.params[0]["weight"])
-
-    def stop(t, row):
-        if t == 2:
-            raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        imitate(**settings, average=3, out=tmp_path / "parts", progress=stop)
-    imitate(**settings, average=3, out=tmp_path / "parts", resume=True)
-    for name in ("ledger.csv", "policy.safetensors"):
-        assert (tmp_path / "parts" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
     started = imitate(**settings | {"rounds": 1, "episodes": 0}, init=tmp_path / "whole")
     assert started.ledger.rounds == 1  # from the last member
     linear = imitate(**SMALL | {"env": "CartPole-v1", "rounds": 2, "episodes": 1}, average=2)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import sys
 import types
+from functools import partial
 from pathlib import Path
 
 import gymnasium as gym
 import numpy as np
 import pytest
 
+from runs.pieces import resumed
 from understudy import UserError, experts, imitate
 from understudy.policies import Actions, Observations
 from understudy.runs.demos import recorded
@@ -49,25 +51,15 @@ def test_demonstrations_alone_are_cloned_without_a_query_and_without_an_expert(a
 
 
 def test_a_warm_start_goes_on_online_and_is_resumed(archive, tmp_path):
-    def stop(t: int, row: dict) -> None:
-        if t in (1, 2):
-            raise KeyboardInterrupt
-
-    def go(out: str, **more):
-        return imitate("CartPole-v1", demos=archive, out=tmp_path / out, **SMALL, **more)
-
-    whole = go("whole")
+    go = partial(imitate, "CartPole-v1", demos=archive, **SMALL)
+    whole, _ = resumed(go, tmp_path, 1, 2)
     assert whole.ledger["samples"].tolist() == [60, 20, 20, 20]
     assert whole.ledger["queries"].tolist() == [0, 20, 40, 60] == whole.ledger["interactions"].tolist()
     assert whole.ledger["by_expert"].tolist() == [1, 0, 0, 0]  # the agent acts as soon as it can
-    for _ in range(2):
-        with pytest.raises(KeyboardInterrupt):
-            go("cut", resume=True, progress=stop)
-    assert go("cut", resume=True).ledger.to_csv() == whole.ledger.to_csv()
     other = np.load(archive)
     np.savez(archive, observations=other["observations"], actions=1 - other["actions"])
     with pytest.raises(UserError, match="resume: resolved demos was"):
-        go("cut", resume=True)
+        go(out=tmp_path / "pieces", resume=True)
 
 
 def test_the_samples_of_another_run_are_demonstrations(tmp_path):

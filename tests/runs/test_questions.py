@@ -64,6 +64,27 @@ def test_a_quick_expert_is_asked_about_every_visit():
     assert one.put(*states(1, 1, 1)).new.all() and expert.card["asked"] == [3]
 
 
+@pytest.mark.parametrize("journals", [None, "kept"])
+def test_a_quick_expert_that_fails_for_one_run_is_not_asked_again_for_the_others(tmp_path, journals):
+    asked: list[float] = []
+
+    def act(observation):
+        if observation[0] == 3:
+            raise RuntimeError("no idea")
+        asked.append(float(observation[0]))
+        return observation / 10
+
+    kept = [Journal(tmp_path / f"{run}.bin") for run in range(3)] if journals else [None] * 3
+    one = Questions(checked(from_callable(act), BOX), kept)
+    one.begin(1)
+    seen, _, rows = states(1, 2, 3, 4, 5)
+    found = one.put(seen, np.array([0, 0, 1, 2, 2]), rows)
+    assert found.answered.tolist() == [True, True, False, True, True] and "no idea" in str(found.errors[2])
+    assert found.new.sum() == 4 and found.labels[:, 0] == pytest.approx([0.1, 0.2, 0.0, 0.4, 0.5])
+    if journals:  # one state at a time, each kept at once
+        assert sorted(asked) == [1, 2, 4, 5] and [journal.count for journal in kept] == [2, 0, 2]
+
+
 def test_states_without_an_answer_are_told_and_the_others_have_theirs():
     tries: dict[float, int] = {}
 

@@ -8,10 +8,12 @@ import signal
 import subprocess
 import sys
 import time
+from functools import partial
 from pathlib import Path
 
 import pytest
 
+from runs.pieces import content, resumed, stopping
 from understudy import UserError, imitate
 
 SMALL = {"rounds": 5, "interactions": 60, "envs": 2, "episodes": 2, "expert_episodes": 0, "seed": 3}
@@ -28,21 +30,6 @@ understudy.imitate(
 )
 print("done", flush=True)
 """
-COLUMNS = ("inputs", "targets", "executed", "rewards", "flags", "slots", "weights")
-COMPARED = (
-    "ledger.csv",
-    "policy.safetensors",
-    "policy.json",
-    "config.json",
-    *(
-        f"samples/{name}.bin"
-        for name in ("inputs", "targets", "executed", "rewards", "flags", "slots", "weights")
-    ),
-)
-
-
-def content(folder: Path) -> dict[str, bytes]:
-    return {name: (folder / name).read_bytes() for name in COMPARED}
 
 
 def start(env: str, policy: str, learner: str, out: Path) -> subprocess.Popen[str]:
@@ -114,23 +101,10 @@ def test_interrupted_in_every_round_it_ends_the_same(tmp_path, env):
     folder. CartPole keeps its samples, Pendulum (squared loss) their factor and its rounding.
     """
 
-    class Stop(Exception):
-        pass
-
-    def stop(t: int, row: dict) -> None:
-        raise Stop
-
-    def go(out: Path, **more):
-        return imitate(env, policy="linear", learner="adaftrl", out=out, **SMALL, **more)
-
-    whole = go(tmp_path / "alone")
-    for _ in range(SMALL["rounds"]):
-        with pytest.raises(Stop):
-            go(tmp_path / "pieces", resume=True, progress=stop)
-    last = go(tmp_path / "pieces", resume=True, progress=stop)  # nothing is left to do but to evaluate
-    assert content(tmp_path / "alone") == content(tmp_path / "pieces")
+    go = partial(imitate, env, policy="linear", learner="adaftrl", **SMALL)
+    whole, last = resumed(go, tmp_path, *range(1, SMALL["rounds"] + 1))
     assert last.summary()["return_mean"] == whole.summary()["return_mean"]
-    again = go(tmp_path / "pieces", resume=True, progress=stop)
+    again = go(out=tmp_path / "pieces", resume=True, progress=stopping())
     assert again.summary() == last.summary()
     assert again.samples("inputs").tobytes() == whole.samples("inputs").tobytes()
 
@@ -141,23 +115,11 @@ def test_the_state_in_the_middle_of_an_episode_matters(tmp_path):
     """
     from understudy.runs.collect import Collector
 
-    class Stop(Exception):
-        pass
-
-    def stop(t: int, row: dict) -> None:
-        if t == 2:
-            raise Stop
-
-    def go(out: Path, **more):
-        return imitate("CartPole-v1", policy="linear", out=out, **SMALL, **more)
-
-    go(tmp_path / "alone")
-    with pytest.raises(Stop):
-        go(tmp_path / "cut", progress=stop)
+    go = partial(imitate, "CartPole-v1", policy="linear", **SMALL)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Collector, "restore", lambda self, run, snapshot: None)
-        go(tmp_path / "cut", resume=True)
-    assert content(tmp_path / "alone") != content(tmp_path / "cut")
+        patch.setattr(Collector, "restore", lambda self, run, snapshot: 0)
+        with pytest.raises(AssertionError, match="ledger"):
+            resumed(go, tmp_path, 2)
 
 
 def test_an_environment_that_does_not_replay_is_refused(tmp_path):

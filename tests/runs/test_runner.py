@@ -158,9 +158,13 @@ def test_a_run_that_fails_leaves_the_others_as_they_were(monkeypatch, fault):
 
 
 def test_an_expert_that_fails_on_a_state_of_one_run_ends_that_run():
+    asked = 0
+
     def teach(observation):
+        nonlocal asked
         if observation[0] < 0:  # a pendulum that hangs down
             raise LookupError("no page on this")
+        asked += 1
         return np.tanh(observation[1:2])
 
     short = {"policy": "linear", "rounds": 1, "interactions": 3, "episodes": 0}
@@ -168,6 +172,8 @@ def test_an_expert_that_fails_on_a_state_of_one_run_ends_that_run():
     group = played("Pendulum-v1", runs, expert=teach)
     failed = [error is not None for error in group.errors]
     assert any(failed) and not all(failed)
+    # Each state once, and once more those of the call that it raised in.
+    assert 3 * failed.count(False) <= asked <= 3 * len(runs) + 6
     for run, error, alone in zip(group.runs, group.errors, runs, strict=True):
         if error is None:
             assert run.finished

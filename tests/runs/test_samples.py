@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import pytest
 
 from compiled import PLAIN
+from runs.pieces import resumed
 from understudy import UserError, imitate
 
 NETWORK = {"rounds": 3, "interactions": 70, "episodes": 1, "expert_episodes": 0, "search": 20}
@@ -29,21 +32,8 @@ def test_mapped_samples_give_the_same_run_as_samples_in_memory(env, tmp_path):
 
 
 def test_a_mapped_run_is_resumed(tmp_path):
-    class Stop(Exception):
-        pass
-
-    def stop(t: int, row: dict) -> None:
-        if t == 2:
-            raise Stop
-
-    def go(name: str, **more):
-        options = NETWORK | {"comparator": "none", "out": tmp_path / name} | SHORT | more
-        return imitate("Hopper-v5", memory_limit=0, **options)
-
-    whole = go("alone")
-    with pytest.raises(Stop):
-        go("cut", progress=stop)
-    assert go("cut", resume=True).ledger.to_csv() == whole.ledger.to_csv()
+    options = NETWORK | {"comparator": "none"} | SHORT
+    resumed(partial(imitate, "Hopper-v5", memory_limit=0, **options), tmp_path, 2)
 
 
 def test_statistics_do_not_care_how_many_samples_there_are():

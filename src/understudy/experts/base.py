@@ -51,6 +51,8 @@ class Expert:
     """The network it plays, where it is one that this package runs itself."""
     alike: bool = False
     """Whether an observation has one answer, to the bit, in any batch and at any time."""
+    probed: int = 0
+    """Calls that were made to find out what it is."""
     batch: int = 32
     """Most observations in one call of a slow expert; 1: it is asked about them one at a time."""
     workers: int | None = None

@@ -68,10 +68,11 @@ def from_callable(
             answers = [call(take(observations, i), **{wants: info_at(infos, i)}) for i in rows]
         return _stacked(answers, name)
 
+    probed = 0
     if kind is None:
         kind = "action"
         if observation_space is not None and wants is None and type(action_space).__name__ == "Discrete":
-            answer = np.asarray(ask(as_batch(_sample(observation_space)), None))
+            answer, probed = np.asarray(ask(as_batch(_sample(observation_space)), None)), 1
             if answer.shape == (1, int(action_space.n)) and answer.dtype.kind == "f":
                 kind = "distribution"
     return Expert(
@@ -83,6 +84,7 @@ def from_callable(
         card={"name": name, "algorithm": "a Python function", "kind": kind},
         needs_infos=wants is not None,
         on_reset=getattr(function, "on_reset", None),
+        probed=probed,
         batch=32 if many else 1,
     )
 

@@ -95,7 +95,7 @@ class Collector:
         wait = self.questions.slow or asking is not None
         weights = np.full((n, size), 1.0 / size)
         errors: dict[int, UserError] = {}
-        live, policies, taken = np.arange(n), None, np.zeros((n, e), bool)
+        live, policies, taken, given = np.arange(n), None, np.zeros((n, e), bool), None
         row = begun = self._recover(runs, size, inputs, targets, executed, rewards, flags)
         labelled[:, :row] = new[:, :row] = True
 
@@ -118,16 +118,18 @@ class Collector:
             flat, shape = here.reshape(-1), here.shape
             place = (slice(None) if len(live) == n else live, part)
             seen, rows, wrong = self._look(flat)
-            if gates and not wrong:
+            if gates and not wrong and given is None:
                 self._take_over(gates, runs, live, rows.reshape(*shape, -1), taken, by_expert, part)
             now = by_expert[place] if wait else None  # what is asked about at once; None: all states
-            answers, wrong = (None, wrong) if wrong else self._answers(seen, rows, flat, now)
-            if wrong:
+            if not wrong and given is None:
+                given, wrong = self._answers(seen, rows, flat, now)
+            if wrong:  # what was given to the other runs stays for the next turn, in the same states
                 bad = {slot // e: error for slot, error in wrong.items()}
                 errors |= {run: _prefixed(number, error) for run, error in bad.items()}
                 live = live[[runs[i] not in bad for i in live.tolist()]]
                 policies = None
                 continue
+            answers, given = given, None
             inputs[place] = rows.reshape(*shape, -1)
             if now is None or (answers is not None and now.all()):
                 note(place, shape, answers)  # type: ignore[arg-type] # there are, where all are asked about
@@ -235,19 +237,17 @@ class Collector:
         """Asks about the states at `place` (runs, rows) that have a weight, all runs' at once; the errors, by
         run, of a quick expert that raises.
         """
-        wrong: dict[int, UserError] = {}
-        while True:
-            going = [run not in errors and run not in wrong for run in runs]
-            chosen = np.flatnonzero((weights[tuple(place)] > 0) & np.asarray(going)[place[0]])
-            if not len(chosen):
-                return wrong
-            where = tuple(axis[chosen] for axis in place)
-            owners = np.asarray(runs)[where[0]]
-            answers = self.questions.put(some_of(states, chosen), owners, inputs[where])
-            if self.questions.slow or not answers.errors:
-                note(where, (len(chosen),), answers)
-                return wrong
-            wrong |= {int(owners[i]): _prefixed(number, error) for i, error in answers.errors.items()}
+        going = np.array([run not in errors for run in runs])
+        chosen = np.flatnonzero((weights[tuple(place)] > 0) & going[place[0]])
+        if not len(chosen):
+            return {}
+        where = tuple(axis[chosen] for axis in place)
+        owners = np.asarray(runs)[where[0]]
+        answers = self.questions.put(some_of(states, chosen), owners, inputs[where])
+        note(where, (len(chosen),), answers)
+        if self.questions.slow:
+            return {}
+        return {int(owners[i]): _prefixed(number, error) for i, error in answers.errors.items()}
 
     def _next(self, slots: np.ndarray) -> None:
         """Begins the next episode in these slots."""
@@ -298,7 +298,7 @@ class Collector:
         self, seen: Seen, rows: np.ndarray, slots: np.ndarray, now: np.ndarray | None
     ) -> tuple[Answers | None, dict[int, UserError]]:
         """The expert's answers to those states that are asked `now` (None where none is), and why a quick one
-        gives none, by slot.
+        gives none, by slot; then the answers are those to the other runs.
         """
         if now is not None and not now.any():
             return None, {}
@@ -308,9 +308,13 @@ class Collector:
             some = np.flatnonzero(now)
             answers = self.questions.put(some_of(seen, some), slots[some] // self.envs, rows[some])
             slots = slots[some]
-        if answers.errors and not self.questions.slow:
-            return None, {int(slots[i]): error for i, error in answers.errors.items()}
-        return answers, {}
+        if not answers.errors or self.questions.slow:
+            return answers, {}
+        bad = {int(slots[i]): error for i, error in answers.errors.items()}
+        fine = ~np.isin(slots // self.envs, [slot // self.envs for slot in bad])
+        if not fine.any():
+            return None, bad
+        return Answers(answers.labels[fine], answers.answered[fine], answers.new[fine], {}), bad
 
     def _experts(self, answers: Answers | None, now: np.ndarray | None, count: int) -> np.ndarray:
         """The actions behind answers, zeros where there are none; a distribution is played by its mode."""
@@ -348,8 +352,12 @@ class Collector:
             for slot, row in zip(slots, rows, strict=True)
         ]
 
-    def restore(self, run: int, snapshot: list[dict[str, Any]]) -> None:
-        """Back to a snapshot, by beginning each episode with its seed and playing its actions again."""
+    def restore(self, run: int, snapshot: list[dict[str, Any]]) -> int:
+        """Back to a snapshot, by beginning each episode with its seed and playing its actions again.
+
+        An expert that remembers is reset, and asked about every state again; gives the number of such calls.
+        """
+        asked = 0
         for j, kept in enumerate(snapshot):
             slot = run * self.envs + j
             if kept["episode"] < 0:
@@ -357,7 +365,13 @@ class Collector:
             self._episode[slot], self._played[slot] = int(kept["episode"]), kept["actions"]
             self._over[slot] = False
             self.env.begin([slot], [self._seed(slot)])
+            remembers = self.expert.on_reset is not None
+            if remembers:
+                self.expert.on_reset()
             for action in kept["actions"]:
+                if remembers:
+                    self._shown(slot)
+                    asked += 1
                 played = np.asarray(action, self.actions.dtype).reshape(1, *self.actions.shape)
                 _, terminated, truncated = self.env.step(np.array([slot]), played)
                 if slot in self.env.broken:
@@ -375,6 +389,14 @@ class Collector:
                     f"episode {kept['episode']} its observation is another one now, so it cannot be "
                     "continued exactly; --resume=new-episode goes on with a new one."
                 )
+        return asked
+
+    def _shown(self, slot: int) -> None:
+        """Asks the expert about the state of a slot, for what it will remember of it."""
+        try:
+            self.expert.label(*self.env.observe(np.array([slot])))
+        except Exception as error:
+            raise failure("expert", error) from error
 
     def resume_anew(self, run: int, snapshot: list[dict[str, Any]], found: list[Kept]) -> None:
         """On from a snapshot with new episodes, for environments that cannot play the old ones again; the

@@ -7,6 +7,7 @@ answer are left without a label. Every label is in the run's journal before anyt
 
 from __future__ import annotations
 
+import copy
 import functools
 import math
 import time
@@ -27,6 +28,10 @@ MOST = 5
 
 PACE = 0.01
 """Seconds a label from which an expert is slow: episodes to measure it would take minutes."""
+
+
+AGAIN = 16
+"""States of a round that a quick expert may be asked about again, see `Questions.twice`."""
 
 
 class Limits(NamedTuple):
@@ -72,11 +77,15 @@ class Questions:
         self.seconds, self.labels = 0.0, 0
         self._number, self._seen = 0, [Counter[bytes]() for _ in journals]
         self._tried, self._failed = np.zeros(len(journals), int), np.zeros(len(journals), int)
+        self._first_asked: list[tuple[Seen, np.ndarray, np.ndarray]] = []
+        self._room = 0  # states that may still be remembered there
 
     def begin(self, number: int) -> None:
         """Round `number` begins."""
         self._number = number
         self._tried[:], self._failed[:] = 0, 0
+        self._first_asked.clear()
+        self._room = 0 if self.expert.alike or self.expert.on_reset is not None else AGAIN
         for journal, seen in zip(self.journals, self._seen, strict=True):
             seen.clear()
             if journal is not None:
@@ -93,7 +102,8 @@ class Questions:
         keys = [self._key(seen, int(run), i) for i, run in enumerate(runs.tolist())]
         known = [self._find(int(run), key) for run, key in zip(runs, keys, strict=True)]
         if not self.slow:
-            if not any(known):
+            # One that remembers is asked again, so that it has seen the states before the next one.
+            if not any(known) or self.expert.on_reset is not None:
                 return self._quick(seen, runs, keys, rows)
             asked = [i for i in range(n) if known[i] is None]
         else:
@@ -144,35 +154,55 @@ class Questions:
 
     def _keep(self, run: int, key: bytes, label: Any, row: np.ndarray) -> None:
         journal = self.journals[run]
-        if journal is not None:
+        if journal is not None and journal.find(key) is None:
             journal.add(key, label, row)
 
     def _quick(self, seen: Seen, runs: np.ndarray, keys: list[bytes] | None, rows: np.ndarray) -> Answers:
         n, every = len(runs), list(range(len(runs)))
-        alone = self.expert.batch == 1 and keys is not None
         labels: dict[int, Any] = {}
         errors: dict[int, UserError] = {}
+
+        def ask(part: list[int]) -> Any:
+            given = self._call(seen, part if len(part) < n else None)
+            if self._room > 0:
+                shown = copy.deepcopy(some_of(seen, part))  # environments may write over it
+                self._first_asked.append((shown, runs[part], np.array(given)))
+                self._room -= len(part)
+            for at, i in enumerate(part if keys is not None else ()):
+                self._keep(int(runs[i]), keys[i], given[at], rows[i])  # type: ignore[index]
+            return given
+
         try:
-            for part in [[i] for i in every] if alone and n > 1 else [every]:
-                given = self._call(seen, part if len(part) < n else None)
-                for at, i in enumerate(part if keys is not None else ()):
-                    self._keep(int(runs[i]), keys[i], given[at], rows[i])  # type: ignore[index]
+            for part in [[i] for i in every] if self.expert.batch == 1 and keys is not None else [every]:
+                given = ask(part)
                 if len(part) == n:
-                    every = np.ones(n, bool)
-                    return Answers(given, every, every, {}, whole=True)
+                    return Answers(given, np.ones(n, bool), np.ones(n, bool), {}, whole=True)
                 labels |= dict(zip(part, given, strict=True))
         except Exception as error:
-            whole = failure("expert", error)
-            several = sorted(set(runs.tolist()))
-            for run in several if len(several) > 1 else ():
+            whole, several = failure("expert", error), sorted(set(runs.tolist()))
+            for run in several:
                 mine = np.flatnonzero(runs == run).tolist()
-                try:
-                    self._call(seen, mine)
-                except Exception as own:
-                    errors |= dict.fromkeys(mine, failure("expert", own))
-            # One that fails on a batch and on none of its parts fails for all of them.
-            errors = errors or dict.fromkeys(every, whole)
-        return _answers(n, labels, np.ones(n, bool), errors)
+                if left := [i for i in mine if i not in labels]:
+                    try:
+                        if len(several) == 1:
+                            raise whole
+                        labels |= dict(zip(left, ask(left), strict=True))
+                    except Exception as own:
+                        errors |= dict.fromkeys(mine, failure("expert", own))
+        return _answers(n, {i: one for i, one in labels.items() if i not in errors}, np.ones(n, bool), errors)
+
+    def twice(self) -> tuple[np.ndarray, np.ndarray]:
+        """Asks a quick expert again about the first states of the round, the last of them first: whose they
+        are (k,), and by how much its answers differ from those before (k,). One that is known to answer alike
+        and one that remembers are not asked.
+        """
+        owners, apart = [np.zeros(0, int)], [np.zeros(0)]
+        for seen, runs, before in reversed(self._first_asked):
+            now = np.asarray(self.expert.label(*seen), np.float64).reshape(len(runs), -1)
+            owners.append(runs)
+            apart.append(np.abs(now - before.reshape(len(runs), -1)).max(axis=1, initial=0.0))
+        self._first_asked.clear()
+        return np.concatenate(owners), np.concatenate(apart)
 
     def _slow(self, seen: Seen, runs: np.ndarray, keys: list[bytes], rows: np.ndarray) -> Answers:
         n, labels, errors, began = len(runs), {}, {}, time.perf_counter()

@@ -33,6 +33,8 @@ class Run:
       evaluation, expert_evaluation: returns of the last evaluation, and of the expert on the same seeds.
       samples: columns of all samples, by name (`understudy.runs.Round` says which).
       seconds: collect, solve, judge, evaluate and total.
+      expert_calls: calls of the expert that gave no label: to measure it, to find out its kind, or to see
+      whether it answers alike.
     """
 
     def __init__(
@@ -47,10 +49,11 @@ class Run:
         seconds: dict[str, float],
         folder: Path | None,
         keep: Any = None,
+        expert_calls: int = 0,
     ):
         self.policy, self.ledger, self.certificate, self.settings = policy, ledger, certificate, settings
         self.evaluation, self.expert_evaluation = evaluation, expert_evaluation
-        self.seconds, self.folder = seconds, folder
+        self.seconds, self.folder, self.expert_calls = seconds, folder, expert_calls
         self._samples, self._keep = samples, keep
 
     def samples(self, column: str) -> np.ndarray:
@@ -83,7 +86,7 @@ class Run:
             "rounds": int(last["round"]),
             "interactions": int(last["interactions"]),
             "queries": int(last["queries"]),
-            "expert_evaluation_calls": int(theirs.lengths.sum()) if theirs else 0,
+            "expert_evaluation_calls": self.expert_calls,
             **{name: value if math.isfinite(value) else None for name, value in numbers.items()},
             "run": None if self.folder is None else str(self.folder),
         }
@@ -124,13 +127,15 @@ class Run:
             made = Certificate.read(outcome["certificate"])
             mine, theirs = (_evaluation(outcome.get(name)) for name in ("evaluation", "expert_evaluation"))
             seconds = outcome["seconds"]
+            calls = int(outcome.get("summary", {}).get("expert_evaluation_calls", 0))
         except (KeyError, TypeError, ValueError) as error:
             raise UserError(f"run: {folder / 'summary.json'} is damaged ({error}).") from None
         policy, samples = TrainedPolicy.load(folder), None
         if any(name.startswith("samples/") for name in record.grown):
             samples = SampleLog(policy.observations, policy.actions, folder=folder / "samples")
             samples.rows = record.grown["samples/weights.bin"][0] // 8
-        return cls(policy, ledger, made, config["settings"], mine, theirs, samples, seconds, folder)
+        found = mine, theirs, samples, seconds, folder
+        return cls(policy, ledger, made, config["settings"], *found, expert_calls=calls)
 
     def __repr__(self) -> str:
         told = f", return {self.evaluation.mean:.1f}" if self.evaluation else ""

@@ -9,6 +9,7 @@ on.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, final
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
     from .folder import Folder
 
 
+SAME = 1e-4
+"""Answers that differ by less are the same: a library may add up in another order."""
 LANES = 10
 """Most episodes that a run alone evaluates side by side."""
 
@@ -82,6 +85,7 @@ class Runner:
         self.collector = Collector(self._collecting, self.questions, *self._codecs, drivers, envs)
         self._architectures = by_architecture(self.runs)
         self._programs: list[OneProgram] | None = None
+        self._told = False  # that the expert's answers differ
 
     def _asked(self, done: int, wanted: int, left: float) -> None:
         if wanted > 1:
@@ -126,7 +130,7 @@ class Runner:
                 run.breaks += 1
                 self.collector.resume_anew(i, slots, folder.journal.orphans(run.round + 1))
             else:
-                self.collector.restore(i, slots)
+                run.measuring += self.collector.restore(i, slots)
 
     def advance(self) -> None:
         """Plays one round of every run that goes on."""
@@ -154,6 +158,8 @@ class Runner:
         except UserError as error:  # of the expert that they share
             rounds, errors = {}, dict.fromkeys(going, error)
         self._failed(errors)
+        if not t & (t - 1):
+            self._ask_twice(going)
         self._tick("solving")
         clock.lap("collect", len(going))  # the seconds of what is done together are split evenly
         self._failed({one.run: one.error for one in self._learn(rounds, clock)})
@@ -164,6 +170,33 @@ class Runner:
             folder = self._folders[i]
             if folder is not None and self.errors[i] is None:
                 folder.commit(self.runs[i], self.collector.snapshot(i))
+
+    def _ask_twice(self, going: Sequence[int]) -> None:
+        """Now and then, after rounds 1, 2, 4, 8, …, a quick expert that may be measured is asked about a few
+        states again; answers that differ are told.
+        """
+        specs = [self.runs[i].parts.spec for i in going]
+        if self._told or not any(self._measured(spec) for spec in specs):
+            return
+        try:
+            owners, apart = self.questions.twice()
+        except Exception:  # it will fail again where that matters
+            return
+        for i in going:
+            self.runs[i].measuring += int((owners == i).sum())
+        if many := int((apart > SAME).sum()):
+            self._told = True
+            warnings.warn(
+                f"expert {self._expert.name!r}: asked twice about the same {len(apart)} states, it answered "
+                f"{many} of them in another way, by up to {apart.max():.3g}, and a policy can only learn the "
+                "mean; one that remembers what it saw needs an on_reset, one that draws its actions should "
+                "give their mean or a distribution.",
+                stacklevel=2,
+            )
+
+    def _measured(self, spec: Any) -> bool:
+        """Whether the expert may be asked for more than labels: one that is dear must be told to be."""
+        return bool(spec.expert_measured) and (spec.expert_episodes is not None or not self.questions.dear)
 
     def _recorded(self, going: Sequence[int]) -> tuple[dict[int, Any], dict[int, UserError]]:
         """The demonstrations of these runs, as their first round."""
@@ -264,10 +297,8 @@ class Runner:
             run, clock = self.runs[i], Clock()
             spec = run.parts.spec
             key = run.plan.seed, spec.expert_measured
-            if self.errors[i] is not None or not key[1]:
+            if self.errors[i] is not None or not self._measured(spec):
                 continue
-            if spec.expert_episodes is None and self.questions.dear:
-                continue  # it was not asked for, and would cost as much as the run
             if key not in known:
                 self._tick("measuring the expert")
                 known[key] = self._play_expert(*key, last)

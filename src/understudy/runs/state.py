@@ -58,6 +58,7 @@ class RunState:
       params: the policy's parameters now, as NumPy arrays.
       rows, times: the ledger and the seconds, one dict per round.
       evaluation, expert_evaluation: returns of the last evaluation, and of the expert on the same seeds.
+      measuring: calls of the expert that gave no label, but for those of its evaluation.
     """
 
     def __init__(self, parts: Parts, samples: SampleLog, *, mapped: bool = False):
@@ -71,6 +72,7 @@ class RunState:
         self.evaluation: Evaluation | None = None
         self.expert_evaluation: Evaluation | None = None
         self.round = self.interactions = self.queries = self.unanswered = self.breaks = 0
+        self.measuring = parts.expert.probed
         self.rows: list[dict[str, Any]] = []
         self.times: list[dict[str, float]] = []
         self._dtype = jnp.float64 if game.policy.linear else jnp.float32
@@ -257,6 +259,11 @@ class RunState:
         self.rows[-1] |= {"return_mean": result.mean, "return_std": result.std}
         self.evaluation = result if self.finished else None
 
+    @property
+    def calls(self) -> int:
+        """Calls of the expert that gave no label."""
+        return self.measuring + int(self.expert_evaluation.lengths.sum() if self.expert_evaluation else 0)
+
     def _see_as(self, normaliser: Normaliser) -> None:
         self.normaliser = normaliser
         if self._reader is not None:
@@ -298,6 +305,7 @@ class RunState:
             "queries": self.queries,
             "unanswered": self.unanswered,
             "breaks": self.breaks,
+            "measuring": self.measuring,
             "rows": self.samples.rows,
             "episodes": [slot["episode"] for slot in slots],
             "automatic": None if self.automatic is None else self.automatic.numbers(),
@@ -315,6 +323,7 @@ class RunState:
         """Back to a snapshot, whose samples must be there already; gives the `slots` of it."""
         self.round, self.interactions = plain["round"], plain["interactions"]
         self.queries, self.unanswered, self.breaks = (plain[k] for k in ("queries", "unanswered", "breaks"))
+        self.measuring += plain.get("measuring", 0)
         self.rows, self.times = rows, times
         self._see_as(Normaliser(arrays["mean"], arrays["scale"]))
         if self.automatic is not None:

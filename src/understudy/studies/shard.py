@@ -102,7 +102,9 @@ def _states(
             refused([place], error)
             continue
         coded = repr(made.observations.config()), made.settings["resolved"]["encoder"]
-        found.setdefault((spec.key(*TOGETHER), coded), {})[place] = made
+        # An expert that remembers is asked about one run after another.
+        alone = None if made.expert.on_reset is None else place
+        found.setdefault((spec.key(*TOGETHER), coded, alone), {})[place] = made
     for group in found.values():
         states, around = {}, []
         for place, made in group.items():
