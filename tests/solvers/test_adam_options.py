@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import jax
+import jax.numpy as jnp
 import numpy as np
+import optax
 import pytest
 
 from understudy import UserError, adam, alt_ftrl, ftl, ftrl, replay
@@ -40,3 +43,31 @@ def test_a_step_that_decays_ends_nearer_on_minibatches(decay):
 def test_an_unknown_decay_is_refused():
     with pytest.raises(UserError, match="did you mean 'cosine'"):
         adam(decay="cosin")
+
+
+def test_weight_decay_is_that_of_adamw():
+    """Against optax's AdamW by hand on one round; a penalty in the gradient (L2) is another method."""
+    inputs, targets = stream(1)[0]
+    rate, decay, steps = 0.05, 0.7, 30
+    with jax.enable_x64(True):
+        gradient = jax.grad(lambda w: jnp.sum((inputs @ w - targets) ** 2) / len(inputs))
+
+        def descend(method, added):
+            w = jnp.zeros((4, 2))
+            state = method.init(w)
+            for _ in range(steps):
+                move, state = method.update(gradient(w) + added * w, state, w)
+                w = optax.apply_updates(w, move)
+            return np.asarray(w)
+
+        wanted = descend(optax.adamw(rate, weight_decay=decay), 0.0)
+        other = descend(optax.adam(rate), decay)
+    solver = adam(learning_rate=rate, max_iterations=steps, weight_decay=decay)
+    found = replay(stream(1), learner=ftl(), solver=solver).params
+    assert np.abs(found - wanted).max() < 1e-12
+    assert np.abs(found - other).max() > 1e-2
+
+
+def test_a_negative_weight_decay_is_refused():
+    with pytest.raises(UserError, match="weight_decay"):
+        adam(weight_decay=-0.1)

@@ -116,6 +116,10 @@ class Adam(Stochastic):
     Adam's own metric, ``u = (v + s(weight·c + tilt)/t) / (1 + s·weight/t)`` with ``s = lr_k/(√v̂ + 1e-8)`` per
     coordinate: the same minimisers, but a small penalty is no longer blown up to full steps where the losses
     are flat. `measure` takes the full gradient once at the end: a cost that grows.
+
+    `weight_decay` λ also shrinks the parameters in every step, ``w ← (1 − lr_k λ) w − …``, outside the
+    moments (AdamW; Loshchilov and Hutter 2019). The answer is then no minimiser of the objective, but a
+    network that has seen few labels errs less on other states.
     """
 
     _: KW_ONLY
@@ -126,10 +130,13 @@ class Adam(Stochastic):
     measure: bool = True
     decay: str = "none"
     proximal: bool = False
+    weight_decay: float | None = None
 
     def __check_init__(self):
         if self.decay not in DECAYS:
             raise unknown("decay", self.decay, DECAYS)
+        if self.weight_decay is not None:
+            check_number("weight_decay", self.weight_decay, zero=True)
 
     def init(self, objective: Objective, params: Params, key: Array) -> StochasticState:
         return self.start(objective, params, key, optax.scale_by_adam().init(params))
@@ -145,7 +152,10 @@ class Adam(Stochastic):
         memory: Any
         scaled, memory = optax.scale_by_adam().update(gradient, state.memory, old.params)
         memory = memory._replace(count=memory.count - untried(old))  # moments of nothing are still zero
-        trial = optax.tree.add_scale(old.params, -rate, scaled)
+        shrunk = old.params
+        if self.weight_decay is not None:
+            shrunk = optax.tree.scale(1.0 - rate * self.weight_decay, shrunk)
+        trial = optax.tree.add_scale(shrunk, -rate, scaled)
         if self.proximal:
             fresh = 1.0 - 0.999 ** jnp.maximum(memory.count, 1).astype(rate.dtype)
 

@@ -122,6 +122,8 @@ class RunSpec:
     """Steps of the solver in a round."""
     batch_size: int | None = _of("solver")
     """Samples per step of a solver that can take minibatches."""
+    weight_decay: float | None = _of("solver")
+    """Adam also shrinks the parameters by this times the step size in every step."""
     tolerance: float | None = _of("solver")
     """The solver stops at this gradient norm of (whole objective)/t."""
     preset: str = _among("practical", *PRESETS)
