@@ -31,6 +31,8 @@ ORDER = """
     runs
     imitation
     studies
+    exports
+    loading
     mapping
     checks
     understudy

@@ -17,6 +17,8 @@ _NAMES = {
     "imitation": "imitate",
     "runs": "Run",
     "runs.evaluate": "evaluate",
+    "exports": "export Exported",
+    "loading": "load",
     "spec": "RunSpec",
     "policies": "TrainedPolicy Policy Linear Tabular MLP NatureCNN Camera",
     "replay": "Replay",
@@ -39,8 +41,10 @@ if TYPE_CHECKING:
     from .cache import use_cache
     from .errors import UserError
     from .experts import Expert
+    from .exports import Exported, export
     from .imitation import imitate
     from .learners import Learner, adaftrl, adagrad, alt_ftrl, ftl, ftrl, linearised, ogd, schedule, theorem
+    from .loading import load
     from .losses import Absolute, BinaryCrossEntropy, CrossEntropy, Huber, Loss, Squared
     from .mapping import grid, map_runs
     from .policies import MLP, Camera, Linear, NatureCNN, Policy, Tabular, TrainedPolicy

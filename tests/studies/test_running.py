@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+import understudy
 from rooms import EXPERT, ROOM
 from understudy import Study, UserError
 from understudy.studies import plan, run
@@ -50,6 +51,10 @@ def test_workers_and_shards_do_not_change_a_byte(tmp_path, alone):
     assert done.summary["queries"] == [60] * 6
     rows = done.to_pandas()
     assert rows["step"].isna().sum() == 4 and len(rows) == 12
+    again = understudy.load(tmp_path / "a")
+    assert again.to_pandas().equals(rows) and again.summary == done.summary
+    next((tmp_path / "a" / "runs").glob("*.json")).unlink()  # one that is not finished yet
+    assert len(understudy.load(tmp_path / "a")) == 5
 
 
 def test_stopped_after_every_shard_it_ends_the_same_and_repeats_nothing(tmp_path, alone):

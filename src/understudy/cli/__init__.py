@@ -58,6 +58,7 @@ COMMANDS: dict[str, tuple[Command, ...]] = {
         Command("sweep", "train a whole grid of learners, steps and seeds at once; tune; resume"),
         Command("evaluate", "play episodes with the policy of a run"),
         Command("play", "make a video of a run's policy beside its expert"),
+        Command("export", "take a run along: ONNX, NumPy, episodes for Minari and LeRobot"),
         Command("experts list", "the experts that come with the package", "experts run"),
         Command("expert train", "train an expert of your own, with SAC, TD3, PPO or DQN", "expert_train run"),
         Command("demo", "Hopper: FTL, AdaFTRL and cloning against each other"),

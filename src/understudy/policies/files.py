@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +31,12 @@ def _skeleton(params: Params) -> Any:
     return jax.tree.map(lambda _: next(names), params)
 
 
+def packed(policy: Policy, params: Params, **extra: Any) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+    """A policy as named arrays and its card, plain data; `unpacked` reads them."""
+    card = {"format": FORMAT, **policy.config(), "params": _skeleton(params), **extra}
+    return _named(params), card
+
+
 def save(path: str | os.PathLike[str], policy: Policy, params: Params, **extra: Any) -> Path:
     """Writes `path`.safetensors and `path`.json, each whole and synced (see `disk.write`).
 
@@ -37,10 +44,10 @@ def save(path: str | os.PathLike[str], policy: Policy, params: Params, **extra: 
     the safetensors file holds the same, but for `training`, so that it can be read without the other.
     """
     weights = Path(path).with_suffix(".safetensors")
-    card = {"format": FORMAT, **policy.config(), "params": _skeleton(params), **extra}
+    arrays, card = packed(policy, params, **extra)
     # Not the story of the training, which has times in it: one seed, the same bytes.
     header = {name: value for name, value in card.items() if name != "training"}
-    disk.write_tensors(weights, _named(params), {HEADER: disk.to_json(header, sort=True)})
+    disk.write_tensors(weights, arrays, {HEADER: disk.to_json(header, sort=True)})
     disk.write(weights.with_suffix(".json"), disk.to_json(card, indent=2, sort=True) + "\n")
     return weights
 
@@ -75,18 +82,30 @@ def read_card(
     if given is not None:
         file, more = Path(given), disk.read_json(Path(given), field)
         card = {"format": FORMAT, **card, **more} if isinstance(more, dict) else more
+    return known(card, f"{field}: {file}")
+
+
+def known(card: Any, what: str) -> dict[str, Any]:
+    """The card; refused where it is none or of a newer format."""
     if not isinstance(card, dict) or not isinstance(card.get("format"), int):
-        raise UserError(f"{field}: {file} is not the card of a policy.")
+        raise UserError(f"{what} is not the card of a policy.")
     if card["format"] > FORMAT:
-        raise UserError(f"{field}: {file} has format {card['format']}, newer than the {FORMAT} known here.")
+        raise UserError(f"{what} has format {card['format']}, newer than the {FORMAT} known here.")
     return card
 
 
 def read(path: str | os.PathLike[str], card: dict[str, Any], field: str) -> tuple[Policy, Params]:
-    """The policy and the parameters that a card describes; half-precision tensors are widened."""
+    """The policy and the parameters that a card describes."""
+    found = disk.read_tensors(Path(path).with_suffix(".safetensors"), field)[0]
+    return unpacked(found, card, f"{field}: {path}")
+
+
+def unpacked(found: Mapping[str, np.ndarray], card: dict[str, Any], what: str) -> tuple[Policy, Params]:
+    """The policy and the parameters that `packed` made; half-precision tensors are widened. `what` is damaged
+    where they do not fit.
+    """
     from . import from_config
 
-    found = disk.read_tensors(Path(path).with_suffix(".safetensors"), field)[0]
     arrays = {k: v.astype(np.float32) if v.dtype == np.float16 else v for k, v in found.items()}
-    with damaged(f"{field}: {path}"):
+    with damaged(what):
         return from_config(card), jax.tree.map(lambda name: arrays[name], card["params"])

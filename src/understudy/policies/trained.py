@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, final
 
@@ -63,13 +64,20 @@ class TrainedPolicy:
 
     def save(self, path: str | os.PathLike[str], **extra: Any) -> Path:
         """Writes `path`.safetensors and `path`.json; `extra` is plain data for the card."""
+        tensors, told = self._kept()
+        return files.save(path, self.policy, tensors, **(told | extra))
+
+    def packed(self) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+        """The policy as named arrays and plain data: what `save` writes and `unpacked` reads."""
+        tensors, told = self._kept()
+        return files.packed(self.policy, tensors, **told)
+
+    def _kept(self) -> tuple[dict[str, Any], dict[str, Any]]:
         tensors = {"network": self.params, "mean": self.normaliser.mean, "scale": self.normaliser.scale}
-        if self.normaliser.limit < math.inf:
-            extra = {"clip": self.normaliser.limit, **extra}
         if isinstance(self.observations, Encoded):
             tensors["encoder"] = self.observations.tensors
-        spaces = {"observations": self.observations.config(), "actions": self.actions.config()}
-        return files.save(path, self.policy, tensors, **spaces, **extra)
+        told: dict[str, Any] = {"observations": self.observations.config(), "actions": self.actions.config()}
+        return tensors, told | ({"clip": self.normaliser.limit} if self.normaliser.limit < math.inf else {})
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> TrainedPolicy:
@@ -89,18 +97,25 @@ class TrainedPolicy:
         base = Path(path)
         base = base / "policy" if base.is_dir() else base
         about = files.read_card(base, field, card)
-        policy, tensors = files.read(base, about, field)
+        return cls._made(*files.read(base, about, field), about, f"{field}: {base}"), about
+
+    @classmethod
+    def unpacked(cls, arrays: Mapping[str, np.ndarray], card: Any, what: str = "policy") -> TrainedPolicy:
+        """The policy that `packed` described; errors begin with `what`."""
+        about = files.known(card, what)
+        return cls._made(*files.unpacked(arrays, about, what), about, what)
+
+    @classmethod
+    def _made(cls, policy: Policy, tensors: Params, about: dict[str, Any], what: str) -> TrainedPolicy:
         try:
             seen = read(about["observations"], tensors.get("encoder"))
             acts = Actions.from_config(about["actions"])
             normaliser = Normaliser.identity(seen.width)
             if "mean" in tensors:
                 normaliser = Normaliser(tensors["mean"], tensors["scale"], about.get("clip", math.inf))
-            return cls(policy, tensors["network"], seen, acts, normaliser), about
+            return cls(policy, tensors["network"], seen, acts, normaliser)
         except (KeyError, TypeError) as error:
-            raise UserError(
-                f"{field}: {base} does not say what the policy sees and does ({error})."
-            ) from None
+            raise UserError(f"{what} does not say what the policy sees and does ({error}).") from None
 
     def network(self, *, distribution: bool = False) -> Network:
         """This policy as a network that answers whole batches: with actions, or with the distribution over

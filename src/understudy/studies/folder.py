@@ -20,7 +20,7 @@ from typing import Any, final
 
 from .. import disk
 from ..disk import reporting
-from ..errors import UserError
+from ..errors import UserError, damaged
 from ..machine import versions
 from ..runs import NAMES
 from . import tables
@@ -129,6 +129,17 @@ class StudyFolder:
     def close(self) -> None:
         if self._lock is not None:
             self._lock.close()
+
+
+def opened(path: str | os.PathLike[str]) -> tuple[Study, dict[str, tuple[Result, dict[str, Any]]]]:
+    """The study that a folder holds, and its finished runs by their ids; nothing is written."""
+    if not Path(path, "study.json").is_file():
+        raise UserError(f"study: {str(path)!r} is not the folder of a study (it has no study.json).")
+    with damaged(f"study: {Path(path, 'study.json')}"):
+        study = Study(**_read(Path(path, "study.json"))["study"])
+    with warnings.catch_warnings():  # of other versions, which matter to who goes on with it
+        warnings.simplefilter("ignore")
+        return study, StudyFolder(path, study, look=True, stray=True).finished()
 
 
 def _read(path: Path) -> dict[str, Any]:

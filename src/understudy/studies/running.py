@@ -13,7 +13,7 @@ from ..errors import UserError
 from . import planning, tables
 from .check import check
 from .engines import Work, engine
-from .folder import StudyFolder
+from .folder import StudyFolder, opened
 from .shard import Result
 from .study import Entry, Study, digest
 
@@ -32,6 +32,13 @@ class Results:
         self.entries, self.results, self.folder = list(entries), list(results), folder
         self.rounds = tables.per_round(entries, results)
         self.summary = tables.per_run(entries, results)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Results:
+        """The finished runs of a study's folder, whether others are still to come or not."""
+        study, kept = opened(path)
+        entries = [entry for entry in study.runs if entry.id in kept]
+        return cls(entries, [kept[entry.id][0] for entry in entries], Path(path))
 
     @property
     def failed(self) -> dict[str, str]:

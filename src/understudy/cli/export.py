@@ -1,0 +1,46 @@
+"""`understudy export`: a run's policy or its episodes, for other programs."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+
+from tyro.conf import Positional
+
+from .options import Flag, Name
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Export:
+    """Write the policy of a run, or its episodes, in a form that other programs read."""
+
+    run: Positional[Path]
+    """The folder of a run, or the .safetensors of a policy."""
+    to: str = "onnx"
+    """onnx: one file, compared with the policy where onnxruntime is installed. numpy: one .npz, and a reader
+    beside it that needs NumPy only. minari: the episodes as a dataset of Minari. lerobot: the episodes in the
+    layout of LeRobot's datasets."""
+    out: Name = None
+    """The file or folder to write, or the id of Minari's dataset; by default made of the run's name."""
+    json: Flag = False
+    """Print the result as one last line of JSON."""
+
+
+def run(options: Export) -> int:
+    """Writes the files and prints where they are."""
+    from ..exports import NEAR, export
+    from ..report import tables
+
+    found = export(options.run, options.to, options.out)
+    rows = [("written", found.out), *(("beside it", one) for one in found.beside)]
+    if found.episodes is not None:
+        rows.append(("episodes", str(found.episodes)))
+    if found.to == "onnx":
+        told = "not measured: onnxruntime is not installed"
+        if found.difference is not None:
+            told = f"{found.difference:.1e} of the largest output; {NEAR:.0e} is allowed"
+        rows.append(("difference to the policy", told))
+    tables.show(tables.facts(f"{options.run} as {found.to}", rows))
+    if options.json:
+        tables.json_line(found._asdict())
+    return 0

@@ -1,0 +1,96 @@
+"""Taking a run along: its policy as ONNX or plain arrays, its episodes for Minari and LeRobot."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any, NamedTuple, final
+
+from ..errors import UserError, unknown
+from ..policies import TrainedPolicy
+from ..runs import Run
+
+NEAR = 1e-5
+"""The largest difference of an ONNX file's outputs from the policy's, as a share of the largest, or of 1."""
+FORMS = ("onnx", "numpy", "minari", "lerobot")
+__all__ = ["FORMS", "Exported", "export"]
+
+
+@final
+class Exported(NamedTuple):
+    """What was written: the form, where (a file, a folder, or the id of Minari's dataset), other files beside
+    it, how many episodes, and the largest difference of an ONNX file's outputs from the policy's own (None
+    where it was not measured).
+    """
+
+    to: str
+    out: str
+    beside: tuple[str, ...] = ()
+    episodes: int | None = None
+    difference: float | None = None
+
+
+def export(what: Any, to: str, out: str | os.PathLike[str] | None = None) -> Exported:
+    """Writes a policy, or the episodes of a run, in a form that other programs read.
+
+    Args:
+      what: a run, a trained policy, or the path of either (a run's folder, a policy's .safetensors).
+      to: "onnx" (one file; the extra onnx), "numpy" (one .npz, and a reader beside it that needs NumPy only),
+        "minari" (a dataset; the extra minari) or "lerobot" (a folder; the extra tables).
+      out: the file or folder to write, or the id of Minari's dataset; by default made of the run's name.
+
+    Policies act without noise, and standardise their observations themselves. ONNX files are compared with
+    the policy where onnxruntime is installed.
+
+    >>> import tempfile, understudy
+    >>> run = understudy.imitate("CartPole-v1", policy="linear", rounds=1, interactions=20, episodes=0)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     export(run, "numpy", f"{folder}/cartpole.npz").beside
+    ('...understudy_policy.py',)
+    """
+    if to not in FORMS:
+        raise unknown("to", to, FORMS)
+    found, stem = _found(what)
+    if to in ("onnx", "numpy"):
+        trained = found.policy if isinstance(found, Run) else found
+        place = Path(out or f"{stem}.{'onnx' if to == 'onnx' else 'npz'}")
+        return (_onnx if to == "onnx" else _numpy)(trained, place)
+    if not isinstance(found, Run):
+        raise UserError(f"export: {to} keeps episodes, and {str(what)!r} is a policy; name a run's folder.")
+    if to == "minari":
+        from . import to_minari
+
+        name = os.fspath(out) if out is not None else to_minari.name_of(found, stem)
+        return Exported(to, name, episodes=to_minari.write(found, name))
+    from . import to_lerobot
+
+    place = Path(out or f"{stem}-lerobot")
+    return Exported(to, str(place), episodes=to_lerobot.write(found, place))
+
+
+def _found(what: Any) -> tuple[Run | TrainedPolicy, str]:
+    """The run or the policy, and a name for its files."""
+    if isinstance(what, Run):
+        return what, "policy" if what.folder is None else what.folder.resolve().name
+    if isinstance(what, TrainedPolicy):
+        return what, "policy"
+    path = Path(what)
+    if (path / "config.json").is_file():
+        return Run.load(path), path.resolve().name
+    if path.is_dir():
+        raise UserError(f"export: {str(what)!r} is not the folder of a run (it has no config.json).")
+    return TrainedPolicy.read(path, "export")[0], path.stem
+
+
+def _onnx(trained: TrainedPolicy, path: Path) -> Exported:
+    from . import to_onnx
+
+    to_onnx.write(trained, path)
+    return Exported("onnx", str(path), difference=to_onnx.difference(trained, path))
+
+
+def _numpy(trained: TrainedPolicy, path: Path) -> Exported:
+    from . import arrays
+
+    files = arrays.write(trained, path)
+    return Exported("numpy", str(files[0]), beside=(str(files[1]),))

@@ -1,0 +1,159 @@
+"""The samples of a run as episodes: what was seen, what was played, what the expert would have done."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+from typing import Any, NamedTuple, final
+
+import numpy as np
+
+from ..errors import UserError
+from ..policies import Actions, Encoded, Observations
+from ..policies.spaces import Leaf
+from ..runs import Run
+from ..runs.collected import BREAK, EXPERT, TERMINATED, TRUNCATED
+
+
+@final
+@dataclasses.dataclass(frozen=True)
+class Episode:
+    """T steps of one episode. `observations` (T in front) as the policy saw them, `actions` that were played,
+    `expert_actions` (nan or −1 where the expert was not asked), `targets` (T, k) as the learner had them,
+    `rewards`, `by_expert` (who acted), `asked`, `weights` of the samples; how it ended.
+
+    The observation after the last step is not among a run's samples.
+    """
+
+    observations: Any
+    actions: np.ndarray
+    expert_actions: np.ndarray
+    targets: np.ndarray
+    rewards: np.ndarray
+    by_expert: np.ndarray
+    asked: np.ndarray
+    weights: np.ndarray
+    terminated: bool
+    truncated: bool
+
+    def __len__(self) -> int:
+        return len(self.rewards)
+
+
+class Kept(NamedTuple):
+    """The rows of every episode, and how many rows belong to none (demonstrations, and labels from before a
+    break, whose actions are not known).
+    """
+
+    rows: list[np.ndarray]
+    left_out: int
+
+
+def split(run: Run) -> Kept:
+    """Which rows of a run's samples are an episode, in the order of their first steps."""
+    flags, slots = np.asarray(run.samples("flags")), np.asarray(run.samples("slots"))
+    demos = (run.settings.get("resolved") or {}).get("demos") or {}
+    played = np.arange(len(flags)) >= int(demos.get("samples", 0))
+    played &= flags & BREAK == 0
+    breaks = np.diff(run.ledger["breaks"], prepend=0) > 0  # a new episode began with these rounds
+    begun = np.append(0, run.ledger["interactions"][:-1])[breaks] + int(demos.get("samples", 0))
+    found = []
+    for slot in np.unique(slots[played]):
+        rows = np.flatnonzero(played & (slots == slot))
+        ends = np.flatnonzero(flags[rows] & (TERMINATED | TRUNCATED)) + 1
+        cuts = np.unique([*ends, *np.searchsorted(rows, begun)])
+        found += [part for part in np.split(rows, cuts[(cuts > 0) & (cuts < len(rows))]) if len(part)]
+    return Kept(sorted(found, key=lambda part: part[0]), int((~played).sum()))
+
+
+def episodes(run: Run) -> Iterator[Episode]:
+    """The episodes of a run, one after the other."""
+    names = ("inputs", "targets", "executed", "rewards", "flags", "weights")
+    columns = {name: run.samples(name) for name in names}
+    kept = split(run)
+    if not kept.rows:
+        raise UserError("run: it has no episode to export.")
+    for rows in kept.rows:
+        inputs, targets, executed, rewards, flags, weights = (
+            np.asarray(columns[name][rows]) for name in names
+        )
+        asked = weights > 0
+        yield Episode(
+            observations=decoded(run.policy.observations, inputs),
+            actions=executed.reshape(len(rows), *run.policy.actions.shape),
+            expert_actions=_labels(run.policy.actions, targets, asked),
+            targets=targets,
+            rewards=rewards,
+            by_expert=flags & EXPERT > 0,
+            asked=asked,
+            weights=weights,
+            terminated=bool(flags[-1] & TERMINATED),
+            truncated=bool(flags[-1] & TRUNCATED),
+        )
+
+
+def _labels(actions: Actions, targets: np.ndarray, asked: np.ndarray) -> np.ndarray:
+    """The expert's actions (T, …); nan, or −1 for choices, where it was not asked."""
+    if actions.kind == "box":
+        found = targets.reshape(len(targets), *actions.shape).astype(actions.dtype)
+        found[~asked] = np.nan
+        return found
+    found = np.asarray(actions.plays(targets), np.int64)
+    found[~asked] = -1
+    return found
+
+
+# From rows back to observations.
+
+
+def space(observations: Observations | Encoded) -> Any:
+    """The Gymnasium space of what `decoded` gives: what the policy sees."""
+    from gymnasium import spaces
+
+    if isinstance(observations, Encoded):
+        return spaces.Box(-np.inf, np.inf, (observations.width,))
+    return Observations([_whole(leaf) for leaf in observations.leaves]).space()
+
+
+def decoded(observations: Observations | Encoded, rows: np.ndarray) -> Any:
+    """n rows as observations with n in front: what `Observations.rows` makes rows of, exactly. Features of an
+    encoder stay features, and of a vector that is seen in part there is that part.
+
+    >>> from gymnasium.spaces import Box, Dict, Discrete
+    >>> seen = Observations.of(Dict(a=Box(-1, 1, (2,)), b=Discrete(3, start=5)))
+    >>> decoded(seen, seen.rows({"a": np.array([[0.5, -0.5]]), "b": np.array([7])}))
+    {'a': array([[ 0.5, -0.5]], dtype=float32), 'b': array([7])}
+    """
+    if isinstance(observations, Encoded):
+        return rows
+    edges = np.cumsum([0, *(leaf.width for leaf in observations.leaves)])
+    parts = [
+        (leaf.path, _values(_whole(leaf), rows[:, edges[i] : edges[i + 1]]))
+        for i, leaf in enumerate(observations.leaves)
+    ]
+    return _nested(parts)
+
+
+def _whole(leaf: Leaf) -> Leaf:
+    return dataclasses.replace(leaf, shape=(len(leaf.picks),), picks=()) if leaf.picks else leaf
+
+
+def _values(leaf: Leaf, block: np.ndarray) -> np.ndarray:
+    n = len(block)
+    if leaf.kind == "byte" and block.dtype != np.uint8:
+        block = np.rint(block * 255).astype(np.uint8)
+    if leaf.kind in ("number", "byte"):
+        return block.reshape(n, *leaf.shape)
+    if leaf.kind == "state":
+        return block[:, 0].astype(np.int64) + leaf.starts[0]
+    edges = np.cumsum(leaf.counts)[:-1]
+    chosen = np.stack([part.argmax(axis=1) for part in np.split(block, edges, axis=1)], axis=1)
+    return (chosen + np.asarray(leaf.starts)).reshape(n, *leaf.shape)
+
+
+def _nested(parts: list[tuple[tuple[str | int, ...], np.ndarray]]) -> Any:
+    if not parts[0][0]:
+        return parts[0][1]
+    keys = list(dict.fromkeys(path[0] for path, _ in parts))
+    inner = {key: _nested([(path[1:], one) for path, one in parts if path[0] == key]) for key in keys}
+    return tuple(inner.values()) if isinstance(keys[0], int) else inner

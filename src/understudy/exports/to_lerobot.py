@@ -1,0 +1,131 @@
+"""The episodes of a run in the layout of LeRobot's datasets, version 2.1.
+
+meta/info.json               features with their types and shapes, numbers of episodes and frames
+meta/episodes.jsonl          the length of every episode; meta/tasks.jsonl: the environment's name
+meta/episodes_stats.jsonl    least, greatest, mean and deviation of every feature
+data/chunk-000/episode_000000.parquet    one row a step
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+
+from .. import disk
+from ..errors import MissingExtra
+from ..runs import Run
+from .episodes import Episode, episodes
+
+VERSION = "v2.1"
+CHUNK = 1000
+FPS = 30
+"""Frames a second, where the environment does not say."""
+
+
+def write(run: Run, folder: Path) -> int:
+    """Writes a new folder and gives the number of episodes.
+
+    A step has `observation.state` (or one `observation.KEY` for each part), `action` (what was played),
+    `expert_action`, `by_expert`, `asked`, `next.reward` and `next.done`, and LeRobot's own columns. Parts
+    with more than one axis are kept flat, their shape is in info.json.
+    """
+    try:
+        import pyarrow
+        import pyarrow.parquet as parquet
+    except ImportError:
+        raise MissingExtra("export: LeRobot", "tables") from None
+    fps, task = _fps(run.settings["env"]), {"task_index": 0, "task": run.settings["env"]}
+    lengths, stats, features, frames = [], [], {}, 0
+    with disk.new_folder(folder) as draft:
+        for number, one in enumerate(episodes(run)):
+            columns = _columns(one, number, frames, fps)
+            place = draft / f"data/chunk-{number // CHUNK:03d}"
+            place.mkdir(parents=True, exist_ok=True)
+            flat = {name: _listed(values) for name, values in columns.items()}
+            parquet.write_table(pyarrow.table(flat), place / f"episode_{number:06d}.parquet")
+            features = {
+                name: {"dtype": str(part.dtype), "shape": part.shape[1:] or [1], "names": None}
+                for name, part in columns.items()
+            }
+            lengths.append({"episode_index": number, "tasks": [task["task"]], "length": len(one)})
+            stats.append({"episode_index": number, "stats": {k: _stats(v) for k, v in columns.items()}})
+            frames += len(one)
+        info = {
+            "codebase_version": VERSION,
+            "robot_type": task["task"],
+            "total_episodes": len(lengths),
+            "total_frames": frames,
+            "total_tasks": 1,
+            "total_videos": 0,
+            "total_chunks": -(-len(lengths) // CHUNK),
+            "chunks_size": CHUNK,
+            "fps": fps,
+            "splits": {"train": f"0:{len(lengths)}"},
+            "data_path": "data/chunk-{episode_chunk:03d}/episode_{episode_index:06d}.parquet",
+            "video_path": None,
+            "features": features,
+        }
+        disk.write(draft / "meta/info.json", disk.to_json(info, indent=4) + "\n")
+        lines = {"tasks": [task], "episodes": lengths, "episodes_stats": stats}
+        for name, rows in lines.items():
+            disk.write(draft / f"meta/{name}.jsonl", "".join(json.dumps(row) + "\n" for row in rows))
+    return len(lengths)
+
+
+def _columns(one: Episode, number: int, first: int, fps: int) -> dict[str, np.ndarray]:
+    steps = np.arange(len(one))
+    last = steps == len(one) - 1
+    return {
+        **_seen(one.observations),
+        "action": one.actions,
+        "expert_action": one.expert_actions,
+        "by_expert": one.by_expert,
+        "asked": one.asked,
+        "next.reward": one.rewards,
+        "next.done": last & (one.terminated or one.truncated),
+        "timestamp": (steps / fps).astype(np.float32),
+        "frame_index": steps,
+        "episode_index": np.full(len(one), number),
+        "index": first + steps,
+        "task_index": np.zeros(len(one), np.int64),
+    }
+
+
+def _seen(observations: Any) -> dict[str, np.ndarray]:
+    if isinstance(observations, np.ndarray):
+        return {"observation.state": observations}
+    leaves = jax.tree_util.tree_flatten_with_path(observations)[0]
+    return {
+        "observation." + ".".join(str(getattr(key, "key", getattr(key, "idx", key))) for key in path): leaf
+        for path, leaf in leaves
+    }
+
+
+def _listed(values: np.ndarray) -> list[Any]:
+    return list(values.reshape(len(values), -1)) if values.ndim > 1 else values  # type: ignore[return-value]
+
+
+def _stats(values: np.ndarray) -> dict[str, list[Any]]:
+    """Over the steps that have a value: the expert has none where it was not asked."""
+    numbers = values.reshape(len(values), -1).astype(np.float64)
+    whole = numbers[np.isfinite(numbers).all(axis=1)]
+    if not len(whole):
+        whole = np.zeros((1, numbers.shape[1]))
+    made = {"min": whole.min(0), "max": whole.max(0), "mean": whole.mean(0), "std": whole.std(0)}
+    shaped = {name: one.reshape(values.shape[1:] or (1,)).tolist() for name, one in made.items()}
+    return shaped | {"count": [len(values)]}
+
+
+def _fps(env: str) -> int:
+    import gymnasium
+
+    try:
+        spec = gymnasium.spec(env)
+        made = getattr(gymnasium.envs.registration.load_env_creator(str(spec.entry_point)), "metadata", {})
+        return int(made.get("render_fps", FPS))
+    except (gymnasium.error.Error, ImportError, ValueError, TypeError, AttributeError):
+        return FPS

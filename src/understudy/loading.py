@@ -1,0 +1,75 @@
+"""One door for every file that this package writes or reads."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+from .errors import UserError
+
+READ = (
+    "a run's folder, a study's folder, a study's .toml, a policy's or an expert's .safetensors, a "
+    "Stable-Baselines3 .zip, an exported .npz"
+)
+
+
+def load(path: str | os.PathLike[str]) -> Any:
+    """What a file or a folder holds.
+
+    =====================================================  ============================================
+    the folder of a run, finished or not                   `understudy.Run`
+    the folder of a study                                  `understudy.studies.Results`, its finished runs
+    a study's .toml                                        `understudy.Study`
+    .safetensors (its ending may be left out), and the     `understudy.TrainedPolicy`
+    .npz of ``understudy export --to numpy``
+    a Stable-Baselines3 .zip                               `understudy.Expert`
+    =====================================================  ============================================
+
+    Nothing in a file is executed.
+
+    >>> from understudy.experts.shipped import FOLDER
+    >>> load(FOLDER / "sac-Hopper-v5.safetensors").actions.shape
+    (3,)
+    """
+    place = Path(path)
+    if place.is_dir():
+        return _folder(place)
+    ending = place.suffix.lower()
+    if not place.exists() and not place.with_suffix(".safetensors").is_file():
+        raise UserError(f"load: there is no file or folder {str(path)!r}.")
+    if ending == ".toml":
+        from .studies import read
+
+        return read(place)[0]
+    if ending == ".zip":
+        from . import experts
+
+        return experts.resolve(str(place))
+    if ending == ".npz":
+        from .exports import arrays
+
+        return arrays.read(place, "load")
+    if ending in (".safetensors", "") or not place.exists():
+        from .policies import TrainedPolicy
+
+        return TrainedPolicy.read(place, "load")[0]
+    raise UserError(f"load: {str(path)!r} is of no kind that is read here; accepted: {READ}.")
+
+
+def _folder(place: Path) -> Any:
+    if (place / "config.json").is_file():
+        from .runs import Run
+
+        return Run.load(place)
+    if (place / "study.json").is_file():
+        from .studies import Results
+
+        return Results.load(place)
+    if (place / "policy.safetensors").is_file():
+        from .policies import TrainedPolicy
+
+        return TrainedPolicy.load(place)
+    inner = next((one for one in ("full", "coarse") if (place / one / "study.json").is_file()), None)
+    hint = f"; it was tuned, and the studies are in {inner}/ and its like" if inner else ""
+    raise UserError(f"load: the folder {str(place)!r} holds neither a run, a study nor a policy{hint}.")

@@ -1,0 +1,185 @@
+"""Episodes of a run: who acted, who was asked, and exact round trips through Minari and Parquet."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import gymnasium
+import numpy as np
+import pytest
+
+import understudy
+from understudy import UserError
+from understudy.exports import episodes, to_lerobot
+from understudy.policies import Observations
+from understudy.runs.collected import BREAK, EXPERT
+
+
+class Walk(gymnasium.Env):
+    """Seven steps and it is over; ends early where the first coordinate is high."""
+
+    observation_space = gymnasium.spaces.Dict(
+        place=gymnasium.spaces.Box(-1, 1, (2,), np.float32),
+        room=gymnasium.spaces.Discrete(3, start=4),
+        view=gymnasium.spaces.Box(0, 255, (2, 2), np.uint8),
+    )
+    action_space = gymnasium.spaces.Box(-1, 1, (2,), np.float32)
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.time = 0
+        return self._seen(), {}
+
+    def _seen(self):
+        return {
+            "place": self.np_random.uniform(-1, 1, 2).astype(np.float32),
+            "room": int(self.np_random.integers(4, 7)),
+            "view": self.np_random.integers(0, 256, (2, 2), dtype=np.uint8),
+        }
+
+    def step(self, action):
+        self.time += 1
+        seen = self._seen()
+        return seen, float(action[0]), bool(seen["place"][0] > 0.8), self.time >= 7, {}
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    """Two environments, three rounds, five labels a round after the first, which the expert drives."""
+    settings = {"rounds": 3, "interactions": 20, "envs": 2, "policy": "linear", "episodes": 0}
+    folder = tmp_path_factory.mktemp("runs") / "walk"
+    return understudy.imitate(
+        Walk, expert=lambda seen: seen["place"] / 2, ask="random:5", learner="ftl", out=folder, **settings
+    )
+
+
+def joined(parts):
+    return np.concatenate([np.asarray(part) for part in parts])
+
+
+def test_every_step_is_in_one_episode_as_it_was(run):
+    found = list(episodes.episodes(run))
+    rows = joined(episodes.split(run).rows)
+    assert sorted(rows) == list(range(60)) and max(len(one) for one in found) == 7
+    assert all(one.terminated or one.truncated or len(one) < 7 for one in found)
+    for name, column in {"rewards": "rewards", "weights": "weights", "targets": "targets"}.items():
+        assert joined(getattr(one, name) for one in found).tobytes() == run.samples(column)[rows].tobytes()
+    assert (joined(one.asked for one in found) == (run.samples("weights")[rows] > 0)).all()
+    by_expert = joined(one.by_expert for one in found)
+    assert (by_expert == (run.samples("flags")[rows] & EXPERT > 0)).all() and 0 < by_expert.sum() < 60
+    for one in found:
+        seen = run.policy.observations.rows(one.observations)
+        assert (one.expert_actions[one.asked] == one.observations["place"][one.asked] / 2).all()
+        assert np.isnan(one.expert_actions[~one.asked]).all()
+        assert seen.shape == (len(one), run.policy.observations.width)
+    again = joined(run.policy.observations.rows(one.observations) for one in found)
+    assert again.tobytes() == run.samples("inputs")[rows].tobytes()
+
+
+def test_an_episode_ends_at_a_break_and_labels_from_before_it_are_left_out(run, monkeypatch):
+    flags = np.array(run.samples("flags")[:])
+    flags[20:26] = BREAK
+    kept = run.samples
+    monkeypatch.setattr(run, "samples", lambda name: flags if name == "flags" else kept(name))
+    whole = episodes.split(run)
+    assert whole.left_out == 6 and not set(range(20, 26)) & set(joined(whole.rows))
+    columns = {name: np.array(run.ledger[name]) for name in run.ledger}
+    columns["breaks"] = np.array([0, 1, 1])
+    monkeypatch.setattr(run, "ledger", understudy.Ledger(columns))
+    cut = episodes.split(run)
+    assert len(cut.rows) > len(whole.rows)
+    assert not [part for part in cut.rows if part[0] < 20 <= part[-1]]
+
+
+def test_minari_gives_back_what_was_written(run, tmp_path, monkeypatch):
+    minari = pytest.importorskip("minari")
+    monkeypatch.setenv("MINARI_DATASETS_PATH", str(tmp_path))
+    found = understudy.export(run, "minari", "walk/mine-v0")
+    data = minari.load_dataset("walk/mine-v0")
+    assert found.episodes == data.total_episodes
+    for ours, theirs in zip(episodes.episodes(run), data.iterate_episodes(), strict=True):
+        for key, part in ours.observations.items():
+            assert theirs.observations[key][:-1].tobytes() == part.tobytes()
+        assert theirs.actions.tobytes() == ours.actions.tobytes()
+        assert theirs.rewards.tobytes() == ours.rewards.tobytes()
+        infos = theirs.infos
+        assert infos["expert_action"][:-1].tobytes() == ours.expert_actions.tobytes()
+        assert infos["weight"][:-1].tobytes() == ours.weights.tobytes()
+        assert (infos["asked"][:-1] == ours.asked).all() and (infos["by_expert"][:-1] == ours.by_expert).all()
+        assert infos["known"].tolist() == [True] * len(ours) + [False]
+        assert theirs.terminations[-1] == ours.terminated and theirs.truncations[-1] != ours.terminated
+    with pytest.raises(UserError, match="already exists"):
+        understudy.export(run, "minari", "walk/mine-v0")
+    cloned = understudy.imitate(Walk, demos="minari:walk/mine-v0", learner="bc", policy="linear", episodes=0)
+    assert cloned.ledger["samples"][0] == 60
+
+
+def test_lerobot_s_layout_holds_every_step(run, tmp_path):
+    parquet = pytest.importorskip("pyarrow.parquet")
+    found = understudy.export(run, "lerobot", tmp_path / "set")
+    info = json.loads((tmp_path / "set/meta/info.json").read_text())
+    assert (info["total_episodes"], info["total_frames"]) == (found.episodes, 60)
+    assert info["features"]["observation.view"]["shape"] == [2, 2]
+    lengths = [json.loads(line) for line in (tmp_path / "set/meta/episodes.jsonl").read_text().splitlines()]
+    index = 0
+    for number, ours in enumerate(episodes.episodes(run)):
+        path = info["data_path"].format(episode_chunk=0, episode_index=number)
+        table = parquet.read_table(tmp_path / "set" / path)
+        assert set(table.column_names) == set(info["features"])
+        assert len(table) == len(ours) == lengths[number]["length"]
+        columns = {name: np.array(table[name].to_pylist()) for name in table.column_names}
+        assert (columns["action"] == ours.actions).all()
+        assert (columns["observation.view"] == ours.observations["view"].reshape(len(ours), -1)).all()
+        assert (columns["asked"] == ours.asked).all() and (columns["by_expert"] == ours.by_expert).all()
+        assert np.array_equal(columns["expert_action"], ours.expert_actions, equal_nan=True)
+        assert columns["next.done"].tolist()[-1] == (ours.terminated or ours.truncated)
+        assert columns["index"].tolist() == list(range(index, index + len(ours)))
+        index += len(ours)
+
+
+def test_choices_have_minus_one_where_nobody_was_asked():
+    actions = understudy.policies.Actions.of(gymnasium.spaces.Discrete(3, start=2))
+    targets = np.array([[0, 1, 0], [0, 0, 0], [0.2, 0.1, 0.7]], np.float32)
+    assert episodes._labels(actions, targets, np.array([True, False, True])).tolist() == [3, -1, 4]
+
+
+def test_a_part_of_a_vector_is_its_own_space():
+    leaf = understudy.policies.spaces.Leaf(("joints",), "number", (4,), picks=(0, 2))
+    seen = Observations([leaf])
+    rows = seen.rows({"joints": np.arange(8.0).reshape(2, 4)})
+    assert episodes.decoded(seen, rows)["joints"].tolist() == [[0, 2], [4, 6]]
+    assert episodes.space(seen)["joints"].shape == (2,)
+
+
+def test_frames_a_second_are_the_environment_s():
+    assert to_lerobot._fps("CartPole-v1") == 50 and to_lerobot._fps("nobody:knows") == to_lerobot.FPS
+
+
+def test_one_door_reads_every_kind_of_file(run, tmp_path):
+    fixtures = Path(__file__).parents[1] / "fixtures" / "sb3"
+    (tmp_path / "study.toml").write_text('env = "CartPole-v1"\nseeds = 2\n')
+    run.policy.save(tmp_path / "alone" / "policy")
+    kinds = {
+        run.folder: "Run",
+        run.folder / "policy.safetensors": "TrainedPolicy",
+        tmp_path / "alone" / "policy": "TrainedPolicy",
+        tmp_path / "alone": "TrainedPolicy",
+        tmp_path / "study.toml": "Study",
+        fixtures / "ppo-discrete.zip": "Expert",
+    }
+    assert {path: type(understudy.load(path)).__name__ for path in kinds} == kinds
+    seen = Walk().observation_space.sample()
+    assert (understudy.load(tmp_path / "alone")(seen) == run.policy(seen)).all()
+    (tmp_path / "notes.txt").write_text("hello")
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "study.json").write_text("{}")
+    for path, words in {
+        tmp_path / "nobody": "there is no file or folder",
+        tmp_path / "notes.txt": "is of no kind that is read here",
+        tmp_path: "neither a run, a study nor a policy; it was tuned",
+        fixtures / "ppo-discrete.npz": "is no exported policy",
+        tmp_path / "full": "damaged",
+    }.items():
+        with pytest.raises(UserError, match=words):
+            understudy.load(path)
