@@ -52,7 +52,7 @@ def test_workers_and_shards_do_not_change_a_byte(tmp_path, alone):
     rows = done.to_pandas()
     assert rows["step"].isna().sum() == 4 and len(rows) == 12
     again = understudy.load(tmp_path / "a")
-    assert again.to_pandas().equals(rows) and again.summary == done.summary
+    assert again.to_pandas().equals(rows) and again.summary["run"] == done.summary["run"]
     next((tmp_path / "a" / "runs").glob("*.json")).unlink()  # one that is not finished yet
     assert len(understudy.load(tmp_path / "a")) == 5
 

@@ -80,6 +80,10 @@ COMMANDS: dict[str, tuple[Command, ...]] = {
         Command("check solver", "put a solver through the conformance suite"),
         Command("check certificate", "search for a stream whose regret is above its certified bound"),
     ),
+    "This installation": (
+        Command("doctor", "versions, devices, extras, and where compiled programs are kept"),
+        Command("completion", "a script for bash, zsh or fish that completes commands and options"),
+    ),
 }
 
 FIRST_PAGE = """\

@@ -1,0 +1,88 @@
+"""`understudy completion`: a script that makes a shell complete commands and options."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from tyro.conf import Positional
+
+from ..errors import unknown
+
+SHELLS = ("bash", "fish", "zsh")
+BASH = """\
+_understudy() {{
+    local here="${{COMP_WORDS[COMP_CWORD]}}" before=" ${{COMP_WORDS[*]:1:COMP_CWORD-1}} " words=""
+    case "$before" in
+{cases}
+    esac
+    COMPREPLY=($(compgen -W "$words" -- "$here"))
+}}
+complete -o default -F _understudy understudy
+"""
+ZSH = "autoload -U +X compinit && compinit\nautoload -U +X bashcompinit && bashcompinit\n"
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Completion:
+    """Print a script for a shell, as in: eval "$(understudy completion bash)"."""
+
+    shell: Positional[str] = "bash"
+    """bash, zsh or fish."""
+
+
+def run(options: Completion) -> int:
+    """Prints the script."""
+    if options.shell not in SHELLS:
+        raise unknown("shell", options.shell, SHELLS)
+    if options.shell == "fish":
+        print("\n".join(_fish()))
+    else:
+        print((ZSH if options.shell == "zsh" else "") + _bash(), end="")
+    return 0
+
+
+def words() -> dict[str, list[str]]:
+    """What may follow: after nothing the commands, after a family its members, after a command its options.
+
+    >>> words()["check"]
+    ['certificate', 'learner', 'solver']
+    """
+    from . import COMMANDS, DEBUG, NO_CACHE
+
+    found: dict[str, list[str]] = {"": []}
+    for command in (one for group in COMMANDS.values() for one in group):
+        first, _, second = command.words.partition(" ")
+        if first not in found[""]:
+            found[""].append(first)
+        if second:
+            found[first] = sorted([*found.get(first, []), second])
+        fields = dataclasses.fields(command.options)
+        named = [field.name for field in fields if field.default is not dataclasses.MISSING]
+        found[command.words] = [f"--{name.replace('_', '-')}" for name in named] + ["--help", DEBUG, NO_CACHE]
+    return found
+
+
+def _bash() -> str:
+    def case(before: str, after: list[str]) -> str:
+        pattern = f'" {before} "*' if before else '"  "'
+        return f'        {pattern}) words="{" ".join(after)}" ;;'
+
+    # The longest first: `paper toy` before `paper`.
+    listed = sorted(words().items(), key=lambda one: -len(one[0].split()))
+    return BASH.format(cases="\n".join(case(*one) for one in listed))
+
+
+def _fish() -> list[str]:
+    from . import COMMANDS
+
+    lines = ["complete -c understudy -n __fish_use_subcommand -f"]
+    about = {command.words: command.line for group in COMMANDS.values() for command in group}
+    for before, after in words().items():
+        first, _, second = before.partition(" ")
+        seen = "__fish_use_subcommand" if not before else f"__fish_seen_subcommand_from {first}"
+        seen += f"; and __fish_seen_subcommand_from {second}" if second else ""
+        for word in after:
+            told = about.get(f"{before} {word}".strip(), "").replace("'", "’")
+            given = f"-l {word[2:]}" if word.startswith("--") else f"-a {word}"
+            lines.append(f"complete -c understudy -n '{seen}' {given} -d '{told}'")
+    return lines

@@ -1,0 +1,98 @@
+"""`understudy doctor`: what is installed, what it runs on, and where it keeps things."""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib.metadata
+import os
+import platform
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+from .. import __version__
+from ..cache import use_cache
+from ..errors import said
+from ..machine import cores, memory, versions
+from .options import Flag
+
+CORE = ("jax", "jaxlib", "equinox", "optax", "numpy", "scipy", "gymnasium", "safetensors", "tyro", "rich")
+ASKED = ("JAX_PLATFORMS", "XLA_FLAGS", "CUDA_VISIBLE_DEVICES", "MUJOCO_GL", "UNDERSTUDY_CACHE")
+"""Variables that change what a run does or where it runs; shown where they are set."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Doctor:
+    """Versions, devices, extras, and where compiled programs are kept; code 1 where JAX cannot compute."""
+
+    json: Flag = False
+    """Print the findings as one last line of JSON."""
+
+
+def run(options: Doctor) -> int:
+    """Prints the findings; 0 where JAX computes."""
+    from ..report import tables
+
+    works, devices = _devices()
+    cache = use_cache()
+    found: dict[str, Any] = {
+        "understudy": f"{__version__}, in {Path(__file__).parents[1]}",
+        "python": f"{platform.python_version()}, {sys.executable}",
+        "system": f"{platform.system()} {platform.machine()}, {cores()} cores, {_gigabytes(memory())}",
+        "libraries": ", ".join(f"{name} {version}" for name, version in versions(CORE).items()),
+        "devices": devices,
+        "cache": "off, or its folder cannot be written" if cache is None else f"{cache}, {_size(cache)}",
+        "settings": ", ".join(f"{name}={os.environ[name]}" for name in ASKED if name in os.environ) or "none",
+    }
+    extras = {name: _extra(needs) for name, needs in extras_of().items()}
+    tables.show(tables.facts("understudy doctor", found.items()))
+    tables.show(tables.facts("extras: pip install 'understudy[NAME]'", extras.items()))
+    if options.json:
+        tables.json_line(found | {"extras": extras, "works": works})
+    return 0 if works else 1
+
+
+def _devices() -> tuple[bool, str]:
+    """Whether JAX computes a number here, and the devices that it has."""
+    try:
+        import jax
+
+        right = float(jax.jit(lambda x: x + 1)(1.0)) == 2.0
+        return right, ", ".join(f"{one.platform}:{one.id} ({one.device_kind})" for one in jax.devices())
+    except Exception as error:
+        return False, f"JAX does not compute here ({said(error)})"
+
+
+def extras_of(package: str = "understudy") -> dict[str, list[str]]:
+    """The extras of an installed package, and the names of what each needs.
+
+    >>> "mujoco" in extras_of().get("mujoco", ["mujoco"])
+    True
+    """
+    try:
+        listed = importlib.metadata.requires(package) or []
+    except importlib.metadata.PackageNotFoundError:  # run from its sources
+        return {}
+    found: dict[str, list[str]] = {}
+    for line in listed:
+        if extra := re.search(r"extra == ['\"]([\w-]+)['\"]", line):
+            found.setdefault(extra[1], []).append(re.split(r"[^\w.-]", line, maxsplit=1)[0])
+    return found
+
+
+def _extra(needs: list[str]) -> str:
+    there = versions(tuple(needs))
+    missing = [name for name in needs if name not in there]
+    if missing:
+        return f"not installed: {', '.join(dict.fromkeys(missing))}"
+    return ", ".join(f"{name} {version}" for name, version in there.items())
+
+
+def _gigabytes(size: int | None) -> str:
+    return "memory unknown" if size is None else f"{size / 2**30:.0f} GiB"
+
+
+def _size(folder: Path) -> str:
+    files = [one for one in folder.glob("*") if one.is_file()]
+    return f"{len(files)} programs, {sum(one.stat().st_size for one in files) / 2**20:.0f} MiB"

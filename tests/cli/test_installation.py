@@ -1,0 +1,101 @@
+"""`understudy doctor`, `understudy completion`, and the wheel in an environment of its own."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import venv
+from pathlib import Path
+
+import pytest
+
+from understudy import __version__, cli
+from understudy.cli import completion, doctor
+
+ROOT = Path(__file__).parents[2]
+
+
+def test_the_doctor_says_what_is_there(capsys, monkeypatch, tmp_path):
+    monkeypatch.delenv("JAX_COMPILATION_CACHE_DIR", raising=False)
+    monkeypatch.setenv("UNDERSTUDY_CACHE", "off")
+    assert cli.main(["doctor", "--json"]) == 0
+    out = capsys.readouterr().out
+    found = json.loads(out.splitlines()[-1])
+    assert found["understudy"].startswith(__version__) and found["works"]
+    assert "cpu:0" in found["devices"] and "off" in found["cache"]
+    assert "numpy" in found["libraries"] and "UNDERSTUDY_CACHE=off" in found["settings"]
+
+
+def test_a_jax_that_does_not_compute_is_said(monkeypatch, capsys):
+    monkeypatch.setattr("jax.devices", lambda: (_ for _ in ()).throw(RuntimeError("no such driver")))
+    assert cli.main(["doctor"]) == 1
+    assert "no such driver" in capsys.readouterr().out
+
+
+def test_extras_are_those_of_the_package():
+    assert doctor.extras_of("a package that nobody has") == {}
+    assert doctor._extra(["numpy"]).startswith("numpy ")
+    assert doctor._extra(["numpy", "nobody-has-this"]) == "not installed: nobody-has-this"
+
+
+def completed(script: str, *words: str) -> list[str]:
+    """What bash offers after these words."""
+    ask = 'COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _understudy; printf "%s\\n" "${COMPREPLY[@]}"'
+    call = ["bash", "-c", f"{script}\n{ask}", "bash", "understudy", *words]
+    return subprocess.run(call, capture_output=True, text=True, check=True).stdout.split()
+
+
+@pytest.mark.skipif(shutil.which("bash") is None, reason="there is no bash")
+def test_bash_completes_commands_and_options(capsys):
+    assert cli.main(["completion", "bash"]) == 0
+    script = capsys.readouterr().out
+    assert completed(script, "tr") == ["train"]
+    assert completed(script, "paper", "q") == ["queries", "questions"]
+    assert completed(script, "train", "Hopper-v5", "--env-") == ["--env-kwargs"]
+    assert completed(script, "check", "learner", "--et") == ["--eta"]
+    assert completed(script, "nobody", "--e") == []
+
+
+def test_every_option_is_offered_and_other_shells_have_scripts(capsys):
+    assert {"export", "doctor"} <= set(completion.words()[""])
+    assert "--out" in completion.words()["export"] and "--run" not in completion.words()["export"]
+    for shell in completion.SHELLS:
+        assert cli.main(["completion", shell]) == 0
+        assert "complete" in capsys.readouterr().out
+    assert cli.main(["completion", "csh"]) == 2
+
+
+@pytest.mark.slow
+def test_the_wheel_runs_the_demo_from_an_empty_folder(tmp_path):
+    """Built without a network, installed beside what is installed here, and run where no source is."""
+    build = [
+        sys.executable,
+        "-m",
+        "pip",
+        "wheel",
+        "--quiet",
+        "--no-deps",
+        "--wheel-dir",
+        tmp_path / "dist",
+        ROOT,
+    ]
+    subprocess.run(build, check=True)
+    (wheel,) = (tmp_path / "dist").glob("understudy-*.whl")
+    assert wheel.stat().st_size < 4 * 2**20
+    venv.create(tmp_path / "venv", with_pip=True)
+    python = tmp_path / "venv" / "bin" / "python"
+    subprocess.run([python, "-m", "pip", "install", "--quiet", f"{wheel}[mujoco]"], check=True)
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    env = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
+    where = "import understudy; print(understudy.__file__)"
+    found = subprocess.run(
+        [python, "-c", where], cwd=empty, env=env, capture_output=True, text=True, check=True
+    )
+    assert str(tmp_path / "venv") in found.stdout
+    demo = [tmp_path / "venv" / "bin" / "understudy", "demo", "--rounds", "1", "--episodes", "1"]
+    subprocess.run(demo, cwd=empty, env=env, check=True)
+    assert {"demo.png", "ftl", "adaftrl", "bc"} <= {one.name for one in (empty / "demo-out").iterdir()}
