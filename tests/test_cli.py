@@ -143,6 +143,10 @@ def test_a_warning_is_one_line_and_memory_one_sentence(monkeypatch, capsys, recw
     line = cli._sentence_of(usual)
     assert line("env: no episode ended.", UserWarning, "a.py", 3, None) == "warning: env: no episode ended.\n"
     assert "DeprecationWarning" in line("old", DeprecationWarning, "a.py", 3, None)
+    yellow = "\x1b[33mWARN: The environment X-v1 is out of date.\x1b[0m"  # as Gymnasium paints it
+    plain = "warning: The environment X-v1 is out of date.\n"
+    assert line(yellow, DeprecationWarning, "a.py", 3, None) == plain
+    assert line(yellow, UserWarning, "a.py", 3, None) == ""  # it was told
 
 
 def test_errors_of_ours_keep_their_traceback(monkeypatch):

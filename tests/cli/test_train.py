@@ -6,14 +6,17 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import jax
 import pytest
 
 from understudy import UserError, cli
 from understudy.cli import main
-from understudy.cli.train import asked
+from understudy.cli.train import asked, outcome
 from understudy.envs.gymnasium import maker
+from understudy.regret import Ledger
+from understudy.report import tables
 from understudy.runs import World, parts
 from understudy.spec import FIELDS, RunSpec
 
@@ -48,6 +51,25 @@ def kept(tmp_path_factory) -> Path:
 
 def last_json(text: str) -> dict:
     return json.loads(text.strip().splitlines()[-1])
+
+
+def test_the_outcome_has_no_broken_line_at_80_columns(capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    names = ("round", "interactions", "queries", "unanswered", "asked")
+    ledger = Ledger({name: [1_000_000] for name in names} | {"average_loss": [1 / 3]})
+    summary = dict.fromkeys(("env", "learner", "regret", "expert_return_mean"), None)
+    summary |= {"queries": 10**7, "expert_evaluation_calls": 10**7, "return_mean": 1e4, "return_std": 1e3}
+    run = SimpleNamespace(
+        summary=lambda: summary | {"average_loss": 1 / 3, "rounds": 9},
+        certificate=None,
+        ledger=ledger,
+        settings={"expert_episodes": 0, "episodes": 1},
+        seconds=dict.fromkeys(("collect", "solve", "judge", "evaluate"), 1234.56),
+        folder=None,
+    )
+    tables.show(outcome(run))
+    lines = [line.split() for line in capsys.readouterr().out.splitlines() if line.strip()]
+    assert [line[0] for line in lines[1:]] == "queries other unanswered return average seconds".split()
 
 
 def test_train_prints_one_last_line_of_json(capsys):

@@ -138,6 +138,19 @@ def test_environments_are_closed_where_one_of_them_cannot_be_made():
     assert Faulty.made == Faulty.closed == 2
 
 
+def test_mujoco_writes_no_file_of_its_own(tmp_path, monkeypatch, capfd):
+    """Its model of HalfCheetah has an attribute that is deprecated, which it would tell in MUJOCO_LOG.TXT."""
+    import mujoco
+
+    monkeypatch.chdir(tmp_path)
+    env = maker("HalfCheetah-v5")().unwrapped
+    assert not list(tmp_path.iterdir()) and capfd.readouterr().err == ""
+    env.data.qpos[:] = np.nan
+    with pytest.warns(UserWarning, match="MuJoCo: Nan, Inf or huge value in QPOS"):
+        mujoco.mj_step(env.model, env.data)
+    assert not list(tmp_path.iterdir())
+
+
 def test_infos_of_mujoco_are_gymnasiums():
     make = maker("Hopper-v5")
     plain, group = make(), vector(make, 2, infos=True)

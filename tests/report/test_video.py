@@ -110,8 +110,21 @@ def test_an_environment_that_draws_nothing_is_refused(tmp_path):
         def render(self):
             return None
 
-    with pytest.raises(UserError, match="draws no pictures"):
-        video.record(tmp_path / "one.mp4", maker(Blind), {"still": still}, steps=100)
+    class Unfinished(Counting):
+        def render(self):
+            raise NotImplementedError
+
+    class Unaware(Counting):
+        def __init__(self):
+            super().__init__()
+
+    gym.register("Unaware-v0", entry_point=Unaware)
+    try:
+        for env in (Blind, Unfinished, "Unaware-v0"):
+            with pytest.raises(UserError, match=r"draws no pictures; .* needs the parameter render_mode"):
+                video.record(tmp_path / "one.mp4", maker(env), {"still": still}, steps=100)
+    finally:
+        gym.registry.pop("Unaware-v0")
 
 
 @pytest.mark.parametrize("env, moves", [("Hopper-v5", True), ("Reacher-v5", False)])

@@ -10,6 +10,7 @@ import dataclasses
 import importlib
 import io
 import os
+import re
 import sys
 import traceback
 import warnings
@@ -22,6 +23,8 @@ from ..errors import UserError, said, unknown
 
 NO_CACHE, DEBUG = "--no-cache", "--debug"
 """Options of every command: compile anew, and keep nothing; print the whole traceback of an error."""
+GYMNASIUM = "WARN: "
+"""How Gymnasium's warnings begin."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -143,10 +146,19 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _sentence_of(usual: Any) -> Any:
-    """Warnings as one line; those of other libraries, which are of other kinds, as usual."""
+    """Warnings as one plain line, each once; those of other libraries, which are of other kinds, as usual.
+    Gymnasium paints its own yellow.
+    """
+    told: set[str] = set()
 
     def shown(message: Any, category: Any, *place: Any) -> str:
-        return f"warning: {message}\n" if category is UserWarning else usual(message, category, *place)
+        text = re.sub(r"\x1b\[[0-9;]*m", "", str(message))
+        if category is not UserWarning and not text.startswith(GYMNASIUM):
+            return usual(message, category, *place)
+        line = f"warning: {' '.join(text.removeprefix(GYMNASIUM).split())}\n"
+        new = line not in told
+        told.add(line)
+        return line if new else ""
 
     return shown
 

@@ -62,9 +62,9 @@ def outcome(result: Any) -> Any:
     theirs = summary["expert_return_mean"]
     rows: list[tuple[str, Any]] = [("queries", f"{summary['queries']:,}")]
     if calls := summary["expert_evaluation_calls"]:
-        rows.append(("calls to measure the expert", f"{calls:,}"))
+        rows.append(("other expert calls", f"{calls:,}"))
     if unanswered := int(result.ledger["unanswered"][-1]):
-        rows.append(("states without an answer", f"{unanswered:,}"))
+        rows.append(("unanswered states", f"{unanswered:,}"))
     if summary["return_mean"] is not None:
         rows.append(("return", tables.returned(summary["return_mean"], summary["return_std"])))
     if theirs is not None:
@@ -81,7 +81,8 @@ def outcome(result: Any) -> Any:
     if summary["regret"] is not None:
         rows += tables.regret(made)
     parts = ("collect", "solve", "judge", "evaluate")
-    rows.append(("seconds", "  ".join(f"{part} {result.seconds[part]:.1f}" for part in parts)))
+    spent = {part: result.seconds[part] for part in parts}
+    rows.append(("seconds", "  ".join(f"{part} {one:.{int(one < 100)}f}" for part, one in spent.items())))
     if result.folder is not None:
         rows.append(("kept in", str(result.folder)))
     return tables.facts(f"{summary['learner']} on {summary['env']}: {summary['rounds']} rounds", rows)

@@ -7,6 +7,8 @@ import dataclasses
 import difflib
 import functools
 import inspect
+import sys
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, final
 
@@ -59,6 +61,9 @@ class Maker:
 
         if not self.by_id:
             keywords = {name: one for name, one in keywords.items() if _takes(self.make, name)}
+        known = gym.registry.get(self.name.rpartition(":")[2])
+        if "mujoco" in sys.modules or "mujoco" in str(getattr(known, "entry_point", "")):
+            _hear_mujoco()
         try:
             made = self.make(**keywords)
         except gym.error.DependencyNotInstalled as error:
@@ -189,6 +194,25 @@ def _takes(function: Any, name: str) -> bool:
     except (TypeError, ValueError):
         return False
     return name in takes or any(one.kind is inspect.Parameter.VAR_KEYWORD for one in takes.values())
+
+
+@functools.cache
+def _hear_mujoco() -> None:
+    """MuJoCo's warnings become Python's: by itself it writes them into a file in the current folder. That an
+    attribute of a model is deprecated is not told, which whoever plays it cannot change.
+    """
+    try:
+        import mujoco
+    except ImportError:
+        return
+
+    def hear(text: str) -> None:
+        if "deprecated" not in text:
+            with contextlib.suppress(Warning):  # an exception must not reach MuJoCo
+                warnings.warn(f"MuJoCo: {' '.join(text.split())}", stacklevel=2)
+
+    if mujoco.get_mju_user_warning() is None:  # type: ignore[attr-defined]
+        mujoco.set_mju_user_warning(hear)  # type: ignore[attr-defined]
 
 
 def _no_such(env_id: str) -> UserError:

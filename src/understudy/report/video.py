@@ -76,8 +76,10 @@ class Panel:
             _can_draw(self.env)
             self._seen, self._info = self.env.reset(seed=derive(seed, "video", 0, 0))
             self._camera = Camera(self.env)
-            self._picture = _drawn(self.env)
-        except UserError:
+            self._picture = _drawn(self.env, make.name)
+        except UserError as error:
+            if isinstance(error.__cause__, TypeError) and "render_mode" in str(error.__cause__):
+                raise _blind(make.name) from error
             raise
         except Exception as error:
             raise UserError(
@@ -91,7 +93,8 @@ class Panel:
         """Draws what the environment shows now."""
         if not self.faded:
             self._camera.follow()
-            self._picture, self.marked, self.faded = _drawn(self.env), False, self.over
+            self._picture = _drawn(self.env, "the environment")
+            self.marked, self.faded = False, self.over
 
     def step(self) -> None:
         """Plays one action, unless the episode has ended."""
@@ -235,13 +238,20 @@ def _can_draw(env: Any) -> None:
         GLContext(8, 8).free()
 
 
-def _drawn(env: Any) -> np.ndarray:
-    picture = np.asarray(env.render())
+def _blind(name: str) -> UserError:
+    return UserError(
+        f"video: {name} draws no pictures; what makes it (a function, or the environment's __init__) needs "
+        "the parameter render_mode, and the environment a render() that returns arrays (height, width, 3)."
+    )
+
+
+def _drawn(env: Any, name: str) -> np.ndarray:
+    try:
+        picture = np.asarray(env.render())
+    except NotImplementedError as error:
+        raise _blind(name) from error
     if picture.ndim != 3:
-        raise UserError(
-            "video: the environment draws no pictures; a function that makes one needs the parameter "
-            "render_mode, and its environment a render() that returns arrays (height, width, 3)."
-        )
+        raise _blind(name)
     even = [size - size % 2 for size in picture.shape[:2]]
     return picture[: even[0], : even[1]]
 
