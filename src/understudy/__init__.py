@@ -19,6 +19,7 @@ _NAMES = {
     "runs.evaluate": "evaluate",
     "exports": "export Exported",
     "loading": "load",
+    "report.page": "write_report",
     "spec": "RunSpec",
     "policies": "TrainedPolicy Policy Linear Tabular MLP NatureCNN Camera",
     "replay": "Replay",
@@ -50,6 +51,7 @@ if TYPE_CHECKING:
     from .policies import MLP, Camera, Linear, NatureCNN, Policy, Tabular, TrainedPolicy
     from .regret import Certificate, Ledger
     from .replay import Replay, replay
+    from .report.page import write_report
     from .runs import Run
     from .runs.evaluate import evaluate
     from .solvers import (

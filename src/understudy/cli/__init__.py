@@ -62,6 +62,8 @@ COMMANDS: dict[str, tuple[Command, ...]] = {
         Command("evaluate", "play episodes with the policy of a run"),
         Command("play", "make a video of a run's policy beside its expert"),
         Command("export", "take a run along: ONNX, NumPy, episodes for Minari and LeRobot"),
+        Command("report", "one HTML page about runs and studies, without a network"),
+        Command("watch", "the same page on this machine, while runs go on"),
         Command("experts list", "the experts that come with the package", "experts run"),
         Command("expert train", "train an expert of your own, with SAC, TD3, PPO or DQN", "expert_train run"),
         Command("demo", "Hopper: FTL, AdaFTRL and cloning against each other"),

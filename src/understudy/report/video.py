@@ -9,7 +9,7 @@ import subprocess
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, final
+from typing import Any, NamedTuple, final
 
 import numpy as np
 
@@ -61,40 +61,60 @@ def record(
     return {panel.name: panel.total for panel in panels}
 
 
+class Opened(NamedTuple):
+    """An environment that draws: what it showed first, its camera, its first picture, pictures a second."""
+
+    env: Any
+    seen: Any
+    info: Any
+    camera: Camera
+    picture: np.ndarray
+    rate: int
+
+
+def opened(make: Maker, seed: int = 0) -> Opened:
+    """An environment that draws, begun with `seed`; a `UserError` says why it cannot be drawn here."""
+    # Without a screen MuJoCo renders through EGL, which must be set before its first use.
+    if not os.environ.get("DISPLAY"):
+        os.environ.setdefault("MUJOCO_GL", "egl")
+    env = None
+    try:
+        env = make(render_mode="rgb_array")
+        _can_draw(env)
+        seen, info = env.reset(seed=seed)
+        camera = Camera(env)
+        rate = int(env.metadata.get("render_fps") or 30)
+        return Opened(env, seen, info, camera, picture(env, make.name), rate)
+    except Exception as error:
+        if env is not None:
+            env.close()
+        if isinstance(error, UserError):
+            if isinstance(error.__cause__, TypeError) and "render_mode" in str(error.__cause__):
+                raise _blind(make.name) from error
+            raise
+        raise UserError(
+            f"video: {make.name} cannot be drawn here ({type(error).__name__}: {_first(error)}); "
+            "MuJoCo needs EGL (Debian: apt install libegl1), other environments may need pygame."
+        ) from error
+
+
 @final
 class Panel:
     """One player in an environment of its own, and the picture of it."""
 
     def __init__(self, make: Maker, name: str, act: Act, *, seed: int, other: Act | None = None):
-        # Without a screen MuJoCo renders through EGL, which must be set before its first use.
-        if not os.environ.get("DISPLAY"):
-            os.environ.setdefault("MUJOCO_GL", "egl")
         self.name, self.total, self.over, self.faded, self.marked = name, 0.0, False, False, False
         self._act, self._other, self._played = act, other, 0
-        try:
-            self.env = make(render_mode="rgb_array")
-            _can_draw(self.env)
-            self._seen, self._info = self.env.reset(seed=derive(seed, "video", 0, 0))
-            self._camera = Camera(self.env)
-            self._picture = _drawn(self.env, make.name)
-        except UserError as error:
-            if isinstance(error.__cause__, TypeError) and "render_mode" in str(error.__cause__):
-                raise _blind(make.name) from error
-            raise
-        except Exception as error:
-            raise UserError(
-                f"video: {make.name} cannot be drawn here ({type(error).__name__}: {_first(error)}); "
-                "MuJoCo needs EGL (Debian: apt install libegl1), other environments may need pygame."
-            ) from error
-        self.rate = int(self.env.metadata.get("render_fps") or 30)
+        self.env, self._seen, self._info, self._camera, self._picture, self.rate = opened(
+            make, derive(seed, "video", 0, 0)
+        )
         self._choices = Actions.of(self.env.action_space).categorical
 
     def look(self) -> None:
         """Draws what the environment shows now."""
         if not self.faded:
             self._camera.follow()
-            self._picture = _drawn(self.env, "the environment")
-            self.marked, self.faded = False, self.over
+            self._picture, self.marked, self.faded = picture(self.env), False, self.over
 
     def step(self) -> None:
         """Plays one action, unless the episode has ended."""
@@ -245,15 +265,16 @@ def _blind(name: str) -> UserError:
     )
 
 
-def _drawn(env: Any, name: str) -> np.ndarray:
+def picture(env: Any, name: str = "the environment") -> np.ndarray:
+    """What the environment, of this name, shows now: (height, width, 3), of even height and width."""
     try:
-        picture = np.asarray(env.render())
+        drawn = np.asarray(env.render())
     except NotImplementedError as error:
         raise _blind(name) from error
-    if picture.ndim != 3:
+    if drawn.ndim != 3:
         raise _blind(name)
-    even = [size - size % 2 for size in picture.shape[:2]]
-    return picture[: even[0], : even[1]]
+    even = [size - size % 2 for size in drawn.shape[:2]]
+    return drawn[: even[0], : even[1]]
 
 
 def _titled(picture: np.ndarray, text: str) -> np.ndarray:

@@ -1,0 +1,53 @@
+"""`understudy report`: one HTML file about runs and studies."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from typing import Annotated
+
+from tyro.conf import Positional, arg
+
+from ..progress import counted
+from .options import Flag
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Report:
+    """Write one self-contained HTML file about runs and studies: verdict, curves, regret, moments, spec."""
+
+    paths: Positional[Annotated[tuple[Path, ...], arg(metavar="FOLDER…")]]
+    """Folders of runs or studies, or folders that hold such."""
+    out: Annotated[Path, arg(aliases=("-o",))] = Path("report.html")
+    """The file to write."""
+    moments: int = 12
+    """How many moments of largest disagreement to show; of several runs at least two each."""
+    seconds: float = 60.0
+    """Time for drawing their clips; 0 draws none."""
+    json: Flag = False
+    """Print the result as one last line of JSON."""
+
+
+def run(options: Report) -> int:
+    """Writes the page and prints where it is."""
+    from ..report import tables
+    from ..report.page import write_report
+
+    with counted(str(options.out), max(options.moments, 1), "moments") as update:
+
+        def told(done: int, total: int, name: str) -> None:
+            update(
+                min(done, options.moments)
+                if total <= options.moments
+                else round(done * options.moments / total),
+                name,
+            )
+
+        file = write_report(
+            *options.paths, out=options.out, moments=options.moments, seconds=options.seconds, progress=told
+        )
+    size = file.stat().st_size
+    print(f"{file}: {size / 1e6:.1f} MB; open it in a browser.")
+    if options.json:
+        tables.json_line({"file": str(file), "bytes": size})
+    return 0

@@ -1,0 +1,264 @@
+"""What a page says about runs, as plain data: groups with intervals and curves, and each run by itself."""
+
+from __future__ import annotations
+
+import json
+import math
+import shlex
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from ..spec import FIELDS
+from .sources import Source, labels
+from .style import LOOKS, OTHERS, look
+from .summaries import Interval, curve, interval, iqm, ratio, thinned
+from .verdict import verdicts
+
+AXES = ("rounds", "interactions", "labels", "seconds")
+CURVES = {"return": "return_mean", "loss": "loss", "average loss": "average_loss"}
+DETAILED = 60
+"""Most runs that are shown by themselves: of each group the best, the median and the worst come first."""
+SPELLED = {"eta": "η", "alpha": "α"}
+DASHES = {"-": [], "dashed": [6, 3], "dotted": [2, 3], "dashdot": [8, 3, 2, 3]}
+PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", *OTHERS)
+# Columns of a run that a page draws.
+SHOWN = ("round", "interactions", "queries", "loss", "average_loss", "regret", "regret_low", "regret_high")
+SHOWN += ("bound", "return_mean", "by_expert", "asked", "solver_grad_norm", "solver_iterations")
+
+
+def account(sources: Sequence[Source]) -> dict[str, Any]:
+    """The whole account of these runs, without what needs their samples."""
+    groups = grouped(sources)
+    chosen = detailed(groups)
+    return {
+        "verdicts": verdicts(groups),
+        "groups": groups_plain(groups),
+        "envs": list(dict.fromkeys(one["labels"]["env"] for one in groups)),
+        "counts": dict(Counter(one.state for one in sources)),
+        "runs": [alone(one, place) for one, place in chosen],
+        "left_out": len(sources) - len(chosen),
+        "troubles": [
+            {"name": one.name, "state": one.state, "trouble": one.trouble}
+            for one in sources
+            if one.state in ("failed", "unreadable")
+        ][:200],
+    }
+
+
+def grouped(sources: Sequence[Source]) -> list[dict[str, Any]]:
+    """Runs that differ in their seed alone, together, each with what they came to."""
+    found: dict[str, dict[str, Any]] = {}
+    for one, mine in zip(sources, labels(sources), strict=True):
+        key = json.dumps(mine, sort_keys=True, default=str)
+        found.setdefault(key, {"labels": mine, "sources": []})["sources"].append(one)
+    groups = list(found.values())
+    names = [name_of(group["labels"]) for group in groups]
+    for group, name in zip(groups, names, strict=True):
+        group |= {"name": name} | came_to(group["sources"])
+    # Best first, by the score and then by the loss; a group of which nothing is known comes last.
+    return sorted(groups, key=lambda one: (one["labels"]["env"], *_rank(one)))
+
+
+def _rank(group: Mapping[str, Any]) -> tuple[float, float]:
+    score, loss = group["return"].middle, group["average loss"].middle
+    return (-score if math.isfinite(score) else math.inf, loss if math.isfinite(loss) else math.inf)
+
+
+def name_of(mine: Mapping[str, Any]) -> str:
+    """A group's name: its learner and what else sets it apart.
+
+    >>> name_of({"env": "E", "learner": "ftrl", "eta": 0.1})
+    'FTRL (η = 0.1)'
+    """
+    more = [f"{SPELLED.get(k, k)} = {_short(v)}" for k, v in mine.items() if k not in ("env", "learner")]
+    return look(mine["learner"]).label + (f" ({', '.join(more)})" if more else "")
+
+
+def _short(value: Any) -> str:
+    text = (
+        f"{value:g}" if isinstance(value, float) else value if isinstance(value, str) else json.dumps(value)
+    )
+    return text if len(text) <= 40 else text[:39] + "…"
+
+
+def came_to(runs: Sequence[Source]) -> dict[str, Any]:
+    """Return, score, loss, labels and seconds of a group, with intervals over its runs; of a run alone the
+    interval of its score is over episodes.
+    """
+    good = [one for one in runs if one.state in ("finished", "unfinished") and one.rounds]
+    scores = [one.score for one in good]
+    alone = good[0] if len(good) == 1 else None
+    measured = [one for one in good if math.isfinite(one.score)]
+    if alone is not None and alone.returns is not None:
+        returned, over = interval(alone.returns, np.mean), "episodes"
+    else:
+        returned, over = interval(scores), "runs"
+    experts = [one.expert for one in measured if math.isfinite(one.expert)]
+    expert = float(np.mean(experts)) if experts else math.nan
+    share = Interval(math.nan)
+    # A share of the expert's return means something where both are above zero.
+    if expert > 0 and all(one.score >= 0 for one in measured):
+        if alone is not None and alone.returns is not None and alone.expert_returns is not None:
+            share = ratio(alone.returns, alone.expert_returns)
+        elif alone is not None and alone.returns is not None:
+            share = Interval(*(one / expert for one in returned))
+        else:
+            share = interval([one.score / one.expert for one in measured if one.expert > 0])
+    episodes = [len(one.returns) for one in good if one.returns is not None]
+    return {
+        "return": returned,
+        "over": over,
+        "episodes": min(episodes, default=0),
+        "expert": expert,
+        "expert measured": any(one.expert_returns is not None or one.study is not None for one in measured),
+        "share": share,
+        "average loss": interval([one.last("average_loss") for one in good]),
+        "loss": interval([one.last("loss") for one in good]),
+        "regret": interval([one.last("regret") for one in good]),
+        "labels_count": iqm([one.last("queries") for one in good]) if good else math.nan,
+        "interactions": iqm([one.last("interactions") for one in good]) if good else math.nan,
+        "seconds": iqm([one.total for one in good]) if good else math.nan,
+        "certified": bool(good) and all(one.certificate.get("kind") == "certificate" for one in good),
+    }
+
+
+def groups_plain(groups: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Groups as the page reads them, with their colours and curves."""
+    made = []
+    looks = _looks(groups)
+    for group, (colour, dashes) in zip(groups, looks, strict=True):
+        runs = group["sources"]
+        states = Counter(one.state for one in runs)
+        kept = {k: v for k, v in group.items() if k != "sources"}
+        made.append(kept | {"colour": colour, "dashes": dashes, "runs": len(runs), "states": dict(states)})
+        made[-1]["curves"] = curves(runs)
+    return made
+
+
+def _looks(groups: Sequence[Mapping[str, Any]]) -> list[tuple[str, list[int]]]:
+    """A colour and dashes for each group: the learner's own where every learner has one group."""
+    by_env: dict[str, list[str]] = {}
+    for one in groups:
+        by_env.setdefault(one["labels"]["env"], []).append(one["labels"]["learner"])
+    own = all(len(set(names)) == len(names) and set(names) <= {*LOOKS, "dagger"} for names in by_env.values())
+    found, count = [], Counter()
+    for one in groups:
+        drawn, place = look(one["labels"]["learner"]), count[one["labels"]["env"]]
+        count[one["labels"]["env"]] += 1
+        if own:
+            styles = {"-": "-", str((0, (5, 2))): "dashed", str((0, (1, 1.4))): "dotted"}
+            found.append((drawn.colour, DASHES[styles.get(str(drawn.dashes), "dashdot")]))
+        else:
+            found.append((PALETTE[place % len(PALETTE)], list(DASHES.values())[place // len(PALETTE) % 4]))
+    return found
+
+
+def curves(runs: Sequence[Source]) -> dict[str, dict[str, Any]]:
+    """Return and loss along every axis. Runs that failed, and those that are not half as far as the longest,
+    are left out.
+    """
+    good = [one for one in runs if one.state in ("finished", "unfinished")]
+    most = max((one.rounds for one in good), default=0)
+    good = [one for one in good if one.rounds and 2 * one.rounds >= most]
+    made: dict[str, dict[str, Any]] = {}
+    for name, column in CURVES.items():
+        made[name] = {}
+        for axis in AXES:
+            drawn = [one for one in good if axis != "seconds" or one.seconds is not None]
+            found = curve([places(one, axis) for one in drawn], [one.columns[column] for one in drawn])
+            if found is not None:
+                made[name][axis] = found
+    return made
+
+
+def places(run: Source, axis: str) -> np.ndarray:
+    """A run's rounds along an axis."""
+    if axis == "seconds":
+        assert run.seconds is not None
+        return np.cumsum(sum(run.seconds.values()))
+    return run.columns[{"rounds": "round", "labels": "queries"}.get(axis, axis)]
+
+
+def detailed(groups: Sequence[Mapping[str, Any]]) -> list[tuple[Source, int]]:
+    """The runs that are shown by themselves, with the numbers of their groups."""
+    ordered: list[tuple[int, int, Source]] = []
+    for place, group in enumerate(groups):
+        runs = sorted(group["sources"], key=lambda one: -one.score if math.isfinite(one.score) else math.inf)
+        telling = dict.fromkeys([0, len(runs) // 2, len(runs) - 1, *range(len(runs))])
+        ordered += [(rank, place, runs[number]) for rank, number in enumerate(telling)]
+    kept = sorted(ordered, key=lambda one: one[:2])[:DETAILED]
+    return [(one, place) for _, place, one in sorted(kept, key=lambda one: (one[1], one[2].name))]
+
+
+def alone(run: Source, group: int) -> dict[str, Any]:
+    """One run: its columns, at most at some hundred rounds, its certificate, its solves, its time."""
+    rows = thinned(run.rounds, 300) if run.rounds else np.zeros(0, int)
+    columns = {name: run.columns[name][rows].tolist() for name in SHOWN if name in run.columns}
+    if run.seconds is not None:
+        columns["seconds"] = np.cumsum(sum(run.seconds.values()))[rows].tolist()
+    solves = Counter(map(str, run.columns.get("solver_status", ())))
+    made = dict(run.certificate)
+    for name, column in (
+        ("low", "regret_low"),
+        ("high", "regret_high"),
+        ("bound", "bound"),
+        ("norm", "norm"),
+    ):
+        made.setdefault(name, run.last(column))
+    return {
+        "name": run.name,
+        "folder": str(run.folder),
+        "group": group,
+        "env": run.env,
+        "learner": look(run.learner).label,
+        "seed": run.settings.get("seed"),
+        "state": run.state,
+        "trouble": run.trouble,
+        "rounds": run.rounds,
+        "planned": run.planned,
+        "study": run.study is not None,
+        "score": run.score,
+        "expert": run.expert,
+        "columns": columns,
+        "certificate": {name: _number(value) for name, value in made.items() if name != "constants"},
+        "solves": dict(solves.most_common()),
+        "iterations": int(np.sum(run.columns.get("solver_iterations", 0))),
+        "spent": dict(run.spent),
+        "command": command(run),
+        "settings": dict(run.settings),
+        "resolved": dict(run.resolved),
+        "versions": dict(run.versions),
+    }
+
+
+def _number(value: Any) -> Any:
+    """A number that JSON had to spell, as in "nan"."""
+    if isinstance(value, str) and value in ("nan", "inf", "-inf"):
+        return float(value)
+    return value
+
+
+def command(run: Source) -> str:
+    """What to type for the same run again; empty where its environment or parts were made in Python.
+
+    >>> from pathlib import Path
+    >>> settings = {"env": "Hopper-v5", "learner": "ftl", "seed": 3}
+    >>> command(Source("h", Path("h"), "finished", settings=settings))
+    'understudy train Hopper-v5 --learner ftl --seed 3 --out h'
+    """
+    words = ["understudy", "train", run.env]
+    for name, value in run.settings.items():
+        if name == "env" or name not in FIELDS:
+            continue
+        option = "--" + name.replace("_", "-")
+        if isinstance(value, bool):
+            words += [option] if value else []
+        elif isinstance(value, (list, tuple)):
+            words += [option, *map(str, value)]
+        else:
+            words += [option, json.dumps(value) if isinstance(value, dict) else str(value)]
+    words += ["--out", run.name if run.study is not None else str(run.folder)]
+    return shlex.join(words)

@@ -1,0 +1,120 @@
+// Puts the page together, keeps it up to date where runs go on, and offers the files.
+
+function verdict(data) {
+  const found = data.verdicts.find((one) => one.env === page.env);
+  const envs = data.envs.length > 1 ? h("div", { class: "controls" }, choice("Environment", data.envs.map((one) => [one, one]), page.env, (value) => { page.env = value; page.run = 0; page.hidden.clear(); render(); })) : null;
+  const groups = shown(data);
+  const best = groups[0];
+  const tile = (name, value, more) => h("div", { class: "tile" }, h("span", { class: "tile-name" }, name), h("span", { class: "tile-value" }, value), h("span", { class: "tile-more" }, more || ""));
+  const shares = known(best.share[0]);
+  const tiles = h("div", { class: "tiles" },
+    tile(shares ? "Score, share of expert" : "Return", shares ? percent(best.share[0]) : num(best.return[0]), known((shares ? best.share : best.return)[1]) ? `95 %: ${span(shares ? best.share : best.return, shares ? percent : num)}` : "no interval"),
+    tile("Return", num(best.return[0]), known(best.expert) ? `expert ${num(best.expert)}` : "expert not measured"),
+    tile("Labels", whole(best.labels_count), `${whole(best.interactions)} interactions`),
+    tile("Time", seconds(best.seconds), best.runs > 1 ? `a run, of ${best.runs}` : "to learn and to judge"),
+    tile("Regret", num(best.regret[0]), known(best.regret[0]) ? (best.certified ? "certified" : "estimate") : "not looked for"));
+  const troubles = data.troubles.length ? h("details", { class: "troubles" }, h("summary", {}, `${many(data.troubles.length, "run")} failed or cannot be read`),
+    h("ul", {}, data.troubles.map((one) => h("li", {}, h("b", {}, one.name), `: ${one.trouble}`)))) : null;
+  return h("section", { id: "verdict", "aria-label": "Verdict" }, envs, h("p", { class: "sentence" }, found.text), found.note ? h("p", { class: "sentence-note" }, found.note) : null, best && best.runs ? tiles : null, troubles);
+}
+
+async function unpack(packed) {
+  const bytes = Uint8Array.from(atob(packed), (one) => one.charCodeAt(0));
+  const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
+  return new Response(stream).blob();
+}
+
+async function download(event) {
+  const button = event.currentTarget;
+  const found = JSON.parse(document.getElementById("files").textContent)[button.dataset.name];
+  const url = URL.createObjectURL(new Blob([await unpack(found)], { type: button.dataset.type }));
+  const link = h("a", { href: url, download: button.dataset.name });
+  document.body.append(link);
+  link.click();
+  link.remove();
+  setTimeout(() => URL.revokeObjectURL(url), 1000);
+}
+
+function files(data) {
+  const size = (bytes) => (bytes < 1e6 ? `${Math.ceil(bytes / 1e3)} kB` : `${(bytes / 1e6).toFixed(1)} MB`);
+  return section("files", "Files",
+    data.files.length ? h("ul", { class: "files" }, data.files.map((one) => h("li", {}, h("button", { type: "button", class: "plain", "data-name": one.name, "data-type": one.type, onclick: download }, `Download ${one.name}`), h("span", { class: "soft" }, ` ${size(one.size)}: ${one.what}`)))) : note("While runs go on the page offers no files; understudy report makes a page that does."),
+    data.files_note ? note(data.files_note) : null,
+    note(`Made by understudy ${data.version} on ${data.made}.`, data.live ? "" : " This page needs no network."));
+}
+
+const PARTS = { verdict, compare, curves, run: alone, files };
+
+function renew(...names) {
+  const focused = document.activeElement && document.activeElement.closest("[id]");
+  const kept = focused ? [focused.id, document.activeElement.dataset.value || document.activeElement.textContent] : null;
+  for (const name of names) {
+    const old = document.getElementById(name);
+    const made = PARTS[name](page.data);
+    if (old && made) old.replaceWith(made);
+    if (made) begin(made);
+  }
+  if (kept) {
+    const home = document.getElementById(kept[0]);
+    const again = home && (home.matches("select") ? home : [...home.querySelectorAll("button")].find((each) => (each.dataset.value || each.textContent) === kept[1]));
+    if (again) again.focus({ preventScroll: true });
+  }
+}
+
+function render() {
+  const data = page.data;
+  if (!data.envs.includes(page.env)) page.env = data.envs[0];
+  const made = Object.values(PARTS).map((draw) => draw(data)).filter(Boolean);
+  const root = document.getElementById("page");
+  root.replaceChildren(...made);
+  const links = [["compare", "Comparison"], ["curves", "Curves"], ["run", "Run"], ["files", "Files"]].filter(([id]) => document.getElementById(id));
+  document.getElementById("links").replaceChildren(...links.map(([id, text]) => h("a", { href: `#${id}` }, text)));
+  begin(root);
+}
+
+function theme() {
+  const dark = document.documentElement.dataset.theme === "dark" || (!document.documentElement.dataset.theme && window.matchMedia("(prefers-color-scheme: dark)").matches);
+  document.documentElement.dataset.theme = dark ? "light" : "dark";
+  repaint();
+}
+
+// Everything that has a colour of its own follows the theme.
+function repaint() {
+  const top = window.scrollY;
+  render();
+  window.scrollTo(0, top);
+}
+
+async function live() {
+  const says = document.getElementById("live");
+  let mark = page.data.mark;
+  for (;;) {
+    await new Promise((done) => setTimeout(done, 2000));
+    try {
+      const answer = await fetch(`data?mark=${encodeURIComponent(mark)}`, { cache: "no-store" });
+      if (!answer.ok) throw new Error(answer.statusText);
+      const data = await answer.json();
+      const { unfinished = 0 } = page.data.counts;
+      says.className = unfinished ? "live on" : "live";
+      says.textContent = unfinished ? `live: ${many(unfinished, "run")} not finished` : "live: all runs are finished";
+      if (data.mark === mark) continue;
+      mark = data.mark;
+      page.data = data;
+      const top = window.scrollY;
+      const open = document.activeElement && document.activeElement.id === "run-choice";
+      if (!open) { render(); window.scrollTo(0, top); }
+    } catch {
+      says.className = "live off";
+      says.textContent = "the server does not answer; the page shows what was last known";
+    }
+  }
+}
+
+page.data = JSON.parse(document.getElementById("data").textContent);
+document.getElementById("theme").addEventListener("click", theme);
+window.matchMedia("(prefers-color-scheme: dark)").addEventListener("change", repaint);
+window.addEventListener("beforeprint", () => { document.documentElement.classList.add("printing"); redraw(true); });
+window.addEventListener("afterprint", () => { document.documentElement.classList.remove("printing"); redraw(); });
+render();
+document.documentElement.dataset.ready = "yes";
+if (page.data.live) live();

@@ -1,0 +1,250 @@
+"""Runs as a report reads them, whatever folder they are in: one of a run, one of a study, or one of many."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import json
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, final
+
+import numpy as np
+
+from .. import disk
+from ..errors import UserError
+from ..runs import NAMES, TIMES, read_config, read_ledger, read_summary, rounds
+from ..runs.reading import verified
+from ..runs.resume import FREE
+from ..spec import FIELDS, RunSpec
+
+DEEP = 3
+"""How many folders below a named one are looked into for runs and studies."""
+APART = ("env", "learner")
+SAME = {*APART, *FREE, "seed", "revision", "expert_card"}
+"""Settings that do not set groups of runs apart, or do so anyway."""
+
+
+@final
+@dataclasses.dataclass(frozen=True)
+class Source:
+    """One run. Columns and numbers are empty, or nan, where the run has none.
+
+    state: finished, unfinished, failed or unreadable; `trouble` is the sentence of the last two.
+    columns: of the ledger, by name. seconds: per round, by part (None: only `spent`, the sums, are kept).
+    returns, expert_returns: of the episodes of the last evaluation. settings: those that are not defaults.
+    """
+
+    name: str
+    folder: Path
+    state: str
+    trouble: str = ""
+    settings: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    columns: Mapping[str, np.ndarray] = dataclasses.field(default_factory=dict)
+    seconds: Mapping[str, np.ndarray] | None = None
+    spent: Mapping[str, float] = dataclasses.field(default_factory=dict)
+    returns: np.ndarray | None = None
+    expert_returns: np.ndarray | None = None
+    expert: float = math.nan
+    certificate: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    resolved: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    versions: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    planned: int | None = None
+    study: Path | None = None
+
+    @property
+    def env(self) -> str:
+        return str(self.settings.get("env", "?"))
+
+    @property
+    def learner(self) -> str:
+        return str(self.settings.get("learner", "?"))
+
+    @property
+    def rounds(self) -> int:
+        """Rounds that are done."""
+        return len(self.columns.get("round", ()))
+
+    def last(self, name: str) -> float:
+        """The last finite number of a column; nan where there is none."""
+        found = np.asarray(self.columns.get(name, ()), float)
+        found = found[np.isfinite(found)]
+        return float(found[-1]) if len(found) else math.nan
+
+    @property
+    def score(self) -> float:
+        """The mean return of the last evaluation."""
+        return float(self.returns.mean()) if self.returns is not None else self.last("return_mean")
+
+    @property
+    def total(self) -> float:
+        """Seconds that the run took so far."""
+        return float(self.spent.get("total", math.nan))
+
+
+def found(paths: Iterable[Path | str]) -> list[Path]:
+    """The folders of runs and of studies at and below `paths`, in order, each once."""
+    known: dict[Path, Path] = {}
+    for given in paths:
+        path = Path(given)
+        if not path.is_dir():
+            raise UserError(f"report: there is no folder {str(given)!r}.")
+        below = list(_below(path, DEEP))
+        if not below:
+            raise UserError(f"report: {str(given)!r} holds neither a run nor a study.")
+        for one in below:
+            known.setdefault(one.resolve(), one)
+    return list(known.values())
+
+
+def _below(path: Path, deep: int) -> Iterable[Path]:
+    if (path / "config.json").is_file() or (path / "study.json").is_file():
+        yield path
+    elif deep:
+        for one in sorted(path.iterdir()):
+            if one.is_dir() and not one.name.startswith("."):
+                yield from _below(one, deep - 1)
+
+
+def read(path: Path, *, check: bool = True) -> list[Source]:
+    """What a folder holds: one run, or all runs of a study. A run that cannot be read is one with trouble.
+
+    With `check` the files of a run are compared with their checksums; a page of runs that go on does without.
+    """
+    if (path / "study.json").is_file():
+        return _study(path)
+    try:
+        return [_run(path, check=check)]
+    except (UserError, OSError) as error:
+        settings: Mapping[str, Any] = {}
+        with contextlib.suppress(UserError):
+            settings = _changes(read_config(path)["settings"])
+        return [Source(path.name, path, "unreadable", str(error), settings)]
+
+
+def _run(path: Path, *, check: bool) -> Source:
+    config = read_config(path)
+    kept = config["settings"]
+    about: dict[str, Any] = {
+        "settings": _changes(kept),
+        "resolved": kept.get("resolved", {}),
+        "versions": config["versions"],
+        "planned": _planned(kept),
+    }
+    numbers = rounds.numbers(path)
+    if not numbers or not (numbers[0] or len(numbers) > 1):
+        return Source(path.name, path, "unfinished", "no round is finished yet.", **about)
+    if check:
+        record = verified(path)
+    else:
+        record = rounds.read(path / f"{rounds.name_of(numbers[0])}.json")
+    ledger = read_ledger(path, record.grown.get("ledger.csv", (None,))[0])
+    times = disk.read_csv(path / "times.csv", "run", record.grown.get("times.csv", (None,))[0])
+    with np.errstate(all="ignore"):
+        seconds = {name: np.array([float(row[name]) for row in times]) for name in TIMES}
+    outcome: dict[str, Any] = (read_summary(path) if record.finished else None) or {}
+    spent = outcome.get("seconds") or {name: float(one.sum()) for name, one in seconds.items()}
+    spent = {"total": sum(one for name, one in spent.items() if name != "total")} | dict(spent)
+    mine, theirs = (outcome.get(name) for name in ("evaluation", "expert_evaluation"))
+    card = about["resolved"].get("card_return")
+    theirs = None if theirs is None else np.asarray(theirs["returns"], float)
+    return Source(
+        path.name,
+        path,
+        "finished" if record.finished else "unfinished",
+        columns={name: ledger[name] for name in ledger},
+        seconds=seconds if len(times) == ledger.rounds else None,
+        spent=spent,
+        returns=None if mine is None else np.asarray(mine["returns"], float),
+        expert_returns=theirs,
+        expert=float(theirs.mean()) if theirs is not None else math.nan if card is None else float(card),
+        certificate=outcome.get("certificate") or {},
+        **about,
+    )
+
+
+def _study(path: Path) -> list[Source]:
+    kept = disk.read_json(path / "study.json", "report")
+    try:
+        versions, runs = kept["versions"], [(one["id"], one["settings"]) for one in kept["runs"]]
+    except (KeyError, TypeError) as error:
+        raise UserError(f"report: {path / 'study.json'} is damaged ({error!r}).") from None
+    made = []
+    for name, settings in runs:
+        made.append(_entry(path, name, settings, versions))
+    return made
+
+
+def _entry(path: Path, name: str, settings: Mapping[str, Any], versions: Mapping[str, str]) -> Source:
+    """One run of a study."""
+    file = path / "runs" / f"{name}.json"
+    about: dict[str, Any] = {"settings": settings, "versions": versions, "study": path}
+    shown = f"{path.name}/{name[:8]}"
+    if not file.is_file():
+        return Source(shown, path, "unfinished", "it has not been played yet.", **about)
+    try:
+        kept = disk.read_json(file, "report")
+        summary, error = kept["summary"], kept["error"]
+        columns = {column: np.asarray(kept["columns"][column]) for column in NAMES}
+        return Source(
+            shown,
+            path,
+            "finished" if error is None else "failed",
+            error or "",
+            columns=columns,
+            spent=kept["seconds"],
+            expert=float(summary.get("expert_return", math.nan)),
+            certificate={"kind": summary.get("certificate", ""), "regret": summary.get("regret", math.nan)},
+            planned=None if error is None else _planned(settings),
+            **about,
+        )
+    except (UserError, KeyError, TypeError, ValueError) as error:
+        return Source(shown, path, "unreadable", f"{file} is damaged ({error}).", **about)
+
+
+def _changes(kept: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings of a config that are not defaults, learner and seed always."""
+    found = {}
+    for name, field in FIELDS.items():
+        default = field.default_factory() if callable(field.default_factory) else field.default
+        value = kept.get(name)
+        if name in (*APART, "seed") or (value is not None and value != default):
+            found[name] = value
+    # A learner that is an object has its name beside it.
+    if not isinstance(found["learner"], str):
+        found["learner"] = kept.get("name", "?")
+    return found
+
+
+def _planned(settings: Mapping[str, Any]) -> int | None:
+    """How many rounds were asked for, where that is known before."""
+    try:
+        spec = RunSpec.of({name: settings[name] for name in FIELDS if name in settings})
+        return None if spec.budget is not None else len(spec.rounds_planned)
+    except (UserError, TypeError):
+        return None
+
+
+def labels(sources: Sequence[Source]) -> list[dict[str, Any]]:
+    """What tells each run from the others but its seed: environment, learner, and the settings that differ
+    among runs of its environment.
+
+    >>> both = [{"env": "E", "learner": "ftrl", "eta": eta, "seed": 0} for eta in (0.1, 1.0)]
+    >>> labels([Source("a", Path("a"), "finished", settings=one) for one in both])
+    [{'env': 'E', 'learner': 'ftrl', 'eta': 0.1}, {'env': 'E', 'learner': 'ftrl', 'eta': 1.0}]
+    """
+    seen: dict[tuple[str, str], dict[str, str]] = {}
+    differ: dict[str, set[str]] = {}
+    for one in sources:
+        for name in FIELDS:
+            if name in SAME:
+                continue
+            value = json.dumps(one.settings.get(name), sort_keys=True, default=str)
+            if seen.setdefault((one.env, name), {"value": value})["value"] != value:
+                differ.setdefault(one.env, set()).add(name)
+    return [
+        {"env": one.env, "learner": one.learner}
+        | {n: one.settings[n] for n in FIELDS if n in differ.get(one.env, ()) and n in one.settings}
+        for one in sources
+    ]

@@ -1,0 +1,127 @@
+"""What it all came to, in one sentence for each environment."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from .summaries import Interval
+from .tables import returned
+
+
+def verdicts(groups: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """One verdict per environment: its sentence, and what the numbers in it are over."""
+    envs = dict.fromkeys(one["labels"]["env"] for one in groups)
+    return [_verdict(env, [one for one in groups if one["labels"]["env"] == env]) for env in envs]
+
+
+def _verdict(env: str, groups: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    best = groups[0]
+    runs = [one for group in groups for one in group["sources"]]
+    good = [one for one in best["sources"] if one.rounds and one.state in ("finished", "unfinished")]
+    if not good:
+        states = {one.state for one in runs}
+        if states == {"unfinished"}:
+            return {"env": env, "text": f"No round is finished yet on {env}.", "note": ""}
+        why = next(one.trouble for one in runs if one.trouble)
+        return {"env": env, "text": f"All {len(runs)} runs on {env} failed.", "note": f"The first: {why}"}
+    who = best["name"] if len(groups) == 1 else f"{best['name']}, the best of {len(groups)},"
+    text = f"{who} {_reached(best, env)}, with {_many(best['labels_count'], 'label')}"
+    if math.isfinite(best["seconds"]):
+        text += f" in {seconds(best['seconds'])}" + (" a run" if len(good) > 1 else "")
+    unfinished = [one for one in runs if one.state == "unfinished"]
+    if len(runs) == 1 and unfinished:
+        of = f" of {runs[0].planned}" if runs[0].planned else ""
+        text = f"Round {runs[0].rounds}{of} is done. So far {text}"
+    notes = [_over(best, len(good))]
+    if len(groups) > 1:
+        notes.append(_rivals(best, groups[1:]))
+    if len(runs) > 1 and unfinished:
+        notes.append(f"{_many(len(unfinished), 'run')} of {len(runs)} are not finished.")
+    if failed := sum(one.state in ("failed", "unreadable") for one in runs):
+        notes.append(f"{_many(failed, 'run')} of {len(runs)} failed or cannot be read.")
+    return {"env": env, "text": text + ".", "note": " ".join(one for one in notes if one)}
+
+
+def _reached(best: Mapping[str, Any], env: str) -> str:
+    score, share, expert = best["return"], best["share"], best["expert"]
+    if not math.isfinite(score.middle):
+        return f"has an average loss of {best['average loss'].middle:.3g} on {env} and was not evaluated"
+    if math.isfinite(share.middle):
+        return f"reaches {percent(share.middle)} of the expert's return on {env}{_span(best, share, percent)}"
+    span = _span(best, score, returned)
+    against = f", the expert {returned(expert)}" if math.isfinite(expert) else ""
+    return f"returns {returned(score.middle)} on {env}{span}{against}"
+
+
+def _span(best: Mapping[str, Any], one: Interval, spell: Callable[[float], str]) -> str:
+    if not math.isfinite(one.low):
+        return ""
+    if one.low == one.high:
+        return " in every episode" if best["over"] == "episodes" else " in every run"
+    return f" (95 % interval {spell(one.low)} to {spell(one.high)})"
+
+
+def _over(best: Mapping[str, Any], runs: int) -> str:
+    """What score and interval are over."""
+    score: Interval = best["return"]
+    if not math.isfinite(score.middle):
+        return ""
+    if best["over"] == "episodes":
+        text = f"Mean and bootstrap interval over {best['episodes']} episodes"
+        if score.low == score.high:
+            text = f"All {best['episodes']} episodes returned the same, so the interval is a point"
+    elif runs == 1:
+        text = "One run, so there is no interval"
+    else:
+        text = f"Interquartile mean and bootstrap interval over {runs} runs"
+    if not best["expert measured"] and math.isfinite(best["expert"]):
+        text += "; the expert's return is that of its card"
+    return text + "."
+
+
+def _rivals(best: Mapping[str, Any], others: Sequence[Mapping[str, Any]]) -> str:
+    """Whether the best is set apart from the others by its interval."""
+    score = best["return"]
+    if not math.isfinite(score.low):
+        return ""
+    near = [one["name"] for one in others if not _below(one["return"], score)]
+    if not near:
+        return "Its interval lies above all others."
+    shown = ", ".join(near[:3]) + (f" and {len(near) - 3} more" if len(near) > 3 else "")
+    return f"Its interval does not lie above that of {shown}."
+
+
+def _below(one: Interval, best: Interval) -> bool:
+    return math.isfinite(one.high) and one.high < best.low
+
+
+def percent(share: float) -> str:
+    """A share in per cent.
+
+    >>> percent(0.9912), percent(1.0)
+    ('99.1 %', '100 %')
+    """
+    return f"{100 * share:.1f}".removesuffix(".0") + " %"
+
+
+def seconds(spent: float) -> str:
+    """Seconds in the unit that suits them.
+
+    >>> seconds(4.26), seconds(93.0), seconds(5400.0)
+    ('4.3 s', '93 s', '1.5 h')
+    """
+    if spent < 10:
+        return f"{spent:.1f} s"
+    return (
+        f"{spent:.0f} s"
+        if spent < 600
+        else f"{spent / 60:.0f} min"
+        if spent < 5400
+        else f"{spent / 3600:.1f} h"
+    )
+
+
+def _many(count: float, what: str) -> str:
+    return f"{count:,.0f} {what}" + ("" if round(count) == 1 else "s")
