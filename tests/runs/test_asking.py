@@ -58,8 +58,8 @@ def test_a_budget_is_spent_exactly_over_as_many_rounds_as_it_takes():
 def test_a_budget_alone_is_spread_by_the_practical_preset():
     spec = RunSpec(env="Hopper-v5", budget=403)
     sizes, labels = zip(*spec.rounds_planned, strict=True)
-    assert sum(labels) == 403 and labels[0] == sizes[0] == 201 and set(labels[1:-1]) == {20}
-    assert set(sizes[1:]) == {1000} and (spec.decided("ask"), spec.decided("average")) == ("distance:20", 3)
+    assert sum(labels) == 403 and labels[0] == sizes[0] == 200 and set(labels[1:-1]) == {20}
+    assert set(sizes[1:]) == {1000} and (spec.decided("ask"), spec.decided("average")) == ("distance:20", 5)
     for other in ({"rounds": 3}, {"ask": "all"}, {"learner": "bc"}, {"preset": "paper"}, {"beta": 0.5}):
         made = RunSpec(env="Hopper-v5", budget=403, **other)
         assert made.decided("ask") == "all" and made.decided("average") == 1
@@ -68,9 +68,9 @@ def test_a_budget_alone_is_spread_by_the_practical_preset():
     with pytest.raises(UserError, match="budget: 10000000 takes more than 100,000 rounds"):
         RunSpec(env="Hopper-v5", budget=10_000_000, ask="random:10")
     longer = spec.replace(budget=803)  # a run that is extended goes on in the same way
-    assert longer.rounds_planned[:11] == spec.rounds_planned[:11] and longer.max_iterations == 3000
+    assert longer.rounds_planned[:11] == spec.rounds_planned[:11]
     assert RunSpec.of(spec.changes()) == spec
-    assert RunSpec(env="Hopper-v5", budget=403, policy="linear").max_iterations is None
+    assert [RunSpec(env="Hopper-v5", budget=n).sizes[0] for n in (1, 100, 800, 4000)] == [1, 50, 200, 1000]
 
 
 def test_the_loss_of_a_round_is_weighted_by_one_over_p():

@@ -8,7 +8,9 @@ import numpy as np
 import optax
 import pytest
 
-from understudy import UserError, adam, alt_ftrl, ftl, ftrl, replay
+from understudy import MLP, Squared, UserError, adam, alt_ftrl, ftl, ftrl, replay
+from understudy.data import batch
+from understudy.objectives import empty_samples, plain
 
 
 def stream(rounds: int = 4) -> list[tuple[np.ndarray, np.ndarray]]:
@@ -71,3 +73,22 @@ def test_weight_decay_is_that_of_adamw():
 def test_a_negative_weight_decay_is_refused():
     with pytest.raises(UserError, match="weight_decay"):
         adam(weight_decay=-0.1)
+
+
+def test_fresh_forgets_where_it_starts():
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((12, 3)).astype(np.float32)
+    one = batch(X, X[:, :1], dtype=np.float32)
+    policy = MLP((4,))
+    starts = [policy.init(jax.random.key(seed), 3, 1) for seed in (1, 2)]
+    losses = empty_samples(policy, Squared(), one, capacity=12).add(one)
+    for fresh in (True, False):
+        solver = adam(max_iterations=5, batch_size=4, fresh=fresh)
+        found = [solver(plain(losses, start), start, jax.random.key(0)).params for start in starts]
+        same = all(np.array_equal(a, b) for a, b in zip(*map(jax.tree.leaves, found), strict=True))
+        assert same == fresh
+
+
+def test_fresh_needs_samples():
+    with pytest.raises(UserError, match="fresh"):
+        replay(stream(1), learner=ftl(), solver=adam(fresh=True))

@@ -32,10 +32,10 @@ class World(NamedTuple):
 
 
 WORLDS = {
-    "Hopper-v5": World(800, 0.0, 400),
-    "Walker2d-v5": World(2000, 0.0, 1000),
-    "HalfCheetah-v5": World(10_000, 0.0, 5000),
-    "Ant-v5": World(3000, 0.0, 1500),
+    "Hopper-v5": World(400, 0.0, 400),
+    "Walker2d-v5": World(1000, 0.0, 1000),
+    "HalfCheetah-v5": World(5000, 0.0, 5000),
+    "Ant-v5": World(1500, 0.0, 1500),
     "CartPole-v1": World(200, 20.0),
     "Pendulum-v1": World(800, -1250.0),
     "Acrobot-v1": World(400, -500.0),
@@ -115,7 +115,7 @@ def settings(series: str, env: str, scale: Scale) -> dict[str, Any]:
         made["average"] = 1
     made |= {**world.settings, **scale.settings}
     if made.get("policy") == "linear":
-        del made["max_iterations"]  # it is for networks
+        made.pop("max_iterations", None)  # it is for networks
     return made
 
 

@@ -19,6 +19,7 @@ from ..policies import MLP, POLICIES, Actions, Camera, Observations, Policy
 from ..policies.camera import LEAST
 from ..solvers import SOLVERS
 from ..spec import PRESETS, RunSpec
+from ..spec.presets import FEW
 from .automatic import Automatic
 
 SCALES = {"ftrl": "eta", "alt_ftrl": "eta", "adaftrl": "alpha"}
@@ -183,6 +184,10 @@ def choose_solver(spec: RunSpec, policy: Policy, learner: Any) -> tuple[Any, dic
         solver = "adam"
         if PRESETS[spec.preset].automatic:
             network |= {"decay": "cosine", "proximal": not _free(learner)}
+            if spec.budget is not None and isinstance(policy, MLP):
+                network |= FEW
+                # Networks that started apart err apart, and their mean errs less.
+                network["fresh"] = spec.init is None and spec.decided("average") > 1
     SOLVERS.refuse_foreign(solver, given)
     return solver, network | given
 

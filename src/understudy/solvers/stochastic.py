@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import optax
 from jax import Array
 
-from ..errors import unknown
+from ..errors import UserError, unknown
 from ..objectives import Objective, Samples
 from ..policies import Params
 from .base import Progress, Solution, Solver, Status, check_count, check_number, first_status
@@ -31,6 +31,16 @@ def evaluate(objective: Objective, params: Params, rows: Any) -> tuple[Array, Pa
     if rows is None:
         return objective.value_and_gradient(params)
     return objective.minibatch_value_and_gradient(params, rows)
+
+
+def redrawn(objective: Objective, params: Params, key: Array) -> Params:
+    """New random parameters of the objective's policy, shaped like `params`."""
+    losses = objective.losses
+    if not isinstance(losses, Samples):
+        raise UserError("fresh: True is for policies whose samples are kept, as those of networks are.")
+    outputs = jax.eval_shape(losses.policy.apply, params, losses.inputs).shape[-1]
+    made = losses.policy.init(key, losses.inputs.shape[-1], outputs)
+    return jax.tree.map(lambda new, old: jnp.asarray(new, old.dtype), made, params)
 
 
 def untried(progress: Progress) -> Array:
@@ -119,7 +129,9 @@ class Adam(Stochastic):
 
     `weight_decay` λ also shrinks the parameters in every step, ``w ← (1 − lr_k λ) w − …``, outside the
     moments (AdamW; Loshchilov and Hutter 2019). The answer is then no minimiser of the objective, but a
-    network that has seen few labels errs less on other states.
+    network that has seen few labels errs less on other states. `fresh` starts every solve from new random
+    parameters instead of the last ones, so that the policies of several rounds err independently and their
+    mean errs less.
     """
 
     _: KW_ONLY
@@ -131,6 +143,7 @@ class Adam(Stochastic):
     decay: str = "none"
     proximal: bool = False
     weight_decay: float | None = None
+    fresh: bool = False
 
     def __check_init__(self):
         if self.decay not in DECAYS:
@@ -139,6 +152,9 @@ class Adam(Stochastic):
             check_number("weight_decay", self.weight_decay, zero=True)
 
     def init(self, objective: Objective, params: Params, key: Array) -> StochasticState:
+        if self.fresh:
+            key, now = jax.random.split(key)
+            params = redrawn(objective, params, now)
         return self.start(objective, params, key, optax.scale_by_adam().init(params))
 
     def step(self, objective: Objective, state: StochasticState) -> StochasticState:

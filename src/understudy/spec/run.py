@@ -124,6 +124,8 @@ class RunSpec:
     """Samples per step of a solver that can take minibatches."""
     weight_decay: float | None = _of("solver")
     """Adam also shrinks the parameters by this times the step size in every step."""
+    fresh: bool | None = _of("solver")
+    """Adam starts every round from new random parameters, not from the last ones: yes or no."""
     tolerance: float | None = _of("solver")
     """The solver stops at this gradient norm of (whole objective)/t."""
     preset: str = _among("practical", *PRESETS)
@@ -216,6 +218,8 @@ class RunSpec:
             raise UserError("rounds: 0 is not accepted without demonstrations (demos) to learn from.")
         if self.init is not None and self.standardise:
             raise UserError("standardise: with init the observations are standardised as init was; say no.")
+        if self.init is not None and self.fresh:
+            raise UserError("fresh: with init the parameters start there; say no.")
         if self.judged and self.comparator not in ("every", "last"):
             object.__setattr__(self, "comparator", tuple(sorted(self.judged)))
         if self.moment == "spot" and (self.rule.count is not None or not hasattr(self.rule, "gate")):
@@ -278,8 +282,6 @@ class RunSpec:
         made = spread(self.budget, vectors=self.policy not in ("nature_cnn", "tabular"))
         if self.demos is not None:
             del made["first_interactions"]
-        if self.solver != "auto" or self.policy not in ("auto", "mlp"):
-            del made["max_iterations"]
         for name, value in made.items():
             if getattr(self, name) is None:
                 object.__setattr__(self, name, value)
