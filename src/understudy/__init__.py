@@ -21,7 +21,7 @@ _NAMES = {
     "loading": "load",
     "report.page": "write_report",
     "spec": "RunSpec",
-    "policies": "TrainedPolicy Policy Linear Tabular MLP NatureCNN Camera",
+    "policies": "TrainedPolicy Policy Linear Tabular MLP GRU NatureCNN Camera",
     "replay": "Replay",
     "learners": "ftl ftrl alt_ftrl adaftrl ogd adagrad linearised schedule theorem Learner",
     "regret": "Ledger Certificate",
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from .loading import load
     from .losses import Absolute, BinaryCrossEntropy, CrossEntropy, Huber, Loss, Squared
     from .mapping import grid, map_runs
-    from .policies import MLP, Camera, Linear, NatureCNN, Policy, Tabular, TrainedPolicy
+    from .policies import GRU, MLP, Camera, Linear, NatureCNN, Policy, Tabular, TrainedPolicy
     from .regret import Certificate, Ledger
     from .replay import Replay, replay
     from .report.page import write_report

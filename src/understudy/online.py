@@ -18,7 +18,7 @@ from .errors import UserError
 from .learners import AnyLearner, Learner, started
 from .losses import Absolute, Loss, Squared
 from .objectives import Limited, Losses, Samples, Statistics, empty_samples, empty_statistics, plain
-from .policies import Params, Policy, count
+from .policies import Params, Policy, count, flat
 from .regret import certificate
 from .regret.interval import above, below, measured
 from .solvers import NEWTON_LIMIT, SOLVERS, ClosedForm, InBall, Unsolved, auto, lbfgs, newton
@@ -54,6 +54,11 @@ class Game(eqx.Module):
     @property
     def uncertified(self) -> str:
         """Why regret and bound prove nothing, in one sentence; empty where they are proofs."""
+        if self.policy.memory:
+            return (
+                f"the policy {self.policy.name!r} is not linear in its parameters, and its losses are taken "
+                "along sequences that begin with an empty memory."
+            )
         if not self.policy.linear:
             return (
                 f"the policy {self.policy.name!r} is not linear in its parameters: the losses are not convex."
@@ -177,15 +182,16 @@ class Game(eqx.Module):
         return jax.lax.scan(play, state, rounds)
 
     def _round_loss(self, params: Params, batch: Batch) -> tuple[Array, Array]:
-        outputs = self.policy.apply(params, batch.inputs)
-        return jnp.sum(batch.weights * jax.vmap(self.loss)(outputs, batch.targets)), outputs
+        outputs = flat(self.policy.apply(params, batch.inputs))
+        losses = jax.vmap(self.loss)(outputs, flat(batch.targets))
+        return jnp.sum(batch.weights.reshape(-1) * losses), outputs
 
     def _agreement(self, outputs: Array, batch: Batch) -> Array:
         """The share of the round where the most likely action is the target's; nan without one choice."""
         if not self.loss.categorical or getattr(self.loss, "groups", None) is not None:
             return jnp.full((), jnp.nan, batch.weights.dtype)
-        same = jnp.argmax(outputs, axis=1) == jnp.argmax(batch.targets, axis=1)
-        return jnp.sum(batch.weights * same)
+        same = jnp.argmax(outputs, axis=1) == jnp.argmax(flat(batch.targets), axis=1)
+        return jnp.sum(batch.weights.reshape(-1) * same)
 
 
 def certify(game: Game, row: Mapping[str, Any]) -> certificate.Certificate:

@@ -28,7 +28,7 @@ def collector(count: int = 1, seed: int = 0, noise: float = 0.0, expert=None, **
 class Agent:
     """A policy of run 0 that always answers `value`."""
 
-    runs = (0,)
+    runs, memory, burn = (0,), 0, 0
 
     def __init__(self, value: float = -0.25):
         self.value = value

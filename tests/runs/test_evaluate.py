@@ -59,7 +59,7 @@ def test_an_environment_that_never_ends_is_told(monkeypatch):
 def test_lanes_do_not_change_returns_and_players_have_their_own_numbers_of_episodes():
     seeds, episodes = [4, 5, 4], [6, 1, 2]
 
-    def act(seen, active):
+    def act(seen, active, fresh):
         return np.zeros((active.sum(), 1), np.float32), {}
 
     one, many = (
@@ -78,7 +78,7 @@ def test_a_player_whose_environment_raises_leaves_the_others():
                 raise ZeroDivisionError("no")
             return super().step(action)
 
-    def act(seen, active):
+    def act(seen, active, fresh):
         return np.zeros((active.sum(), 1), np.float32), {}
 
     found = play_episodes(vector(maker(Raises), 2), "raises", [4, 5], [3, 3], act)

@@ -65,14 +65,16 @@ def resolve(
 ) -> Expert:
     """An expert from whatever names or is one, for an environment with these spaces, its answers checked.
 
-    In this order: None (the shipped expert that serves `env_id`); an `Expert`; an object with `predict`; a
-    callable; and for a text the name of a shipped or registered expert, a policy's file (`.safetensors` with
-    its card), the folder of a run, a Stable-Baselines3 archive (whose `.zip` may be left out),
+    In this order: None (the shipped expert that serves `env_id`); an `Expert`; brax's PPO parameters (a
+    tuple); an object with `predict`; a callable; and for a text the name of a shipped or registered expert, a
+    policy's file (`.safetensors` with its card), the folder of a run, a checkpoint of rsl_rl (`.pt`), brax's
+    parameters (`.msgpack`, `.npz`), a Stable-Baselines3 archive (whose `.zip` may be left out),
     `module:attribute` (searched in the current directory too), a hub name `org/repo`.
 
     `expert_sees`: what a privileged expert is asked about, as in "joints,info:target". Other options go to
-    the maker: `batched`, `kind`, `name` (callables), `activation`, `vec_normalize` (archives and hub),
-    `filename`, `revision` (hub), `env_kwargs` (shipped), `expert_card` (files). One that the expert in
+    the maker: `batched`, `kind`, `name` (callables), `activation` (archives, hub, checkpoints, brax),
+    `vec_normalize` (archives and hub), `who` (checkpoints), `filename`, `revision` (hub), `env_kwargs`
+    (shipped), `expert_card` (files). One that the expert in
     question has no use for is refused; None counts as not given.
 
     >>> resolve("lqr-CartPole-v1").label([[0.0, 0.0, 0.1, 0.0]])
@@ -116,6 +118,10 @@ def _make(spec: Any, env_id: str | None, spaces: dict[str, Any], options: dict[s
     if isinstance(spec, Expert):
         _only(options, "an expert that is already made")
         return spec
+    if isinstance(spec, tuple) and len(spec) >= 2:
+        from .brax import from_params
+
+        return from_params(spec, **spaces, **_only(options, "brax's parameters", "activation", "name"))
     if isinstance(spec, str | os.PathLike):
         return _from_text(os.fspath(spec), env_id, spaces, options)
     if inspect.isclass(spec):
@@ -148,6 +154,14 @@ def _from_text(text: str, env_id: str | None, spaces: dict[str, Any], options: d
         from . import networks
 
         return networks.load(text, **_only(options, "a policy's file or a run", "expert_card"))
+    if text.endswith((".pt", ".pth")):
+        from . import rsl_rl
+
+        return rsl_rl.load(text, **spaces, **_only(options, "a checkpoint", "activation", "who", "name"))
+    if text.endswith((".msgpack", ".npz")):
+        from . import brax
+
+        return brax.load(text, **spaces, **_only(options, "brax's parameters", "activation", "name"))
     zipped = text if text.endswith(".zip") or Path(text).is_file() else f"{text}.zip"
     if text.endswith(".zip") or Path(zipped).is_file():
         from .sb3 import archive

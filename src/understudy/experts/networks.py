@@ -7,10 +7,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from .. import disk
 from ..errors import UserError, damaged
-from ..policies import Network, TrainedPolicy
-from .base import KINDS, Expert
+from ..policies import Network, TrainedPolicy, one_of
+from .base import KINDS, Expert, batch_size
 
 
 def load(path: str | os.PathLike[str], *, expert_card: str | os.PathLike[str] | None = None) -> Expert:
@@ -34,6 +36,8 @@ def of(policy: TrainedPolicy, card: Mapping[str, Any]) -> Expert:
         raise UserError(f"kind: {kind!r} is not a kind of label; accepted: {', '.join(KINDS)}.")
     if kind == "distribution" and policy.actions.kind != "discrete":
         raise UserError(f"kind: distributions are over Discrete actions, these are {policy.actions.space()}.")
+    if policy.remembers:
+        return _remembering(policy, card)
     network = policy.network(distribution=kind == "distribution")
     return from_network(
         network,
@@ -41,6 +45,24 @@ def of(policy: TrainedPolicy, card: Mapping[str, Any]) -> Expert:
         observation_space=policy.observations.space(),
         action_space=policy.actions.space(),
         card={**card, "kind": kind},
+    )
+
+
+def _remembering(policy: TrainedPolicy, card: Mapping[str, Any]) -> Expert:
+    """The expert that plays a policy with memory: asked about one state after another of an episode."""
+
+    def ask(observations: Any, infos: Any) -> np.ndarray:
+        if batch_size(observations) != 1:
+            raise UserError(f"expert: the policy {policy.policy.name!r} remembers one episode at a time.")
+        return np.stack([np.asarray(policy.act(one_of(observations, 0)))])
+
+    return Expert(
+        str(card.get("name", "expert")),
+        ask=ask,
+        observation_space=policy.observations.space(),
+        action_space=policy.actions.space(),
+        card={**card, "kind": "action"},
+        on_reset=policy.reset,
     )
 
 

@@ -16,9 +16,9 @@ from ..policies import (
     NatureCNN,
     Network,
     Normaliser,
-    Observations,
     Params,
     Policy,
+    Seen,
     TrainedPolicy,
     require_fit,
 )
@@ -29,7 +29,7 @@ def start(
     init: Any,
     policy: Policy,
     fresh: Params,
-    observations: Observations | Encoded,
+    observations: Seen,
     outputs: int,
     **spaces: Any,
 ) -> tuple[Params, Normaliser]:
@@ -98,7 +98,7 @@ def _shape(policy: Policy) -> dict[str, Any]:
     return config
 
 
-def _same_features(source: Network, observations: Observations | Encoded) -> bool:
+def _same_features(source: Network, observations: Seen) -> bool:
     """Whether both see an image through one frozen network, or neither does."""
     theirs = getattr(source.see, "__self__", None)
     if not isinstance(theirs, Encoded) or not isinstance(observations, Encoded):

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, final
 import numpy as np
 
 from ..errors import UserError
-from ..policies import Actions, Encoded, Observations
+from ..policies import Actions, Encoded, Observations, Recalled, Seen
 from ..policies.spaces import Leaf
 from ..runs import Run
 from ..runs.collected import BREAK, EXPERT, TERMINATED, TRUNCATED
@@ -106,16 +106,18 @@ def _labels(actions: Actions, targets: np.ndarray, asked: np.ndarray) -> np.ndar
 # From rows back to observations.
 
 
-def space(observations: Observations | Encoded) -> Any:
-    """The Gymnasium space of what `decoded` gives: what the policy sees."""
+def space(observations: Seen) -> Any:
+    """The Gymnasium space of what `decoded` gives: what the policy sees, without what it recalls."""
     from gymnasium import spaces
 
+    if isinstance(observations, Recalled):
+        return space(observations.inner)
     if isinstance(observations, Encoded):
         return spaces.Box(-np.inf, np.inf, (observations.width,))
     return Observations([_whole(leaf) for leaf in observations.leaves]).space()
 
 
-def decoded(observations: Observations | Encoded, rows: np.ndarray) -> Any:
+def decoded(observations: Seen, rows: np.ndarray) -> Any:
     """n rows as observations with n in front: what `Observations.rows` makes rows of, exactly. Features of an
     encoder stay features, and of a vector that is seen in part there is that part.
 
@@ -124,6 +126,9 @@ def decoded(observations: Observations | Encoded, rows: np.ndarray) -> Any:
     >>> decoded(seen, seen.rows({"a": np.array([[0.5, -0.5]]), "b": np.array([7])}))
     {'a': array([[ 0.5, -0.5]], dtype=float32), 'b': array([7])}
     """
+    if isinstance(observations, Recalled):
+        each, depth = observations.inner.width, observations.depth
+        return decoded(observations.inner, rows[:, (depth - 1) * each : depth * each])
     if isinstance(observations, Encoded):
         return rows
     edges = np.cumsum([0, *(leaf.width for leaf in observations.leaves)])

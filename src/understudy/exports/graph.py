@@ -87,6 +87,11 @@ def graph(trained: TrainedPolicy) -> Graph:
     >>> [node.op for node in made.nodes]
     ['Reshape', 'Cast', 'MatMul', 'Identity', 'ArgMax', 'Add']
     """
+    if trained.remembers:
+        raise UserError(
+            "policy: one that remembers (gru, stack) is no function of an observation alone, as exports are; "
+            "understudy.load runs it, with the memory as the state of predict."
+        )
     made = Graph()
     made.arrays, card = trained.packed()
     tree, seen, policy = card["params"], trained.observations, trained.policy

@@ -14,7 +14,7 @@ from jax.flatten_util import ravel_pytree
 
 from ..data import Batch
 from ..losses import Loss
-from ..policies import Params, Policy
+from ..policies import Params, Policy, flat
 
 WIDE = 1000
 """Parameters from which a Hessian is made pair by pair on a CPU; below, one product is quicker."""
@@ -69,7 +69,8 @@ class Samples(eqx.Module):
         return jax.pure_callback(self.reader.take, shapes, index, vmap_method="sequential")
 
     def _loss(self, params: Params, inputs: Array, targets: Array, weights: Array) -> Array:
-        return jnp.sum(weights * jax.vmap(self.loss)(self.policy.apply(params, inputs), targets))
+        outputs = flat(self.policy.apply(params, inputs))
+        return jnp.sum(weights.reshape(-1) * jax.vmap(self.loss)(outputs, flat(targets)))
 
     def _chunk(self, index: Array) -> tuple[Array, Array, Array]:
         if self.reader is not None:

@@ -7,16 +7,18 @@ from typing import Any
 
 from ..errors import UserError, unknown
 from ..registry import Registry
-from .base import Params, Policy, count
+from .base import Params, Policy, count, flat
 from .camera import Camera
 from .committee import Committee
 from .encoded import Encoded, Encoder
 from .files import load, save
+from .gru import GRU
 from .linear import Linear, Tabular
 from .mlp import MLP
 from .nature_cnn import NatureCNN
 from .network import Network, require_fit, softmax
 from .normaliser import Normaliser
+from .recall import History, Recalled, Seen
 from .spaces import Actions, Observations, one_of, stacked
 from .trained import TrainedPolicy
 
@@ -27,6 +29,7 @@ POLICIES: Registry[Policy] = Registry(
         "linear": Linear,
         "tabular": Tabular,
         "mlp": MLP,
+        "gru": GRU,
         "committee": Committee,
         "nature_cnn": NatureCNN,
         "camera": Camera,
@@ -48,6 +51,7 @@ def from_config(config: dict[str, Any]) -> Any:
 
 
 __all__ = [
+    "GRU",
     "MLP",
     "POLICIES",
     "Actions",
@@ -55,6 +59,7 @@ __all__ = [
     "Committee",
     "Encoded",
     "Encoder",
+    "History",
     "Linear",
     "NatureCNN",
     "Network",
@@ -62,9 +67,12 @@ __all__ = [
     "Observations",
     "Params",
     "Policy",
+    "Recalled",
+    "Seen",
     "Tabular",
     "TrainedPolicy",
     "count",
+    "flat",
     "from_config",
     "load",
     "one_of",

@@ -14,14 +14,16 @@ from typing import Any
 
 import numpy as np
 
-from .activations import ACTIVATIONS
+from .activations import ACTIVATIONS, sigmoid
 from .base import Params, Policy
 from .committee import Committee
+from .gru import GRU
 from .linear import Linear, Tabular
 from .mlp import MLP
 from .nature_cnn import NatureCNN
 
 Forward = Callable[[np.ndarray], np.ndarray]
+Step = Callable[[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]
 REMEMBERED = 256
 """Images whose features are remembered."""
 _SEEN: dict[Any, tuple[Params, dict[bytes, np.ndarray]]] = {}
@@ -81,6 +83,45 @@ def forward_stack(policy: Policy, params: Sequence[Params]) -> Forward | None:
         single = _linear(stacked[0], policy.bias)
 
     return lambda x: single(x[:, :, None])[:, :, 0]
+
+
+def forward_step(policy: Policy, params: Params) -> Step:
+    """For a policy with memory: from states (n, memory) and rows (n, width) to the next states and outputs
+    (n, k), each row to the bits it has alone.
+
+    >>> import jax
+    >>> policy = GRU(width=2, widths=())
+    >>> step = forward_step(policy, policy.init(jax.random.key(0), features=2, outputs=1))
+    >>> state, outputs = step(np.zeros((3, 2), np.float32), np.ones((3, 2), np.float32))
+    >>> state.shape, outputs.shape
+    ((3, 2), (3, 1))
+    """
+    if not isinstance(policy, GRU):
+        import jax
+
+        program = jax.jit(policy.step)
+
+        def each(state: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+            found = [program(params, state[i : i + 1], rows[i : i + 1]) for i in range(len(rows))]
+            return tuple(np.concatenate([np.asarray(one[i]) for one in found]) for i in (0, 1))  # type: ignore[return-value]
+
+        return each
+    (A, a), (B, b) = (
+        [np.asarray(params[part][name]) for name in ("weight", "bias")] for part in ("inputs", "state")
+    )
+    mlp, width, one = _mlp(policy.mlp, params["mlp"]), policy.width, B.dtype.type(1)
+
+    def step(state: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        rows = rows.astype(B.dtype, copy=False)[:, None]  # a stack of products of one row, as above
+        x, state = np.ascontiguousarray(rows[..., :-1]), state[:, None] * (one - rows[..., -1:])
+        seen, own = x @ A + a, state @ B + b
+        gates = sigmoid(seen[..., : 2 * width] + own[..., : 2 * width])
+        r, z = gates[..., :width], gates[..., width:]
+        new = np.tanh(seen[..., 2 * width :] + r * own[..., 2 * width :])
+        state = (one - z) * new + z * state
+        return state[:, 0], mlp(np.concatenate([state, x], axis=-1))[:, 0]
+
+    return step
 
 
 def _leaves(params: Params) -> list[np.ndarray]:

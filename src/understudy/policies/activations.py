@@ -24,7 +24,8 @@ def _gelu(x: np.ndarray) -> np.ndarray:
     return x.dtype.type(0.5) * x * (1 + np.tanh(inner))
 
 
-def _sigmoid(x: np.ndarray) -> np.ndarray:
+def sigmoid(x: np.ndarray) -> np.ndarray:
+    """1 / (1 + e^−x), for NumPy."""
     with np.errstate(over="ignore"):  # exp of a large number is infinite and 1 / inf is the right answer, 0
         return 1 / (1 + np.exp(-x))
 
@@ -50,7 +51,7 @@ ACTIVATIONS: dict[str, Activation] = {
     "silu": Activation(jax.nn.silu, _silu),
     "elu": Activation(jax.nn.elu, _elu),
     "selu": Activation(jax.nn.selu, _selu),
-    "sigmoid": Activation(jax.nn.sigmoid, _sigmoid),
+    "sigmoid": Activation(jax.nn.sigmoid, sigmoid),
     "leaky_relu": Activation(jax.nn.leaky_relu, lambda x: np.where(x > 0, x, x.dtype.type(0.01) * x)),
     "identity": Activation(lambda x: x, lambda x: x),
 }

@@ -22,6 +22,8 @@ class Policy(eqx.Module):
     """
 
     name: ClassVar[str]
+    minibatch: ClassVar[int] = 256
+    """Samples (sequences, of a policy with memory) in a step of a solver that draws minibatches."""
 
     @abc.abstractmethod
     def init(self, key: Array, features: int, outputs: int, dtype: Any = None) -> Params:
@@ -30,6 +32,20 @@ class Policy(eqx.Module):
     @abc.abstractmethod
     def apply(self, params: Params, inputs: Array) -> Array:
         """Outputs (n, k) for inputs (n, …)."""
+
+    @property
+    def memory(self) -> int:
+        """How many numbers it carries from one step of an episode to the next. With any, `apply` takes
+        sequences of rows (n, l, features), and `step` one row of each of n episodes; the last feature is 1
+        where an episode begins. Its fields `length` and `burn` say how long the sequences are.
+        """
+        return 0
+
+    def step(self, params: Params, state: Array, rows: Array) -> tuple[Array, Array]:
+        """The next states (n, memory) and the outputs (n, k), from the states before and the rows (n,
+        features).
+        """
+        return state, self.apply(params, rows)
 
     @property
     def linear(self) -> bool:
@@ -54,6 +70,11 @@ class Policy(eqx.Module):
 def count(params: Params) -> int:
     """How many numbers the parameters hold."""
     return sum(leaf.size for leaf in jax.tree.leaves(params))
+
+
+def flat(values: Array) -> Array:
+    """Rows (…, k) as (n, k): those of sequences one after another."""
+    return values.reshape(-1, values.shape[-1])
 
 
 def numbers(inputs: Array, dtype: Any = None) -> Array:

@@ -108,6 +108,7 @@ class NatureCNN(Policy):
     width: int = eqx.field(static=True, default=512)
     method: str = eqx.field(static=True, default="auto")
     name: ClassVar[str] = "nature_cnn"
+    minibatch: ClassVar[int] = 64
 
     def __check_init__(self):
         if self.method not in METHODS:

@@ -12,12 +12,12 @@ import numpy as np
 
 from ..errors import UserError
 from . import files
-from .acting import forward
+from .acting import forward, forward_step
 from .base import Params, Policy
-from .encoded import Encoded, read
 from .network import Network, softmax
 from .normaliser import Normaliser
-from .spaces import Actions, Observations
+from .recall import Recalled, Seen, read
+from .spaces import Actions
 
 
 @final
@@ -25,42 +25,99 @@ class TrainedPolicy:
     """A policy ready to act: callable, with Stable-Baselines3's `predict`, and on disk without pickle.
 
     One observation always takes the same path (see `policies.acting`), so its action does not depend on the
-    batch it is in.
+    batch it is in. A policy that remembers (`remembers`: a GRU, or a stack of observations) is called once a
+    step, and `reset` where an episode begins; `predict` takes the memory as `state` and returns the next.
     """
 
     def __init__(
         self,
         policy: Policy,
         params: Params,
-        observations: Observations | Encoded,
+        observations: Seen,
         actions: Actions,
         normaliser: Normaliser,
     ):
         self.policy, self.params = policy, params
         self.observations, self.actions, self.normaliser = observations, actions, normaliser
-        self._forward = forward(policy, params)
+        self.remembers = isinstance(observations, Recalled)
+        self._forward = None if policy.memory else forward(policy, params)
+        self._step = forward_step(policy, params) if policy.memory else None
+        self._state: Any = None
 
     def outputs(self, row: np.ndarray) -> np.ndarray:
-        """The raw outputs (k,) for one encoded row: a mean action, or logits."""
-        return self._forward(self.normaliser(row))
+        """The raw outputs (k,) for one encoded row: a mean action, or logits. Of a policy with memory: for
+        the first row of an episode.
+        """
+        if self._forward is not None:
+            return self._forward(self.normaliser(row))
+        return self._stepped(row[None], np.zeros((1, self.policy.memory), np.float32))[1][0]
+
+    def _stepped(self, rows: np.ndarray, state: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The next states (n, memory) and the outputs (n, k) for rows (n, width)."""
+        rows = self.normaliser(rows)
+        if self._step is not None:
+            return self._step(state, rows)
+        assert self._forward is not None
+        return state, np.stack([self._forward(row) for row in rows])
+
+    def reset(self) -> None:
+        """The next observation begins an episode."""
+        self._state = None
+
+    @property
+    def on_reset(self) -> Any:
+        """`reset`, where there is something to forget; else None."""
+        return self.reset if self.remembers else None
 
     def act(self, observation: Any) -> Any:
-        """The deterministic action for one observation."""
-        return self.actions.play(self.outputs(self.observations.row(observation)))
+        """The deterministic action for one observation: the next of the episode, where it remembers."""
+        if not self.remembers:
+            return self.actions.play(self.outputs(self.observations.row(observation)))
+        action, self._state = self.predict(observation, self._state)
+        return action
+
+    def _recalling(
+        self, now: np.ndarray, state: Any, episode_start: Any
+    ) -> tuple[np.ndarray, tuple[np.ndarray, np.ndarray]]:
+        """Outputs (n, k) for inner rows (n, inner) and a memory, and the next memory."""
+        codec, n = self.observations, len(now)
+        assert isinstance(codec, Recalled)
+        fresh = np.full(n, state is None) if episode_start is None else np.ravel(episode_start).astype(bool)
+        if state is None:
+            past, carried = np.zeros((n, codec.depth - 1, now.shape[1]), now.dtype), None
+            fresh = np.ones(n, bool)
+        else:
+            past, carried = state
+        if carried is None:
+            carried = np.zeros((n, self.policy.memory), np.float32)
+        if len(past) != n or len(carried) != n or fresh.shape != (n,):
+            raise UserError(f"state: it is of {len(past)} episodes; there are {n} observations.")
+        rows = codec.join(now, past, fresh)
+        carried, outputs = self._stepped(rows, carried)
+        return outputs, (codec.past(rows), carried)
 
     def predict(
         self, observation: Any, state: Any = None, episode_start: Any = None, deterministic: bool = True
     ) -> tuple[Any, Any]:
         """One observation or a batch in, (action or actions, state) out; the action is always the
-        deterministic one.
+        deterministic one. `state` is the memory that the last call returned, None where all episodes begin;
+        `episode_start` (n,) says where one does.
         """
+        if isinstance(self.observations, Recalled):
+            single, inner = self.observations.single(observation), self.observations.inner
+            now = inner.row(observation)[None] if single else inner.rows(observation)
+            outputs, state = self._recalling(now, state, episode_start)
+            actions = [self.actions.play(row) for row in outputs]
+            return (actions[0] if single else np.stack([np.asarray(one) for one in actions])), state
         if self.observations.single(observation):
             return self.act(observation), state
         return np.stack([np.asarray(self.act(one)) for one in self.observations.split(observation)]), state
 
     def __call__(self, observation: Any) -> Any:
         """The action for one observation, or the actions for a batch."""
-        return self.predict(observation)[0]
+        if self.remembers and not self.observations.single(observation):
+            raise UserError("policy: it remembers; call predict with the state that the last call returned.")
+        return self.act(observation) if self.remembers else self.predict(observation)[0]
 
     def save(self, path: str | os.PathLike[str], **extra: Any) -> Path:
         """Writes `path`.safetensors and `path`.json; `extra` is plain data for the card."""
@@ -74,8 +131,8 @@ class TrainedPolicy:
 
     def _kept(self) -> tuple[dict[str, Any], dict[str, Any]]:
         tensors = {"network": self.params, "mean": self.normaliser.mean, "scale": self.normaliser.scale}
-        if isinstance(self.observations, Encoded):
-            tensors["encoder"] = self.observations.tensors
+        if (frozen := getattr(self.observations, "tensors", None)) is not None:
+            tensors["encoder"] = frozen
         told: dict[str, Any] = {"observations": self.observations.config(), "actions": self.actions.config()}
         return tensors, told | ({"clip": self.normaliser.limit} if self.normaliser.limit < math.inf else {})
 

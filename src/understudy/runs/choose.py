@@ -15,7 +15,7 @@ from ..errors import UserError
 from ..experts.encoders import sees
 from ..learners import LEARNERS, Learner, started
 from ..losses import LOSSES, CrossEntropy, Loss
-from ..policies import MLP, POLICIES, Actions, Camera, Observations, Policy
+from ..policies import GRU, MLP, POLICIES, Actions, Camera, Observations, Policy
 from ..policies.camera import LEAST
 from ..solvers import SOLVERS
 from ..spec import PRESETS, RunSpec
@@ -86,13 +86,13 @@ def choose_policy(spec: RunSpec, space: Any, actions: Actions, teacher: Any) -> 
     elif policy == "camera":
         given = _picture(space) | given
     made = POLICIES.make(policy, given)
-    fits = isinstance(made, MLP | Camera) and not actions.categorical and actions.bounded
+    fits = isinstance(made, MLP | Camera | GRU) and not actions.categorical and actions.bounded
     return _squashed(made, actions) if squash or (spec.decided("squash") and fits) else made
 
 
 def _squashed(policy: Policy, actions: Actions) -> Policy:
-    if not isinstance(policy, MLP | Camera):
-        raise UserError(f"squash: the policy {policy.name!r} has no tanh head; mlp and camera have.")
+    if not isinstance(policy, MLP | Camera | GRU):
+        raise UserError(f"squash: the policy {policy.name!r} has no tanh head; mlp, gru and camera have.")
     if actions.categorical or not actions.bounded:
         raise UserError("squash: a tanh head needs Box actions with finite bounds.")
     low, high = (tuple(edge.astype(float).tolist()) for edge in (actions.low, actions.high))  # type: ignore[union-attr]
@@ -178,7 +178,7 @@ def choose_solver(spec: RunSpec, policy: Policy, learner: Any) -> tuple[Any, dic
     takes = SOLVERS.takes("adam" if solver == "auto" else solver)
     if takes is not None and "batch_size" not in takes:
         return solver, given
-    network: dict[str, Any] = {"batch_size": 64 if policy.name == "nature_cnn" else 256, "measure": False}
+    network: dict[str, Any] = {"batch_size": policy.minibatch, "measure": False}
     network = {name: value for name, value in network.items() if takes is None or name in takes}
     if solver == "auto":
         solver = "adam"

@@ -11,7 +11,8 @@ import numpy as np
 from ..envs.gymnasium import derive
 from ..envs.vector import Seen, VectorEnv
 from ..errors import UserError
-from ..policies import Actions, Encoded, Observations
+from ..policies import Actions, History, Recalled
+from ..policies import Seen as Sees
 from .collected import BREAK, EXPERT, TERMINATED, TRUNCATED, Driver, Round, nonsense, not_finite
 from .journal import Kept
 from .questions import Answers, Questions, failure, joined, some_of
@@ -34,16 +35,21 @@ class Collector:
     the expert's; the action played is the expert's with probability β, else the policy's. A quick expert is
     asked about every state when it is visited; a slow one, or one that a query rule spares, then only where
     it acts, and about the others (those that the rule chooses), at once, after the round.
+
+    A policy with memory begins a round in the midst of an episode with what its new parameters remember of
+    the last `burn` states; within the round its memory goes on, whoever acts.
     """
 
     def __init__(
         self,
         env: VectorEnv,
         questions: Questions,
-        observations: Observations | Encoded,
+        observations: Sees,
         actions: Actions,
         drivers: Sequence[Driver],
         envs: int = 1,
+        *,
+        burn: int = 0,
     ):
         self.env, self.questions, self.envs, self.drivers = env, questions, envs, list(drivers)
         self.expert = questions.expert
@@ -52,6 +58,7 @@ class Collector:
         # Actions of the episode under way in every slot: with its seed they rebuild it.
         self._played = [np.zeros((0, actions.size), actions.dtype) for _ in self._episode]
         self._over = np.ones(len(self._episode), bool)  # the next step begins an episode
+        self._history = History(observations, len(self._episode), keep=burn)
         self._found: dict[int, list[Kept]] = {}  # labels from before a break
 
     def collect(
@@ -96,6 +103,7 @@ class Collector:
         weights = np.full((n, size), 1.0 / size)
         errors: dict[int, UserError] = {}
         live, policies, taken, given = np.arange(n), None, np.zeros((n, e), bool), None
+        carried: dict[int, np.ndarray] = {}  # the states of policies with memory, by run
         row = begun = self._recover(runs, size, inputs, targets, executed, rewards, flags)
         labelled[:, :row] = new[:, :row] = True
 
@@ -149,12 +157,16 @@ class Collector:
                     for group in acting([runs[i] for i in driven])
                 ]
                 loud = noisy[live]
+                for group, _ in policies:
+                    self._warm(group, carried)
             actions = self._experts(answers, now, len(flat))
             for group, at in policies:
                 mine = ~by_expert[place][at]
+                if not mine.any() and not group.memory:
+                    continue
+                outputs = self._outputs(group, rows.reshape(*shape, -1)[at], mine, carried)
                 if not mine.any():
                     continue
-                outputs = group.outputs(rows.reshape(*shape, -1)[at], mine)
                 if loud[at].any():
                     chosen = loud[at]
                     outputs[chosen] = outputs[chosen] + noise[live[at[chosen]], part]
@@ -166,6 +178,7 @@ class Collector:
                 actions[theirs.reshape(-1)] = acts.plays(outputs[mine])
             executed[place] = np.asarray(actions).reshape(*shape, -1)
             gained, terminated, truncated = self.env.step(flat, actions)
+            self._history.advance(flat, rows)
             rewards[place] = gained.reshape(shape)
             ended = terminated | truncated
             if ended.any():
@@ -208,6 +221,30 @@ class Collector:
             )
             self._remember(run, found[run], begun)
         return found, errors
+
+    def _warm(self, group: Members, states: dict[int, np.ndarray]) -> None:
+        """Sets the states (e, memory) of runs that have none yet, from the last states of their slots."""
+        new = [run for run in group.runs if run not in states] if group.memory else []
+        if not new:
+            return
+        e, size = self.envs, group.memory
+        warm = {run: np.zeros((e, size), np.float32) for run in group.runs}
+        kept = np.stack([self._history.kept[run * e : (run + 1) * e] for run in group.runs])
+        for j in range(kept.shape[2] - group.burn, kept.shape[2]):
+            self._outputs(group, kept[:, :, j], np.ones(kept.shape[:2], bool), warm)
+        states |= {run: warm[run] for run in new}
+
+    def _outputs(
+        self, group: Members, rows: np.ndarray, mine: np.ndarray, states: dict[int, np.ndarray]
+    ) -> np.ndarray:
+        """The outputs of a group for rows (runs, e, width); states of policies with memory go one step on."""
+        if not group.memory:
+            return group.outputs(rows, mine)
+        here = np.stack([states[run][: rows.shape[1]] for run in group.runs])
+        outputs = group.outputs(rows, mine, here)
+        for run, state in zip(group.runs, here, strict=True):
+            states[run][: rows.shape[1]] = state
+        return outputs
 
     def _recover(self, runs: Sequence[int], size: int, *columns: np.ndarray) -> int:
         """The first rows of a round, from labels that were given before a break; what was played in their
@@ -255,6 +292,7 @@ class Collector:
             self.expert.on_reset()
         self._episode[slots] += 1
         self._over[slots] = False
+        self._history.begin(slots)
         self.env.begin(slots, [self._seed(slot) for slot in slots.tolist()])
 
     def _seed(self, slot: int) -> int:
@@ -291,7 +329,7 @@ class Collector:
         if wrong:
             return None, None, wrong
         seen = self.env.observe(slots)
-        rows = self.observations.rows(seen.batch)
+        rows = self._history.see(slots, seen.batch)
         return seen, rows, {int(slots[i]): nonsense(rows[i]) for i in not_finite(rows)}
 
     def _answers(
@@ -346,7 +384,7 @@ class Collector:
         if self._over[slots].any():  # nothing is under way yet
             nothing = np.zeros(0, self.observations.dtype)
             return [{"episode": -1, "actions": self._played[slot], "row": nothing} for slot in slots]
-        rows = self.observations.rows(self.env.observe(slots).batch)
+        rows = self._history.see(slots, self.env.observe(slots).batch)
         return [
             {"episode": int(self._episode[slot]), "actions": self._played[slot], "row": row}
             for slot, row in zip(slots, rows, strict=True)
@@ -364,6 +402,7 @@ class Collector:
                 continue
             self._episode[slot], self._played[slot] = int(kept["episode"]), kept["actions"]
             self._over[slot] = False
+            self._history.begin([slot])
             self.env.begin([slot], [self._seed(slot)])
             remembers = self.expert.on_reset is not None
             if remembers:
@@ -372,6 +411,9 @@ class Collector:
                 if remembers:
                     self._shown(slot)
                     asked += 1
+                if isinstance(self.observations, Recalled):
+                    here = np.array([slot])
+                    self._history.advance(here, self._history.see(here, self.env.observe(here).batch))
                 played = np.asarray(action, self.actions.dtype).reshape(1, *self.actions.shape)
                 _, terminated, truncated = self.env.step(np.array([slot]), played)
                 if slot in self.env.broken:

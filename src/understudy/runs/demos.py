@@ -13,7 +13,7 @@ import numpy as np
 from ..errors import MissingExtra, UserError, unknown
 from ..experts import Expert
 from ..experts.answers import checked
-from ..policies import Actions, Encoded, Observations
+from ..policies import Actions, Recalled, Seen
 from .collected import EXPERT, Round, not_finite
 
 NAMES = {
@@ -28,14 +28,17 @@ class Demos(NamedTuple):
 
     observations: Any
     labels: np.ndarray
+    begins: np.ndarray | None = None
+    """Where an episode begins (n,), if that is known."""
 
 
-def recorded(source: str, observations: Observations | Encoded, actions: Actions, spaces: Any) -> Round:
+def recorded(source: str, observations: Seen, actions: Actions, spaces: Any) -> Round:
     """The demonstrations that `source` names, as a round.
 
     An .npz archive has `observations` (n, …), or `observations/KEY` for each key of a dict, and `actions`
-    (n, …), which for Discrete actions may be rows of probabilities (n, k). "minari:ID" is a dataset of
-    Minari. A folder is another run, whose labelled samples are taken. `spaces` has the environment's two.
+    (n, …), which for Discrete actions may be rows of probabilities (n, k); a policy with memory needs
+    `begins` (n,) too, true where an episode begins. "minari:ID" is a dataset of Minari. A folder is another
+    run, whose labelled samples are taken. `spaces` has the environment's two.
     """
     if (Path(source) / "config.json").is_file():
         return _of_run(source, observations, actions)
@@ -49,7 +52,7 @@ def recorded(source: str, observations: Observations | Encoded, actions: Actions
     one = Expert(who, ask=lambda seen, infos: labels, kind=kind)
     labels = _said(who, lambda: checked(one, spaces.action_space).label(np.zeros(n)))
     try:
-        rows = observations.rows(found.observations)
+        rows = _rows(observations, found, who)
     except (ValueError, TypeError, KeyError, IndexError) as error:
         raise UserError(f"{who}: its observations do not fit the environment ({error}).") from None
     if len(rows) != n or rows.shape[1] != observations.width:
@@ -59,6 +62,18 @@ def recorded(source: str, observations: Observations | Encoded, actions: Actions
         )
     played = actions.plays(labels) if kind == "distribution" else labels
     return _round(rows, actions.targets(labels, kind), np.asarray(played).reshape(n, -1), who)
+
+
+def _rows(observations: Seen, found: Demos, who: str) -> np.ndarray:
+    if not isinstance(observations, Recalled):
+        return observations.rows(found.observations)
+    begins = found.begins
+    if begins is None or begins.shape != (len(found.labels),):
+        raise UserError(
+            f"{who}: a policy with memory learns from episodes, and it does not say where they begin; give "
+            "an array begins, true in every first row."
+        )
+    return observations.along(found.observations, begins.astype(bool))
 
 
 def _round(inputs: np.ndarray, targets: np.ndarray, executed: np.ndarray, who: str) -> Round:
@@ -111,7 +126,7 @@ def _archive(source: str) -> Demos:
         if name is None and not inner:
             raise unknown(f"demos: {source} has no {wanted}; its arrays", ", ".join(arrays), names)
         found[wanted] = inner or arrays[name or ""]
-    return Demos(found["observations"], np.asarray(found["actions"]))
+    return Demos(found["observations"], np.asarray(found["actions"]), arrays.get("begins"))
 
 
 def _minari(source: str) -> Demos:
@@ -126,7 +141,9 @@ def _minari(source: str) -> Demos:
         raise UserError(f"demos: Minari cannot load {name!r} ({type(error).__name__}: {error}).") from None
     # An episode of T actions has T + 1 observations, the last of which nobody acted on.
     seen = [_first(one.observations, len(one.actions)) for one in episodes]
-    return Demos(_joined(seen), np.concatenate([np.asarray(one.actions) for one in episodes]))
+    begins = [np.arange(len(one.actions)) == 0 for one in episodes]
+    labels = np.concatenate([np.asarray(one.actions) for one in episodes])
+    return Demos(_joined(seen), labels, np.concatenate(begins))
 
 
 def _first(observations: Any, count: int) -> Any:
@@ -141,7 +158,7 @@ def _joined(parts: list[Any]) -> Any:
     return np.concatenate(parts)
 
 
-def _of_run(source: str, observations: Observations | Encoded, actions: Actions) -> Round:
+def _of_run(source: str, observations: Seen, actions: Actions) -> Round:
     from .run import Run
 
     run = Run.load(source)
@@ -151,6 +168,12 @@ def _of_run(source: str, observations: Observations | Encoded, actions: Actions)
     ):
         raise UserError(f"demos: the run {source!r} has other observations or actions than this one.")
     has = np.flatnonzero(run.samples("weights") > 0)
+    slots = run.samples("slots")
+    if getattr(observations, "mark", False) and (len(has) < len(slots) or np.any(slots)):
+        raise UserError(
+            f"demos: the run {source!r} has states without a label, or several environments; a policy with "
+            "memory learns from whole episodes of one."
+        )
     inputs, targets = run.samples("inputs")[has], run.samples("targets")[has]
     return _round(
         np.asarray(inputs), targets, actions.plays(targets).reshape(len(has), -1), f"demos {source!r}"

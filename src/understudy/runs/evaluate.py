@@ -13,7 +13,7 @@ import numpy as np
 from ..envs.gymnasium import Maker, derive, maker
 from ..envs.vector import Seen, VectorEnv, vector
 from ..errors import UserError
-from ..policies import Actions, Encoded, Observations, one_of
+from ..policies import Actions, History, one_of
 from ..policies.sight import Sight
 from ..spec import FIELDS
 from ..spec.values import checked
@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     from .groups import Members
 
 LIMIT = 100_000
-Act = Callable[[Seen, np.ndarray], tuple[Any, dict[int, UserError]]]
-"""From what the active slots show, and which those are (players, lanes): an action for each, and the errors
-of players that cannot go on.
+Act = Callable[[Seen, np.ndarray, np.ndarray], tuple[Any, dict[int, UserError]]]
+"""From what the active slots show, which those are (players, lanes), and where an episode begins (active,):
+an action for each, and the errors of players that cannot go on.
 """
 
 
@@ -102,7 +102,7 @@ def play_episodes(
             slots, changed = np.flatnonzero(active), False
             if not len(slots):
                 break
-        actions, wrong = act(env.observe(slots), active)
+        actions, wrong = act(env.observe(slots), active, steps[slots] == 0)
         if wrong:
             leave(wrong)
             changed = True
@@ -133,28 +133,35 @@ def play_episodes(
 
 
 def by_policies(
-    groups: Sequence[tuple[Members, np.ndarray]], observations: Observations | Encoded, actions: Actions
+    groups: Sequence[tuple[Members, np.ndarray]], observations: Any, actions: Actions, lanes: int
 ) -> Act:
-    """Players that are runs: their deterministic actions, by architecture. Beside each group are the players
-    that its runs are.
+    """Players that are runs, in so many lanes each: their deterministic actions, by architecture. Beside each
+    group are the players that its runs are.
     """
+    history = History(observations, lanes * sum(len(at) for _, at in groups))
+    states = [
+        np.zeros((len(at), lanes, group.memory), np.float32) if group.memory else None for group, at in groups
+    ]
 
-    def act(seen: Seen, active: np.ndarray) -> tuple[Any, dict[int, UserError]]:
-        rows = observations.rows(seen.batch)
+    def act(seen: Seen, active: np.ndarray, fresh: np.ndarray) -> tuple[Any, dict[int, UserError]]:
+        slots = np.flatnonzero(active)
+        history.begin(slots[fresh])
+        rows = history.see(slots, seen.batch)
         if len(bad := not_finite(rows)):
             owners = np.nonzero(active)[0]
             return None, {int(owners[i]): nonsense(rows[i]) for i in bad}
+        history.advance(slots, rows)
         if len(groups) == 1 and active.all():
-            outputs = groups[0][0].outputs(rows.reshape(*active.shape, -1), active)
+            outputs = groups[0][0].outputs(rows.reshape(*active.shape, -1), active, states[0])
             return actions.plays(outputs.reshape(len(rows), -1)), {}
         spread = np.zeros((*active.shape, observations.width), observations.dtype)
         spread[active] = rows
         played: Any = None
-        for group, at in groups:
+        for (group, at), state in zip(groups, states, strict=True):
             live = active[at]
             if not live.any():
                 continue
-            mine = actions.plays(group.outputs(spread[at], live)[live])
+            mine = actions.plays(group.outputs(spread[at], live, state)[live])
             if played is None:
                 played = np.zeros((*active.shape, *mine.shape[1:]), mine.dtype)
             theirs = np.zeros(active.shape, bool)
@@ -167,7 +174,7 @@ def by_policies(
 
 def by_expert(expert: Any) -> Act:
     """Players that are one expert."""
-    return lambda seen, active: (expert.act(seen.batch, seen.infos), {})
+    return lambda seen, active, fresh: (expert.act(seen.batch, seen.infos), {})
 
 
 def evaluate(
@@ -202,13 +209,13 @@ def evaluate(
     make = env if isinstance(env, Maker) else maker(env, env_kwargs)
     one = acting(player)
 
-    def act(seen: Seen, active: np.ndarray) -> tuple[Any, dict[int, UserError]]:
+    def act(seen: Seen, active: np.ndarray, fresh: np.ndarray) -> tuple[Any, dict[int, UserError]]:
         return [one(one_of(seen.batch, 0), seen.infos[0])], {}
 
     slots = vector(make, 1, infos=True)
     try:
         how = {"number": number, "stream": stream, "limit": limit, "progress": progress}
-        how |= {"on_reset": getattr(player, "on_reset", None)}
+        how |= {"on_reset": getattr(_policy(player), "on_reset", None)}
         found = play_episodes(slots, make.name, [seed], [episodes], act, **how)[0]
     finally:
         slots.close()
@@ -219,7 +226,7 @@ def evaluate(
 
 def acting(player: Any) -> Callable[[Any, Any], Any]:
     """A player as a function of (observation, info); see `evaluate`."""
-    player = player.policy if hasattr(player, "ledger") else player  # of a run
+    player = _policy(player)
     if hasattr(player, "label"):
         from ..policies import stacked
 
@@ -231,6 +238,11 @@ def acting(player: Any) -> Callable[[Any, Any], Any]:
     if not callable(player):
         raise UserError(f"policy: {type(player).__name__} is no policy and no function of observations.")
     return player if _arguments(player) != 1 else lambda observation, info: player(observation)
+
+
+def _policy(player: Any) -> Any:
+    """The policy of a run; any other player itself."""
+    return player.policy if hasattr(player, "ledger") else player
 
 
 def _arguments(function: Any) -> int | None:

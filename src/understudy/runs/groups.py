@@ -14,7 +14,7 @@ import numpy as np
 
 from ..errors import UserError
 from ..policies import Committee
-from ..policies.acting import forward_rows, forward_stack
+from ..policies.acting import forward_rows, forward_stack, forward_step
 from ..programs import compiled, compiled_together, program
 from .plan import Clock
 from .state import RunState, precision
@@ -24,10 +24,15 @@ class Members(Protocol):
     """The policies of some runs, ready to act."""
 
     runs: list[int]
+    memory: int
+    """Numbers that each policy carries from step to step; 0: none."""
+    burn: int
+    """States that warm its memory."""
 
-    def outputs(self, rows: np.ndarray, active: np.ndarray) -> np.ndarray:
+    def outputs(self, rows: np.ndarray, active: np.ndarray, states: np.ndarray | None = None) -> np.ndarray:
         """Raw outputs (runs, e, k) for e rows each, (runs, e, width). Only `active` ones (runs, e) mean
-        something.
+        something. The `states` (runs, e, memory) of policies with memory are set to the next ones, for all
+        rows.
         """
         ...
 
@@ -52,7 +57,8 @@ class OneArchitecture:
     def __init__(self, numbers: Sequence[int], runs: Sequence[RunState]):
         self._runs, self._game = dict(zip(numbers, runs, strict=True)), runs[0].game
         alone = len(runs) == 1 or jax.default_backend() == "cpu"
-        self._apply = None if alone else jax.jit(jax.vmap(self._game.policy.apply))
+        policy = self._game.policy
+        self._apply = None if alone else jax.jit(jax.vmap(policy.step if policy.memory else policy.apply))
 
     def load(self, chosen: Sequence[int], *, kept: bool = False) -> list[_Loaded]:
         """The policies of those `chosen` runs that are in this group: those that act, or those that are kept,
@@ -87,10 +93,13 @@ class _Loaded:
         self, game: Any, policy: Any, numbers: list[int], runs: list[RunState], params: list[Any], apply: Any
     ):
         self.runs, self._game, self._apply = numbers, game, apply
+        self.memory, self.burn = policy.memory, getattr(policy, "burn", 0)
         means, scales = ([getattr(one.normaliser, name) for one in runs] for name in ("mean", "scale"))
         self._mean, self._scale = np.stack(means)[:, None], np.stack(scales)[:, None]
         self._plain = all(one.normaliser.nothing for one in runs)
-        if apply is None:
+        if apply is None and policy.memory:
+            self._steps = [forward_step(policy, one) for one in params]
+        elif apply is None:
             self._stack = forward_stack(policy, params)
             self._rows = [forward_rows(policy, one) for one in params]
         else:
@@ -98,8 +107,17 @@ class _Loaded:
                 stacked = jax.tree.map(lambda *leaves: np.stack(leaves), *params)
                 self._params = jax.device_put(stacked)
 
-    def outputs(self, rows: np.ndarray, active: np.ndarray) -> np.ndarray:
+    def outputs(self, rows: np.ndarray, active: np.ndarray, states: np.ndarray | None = None) -> np.ndarray:
         rows = rows if self._plain else (rows - self._mean) / self._scale
+        if states is not None:
+            if self._apply is not None:
+                with precision(self._game):
+                    new, found = self._apply(self._params, states, rows)
+            else:
+                each = [step(*pair) for step, *pair in zip(self._steps, states, rows, strict=True)]
+                new, found = zip(*each, strict=True)
+            states[...] = new
+            return np.array(found)
         if self._apply is not None:
             with precision(self._game):
                 return np.array(self._apply(self._params, rows))

@@ -27,8 +27,7 @@ def search(losses: Losses, start: Params, key: Array, steps: int) -> Found:
     """Adam with a step that decays to nothing, from `start`, which stays the answer where nothing better is
     found.
     """
-    size = 64 if losses.policy.name == "nature_cnn" else 256
-    solver = adam(batch_size=size, max_iterations=steps, measure=False, decay="cosine")
+    solver = adam(batch_size=losses.policy.minibatch, max_iterations=steps, measure=False, decay="cosine")
     found = solver(plain(losses, start), start, key)
     before, after = losses.value(start), losses.value(found.params)
     params = jax.tree.map(lambda new, old: jnp.where(after < before, new, old), found.params, start)

@@ -15,7 +15,7 @@ from ..errors import UserError
 from ..experts.start import start
 from ..machine import memory
 from ..online import Game, make_game
-from ..policies import Actions, Encoded, Normaliser, Observations, Params, Policy
+from ..policies import Actions, Encoded, Normaliser, Observations, Params, Policy, Recalled, Seen
 from ..policies.sight import Sight, without_infos
 from ..spec import RunSpec, describe
 from .automatic import Automatic
@@ -96,7 +96,7 @@ class Parts(NamedTuple):
     """A run that has not begun: everything but the environments and the samples."""
 
     expert: Any
-    observations: Observations | Encoded
+    observations: Seen
     actions: Actions
     game: Game
     params: Params
@@ -127,6 +127,8 @@ def parts(world: World, spec: RunSpec) -> Parts:
     architecture = chosen.policy
     seen = world.observations(tabular=architecture.name == "tabular")
     seen = _encoded(seen, architecture, world.expert, spec.encoder)
+    if spec.stack is not None or architecture.memory:
+        seen = Recalled(seen, spec.stack or 1, mark=architecture.memory > 0)
     _fits_memory(spec, seen.width * seen.dtype.itemsize + 4 * actions.outputs)
     teacher = _labelling(world.expert, spec.labels)
     if teacher.on_reset is not None:
@@ -139,6 +141,8 @@ def parts(world: World, spec: RunSpec) -> Parts:
             spaces = {"observation_space": world.observation_space, "action_space": world.action_space}
             params, normaliser = start(spec.init, architecture, params, seen, actions.outputs, **spaces)
         game = make_game(architecture, chosen.loss, chosen.learner, chosen.solver, params, **chosen.options)
+    if architecture.memory and (spec.average or 1) > 1:
+        raise UserError(f"average: {spec.average!r} policies with memory ({architecture.name}) have no mean.")
     demos = None if spec.demos is None else recorded(spec.demos, seen, actions, world)
     plan = Plan(
         rounds=spec.rounds_planned,

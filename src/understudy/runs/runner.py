@@ -82,7 +82,8 @@ class Runner:
         drivers = [Driver(run.plan.seed, run.parts.noise) for run in runs]
         journals = [None if folder is None else folder.journal for folder in self._folders]
         self.questions = Questions(self._expert, journals, parts.limits, self._asked)
-        self.collector = Collector(self._collecting, self.questions, *self._codecs, drivers, envs)
+        burn = max(getattr(run.game.policy, "burn", 0) for run in runs)
+        self.collector = Collector(self._collecting, self.questions, *self._codecs, drivers, envs, burn=burn)
         self._architectures = by_architecture(self.runs)
         self._programs: list[OneProgram] | None = None
         self._told = False  # that the expert's answers differ
@@ -236,7 +237,7 @@ class Runner:
         found = self._play(
             [plan.seed for plan in plans],
             [plan.episodes for plan in plans],
-            by_policies(groups, *self._codecs),
+            lambda lanes: by_policies(groups, *self._codecs, lanes),
             t,
         )
         clock.lap("evaluate", len(runs))
@@ -251,7 +252,7 @@ class Runner:
         self,
         seeds: list[int],
         episodes: list[int],
-        act: Act,
+        act: Callable[[int], Act],
         t: int,
         *,
         alike: bool = True,
@@ -259,6 +260,7 @@ class Runner:
     ) -> Any:
         """Side by side where there are several runs; one alone plays episode after episode, in one
         environment that stays, or in a few where these are light and its answers `alike` in any batch.
+        `act(lanes)` plays in so many slots.
         """
         alone = len(self.runs) == 1
         most = LANES if alike and self._collecting.many else 1
@@ -271,7 +273,7 @@ class Runner:
                 self._make.name,
                 seeds,
                 episodes,
-                act,
+                act(lanes),
                 number=t,
                 lanes=lanes,
                 limit=limit,
@@ -315,7 +317,7 @@ class Runner:
             hook = self._expert.on_reset
             alike = self._expert.alike and hook is None
             act = by_expert(self._expert)
-            return self._play([seed], [episodes], act, t, alike=alike, on_reset=hook)[0]
+            return self._play([seed], [episodes], lambda lanes: act, t, alike=alike, on_reset=hook)[0]
         except Exception as error:
             return failure("expert", error)
 

@@ -12,7 +12,7 @@ import numpy as np
 from ..errors import UserError
 from ..losses import Squared
 from ..online import draws
-from ..policies import Actions, Encoded, Normaliser, Observations
+from ..policies import Actions, Normaliser, Seen
 from .collected import Round
 from .frames import FrameColumn, stack_shape
 from .rounds import Sum, Sums
@@ -35,7 +35,7 @@ class SampleLog:
 
     def __init__(
         self,
-        observations: Observations | Encoded,
+        observations: Seen,
         actions: Actions,
         *,
         folder: Path | None = None,
@@ -150,6 +150,11 @@ def storage(parts: Parts, *, folder: Path | None = None, keep: bool = True) -> t
     # Statistics of linear policies hold no samples, so it does not matter to them how many there are.
     streams = game.policy.linear and isinstance(game.loss, Squared) and not draws(game.solver)
     large = size > spec.memory_limit and (keep or not streams)
+    if large and game.policy.memory:
+        raise UserError(
+            f"memory_limit: {spec.total} samples need {size} bytes, more than {spec.memory_limit}, and those "
+            f"of the policy {game.policy.name!r}, which learns from sequences, are kept in memory; raise it."
+        )
     mapped = (large and not streams) or (log.frames is not None and draws(game.solver))
     if large and not streams and not draws(game.solver):
         raise UserError(

@@ -28,6 +28,7 @@ from .collected import EXPERT, TERMINATED, TRUNCATED, Round
 from .evaluate import Evaluation
 from .plan import NAMES, Clock
 from .samples import Reader, SampleLog
+from .sequences import Sequences
 from .visited import Visited, largest, per_sample
 
 if TYPE_CHECKING:
@@ -79,6 +80,9 @@ class RunState:
         self._key = jax.random.key(derive(plan.seed, "solver"))
         self._reader = Reader(samples, self._dtype) if mapped else None
         self._see_as(parts.normaliser)
+        architecture: Any = game.policy
+        remembers = architecture.memory > 0
+        self._cut = Sequences(architecture.length, architecture.burn) if remembers else None
         with precision(game):
             self.state: Any = game.init(parts.params, self._empty(parts.params))
         self.params = self._first = jax.tree.map(np.array, parts.params)
@@ -87,17 +91,29 @@ class RunState:
         self.visited = None if rule is None else Visited(rule, top, min(most for _, most in plan.rounds[:3]))
 
     def _like(self) -> Batch:
-        rows, seen = self.plan.rows, self.parts.observations
+        seen = self.parts.observations
         kind = self._dtype if seen.dtype.kind == "f" else seen.dtype
-        inputs = np.zeros((rows, seen.width), kind)
-        targets = np.zeros((rows, self.parts.actions.outputs), self._dtype)
-        return batch(inputs, targets, dtype=self._dtype)
+        shape = (self._room[0],) if self._cut is None else (self._room[0], self._cut.burn + self._cut.length)
+        inputs = np.zeros((*shape, seen.width), kind)
+        targets = np.zeros((*shape, self.parts.actions.outputs), self._dtype)
+        return batch(inputs, targets, np.zeros(shape), dtype=self._dtype)
+
+    @property
+    def _room(self) -> tuple[int, int]:
+        """The most samples with a label, or sequences, of a round and of the run."""
+        if self._cut is None:
+            return self.plan.rows, self.plan.capacity
+        spec, demos = self.parts.spec, self.plan.demos
+        envs = min(spec.envs, spec.interactions)
+        counts = [self._cut.count(size, envs) for size in self.plan.sizes if size]
+        counts += [self._cut.count(demos, 1)] if demos else []
+        return max(counts), sum(counts)
 
     def _empty(self, params: Any) -> Any:
         if self._reader is None:
-            return self.game.empty(params, self._like(), self.plan.capacity)
+            return self.game.empty(params, self._like(), self._room[1])
         parts = self.game.policy, self.game.loss, self._like()
-        return empty_samples(*parts, capacity=self.plan.capacity, reader=self._reader)
+        return empty_samples(*parts, capacity=self._room[1], reader=self._reader)
 
     @property
     def finished(self) -> bool:
@@ -180,8 +196,8 @@ class RunState:
             self._see_as(Normaliser.fit(round.inputs, self.parts.observations.measured))
         self.samples.append(round)
         with precision(self.game):
-            one = self._batch(round.inputs, round.targets, round.weights)
-            if self.visited is not None:
+            one = self._batch(round.inputs, round.targets, round.weights, round.slots)
+            if self.visited is not None and self._cut is None:
                 about = self.game.policy, self.game.loss, self.params, one.inputs, one.targets
                 losses = np.asarray(per_sample(*about), np.float64)[: round.labelled]
                 rng = np.random.default_rng(derive(self.plan.seed, "ask", t, 1))
@@ -191,8 +207,13 @@ class RunState:
             exact = due and self.game.policy.linear
             return Question(game, one, jax.random.fold_in(self._key, t), jnp.asarray(exact))
 
-    def _batch(self, inputs: Any, targets: Any, weights: Any) -> Batch:
-        """The samples of a round that have a label, as the learner sees them."""
+    def _batch(self, inputs: Any, targets: Any, weights: Any, slots: Any) -> Batch:
+        """The samples of a round that have a label, as the learner sees them; of a policy with memory all, in
+        sequences.
+        """
+        if self._cut is not None:
+            kept = self._cut.of(self.normaliser(inputs), targets, weights, slots)
+            return batch(*kept, rows=self._room[0], dtype=self._dtype)
         has = slice(None) if (weights > 0).all() else np.flatnonzero(weights > 0)
         kept = self.normaliser(inputs[has]), targets[has], weights[has]
         return batch(*kept, rows=self.plan.rows, dtype=self._dtype)
@@ -362,7 +383,10 @@ class RunState:
             assert isinstance(losses, Samples)
             if self._reader is not None:
                 losses = eqx.tree_at(lambda one: (one.filled, one.rounds), losses, (kept, rounds))
-            first, columns = 0, [self.samples.column(name) for name in ("inputs", "targets", "weights")]
+            first, columns = (
+                0,
+                [self.samples.column(name) for name in ("inputs", "targets", "weights", "slots")],
+            )
             done = np.diff([0, *(row["interactions"] for row in self.rows)]).tolist()
             done[:1] = [self.plan.demos] if self.plan.demos else done[:1]
             for size in done if self._reader is None else ():

@@ -70,6 +70,8 @@ class RunSpec:
     info, as in joints,camera[0:3],info:target (a dict of these) or joints+info:target (one vector)."""
     student_sees: str | None = None
     """What the policy sees, written in the same way; the rest is hidden from it."""
+    stack: int | None = _least(None, 1, 10_000)
+    """The policy sees the last so many observations of the episode, side by side."""
     expert_card: str | None = _of("expert")
     """A JSON file that says what an expert's .safetensors file does not: its architecture and spaces."""
     activation: str | None = _of("expert")
@@ -101,7 +103,7 @@ class RunSpec:
     """AdaGrad per coordinate instead of by the norm."""
     policy: Any = "auto"
     """auto (mlp; camera for an image with numbers beside it; linear on the expert's features of images), mlp,
-    linear, tabular, nature_cnn, camera, or module:function."""
+    gru (remembers the episode), linear, tabular, nature_cnn, camera, or module:function."""
     widths: tuple[int, ...] | None = _of("policy")
     """Widths of the network's hidden layers (256 256)."""
     init: Any = None
@@ -121,7 +123,7 @@ class RunSpec:
     max_iterations: int | None = _of("solver")
     """Steps of the solver in a round."""
     batch_size: int | None = _of("solver")
-    """Samples per step of a solver that can take minibatches."""
+    """Samples (gru: sequences) per step of a solver that can take minibatches."""
     weight_decay: float | None = _of("solver")
     """Adam also shrinks the parameters by this times the step size in every step."""
     fresh: bool | None = _of("solver")
@@ -279,7 +281,9 @@ class RunSpec:
         free = self.ask is None and self.rounds is None and self.beta == 0.0 and self.learner != "bc"
         if self.budget is None or self.preset != "practical" or not free or self.moment != "after":
             return
-        made = spread(self.budget, vectors=self.policy not in ("nature_cnn", "tabular"))
+        made = spread(self.budget, vectors=self.policy not in ("nature_cnn", "tabular", "gru"))
+        if self.policy == "gru":
+            del made["average"]
         if self.demos is not None:
             del made["first_interactions"]
         for name, value in made.items():

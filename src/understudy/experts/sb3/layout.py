@@ -61,7 +61,7 @@ def build(tensors: Tensors, settings: Settings, what: str, normaliser: Normalise
         prefix, stacks = "q_net.", ["q_net.q_net"]
     else:
         prefix, stacks = "", ["mlp_extractor.shared_net", "mlp_extractor.policy_net", "action_net"]
-    params = [layer for stack in stacks for layer in _stack(tensors, stack, what)]
+    params = [layer for stack in stacks for layer in dense_layers(tensors, stack, what)]
     if len(params) > 1 and settings.activation is None:
         raise UserError(
             f"{what}: does not say which activation its network has; give activation=, one of "
@@ -83,7 +83,7 @@ def build(tensors: Tensors, settings: Settings, what: str, normaliser: Normalise
     if isinstance(seen, spaces.Box) and len(seen.shape) == 3:
         see = _pictures(seen, fractions, normaliser, encoder is None, what)
         return Network(policy, params, see, head, None, encoder)
-    return Network(policy, params, _rows(seen, normaliser is None, what), head, normaliser)
+    return Network(policy, params, rows_of(seen, normaliser is None, what), head, normaliser)
 
 
 def _family(tensors: Tensors, what: str) -> str:
@@ -99,10 +99,10 @@ def _family(tensors: Tensors, what: str) -> str:
     raise UserError(f"{what}: is not a policy of PPO, A2C, SAC, TD3 or DQN (its tensors are {shown}, …).")
 
 
-def _stack(tensors: Tensors, prefix: str, what: str) -> list[dict[str, np.ndarray]]:
+def dense_layers(tensors: Tensors, prefix: str, what: str) -> list[dict[str, np.ndarray]]:
     """The dense layers under a name: `prefix.weight` alone, or `prefix.0.weight`, `prefix.2.weight`, …"""
     if f"{prefix}.weight" in tensors:
-        return [_layer(tensors[f"{prefix}.weight"].T, tensors[f"{prefix}.bias"])]
+        return [dense(tensors[f"{prefix}.weight"].T, tensors[f"{prefix}.bias"])]
     names = sorted(name for name in tensors if name.startswith(f"{prefix}."))
     numbers = sorted(
         {int(m[1]) for name in names if (m := re.fullmatch(rf"{re.escape(prefix)}\.(\d+)\.weight", name))}
@@ -120,7 +120,7 @@ def _stack(tensors: Tensors, prefix: str, what: str) -> list[dict[str, np.ndarra
         raise UserError(
             f"{what}: {where!r} is not part of a plain network of dense layers, which is what can be read."
         )
-    return [_layer(tensors[f"{prefix}.{i}.weight"].T, tensors[f"{prefix}.{i}.bias"]) for i in numbers]
+    return [dense(tensors[f"{prefix}.{i}.weight"].T, tensors[f"{prefix}.{i}.bias"]) for i in numbers]
 
 
 def _nature_cnn(tensors: Tensors, prefix: str, image: Any, what: str) -> Encoder | None:
@@ -137,21 +137,21 @@ def _nature_cnn(tensors: Tensors, prefix: str, image: Any, what: str) -> Encoder
         )
     kernels = [tensors[f"{prefix}cnn.{i}.weight"].transpose(2, 3, 1, 0) for i in (0, 2, 4)]  # OIHW to HWIO
     biases = [tensors[f"{prefix}cnn.{i}.bias"] for i in (0, 2, 4)]
-    dense = tensors[f"{prefix}linear.0.weight"]
-    network = NatureCNN(stack=image[0], size=(image[1], image[2]), width=dense.shape[0], method="single")
+    last = tensors[f"{prefix}linear.0.weight"]
+    network = NatureCNN(stack=image[0], size=(image[1], image[2]), width=last.shape[0], method="single")
     channels, (height, width) = kernels[2].shape[3], network.places
-    if kernels[0].shape[2] != image[0] or dense.shape[1] != channels * height * width:
+    if kernels[0].shape[2] != image[0] or last.shape[1] != channels * height * width:
         raise UserError(f"{what}: its convolutions do not fit images of shape {image}.")
     # It flattens (channels, height, width); here channels come last.
-    turned = dense.reshape(-1, channels, height, width).transpose(2, 3, 1, 0).reshape(-1, dense.shape[0])
+    turned = last.reshape(-1, channels, height, width).transpose(2, 3, 1, 0).reshape(-1, last.shape[0])
     params = {
-        "conv": [_layer(kernel, bias) for kernel, bias in zip(kernels, biases, strict=True)],
-        "dense": _layer(turned, tensors[f"{prefix}linear.0.bias"]),
+        "conv": [dense(kernel, bias) for kernel, bias in zip(kernels, biases, strict=True)],
+        "dense": dense(turned, tensors[f"{prefix}linear.0.bias"]),
     }
     return Encoder(network, params, what)
 
 
-def _layer(weight: np.ndarray, bias: np.ndarray) -> dict[str, np.ndarray]:
+def dense(weight: np.ndarray, bias: np.ndarray) -> dict[str, np.ndarray]:
     return {
         "weight": np.ascontiguousarray(weight, np.float32),
         "bias": np.ascontiguousarray(bias, np.float32),
@@ -177,7 +177,7 @@ def flat_size(space: Any, what: str) -> int:
     )
 
 
-def _rows(space: Any, single: bool, what: str) -> See:
+def rows_of(space: Any, single: bool, what: str) -> See:
     """Observations that are no images as rows: float32, or as they are where a normaliser comes after."""
     if not isinstance(space, spaces.Box):
         return Observations.of(space).rows

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import io
 import zipfile
+from collections.abc import Collection
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -37,9 +39,16 @@ def state_dict(data: bytes, what: str) -> dict[str, np.ndarray]:
     with opened(io.BytesIO(data), what) as archive:
         root, tree = _tree(archive, what)
         _walk(tree, what)
-        entries = _entries(tree, what)
-        found = {key: _tensor(value, archive, root, what) for key, value in entries if _is_tensor(value)}
-    return {key: value for key, value in found.items() if isinstance(key, str)}
+        return _tensors(tree, archive, root, what)
+
+
+def checkpoint(path: Path, what: str, wanted: Collection[str]) -> dict[str, dict[str, np.ndarray]]:
+    """The state dicts of a saved dict whose names are among those `wanted`, each as named arrays."""
+    with opened(path, what) as archive:
+        root, tree = _tree(archive, what)
+        _walk(tree, what)
+        entries = [(key, value) for key, value in _entries(tree, what) if key in wanted]
+        return {key: _tensors(value, archive, root, what) for key, value in entries}
 
 
 def scan(data: bytes, what: str) -> None:
@@ -59,6 +68,11 @@ def _tree(archive: zipfile.ZipFile, what: str) -> tuple[str, Any]:
     if f"{root}byteorder" in archive.namelist() and member(archive, f"{root}byteorder", what) != b"little":
         raise UserError(f"{what}: was written on a big-endian machine, which is not supported.")
     return root, pickles.read(member(archive, found[0], what), what)
+
+
+def _tensors(tree: Any, archive: zipfile.ZipFile, root: str, what: str) -> dict[str, np.ndarray]:
+    entries = [(key, value) for key, value in _entries(tree, what) if isinstance(key, str)]
+    return {key: _tensor(value, archive, root, what) for key, value in entries if _is_tensor(value)}
 
 
 def _entries(tree: Any, what: str) -> list[tuple[Any, Any]]:
