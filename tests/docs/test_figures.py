@@ -32,6 +32,7 @@ PAGES: dict[str, tuple[Sentences, list[str]]] = {
 MANUALS = [
     "docs/worst-day.md",
     "docs/asking.md",
+    "docs/memory.md",
     "docs/studies/queries.md",
     "docs/certificates.md",
     "docs/commands.md",

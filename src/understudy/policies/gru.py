@@ -36,7 +36,7 @@ class GRU(Policy):
     ((5, 8), (5, 2))
     """
 
-    width: int = eqx.field(static=True, default=128)
+    width: int = eqx.field(static=True, default=64)
     widths: tuple[int, ...] = eqx.field(static=True, default=(128,), converter=tuple)
     length: int = eqx.field(static=True, default=32)
     burn: int = eqx.field(static=True, default=16)
