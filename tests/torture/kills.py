@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from torture.worst import SMALL, Outcome, content, different, fork, killed, timed
+from torture.worst import SMALL, Outcome, content, different, fork, hit, killed, timed
 
 
 def _train(out: Path, **more: Any) -> None:
@@ -30,11 +30,7 @@ def train(folder: Path, cases: int, rng: random.Random) -> Outcome:
     whole, hits, lost, runs = content(folder / "alone"), 0, [], 0
     while hits < cases:
         out, runs = folder / "killed", runs + 1
-        while killed(partial(_train, out), rng.uniform(0.3, 1.0) * length):
-            hits += 1
-            if hits >= 2 * cases:
-                break
-        timed(partial(_train, out))
+        hits += hit(partial(_train, out), length, rng)
         lost += [f"run {runs}: {name} differs" for name in different(whole, content(out))]
         shutil.rmtree(out)
     return Outcome(hits, lost, f"{runs} runs, each byte for byte the one left alone")
@@ -56,26 +52,24 @@ def _slow(out: Path, log: Path, seconds: float, workers: int | None) -> None:
 
 def labels(folder: Path, cases: int, rng: random.Random) -> Outcome:
     """A run that waits for labels is killed: none that was given is asked for again."""
-    lost, hits, runs, asked = [], 0, 0, 0
+    lost, hits, runs, asked, kinds = [], 0, 0, 0, {None: 0.004, 8: 0.03}
+    timed(partial(_slow, folder / "warm", folder / "log", 0.0, None))  # compiles
+    lengths = {
+        workers: timed(partial(_slow, folder / f"alone{workers}", folder / "log", seconds, workers))
+        for workers, seconds in kinds.items()
+    }
     while hits < cases:
-        workers = rng.choice([None, 8])
-        runs, out, log = runs + 1, folder / f"run{runs}", folder / f"log{runs}"
-        seconds = 0.004 if workers is None else 0.03
-        while killed(partial(_slow, out, log, seconds, workers), rng.uniform(0.5, 3.0)):
-            hits += 1
-            if hits >= 2 * cases:
-                break
-        timed(partial(_slow, out, log, seconds, workers))
+        workers = rng.choice(list(kinds))
+        runs, out, log, before = runs + 1, folder / f"run{runs}", folder / f"log{runs}", hits
+        hits += hit(partial(_slow, out, log, kinds[workers], workers), lengths[workers], rng)
         data = log.read_bytes()
         calls = Counter(data[at : at + 16] for at in range(0, len(data), 16))
         asked += sum(calls.values())
         twice = sum(count - 1 for count in calls.values())
         # The expert writes its log before it returns, and a kill may fall between the two.
-        if twice > hits:
+        if twice > (hits - before) * (workers or 1):
             lost.append(f"run {runs}: {twice} labels were asked for twice")
         alone = folder / f"alone{workers}"
-        if not alone.is_dir():
-            timed(partial(_slow, alone, folder / f"log-{workers}", seconds, workers))
         lost += [f"run {runs}: {name} differs" for name in different(content(alone), content(out))]
     return Outcome(hits, lost, f"{asked:,} labels in {runs} runs")
 
@@ -99,11 +93,7 @@ def study(folder: Path, cases: int, rng: random.Random) -> Outcome:
     whole, hits, lost, runs = content(folder / "alone", TABLES), 0, [], 0
     while hits < cases:
         out, runs = folder / f"killed{runs}", runs + 1
-        while killed(partial(_study, out), rng.uniform(0.3, 1.0) * length):
-            hits += 1
-            if hits >= 2 * cases:
-                break
-        timed(partial(_study, out))
+        hits += hit(partial(_study, out), length, rng)
         lost += [f"study {runs}: {name} differs" for name in different(whole, content(out, TABLES))]
     return Outcome(hits, lost, f"{runs} studies")
 

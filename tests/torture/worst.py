@@ -81,6 +81,17 @@ def killed(work: Callable[[], Any], delay: float) -> bool:
     return True
 
 
+def hit(work: Callable[[], Any], length: float, rng: random.Random, most: int = 8) -> int:
+    """Kills the work at random moments of the `length` that it takes, up to `most` times, and then lets it
+    end; how often it was hit.
+    """
+    for hits in range(most):
+        if not killed(work, rng.uniform(0.3, 1.0) * length):
+            return hits
+    timed(work)
+    return most
+
+
 def finished(work: Callable[[], Any]) -> int:
     """The exit code of the work, left alone."""
     _, status = os.waitpid(fork(work), 0)
