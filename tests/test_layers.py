@@ -13,6 +13,7 @@ SRC = Path(__file__).parent.parent / "src" / "understudy"
 ORDER = """
     cache errors machine progress
     disk registry web
+    sinks
     losses
     data
     policies

@@ -35,10 +35,11 @@ _NAMES = {
 }
 _HOMES = {name: home for home, names in _NAMES.items() for name in names.split()}
 _ROOMS = ("asking", "checks", "losses", "policies", "objectives", "solvers", "learners", "regret", "experts")
-_ROOMS += ("studies",)
+_ROOMS += ("sinks", "studies")
 
 if TYPE_CHECKING:
-    from . import asking, checks, experts, learners, losses, objectives, policies, regret, solvers, studies
+    from . import asking, checks, experts, learners, losses, objectives, policies, regret, sinks, solvers
+    from . import studies as studies
     from .cache import use_cache
     from .errors import UserError
     from .experts import Expert
@@ -103,6 +104,13 @@ def register_ask(name: str, maker: Any) -> None:
     `number`.
     """
     importlib.import_module(".asking", __name__).RULES.register(name, maker)
+
+
+def register_sink(name: str, maker: Any) -> None:
+    """Makes ``maker(**options)`` available as the sink `name`; of ``name:here`` the text is its option
+    `place`.
+    """
+    importlib.import_module(".sinks", __name__).SINKS.register(name, maker)
 
 
 def register_solver(name: str, maker: Any) -> None:

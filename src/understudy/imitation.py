@@ -6,7 +6,7 @@ import contextlib
 import os
 import time
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from .envs.gymnasium import has_limit, maker
@@ -14,6 +14,8 @@ from .errors import UserError
 from .progress import rounds
 from .runs import TIMES, Folder, Run, Runner, RunState, World, parts, resuming, settings_of, storage
 from .runs.evaluate import LIMIT
+from .sinks import Started, Watch
+from .sinks import sinks as made_sinks
 from .spec import RunSpec
 
 
@@ -23,6 +25,7 @@ def imitate(
     out: str | os.PathLike[str] | None = None,
     resume: bool | str = False,
     progress: bool | Callable[[int, dict[str, Any]], None] = False,
+    sinks: Iterable[Any] = (),
     **settings: Any,
 ) -> Run:
     """Learns to act as the expert does, round by round, and returns the policy with its account.
@@ -35,6 +38,9 @@ def imitate(
         "other-machine" on other cores or libraries, whose last bits may differ.
       progress: True shows a bar on a terminal and a line per round elsewhere; a function is called after
         every round with its number and its row of the ledger.
+      sinks: who else is told, see `understudy.sinks.sink`: ``["tensorboard", "wandb:mine", "notebook"]``,
+        objects with `begin`, `row` and `end`, or functions of a round's number and row. One that fails is
+        left out with a warning; the run goes on.
       settings: every other field of `understudy.RunSpec`, where each is described with its default: expert,
         learner, policy, loss, solver, their options, rounds, interactions, preset, beta, episodes, seed, ….
         Learner, policy, loss, solver and expert may be objects, such as ``understudy.MLP(widths=(64, 64))``;
@@ -45,7 +51,7 @@ def imitate(
     >>> run.ledger["queries"].tolist(), run.policy([0.0, 0.0, 0.1, 0.0])
     ([200, 400], np.int64(1))
     """
-    began = time.perf_counter()
+    began, watch = time.perf_counter(), Watch(made_sinks(sinks))
     ways = resuming(resume)
     if ways and out is None:
         raise UserError("resume: there is no folder to resume from; give out.")
@@ -70,18 +76,21 @@ def imitate(
         run = RunState(made, samples, mapped=mapped)
         unused.pop_all()  # the runner closes it
         ends = spec.episode_limit is not None or has_limit(first)
-        tell: Any = progress
+        tell, title = progress, f"{spec.name} on {make.name}"
         if progress is True:
-            tell = opened.enter_context(rounds(f"{spec.name} on {make.name}", spec.sizes))
+            tell = opened.enter_context(rounds(title, spec.sizes))
         runner = opened.enter_context(
             Runner([run], make, folders=[folder], first=first, tick=getattr(tell, "tick", None))
         )
         with _telling(run, folder):
             runner.begin()
+            opened.callback(watch.end)
+            watch.begin(Started(title, made.settings, None if folder is None else folder.path, run.round))
             while not run.finished:
                 runner.advance()
                 _raise(runner)
-                if tell:
+                watch.row(run.round, run.rows[-1])
+                if callable(tell):
                     tell(run.round, run.rows[-1])
                 if run.round == 1 and not run.rows[-1]["episodes"] and spec.evaluated and not ends:
                     _warn_endless(spec, make.name)
@@ -104,6 +113,7 @@ def imitate(
         )
         if folder is not None:
             folder.finish(done.outcome(), done.policy)
+        watch.summary = done.summary()
         return done
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import contextvars
 import math
 import sys
 import time
@@ -11,6 +12,17 @@ from typing import Any, final
 
 EVERY = 10.0
 """Seconds between two lines in a pipe, where nothing else says when."""
+_SILENT = contextvars.ContextVar("silent", default=False)
+
+
+@contextlib.contextmanager
+def silent(whether: bool = True) -> Iterator[None]:
+    """No progress is shown within the block."""
+    token = _SILENT.set(whether)
+    try:
+        yield
+    finally:
+        _SILENT.reset(token)
 
 
 def clock(seconds: float) -> str:
@@ -87,6 +99,8 @@ class Bar:
 
     def say(self, text: str | None = None) -> None:
         """A plain line on the error stream: this text, or where the work is, at most every ten seconds."""
+        if _SILENT.get():
+            return
         if text is None:
             if self._now() - self._said < EVERY:
                 return
@@ -100,7 +114,7 @@ class Bar:
 @contextlib.contextmanager
 def shown(bar: Bar) -> Iterator[bool]:
     """Shows the bar while the block runs; gives whether it moves, which it does on a terminal only."""
-    if not sys.stderr.isatty():
+    if _SILENT.get() or not sys.stderr.isatty():
         yield False
         return
     from rich.console import Console

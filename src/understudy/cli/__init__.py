@@ -20,9 +20,11 @@ from typing import Any, get_args
 from .. import __version__
 from ..cache import use_cache
 from ..errors import UserError, said, unknown
+from ..progress import silent
 
-NO_CACHE, DEBUG = "--no-cache", "--debug"
-"""Options of every command: compile anew, and keep nothing; print the whole traceback of an error."""
+NO_CACHE, DEBUG, QUIET = "--no-cache", "--debug", "--quiet"
+"""Options of every command: compile anew, and keep nothing; print the whole traceback of an error; show no
+progress."""
 GYMNASIUM = "WARN: "
 """How Gymnasium's warnings begin."""
 
@@ -113,6 +115,7 @@ Examples:
   understudy COMMAND --help        the options of a command
   understudy COMMAND --no-cache    compile anew, and keep no compiled programs
   understudy COMMAND --debug       print the whole traceback of an error
+  understudy COMMAND --quiet       show no progress; results, warnings and errors are printed
   understudy --version             the version
 """
 
@@ -175,10 +178,11 @@ def _run(args: list[str]) -> int:
     command, rest = _find(args)
     if command is None:
         return 0
-    options = _parse(command, [one for one in rest if one != NO_CACHE])
+    options = _parse(command, [one for one in rest if one not in (NO_CACHE, QUIET)])
     if NO_CACHE not in rest:
         use_cache()
-    return int(command.function(options) or 0)
+    with silent(QUIET in rest):
+        return int(command.function(options) or 0)
 
 
 def _all() -> list[Command]:

@@ -47,7 +47,7 @@ def words() -> dict[str, list[str]]:
     >>> words()["check"]
     ['certificate', 'learner', 'solver']
     """
-    from . import COMMANDS, DEBUG, NO_CACHE
+    from . import COMMANDS, DEBUG, NO_CACHE, QUIET
 
     found: dict[str, list[str]] = {"": []}
     for command in (one for group in COMMANDS.values() for one in group):
@@ -58,7 +58,8 @@ def words() -> dict[str, list[str]]:
             found[first] = sorted([*found.get(first, []), second])
         fields = dataclasses.fields(command.options)
         named = [field.name for field in fields if field.default is not dataclasses.MISSING]
-        found[command.words] = [f"--{name.replace('_', '-')}" for name in named] + ["--help", DEBUG, NO_CACHE]
+        own = [f"--{name.replace('_', '-')}" for name in named]
+        found[command.words] = [*own, "--help", DEBUG, NO_CACHE, QUIET]
     return found
 
 

@@ -10,7 +10,7 @@ from tyro.conf import Positional
 
 from ..report import tables
 from ..spec import FIELDS, RunSpec
-from .options import UNSET, Flag, Folder, Name, WithSettings, settings
+from .options import UNSET, Flag, Folder, Name, Repeated, WithSettings, settings
 
 
 @settings(name for name in FIELDS if name != "env")
@@ -28,6 +28,9 @@ class Train(WithSettings):
     """Continue the run in that folder, with its settings where none are typed; more --rounds or --budget
     extend it. =new-episode goes on where an episode cannot be played again, =other-machine where bits may
     differ."""
+    sink: Repeated = ()
+    """Tell every round to tensorboard, wandb or module:sink too, with a place after a colon, as in
+    tensorboard:logs or wandb:my-project; may be repeated."""
     json: Flag = False
     """Print the result as one last line of JSON."""
 
@@ -37,7 +40,8 @@ def run(options: Train) -> int:
     from .. import imitate
 
     spec = asked(options)
-    result = imitate(spec, out=options.out, resume=options.resume or False, progress=True)
+    more = {"resume": options.resume or False, "progress": True, "sinks": options.sink}
+    result = imitate(spec, out=options.out, **more)
     tables.show(outcome(result))
     if options.json:
         tables.json_line(result.summary())

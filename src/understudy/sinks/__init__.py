@@ -1,0 +1,63 @@
+"""Sinks: TensorBoard, Weights & Biases, a plot in a notebook, or whatever else watches a run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from ..errors import UserError
+from ..registry import Registry
+from .base import Calling, Sink, Started, Watch
+
+
+def _tensorboard(place: str | None = None) -> Sink:
+    from .tensorboard import TensorBoard
+
+    return TensorBoard(place)
+
+
+def _wandb(place: str | None = None) -> Sink:
+    from .wandb import WeightsAndBiases
+
+    return WeightsAndBiases(place)
+
+
+def _notebook() -> Sink:
+    from .notebook import Notebook
+
+    return Notebook()
+
+
+SINKS: Registry[Any] = Registry(
+    "sink", Sink, {"tensorboard": _tensorboard, "wandb": _wandb, "notebook": _notebook}, group="sinks"
+)
+
+
+def sink(value: Any) -> Sink:
+    """The sink of a name, with its place after a colon: ``tensorboard``, ``tensorboard:logs/one``,
+    ``wandb:my-project``, ``notebook``, ``my_module:my_sink``. Objects with `begin`, `row` and `end` are what
+    they are, and a function is called with (number, row) after every round.
+
+    >>> sink(print).row is print
+    True
+    >>> sink("tensorbord")
+    Traceback (most recent call last):
+    understudy.errors.UserError: sink: unknown value 'tensorbord', did you mean 'tensorboard'? Accepted: \
+notebook, tensorboard, wandb.
+    """
+    if not isinstance(value, str):
+        return Calling(value) if callable(value) and not isinstance(value, Sink) else SINKS.resolve(value)
+    name, _, place = value.partition(":")
+    if place and name in SINKS:
+        return SINKS.make(name, {"place": place})
+    return SINKS.make(value, {})
+
+
+def sinks(values: Any) -> list[Sink]:
+    """Several of them; what they need is looked for at once, long before a round has ended."""
+    if isinstance(values, str) or not isinstance(values, Iterable):
+        raise UserError(f"sinks: {values!r} is not a list; give one, as in ['tensorboard'].")
+    return [sink(one) for one in values]
+
+
+__all__ = ["SINKS", "Sink", "Started", "Watch", "sink", "sinks"]

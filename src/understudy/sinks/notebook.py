@@ -1,0 +1,60 @@
+"""A plot in a notebook that grows with the run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, final
+
+from ..errors import MissingExtra
+from .base import Sink, Started, numbers
+
+PANELS = {
+    "loss": {"loss": "of the round, before learning from it", "average_loss": "average"},
+    "return": {"return_mean": "of the policy"},
+    "regret": {"regret": "measured", "bound": "certified bound"},
+}
+"""What is drawn, by panel: columns of the ledger and what they are called."""
+
+
+@final
+class Notebook(Sink):
+    """Loss, return and regret against the round, drawn again after each. Below what is not measured in every
+    round the last value stays.
+    """
+
+    def __init__(self):
+        try:
+            from IPython.display import display
+        except ImportError:
+            raise MissingExtra("sink: 'notebook'", "notebook") from None
+        self._display, self._handle = display, None
+        self._title, self._rows = "", []
+
+    def begin(self, started: Started) -> None:
+        self._title, self._rows, self._handle = started.title, [], None
+
+    def row(self, number: int, row: Mapping[str, Any]) -> None:
+        self._rows.append({**numbers(row), "round": number})
+        picture = self.figure()
+        if self._handle is None:
+            self._handle = self._display(picture, display_id=True)
+        else:
+            self._handle.update(picture)
+
+    def figure(self) -> Any:
+        """The plot of the rows so far, as a figure of matplotlib."""
+        from matplotlib.figure import Figure
+
+        figure = Figure(figsize=(10, 2.8), layout="constrained")
+        figure.suptitle(self._title, x=0.01, ha="left", fontweight="bold")
+        for axes, (title, columns) in zip(figure.subplots(1, len(PANELS)), PANELS.items(), strict=True):
+            for name, label in columns.items():
+                points = [(row["round"], row[name]) for row in self._rows if name in row]
+                if points:
+                    axes.plot(*zip(*points, strict=True), marker="o", markersize=3, label=label)
+            first, last = self._rows[0]["round"], self._rows[-1]["round"]
+            axes.set(title=title, xlabel="round", xlim=(first - 0.5, max(last, first + 1) + 0.5))
+            axes.spines[["top", "right"]].set_visible(False)
+            if len(axes.lines) > 1:
+                axes.legend(frameon=False, fontsize=8)
+        return figure

@@ -1,0 +1,65 @@
+"""Event files for TensorBoard, written by its own package; PyTorch and TensorFlow are not needed."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, final
+
+from ..errors import MissingExtra, UserError
+from .base import Sink, Started, numbers
+
+
+@final
+class TensorBoard(Sink):
+    """Every number of a row as a scalar, with the round as its step; the settings as a text.
+
+    place: the folder of the event files; by default ``tensorboard`` in the run's. A run that is resumed
+    writes one more file, and what an earlier one held of later rounds is hidden.
+    """
+
+    def __init__(self, place: str | None = None):
+        try:
+            from tensorboard.summary.writer.event_file_writer import EventFileWriter
+        except ImportError:
+            raise MissingExtra("sink: 'tensorboard'", "tensorboard") from None
+        self.place, self._make, self._writer = place, EventFileWriter, None
+
+    def begin(self, started: Started) -> None:
+        if self.place is None and started.folder is None:
+            raise UserError(
+                "sink: 'tensorboard' has no folder to write to; give the run one (--out FOLDER), or write "
+                "tensorboard:FOLDER."
+            )
+        folder = Path(self.place) if self.place else Path(started.folder or "") / "tensorboard"
+        try:
+            self._writer = self._make(str(folder))
+        except OSError as error:
+            raise UserError(
+                f"sink: 'tensorboard' cannot write to {str(folder)!r} ({error.strerror})."
+            ) from None
+        from tensorboard.compat.proto.event_pb2 import SessionLog
+        from tensorboard.plugins.text.summary_v2 import text_pb
+
+        if started.round:
+            self._add(started.round + 1, session_log=SessionLog(status=SessionLog.START))
+        told = json.dumps(dict(started.settings), indent=2, default=str)
+        self._add(started.round, summary=text_pb(started.title, f"```\n{told}\n```"))
+
+    def row(self, number: int, row: Mapping[str, Any]) -> None:
+        from tensorboard.compat.proto.summary_pb2 import Summary
+
+        values = [Summary.Value(tag=name, simple_value=one) for name, one in numbers(row).items()]
+        self._add(number, summary=Summary(value=values))
+        self._writer.flush()
+
+    def end(self, summary: Mapping[str, Any] | None) -> None:
+        if self._writer is not None:
+            self._writer.close()
+
+    def _add(self, step: int, **content: Any) -> None:
+        from tensorboard.compat.proto.event_pb2 import Event
+
+        self._writer.add_event(Event(wall_time=time.time(), step=step, **content))
