@@ -24,11 +24,12 @@ class Notebook(Sink):
 
     def __init__(self):
         try:
-            from IPython.display import display
+            from IPython.display import display  # pyright: ignore[reportMissingImports]
         except ImportError:
             raise MissingExtra("sink: 'notebook'", "notebook") from None
-        self._display, self._handle = display, None
-        self._title, self._rows = "", []
+        self._display, self._title = display, ""
+        self._handle: Any = None
+        self._rows: list[dict[str, Any]] = []
 
     def begin(self, started: Started) -> None:
         self._title, self._rows, self._handle = started.title, [], None

@@ -22,10 +22,11 @@ class TensorBoard(Sink):
 
     def __init__(self, place: str | None = None):
         try:
-            from tensorboard.summary.writer.event_file_writer import EventFileWriter
+            from tensorboard.summary.writer.event_file_writer import EventFileWriter  # pyright: ignore[reportMissingImports]
         except ImportError:
             raise MissingExtra("sink: 'tensorboard'", "tensorboard") from None
-        self.place, self._make, self._writer = place, EventFileWriter, None
+        self.place, self._make = place, EventFileWriter
+        self._writer: Any = None
 
     def begin(self, started: Started) -> None:
         if self.place is None and started.folder is None:
@@ -40,8 +41,8 @@ class TensorBoard(Sink):
             raise UserError(
                 f"sink: 'tensorboard' cannot write to {str(folder)!r} ({error.strerror})."
             ) from None
-        from tensorboard.compat.proto.event_pb2 import SessionLog
-        from tensorboard.plugins.text.summary_v2 import text_pb
+        from tensorboard.compat.proto.event_pb2 import SessionLog  # pyright: ignore[reportMissingImports]
+        from tensorboard.plugins.text.summary_v2 import text_pb  # pyright: ignore[reportMissingImports]
 
         if started.round:
             self._add(started.round + 1, session_log=SessionLog(status=SessionLog.START))
@@ -49,7 +50,7 @@ class TensorBoard(Sink):
         self._add(started.round, summary=text_pb(started.title, f"```\n{told}\n```"))
 
     def row(self, number: int, row: Mapping[str, Any]) -> None:
-        from tensorboard.compat.proto.summary_pb2 import Summary
+        from tensorboard.compat.proto.summary_pb2 import Summary  # pyright: ignore[reportMissingImports]
 
         values = [Summary.Value(tag=name, simple_value=one) for name, one in numbers(row).items()]
         self._add(number, summary=Summary(value=values))
@@ -60,6 +61,6 @@ class TensorBoard(Sink):
             self._writer.close()
 
     def _add(self, step: int, **content: Any) -> None:
-        from tensorboard.compat.proto.event_pb2 import Event
+        from tensorboard.compat.proto.event_pb2 import Event  # pyright: ignore[reportMissingImports]
 
         self._writer.add_event(Event(wall_time=time.time(), step=step, **content))

@@ -19,10 +19,11 @@ class WeightsAndBiases(Sink):
 
     def __init__(self, place: str | None = None):
         try:
-            import wandb
+            import wandb  # pyright: ignore[reportMissingImports]
         except ImportError:
             raise MissingExtra("sink: 'wandb'", "wandb") from None
-        self.place, self._client, self._run = place or "understudy", wandb, None
+        self.place, self._client = place or "understudy", wandb
+        self._run: Any = None
 
     def begin(self, started: Started) -> None:
         try:
