@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import functools
+import importlib.util
 import re
 import shlex
+import sys
 import tomllib
 
 import pytest
@@ -81,9 +84,55 @@ def test_blocks_of_toml_are_studies_and_python_compiles():
                 compile(block, page, "exec")
 
 
-@pytest.mark.parametrize("page", ["docs/index.md", "docs/certificates.md"])
-def test_an_example_runs_and_its_numbers_are_in_order(page, capsys):
-    (code,) = [block for kind, block in BLOCK.findall((ROOT / page).read_text()) if kind == "python"]
-    exec(compile(code, page, "exec"), {})  # noqa: S102
-    numbers = [float(one) for one in capsys.readouterr().out.split("≤")]
-    assert len(numbers) >= 2 and numbers == sorted(numbers)
+RUN = [page for page in PAGES if "\n```python" in (ROOT / page).read_text()]
+MOST = {"rounds": 2, "interactions": 40}
+"""A run in a page's examples is no longer than this while they are tested."""
+imitate, play = understudy.imitate, understudy.Study.run
+
+
+def smaller(env, /, **settings):
+    """`understudy.imitate`, shorter, with a linear policy where none is named, and without an account of the
+    regret, which takes long to compile.
+    """
+    if isinstance(env, understudy.RunSpec):
+        settings = env.changes()
+        env = settings.pop("env")
+    given = {"policy": "linear", "episodes": 1, "expert_episodes": 1, "comparator": "none"} | settings
+    return imitate(env, **given | {name: min(given.get(name, most), most) for name, most in MOST.items()})
+
+
+def fewer(study, out=None, **options):
+    """`Study.run` of the first two runs, short, in this process."""
+    first = study.with_settings(**MOST, episodes=0)
+    names = [entry.id for entry in first.runs[:2]]
+    return play(first.only(lambda entry: entry.id in names), out, engine="inline")
+
+
+@pytest.mark.parametrize("page", RUN)
+def test_every_block_of_python_runs_and_numbers_are_in_order(page, capsys, tmp_path, monkeypatch):
+    """One after the other, as a reader would type them, in an empty folder."""
+    monkeypatch.chdir(tmp_path)
+    text = (ROOT / page).read_text()
+    judged = functools.partial(smaller, comparator="last") if "run.certificate" in text else smaller
+    monkeypatch.setattr(understudy, "imitate", judged)
+    monkeypatch.setattr(understudy.Study, "run", fewer)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    names: dict = {"__name__": "page", "understudy": understudy}
+    for kind, block in BLOCK.findall((ROOT / page).read_text()):
+        if kind == "python":
+            exec(compile(block, page, "exec"), names)  # noqa: S102
+    monkeypatch.delitem(sys.modules, "understudy_policy", raising=False)
+    for line in capsys.readouterr().out.splitlines():
+        if "≤" in line:
+            numbers = [float(one.split()[-1]) for one in line.split("≤")]
+            assert len(numbers) >= 2 and numbers == sorted(numbers), line
+
+
+@pytest.mark.parametrize("script", sorted((ROOT / "examples").glob("*.py")), ids=lambda path: path.stem)
+def test_an_example_runs(script, capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    spec = importlib.util.spec_from_file_location(script.stem, script)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    module.main()
+    assert len(capsys.readouterr().out.splitlines()) >= 3

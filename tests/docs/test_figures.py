@@ -21,6 +21,7 @@ def mujoco() -> Iterator[str]:
 # A page, the sentences that its tables give, and patterns of numbers that are settings or versions.
 PAGES: dict[str, tuple[Sentences, list[str]]] = {
     "README.md": (on_front.readme, on_front.STATED_README),
+    "docs/benchmarks.md": (on_front.benchmarks, on_front.STATED_BENCHMARKS),
     "docs/findings.md": (on_front.findings, on_front.STATED_FINDINGS),
     "docs/imitate.md": (on_front.imitate, on_front.STATED_IMITATE),
     on_mujoco.PAGE: (mujoco, on_mujoco.STATED),
@@ -30,6 +31,12 @@ PAGES: dict[str, tuple[Sentences, list[str]]] = {
 }
 # Pages without results: how commands, options and files work. Their numbers are settings and formats.
 MANUALS = [
+    "docs/choose.md",
+    "docs/concepts.md",
+    "docs/export.md",
+    "docs/gallery.md",
+    "docs/recipes.md",
+    "docs/theory.md",
     "docs/worst-day.md",
     "docs/asking.md",
     "docs/memory.md",

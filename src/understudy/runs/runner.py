@@ -174,7 +174,7 @@ class Runner:
 
     def _ask_twice(self, going: Sequence[int]) -> None:
         """Now and then, after rounds 1, 2, 4, 8, …, a quick expert that may be measured is asked about a few
-        states again; answers that differ are told.
+        states again; a warning says where answers differ.
         """
         specs = [self.runs[i].parts.spec for i in going]
         if self._told or not any(self._measured(spec) for spec in specs):
@@ -196,7 +196,7 @@ class Runner:
             )
 
     def _measured(self, spec: Any) -> bool:
-        """Whether the expert may be asked for more than labels: one that is dear must be told to be."""
+        """Whether the expert may be asked for more than labels: of a dear one that has to be asked for."""
         return bool(spec.expert_measured) and (spec.expert_episodes is not None or not self.questions.dear)
 
     def _recorded(self, going: Sequence[int]) -> tuple[dict[int, Any], dict[int, UserError]]:
