@@ -36,6 +36,7 @@ MANUALS = [
     "docs/export.md",
     "docs/gallery.md",
     "docs/recipes.md",
+    "docs/report.md",
     "docs/theory.md",
     "docs/worst-day.md",
     "docs/asking.md",
