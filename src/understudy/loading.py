@@ -17,14 +17,12 @@ READ = (
 def load(path: str | os.PathLike[str]) -> Any:
     """What a file or a folder holds.
 
-    =====================================================  ============================================
-    the folder of a run, finished or not                   `understudy.Run`
-    the folder of a study                                  `understudy.studies.Results`, its finished runs
-    a study's .toml                                        `understudy.Study`
-    .safetensors (its ending may be left out), and the     `understudy.TrainedPolicy`
-    .npz of ``understudy export --to numpy``
-    a Stable-Baselines3 .zip                               `understudy.Expert`
-    =====================================================  ============================================
+    - the folder of a run, finished or not: a `Run`
+    - the folder of a study: `studies.Results` of its finished runs
+    - a study's .toml: a `Study`
+    - .safetensors (the ending may be left out) and the .npz of ``understudy export --to numpy``: a
+      `TrainedPolicy`
+    - a Stable-Baselines3 .zip: an `Expert`
 
     Nothing in a file is executed.
 

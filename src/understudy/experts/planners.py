@@ -17,7 +17,7 @@ Table = Mapping[int, Mapping[int, Sequence[tuple[float, int, float, bool]]]]
 def value_iteration(table: Table, *, discount: float = 0.99, tolerance: float = 1e-10) -> np.ndarray:
     """The optimal action values Q(s, a), shape (states, actions), to `tolerance` in the largest entry.
 
-    table[s][a] is a list of (probability, next state, reward, terminated), as Gymnasium's toy-text
+    ``table[s][a]`` is a list of (probability, next state, reward, terminated), as Gymnasium's toy-text
     environments keep in `env.unwrapped.P`. Iterates Q ← E[r + discount · max_b Q(s', b)], nothing after
     termination.
 

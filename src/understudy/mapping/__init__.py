@@ -40,7 +40,7 @@ def map_runs(
         among the values are traced; everything else selects the program.
       configs: named axes (their grid is taken), or a list made by `grid`.
       seeds: how many seeds, or which. The same seed gives every configuration the same key, so runs can be
-      compared in pairs.
+        compared in pairs.
       seed: the seed of the whole map, from which the key of each seed is folded.
       method: "auto", "serial", "threads" or "vmap". What was chosen, and why, is in ``table.info``.
       workers: threads for the methods that spread over cores; by default one per core.

@@ -198,7 +198,8 @@ def evaluate(
         was made from an id; `env_kwargs` go with the first three.
       limit: most steps of an episode, for environments that have no limit of their own.
       progress: called with the number of episodes that have ended.
-      number, stream: with `seed` and the episode's number they give its seed.
+      number: with `seed`, `stream` and the episode's number it gives the episode's seed.
+      stream: see `number`.
 
     >>> found = evaluate(lambda observation: 0, "CartPole-v1", episodes=2)
     >>> found.lengths.tolist(), found.mean

@@ -29,12 +29,12 @@ class Run:
       policy: the policy after the last round: callable, with `predict`, `save` and `load`.
       ledger: one row per round, the same bytes for the same seed.
       certificate: regret and bound after the last judged round (proved for linear policies, else an
-      estimate).
+        estimate).
       evaluation, expert_evaluation: returns of the last evaluation, and of the expert on the same seeds.
       samples: columns of all samples, by name (`understudy.runs.Round` says which).
       seconds: collect, solve, judge, evaluate and total.
       expert_calls: calls of the expert that gave no label: to measure it, to find out its kind, or to see
-      whether it answers alike.
+        whether it answers alike.
     """
 
     def __init__(

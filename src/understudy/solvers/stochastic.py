@@ -285,4 +285,6 @@ class SLS(Stochastic):
         return jax.lax.cond(accepted, move, shorten, None)
 
 
-adam, sls, proximal_sgd = Adam, SLS, ProximalSGD
+adam = Adam
+sls = SLS
+proximal_sgd = ProximalSGD
