@@ -39,8 +39,8 @@ def imitate(
         or libraries, whose last bits may differ.
       progress: True shows a bar on a terminal and a line per round elsewhere; a function is called after
         every round with its number and its row of the ledger.
-      sinks: who else is told, see `understudy.sinks.sink`: ``["tensorboard", "wandb:mine", "notebook"]``,
-        objects with `begin`, `row` and `end`, or functions of a round's number and row. One that fails is
+      sinks: who else gets every row, see `understudy.sinks.sink`: ``["tensorboard", "wandb:mine"]``, objects
+        with `begin`, `row` and `end`, or functions of a round's number and row. One that fails is
         left out with a warning; the run goes on.
       settings: every other field of `understudy.RunSpec`, where each is described with its default: expert,
         learner, policy, loss, solver, their options, rounds, interactions, preset, beta, episodes, seed, ….

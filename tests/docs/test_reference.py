@@ -14,7 +14,7 @@ from docs.prose import ROOT
 PAGE = (ROOT / "docs" / "reference.md").read_text()
 LISTED = re.findall(r"^::: (understudy\.\S+)$", PAGE, re.M)
 # Rooms whose names a user calls with the room before them.
-ROOMS = ("asking", "experts", "studies", "checks")
+ROOMS = ("asking", "experts", "sinks", "studies", "checks")
 
 
 def named(path: str) -> Any:

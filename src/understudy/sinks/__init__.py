@@ -60,4 +60,4 @@ def sinks(values: Any) -> list[Sink]:
     return [sink(one) for one in values]
 
 
-__all__ = ["SINKS", "Sink", "Started", "Watch", "sink", "sinks"]
+__all__ = ["Sink", "Started", "sink"]

@@ -60,8 +60,8 @@ class Calling(Sink):
 
 @final
 class Watch:
-    """Sinks as one. What they print goes to the error stream; one that raises is told once and left out.
-    `summary` is what they are told in the end.
+    """Sinks as one. What they print goes to the error stream; one that raises has one warning and is left
+    out. `summary` goes to each in the end.
     """
 
     def __init__(self, sinks: Iterable[Sink]):
