@@ -7,7 +7,8 @@ from typing import Any
 
 from ..errors import UserError
 from ..registry import Registry
-from .base import Calling, Sink, Started, Watch
+from .base import Calling, Sink, Started
+from .base import Watch as Watch
 
 
 def _tensorboard(place: str | None = None) -> Sink:
