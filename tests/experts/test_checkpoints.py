@@ -7,6 +7,7 @@ import os
 import pickle
 import zipfile
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,7 +17,10 @@ from understudy import UserError
 from understudy.experts import brax, msgpack, resolve, rsl_rl
 
 FOLDER = Path(__file__).parents[1] / "fixtures" / "teachers"
-SPACES = {"observation_space": Box(-np.inf, np.inf, (5,)), "action_space": Box(-np.inf, np.inf, (2,))}
+SPACES: dict[str, Any] = {
+    "observation_space": Box(-np.inf, np.inf, (5,)),
+    "action_space": Box(-np.inf, np.inf, (2,)),
+}
 LAYOUTS = ("rsl_rl-2", "rsl_rl-3", "rsl_rl-3-distillation", "rsl_rl-5")
 
 

@@ -120,6 +120,14 @@ def test_a_policy_that_remembers_acts_as_its_rows_say(policy, tmp_path):
         assert np.abs(np.stack([made(one) for one in episodes[i]]) - wanted[i]).max() < 1e-5
     again = np.stack([made(one) for one in episodes[0]])  # not reset: the memory of the last episode
     assert np.abs(again - wanted[0]).max() > 1e-3
+    mixed, slots = (
+        rows.transpose(1, 0, 2).reshape(10, -1),
+        np.tile([0, 1], 5),
+    )  # by turns, as a run stores them
+    assert (
+        np.abs(made.along(mixed, slots).reshape(5, 2, 2).transpose(1, 0, 2) - np.asarray(outputs)).max()
+        < 1e-5
+    )
     with pytest.raises(UserError, match="call predict with the state"):
         made(episodes[0])
     with pytest.raises(UserError, match="state: it is of 2 episodes; there are 5"):

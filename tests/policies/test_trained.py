@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
-from understudy import MLP, Linear, Tabular, TrainedPolicy, UserError
+from understudy import MLP, Linear, Policy, Tabular, TrainedPolicy, UserError
 from understudy.policies import Actions, Normaliser, Observations
 from understudy.policies.acting import ACTIVATIONS, forward
 
@@ -74,15 +74,16 @@ def test_tabular_policies_act_by_state():
 
 
 def test_a_policy_of_the_users_own_acts_through_one_compiled_row():
-    import equinox as eqx
-
-    class Odd(eqx.Module):
+    class Odd(Policy):
         name = "odd"
+
+        def init(self, key, features, outputs, dtype=None):
+            return np.float32(2.0)
 
         def apply(self, params, inputs):
             return inputs * params
 
-    run = forward(Odd(), np.float32(2.0))  # type: ignore[arg-type]
+    run = forward(Odd(), np.float32(2.0))
     assert run(np.array([1.0, 3.0], np.float32)).tolist() == [2.0, 6.0]
 
 

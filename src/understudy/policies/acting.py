@@ -30,7 +30,8 @@ _SEEN: dict[Any, tuple[Params, dict[bytes, np.ndarray]]] = {}
 
 
 def forward(policy: Policy, params: Params) -> Forward:
-    """A function from one row of inputs to one row of outputs, with these parameters (copied to the host).
+    """A function from one row of inputs to one row of outputs, with these parameters (copied to the host). A
+    policy with memory takes the row as the first of an episode.
 
     >>> forward(Linear(), np.eye(2))(np.array([1.0, 2.0]))
     array([1., 2.])
@@ -46,6 +47,9 @@ def forward(policy: Policy, params: Params) -> Forward:
         return _mlp(policy, params)
     if isinstance(policy, NatureCNN) and policy.method == "single":
         return _nature_cnn(policy, params)
+    if policy.memory:
+        step, empty = forward_step(policy, params), np.zeros((1, policy.memory), np.float32)
+        return lambda x: step(empty, x[None])[1][0]
     return _compiled(policy, params)
 
 

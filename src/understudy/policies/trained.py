@@ -40,7 +40,7 @@ class TrainedPolicy:
         self.policy, self.params = policy, params
         self.observations, self.actions, self.normaliser = observations, actions, normaliser
         self.remembers = isinstance(observations, Recalled)
-        self._forward = None if policy.memory else forward(policy, params)
+        self._forward = forward(policy, params)
         self._step = forward_step(policy, params) if policy.memory else None
         self._state: Any = None
 
@@ -48,16 +48,24 @@ class TrainedPolicy:
         """The raw outputs (k,) for one encoded row: a mean action, or logits. Of a policy with memory: for
         the first row of an episode.
         """
-        if self._forward is not None:
-            return self._forward(self.normaliser(row))
-        return self._stepped(row[None], np.zeros((1, self.policy.memory), np.float32))[1][0]
+        return self._forward(self.normaliser(row))
+
+    def along(self, rows: np.ndarray, slots: np.ndarray) -> np.ndarray:
+        """The raw outputs (n, k) for encoded rows (n, width) in the order in which they were seen in these
+        slots (n,): a policy with memory carries its state from row to row of a slot.
+        """
+        found, states = [], {}
+        empty = np.zeros((1, self.policy.memory), np.float32)
+        for row, slot in zip(rows, np.asarray(slots).tolist(), strict=True):
+            states[slot], outputs = self._stepped(row[None], states.get(slot, empty))
+            found.append(outputs[0])
+        return np.stack(found)
 
     def _stepped(self, rows: np.ndarray, state: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The next states (n, memory) and the outputs (n, k) for rows (n, width)."""
         rows = self.normaliser(rows)
         if self._step is not None:
             return self._step(state, rows)
-        assert self._forward is not None
         return state, np.stack([self._forward(row) for row in rows])
 
     def reset(self) -> None:

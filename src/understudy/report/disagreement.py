@@ -81,7 +81,11 @@ def compare(run: Run) -> Compared | None:
     net = Network(policy.policy, policy.params, np.asarray, lambda outputs: outputs, policy.normaliser)
     inputs = np.asarray(run.samples("inputs")[rows])
     targets = np.asarray(run.samples("targets")[rows])
-    outputs, acts = net.outputs(inputs), policy.actions
+    acts = policy.actions
+    if policy.policy.memory:  # it answers along whole episodes
+        outputs = policy.along(run.samples("inputs"), run.samples("slots"))[rows]
+    else:
+        outputs = net.outputs(inputs)
     mine, theirs = (np.asarray(acts.plays(one)).reshape(len(rows), -1) for one in (outputs, targets))
     return Compared(rows, distance(acts, outputs, targets), mine, theirs, flags[rows] & EXPERT > 0, acts)
 

@@ -35,14 +35,16 @@ def record(
 
     The episodes are played side by side, only pictures that are kept are drawn, and each is written at once.
     A MuJoCo robot is followed. Where two acts have discrete actions, each also answers for the other's
-    states; a state in which they disagree gets a coloured frame. A panel whose episode has ended keeps its
-    last picture, faded. `progress(steps)` is called after every picture. Without a renderer, and where
-    ffmpeg fails, a `UserError` says so, and no file is left.
+    states, unless it remembers its own; a state in which they disagree gets a coloured frame. A panel whose
+    episode has ended keeps its last picture, faded. `progress(steps)` is called after every picture. Without
+    a renderer, and where ffmpeg fails, a `UserError` says so, and no file is left.
     """
     with contextlib.ExitStack() as opened:
         panels = []
         for name, act in acts.items():
-            others = [one for key, one in acts.items() if key != name]
+            others = [
+                one for key, one in acts.items() if key != name and not getattr(one, "remembers", False)
+            ]
             panel = Panel(make, name, act, seed=seed, other=others[0] if len(others) == 1 else None)
             panels.append(opened.enter_context(contextlib.closing(panel)))
         skip = max(1, round(panels[0].rate / RATE))

@@ -233,7 +233,12 @@ def acting(player: Any) -> Callable[[Any, Any], Any]:
 
         return lambda observation, info: player.act(stacked([observation]), [info])[0]
     if hasattr(player, "act"):
-        return lambda observation, info: player.act(observation)
+
+        def act(observation: Any, info: Any) -> Any:
+            return player.act(observation)
+
+        act.remembers = getattr(player, "remembers", False)  # type: ignore[attr-defined]
+        return act
     if hasattr(player, "predict"):
         return lambda observation, info: player.predict(observation, deterministic=True)[0]
     if not callable(player):
