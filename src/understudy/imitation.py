@@ -97,6 +97,8 @@ def imitate(
                     _warn_endless(spec, make.name)
             runner.finish()
             _raise(runner)
+        if made.expert.person is not None:
+            made.expert.person.close(_farewell(run))
         seconds = {part: sum(one[part] for one in run.times) for part in TIMES}
         seconds["total"] = time.perf_counter() - began
         done = Run(
@@ -116,6 +118,13 @@ def imitate(
             folder.finish(done.outcome(), done.policy)
         watch.summary = done.summary()
         return done
+
+
+def _farewell(run: RunState) -> str:
+    """What a person who was the expert reads last."""
+    got = run.evaluation
+    score = "" if got is None else f", and your student's return is {got.mean:.4g}"
+    return f"The run has ended: {run.queries:,} labels{score}."
 
 
 def _warn_endless(spec: RunSpec, name: str) -> None:

@@ -12,13 +12,14 @@ from .base import Asked, Gate, Rule, View
 from .disagreement import Disagreement
 from .distance import Distance
 from .leverage import Leverage
-from .uniform import All, Fraction, Random
+from .uniform import All, Driven, Fraction, Random
 
 RULES: Registry[Any] = Registry(
     "ask",
     Rule,
     {
         "all": All,
+        "driven": Driven,
         "random": Random,
         "fraction": Fraction,
         "distance": Distance,
@@ -54,6 +55,7 @@ __all__ = [
     "Asked",
     "Disagreement",
     "Distance",
+    "Driven",
     "Fraction",
     "Gate",
     "Leverage",

@@ -1,4 +1,4 @@
-"""Rules that do not look at the states: all of them, k at random, each with probability p."""
+"""Rules that do not look at the states: all of them, none, k at random, each with probability p."""
 
 from __future__ import annotations
 
@@ -22,6 +22,25 @@ class All:
     def choose(self, view: View) -> Asked:
         n = len(view.rows)
         return fitted(Asked(np.arange(n), np.ones(n)), view.most, view.rng)
+
+
+@final
+@dataclasses.dataclass(frozen=True)
+class Driven:
+    """None but those where the expert acts. On the spot (``moment="spot"``) it is for a person, who takes
+    over and gives back as they see fit: HG-DAgger.
+    """
+
+    floor: ClassVar[float] = 0.0
+    count: ClassVar[None] = None
+    reads: ClassVar[bool] = False
+    honest: ClassVar[bool] = False
+
+    def choose(self, view: View) -> Asked:
+        return Asked(np.zeros(0, int), np.zeros(0))
+
+    def gate(self, view: View) -> None:
+        """None: the person decides."""
 
 
 @final

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 from tyro.conf import Positional
 
+from ..errors import UserError
 from ..report import tables
 from ..spec import FIELDS, RunSpec
 from .options import UNSET, Flag, Folder, Name, Repeated, WithSettings, settings
@@ -31,6 +32,8 @@ class Train(WithSettings):
     sink: Repeated = ()
     """Tell every round to tensorboard, wandb or module:sink too, with a place after a colon, as in
     tensorboard:logs or wandb:my-project; may be repeated."""
+    no_browser: Flag = False
+    """Print the address of the page on which a person answers (--expert person), and open no browser."""
     json: Flag = False
     """Print the result as one last line of JSON."""
 
@@ -52,12 +55,20 @@ def asked(options: Train) -> RunSpec:
     """The spec that was typed, over the file's where there is one."""
     given = options.given() | ({} if options.env is None else {"env": options.env})
     if options.config is not None:
-        return RunSpec.read(options.config, **given)
+        return _unseen(RunSpec.read(options.config, **given), options)
     if options.resume and options.out is not None:
         from ..runs import settings_of
 
         given = settings_of(options.out) | given
-    return RunSpec.of(given)
+    return _unseen(RunSpec.of(given), options)
+
+
+def _unseen(spec: RunSpec, options: Train) -> RunSpec:
+    if not options.no_browser:
+        return spec
+    if not spec.by_person:
+        raise UserError("no_browser: there is no page to open; it goes with --expert person.")
+    return spec.replace(expert_options={**spec.expert_options, "browser": False})
 
 
 def outcome(result: Any) -> Any:

@@ -19,6 +19,7 @@ from .base import Expert
 if TYPE_CHECKING:
     from .answers import checked
     from .callables import batched, from_callable, from_predictor
+    from .human import person
     from .networks import save
     from .planners import dynamic_programming, value_iteration
     from .privileged import seeing
@@ -30,6 +31,7 @@ _HOMES = {
     "answers": ("checked",),
     "callables": ("batched", "from_callable", "from_predictor"),
     "networks": ("save",),
+    "human": ("person",),
     "planners": ("dynamic_programming", "value_iteration"),
     "privileged": ("seeing",),
     "remote": ("from_remote",),
@@ -68,7 +70,7 @@ def resolve(
     In this order: None (the shipped expert that serves `env_id`); an `Expert`; brax's PPO parameters (a
     tuple); an object with `predict`; a callable; and for a text the name of a shipped or registered expert, a
     policy's file (`.safetensors` with its card), the folder of a run, a checkpoint of rsl_rl (`.pt`), brax's
-    parameters (`.msgpack`, `.npz`), a Stable-Baselines3 archive (whose `.zip` may be left out),
+    parameters (`.msgpack`, `.npz`), a Stable-Baselines3 archive (whose `.zip` may be left out), `person`,
     `module:attribute` (searched in the current directory too), a hub name `org/repo`.
 
     `expert_sees`: what a privileged expert is asked about, as in "joints,info:target". Other options go to
@@ -150,6 +152,10 @@ def _from_text(text: str, env_id: str | None, spaces: dict[str, Any], options: d
         made = EXPERTS.maker(text)(**options)
         naming = not isinstance(made, Expert) and (callable(made) or hasattr(made, "predict"))
         return _make(made, env_id, spaces, {"name": text} if naming else {})
+    if text == "person":
+        from .human import OPTIONS, person
+
+        return person(**_only(options, "a person", *OPTIONS))
     if text.endswith(".safetensors") or (Path(text) / "policy.safetensors").is_file():
         from . import networks
 

@@ -55,6 +55,8 @@ class Expert:
     """Calls that were made to find out what it is."""
     batch: int = 32
     """Most observations in one call of a slow expert; 1: it is asked about them one at a time."""
+    person: Any = dataclasses.field(default=None, repr=False)
+    """Who is asked in place of `ask`, where it is a person (`experts.human`)."""
     workers: int | None = None
     """Calls that may be under way at once, for an expert that is slow or dear; None: it is neither. A run
     asks such an expert about a state once, in parallel, after the round where it does not act itself, and

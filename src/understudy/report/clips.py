@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 
 from ..envs.gymnasium import Maker
+from ..envs.pictures import Camera, opened, picture
 from ..errors import UserError, said
 from ..policies import TrainedPolicy
 from .disagreement import Moment
-from .video import Camera, opened, picture
 
 TILES, COLUMNS, WIDTH = 24, 6, 208
 """Pictures of a clip, how many stand side by side in its image, and the width of one in pixels."""
@@ -46,7 +46,7 @@ def film(
     try:
         env, _, _, camera, _, rate = opened(make)
     except UserError as error:
-        return {}, str(error).removeprefix("video: ")
+        return {}, str(error).removeprefix("env: ")
     missing = ""
     with contextlib.closing(env):
         for place, moment in enumerate(moments):

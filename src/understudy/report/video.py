@@ -9,11 +9,12 @@ import subprocess
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple, final
+from typing import Any, final
 
 import numpy as np
 
 from ..envs.gymnasium import Maker, derive
+from ..envs.pictures import opened, picture
 from ..errors import MissingExtra, UserError
 from ..policies import Actions
 
@@ -63,43 +64,6 @@ def record(
     return {panel.name: panel.total for panel in panels}
 
 
-class Opened(NamedTuple):
-    """An environment that draws: what it showed first, its camera, its first picture, pictures a second."""
-
-    env: Any
-    seen: Any
-    info: Any
-    camera: Camera
-    picture: np.ndarray
-    rate: int
-
-
-def opened(make: Maker, seed: int = 0) -> Opened:
-    """An environment that draws, begun with `seed`; a `UserError` says why it cannot be drawn here."""
-    # Without a screen MuJoCo renders through EGL, which must be set before its first use.
-    if not os.environ.get("DISPLAY"):
-        os.environ.setdefault("MUJOCO_GL", "egl")
-    env = None
-    try:
-        env = make(render_mode="rgb_array")
-        _can_draw(env)
-        seen, info = env.reset(seed=seed)
-        camera = Camera(env)
-        rate = int(env.metadata.get("render_fps") or 30)
-        return Opened(env, seen, info, camera, picture(env, make.name), rate)
-    except Exception as error:
-        if env is not None:
-            env.close()
-        if isinstance(error, UserError):
-            if isinstance(error.__cause__, TypeError) and "render_mode" in str(error.__cause__):
-                raise _blind(make.name) from error
-            raise
-        raise UserError(
-            f"video: {make.name} cannot be drawn here ({type(error).__name__}: {_first(error)}); "
-            "MuJoCo needs EGL (Debian: apt install libegl1), other environments may need pygame."
-        ) from error
-
-
 @final
 class Panel:
     """One player in an environment of its own, and the picture of it."""
@@ -139,43 +103,6 @@ class Panel:
 
     def close(self) -> None:
         self.env.close()
-
-
-@final
-class Camera:
-    """Keeps a MuJoCo robot in the picture: the free camera moves as the heaviest tree of bodies does, in x
-    and y. A camera that was chosen (camera_name, camera_id) stays as it is, and so do other environments.
-    """
-
-    def __init__(self, env: Any):
-        world = env.unwrapped
-        self._renderer = getattr(world, "mujoco_renderer", None)
-        self._from: Any = None
-        if self._renderer is None or getattr(self._renderer, "camera_id", 0) != -1:
-            return
-        env.render()  # makes the viewer and its camera
-        viewer, self._data = self._renderer.viewer, world.data
-        roots = np.flatnonzero(world.model.body_parentid[1:] == 0) + 1
-        self._root = int(roots[world.model.body_subtreemass[roots].argmax()])
-        self._camera, self._from = viewer.cam, self._place()
-        self._at = np.array(viewer.cam.lookat)
-        # Without a graphics card shadows and mirrors take two thirds of the time.
-        import mujoco
-
-        flags: Any = mujoco.mjtRndFlag  # type: ignore[attr-defined]
-        for flag in (flags.mjRND_SHADOW, flags.mjRND_REFLECTION):
-            viewer.scn.flags[int(flag)] = 0
-
-    def follow(self) -> None:
-        """Moves to where the robot is, and takes the thread's turn, which other panels may have had."""
-        if self._renderer is not None and self._renderer.viewer is not None:
-            self._renderer.viewer.make_context_current()
-        if self._from is not None:
-            moved = self._place() - self._from
-            self._camera.lookat[:2] = self._at[:2] + moved
-
-    def _place(self) -> np.ndarray:
-        return np.array(self._data.xpos[self._root][:2])
 
 
 @contextlib.contextmanager
@@ -248,35 +175,6 @@ def marked(picture: np.ndarray, colour: tuple[int, int, int] = (213, 94, 0)) -> 
     for edge in (np.s_[:width], np.s_[-width:], np.s_[:, :width], np.s_[:, -width:]):
         picture[edge] = colour
     return picture
-
-
-def _can_draw(env: Any) -> None:
-    """Opens and closes a MuJoCo surface first: a renderer that fails while it is made raises a second time
-    when it is deleted.
-    """
-    if "mujoco" in type(env.unwrapped).__module__ and os.environ.get("MUJOCO_GL") == "egl":
-        from mujoco.egl import GLContext
-
-        GLContext(8, 8).free()
-
-
-def _blind(name: str) -> UserError:
-    return UserError(
-        f"video: {name} draws no pictures; what makes it (a function, or the environment's __init__) needs "
-        "the parameter render_mode, and the environment a render() that returns arrays (height, width, 3)."
-    )
-
-
-def picture(env: Any, name: str = "the environment") -> np.ndarray:
-    """What the environment, of this name, shows now: (height, width, 3), of even height and width."""
-    try:
-        drawn = np.asarray(env.render())
-    except NotImplementedError as error:
-        raise _blind(name) from error
-    if drawn.ndim != 3:
-        raise _blind(name)
-    even = [size - size % 2 for size in drawn.shape[:2]]
-    return drawn[: even[0], : even[1]]
 
 
 def _titled(picture: np.ndarray, text: str) -> np.ndarray:

@@ -67,7 +67,8 @@ def choose_loss(spec: RunSpec, actions: Actions, teacher: Any) -> Loss:
 def choose_policy(spec: RunSpec, space: Any, actions: Actions, teacher: Any) -> Policy:
     """The policy: by name with the preset's head and bias, or an object as it is.
 
-    `auto` is a network, or linear on the expert's features where observations are images.
+    `auto` is a network; linear on the expert's features where observations are images, and on vectors where
+    the expert is a person, who gives few labels.
     """
     policy, given, squash = spec.policy, spec.options("policy"), spec.squash
     if not isinstance(policy, str):
@@ -75,7 +76,8 @@ def choose_policy(spec: RunSpec, space: Any, actions: Actions, teacher: Any) -> 
         return _squashed(made, actions) if squash else made
     if policy == "auto":
         own = sees(teacher) is not None
-        policy = "linear" if _images(space) and own and not given else "mlp"
+        few = own if _images(space) else teacher.person is not None
+        policy = "linear" if few and not given else "mlp"
         policy = "camera" if _beside(space) else policy
     if policy == "linear":
         given = {"bias": PRESETS[spec.preset].bias} | given

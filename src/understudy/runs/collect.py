@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, final
 import numpy as np
 
 from ..envs.gymnasium import derive
+from ..envs.pictures import Scene
 from ..envs.vector import Seen, VectorEnv
 from ..errors import UserError
 from ..policies import Actions, History, Recalled
@@ -60,6 +61,8 @@ class Collector:
         self._over = np.ones(len(self._episode), bool)  # the next step begins an episode
         self._history = History(observations, len(self._episode), keep=burn)
         self._found: dict[int, list[Kept]] = {}  # labels from before a break
+        # For an expert who looks at pictures: what was played so far in the episode of every slot.
+        self._trails: dict[int, list[Any]] | None = None if self.expert.person is None else {}
 
     def collect(
         self,
@@ -70,7 +73,7 @@ class Collector:
         number: int,
         acting: Callable[[Sequence[int]], list[Members]],
         asking: Asking | None = None,
-        gates: Mapping[int, tuple[Gate, int]] | None = None,
+        gates: Mapping[int, tuple[Gate | None, int]] | None = None,
         most: Mapping[int, int] | None = None,
         tick: Callable[..., None] | None = None,
     ) -> tuple[dict[int, Round], dict[int, UserError]]:
@@ -78,7 +81,8 @@ class Collector:
         failed.
 
         `acting(chosen)` gives the policies of some of the runs, by architecture; `asking` is a query rule.
-        `gates` are, by run, when the expert takes over on the spot and how many steps it may drive at most;
+        `gates` are, by run, when the expert takes over on the spot (None: a person, who decides that) and
+        how many steps it may drive at most;
         `most` is, by run, how many where β decides. `tick` is called after every step with the interactions
         and queries of a run so far.
         """
@@ -127,7 +131,7 @@ class Collector:
             place = (slice(None) if len(live) == n else live, part)
             seen, rows, wrong = self._look(flat)
             if gates and not wrong and given is None:
-                self._take_over(gates, runs, live, rows.reshape(*shape, -1), taken, by_expert, part)
+                self._take_over(gates, runs, live, seen, rows.reshape(*shape, -1), taken, by_expert, part)
             now = by_expert[place] if wait else None  # what is asked about at once; None: all states
             if not wrong and given is None:
                 given, wrong = self._answers(seen, rows, flat, now)
@@ -177,6 +181,8 @@ class Collector:
                 theirs[at] = mine
                 actions[theirs.reshape(-1)] = acts.plays(outputs[mine])
             executed[place] = np.asarray(actions).reshape(*shape, -1)
+            for slot, action in zip(flat.tolist(), actions, strict=True) if self._trails is not None else ():
+                self._trails[slot].append(np.array(action))
             gained, terminated, truncated = self.env.step(flat, actions)
             self._history.advance(flat, rows)
             rewards[place] = gained.reshape(shape)
@@ -293,6 +299,8 @@ class Collector:
         self._episode[slots] += 1
         self._over[slots] = False
         self._history.begin(slots)
+        if self._trails is not None:
+            self._trails |= {slot: [] for slot in slots.tolist()}
         self.env.begin(slots, [self._seed(slot) for slot in slots.tolist()])
 
     def _seed(self, slot: int) -> int:
@@ -301,9 +309,10 @@ class Collector:
 
     def _take_over(
         self,
-        gates: Mapping[int, tuple[Gate, int]],
+        gates: Mapping[int, tuple[Gate | None, int]],
         runs: Sequence[int],
         live: np.ndarray,
+        seen: Seen,
         rows: np.ndarray,
         taken: np.ndarray,
         by_expert: np.ndarray,
@@ -315,8 +324,11 @@ class Collector:
                 continue
             gate, most = gates[runs[i]]
             here = slice(0, part.stop - part.start)
-            drives = gate.driving(rows[at], taken[i, here])
             left = max(most - int(by_expert[i, : part.start].sum()), 0)
+            if gate is None:
+                drives = np.array([left > 0 and self.questions.takes_over(seen)])
+            else:
+                drives = gate.driving(rows[at], taken[i, here])
             taken[i, here] = drives & (np.cumsum(drives) <= left)
             by_expert[i, part] = taken[i, here]
 
@@ -330,7 +342,18 @@ class Collector:
             return None, None, wrong
         seen = self.env.observe(slots)
         rows = self._history.see(slots, seen.batch)
+        if self._trails is not None:
+            seen = Seen(seen.batch, [{"scene": self._scene(slot)} for slot in slots.tolist()])
         return seen, rows, {int(slots[i]): nonsense(rows[i]) for i in not_finite(rows)}
+
+    def _scene(self, slot: int) -> Scene:
+        """How the state that a slot shows came about."""
+        assert self._trails is not None
+        if slot not in self._trails:  # resumed
+            acts = self.actions
+            self._trails[slot] = [np.asarray(a, acts.dtype).reshape(acts.shape) for a in self._played[slot]]
+        trail = self._trails[slot]
+        return Scene(self._seed(slot), trail, len(trail))
 
     def _answers(
         self, seen: Seen, rows: np.ndarray, slots: np.ndarray, now: np.ndarray | None
@@ -341,10 +364,10 @@ class Collector:
         if now is not None and not now.any():
             return None, {}
         if now is None or now.all():
-            answers = self.questions.put(seen, slots // self.envs, rows)
+            answers = self.questions.put(seen, slots // self.envs, rows, live=True)
         else:
             some = np.flatnonzero(now)
-            answers = self.questions.put(some_of(seen, some), slots[some] // self.envs, rows[some])
+            answers = self.questions.put(some_of(seen, some), slots[some] // self.envs, rows[some], live=True)
             slots = slots[some]
         if not answers.errors or self.questions.slow:
             return answers, {}

@@ -113,7 +113,17 @@ class Journal:
             with disk.reporting(self.path.parent):
                 self._write(key, label, np.ascontiguousarray(row))
 
-    def _write(self, key: bytes, label: np.ndarray, row: np.ndarray) -> None:
+    def remove(self, key: bytes) -> None:
+        """Takes a label of the round under way back: a record of round 0 says so."""
+        with self._lock:
+            found = self.kept.pop(key)
+            self.count -= 1
+            if self.path is not None and self._kinds is not None:
+                nothing = np.zeros(self._kinds[3], self._kinds[2])
+                with disk.reporting(self.path.parent):
+                    self._write(key, found.label, nothing, number=0)
+
+    def _write(self, key: bytes, label: np.ndarray, row: np.ndarray, number: int | None = None) -> None:
         assert self.path is not None
         kinds = label.dtype.str, label.shape, row.dtype.str, row.shape
         if self._file is None:
@@ -123,7 +133,12 @@ class Journal:
             head = f"{MAGIC} {kinds[0]} {_shape(kinds[1])} {kinds[2]} {_shape(kinds[3])}"
             self._file.write(f"{head} {zlib.crc32(head.encode()):08x}\n".encode())
             self._kinds = kinds
-        record = struct.pack("<I", self.round) + key + label.tobytes() + row.tobytes()
+        record = (
+            struct.pack("<I", self.round if number is None else number)
+            + key
+            + label.tobytes()
+            + row.tobytes()
+        )
         self._file.write(record + struct.pack("<I", zlib.crc32(record)))
         now = time.monotonic()
         if now - self._synced > EVERY:
@@ -154,6 +169,9 @@ class Journal:
                 record[4 : 4 + KEY],
                 record[4 + KEY :],
             )
+            if not number:
+                self.kept.pop(key, None)
+                continue
             given = np.frombuffer(rest[:first], label).reshape(kinds[1])
             seen = np.frombuffer(rest[first:], row).reshape(kinds[3]) if second else None
             self.kept[key] = Kept(number, given, seen)

@@ -79,6 +79,7 @@ class Questions:
         self._tried, self._failed = np.zeros(len(journals), int), np.zeros(len(journals), int)
         self._first_asked: list[tuple[Seen, np.ndarray, np.ndarray]] = []
         self._room = 0  # states that may still be remembered there
+        self._replayed: set[bytes] = set()
 
     def begin(self, number: int) -> None:
         """Round `number` begins."""
@@ -90,9 +91,22 @@ class Questions:
             seen.clear()
             if journal is not None:
                 journal.begin(number)
+        if self.expert.person is not None:  # one run
+            assert self.journals[0] is not None
+            self._replayed = {key for key, one in self.journals[0].kept.items() if one.round == number}
 
-    def put(self, seen: Seen, runs: np.ndarray, rows: np.ndarray) -> Answers:
+    def takes_over(self, seen: Seen) -> bool:
+        """Whether the person who is the expert drives in this state. A round that a break has cut short is
+        played again first: they drive where they drove then.
+        """
+        key = self._key(seen, 0, 0)
+        if self._replayed:
+            return key in self._replayed
+        return bool(self.expert.person.takes_over(seen))
+
+    def put(self, seen: Seen, runs: np.ndarray, rows: np.ndarray, *, live: bool = False) -> Answers:
         """The labels of n states: what they show, whose they are (n,), and their encoded inputs (n, width).
+        `live`: the environments wait for them.
 
         A quick expert that raises gives errors for all states of the runs whose states it raises at.
         """
@@ -112,12 +126,15 @@ class Questions:
                 first.setdefault((run, keys[i]), i)
             asked = [i for i in first.values() if known[i] is None]
         labels: dict[int, Any] = {i: one.label for i, one in enumerate(known) if one is not None}
+        self._replayed.difference_update(keys)
         new = np.array([one is not None and one.round == self._number for one in known])
         new &= np.array([self._first(int(run), key) for run, key in zip(runs, keys, strict=True)])
         errors: dict[int, UserError] = {}
         if asked:
             part = [keys[i] for i in asked]
             put = self._slow if self.slow else self._quick
+            if self.expert.person is not None:
+                put = functools.partial(self._person, live=live, known=bool(labels))
             found = put(some_of(seen, asked), runs[asked], part, rows[asked])
             labels |= {i: found.labels[at] for at, i in enumerate(asked) if found.answered[at]}
             new[[i for at, i in enumerate(asked) if found.answered[at]]] = True
@@ -233,6 +250,28 @@ class Questions:
                     done = len(labels) + len(errors)
                     self.told(done, n, (time.perf_counter() - began) * (n - done) / done)
         return _answers(n, labels, np.ones(n, bool), errors)
+
+    def _person(
+        self, seen: Seen, runs: np.ndarray, keys: list[bytes], rows: np.ndarray, *, live: bool, known: bool
+    ) -> Answers:
+        """A person is asked about all states at once, and may skip some. What they skip is no failure."""
+        journal, person = self.journals[0], self.expert.person
+        assert journal is not None
+
+        def keep(i: int, label: Any) -> None:
+            self._keep(0, keys[i], np.asarray(label), rows[i])
+
+        def drop(i: int) -> None:
+            journal.remove(keys[i])
+
+        if live and len(runs) == 1:
+            labels = person.drive(seen, keep)
+        else:
+            labels = person.ask(seen, keep, drop, known=known or journal.count > 0)
+        skipped = {
+            i: UserError("expert: the person skipped it.") for i in range(len(runs)) if i not in labels
+        }
+        return _answers(len(runs), labels, np.ones(len(runs), bool), skipped)
 
     def _count(self, runs: np.ndarray, reason: Any, attempts: int) -> None:
         np.add.at(self._tried, runs, 1)

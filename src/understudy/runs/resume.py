@@ -55,6 +55,8 @@ def refuse_other(path: Path, kept: dict[str, Any], config: dict[str, Any], ways:
     # Settings come first: what was resolved follows from them.
     for name in sorted({*now, *was}, key=lambda name: (name.startswith("resolved"), name)):
         old, new = was.get(name), now.get(name)
+        if name == "expert_options" and now["expert"] == "person":
+            continue  # where the person sits
         if old == new or name in FREE or (name in GROWING and longer(name, was, now)):
             continue
         raise UserError(f"resume: {name} was {old!r} in {str(path)!r} and is {new!r} now; give the same.")

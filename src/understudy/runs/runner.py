@@ -72,7 +72,7 @@ class Runner:
         self.runs = list(runs)
         self.errors: list[UserError | None] = [None] * len(runs)
         self._folders = list(folders) or [None] * len(runs)
-        self._tick = tick or (lambda stage, interactions=None, queries=None: None)
+        self._progress = tick or (lambda stage, interactions=None, queries=None: None)
         parts, self._make, self._threads = runs[0].parts, make, threads
         envs = min(parts.spec.envs, parts.spec.interactions)
         self._expert, self._codecs = parts.expert, (parts.observations, parts.actions)
@@ -87,10 +87,19 @@ class Runner:
         self._architectures = by_architecture(self.runs)
         self._programs: list[OneProgram] | None = None
         self._told = False  # that the expert's answers differ
+        if self._expert.person is not None:
+            if len(runs) > 1:
+                raise UserError("expert: a person answers one run at a time.")
+            self._expert.person.open(make, self._collecting.observation_space, self._collecting.action_space)
+
+    def _tick(self, stage: str, *done: int) -> None:
+        self._progress(stage, *done)
+        if self._expert.person is not None:
+            self._expert.person.tell(stage)
 
     def _asked(self, done: int, wanted: int, left: float) -> None:
         if wanted > 1:
-            self._tick(f"asking, {done:,} of {wanted:,} labels, {clock(left)} left")
+            self._progress(f"asking, {done:,} of {wanted:,} labels, {clock(left)} left")
 
     def _vector(self, count: int, first: Any = None) -> VectorEnv:
         infos = bool(self._expert.needs_infos)
@@ -104,6 +113,8 @@ class Runner:
 
     def close(self) -> None:
         """Closes the environments."""
+        if self._expert.person is not None:
+            self._expert.person.close()
         self._collecting.close()
         for env in self._evaluating.values():
             env.close()
@@ -140,6 +151,8 @@ class Runner:
             return
         t = self.runs[going[0]].round + 1
         plans = [self.runs[i].plan for i in going]
+        if self._expert.person is not None:
+            self._tell_person(t)
         try:
             rounds, errors = (
                 self._recorded(going)
@@ -198,6 +211,20 @@ class Runner:
     def _measured(self, spec: Any) -> bool:
         """Whether the expert may be asked for more than labels: of a dear one that has to be asked for."""
         return bool(spec.expert_measured) and (spec.expert_episodes is not None or not self.questions.dear)
+
+    def _tell_person(self, t: int) -> None:
+        """How far the run is, with the labels of a round that was under way before a break."""
+        run, journal = self.runs[0], self.questions.journals[0]
+        labels = run.queries + sum(one.round == t for one in journal.kept.values())  # type: ignore[union-attr]
+        returns = [row["return_mean"] for row in run.rows if row["return_mean"] == row["return_mean"]]
+        self._expert.person.tell(
+            "collecting",
+            round=t,
+            rounds=len(run.plan.rounds),
+            labels=labels,
+            budget=run.plan.budget,
+            returns=returns,
+        )
 
     def _recorded(self, going: Sequence[int]) -> tuple[dict[int, Any], dict[int, UserError]]:
         """The demonstrations of these runs, as their first round."""

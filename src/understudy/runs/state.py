@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 
-from ..asking import Gate, View
+from ..asking import Driven, Gate, View
 from ..asking.base import beside
 from ..data import Batch, batch
 from ..envs.gymnasium import derive
@@ -142,11 +142,15 @@ class RunState:
         most = self.plan.rounds[self.round][1]
         return most if self.plan.budget is None else min(most, self.plan.budget - self.queries)
 
-    def gate(self) -> tuple[Gate, int] | None:
-        """When the expert takes over in the coming round, and for how many steps at most; None where it does
-        not.
+    def gate(self) -> tuple[Gate | None, int] | None:
+        """When the expert takes over in the coming round (None: a person, who decides that), and for how many
+        steps at most; None where it does not.
         """
-        if self.parts.spec.moment != "spot" or not self.round:
+        if self.parts.spec.moment != "spot":
+            return None
+        if isinstance(self.parts.rule, Driven):
+            return None, self.left
+        if not self.round:
             return None
         last = self.samples.column("inputs")[-self.plan.rounds[self.round - 1][0] :]
         made = self.parts.rule.gate(self._view(last, self.left))

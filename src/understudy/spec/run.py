@@ -18,7 +18,7 @@ from typing import Any, final
 from ..errors import UserError, unknown
 from .fit import fits
 from .mixing import Mixing, mixing
-from .presets import PRESETS, spread
+from .presets import PRESETS, for_person, spread
 from .values import checked, describe, number_or_word, read_toml
 
 ROUNDS = 25
@@ -64,7 +64,8 @@ class RunSpec:
     """A Gymnasium id such as Hopper-v5, or module:Id to import a package first."""
     expert: Any = None
     """A shipped expert's name (default: the one for the environment), a .zip archive, a .safetensors file,
-    org/repo on the hub, or module:function."""
+    org/repo on the hub, module:function, or person: you, on a page (person:page) or in a terminal
+    (person:terminal)."""
     expert_sees: str | None = _of("expert")
     """What the expert is asked about, where it is not the whole observation: keys, slices and entries of the
     info, as in joints,camera[0:3],info:target (a dict of these) or joints+info:target (one vector)."""
@@ -208,10 +209,16 @@ class RunSpec:
             object.__setattr__(self, field.name, checked(field, getattr(self, field.name)))
         for part in PARTS:
             self._gather(part)
+        if isinstance(self.expert, str) and self.expert.startswith("person:"):
+            door = self.expert.removeprefix("person:")
+            object.__setattr__(self, "expert", "person")
+            object.__setattr__(self, "expert_options", {**self.expert_options, "door": door})
         if not isinstance(self.env, str) and not callable(self.env) and not hasattr(self.env, "reset"):
             raise UserError(f"env: {self.env!r} is not the id of an environment, such as 'Hopper-v5'.")
         object.__setattr__(self, "beta", number_or_word(self.beta))
         object.__setattr__(self, "encoder", "none" if self.encoder is None else self.encoder)
+        if self.by_person:
+            self._for_person()
         self._spread()
         _ = self.mixing, self.workers, self.student_infos
         if self.expert_sees is not None:
@@ -228,6 +235,10 @@ class RunSpec:
             raise UserError(
                 f"moment: 'spot' needs a rule with a threshold, as in disagreement:0.05; ask is {self.ask!r}."
             )
+        if self.moment == "spot" and self.by_person and self.envs > 1:
+            raise UserError(f"envs: a person who takes over on the spot drives one, not {self.envs}.")
+        if self.moment == "spot" and self.ask == "driven" and not self.by_person:
+            raise UserError("ask: 'driven' on the spot is for a person (--expert person), who takes over.")
         for part in PARTS[:4]:
             fits(part, getattr(self, part), self.options(part))
 
@@ -271,8 +282,30 @@ class RunSpec:
 
     def decided(self, name: str) -> Any:
         """A setting, or what the preset decides where it was not given."""
-        value = getattr(self, name)
-        return getattr(PRESETS[self.preset], name) if value is None else value
+        value, preset = getattr(self, name), PRESETS[self.preset]
+        if self.by_person:
+            preset = dataclasses.replace(preset, first_round="agent", noise=0.1)
+        return getattr(preset, name) if value is None else value
+
+    @property
+    def by_person(self) -> bool:
+        """Whether the expert is a person."""
+        return self.expert == "person" or getattr(self.expert, "person", None) is not None
+
+    def _for_person(self) -> None:
+        """Sets what nobody said about a run whose expert is a person, see `presets.for_person`."""
+        made = for_person(
+            self.budget,
+            self.rounds,
+            spot=self.moment == "spot",
+            vectors=self.policy not in ("nature_cnn", "camera", "tabular"),
+        )
+        if self.policy == "mlp":
+            made["widths"] = (64, 64)
+            made |= {"max_iterations": 500} if self.solver == "auto" else {}
+        for name, value in made.items():
+            if getattr(self, name) == _default(FIELDS[name]):
+                object.__setattr__(self, name, value)
 
     def _spread(self) -> None:
         """Sets how a budget of labels is spent, where the preset practical decides and nothing was said about

@@ -1,0 +1,203 @@
+"""Pictures of states: an episode is a function of its seed and its actions, so any state of it can be drawn
+later, in an environment of its own, and nobody who needs no pictures pays for them.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from typing import Any, NamedTuple, final
+
+import numpy as np
+
+from ..errors import UserError, said
+from .gymnasium import Maker
+
+
+@final
+@dataclasses.dataclass(frozen=True, eq=False)
+class Scene:
+    """A state by how it came about: after the first `steps` of `actions`, in the episode with this seed. The
+    list may grow while the episode goes on.
+    """
+
+    seed: int
+    actions: list[Any]
+    steps: int
+
+    def __deepcopy__(self, memo: Any) -> Scene:
+        return self  # its part of the list does not change
+
+
+@final
+class Pictures:
+    """Draws scenes. One environment plays their episodes again; a scene that comes after the last one drawn
+    costs the steps between them.
+
+    >>> from understudy.envs.gymnasium import maker
+    >>> Pictures(maker(lambda: None)).why
+    "env: '<lambda>' makes a NoneType; a function that returns one gymnasium.Env is expected."
+    """
+
+    def __init__(self, make: Maker):
+        self._make, self._env, self._camera = make, None, None
+        self._at: Scene | None = None
+        self.rate: float = 30
+        """Steps of the environment in a second, as far as it says."""
+        self.why: str | None = None
+        """Why there are no pictures; None while there are."""
+        try:
+            self._env, _, _, self._camera, _, self.rate = opened(make)
+        except UserError as error:
+            self._refuse(error)
+
+    def _refuse(self, why: Exception) -> None:
+        self.why = str(why)
+        self.close()
+
+    def draw(self, scene: Scene, seen: Any = None, *, before: int = 0) -> list[np.ndarray]:
+        """The scene and up to `before` states before it, oldest first; none where it cannot be drawn.
+
+        `seen` is what the state shows. An environment that shows something else when it is played again is
+        not drawn any more: its pictures would lie.
+        """
+        if self._env is None or self._camera is None:
+            return []
+        try:
+            at, first = self._at, max(0, scene.steps - before)
+            if at is None or at.actions is not scene.actions or at.seed != scene.seed or at.steps > first:
+                shown, _ = self._env.reset(seed=scene.seed)
+                done = 0
+            else:
+                shown, done = None, at.steps
+            found = []
+            for step in range(done, scene.steps + 1):
+                if step >= first:
+                    self._camera.follow()
+                    found.append(picture(self._env))
+                if step < scene.steps:
+                    shown, *_ = self._env.step(scene.actions[step])
+            self._at = scene
+        except Exception as error:
+            self._refuse(UserError(f"env: {self._make.name} cannot be drawn any more ({said(error)})."))
+            return []
+        if seen is not None and shown is not None and not _same(shown, seen):
+            self._refuse(UserError(f"env: {self._make.name} shows other states when it is played again."))
+            return []
+        return found
+
+    def close(self) -> None:
+        if self._env is not None:
+            self._env.close()
+            self._env = None
+
+
+def _same(one: Any, other: Any) -> bool:
+    if isinstance(one, dict):
+        return isinstance(other, dict) and all(key in other and _same(one[key], other[key]) for key in one)
+    if isinstance(one, tuple):
+        return isinstance(other, tuple) and all(map(_same, one, other))
+    return np.array_equal(np.asarray(one), np.asarray(other))
+
+
+class Opened(NamedTuple):
+    """An environment that draws: what it showed first, its camera, its first picture, pictures a second."""
+
+    env: Any
+    seen: Any
+    info: Any
+    camera: Camera
+    picture: np.ndarray
+    rate: int
+
+
+def opened(make: Maker, seed: int = 0) -> Opened:
+    """An environment that draws, begun with `seed`; a `UserError` says why it cannot be drawn here."""
+    # Without a screen MuJoCo renders through EGL, which must be set before its first use.
+    if not os.environ.get("DISPLAY"):
+        os.environ.setdefault("MUJOCO_GL", "egl")
+    env = None
+    try:
+        env = make(render_mode="rgb_array")
+        _can_draw(env)
+        seen, info = env.reset(seed=seed)
+        camera = Camera(env)
+        rate = int(env.metadata.get("render_fps") or 30)
+        return Opened(env, seen, info, camera, picture(env, make.name), rate)
+    except Exception as error:
+        if env is not None:
+            env.close()
+        if isinstance(error, UserError):
+            if isinstance(error.__cause__, TypeError) and "render_mode" in str(error.__cause__):
+                raise _blind(make.name) from error
+            raise
+        raise UserError(
+            f"env: {make.name} cannot be drawn here ({said(error)}); "
+            "MuJoCo needs EGL (Debian: apt install libegl1), other environments may need pygame."
+        ) from error
+
+
+@final
+class Camera:
+    """Keeps a MuJoCo robot in the picture: the free camera moves as the heaviest tree of bodies does, in x
+    and y. A camera that was chosen (camera_name, camera_id) stays as it is, and so do other environments.
+    """
+
+    def __init__(self, env: Any):
+        world = env.unwrapped
+        self._renderer = getattr(world, "mujoco_renderer", None)
+        self._from: Any = None
+        if self._renderer is None or getattr(self._renderer, "camera_id", 0) != -1:
+            return
+        env.render()  # makes the viewer and its camera
+        viewer, self._data = self._renderer.viewer, world.data
+        roots = np.flatnonzero(world.model.body_parentid[1:] == 0) + 1
+        self._root = int(roots[world.model.body_subtreemass[roots].argmax()])
+        self._camera, self._from = viewer.cam, self._place()
+        self._at = np.array(viewer.cam.lookat)
+        # Without a graphics card shadows and mirrors take two thirds of the time.
+        import mujoco
+
+        flags: Any = mujoco.mjtRndFlag  # type: ignore[attr-defined]
+        for flag in (flags.mjRND_SHADOW, flags.mjRND_REFLECTION):
+            viewer.scn.flags[int(flag)] = 0
+
+    def follow(self) -> None:
+        """Moves to where the robot is, and takes the thread's turn, which other panels may have had."""
+        if self._renderer is not None and self._renderer.viewer is not None:
+            self._renderer.viewer.make_context_current()
+        if self._from is not None:
+            moved = self._place() - self._from
+            self._camera.lookat[:2] = self._at[:2] + moved
+
+    def _place(self) -> np.ndarray:
+        return np.array(self._data.xpos[self._root][:2])
+
+
+def _can_draw(env: Any) -> None:
+    """Opens and closes a MuJoCo surface first: a renderer that fails while it is made raises a second time
+    when it is deleted.
+    """
+    if "mujoco" in type(env.unwrapped).__module__ and os.environ.get("MUJOCO_GL") == "egl":
+        from mujoco.egl import GLContext
+
+        GLContext(8, 8).free()
+
+
+def _blind(name: str) -> UserError:
+    return UserError(
+        f"env: {name} draws no pictures; what makes it (a function, or the environment's __init__) needs "
+        "the parameter render_mode, and the environment a render() that returns arrays (height, width, 3)."
+    )
+
+
+def picture(env: Any, name: str = "the environment") -> np.ndarray:
+    """What the environment, of this name, shows now: (height, width, 3), of even height and width."""
+    try:
+        drawn = np.asarray(env.render())
+    except NotImplementedError as error:
+        raise _blind(name) from error
+    if drawn.ndim != 3:
+        raise _blind(name)
+    even = [size - size % 2 for size in drawn.shape[:2]]
+    return drawn[: even[0], : even[1]]

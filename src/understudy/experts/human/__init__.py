@@ -1,0 +1,141 @@
+"""A person as expert: asked on a page on this machine, or in a terminal."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Sequence
+from typing import Any, final
+
+from ... import web
+from ...envs.gymnasium import Maker
+from ...envs.pictures import Pictures, Scene
+from ...envs.vector import Seen
+from ...errors import UserError, unknown
+from ..base import Expert, take
+from .controls import Controls, image, table
+from .desk import GRACE, Desk
+from .page import Page, encoded
+from .terminal import Terminal
+
+DOORS = ("auto", "page", "terminal")
+OPTIONS = ("door", "actions", "observations", "browser", "port", "grace")
+CLIP = 0.4
+"""Seconds of the episode that are shown before a state: a still picture has no speed."""
+FRAMES = 8
+"""Most pictures of them."""
+
+
+def person(
+    door: str = "auto",
+    *,
+    actions: Sequence[str] | None = None,
+    observations: Sequence[str] | None = None,
+    browser: bool = True,
+    port: int = 0,
+    grace: float = GRACE,
+) -> Expert:
+    """You, or whoever sits at this machine: a run asks on a page, or in a terminal, and waits.
+
+    door: "page", "terminal" (discrete actions), or "auto": the page, but the terminal where there is no
+    display and the program runs in a terminal. actions, observations: names to show instead of the
+    environment's own. browser: open the page, and do not only print its address. port: of the page; 0 is a
+    free one. grace: seconds in which the last answer of a round can be taken back.
+
+    >>> person("terminal").name
+    'person'
+    """
+    if door not in DOORS:
+        raise unknown("expert: person", door, DOORS)
+
+    def ask(observations: Any, infos: Any) -> Any:
+        raise UserError("expert: a person is asked by a run (train, imitate), not by a function.")
+
+    host = Person(door, actions, observations, browser=browser, port=port, grace=grace)
+    card = {"name": "person", "algorithm": "a person", "kind": "action"}
+    return Expert("person", ask=ask, card=card, batch=1, workers=1, person=host)
+
+
+@final
+class Person:
+    """What a run needs of a person: `open` before the first question, `close` after the last."""
+
+    def __init__(self, door: str, actions: Any, observations: Any, **options: Any):
+        self._door, self._names, self._options = door, (actions, observations), options
+        self.desk: Desk | None = None
+        self._at: Any = None
+        self._pictures: Pictures | None = None
+
+    def open(self, make: Maker, observation_space: Any, action_space: Any) -> None:
+        """Opens the page or the terminal, for the environment that `make` makes."""
+        controls = Controls(action_space, make.name, self._names[0])
+        self._space, self._env = observation_space, make.name
+        self.desk = Desk(controls.read, grace=self._options["grace"])
+        setup = {"env": make.name, "controls": controls.plain}
+        if self._terminal(controls):
+            self._at = Terminal(self.desk, setup)
+            return
+        self._pictures = Pictures(make)
+        setup |= {"rate": self._pictures.rate, "why": self._pictures.why}
+        self._at = Page(self.desk, setup, port=self._options["port"], browser=self._options["browser"])
+
+    def _terminal(self, controls: Controls) -> bool:
+        if self._door != "auto":
+            return self._door == "terminal"
+        discrete = controls.plain["kind"] == "discrete"
+        return discrete and not web.has_display() and sys.stdin is not None and sys.stdin.isatty()
+
+    def ask(
+        self, seen: Seen, keep: Callable[[int, Any], None], drop: Callable[[int], None], *, known: bool
+    ) -> dict[int, Any]:
+        """See `Desk.ask`."""
+        assert self.desk is not None
+        shows = [self._show(seen, i, still=False) for i in range(len(seen.infos))]
+        return self.desk.ask(shows, keep, drop, known=known)
+
+    def drive(self, seen: Seen, keep: Callable[[int, Any], None]) -> dict[int, Any]:
+        """See `Desk.drive`."""
+        assert self.desk is not None
+        action = self.desk.drive(self._show(seen, 0, still=True), keep)
+        return {} if action is None else {0: action}
+
+    def takes_over(self, seen: Seen) -> bool:
+        """See `Desk.watch`."""
+        assert self.desk is not None
+        return self.desk.watch(self._show(seen, 0, still=True))
+
+    def tell(self, stage: str, **facts: Any) -> None:
+        """What the run does now."""
+        if self.desk is not None:
+            self.desk.tell(stage, **facts)
+
+    def _show(self, seen: Seen, i: int, *, still: bool) -> Callable[[], dict[str, Any]]:
+        """Draws state i, when it is called."""
+        one, scene = take(seen.batch, i), seen.infos[i]["scene"]
+
+        def show() -> dict[str, Any]:
+            pictures = [] if self._pictures is None else self._drawn(self._pictures, scene, one, still)
+            if not pictures and (own := image(one)) is not None:
+                pictures = [own]
+            rows = table(one, self._space, self._env, self._names[1])
+            return {"frames": [encoded(each) for each in pictures], "table": rows, "step": scene.steps}
+
+        return show
+
+    def _drawn(self, pictures: Pictures, scene: Scene, one: Any, still: bool) -> list[Any]:
+        if still:
+            return pictures.draw(scene, one)
+        before = int(min(FRAMES, max(2, CLIP * pictures.rate)))
+        return pictures.draw(scene, one, before=before)
+
+    def close(self, stage: str = "The run has ended.") -> None:
+        """Says how it ended, and closes the page."""
+        if self.desk is not None:
+            self.desk.close(stage)
+            limit = time.monotonic() + 1.0
+            while self.desk.viewers > 0 and time.monotonic() < limit:
+                time.sleep(0.02)  # until the pages have it
+            self._at.close()
+            self.desk = None
+        if self._pictures is not None:
+            self._pictures.close()

@@ -1,0 +1,185 @@
+"""What a person can press: the actions of a space with their names and keys, and what a state shows."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any, final
+
+import numpy as np
+from gymnasium import spaces
+
+from ...errors import UserError
+
+ACTIONS = {
+    "CartPole": ("push left", "push right"),
+    "MountainCar": ("push left", "nothing", "push right"),
+    "Acrobot": ("turn left", "nothing", "turn right"),
+    "LunarLander": ("nothing", "fire left engine", "fire main engine", "fire right engine"),
+    "FrozenLake": ("left", "down", "right", "up"),
+    "CliffWalking": ("up", "right", "down", "left"),
+    "Taxi": ("down", "up", "right", "left", "pick up", "drop off"),
+    "Blackjack": ("stick", "hit"),
+    "Pendulum": ("torque",),
+    "MountainCarContinuous": ("force",),
+}
+"""Names of the actions of well-known environments, by the beginning of their ids."""
+OBSERVATIONS = {
+    "CartPole": ("cart position", "cart velocity", "pole angle", "pole angular velocity"),
+    "MountainCar": ("position", "velocity"),
+    "Acrobot": ("cos θ₁", "sin θ₁", "cos θ₂", "sin θ₂", "velocity θ₁", "velocity θ₂"),
+    "Pendulum": ("cos θ", "sin θ", "velocity"),
+    "LunarLander": ("x", "y", "velocity x", "velocity y", "angle", "turning", "left leg", "right leg"),
+    "Blackjack": ("your sum", "dealer's card", "usable ace"),
+}
+ARROWS = {"left": "ArrowLeft", "right": "ArrowRight", "up": "ArrowUp", "down": "ArrowDown"}
+PLAIN = "123456789abcdefghijklmnopqrtvwxyz0"
+"""Keys in the order in which actions get them; s and u are skip and undo."""
+MOST = 16
+"""Most numbers of a Box, and rows of a MultiDiscrete, that a person is asked for."""
+
+
+@final
+class Controls:
+    """The controls of an action space: buttons for choices, a row of them for each of several, sliders.
+
+    >>> made = Controls(spaces.Discrete(2), "CartPole-v1")
+    >>> [(one["name"], one["keys"]) for one in made.plain["choices"][0]]
+    [('push left', ['1', 'ArrowLeft']), ('push right', ['2', 'ArrowRight'])]
+    >>> made.read([1])
+    np.int64(1)
+    """
+
+    def __init__(self, space: Any, env: str = "", actions: Sequence[str] | None = None):
+        self.space, self._known = space, _known(ACTIONS, env) if actions is None else actions
+        if isinstance(space, spaces.Box):
+            self.plain = {"kind": "box", "sliders": self._sliders(space)}
+        elif isinstance(space, spaces.Discrete):
+            self.plain = {"kind": "discrete", "choices": [self._choices(int(space.n))]}
+        elif isinstance(space, spaces.MultiDiscrete | spaces.MultiBinary):
+            binary = isinstance(space, spaces.MultiBinary)
+            counts = np.full(int(np.prod(space.shape)), 2) if binary else space.nvec.reshape(-1)
+            _few(space, len(counts))
+            self.plain = {"kind": "multi", "choices": [self._choices(int(n), plain=True) for n in counts]}
+            self.plain["rows"] = self._names(len(counts))
+        else:
+            raise UserError(
+                f"expert: a person cannot answer with {space}; Box, Discrete and the like, they can."
+            )
+
+    def _names(self, count: int) -> list[str]:
+        names = self._known if self._known is not None and len(self._known) == count else None
+        return [f"action {i + 1}" for i in range(count)] if names is None else [str(one) for one in names]
+
+    def _choices(self, count: int, *, plain: bool = False) -> list[dict[str, Any]]:
+        if count > 200:
+            raise UserError(f"expert: a person cannot choose among {count:,} actions; 200 are the most.")
+        names = [str(i) for i in range(count)] if plain else self._names(count)
+        found, used = [], set()
+        for i, name in enumerate(names):
+            keys = [] if plain or i >= len(PLAIN) else [PLAIN[i]]
+            arrow = (
+                None if plain else next((key for word, key in ARROWS.items() if word in name.split()), None)
+            )
+            if arrow is not None and arrow not in used:
+                keys.append(arrow)
+                used.add(arrow)
+            found.append({"name": name, "keys": keys})
+        return found
+
+    def _sliders(self, space: Any) -> list[dict[str, Any]]:
+        low, high = space.low.reshape(-1), space.high.reshape(-1)
+        _few(space, len(low))
+        if not (np.isfinite(low).all() and np.isfinite(high).all()):
+            raise UserError(
+                f"expert: a person answers with sliders, which need bounds; the actions are {space}."
+            )
+        names = self._names(len(low))
+        return [
+            {"name": n, "low": float(a), "high": float(b)} for n, a, b in zip(names, low, high, strict=True)
+        ]
+
+    def read(self, values: Any) -> Any:
+        """The action of what was pressed: the number of a choice in each row, or the slider's values."""
+        shape, kind = tuple(self.space.shape or ()), self.plain["kind"]
+        count = int(np.prod(shape))
+        fine = isinstance(values, list) and len(values) == count
+        fine = fine and all(isinstance(one, int | float) and not isinstance(one, bool) for one in values)
+        fine = fine and all(math.isfinite(one) for one in values)
+        if kind == "box":
+            made = np.asarray(values, np.float32).reshape(shape) if fine else None
+        else:
+            start = getattr(self.space, "start", 0)
+            fine = fine and all(one == int(one) and abs(one) < 1e9 for one in values)
+            made = np.int64(values).reshape(shape) + np.int64(start) if fine else None
+        if made is None or not self.space.contains(made.astype(self.space.dtype)):
+            raise UserError(f"answer: {values!r} is not an action of {self.space}.")
+        return made if shape else np.int64(made)
+
+
+def table(seen: Any, space: Any, env: str = "", names: Sequence[str] | None = None) -> list[dict[str, Any]]:
+    """What a state shows, as rows with a name, a value and, where they are finite, bounds; images are left
+    out.
+
+    >>> table(np.array([0.5, 2.0]), spaces.Box(-1.0, 1.0, (2,)), names=["x", "v"])[0]
+    {'name': 'x', 'value': 0.5, 'low': -1.0, 'high': 1.0}
+    """
+    names = _known(OBSERVATIONS, env) if names is None else names
+    if isinstance(seen, Mapping):
+        parts = [(f"{key} ", seen[key], space[key]) for key in seen]
+    elif isinstance(seen, tuple):
+        parts = [(f"{i + 1} " if names is None else "", one, space[i]) for i, one in enumerate(seen)]
+    else:
+        parts = [("", seen, space)]
+    found: list[dict[str, Any]] = []
+    for prefix, value, own in parts:
+        numbers = np.asarray(value)
+        if numbers.ndim >= 2 or numbers.size > 64:
+            continue
+        for i, number in enumerate(numbers.reshape(-1).tolist()):
+            at = len(found)
+            word = names[at] if names is not None and at < len(names) else f"{prefix}{i + 1}".strip()
+            found.append({"name": str(word), "value": number, **_bounds(own, i)})
+    return found
+
+
+def image(seen: Any) -> np.ndarray | None:
+    """The picture that an observation is, or that is a part of it; None where there is none.
+
+    >>> image(np.zeros((4, 84, 84), np.uint8)).shape, image(np.zeros(3)) is None
+    ((84, 84, 3), True)
+    """
+    parts = seen.values() if isinstance(seen, Mapping) else seen if isinstance(seen, tuple) else (seen,)
+    for one in map(np.asarray, parts):
+        if one.dtype != np.uint8 or one.ndim not in (2, 3) or min(one.shape[-2:]) < 1 or one.size < 256:
+            continue
+        if one.ndim == 2:
+            return np.repeat(one[:, :, None], 3, axis=2)
+        if one.shape[2] == 3:
+            return one
+        newest = one[:, :, -1] if one.shape[2] < one.shape[0] else one[-1]
+        return np.repeat(newest[:, :, None], 3, axis=2)
+    return None
+
+
+def _bounds(space: Any, i: int) -> dict[str, float]:
+    if isinstance(space, spaces.Discrete):
+        return {"low": float(space.start), "high": float(space.start + space.n - 1)}
+    low, high = getattr(space, "low", None), getattr(space, "high", None)
+    if low is None or high is None:
+        return {}
+    ends = float(low.reshape(-1)[i]), float(high.reshape(-1)[i])
+    # Some environments write the largest number of float32 where they mean none.
+    return {"low": ends[0], "high": ends[1]} if np.abs(ends).max() < 1e6 else {}
+
+
+def _known(names: Mapping[str, Sequence[str]], env: str) -> Sequence[str] | None:
+    own = env.rpartition("/")[2].rpartition(":")[2]
+    return names.get(own.rpartition("-v")[0] or own.removesuffix("8x8"))
+
+
+def _few(space: Any, count: int) -> None:
+    if count > MOST:
+        raise UserError(
+            f"expert: a person cannot set {count} numbers for every state; {MOST} are the most ({space})."
+        )

@@ -1,0 +1,108 @@
+"""The page on which a person answers: the desk behind a server on this machine."""
+
+from __future__ import annotations
+
+import base64
+import functools
+import importlib.resources
+import io
+import sys
+from collections.abc import Iterator
+from typing import Any, final
+
+import numpy as np
+
+from ... import web
+from .desk import SPEEDS, Desk
+
+BEAT = 10.0
+"""Seconds after which a page that has no news is told that the run lives."""
+LARGE = 60_000
+"""Bytes from which a picture is sent as JPEG; below, as PNG, which keeps lines sharp."""
+
+
+@final
+class Page:
+    """Serves a desk until it is closed.
+
+    setup: what a page needs once: the environment's name and the controls. port: 0 takes a free one.
+    """
+
+    def __init__(self, desk: Desk, setup: dict[str, Any], *, port: int = 0, browser: bool = True):
+        self.desk, self._setup = desk, {**setup, "speeds": SPEEDS}
+        self.server = web.Server(
+            {
+                "GET /": lambda request: _html(),
+                "GET /setup": lambda request: self._setup,
+                "GET /view": lambda request: desk.view(),
+                "GET /events": lambda request: self._events(),
+                "POST /answer": lambda request: self._done(desk.answer, *_pair(request.json)),
+                "POST /skip": lambda request: self._done(desk.skip, _pair(request.json)[0]),
+                "POST /undo": lambda request: self._done(desk.undo),
+                "POST /confirm": lambda request: self._done(desk.confirm),
+                "POST /hold": lambda request: self._done(desk.hold, _pair(request.json)[1]),
+                "POST /steer": lambda request: self._done(
+                    functools.partial(desk.steer, **_wheel(request.json))
+                ),
+            },
+            port=port,
+        )
+        opened = web.show(self.server.url, browser=browser)
+        told = "The page is open in your browser" if opened else "Open this page to answer"
+        print(f"{told}: {self.server.url}", file=sys.stderr, flush=True)
+
+    def _done(self, what: Any, *args: Any) -> dict[str, Any]:
+        counted = what(*args)
+        return {"counted": counted is not False, **self.desk.view()}
+
+    def _events(self) -> Iterator[Any]:
+        self.desk.look(1)
+        try:
+            version = -1
+            while True:
+                if not self.desk.wait(version, BEAT):
+                    yield None
+                    continue
+                view = self.desk.view()
+                version = view["version"]
+                yield view
+                if view["mode"] == "done":
+                    return
+        finally:
+            self.desk.look(-1)
+
+    def close(self) -> None:
+        self.server.close()
+
+
+def encoded(picture: np.ndarray) -> str:
+    """A picture (height, width, 3) as an address that holds it.
+
+    >>> encoded(np.zeros((2, 2, 3), np.uint8))[:22]
+    'data:image/png;base64,'
+    """
+    from PIL import Image
+
+    image, file = Image.fromarray(np.ascontiguousarray(picture)), io.BytesIO()
+    image.save(file, "PNG", compress_level=3)
+    kind = "png"
+    if file.tell() > LARGE:
+        file, kind = io.BytesIO(), "jpeg"
+        image.save(file, "JPEG", quality=85)
+    return f"data:image/{kind};base64,{base64.b64encode(file.getvalue()).decode()}"
+
+
+def _pair(body: Any) -> tuple[Any, Any]:
+    body = body if isinstance(body, dict) else {}
+    return body.get("question"), body.get("value")
+
+
+def _wheel(body: Any) -> dict[str, Any]:
+    kinds = {"taken": bool, "paused": bool, "speed": int}
+    body = body if isinstance(body, dict) else {}
+    return {name: body[name] for name, kind in kinds.items() if type(body.get(name)) is kind}
+
+
+@functools.cache
+def _html() -> str:
+    return importlib.resources.files(__package__).joinpath("page.html").read_text("utf-8")

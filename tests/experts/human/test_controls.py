@@ -1,0 +1,109 @@
+"""What a person may press for each kind of action, and what a state shows them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from gymnasium import spaces
+
+from understudy.errors import UserError
+from understudy.experts import person
+from understudy.experts.human.controls import Controls, image, table
+from understudy.experts.human.terminal import Terminal, screen
+
+
+@pytest.mark.parametrize(
+    "space, pressed, action",
+    [
+        (spaces.Discrete(3), [2], np.int64(2)),
+        (spaces.Discrete(3, start=-1), [0], np.int64(-1)),
+        (spaces.MultiDiscrete([2, 3]), [1, 2], np.array([1, 2])),
+        (spaces.MultiBinary(3), [1, 0, 1], np.array([1, 0, 1])),
+        (spaces.Box(-2.0, 2.0, (1,)), [0.5], np.array([0.5], np.float32)),
+        (spaces.Box(-1.0, 1.0, (2, 2)), [0, 1, -1, 0.25], np.array([[0, 1], [-1, 0.25]], np.float32)),
+    ],
+)
+def test_what_is_pressed_becomes_an_action_of_the_space(space, pressed, action):
+    made = Controls(space).read(pressed)
+    assert np.array_equal(made, action) and np.asarray(made).dtype == np.asarray(action).dtype
+    assert space.contains(np.asarray(made).astype(space.dtype))
+    for wrong in (
+        None,
+        "1",
+        [],
+        [*pressed, 0],
+        [99] * len(pressed),
+        [None],
+        [float("nan")],
+        [True],
+        {"a": 1},
+    ):
+        with pytest.raises(UserError, match="answer: "):
+            Controls(space).read(wrong)
+
+
+def test_actions_a_person_cannot_answer_with_are_refused_in_a_sentence():
+    for space, word in (
+        (spaces.Box(-np.inf, np.inf, (2,)), "bounds"),
+        (spaces.Box(-1.0, 1.0, (17,)), "17 numbers"),
+        (spaces.Discrete(1000), "1,000 actions"),
+        (spaces.Text(3), "Text"),
+    ):
+        with pytest.raises(UserError, match=f"^expert: .*{word}"):
+            Controls(space)
+    with pytest.raises(UserError, match=r"person: unknown value 'window'.*page, terminal"):
+        person("window")
+    with pytest.raises(UserError, match="asked by a run"):
+        person().label(np.zeros((1, 4)))
+
+
+def test_keys_are_one_of_a_kind_and_arrows_go_to_directions():
+    for env, space in (
+        ("FrozenLake-v1", spaces.Discrete(4)),
+        ("Taxi-v4", spaces.Discrete(6)),
+        ("X", spaces.Discrete(40)),
+    ):
+        keys = [key for one in Controls(space, env).plain["choices"][0] for key in one["keys"]]
+        assert len(keys) == len(set(keys)) and not {"s", "u", "Enter", " "} & set(keys)
+    named = Controls(spaces.Discrete(2), "X", ["go up", "stay"]).plain["choices"][0]
+    assert named == [{"name": "go up", "keys": ["1", "ArrowUp"]}, {"name": "stay", "keys": ["2"]}]
+
+
+def test_a_state_is_a_table_with_names_and_bounds_and_images_are_pictures():
+    space = spaces.Box(np.array([-4.8, -np.inf]), np.array([4.8, np.inf]), dtype=np.float64)
+    assert table(np.array([1.0, 2.0]), space, "CartPole-v1") == [
+        {"name": "cart position", "value": 1.0, "low": -4.8, "high": 4.8},
+        {"name": "cart velocity", "value": 2.0},
+    ]
+    whole = spaces.Dict({"camera": spaces.Box(0, 255, (8, 9, 3), np.uint8), "n": spaces.Discrete(3)})
+    seen = {"camera": np.zeros((8, 9, 3), np.uint8), "n": np.int64(2)}
+    assert table(seen, whole) == [{"name": "n 1", "value": 2, "low": 0.0, "high": 2.0}]
+    assert image(seen) is None, "too small"
+    assert image(np.zeros((84, 84), np.uint8)).shape == image(np.zeros((84, 84, 3), np.uint8)).shape
+
+
+def test_in_a_terminal_the_same_questions_are_answered_with_keys():
+    from experts.human.test_desk import Asking  # the same run
+
+    plain = Controls(spaces.Discrete(2), "CartPole-v1")
+    keys, said = ["1", "x", "u", "s", "ArrowRight", "2"], []
+    run = Asking(
+        3, shows=[lambda i=i: {"frames": [], "table": [{"name": "x", "value": i}]} for i in range(3)]
+    )
+    run.desk._read = plain.read
+
+    class Out:
+        def write(self, text):
+            said.append(text)
+
+        def flush(self):
+            pass
+
+    terminal = Terminal(run.desk, {"controls": plain.plain}, keys=lambda: iter(keys), out=Out())
+    assert {i: int(one) for i, one in run.end().items()} == {1: 1, 2: 1}  # 1, taken back, skipped
+    terminal.close()
+    text = "".join(said)
+    assert "state 1 of 3" in text and "[1] push left" in text and "'x' is no key" in text
+    with pytest.raises(UserError, match="one choice"):
+        Terminal(run.desk, {"controls": Controls(spaces.Box(-1, 1, (1,))).plain})
+    assert screen({"question": {}, "at": 1, "of": 1, "facts": {"labels": 0}}, []).endswith("[u] undo")
