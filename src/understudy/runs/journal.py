@@ -102,7 +102,7 @@ class Journal:
 
     def add(self, key: bytes, label: np.ndarray, row: np.ndarray) -> None:
         """Keeps a label; it is in the file when this returns. Threads may call it."""
-        label = np.ascontiguousarray(label)
+        label = np.array(label, order="C")  # a choice stays without dimensions
         row = row if row.nbytes <= LARGEST else row[:0]
         with self._lock:
             self.count += 1
