@@ -150,7 +150,7 @@ class Desk:
     def close(self, stage: str = "The run has ended.") -> None:
         """The end; nobody waits any more."""
         with self._changed:
-            self.mode, self.stage, self._questions = "done", stage, []
+            self.mode, self.stage, self._questions, self._until = "done", stage, [], None
             self._change()
 
     def _begin(self, mode: str, shows: Any, keep: Any, drop: Any, known: bool = False) -> None:
@@ -167,7 +167,7 @@ class Desk:
         self._count += len(found)
         self.skipped += len(self._questions) - len(found)
         self._first, self._questions = self._first + len(self._questions), []
-        self.mode = "wait"
+        self.mode, self._until, self._handled = "wait", None, []
         self._change()
         return found
 

@@ -16,7 +16,7 @@ from ... import web
 from .desk import SPEEDS, Desk
 
 BEAT = 10.0
-"""Seconds after which a page that has no news is told that the run lives."""
+"""Seconds after which a page without news hears that the run lives."""
 LARGE = 60_000
 """Bytes from which a picture is sent as JPEG; below, as PNG, which keeps lines sharp."""
 
