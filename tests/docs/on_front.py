@@ -22,7 +22,7 @@ STATED_FINDINGS = [
     r"95 %|α = 1\b|rounds of (?:1,000|100)\b|256-256|10,000 interactions|over 60 games|after 100 rounds"
 ]
 STATED_README = [r"Python ≥ 3\.11|2022|JAX \(0\.10 and 0\.11\)|and 400 labels"]
-STATED_BENCHMARKS = [r"round 1,000 as in round 10|wheel has 2\.9 MB"]
+STATED_BENCHMARKS = [r"round 1,000 as in round 10|wheel has 8\.0 MB"]
 STATED_IMITATE = [
     r"1,000 steps of Adam, batch 256, step 1e-3|round 2 \(√t: 3\)|N\(mean, 0\.1²\)",
     r"[Rr]ounds? \d+\b|[αη] = \d+\b(?! D)|10 D(?:/G)?|‖w₂ − w₁‖|α = 10 D",

@@ -13,6 +13,7 @@ import understudy
 from understudy import UserError
 from understudy.exports import episodes, to_lerobot
 from understudy.policies import Observations
+from understudy.policies.recall import Recalled
 from understudy.runs.collected import BREAK, EXPERT
 
 
@@ -150,6 +151,14 @@ def test_a_part_of_a_vector_is_its_own_space():
     rows = seen.rows({"joints": np.arange(8.0).reshape(2, 4)})
     assert episodes.decoded(seen, rows)["joints"].tolist() == [[0, 2], [4, 6]]
     assert episodes.space(seen)["joints"].shape == (2,)
+
+
+def test_of_a_stack_there_is_the_last_observation():
+    inner = Observations.of(gymnasium.spaces.Box(-1, 1, (2,)))
+    stack = Recalled(inner, 3, mark=True)
+    rows = np.arange(14.0, dtype=np.float32).reshape(2, 7)
+    assert episodes.decoded(stack, rows).tolist() == [[4, 5], [11, 12]]
+    assert episodes.space(stack).shape == (2,)
 
 
 def test_frames_a_second_are_the_environment_s():

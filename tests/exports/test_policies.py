@@ -16,6 +16,7 @@ from understudy import MLP, Camera, Linear, NatureCNN, Policy, Tabular, TrainedP
 from understudy.exports import arrays, graph, to_onnx
 from understudy.policies import Actions, Committee, Encoded, Encoder, Normaliser, Observations, stacked
 from understudy.policies.activations import ACTIVATIONS
+from understudy.policies.recall import Recalled
 from understudy.policies.spaces import at
 
 VECTOR = spaces.Box(-np.inf, np.inf, (5,))
@@ -145,9 +146,8 @@ def test_a_graph_that_errs_is_refused(tmp_path):
     """The negative control of the comparison in the command."""
     pytest.importorskip("onnx")
     pytest.importorskip("onnxruntime")
-    trained, other = made(*CASES["linear"]), made(*CASES["linear"])
+    trained = made(*CASES["linear"])
     to_onnx.write(trained, tmp_path / "p.onnx")
-    other.params = trained.params * 1.001
     wrong = TrainedPolicy(
         trained.policy, trained.params * 1.001, trained.observations, trained.actions, trained.normaliser
     )
@@ -164,7 +164,11 @@ class Own(Linear):
 def test_what_cannot_be_exported_is_refused(tmp_path, monkeypatch):
     trained = made(*CASES["linear"])
     own = TrainedPolicy(Own(), trained.params, trained.observations, trained.actions, trained.normaliser)
+    stack = Recalled(Observations.of(spaces.Box(-1, 1, (2,))), 2)
+    weights = np.ones((4, 2), np.float32)
+    recalls = TrainedPolicy(Linear(), weights, stack, Actions.of(BOX), Normaliser.identity(4))
     for what, to, words in (
+        (recalls, "onnx", "policy: one that remembers"),
         (own, "numpy", "policy: 'own' cannot be written as a graph"),
         (trained, "keras", "to: unknown value 'keras'"),
         (trained, "minari", "keeps episodes"),
