@@ -14,7 +14,7 @@ import numpy as np
 from ..spec import FIELDS
 from .sources import Source, labels
 from .style import LOOKS, OTHERS, look
-from .summaries import Interval, curve, interval, iqm, ratio, thinned
+from .summaries import Interval, curve, interval, iqm, ratio, short, thinned
 from .verdict import verdicts
 
 AXES = ("rounds", "interactions", "labels", "seconds")
@@ -121,7 +121,7 @@ def came_to(runs: Sequence[Source]) -> dict[str, Any]:
         "labels_count": iqm([one.last("queries") for one in good]) if good else math.nan,
         "interactions": iqm([one.last("interactions") for one in good]) if good else math.nan,
         "seconds": iqm([one.total for one in good]) if good else math.nan,
-        "certified": bool(good) and all(one.certificate.get("kind") == "certificate" for one in good),
+        "certified": bool(good) and all(one.certified for one in good),
     }
 
 
@@ -196,11 +196,9 @@ def detailed(groups: Sequence[Mapping[str, Any]]) -> list[tuple[Source, int]]:
 def alone(run: Source, group: int) -> dict[str, Any]:
     """One run: its columns, at most at some hundred rounds, its certificate, its solves, its time."""
     rows = thinned(run.rounds, 300) if run.rounds else np.zeros(0, int)
-    columns = {name: run.columns[name][rows].tolist() for name in SHOWN if name in run.columns}
-    if run.seconds is not None:
-        columns["seconds"] = np.cumsum(sum(run.seconds.values()))[rows].tolist()
+    columns = {name: short(run.columns[name][rows]) for name in SHOWN if name in run.columns}
     solves = Counter(map(str, run.columns.get("solver_status", ())))
-    made = dict(run.certificate)
+    made = dict(run.certificate) | {"kind": "certificate" if run.certified else "estimate"}
     for name, column in (
         ("low", "regret_low"),
         ("high", "regret_high"),

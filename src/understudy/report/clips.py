@@ -19,11 +19,11 @@ from ..errors import UserError, said
 from ..policies import TrainedPolicy
 from .disagreement import Moment
 
-TILES, COLUMNS, WIDTH = 24, 6, 208
+TILES, COLUMNS, WIDTH = 24, 6, 200
 """Pictures of a clip, how many stand side by side in its image, and the width of one in pixels."""
 BEFORE, AFTER = 1.2, 0.8
 """Seconds before and after the moment."""
-QUALITY = 52
+QUALITY = 42
 AWAY = 1e-3
 """An episode counts as played again where its observation is as near as this to the one that was kept."""
 

@@ -78,6 +78,12 @@ class Source:
         return float(self.returns.mean()) if self.returns is not None else self.last("return_mean")
 
     @property
+    def certified(self) -> bool:
+        """Whether the regret is proved: as the certificate says, or before there is one, the ledger."""
+        kind = self.certificate.get("kind")
+        return kind == "certificate" if kind else math.isfinite(self.last("regret_high"))
+
+    @property
     def total(self) -> float:
         """Seconds that the run took so far."""
         return float(self.spent.get("total", math.nan))

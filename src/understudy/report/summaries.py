@@ -77,7 +77,7 @@ def _spread(values: np.ndarray) -> tuple[float, float]:
     return float(low), float(high)
 
 
-def curve(xs: Sequence[Any], ys: Sequence[Any], *, points: int = POINTS) -> dict[str, list[Any]] | None:
+def curve(xs: Sequence[Any], ys: Sequence[Any], *, points: int = POINTS) -> dict[str, Any] | None:
     """The mean of several curves and the band between their 5 % and 95 % quantiles, at `points` places at
     most.
 
@@ -106,11 +106,20 @@ def curve(xs: Sequence[Any], ys: Sequence[Any], *, points: int = POINTS) -> dict
     if len(places) > points:
         places = places[np.unique(np.linspace(0, len(places) - 1, points).round().astype(int))]
     rows = np.stack([np.interp(places, x, y) for x, y in pairs])
-    made = {"x": places.tolist(), "middle": rows.mean(axis=0).tolist(), "runs": len(rows)}
+    made: dict[str, Any] = {"x": short(places), "middle": short(rows.mean(axis=0)), "runs": len(rows)}
     if len(rows) > 1:
         low, high = np.quantile(rows, [0.05, 0.95], axis=0)
-        made |= {"low": low.tolist(), "high": high.tolist()}
+        made |= {"low": short(low), "high": short(high)}
     return made
+
+
+def short(values: Any) -> list[Any]:
+    """Numbers for a plot, with seven digits.
+
+    >>> short([1 / 3, 2])
+    [0.3333333, 2.0]
+    """
+    return [float(f"{one:.7g}") for one in np.asarray(values, float).tolist()]
 
 
 def thinned(size: int, most: int = POINTS) -> np.ndarray:

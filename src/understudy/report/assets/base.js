@@ -42,6 +42,16 @@ function seconds(value) {
 const span = (one, show = num) => (known(one[1]) ? `${show(one[1])} … ${show(one[2])}` : "");
 const many = (count, what) => `${whole(count)} ${what}${Math.round(count) === 1 ? "" : "s"}`;
 
+// Names and numbers with their units are not broken at the end of a line.
+function unbroken(text, name) {
+  const fixed = text.replace(/([\d.]) (%|s|min|h)(?![a-z])/g, "$1\u00a0$2");
+  return fixed.split(name).flatMap((one, at) => (at ? [h("span", { class: "unbroken" }, name), one] : [one]));
+}
+
+function key(colour, text, kind = "") {
+  return h("span", { class: "key" }, h("i", { class: kind.startsWith("line") ? `swatch ${kind}` : `dot ${kind}`, style: { "--c": visible(colour) } }), text);
+}
+
 function section(id, title, ...children) {
   return h("section", { id, "aria-labelledby": `${id}-title` }, h("h2", { id: `${id}-title` }, title), ...children);
 }

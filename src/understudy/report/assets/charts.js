@@ -155,6 +155,9 @@ function around(values, given = {}) {
   if (!found.length) return [0, 1];
   let [low, high] = [Math.min(...found), Math.max(...found)];
   if (given.zero || (low > 0 && low < 0.4 * high)) low = Math.min(0, low);
-  const more = (high - low || Math.abs(high) || 1) * 0.06;
+  // A change of a few per cent is not drawn as a cliff.
+  const least = 0.2 * Math.max(Math.abs(low), Math.abs(high)) || 1;
+  if (high - low < least) [low, high] = [(low + high - least) / 2, (low + high + least) / 2];
+  const more = (high - low) * 0.06;
   return [low === 0 ? 0 : low - more, high + more];
 }

@@ -60,7 +60,7 @@ function moments(run) {
   const cards = found.map((each, at) => {
     const where = `round ${each.round}, step ${each.step + 1} of episode ${each.episode + 1}${each.slot ? `, environment ${each.slot + 1}` : ""}`;
     return h("article", { class: "moment", "aria-label": `Moment ${at + 1}` },
-      each.clip ? film(each.clip, `What the environment shows in ${where}`) : h("div", { class: "film empty" }, "no picture"),
+      each.clip ? film(each.clip, `What the environment shows in ${where}`) : clips ? h("div", { class: "film empty" }, "no picture") : null,
       h("p", { class: "moment-where" }, h("b", {}, `${at + 1}`), ` ${where[0].toUpperCase()}${where.slice(1)}`),
       actions(each),
       h("p", { class: "soft small" }, `${each.choices ? `divergence ${num(each.away, 3)}` : `distance ${num(each.away, 3)}`}; ${each.by_expert ? "the expert" : "the policy"} was acting`));
@@ -68,6 +68,6 @@ function moments(run) {
   return part("The worst moments",
     note("Labelled states of the run in which the kept policy is farthest from the expert, never two within 40 steps. ", found[0].choices ? "" : "Filled marks are the policy, rings the expert, by action dimension. ",
       clips ? "The clip shows what was played then; an outlined picture is the moment itself." : ""),
-    run.drawing ? note(`Pictures: ${run.drawing}`) : null,
+    run.drawing ? note(`${clips ? "Some pictures" : "Pictures"} are missing: ${run.drawing}`) : null,
     h("div", { class: "moments" }, cards));
 }

@@ -15,7 +15,7 @@ function verdict(data) {
     tile("Regret", num(best.regret[0]), known(best.regret[0]) ? (best.certified ? "certified" : "estimate") : "not looked for"));
   const troubles = data.troubles.length ? h("details", { class: "troubles" }, h("summary", {}, `${many(data.troubles.length, "run")} failed or cannot be read`),
     h("ul", {}, data.troubles.map((one) => h("li", {}, h("b", {}, one.name), `: ${one.trouble}`)))) : null;
-  return h("section", { id: "verdict", "aria-label": "Verdict" }, envs, h("p", { class: "sentence" }, found.text), found.note ? h("p", { class: "sentence-note" }, found.note) : null, best && best.runs ? tiles : null, troubles);
+  return h("section", { id: "verdict", "aria-label": "Verdict" }, envs, h("p", { class: "sentence" }, unbroken(found.text, page.env)), found.note ? h("p", { class: "sentence-note" }, found.note) : null, best && best.runs ? tiles : null, troubles);
 }
 
 async function unpack(packed) {

@@ -71,7 +71,8 @@ function regret(run) {
   const chartOf = judged.x.length > 1 ? chart({ label: `Regret against rounds; it ends at ${num(value)}${known(made.bound) && proved ? `, the bound at ${num(made.bound)}` : ""}.`, x: "round", series, height: 230, show: whole,
     range: () => around(series.flatMap((each) => each.y), { zero: true }) }) : null;
   return part(proved ? "Regret, and the bound it is under" : "Regret", words,
-    chartOf, chartOf && limit.y.length ? note(near ? "The dotted line is the certified bound." : `The certified bound, ${num(limit.y[limit.y.length - 1])} at the end, is far above and not drawn.`, banded ? " The band holds the true regret; it is often thinner than the line." : "") : null,
+    chartOf ? h("div", { class: "legend" }, key("#0072B2", proved ? "regret" : "regret, estimate", "line"), near ? key("#D55E00", "certified bound", "line dashed") : null) : null,
+    chartOf, chartOf && limit.y.length ? note(near ? "" : `The certified bound, ${num(limit.y[limit.y.length - 1])} at the end, is far above and not drawn.`, banded ? " The band holds the true regret; it is often thinner than the line." : "") : null,
     judged.x.length === 1 && run.rounds > 1 ? note("It was found after the last round only; --comparator every finds it after every round.") : null);
 }
 
@@ -80,6 +81,7 @@ function losses(run) {
   const found = points(round, loss);
   const rises = found.y.slice(1).filter((value, at) => value > found.y[at]).length;
   return part("Loss before each update",
+    h("div", { class: "legend" }, key("#0072B2", "loss of the round", "line"), key("#E69F00", "average so far", "line dashed")),
     chart({ label: `Loss before each update against rounds; it begins at ${num(found.y[0])} and ends at ${num(found.y[found.y.length - 1])}.`, x: "round", height: 210, show: whole,
       series: [{ label: "loss of the round", x: found.x, y: found.y, colour: "#0072B2", dots: found.x.length < 60 }, { label: "average so far", x: round, y: run.columns.average_loss, colour: "#E69F00", dashes: [6, 3] }],
       range: () => around([...found.y, ...run.columns.average_loss]) }),
@@ -123,7 +125,7 @@ function plane(found) {
     { label: "largest disagreement", ...of((at) => given.far[at]), colour: "#D55E00", dots: "only", size: 9, hollow: true },
   ];
   const legend = [["#8a8a8a", "expert's states", ""], ["#0072B2", "own states", ""], ["#D55E00", "the tenth with the largest disagreement", "ring"]];
-  return h("div", {}, h("div", { class: "legend" }, legend.map(([colour, text, kind]) => h("span", { class: "key" }, h("i", { class: `dot ${kind}`, style: { "--c": visible(colour) } }), text))),
+  return h("div", {}, h("div", { class: "legend" }, legend.map((each) => key(...each))),
     chart({ label: "States on the plane of their two main directions, with those of largest disagreement ringed.", x: "first main direction of the states", y: "second", series, height: 320, quiet: true }),
     note(`${whole(given.x.length)} of ${whole(found.states)} labelled states; the plane shows ${percent(given.share, 0)} of how they vary.`));
 }
@@ -147,7 +149,7 @@ function solver(run) {
   const total = Object.values(run.solves).reduce((a, b) => a + b, 0);
   const rows = Object.entries(run.solves).map(([name, count]) => {
     const [mark, words] = STATUSES[name] || ["fair", ""];
-    return [h("span", { class: `status ${mark}` }, name.replaceAll("_", " ")), whole(count), percent(count / total, 0), words];
+    return [h("span", { class: `status ${mark}` }, name.replaceAll("_", " ")), whole(count), h("span", { class: "unbroken" }, percent(count / total, 0)), words];
   });
   const parts = ["collect", "solve", "judge", "evaluate"].filter((name) => known(run.spent[name]));
   const all = parts.reduce((sum, name) => sum + run.spent[name], 0) || 1;
@@ -159,7 +161,7 @@ function solver(run) {
       table(["status", "solves", "share", "meaning"], rows, { label: "How the solves ended", numbers: false }),
       h("p", { class: "caption" }, `${seconds(run.spent.total)} in all, of which`),
       h("div", { class: "stack", role: "img", "aria-label": parts.map((name) => `${name} ${seconds(run.spent[name])}`).join(", ") }, parts.map((name) => h("i", { style: { width: `${(100 * run.spent[name]) / all}%`, background: visible(colours[name]) } }))),
-      h("div", { class: "legend" }, parts.map((name) => h("span", { class: "key" }, h("i", { class: "dot", style: { "--c": visible(colours[name]) } }), `${name} ${seconds(run.spent[name])}`)))),
+      h("div", { class: "legend" }, parts.map((name) => key(colours[name], `${name} ${seconds(run.spent[name])}`)))),
     h("figure", {}, h("figcaption", {}, "Gradient left after each solve"), chart({ label: "Norm of the gradient that each solve left, against rounds.", x: "round", height: 230, log: positive, show: whole,
       series: [{ label: "gradient norm", x: gradients.x, y: gradients.y, colour: "#0072B2", dots: gradients.x.length < 60 }] }))));
 }

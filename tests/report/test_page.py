@@ -1,0 +1,149 @@
+"""The report as a file: what it says, what it holds, and that names of runs stay text."""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import hashlib
+import json
+import re
+from importlib import resources
+
+import numpy as np
+import pytest
+
+import invented
+from understudy import UserError, imitate, write_report
+from understudy.cli import main
+from understudy.report import page
+from understudy.report.account import account, command
+from understudy.report.live import Live
+from understudy.report.sources import read
+
+EVIL = "</script><script>window.evil = 1</script><img src=x onerror='window.evil = 1'>"
+
+
+def inside(text: str, name: str = "data"):
+    return json.loads(re.search(rf'id="{name}">(.*?)</script>', text, re.S)[1])
+
+
+def unpacked(text: str, name: str) -> str:
+    return gzip.decompress(base64.b64decode(inside(text, "files")[name])).decode()
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("runs") / "cart"
+    imitate("CartPole-v1", policy="linear", rounds=2, interactions=50, episodes=2, out=folder)
+    return folder
+
+
+def test_a_page_has_the_verdict_and_everything_inside(run, tmp_path):
+    file = write_report(run, out=tmp_path / "report.html", seconds=0)
+    text = file.read_text()
+    found = inside(text)
+    assert found["verdicts"][0]["text"] in text.replace("&#x27;", "'")
+    assert "FTL" in found["verdicts"][0]["text"] and "CartPole-v1" in found["verdicts"][0]["text"]
+    [one] = found["runs"]
+    assert one["state"] == "finished" and one["certificate"]["kind"] == "certificate"
+    assert one["certificate"]["low"] <= one["certificate"]["regret"] <= one["certificate"]["high"]
+    assert one["compared"]["sides"]["own"]["states"] + one["compared"]["sides"]["expert"]["states"] == 100
+    # The expert drives the first round and the policy the second; all states are asked about.
+    shares = np.array(one["timeline"]["acted"])
+    assert (shares[:50] == 1).all() and (shares[50:] == 0).all() and set(one["timeline"]["asked"]) == {1.0}
+    # Nothing is loaded: no address outside the texts, and the policy names the hashes of the two scripts.
+    assert not re.search(r'(?:src|href)="(?!data:|#)', text)
+    scripts = re.findall(r"<script>(.*?)</script>", text, re.S)
+    policy = re.search(r'Content-Security-Policy" content="(.*?)"', text)[1]
+    for script in scripts:
+        assert base64.b64encode(hashlib.sha256(script.encode()).digest()).decode() in policy
+    assert len(scripts) == 2 and "connect-src &#x27;none&#x27;" in policy
+
+
+def test_the_tables_inside_are_the_ledgers(run, tmp_path):
+    text = write_report(run, out=tmp_path / "report.html", seconds=0, moments=0).read_text()
+    ledger = (run / "ledger.csv").read_text().splitlines()
+    rows = unpacked(text, "rounds.csv").splitlines()
+    assert rows[0].split(",")[4:] == ledger[0].split(",")
+    assert [row.split(",", 4)[4] for row in rows[1:]] == ledger[1:]
+    assert unpacked(text, "runs.csv").count("\n") == 2
+    assert json.loads(unpacked(text, "specs.json"))[0]["settings"]["rounds"] == 2
+
+
+def test_the_command_of_a_run_makes_the_same_run(run):
+    from understudy.cli import _find, _parse
+    from understudy.cli.train import asked
+    from understudy.runs import settings_of
+    from understudy.spec import RunSpec
+
+    [source] = read(run)
+    words = command(source).split()[1:]
+    found, rest = _find(words)
+    spec = asked(_parse(found, rest))
+    assert spec.changes() == RunSpec.of(settings_of(run)).changes()
+
+
+def test_names_stay_text(tmp_path):
+    study = invented.study(tmp_path / "<img src=x onerror=alert(1)>", env=EVIL, errors={0: EVIL})
+    text = write_report(study, out=tmp_path / "report.html").read_text()
+    assert "<img src=x" not in text and "window.evil = 1</script>" not in text
+    assert text.count("<script") == 4 and inside(text)["envs"] == [EVIL]
+
+
+def test_damaged_failed_and_unfinished_runs_are_on_the_page(run, tmp_path):
+    hurt = tmp_path / "hurt"
+    for file in (one for one in run.rglob("*") if one.is_file()):
+        (hurt / file.relative_to(run)).parent.mkdir(parents=True, exist_ok=True)
+        (hurt / file.relative_to(run)).write_bytes(file.read_bytes())
+    (hurt / "ledger.csv").write_bytes(b"round\n1\n")
+    study = invented.study(tmp_path / "study", errors={0: "round 2: the floor gave way."}, missing=[5])
+    found = account([*read(hurt), *read(study)])
+    assert found["counts"] == {"unreadable": 1, "failed": 1, "finished": 4, "unfinished": 1}
+    assert [one["trouble"] for one in found["troubles"]][1:] == ["round 2: the floor gave way."]
+    assert "ledger.csv is damaged" in found["troubles"][0]["trouble"]
+    # The failed run counts in no number of its group.
+    ftl = next(one for one in found["groups"] if one["labels"]["learner"] == "ftl" and one["runs"] == 3)
+    assert ftl["states"] == {"failed": 1, "finished": 2} and ftl["curves"]["loss"]["rounds"]["runs"] == 2
+
+
+def test_what_is_no_run_is_refused(tmp_path, capsys):
+    for paths, told in (
+        ((), "at least one folder"),
+        (("nowhere",), "no folder"),
+        ((tmp_path,), "neither a run"),
+    ):
+        with pytest.raises(UserError, match=told):
+            write_report(*paths, out=tmp_path / "x.html")
+    assert main(["report", str(tmp_path)]) == 2 and "neither a run" in capsys.readouterr().err
+
+
+def test_the_command_writes_the_page_and_says_so(tmp_path, capsys):
+    study = invented.study(tmp_path / "study")
+    out = tmp_path / "page.html"
+    assert main(["report", str(study), "-o", str(out), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out.splitlines()[-1]) == {
+        "file": str(out),
+        "bytes": out.stat().st_size,
+    }
+
+
+def test_a_page_of_runs_that_go_on_changes_with_them(tmp_path):
+    study = invented.study(tmp_path / "study", missing=[5])
+    live = Live([tmp_path], seconds=0)
+    try:
+        first = live.data()
+        assert first["live"] and first["counts"] == {"finished": 5, "unfinished": 1}
+        assert live.mark() == first["mark"]
+        invented.study(study)
+        assert live.mark() != first["mark"] and live.data()["counts"] == {"finished": 6}
+        assert not page.document(live.data(), {}).count("connect-src &#x27;none")
+    finally:
+        live.close()
+
+
+def test_the_library_inside_is_the_one_that_was_published():
+    assets = resources.files("understudy.report").joinpath("assets")
+    listed = re.findall(r"^    ([0-9a-f]{64})  (\S+)$", assets.joinpath("README.md").read_text(), re.M)
+    assert [name for _, name in listed] == ["uPlot.iife.min.js", "uPlot.min.css"]
+    for crc, name in listed:
+        assert hashlib.sha256(assets.joinpath(name).read_bytes()).hexdigest() == crc
