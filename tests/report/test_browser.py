@@ -91,9 +91,7 @@ def test_a_live_page_follows_its_runs_and_wants_the_token(browser, tmp_path):  #
         page.wait_for_selector("#live.on")
         assert page.locator("#compare td").all_inner_texts().count("3 (1 unfinished)") == 1
         invented.study(tmp_path / "study")
-        page.wait_for_function(
-            "document.getElementById('live').textContent.includes('all runs are finished')"
-        )
+        page.locator("#live", has_text="all runs are finished").wait_for()
         assert page.locator("#compare td").all_inner_texts().count("3") == 2
         assert "token" not in page.url
         for headers in ({}, {"Host": "evil.example"}, {"Origin": "http://evil.example"}):

@@ -45,7 +45,7 @@ const many = (count, what) => `${whole(count)} ${what}${Math.round(count) === 1 
 // Names and numbers with their units are not broken at the end of a line.
 function unbroken(text, name) {
   const fixed = text.replace(/([\d.]) (%|s|min|h)(?![a-z])/g, "$1\u00a0$2");
-  return fixed.split(name).flatMap((one, at) => (at ? [h("span", { class: "unbroken" }, name), one] : [one]));
+  return fixed.split(name).flatMap((one, at) => (at ? [h("span", { class: name.length <= 24 ? "unbroken" : null }, name), one] : [one]));
 }
 
 function key(colour, text, kind = "") {
