@@ -14,8 +14,9 @@ from .errors import UserError
 from .progress import rounds
 from .runs import TIMES, Folder, Run, Runner, RunState, World, parts, resuming, settings_of, storage
 from .runs.evaluate import LIMIT
-from .sinks import Started, Watch
+from .sinks import Started
 from .sinks import sinks as made_sinks
+from .sinks.base import Watch
 from .spec import RunSpec
 
 

@@ -8,7 +8,6 @@ from typing import Any
 from ..errors import UserError
 from ..registry import Registry
 from .base import Calling, Sink, Started
-from .base import Watch as Watch
 
 
 def _tensorboard(place: str | None = None) -> Sink:
@@ -39,8 +38,8 @@ def sink(value: Any) -> Sink:
     ``wandb:my-project``, ``notebook``, ``my_module:my_sink``. Objects with `begin`, `row` and `end` are what
     they are, and a function is called with (number, row) after every round.
 
-    >>> sink(print).row is print
-    True
+    >>> sink(lambda number, row: print(number, row["loss"])).row(1, {"loss": 0.5})
+    1 0.5
     >>> sink("tensorbord")
     Traceback (most recent call last):
     understudy.errors.UserError: sink: unknown value 'tensorbord', did you mean 'tensorboard'? Accepted: \

@@ -55,7 +55,10 @@ class Calling(Sink):
     """A function of (number, row) as a sink."""
 
     def __init__(self, function: Callable[[int, Mapping[str, Any]], Any]):
-        self.row = function
+        self._function = function
+
+    def row(self, number: int, row: Mapping[str, Any]) -> None:
+        self._function(number, row)
 
 
 @final
