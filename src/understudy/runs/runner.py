@@ -245,9 +245,9 @@ class Runner:
         for i, error in errors.items():
             self.errors[i] = self.errors[i] or error
 
-    def _acting(self, chosen: Sequence[int], *, kept: bool = False) -> list[Members]:
-        """The policies of these runs, by architecture: those that act, or those that are kept."""
-        return [one for group in self._architectures for one in group.load(chosen, kept=kept)]
+    def _acting(self, chosen: Sequence[int]) -> list[Members]:
+        """The policies of these runs, by architecture."""
+        return [one for group in self._architectures for one in group.load(chosen)]
 
     def _asking(self, run: int, inputs: np.ndarray, free: np.ndarray) -> np.ndarray:
         return self.runs[run].ask(inputs, free)
@@ -259,7 +259,7 @@ class Runner:
             return
         self._tick("evaluating")
         where = {run: at for at, run in enumerate(runs)}
-        groups = [(one, np.array([where[run] for run in one.runs])) for one in self._acting(runs, kept=True)]
+        groups = [(one, np.array([where[run] for run in one.runs])) for one in self._acting(runs)]
         plans = [self.runs[i].plan for i in runs]
         found = self._play(
             [plan.seed for plan in plans],
