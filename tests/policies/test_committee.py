@@ -17,11 +17,13 @@ def made():
     return one, params, *Committee.of(one, params)
 
 
-def test_it_is_the_mean_before_the_head():
+def test_it_is_the_mean_after_the_head():
     one, params, policy, stacked = made()
-    bare = MLP(widths=(8, 5))
-    mean = np.mean([bare.apply(own, ROWS) for own in params], axis=0)
-    wanted = np.array([0.0, 1.0]) + np.array([2.0, 2.0]) * np.tanh(mean)
+    params[0][-1]["bias"] = params[0][-1]["bias"] - 40.0  # a saturated member is one voice among three
+    policy, stacked = Committee.of(one, params)
+    wanted = np.mean([one.apply(own, ROWS) for own in params], axis=0)
+    bare = np.mean([MLP(widths=(8, 5)).apply(own, ROWS) for own in params], axis=0)
+    assert np.abs(np.array([0.0, 1.0]) + 2.0 * np.tanh(bare) - wanted).max() > 0.5
     assert np.allclose(policy.apply(stacked, ROWS), wanted, atol=1e-6)
     rows = forward_rows(policy, stacked)(ROWS)
     assert np.allclose(rows, wanted, atol=1e-6)

@@ -216,15 +216,14 @@ def _mlp(g: Graph, policy: MLP, tree: Any, x: str) -> str:
 
 
 def _committee(g: Graph, policy: Committee, tree: Any, x: str) -> str:
-    """All members at once: (members, n, out) after every layer, and their mean before the head."""
+    """All members at once: (members, n, out) after every layer, and their mean after the head."""
     for index, layer in enumerate(tree):
         bias = g.arrays[layer["bias"]]
         row = g.add("Reshape", layer["bias"], np.array([len(bias), 1, bias.shape[1]], np.int64))
         x = g.add("Add", g.add("MatMul", x, layer["weight"]), row)
         if index < len(tree) - 1:
             x = _activation(g, policy.activation, x, bias.dtype)
-    mean = g.add("ReduceMean", x, axes=[0], keepdims=0)
-    return _head(g, policy, mean, g.arrays[tree[-1]["bias"]].dtype)
+    return g.add("ReduceMean", _head(g, policy, x, g.arrays[tree[-1]["bias"]].dtype), axes=[0], keepdims=0)
 
 
 def _activation(g: Graph, name: str, x: str, dtype: Any) -> str:

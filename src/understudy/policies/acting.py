@@ -171,9 +171,8 @@ def _committee(policy: Committee, params: Params) -> Forward:
     for i in range(policy.members):
         own = [{name: np.asarray(leaf)[i] for name, leaf in layer.items()} for layer in params]
         members.append(_mlp(policy.member, own))
-    dtype = np.asarray(params[0]["bias"]).dtype
-    head, count = policy.head_function(np, dtype), dtype.type(policy.members)
-    return lambda x: head(sum(member(x) for member in members) / count)
+    count = np.asarray(params[0]["bias"]).dtype.type(policy.members)
+    return lambda x: sum(member(x) for member in members) / count
 
 
 def _nature_cnn(policy: NatureCNN, params: Params) -> Forward:

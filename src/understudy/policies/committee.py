@@ -17,7 +17,8 @@ from .mlp import MLP
 
 
 class Committee(MLP):
-    """The mean of the outputs of `members` networks, taken before the head.
+    """The mean of the outputs of `members` networks, taken after the head: a member whose tanh is saturated
+    counts as much as any other.
 
     Params are those of an `MLP` with the members in front: ``{"weight": (members, in, out), "bias": (members,
     out)}``. For a loss that is convex in the outputs it is at most the mean of the members' losses.
@@ -37,16 +38,15 @@ class Committee(MLP):
 
     @property
     def member(self) -> MLP:
-        """The architecture of one member, without the head."""
-        return MLP(self.widths, self.activation)
+        """The architecture of one member."""
+        return MLP(**{field.name: getattr(self, field.name) for field in dataclasses.fields(MLP)})
 
     def init(self, key: Array, features: int, outputs: int, dtype: Any = None) -> Params:
         keys = jax.random.split(key, self.members)
         return jax.vmap(lambda one: self.member.init(one, features, outputs, dtype))(keys)
 
     def apply(self, params: Params, inputs: Array) -> Array:
-        outputs = jax.vmap(self.member.apply, in_axes=(0, None))(params, inputs).mean(axis=0)
-        return self.head_function(jax.numpy, outputs.dtype)(outputs)
+        return jax.vmap(self.member.apply, in_axes=(0, None))(params, inputs).mean(axis=0)
 
     @classmethod
     def of(cls, policy: MLP, params: Sequence[Params]) -> tuple[Committee, Params]:
@@ -57,5 +57,4 @@ class Committee(MLP):
 
     def last(self, params: Params) -> tuple[MLP, Params]:
         """The last member, as a network of its own."""
-        fields = {field.name: getattr(self, field.name) for field in dataclasses.fields(MLP)}
-        return MLP(**fields), jax.tree.map(lambda leaf: np.asarray(leaf)[-1], params)
+        return self.member, jax.tree.map(lambda leaf: np.asarray(leaf)[-1], params)
