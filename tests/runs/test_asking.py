@@ -123,16 +123,16 @@ def test_on_the_spot_the_expert_takes_over_and_the_books_are_kept_apart():
         RunSpec(env=Counting, ask="random:5", moment="spot")
 
 
-def test_the_mean_of_the_last_policies_is_kept_and_resumed(tmp_path):
+def test_the_mean_of_the_last_policies_acts_is_kept_and_resumed(tmp_path):
     settings = SMALL | {"env": "Pendulum-v1", "policy": "mlp", "widths": (8,), "rounds": 4, "episodes": 1}
     settings |= {"max_iterations": 20, "comparator": "none", "evaluate_every": 1, "interactions": 20}
     last = imitate(**settings, average=1)
     run, _ = resumed(partial(imitate, **settings, average=3), tmp_path, 2)
-    assert run.ledger["loss"].tolist() == last.ledger["loss"].tolist()  # who acts and learns is the same
+    same = run.ledger["loss"] == last.ledger["loss"]
+    assert same.tolist() == [True, True, False, False]  # the mean of two acts in round 3 first
     assert run.ledger["return_mean"][0] == last.ledger["return_mean"][0]
     assert run.ledger["return_mean"][-1] != last.ledger["return_mean"][-1]
     assert run.policy.policy.members == 3
-    assert np.array_equal(run.policy.params[0]["weight"][-1], last.policy.params[0]["weight"])
     started = imitate(**settings | {"rounds": 1, "episodes": 0}, init=tmp_path / "whole")
     assert started.ledger.rounds == 1  # from the last member
     linear = imitate(**SMALL | {"env": "CartPole-v1", "rounds": 2, "episodes": 1}, average=2)

@@ -170,8 +170,8 @@ class RunSpec:
     squash: bool | None = None
     """A tanh head stretched to the action bounds: yes or no."""
     average: int | None = _least(None, 1)
-    """Keep and evaluate the mean of the last so many rounds' policies: of the outputs of networks, of the
-    parameters of linear policies. The last policy alone (1) acts and learns."""
+    """Act with, evaluate and keep the mean of the last so many rounds' policies: of the outputs of networks,
+    of the parameters of linear policies. Losses and regret are those of the last policy alone."""
     episodes: int = _least(10, 0, 1_000_000)
     """Evaluation episodes."""
     evaluate_every: int = _least(0, 0)
