@@ -31,13 +31,19 @@ class Batch(eqx.Module):
 def batch(
     inputs: Any, targets: Any, weights: Any = None, *, rows: int | None = None, dtype: Any = None
 ) -> Batch:
-    """A `Batch` of `rows` rows (default: no padding); equal weights 1/m unless given."""
-    inputs, targets = np.asarray(inputs), np.asarray(targets)
+    """A `Batch` of `rows` rows (default: no padding); equal weights 1/m unless given. Arrays that are on the
+    device stay there.
+    """
     size = len(inputs)
     rows = size if rows is None else rows
-    weights = np.full(size, 1.0 / size) if weights is None else np.asarray(weights)
+    weights = np.full(size, 1.0 / size) if weights is None else weights
 
-    def padded(values: np.ndarray) -> Array:
+    def padded(values: Any) -> Array:
+        if isinstance(values, Array):
+            kind = dtype if jnp.issubdtype(values.dtype, jnp.floating) else None
+            more = [(0, rows - size)] + [(0, 0)] * (values.ndim - 1)
+            return jnp.pad(values.astype(kind or values.dtype), more)
+        values = np.asarray(values)
         kind = dtype if np.issubdtype(values.dtype, np.floating) else None
         full = np.zeros((rows, *values.shape[1:]), kind or values.dtype)
         full[:size] = values

@@ -76,9 +76,13 @@ class Maker:
         except Exception as error:  # whatever a constructor or the import behind it may raise
             raise UserError(f"env: {self.name!r} cannot be made ({said(error)}).") from error
         if not isinstance(made, gym.Env):
+            from .pure import as_pure, is_pure
+
+            if is_pure(made):
+                return as_pure(made)
             raise UserError(
                 f"env: {self.name!r} makes a {type(made).__name__}; a function that returns one "
-                "gymnasium.Env is expected."
+                "gymnasium.Env, or a pure environment, is expected."
             )
         return made
 
@@ -101,6 +105,10 @@ def maker(env: Any, env_kwargs: Mapping[str, Any] | None = None, infos: Sequence
 
         if atari.looks_like(env):
             return atari.atari_maker(env, keywords)
+        from .pure import named
+
+        if (pure := named(env)) is not None:
+            return Maker(env, functools.partial(pure, **keywords), False)
         package, _, name = env.rpartition(":")
         if package and callable(found := getattr(module("env", package), name, None)):
             return Maker(env, functools.partial(found, **keywords), False)
@@ -111,6 +119,13 @@ def maker(env: Any, env_kwargs: Mapping[str, Any] | None = None, infos: Sequence
         if keywords:
             raise UserError("env_kwargs: this environment is made already; give them with its id.")
         return Maker(env.spec.id, functools.partial(gym.make, env.spec), True)
+    from .pure import as_pure, is_pure
+
+    if is_pure(env):
+        if keywords:
+            raise UserError("env_kwargs: this environment is made already; give them where it is made.")
+        made = as_pure(env)
+        return Maker(made.name, lambda: made, False)
     if isinstance(env, gym.vector.VectorEnv) or not callable(env):
         raise UserError(
             f"env: {type(env).__name__} is not accepted; give an id such as 'Hopper-v5' or a function "

@@ -1,9 +1,9 @@
 """Vector environments: n slots of one environment, each with one episode under way.
 
 Nothing resets by itself. Whoever steps a slot begins its next episode, with a seed, so every step is a sample
-and an episode is a function of its seed and its actions: it can be played again. There are three
-implementations: any Gymnasium environment (here), Hopper and Walker2d on MuJoCo itself (`mujoco`), and Atari
-on ALE (`atari`). All of them step to the bits of one Gymnasium environment.
+and an episode is a function of its seed and its actions: it can be played again. There are four
+implementations: any Gymnasium environment (here), Hopper and Walker2d on MuJoCo itself (`mujoco`), Atari on
+ALE (`atari`), all of which step to the bits of one Gymnasium environment, and pure environments (`lanes`).
 """
 
 from __future__ import annotations
@@ -124,8 +124,12 @@ def vector(make: Maker, count: int, *, threads: int = 1, infos: bool = False, fi
     ((2, 4), True)
     """
     from . import atari, mujoco
+    from .lanes import PureVector
+    from .pure import PureEnv
 
     first = make() if first is None else first
+    if isinstance(first, PureEnv):
+        return PureVector(first, count)
     with contextlib.ExitStack() as undo:
         undo.callback(first.close)
         found: Any = None

@@ -18,7 +18,7 @@ from .base import Expert
 
 if TYPE_CHECKING:
     from .answers import checked
-    from .callables import batched, from_callable, from_predictor
+    from .callables import batched, from_callable, from_predictor, pure
     from .human import person
     from .networks import save
     from .planners import dynamic_programming, value_iteration
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "answers": ("checked",),
-    "callables": ("batched", "from_callable", "from_predictor"),
+    "callables": ("batched", "from_callable", "from_predictor", "pure"),
     "networks": ("save",),
     "human": ("person",),
     "planners": ("dynamic_programming", "value_iteration"),

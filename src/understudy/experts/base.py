@@ -49,6 +49,9 @@ class Expert:
     """Called when an episode begins, of an expert that remembers what it saw in the last one."""
     network: Network | None = dataclasses.field(default=None, repr=False)
     """The network it plays, where it is one that this package runs itself."""
+    pure: Callable[[Any], Any] | None = dataclasses.field(default=None, repr=False)
+    """The same answers as a function of n observations that JAX can trace, where there is one: then runs in
+    pure environments stay on the device."""
     alike: bool = False
     """Whether an observation has one answer, to the bit, in any batch and at any time."""
     probed: int = 0

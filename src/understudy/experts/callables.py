@@ -24,6 +24,19 @@ def batched(function: Callable[..., Any]) -> Callable[..., Any]:
     return function
 
 
+def pure(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Marks a function of one observation (or, with `batched`, of n) as one that JAX can trace: runs in pure
+    environments then stay on the device.
+
+    >>> import jax.numpy as jnp
+    >>> expert = from_callable(pure(lambda observation: jnp.tanh(observation[:1])), name="tanh")
+    >>> expert.pure(jnp.zeros((3, 2))).shape
+    (3, 1)
+    """
+    function.pure = True  # type: ignore[attr-defined]
+    return function
+
+
 def from_callable(
     function: Callable[..., Any],
     *,
@@ -85,8 +98,15 @@ def from_callable(
         needs_infos=wants is not None,
         on_reset=getattr(function, "on_reset", None),
         probed=probed,
+        pure=_traced(function, many) if getattr(function, "pure", False) and wants is None else None,
         batch=32 if many else 1,
     )
+
+
+def _traced(function: Callable[..., Any], many: bool) -> Callable[[Any], Any]:
+    import jax
+
+    return function if many else jax.vmap(function)
 
 
 def from_predictor(

@@ -24,7 +24,7 @@ def cartpole(x: np.ndarray) -> np.ndarray:
     """
     gain = np.array([0.087, 0.153, 1.0, 0.264], np.float32)
     place, speed, angle, spin = x.T
-    return (gain[0] * place + gain[1] * speed + gain[2] * angle + gain[3] * spin > 0).astype(np.int64)
+    return (gain[0] * place + gain[1] * speed + gain[2] * angle + gain[3] * spin > 0).astype(_whole(x))
 
 
 def pendulum(x: np.ndarray) -> np.ndarray:
@@ -35,16 +35,30 @@ def pendulum(x: np.ndarray) -> np.ndarray:
     """
     cos, sin, spin = x.T
     energy = spin * spin / np.float32(6) + np.float32(5) * (cos - np.float32(1))
-    pump = np.where(spin == 0, np.float32(2), np.float32(-2) * energy * spin)
+    pump = _either(spin == 0, np.float32(2), np.float32(-2) * energy * spin)
     balance = np.float32(-10) * sin - np.float32(2) * spin
-    torque = np.where(cos > np.float32(0.8), balance, pump)
-    return np.minimum(np.maximum(torque, np.float32(-2)), np.float32(2))[:, None]
+    torque = _either(cos > np.float32(0.8), balance, pump)
+    torque = _either(torque > np.float32(-2), torque, np.float32(-2))
+    return _either(torque < np.float32(2), torque, np.float32(2))[:, None]
 
 
 def acrobot(x: np.ndarray) -> np.ndarray:
     """Pumps energy into the swing: torque +1 where -θ̇₁ + ½(θ̇₂ - sin θ₁ - sin θ₂) > 0, else -1."""
     _, sin1, _, sin2, spin1, spin2 = x.T
-    return np.where(np.float32(0.5) * (spin2 - sin1 - sin2) - spin1 > 0, 2, 0).astype(np.int64)
+    return 2 * (np.float32(0.5) * (spin2 - sin1 - sin2) - spin1 > 0).astype(_whole(x))
+
+
+def _whole(x: Any) -> Any:
+    return np.int64 if isinstance(x, np.ndarray) else np.int32
+
+
+def _either(which: Any, one: Any, other: Any) -> Any:
+    """NumPy's `where`, or its JAX twin where the arrays are on the device."""
+    if isinstance(which, np.ndarray):
+        return np.where(which, one, other)
+    import jax.numpy as jnp
+
+    return jnp.where(which, one, other)
 
 
 LAWS: dict[str, tuple[Callable[[np.ndarray], np.ndarray], int, spaces.Space]] = {
@@ -64,5 +78,6 @@ def law(name: str, card: Mapping[str, Any]) -> Expert:
         observation_space=spaces.Box(-np.inf, np.inf, (size,)),
         action_space=actions,
         card=card,
+        pure=function,
         alike=True,
     )

@@ -63,4 +63,6 @@ def mode(expert: Expert) -> Expert:
     def ask(observations: Any, infos: Any) -> np.ndarray:
         return expert.act(observations, infos)
 
-    return dataclasses.replace(expert, ask=ask, kind="action")
+    pure, first = expert.pure, int(getattr(expert.action_space, "start", 0))
+    best = None if pure is None else lambda observations: pure(observations).argmax(axis=1) + first
+    return dataclasses.replace(expert, ask=ask, kind="action", pure=best)

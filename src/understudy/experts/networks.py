@@ -12,6 +12,7 @@ import numpy as np
 from .. import disk
 from ..errors import UserError, damaged
 from ..policies import Network, TrainedPolicy, one_of
+from ..policies.traced import answering
 from .base import KINDS, Expert, batch_size
 
 
@@ -45,6 +46,7 @@ def of(policy: TrainedPolicy, card: Mapping[str, Any]) -> Expert:
         observation_space=policy.observations.space(),
         action_space=policy.actions.space(),
         card={**card, "kind": kind},
+        pure=answering(policy, distribution=kind == "distribution"),
     )
 
 

@@ -32,4 +32,8 @@ def seeing(expert: Expert, sees: str) -> Expert:
 
     card = {**expert.card, "sees": sees}
     needs = expert.needs_infos or bool(sight.infos)
-    return dataclasses.replace(expert, ask=ask, observation_space=None, card=card, needs_infos=needs)
+    made = dataclasses.replace(
+        expert, ask=ask, observation_space=None, card=card, needs_infos=needs, pure=None
+    )
+    pure = expert.pure
+    return made if pure is None or needs else dataclasses.replace(made, pure=lambda o: pure(sight.traced(o)))

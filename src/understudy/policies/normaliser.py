@@ -31,14 +31,13 @@ class Normaliser:
         return cls(np.zeros(width), np.ones(width))
 
     @classmethod
-    def fit(cls, rows: np.ndarray, which: np.ndarray) -> Normaliser:
+    def fit(cls, rows: Any, which: np.ndarray) -> Normaliser:
         """Mean and deviation of `rows` (n, width) where `which`. A column that is nearly constant keeps its
         scale, and one that is not a plain number stays as it is.
         """
         if not which.any():  # images, say: many columns, and none of them a plain number
             return cls.identity(rows.shape[1])
-        rows = np.asarray(rows, np.float64)
-        mean, spread = rows.mean(axis=0), rows.std(axis=0)
+        mean, spread = _moments(rows)
         moves = spread > 1e-4 * np.maximum(1.0, np.abs(mean))
         return cls(np.where(which, mean, 0.0), np.where(which & moves, spread, 1.0))
 
@@ -49,3 +48,17 @@ class Normaliser:
         if self.limit < math.inf:
             rows = np.minimum(np.maximum(rows, -self.limit), self.limit)
         return rows if rows.dtype == np.float32 else rows.astype(np.float32)
+
+
+def _moments(rows: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Mean and deviation of columns in float64, where the rows are: two rows come back of a round that is on
+    the device.
+    """
+    if isinstance(rows, np.ndarray):
+        rows = rows.astype(np.float64)
+        return rows.mean(axis=0), rows.std(axis=0)
+    import jax
+
+    with jax.enable_x64(True):
+        rows = rows.astype(np.float64)
+        return np.asarray(rows.mean(axis=0)), np.asarray(rows.std(axis=0))

@@ -119,6 +119,15 @@ class Sight:
             )
         return found if len(found) > 1 else next(iter(found.values()))
 
+    def traced(self, batch: Any) -> Any:
+        """`seen` of arrays on the device, without infos."""
+        import jax.numpy as jnp
+
+        found = {part.name: at(batch, part.path)[:, part.cut or slice(None)] for part in self.parts}
+        if self.joined:
+            return jnp.concatenate([one.reshape(one.shape[0], -1) for one in found.values()], axis=1)
+        return found if len(found) > 1 else next(iter(found.values()))
+
     def _path(self, part: Part, whole: Any) -> tuple[str, ...]:
         if part.info:
             return (INFO + part.path[0],)

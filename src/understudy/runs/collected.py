@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import NamedTuple, final
+from typing import Any, NamedTuple, final
 
 import numpy as np
 
@@ -12,6 +12,14 @@ from ..errors import UserError
 from ..policies import Actions
 
 TERMINATED, TRUNCATED, EXPERT, BREAK = 1, 2, 4, 8
+
+
+class Counts(NamedTuple):
+    """What a round that is on the device says of itself: see the methods of `Round`."""
+
+    episodes: int
+    by_expert: float
+    handovers: int
 
 
 @final
@@ -24,19 +32,21 @@ class Round:
     executed (m, a): the action played; rewards (m,); flags (m,): 1 terminated, 2 truncated, 4 the expert
     acted, 8 from before a break (what was played is not known); slots (m,): which environment; weights (m,):
     of the sample in the round's loss, 0 where it has no label (its target is 0 then). `queries` counts
-    labels asked for, `unanswered` states that the expert gave none for.
+    labels asked for, `unanswered` states that the expert gave none for. The first five may be arrays on the
+    device (see `device`); `counts` comes with them.
     """
 
-    inputs: np.ndarray
-    targets: np.ndarray
-    executed: np.ndarray
-    rewards: np.ndarray
-    flags: np.ndarray
+    inputs: Any
+    targets: Any
+    executed: Any
+    rewards: Any
+    flags: Any
     slots: np.ndarray
     weights: np.ndarray
     queries: int
     unanswered: int = 0
     recorded: bool = False
+    counts: Counts | None = None
 
     @property
     def interactions(self) -> int:
@@ -51,8 +61,20 @@ class Round:
         """How many of the samples have a label."""
         return int(np.count_nonzero(self.weights))
 
+    def episodes(self) -> int:
+        """Episodes that ended in the round."""
+        if self.counts is not None:
+            return self.counts.episodes
+        return int((self.flags & (TERMINATED | TRUNCATED) > 0).sum())
+
+    def by_expert(self) -> float:
+        """The share of steps that the expert acted."""
+        return float((self.flags & EXPERT > 0).mean()) if self.counts is None else self.counts.by_expert
+
     def handovers(self) -> int:
         """How often the expert took over from the policy within an episode."""
+        if self.counts is not None:
+            return self.counts.handovers
         found = 0
         for slot in np.unique(self.slots):
             flags = self.flags[self.slots == slot]

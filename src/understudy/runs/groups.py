@@ -17,6 +17,7 @@ from ..policies import Committee
 from ..policies.acting import forward_rows, forward_stack, forward_step
 from ..programs import compiled, compiled_together, program
 from .plan import Clock
+from .spread import over_devices
 from .state import RunState, precision
 
 
@@ -168,7 +169,8 @@ class OneProgram:
         self._state: Any = None
         if self.together:
             with precision(runs[0].game):
-                self._state = jax.tree.map(lambda *leaves: jnp.stack(leaves), *[one.state for one in runs])
+                stacked = jax.tree.map(lambda *leaves: jnp.stack(leaves), *[one.state for one in runs])
+                self._state = over_devices(stacked)
             for run in runs:
                 run.state = None
 
@@ -198,13 +200,10 @@ class OneProgram:
             # A run that has failed keeps its place in the stack, and is fed with a neighbour's round.
             spare = asked[here[0][0]]
             asked = [asked.get(i, spare) for i in range(len(self.runs))]
-            batches = jax.tree.map(
-                lambda *leaves: np.stack([np.asarray(leaf) for leaf in leaves]), *[one.batch for one in asked]
-            )
+            batches = jax.tree.map(lambda *leaves: jnp.stack(leaves), *[one.batch for one in asked])
             play = compiled_together([one.game for one in asked])
-            self._state, records = play(
-                self._state, batches, jnp.stack([one.key for one in asked]), spare.judge
-            )
+            keys = jnp.stack([one.key for one in asked])
+            self._state, records = play(self._state, *over_devices((batches, keys)), spare.judge)
             records, params = jax.device_get((records, self._state.learner.params))
         found = []
         for i, number in here:

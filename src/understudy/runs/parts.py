@@ -65,7 +65,7 @@ class World(NamedTuple):
         try:
             teacher = experts.resolve(
                 expert,
-                env_id=make.name if make.by_id else None,
+                env_id=make.name if make.by_id else getattr(spaces, "serves", None),
                 observation_space=seen,
                 action_space=acts,
                 **options,
@@ -87,6 +87,7 @@ class World(NamedTuple):
                 teacher,
                 ask=lambda batch, infos: ask(without_infos(batch, plain), infos),
                 observation_space=whole,
+                pure=None,
             )
         return cls(make, whole, acts, teacher, sight)
 

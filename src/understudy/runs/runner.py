@@ -23,6 +23,7 @@ from ..errors import UserError
 from ..progress import clock
 from .collect import Collector
 from .collected import Driver
+from .device import Device, possible
 from .evaluate import Act, Evaluation, by_expert, by_policies, play_episodes
 from .groups import Learnt, Members, OneProgram, by_architecture, by_program
 from .plan import Clock
@@ -78,12 +79,21 @@ class Runner:
         self._expert, self._codecs = parts.expert, (parts.observations, parts.actions)
         self._evaluating: dict[int, VectorEnv] = {}  # of a run alone, by lanes
         self.together = jax.default_backend() != "cpu" if together is None else together
-        self._collecting = self._vector(len(runs) * envs, first)
         drivers = [Driver(run.plan.seed, run.parts.noise) for run in runs]
+        first = make() if first is None else first
         journals = [None if folder is None else folder.journal for folder in self._folders]
         self.questions = Questions(self._expert, journals, parts.limits, self._asked)
-        burn = max(getattr(run.game.policy, "burn", 0) for run in runs)
-        self.collector = Collector(self._collecting, self.questions, *self._codecs, drivers, envs, burn=burn)
+        self._device: Device | None = None
+        self._collecting: VectorEnv | None = None
+        self.collector: Collector | Device
+        if possible(first, parts):
+            self.collector = self._device = Device(first, runs, drivers, envs, together=self.together)
+        else:
+            self._collecting = self._vector(len(runs) * envs, first)
+            burn = max(getattr(run.game.policy, "burn", 0) for run in runs)
+            self.collector = Collector(
+                self._collecting, self.questions, *self._codecs, drivers, envs, burn=burn
+            )
         self._architectures = by_architecture(self.runs)
         self._programs: list[OneProgram] | None = None
         self._told = False  # that the expert's answers differ
@@ -115,7 +125,9 @@ class Runner:
         """Closes the environments."""
         if self._expert.person is not None:
             self._expert.person.close()
-        self._collecting.close()
+        for env in (self._device, self._collecting):
+            if env is not None:
+                env.close()
         for env in self._evaluating.values():
             env.close()
 
@@ -258,15 +270,15 @@ class Runner:
         if not runs:
             return
         self._tick("evaluating")
-        where = {run: at for at, run in enumerate(runs)}
-        groups = [(one, np.array([where[run] for run in one.runs])) for one in self._acting(runs)]
         plans = [self.runs[i].plan for i in runs]
-        found = self._play(
-            [plan.seed for plan in plans],
-            [plan.episodes for plan in plans],
-            lambda lanes: by_policies(groups, *self._codecs, lanes),
-            t,
-        )
+        about = [plan.seed for plan in plans], [plan.episodes for plan in plans]
+        if self._device is not None:
+            players = [(*self.runs[i].kept(), self.runs[i].normaliser) for i in runs]
+            found = self._device.evaluate(*about, t, players, self.runs[0].parts.spec.episode_limit)
+        else:
+            where = {run: at for at, run in enumerate(runs)}
+            groups = [(one, np.array([where[run] for run in one.runs])) for one in self._acting(runs)]
+            found = self._play(*about, lambda lanes: by_policies(groups, *self._codecs, lanes), t)
         clock.lap("evaluate", len(runs))
         for i, result in zip(runs, found, strict=True):
             if isinstance(result, UserError):
@@ -290,6 +302,7 @@ class Runner:
         `act(lanes)` plays in so many slots.
         """
         alone = len(self.runs) == 1
+        assert self._collecting is not None
         most = LANES if alike and self._collecting.many else 1
         lanes = min(max(episodes), most) if alone else max(episodes)
         env = self._evaluating.get(lanes) or self._vector(len(seeds) * lanes)
@@ -340,6 +353,9 @@ class Runner:
             run.times[-1]["evaluate"] += clock.laps["evaluate"]
 
     def _play_expert(self, seed: int, episodes: int, t: int) -> Evaluation | UserError:
+        if self._device is not None:
+            limit = self.runs[0].parts.spec.episode_limit
+            return self._device.evaluate([seed], [episodes], t, [None], limit)[0]
         try:
             hook = self._expert.on_reset
             alike = self._expert.alike and hook is None

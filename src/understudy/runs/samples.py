@@ -73,7 +73,7 @@ class SampleLog:
             self.rows += len(round)
             return
         if self.frames is not None:
-            self.frames.append(round.inputs, round.slots)
+            self.frames.append(np.asarray(round.inputs), round.slots)
             round = dataclasses.replace(round, inputs=round.inputs[:, :0])
         if self.folder is None:
             self._rounds.append(round)

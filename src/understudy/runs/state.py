@@ -24,7 +24,7 @@ from ..policies import MLP, Committee, Normaliser, Policy, TrainedPolicy
 from ..regret import Certificate, Ledger
 from ..solvers import Status, Unsolved
 from . import hindsight
-from .collected import EXPERT, TERMINATED, TRUNCATED, Round
+from .collected import Round
 from .evaluate import Evaluation
 from .plan import NAMES, Clock
 from .samples import Reader, SampleLog
@@ -263,9 +263,9 @@ class RunState:
             "breaks": self.breaks,
             "asked": round.labelled / len(round),
             "beta": self.plan.mixing.beta(t),
-            "by_expert": float((round.flags & EXPERT > 0).mean()),
+            "by_expert": round.by_expert(),
             "handovers": round.handovers(),
-            "episodes": int((round.flags & (TERMINATED | TRUNCATED) > 0).sum()),
+            "episodes": round.episodes(),
             "visited_high": self._visited_high(round, record),
             "return_mean": np.nan,
             "return_std": np.nan,
@@ -323,7 +323,7 @@ class RunState:
         for k, params in enumerate(self.recent):
             arrays |= {f"recent.{k:03d}.{i:03d}": leaf for i, leaf in enumerate(jax.tree.leaves(params))}
         for i, slot in enumerate(slots):
-            arrays |= {f"slot.{i:03d}.actions": slot["actions"], f"slot.{i:03d}.row": slot["row"]}
+            arrays |= {f"slot.{i:03d}.{name}": kept for name, kept in slot.items() if name != "episode"}
         plain = {
             "round": self.round,
             "interactions": self.interactions,
@@ -367,10 +367,12 @@ class RunState:
             jax.tree.unflatten(structure, [arrays[f"recent.{k:03d}.{i:03d}"] for i in range(len(leaves))])
             for k in range(min(self.round, self.plan.average))
         ]
-        return [
-            {"episode": n, "actions": arrays[f"slot.{i:03d}.actions"], "row": arrays[f"slot.{i:03d}.row"]}
-            for i, n in enumerate(plain["episodes"])
-        ]
+        slots: list[dict[str, Any]] = [{"episode": n} for n in plain["episodes"]]
+        for name, kept in arrays.items():
+            if name.startswith("slot."):
+                number, _, what = name.removeprefix("slot.").partition(".")
+                slots[int(number)][what] = kept
+        return slots
 
     def _small(self) -> tuple[Any, ...]:
         """The state without the buffer of samples."""

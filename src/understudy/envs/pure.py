@@ -1,0 +1,295 @@
+"""Pure environments: states in, states out, so that thousands of them step in one compiled program.
+
+``reset(key)`` gives a state and ``step(state, action)`` the next one; nothing else happens. There is one
+class, and one function for each library that makes one: Brax and MuJoCo Playground, gymnax, our own Hopper
+and Walker2d on MJX (`mjx`), and any object of Brax's shape.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple, final
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from ..errors import MissingExtra, UserError, said
+from .gymnasium import STREAMS
+
+LIMIT = 1000
+"""Steps of an episode where the library has no limit of its own: what Brax trains with."""
+
+
+class State(NamedTuple):
+    """One environment under way: what it keeps, what it shows, and what its last step gave."""
+
+    inner: Any
+    observation: Any
+    reward: Array
+    terminated: Array
+    truncated: Array
+    steps: Array
+
+
+@final
+@dataclasses.dataclass(frozen=True, eq=False)
+class PureEnv:
+    """An environment of pure functions.
+
+    begin: from a key to what the environment keeps and the first observation. play: from what it keeps and an
+    action to what it keeps, the observation, the reward, terminated and truncated. After `limit` steps an
+    episode is truncated. `serves` is the Gymnasium id whose experts fit.
+
+    >>> from gymnasium.spaces import Box
+    >>> def play(place, action):
+    ...     return place + action, place + action, -jnp.abs(place[0]), jnp.abs(place[0]) > 2, False
+    >>> line = PureEnv("line", lambda key: 2 * (jnp.ones(1),), play, Box(-9, 9, (1,)), Box(-1, 1, (1,)), 50)
+    >>> line.step(line.reset(jax.random.key(0)), jnp.ones(1)).observation.tolist()
+    [2.0]
+    """
+
+    name: str
+    begin: Callable[[Array], tuple[Any, Any]]
+    play: Callable[[Any, Any], tuple[Any, Any, Any, Any, Any]]
+    observation_space: Any
+    action_space: Any
+    limit: int | None = LIMIT
+    serves: str | None = None
+
+    def reset(self, key: Array) -> State:
+        """The first state of the episode that belongs to a key."""
+        inner, seen = self.begin(key)
+        inner, seen = jax.tree.map(lambda leaf: _typed(leaf, jnp.asarray(leaf).dtype), (inner, seen))
+        no = jnp.zeros((), bool)
+        return State(inner, seen, jnp.zeros((), jnp.float32), no, no, jnp.zeros((), jnp.int32))
+
+    def step(self, state: State, action: Any) -> State:
+        """The state after one action."""
+        inner, seen, reward, terminated, truncated = self.play(state.inner, action)
+        steps = state.steps + 1
+        over = jnp.asarray(truncated, bool)
+        over = over if self.limit is None else over | (steps >= self.limit)
+        gained = jnp.asarray(reward, jnp.float32)
+        new = State(inner, seen, gained, jnp.asarray(terminated, bool), over, steps)
+        return jax.tree.map(lambda leaf, old: _typed(leaf, old.dtype), new, state)
+
+    @property
+    def max_episode_steps(self) -> int | None:
+        return self.limit
+
+    def close(self) -> None: ...
+
+
+def _typed(leaf: Any, dtype: Any) -> Array:
+    """With a type of its own: a bare number takes that of what is beside it, and a loop's state may not."""
+    leaf = jnp.asarray(leaf)
+    if jnp.issubdtype(dtype, jax.dtypes.prng_key):
+        return leaf
+    return jax.lax.convert_element_type(leaf, dtype)
+
+
+def key_of(seed: Any) -> Array:
+    """The key of a seed below 2³², the same for numbers and for traced arrays."""
+    low = jnp.asarray(seed, jnp.uint32)
+    return jax.random.wrap_key_data(jnp.stack([jnp.zeros_like(low), low]), impl="threefry2x32")
+
+
+def chosen(which: Array, new: Any, old: Any) -> Any:
+    """`new` where `which` (n,), else `old`: two trees of arrays with n in front."""
+
+    def pick(a: Array, b: Array) -> Array:
+        return jnp.where(which.reshape(which.shape + (1,) * (a.ndim - which.ndim)), a, b)
+
+    return jax.tree.map(pick, new, old)
+
+
+def words(seed: int) -> np.ndarray:
+    """A seed as words of 32 bits, the lowest first, the way `derived` takes it."""
+    found = [seed & 0xFFFFFFFF]
+    while seed := seed >> 32:
+        found.append(seed & 0xFFFFFFFF)
+    return np.array(found, np.uint32)
+
+
+def derived(seed: Array, stream: str, *path: Any) -> Array:
+    """`gymnasium.derive` on the device, bit for bit: NumPy's SeedSequence of words of 32 bits.
+
+    `seed` are the `words` of the run's seed; the numbers of `path` may be arrays.
+
+    >>> from understudy.envs.gymnasium import derive
+    >>> int(derived(words(7), "collect", 3, 0)) == derive(7, "collect", 3, 0)
+    True
+    """
+    entropy = [*jnp.asarray(seed, jnp.uint32), jnp.uint32(STREAMS[stream])]
+    entropy += [jnp.asarray(one, jnp.uint32) for one in path]
+    state = np.uint32(0x43B0D7E5)
+
+    def hashed(value: Array) -> Array:
+        nonlocal state
+        with np.errstate(over="ignore"):
+            value = value ^ state
+            state = state * np.uint32(0x931E8875)
+        value = value * state
+        return value ^ (value >> 16)
+
+    def mixed(x: Array, y: Array) -> Array:
+        found = np.uint32(0xCA01F9DD) * x - np.uint32(0x4973F715) * y
+        return found ^ (found >> 16)
+
+    pool = [hashed(entropy[i] if i < len(entropy) else jnp.uint32(0)) for i in range(4)]
+    for source in range(4):
+        for target in range(4):
+            if source != target:
+                pool[target] = mixed(pool[target], hashed(pool[source]))
+        # Without it a compiler that fuses would compute the chain anew for each of its ends.
+        pool = list(jax.lax.optimization_barrier(tuple(pool)))
+    for more in entropy[4:]:
+        pool = [mixed(one, hashed(more)) for one in pool]
+    word = pool[0] ^ np.uint32(0x8B51F9DD)
+    word = word * np.uint32((0x8B51F9DD * 0x58F38DED) & 0xFFFFFFFF)
+    return word ^ (word >> 16)
+
+
+def brax_style(env: Any, name: str, *, limit: int | None = LIMIT) -> PureEnv:
+    """An object with ``reset(key)`` and ``step(state, action)`` whose states have `obs`, `reward` and `done`.
+
+    Its spaces are its own `observation_space` and `action_space`, or numbers without bounds and actions in
+    [−1, 1]^action_size, as Brax has them. An entry "truncation" of `info` marks ends that are no failures.
+    """
+    from gymnasium import spaces
+
+    def begin(key: Array) -> tuple[Any, Any]:
+        state = env.reset(jax.random.key_data(key))
+        return state, state.obs
+
+    def play(state: Any, action: Any) -> tuple[Any, Any, Any, Any, Any]:
+        new = env.step(state, action)
+        done, info = jnp.asarray(new.done).astype(bool), getattr(new, "info", None) or {}
+        cut = done & jnp.asarray(info.get("truncation", False)).astype(bool)
+        return new, new.obs, new.reward, done & ~cut, cut
+
+    def space(shape: Any) -> Any:
+        if isinstance(shape, Mapping):
+            return spaces.Dict({str(key): space(one) for key, one in shape.items()})
+        kind = np.dtype(shape.dtype)
+        kind = kind if kind == np.uint8 else np.dtype(np.float32)
+        low, high = (0, 255) if kind == np.uint8 else (-np.inf, np.inf)
+        return spaces.Box(low, high, tuple(shape.shape), kind.type)
+
+    try:
+        seen = getattr(env, "observation_space", None)
+        if not isinstance(seen, spaces.Space):
+            seen = space(jax.eval_shape(lambda: env.reset(jax.random.PRNGKey(0))).obs)
+        acts = getattr(env, "action_space", None)
+        if not isinstance(acts, spaces.Space):
+            acts = spaces.Box(-1.0, 1.0, (int(env.action_size),))
+    except Exception as error:
+        raise UserError(
+            f"env: {name!r} is no environment: reset(key) must give a state with obs, reward and done "
+            f"({said(error)})."
+        ) from error
+    return PureEnv(name, begin, play, seen, acts, getattr(env, "limit", limit))
+
+
+def brax(name: str, *, max_episode_steps: int = LIMIT, **keywords: Any) -> PureEnv:
+    """An environment of Brax, such as ant; `keywords` (backend, …) are its own."""
+    try:
+        from brax import envs  # type: ignore[import-not-found]
+    except ImportError as error:
+        raise MissingExtra(f"env: brax:{name}", "brax") from error
+    return brax_style(envs.get_environment(name, **keywords), f"brax:{name}", limit=max_episode_steps)
+
+
+def playground(name: str, *, max_episode_steps: int | None = None, **overrides: Any) -> PureEnv:
+    """An environment of MuJoCo Playground, such as CartpoleBalance; `overrides` are entries of its config."""
+    try:
+        from mujoco_playground import registry  # type: ignore[import-not-found]
+    except ImportError as error:
+        raise MissingExtra(f"env: playground:{name}", "brax") from error
+    config = registry.get_default_config(name)
+    made = registry.load(name, config=config, config_overrides=overrides or None)
+    return brax_style(made, f"playground:{name}", limit=max_episode_steps or int(config.episode_length))
+
+
+def gymnax(name: str, **settings: Any) -> PureEnv:
+    """An environment of gymnax, such as CartPole-v1; `settings` replace numbers of its parameters.
+
+    Its own `step` resets, so its two halves are called here: `step_env`, and `is_truncated` for the limit.
+    """
+    try:
+        import gymnax as library  # type: ignore[import-not-found]
+    except ImportError as error:
+        raise MissingExtra(f"env: gymnax:{name}", "gymnax") from error
+    env, params = library.make(name)
+    if "max_episode_steps" in settings:
+        settings["max_steps_in_episode"] = settings.pop("max_episode_steps")
+    if settings:
+        params = params.replace(**settings)
+
+    def begin(key: Array) -> tuple[Any, Any]:
+        first, later = jax.random.split(key)
+        seen, state = env.reset_env(first, params)
+        return (state, jax.random.key_data(later)), seen
+
+    def play(inner: Any, action: Any) -> tuple[Any, Any, Any, Any, Any]:
+        state, data = inner
+        now, later = jax.random.split(jax.random.wrap_key_data(data, impl="threefry2x32"))
+        seen, state, reward, terminated, _ = env.step_env(now, state, action, params)
+        kept = state, jax.random.key_data(later)
+        return kept, seen, reward, terminated, env.is_truncated(state, params)
+
+    seen, acts = (_gymnasium_space(one) for one in (env.observation_space(params), env.action_space(params)))
+    limit = int(params.max_steps_in_episode)
+    return PureEnv(f"gymnax:{name}", begin, play, seen, acts, limit, serves=name)
+
+
+def _gymnasium_space(space: Any) -> Any:
+    from gymnasium import spaces
+
+    if hasattr(space, "n"):
+        return spaces.Discrete(int(space.n))
+    if not hasattr(space, "low"):
+        raise UserError(f"env: the space {type(space).__name__} of gymnax is not supported.")
+    kind = np.dtype(space.dtype)
+    kind = kind if kind == np.uint8 else np.dtype(np.float32)
+    low, high = (np.broadcast_to(np.asarray(one, kind), space.shape) for one in (space.low, space.high))
+    return spaces.Box(low, high, tuple(space.shape), kind.type)
+
+
+def _mjx(name: str, **keywords: Any) -> PureEnv:
+    from .mjx import make
+
+    return make(name, **keywords)
+
+
+LIBRARIES: dict[str, Callable[..., PureEnv]] = {
+    "brax": brax,
+    "gymnax": gymnax,
+    "mjx": _mjx,
+    "playground": playground,
+}
+"""Prefixes of environments' names, as in gymnax:CartPole-v1."""
+
+
+def is_pure(env: Any) -> bool:
+    """Whether an object has the shape of a pure environment and is none of Gymnasium's."""
+    import gymnasium as gym
+
+    if isinstance(env, type | gym.Env | gym.vector.VectorEnv):
+        return False
+    return isinstance(env, PureEnv) or (hasattr(env, "reset") and hasattr(env, "step"))
+
+
+def as_pure(env: Any) -> PureEnv:
+    """The pure environment that an object is, or has the shape of."""
+    return env if isinstance(env, PureEnv) else brax_style(env, type(env).__name__)
+
+
+def named(env: str) -> Callable[..., PureEnv] | None:
+    """What makes the pure environment of this name; None where it is none's."""
+    library, _, name = env.partition(":")
+    return functools.partial(LIBRARIES[library], name) if name and library in LIBRARIES else None
