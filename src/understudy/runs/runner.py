@@ -184,7 +184,7 @@ class Runner:
         except UserError as error:  # of the expert that they share
             rounds, errors = {}, dict.fromkeys(going, error)
         self._failed(errors)
-        if not t & (t - 1):
+        if not t & (t - 1) and self._device is None:
             self._ask_twice(going)
         self._tick("solving")
         clock.lap("collect", len(going))  # the seconds of what is done together are split evenly
