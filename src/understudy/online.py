@@ -17,7 +17,16 @@ from .data import Batch
 from .errors import UserError
 from .learners import AnyLearner, Learner, started
 from .losses import Absolute, Loss, Squared
-from .objectives import Limited, Losses, Samples, Statistics, empty_samples, empty_statistics, plain
+from .objectives import (
+    Limited,
+    Losses,
+    Samples,
+    Statistics,
+    empty_samples,
+    empty_statistics,
+    parse_memory,
+    plain,
+)
 from .policies import Params, Policy, count, flat
 from .regret import certificate
 from .regret.interval import above, below, measured
@@ -276,6 +285,23 @@ def around_mean(learner: Any) -> Any:
     if not isinstance(learner, Learner) or learner.linear:
         return learner
     return eqx.tree_at(lambda one: one.around_last, learner, np.asarray(False))
+
+
+def remembering(memory: str, learner: Any, loss: Any) -> Any:
+    """The learner for a limited memory, or one sentence.
+
+    The reformulation replaces the penalty's past by the gradients of the past losses at w_t, which is right
+    where w_t minimised the sum of just those. A memory that drops some and scales others is another sum in
+    every round, so FTRL keeps the past in its mean centre instead.
+    """
+    if parse_memory(memory) is None:
+        return learner
+    if isinstance(learner, Learner):
+        if learner.linear:
+            raise UserError(f"memory: {learner.name!r} keeps no past losses, so there are none to limit.")
+        if learner.radius is not None and isinstance(loss, Absolute):
+            raise UserError("memory: the absolute loss on a ball needs 'all' rounds for its certificate.")
+    return around_mean(learner)
 
 
 def draws(solver: Any) -> bool:

@@ -13,9 +13,9 @@ import numpy as np
 from .data import Batch, batch, check_rounds
 from .errors import UserError
 from .learners import LEARNERS, Learner
-from .losses import LOSSES, Absolute
-from .objectives import limited, parse_memory, plain
-from .online import Game, around_mean, certify, make_game
+from .losses import LOSSES
+from .objectives import limited, plain
+from .online import Game, certify, make_game, remembering
 from .policies import POLICIES, Params, Policy, Tabular
 from .regret import COLUMNS, Certificate, Ledger, bounds
 from .regret.bounds import Bound
@@ -181,7 +181,7 @@ def replay(
     policy = _policy(policy, checked)
     learner = LEARNERS.resolve(learner)
     judged = _judged(comparator, len(checked))
-    learner = _remembering(memory, learner, loss)
+    learner = remembering(memory, learner, loss)
     if isinstance(seed, bool) or not isinstance(seed, (int, np.integer)) or not 0 <= seed < 2**63:
         raise UserError(f"seed: {seed!r} is not a whole number from 0 to 2⁶³ − 1.")
     with jax.enable_x64(True):
@@ -261,23 +261,6 @@ def _policy(policy: str | Policy, checked: list[tuple[np.ndarray, np.ndarray]]) 
                     f"rounds: X of round {t} must be state numbers 0 … {policy.states - 1}, one a sample."
                 )
     return policy
-
-
-def _remembering(memory: str, learner: Any, loss: Any) -> Any:
-    """The learner for a limited memory, or one sentence.
-
-    The reformulation replaces the penalty's past by the gradients of the past losses at w_t, which is right
-    where w_t minimised the sum of just those. A memory that drops some and scales others is another sum in
-    every round, so FTRL keeps the past in its mean centre instead.
-    """
-    if parse_memory(memory) is None:
-        return learner
-    if isinstance(learner, Learner):
-        if learner.linear:
-            raise UserError(f"memory: {learner.name!r} keeps no past losses, so there are none to limit.")
-        if learner.radius is not None and isinstance(loss, Absolute):
-            raise UserError("memory: the absolute loss on a ball needs 'all' rounds for its certificate.")
-    return around_mean(learner)
 
 
 def _judged(comparator: str | Sequence[int], rounds: int) -> set[int]:

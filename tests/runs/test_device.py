@@ -51,8 +51,9 @@ def test_the_device_has_the_numbers_of_the_host(monkeypatch, settings):
         alike(other, here)
 
 
-def test_a_resumed_run_ends_with_the_same_bytes(tmp_path):
-    settings = SMALL | {"expert": back, "evaluate_every": 1, "comparator": "every"}
+@pytest.mark.parametrize("memory", ["all", "reservoir:30"])
+def test_a_resumed_run_ends_with_the_same_bytes(tmp_path, memory):
+    settings = SMALL | {"expert": back, "evaluate_every": 1, "comparator": "every", "memory": memory}
     whole = imitate(Drift(), out=tmp_path / "whole", **settings)
     imitate(Drift(), out=tmp_path / "parts", **settings | {"rounds": 2})
     again = imitate(Drift(), out=tmp_path / "parts", resume=True, **settings)
@@ -61,6 +62,19 @@ def test_a_resumed_run_ends_with_the_same_bytes(tmp_path):
         name: (tmp_path / "parts" / name).read_bytes() for name in names
     }
     assert again.evaluation.returns.tolist() == whole.evaluation.returns.tolist()
+
+
+def test_a_window_of_one_round_forgets_the_others():
+    """The last policy is the least-squares fit of the last round alone."""
+    run = imitate(Drift(), **SMALL, expert=back, memory="window:1")
+    inputs, wanted = (run.samples(name).astype(float) for name in ("inputs", "targets"))
+
+    def fitted(X, Y):
+        rows = np.concatenate([run.policy.normaliser(X.astype(np.float32)), np.ones((len(X), 1))], axis=1)
+        return np.linalg.lstsq(rows, Y, rcond=None)[0]
+
+    np.testing.assert_allclose(run.policy.params, fitted(inputs[-50:], wanted[-50:]), atol=1e-6)
+    assert np.abs(run.policy.params - fitted(inputs, wanted)).max() > 1e-3
 
 
 def test_seeds_in_one_program_are_the_runs_alone():

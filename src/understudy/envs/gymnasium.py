@@ -27,6 +27,7 @@ STREAMS = {
     "random": 7,
     "video": 8,
     "ask": 9,
+    "memory": 10,
 }
 
 

@@ -22,6 +22,7 @@ from ..policies import Observations, Policy
 from ..policies.traced import plays, rows, targets
 from .collected import EXPERT, TERMINATED, TRUNCATED, Counts, Driver, Round
 from .evaluate import LIMIT, Evaluation
+from .keys import keys_again, plain_keys
 from .spread import over_devices, to_one_device
 
 if TYPE_CHECKING:
@@ -232,7 +233,7 @@ class Device:
         nothing = {"episode": -1, "actions": np.zeros(0, np.float32), "row": np.zeros(0, np.float32)}
         if run not in self._lanes:
             return [nothing]
-        leaves = jax.tree.leaves(jax.device_get(_plain(self._lanes[run])))
+        leaves = jax.tree.leaves(jax.device_get(plain_keys(self._lanes[run])))
         return [nothing | {"episode": 0} | {f"lanes.{i:03d}": leaf for i, leaf in enumerate(leaves)}]
 
     def restore(self, run: int, snapshot: list[dict[str, Any]]) -> int:
@@ -241,7 +242,7 @@ class Device:
             return 0
         seed = words(self.drivers[run].seed)
         like = jax.eval_shape(self._kit.first(self.envs), seed)
-        shapes, structure = jax.tree.flatten(jax.eval_shape(_plain, like))
+        shapes, structure = jax.tree.flatten(jax.eval_shape(plain_keys, like))
         kept = [snapshot[0].get(f"lanes.{i:03d}") for i in range(len(shapes))]
         if any(
             a is None or a.shape != b.shape or a.dtype != b.dtype for a, b in zip(kept, shapes, strict=True)
@@ -251,7 +252,7 @@ class Device:
                 "new episodes."
             )
         back = jax.tree.unflatten(structure, [jnp.asarray(one) for one in kept])
-        self._lanes[run] = over_devices(_as_before(back, like))
+        self._lanes[run] = over_devices(keys_again(back, like))
         return 0
 
     def resume_anew(self, run: int, snapshot: list[dict[str, Any]], found: Any) -> None:
@@ -263,24 +264,6 @@ class Device:
 
     def close(self) -> None:
         self.env.close()
-
-
-def _plain(tree: Any) -> Any:
-    """Keys as their numbers, which a file can hold."""
-
-    def numbers(leaf: Array) -> Array:
-        return jax.random.key_data(leaf) if jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key) else leaf
-
-    return jax.tree.map(numbers, tree)
-
-
-def _as_before(tree: Any, like: Any) -> Any:
-    def kind(leaf: Array, was: Any) -> Array:
-        if not jnp.issubdtype(was.dtype, jax.dtypes.prng_key):
-            return leaf
-        return jax.random.wrap_key_data(leaf, impl=str(jax.random.key_impl(was)))
-
-    return jax.tree.map(kind, tree, like)
 
 
 class _Kit:

@@ -14,7 +14,7 @@ from ..envs.gymnasium import Maker, derive
 from ..errors import UserError
 from ..experts.start import start
 from ..machine import memory
-from ..online import Game, make_game
+from ..online import Game, make_game, remembering
 from ..policies import Actions, Encoded, Normaliser, Observations, Params, Policy, Recalled, Seen
 from ..policies.sight import Sight, without_infos
 from ..spec import RunSpec, describe
@@ -141,7 +141,8 @@ def parts(world: World, spec: RunSpec) -> Parts:
         if spec.init is not None:
             spaces = {"observation_space": world.observation_space, "action_space": world.action_space}
             params, normaliser = start(spec.init, architecture, params, seen, actions.outputs, **spaces)
-        game = make_game(architecture, chosen.loss, chosen.learner, chosen.solver, params, **chosen.options)
+        learner = remembering(spec.memory, chosen.learner, chosen.loss)
+        game = make_game(architecture, chosen.loss, learner, chosen.solver, params, **chosen.options)
     if architecture.memory and (spec.average or 1) > 1:
         raise UserError(f"average: {spec.average!r} policies with memory ({architecture.name}) have no mean.")
     demos = None if spec.demos is None else recorded(spec.demos, seen, actions, world)

@@ -60,6 +60,11 @@ class SampleLog:
         if folder is not None:
             folder.mkdir(parents=True, exist_ok=True)
 
+    @property
+    def keeps(self) -> bool:
+        """Whether rounds can be read again."""
+        return self._keep
+
     def width(self) -> int:
         """Bytes of one sample."""
         plain = sum(
@@ -135,6 +140,18 @@ class Reader:
         return inputs.astype(kind), targets.astype(self._dtype), weights.astype(self._dtype)
 
 
+@final
+class _Unread:
+    """Stands for the reader of samples that nobody keeps or reads."""
+
+    def take(self, index: Any) -> Any:
+        raise UserError("samples: they were not kept.")
+
+
+UNREAD = _Unread()
+"""One object for all runs, so that they share their programs."""
+
+
 def storage(parts: Parts, *, folder: Path | None = None, keep: bool = True) -> tuple[SampleLog, bool, Any]:
     """Where a run's samples go: the log, whether the learner reads them from it, and an object whose end is
     the end of a temporary folder.
@@ -156,6 +173,11 @@ def storage(parts: Parts, *, folder: Path | None = None, keep: bool = True) -> t
             f"of the policy {game.policy.name!r}, which learns from sequences, are kept in memory; raise it."
         )
     mapped = (large and not streams) or (log.frames is not None and draws(game.solver))
+    if spec.memory != "all" and not game.policy.linear:
+        # The learner has a memory of its own; the others are read by the search for the best in hindsight.
+        mapped, large = True, large and keep
+        keep = keep or bool(parts.plan.judged and spec.search)
+        return (log if keep else SampleLog(*codecs, keep=False)), mapped, around
     if large and not streams and not draws(game.solver):
         raise UserError(
             f"memory_limit: {spec.total} samples need {size} bytes, more than {spec.memory_limit}, and this "

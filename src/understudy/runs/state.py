@@ -18,7 +18,7 @@ from ..asking.base import beside
 from ..data import Batch, batch
 from ..envs.gymnasium import derive
 from ..errors import UserError
-from ..objectives import Samples, Statistics, empty_samples
+from ..objectives import Limited, Samples, Statistics, empty_samples, limited
 from ..online import Game, GameState, certify
 from ..policies import MLP, Committee, Normaliser, Policy, TrainedPolicy
 from ..regret import Certificate, Ledger
@@ -26,8 +26,9 @@ from ..solvers import Status, Unsolved
 from . import hindsight
 from .collected import Round
 from .evaluate import Evaluation
+from .keys import keys_again, plain_keys
 from .plan import NAMES, Clock
-from .samples import Reader, SampleLog
+from .samples import UNREAD, Reader, SampleLog
 from .sequences import Sequences
 from .visited import Visited, largest, per_sample
 
@@ -78,7 +79,9 @@ class RunState:
         self.times: list[dict[str, float]] = []
         self._dtype = jnp.float64 if game.policy.linear else jnp.float32
         self._key = jax.random.key(derive(plan.seed, "solver"))
-        self._reader = Reader(samples, self._dtype) if mapped else None
+        self._reader: Any = Reader(samples, self._dtype) if mapped else None
+        if mapped and not samples.keeps:
+            self._reader = UNREAD
         self._see_as(parts.normaliser)
         architecture: Any = game.policy
         remembers = architecture.memory > 0
@@ -110,10 +113,15 @@ class RunState:
         return max(counts), sum(counts)
 
     def _empty(self, params: Any) -> Any:
+        like, capacity, spec = self._like(), self._room[1], self.parts.spec
         if self._reader is None:
-            return self.game.empty(params, self._like(), self._room[1])
-        parts = self.game.policy, self.game.loss, self._like()
-        return empty_samples(*parts, capacity=self._room[1], reader=self._reader)
+            whole = self.game.empty(params, like, capacity)
+        else:
+            parts = self.game.policy, self.game.loss, like
+            whole = empty_samples(*parts, capacity=capacity, reader=self._reader)
+        key = jax.random.key(derive(self.plan.seed, "memory"))
+        many = len(self.plan.rounds)
+        return limited(spec.memory, whole, like, rounds=many, samples=capacity, key=key)
 
     @property
     def finished(self) -> bool:
@@ -291,7 +299,7 @@ class RunState:
 
     def _see_as(self, normaliser: Normaliser) -> None:
         self.normaliser = normaliser
-        if self._reader is not None:
+        if isinstance(self._reader, Reader):
             self._reader.normaliser = normaliser
 
     def _judge(self, t: int, record: dict[str, Any], losses: Callable[[], Any]) -> dict[str, Any]:
@@ -300,7 +308,9 @@ class RunState:
             return {}
         key = jax.random.fold_in(jax.random.fold_in(self._key, t), 1)
         start = jax.tree.map(jnp.asarray, self.params)
-        least, _, status = hindsight.comparator(losses(), start, key, self.plan.search)
+        all_losses = losses()
+        whole = all_losses.whole if isinstance(all_losses, Limited) else all_losses
+        least, _, status = hindsight.comparator(whole, start, key, self.plan.search)
         regret = float(record["cumulative_loss"]) - least
         return {"comparator": least, "regret": regret, "comparator_status": status}
 
@@ -376,13 +386,16 @@ class RunState:
 
     def _small(self) -> tuple[Any, ...]:
         """The state without the buffer of samples."""
-        losses = self.state.losses
+        losses, memory = self.state.losses, None
+        if isinstance(losses, Limited):
+            losses, memory = losses.whole, plain_keys(losses.memory)
         kept = (losses.factor, losses.rounding) if isinstance(losses, Statistics) else losses.filled
-        return (*self.state._replace(losses=None), kept, losses.rounds)
+        return (*self.state._replace(losses=None), kept, losses.rounds, memory)
 
     def _refill(self, small: tuple[Any, ...]) -> None:
-        learner, _, comparator, running, cumulative, kept, rounds = small
-        losses = self.state.losses
+        learner, _, comparator, running, cumulative, kept, rounds, memory = small
+        whole = self.state.losses
+        losses = whole.whole if isinstance(whole, Limited) else whole
         if isinstance(losses, Statistics):
             losses = eqx.tree_at(lambda one: (one.factor, one.rounding, one.rounds), losses, (*kept, rounds))
         else:
@@ -399,6 +412,8 @@ class RunState:
                 part = slice(first, first + size)
                 one = self._batch(*(np.asarray(column[part]) for column in columns))
                 losses, first = _add(losses, one), first + size
+        if isinstance(whole, Limited):
+            losses = Limited(losses, keys_again(memory, whole.memory))
         self.state = GameState(learner, losses, comparator, running, cumulative)
 
 

@@ -187,6 +187,9 @@ class RunSpec:
     """Steps of Adam in the search for the best network in hindsight."""
     memory_limit: int = _least(2 << 30, 0)
     """Bytes of samples that are kept in memory; beyond, they are mapped from files."""
+    memory: str = "all"
+    """What the learner learns from: all rounds, the last W (window:W; window:1 is the current round alone),
+    or K past samples, a uniform choice among all (reservoir:K)."""
     seed: int = _least(0, 0)
     """Seed of everything."""
     env_kwargs: Mapping[str, Any] = dataclasses.field(default_factory=dict)
@@ -231,6 +234,9 @@ class RunSpec:
             raise UserError("fresh: with init the parameters start there; say no.")
         if self.judged and self.comparator not in ("every", "last"):
             object.__setattr__(self, "comparator", tuple(sorted(self.judged)))
+        from ..objectives import parse_memory
+
+        parse_memory(self.memory)
         if self.moment == "spot" and (self.rule.count is not None or not hasattr(self.rule, "gate")):
             raise UserError(
                 f"moment: 'spot' needs a rule with a threshold, as in disagreement:0.05; ask is {self.ask!r}."
