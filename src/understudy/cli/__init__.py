@@ -77,6 +77,7 @@ COMMANDS: dict[str, tuple[Command, ...]] = {
         Command("paper toy", "the toy figure: six learners, four losses, tuned, with the claims"),
         Command("paper gridworld", "the gridworld figure: regret and reward against a turning expert"),
         Command("paper queries", "return against labels: query rules, DAgger and BC, with the claims"),
+        Command("paper aggregation", "all rounds against the current one alone, 10⁴ to 10⁷ interactions"),
         Command("paper mujoco", "Hopper and Walker2d: linear and network policies, tuned, with the claims"),
         Command("paper questions", "the open questions: inexact solves, limited memory, parameters, replay"),
         Command("paper atari", "Pong and Breakout from pixels: linear and end to end, with the claims"),

@@ -107,6 +107,14 @@ class PaperQueries(Host):
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
+class PaperAggregation(Host):
+    """All rounds against the current round alone, FTRL and AdaFTRL, from 10⁴ to 10⁷ interactions."""
+
+    env: Name = None
+    """The pure environment (full: mjx:Hopper; small: gymnax:Pendulum-v1)."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
 class PaperTheorem(Reported):
     """The theorem on FTL under interpolation, exhibited without sampling on tabular MDPs."""
 
@@ -199,6 +207,16 @@ def queries(options: PaperQueries) -> int:
     scale = dataclasses.replace(scale, series=options.series or scale.series)
     plays = [functools.partial(queries.part, name, scale) for name in options.env or scale.envs]
     return _host(options, scale.seeds, plays, queries_report)
+
+
+def aggregation(options: PaperAggregation) -> int:
+    """Runs what is not in the folder of the study yet, and reports on all of it."""
+    from ..paper import aggregation, aggregation_report
+
+    scale = _scale(options, aggregation.SCALES)
+    scale = scale if options.env is None else dataclasses.replace(scale, env=options.env)
+    plays = [functools.partial(aggregation.part, total, scale) for total in scale.totals]
+    return _host(options, scale.seeds, plays, aggregation_report)
 
 
 def _scale(options: Host, scales: Mapping[str, Any]) -> Any:

@@ -7,53 +7,25 @@ those of `collect` and `evaluate`, so the same run on the host has the same numb
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, final
+from typing import TYPE_CHECKING, Any, final
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import Array
 
-from ..envs.pure import PureEnv, State, chosen, derived, key_of, words
+from ..envs.pure import PureEnv, words
 from ..errors import UserError
 from ..policies import Observations, Policy
-from ..policies.traced import plays, rows, targets
-from .collected import EXPERT, TERMINATED, TRUNCATED, Counts, Driver, Round
+from .collected import Counts, Driver, Round
 from .evaluate import LIMIT, Evaluation
 from .keys import keys_again, plain_keys
+from .kit import Actor, Gathered, Kit, Lanes
 from .spread import over_devices, to_one_device
 
 if TYPE_CHECKING:
     from .collect import Asking
     from .state import RunState
-
-
-class Lanes(NamedTuple):
-    """The environments of a run: their states, and the number of the episode under way in each."""
-
-    state: State
-    episode: Array
-
-
-class Actor(NamedTuple):
-    """A policy's numbers: parameters, and the shift and scale of its inputs."""
-
-    params: Any
-    mean: Array
-    scale: Array
-
-
-class Gathered(NamedTuple):
-    """A round on the device: the columns of `Round`, (steps, envs, …), and what comes to the host of it."""
-
-    inputs: Array
-    targets: Array
-    executed: Array
-    rewards: Array
-    flags: Array
-    counts: Any
 
 
 def possible(env: Any, parts: Any) -> bool:
@@ -84,7 +56,7 @@ class Device:
     ):
         parts = runs[0].parts
         self.env, self.runs, self.drivers, self.envs, self.together = env, runs, drivers, envs, together
-        self._kit = _Kit(env, parts.observations, parts.actions, parts.expert)
+        self._kit = Kit(env, parts.observations, parts.actions, parts.expert)
         self._lanes: dict[int, Lanes] = {}
 
     def collect(
@@ -106,8 +78,17 @@ class Device:
             for run, beta in zip(runs, betas, strict=True)
         }
         found: dict[int, Gathered] = {}
-        for group in self._alike(runs, draws):
-            found |= self._gather(group, size, draws)
+        kinds = [
+            (
+                self.runs[run].game.policy,
+                (self.runs[run].params, words(self.drivers[run].seed)),
+                draws[run][1] is None,
+            )
+            for run in runs
+        ]
+        self._foresee()
+        for group in self._groups(kinds):
+            found |= self._gather([runs[i] for i in group], size, draws)
         rounds: dict[int, Round] = {}
         errors: dict[int, UserError] = {}
         for run in runs:
@@ -122,6 +103,18 @@ class Device:
             tick("collecting", size, size)
         return rounds, errors
 
+    def _foresee(self) -> None:
+        """Compiles the evaluation of a run alone beside its first round: both hold a copy of the physics,
+        which is what takes long.
+        """
+        run = self.runs[0]
+        plan = run.plan
+        if self._lanes or len(self.runs) > 1 or plan.average > 1 or not plan.episodes:
+            return
+        policy, given = self._player(plan.seed, None)
+        limit = run.parts.spec.episode_limit
+        self._kit.compile_aside(policy, plan.episodes, limit, (*given, np.uint32(0)))
+
     def _draws(self, run: int, size: int, beta: float, number: int, most: int | None) -> tuple[Any, Any]:
         """Where the expert acts (size,), and the noise (size, k) or None."""
         driver = self.drivers[run]
@@ -133,21 +126,17 @@ class Device:
             by_expert = by_expert & (np.cumsum(by_expert) <= most)
         return by_expert, noise
 
-    def _alike(self, runs: Sequence[int], draws: Mapping[int, Any]) -> list[list[int]]:
-        """The runs whose policies one program plays: one by one where they are not played together."""
+    def _groups(self, given: Sequence[tuple[Policy, Any, Any]]) -> list[list[int]]:
+        """The places of those that one program plays: a policy, its arrays, and what else must agree. One by
+        one where runs are not played together.
+        """
         if not self.together:
-            return [[run] for run in runs]
+            return [[i] for i in range(len(given))]
         found: dict[Any, list[int]] = {}
-        for run in runs:
-            policy, noisy = self.runs[run].game.policy, draws[run][1] is not None
-            leaves, structure = jax.tree.flatten((policy, self.runs[run].params))
-            key = (
-                structure,
-                tuple(np.shape(leaf) for leaf in leaves),
-                noisy,
-                len(words(self.drivers[run].seed)),
-            )
-            found.setdefault(key, []).append(run)
+        for i, (policy, arrays, other) in enumerate(given):
+            leaves, structure = jax.tree.flatten((policy, arrays))
+            shapes = tuple((np.shape(leaf), str(np.asarray(leaf).dtype)) for leaf in leaves)
+            found.setdefault((structure, shapes, other), []).append(i)
         return list(found.values())
 
     def _gather(self, group: list[int], size: int, draws: Mapping[int, Any]) -> dict[int, Gathered]:
@@ -164,7 +153,7 @@ class Device:
             by_expert, noise = draws[run]
             seed, lanes = words(self.drivers[run].seed), self._lanes.get(run)
             lanes = over_devices(self._kit.first(e)(seed)) if lanes is None else lanes
-            actor = self._actor(policy, self.runs[run].params, self.runs[run].normaliser)
+            actor = self._actor(self.runs[run].params, self.runs[run].normaliser)
             one = actor, lanes, seed, by_step(by_expert), None if noise is None else by_step(noise)
             each.append(one)
         alone = len(group) == 1
@@ -196,7 +185,7 @@ class Device:
             counts=Counts(int(counts["episodes"]), float(by_expert.mean()), int(counts["handovers"])),
         )
 
-    def _actor(self, policy: Policy, params: Any, normaliser: Any) -> Actor:
+    def _actor(self, params: Any, normaliser: Any) -> Actor:
         # Thousands of environments act in single precision, whatever their policy is solved in.
         single = jax.tree.map(lambda leaf: jnp.asarray(leaf, jnp.float32), params)
         return Actor(single, *(jnp.asarray(one, jnp.float32) for one in (normaliser.mean, normaliser.scale)))
@@ -207,26 +196,39 @@ class Device:
         """Whole episodes of players: (policy, params, normaliser), or None for the expert. As
         `evaluate.play_episodes`, with all episodes of a player side by side.
         """
-        found: list[Evaluation | UserError] = []
-        for seed, many, player in zip(seeds, episodes, players, strict=True):
-            policy, actor = (None, None) if player is None else (player[0], self._actor(*player))
+        found: list[Evaluation | UserError | None] = [None] * len(players)
+        made = [self._player(*one) for one in zip(seeds, players, strict=True)]
+        for group in self._groups([(policy, given, many) for (policy, given), many in zip(made, episodes)]):
+            policy, many, alone = made[group[0]][0], episodes[group[0]], len(group) == 1
             if not many:
-                found.append(Evaluation(np.zeros(0), np.zeros(0, np.int64)))
                 continue
-            play = self._kit.evaluating(policy, many, limit)
-            returns, lengths, over, finite = jax.device_get(play(actor, words(seed), np.uint32(number)))
-            if not finite.all():
-                found.append(UserError("environment: an observation is not finite."))
-            elif not over.all():
-                found.append(
-                    UserError(
-                        f"env: an evaluation episode of {self.env.name} has lasted {LIMIT} steps and the "
-                        "environment has no limit; give one with episode_limit, as in --episode-limit 1000."
-                    )
-                )
-            else:
-                found.append(Evaluation(returns.astype(np.float64), lengths.astype(np.int64)))
-        return found
+            given = [made[i][1] for i in group]
+            stacked = given[0] if alone else jax.tree.map(lambda *leaves: jnp.stack(leaves), *given)
+            play = self._kit.evaluating(policy, many, limit, alone)
+            results = jax.device_get(play(*stacked, np.uint32(number)))
+            for at, i in enumerate(group):
+                mine = results if alone else tuple(one[at] for one in results)
+                found[i] = self._evaluation(*mine)
+        nothing = Evaluation(np.zeros(0), np.zeros(0, np.int64))
+        return [nothing if one is None else one for one in found]
+
+    def _player(self, seed: int, player: Any) -> tuple[Policy, Any]:
+        """A player's architecture, and its arrays. The expert plays through the program of a policy, whose
+        answers it does not take: a second program would take as long to compile as the first.
+        """
+        run = self.runs[0]
+        policy, params, normaliser = (*run.kept(), run.normaliser) if player is None else player
+        return policy, (self._actor(params, normaliser), words(seed), np.bool_(player is None))
+
+    def _evaluation(self, returns: Any, lengths: Any, over: Any, finite: Any) -> Evaluation | UserError:
+        if not finite.all():
+            return UserError("environment: an observation is not finite.")
+        if not over.all():
+            return UserError(
+                f"env: an evaluation episode of {self.env.name} has lasted {LIMIT} steps and the environment "
+                "has no limit; give one with episode_limit, as in --episode-limit 1000."
+            )
+        return Evaluation(returns.astype(np.float64), lengths.astype(np.int64))
 
     def snapshot(self, run: int) -> list[dict[str, Any]]:
         """Where the environments of a run are: the arrays of their states, as one slot."""
@@ -264,139 +266,3 @@ class Device:
 
     def close(self) -> None:
         self.env.close()
-
-
-class _Kit:
-    """What the programs are made of, and the programs, each made once."""
-
-    def __init__(self, env: PureEnv, observations: Observations, actions: Any, expert: Any):
-        self.env, self.seen, self.actions, self.expert = env, observations, actions, expert
-        self._made: dict[Any, Any] = {}
-
-    def _once(self, key: Any, make: Callable[[], Any]) -> Any:
-        if key not in self._made:
-            self._made[key] = make()
-        return self._made[key]
-
-    def first(self, e: int) -> Any:
-        """From a seed to the lanes of its first episodes."""
-
-        def first(seed: Array) -> Lanes:
-            episode = jnp.zeros(e, jnp.int32)
-            return Lanes(self._begun(seed, episode), episode)
-
-        return self._once(("first", e), lambda: jax.jit(first))
-
-    def anew(self, e: int) -> Any:
-        def anew(lanes: Lanes, seed: Array) -> Lanes:
-            return Lanes(self._begun(seed, lanes.episode + 1), lanes.episode + 1)
-
-        return self._once(("anew", e), lambda: jax.jit(anew))
-
-    def _begun(self, seed: Array, episode: Array) -> State:
-        seeds = derived(seed, "collect", jnp.arange(len(episode)), episode)
-        return jax.vmap(lambda one: self.env.reset(key_of(one)))(seeds)
-
-    def outputs(self, policy: Policy, actor: Actor, inputs: Array) -> Array:
-        if inputs.dtype.kind == "f":
-            inputs = (inputs - actor.mean) / actor.scale
-        return policy.apply(actor.params, inputs)
-
-    def taught(self, observation: Any) -> tuple[Array, Array]:
-        """The expert's target rows, and the actions behind them: of a distribution its mode."""
-        assert self.expert.pure is not None
-        labels = self.expert.pure(observation)
-        if self.expert.kind == "distribution":
-            return targets(self.actions, labels, "distribution"), plays(self.actions, labels)
-        wanted = targets(self.actions, labels, "action")
-        kind = jnp.int32 if self.actions.categorical else jnp.float32
-        return wanted, labels.astype(kind).reshape(len(labels), *self.actions.shape)
-
-    def collecting(self, policy: Policy, e: int, size: int, alone: bool) -> Any:
-        """The program of a round: of one run, or of a stack of runs."""
-        leaves, structure = jax.tree.flatten(policy)
-        key = "collect", structure, tuple(map(id, leaves)), e, size, alone
-        one = functools.partial(self._collect, policy, e, size)
-        return self._once(key, lambda: jax.jit(one if alone else jax.vmap(one), donate_argnums=1))
-
-    def _collect(
-        self,
-        policy: Policy,
-        e: int,
-        size: int,
-        actor: Actor,
-        lanes: Lanes,
-        seed: Array,
-        by_expert: Array,
-        noise: Any,
-    ) -> tuple[Lanes, Gathered]:
-        steps, rest = by_expert.shape[0], size % e
-
-        def turn(lanes: Lanes, given: Any) -> tuple[Lanes, Any]:
-            number, driven, loud = given
-            inputs = rows(self.seen, lanes.state.observation)
-            wanted, shown = self.taught(lanes.state.observation)
-            outputs = self.outputs(policy, actor, inputs)
-            played = plays(self.actions, outputs if loud is None else outputs + loud)
-            action = chosen(driven, shown, played)
-            new = jax.vmap(self.env.step)(lanes.state, action)
-            flags = TERMINATED * new.terminated + TRUNCATED * new.truncated + EXPERT * driven
-            ended = new.terminated | new.truncated
-            episode = lanes.episode + ended
-            reset = functools.partial(self._begun, seed, episode)
-            state = jax.lax.cond(ended.any(), lambda: chosen(ended, reset(), new), lambda: new)
-            after = Lanes(state, episode)
-            if rest:  # the last step of a round may be played in some of the slots only
-                live = (number < steps - 1) | (jnp.arange(e) < rest)
-                after = chosen(live, after, lanes)
-            sound = jnp.isfinite(inputs).all() if inputs.dtype.kind == "f" else True
-            made = inputs, wanted, action.reshape(e, -1), new.reward, flags.astype(jnp.uint8)
-            return after, (made, sound & jnp.isfinite(wanted).all())
-
-        lanes, (made, sound) = jax.lax.scan(turn, lanes, (jnp.arange(steps), by_expert, noise))
-        flags = made[4]
-        live = (jnp.arange(steps * e) < size).reshape(steps, e)
-        ended, acts = (flags & (TERMINATED | TRUNCATED) > 0) & live, (flags & EXPERT > 0) & live
-        counts = {
-            "episodes": ended.sum(),
-            "handovers": (acts[1:] & ~acts[:-1] & ~ended[:-1]).sum(),
-            "finite": sound.all(),
-        }
-        columns = (leaf.reshape(steps * e, *leaf.shape[2:])[:size] for leaf in made)
-        return lanes, Gathered(*columns, counts)
-
-    def evaluating(self, policy: Policy | None, episodes: int, limit: int | None) -> Any:
-        """The program of an evaluation: returns, lengths, whether each episode ended and was finite."""
-        leaves, structure = jax.tree.flatten(policy)
-        key = "evaluate", structure, tuple(map(id, leaves)), episodes, limit
-        return self._once(key, lambda: jax.jit(functools.partial(self._evaluate, policy, episodes, limit)))
-
-    def _evaluate(
-        self, policy: Policy | None, episodes: int, limit: int | None, actor: Any, seed: Array, number: Array
-    ) -> tuple[Array, Array, Array, Array]:
-        seeds = derived(seed, "evaluate", number, jnp.arange(episodes))
-        state = jax.vmap(lambda one: self.env.reset(key_of(one)))(seeds)
-        zero, yes = jnp.zeros(episodes), jnp.ones(episodes, bool)
-
-        def going(carry: Any) -> Array:
-            _, _, lengths, live, sound = carry
-            return (live & sound).any() & (lengths.max() < LIMIT)
-
-        def turn(carry: Any) -> Any:
-            state, returns, lengths, live, sound = carry
-            inputs = rows(self.seen, state.observation)
-            if policy is None:
-                action = self.taught(state.observation)[1]
-            else:
-                action = plays(self.actions, self.outputs(policy, actor, inputs))
-            if inputs.dtype.kind == "f":
-                sound &= jnp.isfinite(inputs).all(axis=1) | ~live
-            new = jax.vmap(self.env.step)(state, action)
-            returns, lengths = returns + live * new.reward, lengths + live
-            over = new.terminated | new.truncated
-            over = over if limit is None else over | (lengths >= limit)
-            return new, returns, lengths, live & ~over, sound
-
-        first = state, zero, jnp.zeros(episodes, jnp.int32), yes, yes
-        _, returns, lengths, live, sound = jax.lax.while_loop(going, turn, first)
-        return returns, lengths, ~live, sound

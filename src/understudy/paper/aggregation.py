@@ -1,0 +1,103 @@
+"""The study of aggregation: what it costs to learn from the current round alone, as parallel simulators do.
+
+Brax's `bc` fits the current rollout and rsl_rl clears its storage after every update: a window of one round.
+Here that stands beside the sum of all rounds (FTL, which is DAgger), a window of three, and FTRL and AdaFTRL
+on the sum, from 10⁴ to 10⁷ interactions of one pure environment, with the same solver everywhere.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from ..studies import Results, Study, run
+from ..studies.study import Entry
+from .host import Progress
+
+SERIES: dict[str, dict[str, str]] = {
+    "ftl": {"learner": "ftl", "memory": "all"},
+    "window:1": {"learner": "ftl", "memory": "window:1"},
+    "window:3": {"learner": "ftl", "memory": "window:3"},
+    "ftrl": {"learner": "ftrl", "memory": "all"},
+    "adaftrl": {"learner": "adaftrl", "memory": "all"},
+}
+NAMES = {
+    "ftl": "all rounds (FTL)",
+    "window:1": "current round alone",
+    "window:3": "last three rounds",
+    "ftrl": "all rounds, FTRL",
+    "adaftrl": "all rounds, AdaFTRL",
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class Scale:
+    """How much of the study is run. totals: interactions of a run, spent in `rounds` equal rounds of `steps`
+    steps in as many environments as that takes.
+    """
+
+    env: str = "mjx:Hopper"
+    series: tuple[str, ...] = tuple(SERIES)
+    totals: tuple[int, ...] = (10_000, 100_000, 1_000_000, 10_000_000)
+    seeds: int = 2
+    rounds: int = 10
+    steps: int = 100
+    episodes: int = 20
+    settings: dict[str, Any] = dataclasses.field(default_factory=dict)
+
+
+SCALES = {
+    "full": Scale(),
+    "small": Scale(
+        env="gymnax:Pendulum-v1",
+        series=("ftl", "window:1", "ftrl", "adaftrl"),
+        totals=(1000, 10_000),
+        steps=50,
+        episodes=5,
+        settings={"widths": (32, 32), "max_iterations": 300},
+    ),
+}
+
+
+class Part(NamedTuple):
+    """What came of the runs with a number of interactions."""
+
+    total: int
+    scale: Scale
+    final: Results
+
+
+def study(total: int, scale: Scale) -> Study:
+    """All runs with so many interactions, as one study."""
+    each = max(1, total // scale.rounds)
+    made: dict[str, Any] = {
+        "rounds": scale.rounds,
+        "interactions": each,
+        "envs": max(1, each // scale.steps),
+        "episodes": scale.episodes,
+        "comparator": "none",
+        "policy": "mlp",
+        **scale.settings,
+    }
+    runs: list[Entry] = []
+    for series in scale.series:
+        grid = {name: [value] for name, value in SERIES[series].items()}
+        one = Study(scale.env, grid=grid, seeds=scale.seeds, **made)
+        runs += [Entry(entry.id, {"series": series, **entry.labels}, entry.spec) for entry in one.runs]
+    one.runs = tuple(runs)
+    return one
+
+
+def part(
+    total: int, scale: Scale, folder: str | os.PathLike[str], progress: Progress | None = None, **options: Any
+) -> Part:
+    """Plays the runs with so many interactions that are not in `folder` yet."""
+
+    def told(done: int, count: int) -> None:
+        if progress is not None:
+            progress(f"{total:,} interactions", done, count)
+
+    played = run(study(total, scale), Path(folder, str(total)), progress=told, stray=True, **options)
+    return Part(total, scale, played)

@@ -1,0 +1,198 @@
+"""The compiled programs of runs on the device: the first episodes, a round, an evaluation."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, NamedTuple, final
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+
+from ..envs.pure import PureEnv, State, chosen, derived, key_of
+from ..policies import Observations, Policy
+from ..policies.traced import plays, rows, targets
+from .collected import EXPERT, TERMINATED, TRUNCATED
+from .evaluate import LIMIT
+
+
+class Lanes(NamedTuple):
+    """The environments of a run: their states, and the number of the episode under way in each."""
+
+    state: State
+    episode: Array
+
+
+class Actor(NamedTuple):
+    """A policy's numbers: parameters, and the shift and scale of its inputs."""
+
+    params: Any
+    mean: Array
+    scale: Array
+
+
+class Gathered(NamedTuple):
+    """A round on the device: the columns of `Round`, (steps, envs, …), and what comes to the host of it."""
+
+    inputs: Array
+    targets: Array
+    executed: Array
+    rewards: Array
+    flags: Array
+    counts: Any
+
+
+@final
+class Kit:
+    """What the programs are made of, and the programs, each made once."""
+
+    def __init__(self, env: PureEnv, observations: Observations, actions: Any, expert: Any):
+        self.env, self.seen, self.actions, self.expert = env, observations, actions, expert
+        self._made: dict[Any, Any] = {}
+
+    def _once(self, key: Any, make: Callable[[], Any]) -> Any:
+        if key not in self._made:
+            self._made[key] = make()
+        return self._made[key]
+
+    def first(self, e: int) -> Any:
+        """From a seed to the lanes of its first episodes."""
+
+        def first(seed: Array) -> Lanes:
+            episode = jnp.zeros(e, jnp.int32)
+            return Lanes(self._begun(seed, episode), episode)
+
+        return self._once(("first", e), lambda: jax.jit(first))
+
+    def anew(self, e: int) -> Any:
+        def anew(lanes: Lanes, seed: Array) -> Lanes:
+            return Lanes(self._begun(seed, lanes.episode + 1), lanes.episode + 1)
+
+        return self._once(("anew", e), lambda: jax.jit(anew))
+
+    def _begun(self, seed: Array, episode: Array) -> State:
+        seeds = derived(seed, "collect", jnp.arange(len(episode)), episode)
+        return jax.vmap(lambda one: self.env.reset(key_of(one)))(seeds)
+
+    def outputs(self, policy: Policy, actor: Actor, inputs: Array) -> Array:
+        if inputs.dtype.kind == "f":
+            inputs = (inputs - actor.mean) / actor.scale
+        return policy.apply(actor.params, inputs)
+
+    def taught(self, observation: Any) -> tuple[Array, Array]:
+        """The expert's target rows, and the actions behind them: of a distribution its mode."""
+        assert self.expert.pure is not None
+        labels = self.expert.pure(observation)
+        if self.expert.kind == "distribution":
+            return targets(self.actions, labels, "distribution"), plays(self.actions, labels)
+        wanted = targets(self.actions, labels, "action")
+        kind = jnp.int32 if self.actions.categorical else jnp.float32
+        return wanted, labels.astype(kind).reshape(len(labels), *self.actions.shape)
+
+    def collecting(self, policy: Policy, e: int, size: int, alone: bool) -> Any:
+        """The program of a round: of one run, or of a stack of runs."""
+        leaves, structure = jax.tree.flatten(policy)
+        key = "collect", structure, tuple(map(id, leaves)), e, size, alone
+        one = functools.partial(self._collect, policy, e, size)
+        return self._once(key, lambda: jax.jit(one if alone else jax.vmap(one), donate_argnums=1))
+
+    def _collect(
+        self,
+        policy: Policy,
+        e: int,
+        size: int,
+        actor: Actor,
+        lanes: Lanes,
+        seed: Array,
+        by_expert: Array,
+        noise: Any,
+    ) -> tuple[Lanes, Gathered]:
+        steps, rest = by_expert.shape[0], size % e
+
+        def turn(lanes: Lanes, given: Any) -> tuple[Lanes, Any]:
+            number, driven, loud = given
+            inputs = rows(self.seen, lanes.state.observation)
+            wanted, shown = self.taught(lanes.state.observation)
+            outputs = self.outputs(policy, actor, inputs)
+            played = plays(self.actions, outputs if loud is None else outputs + loud)
+            action = chosen(driven, shown, played)
+            new = jax.vmap(self.env.step)(lanes.state, action)
+            flags = TERMINATED * new.terminated + TRUNCATED * new.truncated + EXPERT * driven
+            ended = new.terminated | new.truncated
+            episode = lanes.episode + ended
+            reset = functools.partial(self._begun, seed, episode)
+            state = jax.lax.cond(ended.any(), lambda: chosen(ended, reset(), new), lambda: new)
+            after = Lanes(state, episode)
+            if rest:  # the last step of a round may be played in some of the slots only
+                live = (number < steps - 1) | (jnp.arange(e) < rest)
+                after = chosen(live, after, lanes)
+            sound = jnp.isfinite(inputs).all() if inputs.dtype.kind == "f" else True
+            made = inputs, wanted, action.reshape(e, -1), new.reward, flags.astype(jnp.uint8)
+            return after, (made, sound & jnp.isfinite(wanted).all())
+
+        lanes, (made, sound) = jax.lax.scan(turn, lanes, (jnp.arange(steps), by_expert, noise))
+        flags = made[4]
+        live = (jnp.arange(steps * e) < size).reshape(steps, e)
+        ended, acts = (flags & (TERMINATED | TRUNCATED) > 0) & live, (flags & EXPERT > 0) & live
+        counts = {
+            "episodes": ended.sum(),
+            "handovers": (acts[1:] & ~acts[:-1] & ~ended[:-1]).sum(),
+            "finite": sound.all(),
+        }
+        columns = (leaf.reshape(steps * e, *leaf.shape[2:])[:size] for leaf in made)
+        return lanes, Gathered(*columns, counts)
+
+    def evaluating(self, policy: Policy, episodes: int, limit: int | None, alone: bool) -> Any:
+        """The program of an evaluation, of one player or of a stack: returns, lengths, whether each episode
+        ended and was finite.
+        """
+        leaves, structure = jax.tree.flatten(policy)
+        key = "evaluate", structure, tuple(map(id, leaves)), episodes, limit, alone
+        one = functools.partial(self._evaluate, policy, episodes, limit)
+        return self._once(key, lambda: jax.jit(one if alone else jax.vmap(one, in_axes=(0, 0, 0, None))))
+
+    def compile_aside(self, policy: Policy, episodes: int, limit: int | None, given: Any) -> None:
+        """Begins to compile the evaluation of one player in a thread; who plays it first waits for it."""
+        play = self.evaluating(policy, episodes, limit, True)
+        pool = ThreadPoolExecutor(1)
+        made = pool.submit(lambda: play.lower(*given).compile())
+        pool.shutdown(wait=False)
+        key = next(key for key, one in self._made.items() if one is play)
+        self._made[key] = lambda *now: made.result()(*now)
+
+    def _evaluate(
+        self,
+        policy: Policy,
+        episodes: int,
+        limit: int | None,
+        actor: Actor,
+        seed: Array,
+        expert: Array,
+        number: Array,
+    ) -> tuple[Array, Array, Array, Array]:
+        seeds = derived(seed, "evaluate", number, jnp.arange(episodes))
+        state = jax.vmap(lambda one: self.env.reset(key_of(one)))(seeds)
+        zero, yes = jnp.zeros(episodes), jnp.ones(episodes, bool)
+
+        def going(carry: Any) -> Array:
+            _, _, lengths, live, sound = carry
+            return (live & sound).any() & (lengths.max() < LIMIT)
+
+        def turn(carry: Any) -> Any:
+            state, returns, lengths, live, sound = carry
+            inputs = rows(self.seen, state.observation)
+            own = plays(self.actions, self.outputs(policy, actor, inputs))
+            action = jnp.where(expert, self.taught(state.observation)[1], own)
+            if inputs.dtype.kind == "f":
+                sound &= jnp.isfinite(inputs).all(axis=1) | ~live
+            new = jax.vmap(self.env.step)(state, action)
+            returns, lengths = returns + live * new.reward, lengths + live
+            over = new.terminated | new.truncated
+            over = over if limit is None else over | (lengths >= limit)
+            return new, returns, lengths, live & ~over, sound
+
+        first = state, zero, jnp.zeros(episodes, jnp.int32), yes, yes
+        _, returns, lengths, live, sound = jax.lax.while_loop(going, turn, first)
+        return returns, lengths, ~live, sound
