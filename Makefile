@@ -7,6 +7,7 @@ ARGS ?=
 VENV := .venv
 VENV_SB3 := .venv-sb3
 VENV_RAY := .venv-ray
+VENV_MJX := .venv-mjx
 VENV_AUDIT := .venv-audit
 BENCHMARKS := $(sort $(wildcard benchmarks/bench_*.py))
 PINS := requirements/constraints.txt
@@ -18,7 +19,7 @@ INSTALL = $(PIP) --constraint $(PINS) --editable
 TAG = import platform, sys; print("cp%d%d-" % sys.version_info[:2] + sys.platform + "-" + platform.machine())
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-slow test-sb3 test-ray torture torture-certificates audit lint bench bench-imitation paper docs clean
+.PHONY: help demo test test-slow test-sb3 test-ray test-mjx torture torture-certificates audit lint bench bench-imitation paper docs clean
 .DELETE_ON_ERROR:
 
 help: ## list the verbs
@@ -39,6 +40,9 @@ test-sb3: $(VENV_SB3)/.train ## the tests against Stable-Baselines3 and SBX (ins
 
 test-ray: $(VENV_RAY)/.ray ## the engine ray, on a cluster of two nodes of which one is killed (in its own environment)
 	$(VENV_RAY)/bin/python -m pytest -m "not slow" tests/ray tests/studies/test_tables.py $(ARGS)
+
+test-mjx: $(VENV_MJX)/.mjx ## pure environments of MJX, Brax, Playground and gymnax (their own MuJoCo, so their own environment)
+	$(VENV_MJX)/bin/python -m pytest -m "mjx or not slow" tests/mjx tests/envs/test_pure.py tests/runs/test_device.py $(ARGS)
 
 torture: $(VENV)/.dev ## the worst day: kills, damage, full disks, failing experts, fuzzing (ARGS="--scale 0.1")
 	$(VENV)/bin/python tests/torture/run.py $(ARGS)
@@ -69,12 +73,12 @@ docs: $(VENV)/.docs ## the documentation, as a website in site/
 	NO_MKDOCS_2_WARNING=1 $(VENV)/bin/mkdocs build --strict --quiet
 
 clean: ## remove the environments and everything that can be made again
-	rm -rf $(VENV) $(VENV_SB3) $(VENV_RAY) $(VENV_AUDIT) .venv-imitation site dist build .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(VENV_SB3) $(VENV_RAY) $(VENV_MJX) $(VENV_AUDIT) .venv-imitation site dist build .pytest_cache .ruff_cache .hypothesis
 	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # Environments. A stamp is newer than what it was made from, so nothing is installed twice.
 
-$(VENV)/.made $(VENV_SB3)/.made $(VENV_RAY)/.made $(VENV_AUDIT)/.made:
+$(VENV)/.made $(VENV_SB3)/.made $(VENV_RAY)/.made $(VENV_MJX)/.made $(VENV_AUDIT)/.made:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 	{ echo "understudy needs Python 3.11 or newer; say which, as in: make PYTHON=python3.12" >&2; exit 1; }
 	@echo "making $(@D)"
@@ -106,6 +110,12 @@ $(VENV_SB3)/.train: $(VENV_SB3)/.made pyproject.toml $(PINS)
 $(VENV_RAY)/.ray: $(VENV_RAY)/.made pyproject.toml $(PINS)
 	@echo "installing understudy with the extras dev, ray, tables"
 	$(VENV_RAY)/bin/python $(INSTALL) '.[dev,ray,tables]'
+	@touch $@
+
+# Without the pins, which are for the MuJoCo of the other environments.
+$(VENV_MJX)/.mjx: $(VENV_MJX)/.made pyproject.toml
+	@echo "installing understudy with the extras dev, gymnax, mjx, brax"
+	$(VENV_MJX)/bin/python $(PIP) --editable '.[dev,gymnax,mjx,brax]'
 	@touch $@
 
 $(VENV_AUDIT)/.audit: $(VENV_AUDIT)/.made
