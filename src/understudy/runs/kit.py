@@ -79,12 +79,14 @@ class Kit:
     def outputs(self, policy: Policy, actor: Actor, inputs: Array) -> Array:
         if inputs.dtype.kind == "f":
             inputs = (inputs - actor.mean) / actor.scale
-        return policy.apply(actor.params, inputs)
+        with jax.default_matmul_precision("highest"):  # a GPU would multiply with ten bits
+            return policy.apply(actor.params, inputs)
 
     def taught(self, observation: Any) -> tuple[Array, Array]:
         """The expert's target rows, and the actions behind them: of a distribution its mode."""
         assert self.expert.pure is not None
-        labels = self.expert.pure(observation)
+        with jax.default_matmul_precision("highest"):
+            labels = self.expert.pure(observation)
         if self.expert.kind == "distribution":
             return targets(self.actions, labels, "distribution"), plays(self.actions, labels)
         wanted = targets(self.actions, labels, "action")
