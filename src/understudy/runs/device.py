@@ -36,6 +36,7 @@ def possible(env: Any, parts: Any) -> bool:
         isinstance(env, PureEnv)
         and isinstance(seen, Observations)
         and traced
+        and not parts.game.policy.memory
         and parts.spec.moment == "after"
         and parts.demos is None
     )
@@ -66,29 +67,23 @@ class Device:
         *,
         betas: Sequence[float],
         number: int,
-        acting: Any = None,
         asking: Asking | None = None,
-        gates: Any = None,
         most: Mapping[int, int] | None = None,
         tick: Callable[..., None] | None = None,
+        **_: Any,
     ) -> tuple[dict[int, Round], dict[int, UserError]]:
-        """As `Collector.collect`."""
+        """As `Collector.collect`; the runs themselves say who acts."""
         draws = {
             run: self._draws(run, size, beta, number, None if most is None else most[run])
             for run, beta in zip(runs, betas, strict=True)
         }
         found: dict[int, Gathered] = {}
-        kinds = [
-            (
-                self.runs[run].game.policy,
-                (self.runs[run].params, words(self.drivers[run].seed)),
-                draws[run][1] is None,
-            )
-            for run in runs
-        ]
+        acting = {run: self.runs[run].kept() for run in runs}
+        seeds = {run: words(self.drivers[run].seed) for run in runs}
+        kinds = [(acting[i][0], (acting[i][1], seeds[i]), draws[i][1] is None) for i in runs]
         self._foresee()
         for group in self._groups(kinds):
-            found |= self._gather([runs[i] for i in group], size, draws)
+            found |= self._gather([runs[i] for i in group], size, draws, acting)
         rounds: dict[int, Round] = {}
         errors: dict[int, UserError] = {}
         for run in runs:
@@ -139,8 +134,10 @@ class Device:
             found.setdefault((structure, shapes, other), []).append(i)
         return list(found.values())
 
-    def _gather(self, group: list[int], size: int, draws: Mapping[int, Any]) -> dict[int, Gathered]:
-        policy, e = self.runs[group[0]].game.policy, self.envs
+    def _gather(
+        self, group: list[int], size: int, draws: Mapping[int, Any], acting: Mapping[int, Any]
+    ) -> dict[int, Gathered]:
+        policy, e = acting[group[0]][0], self.envs
         steps = -(-size // e)
 
         def by_step(drawn: np.ndarray) -> np.ndarray:
@@ -153,7 +150,7 @@ class Device:
             by_expert, noise = draws[run]
             seed, lanes = words(self.drivers[run].seed), self._lanes.get(run)
             lanes = over_devices(self._kit.first(e)(seed)) if lanes is None else lanes
-            actor = self._actor(self.runs[run].params, self.runs[run].normaliser)
+            actor = self._actor(acting[run][1], self.runs[run].normaliser)
             one = actor, lanes, seed, by_step(by_expert), None if noise is None else by_step(noise)
             each.append(one)
         alone = len(group) == 1
