@@ -72,7 +72,7 @@ def test_curves_are_drawn_and_switches_switch(browser, file, tmp_path):  # noqa:
         started.value.save_as(tmp_path / "runs.csv")
         assert (tmp_path / "runs.csv").read_text().count("\nstudy/") == 9
         # A name that is a script is text wherever it stands.
-        page.locator("#verdict [role=radio]").last.click()
+        page.locator("#verdict [role=radio]").first.click()
         assert page.evaluate("window.evil") is None and EVIL in page.locator(".sentence").inner_text()
 
 

@@ -28,7 +28,7 @@ def inside(text: str, name: str = "data"):
 
 
 def unpacked(text: str, name: str) -> str:
-    return gzip.decompress(base64.b64decode(inside(text, "files")[name])).decode()
+    return gzip.decompress(base64.b64decode(inside(text, "packed")[name])).decode()
 
 
 @pytest.fixture(scope="module")

@@ -26,7 +26,7 @@ async function unpack(packed) {
 
 async function download(event) {
   const button = event.currentTarget;
-  const found = JSON.parse(document.getElementById("files").textContent)[button.dataset.name];
+  const found = JSON.parse(document.getElementById("packed").textContent)[button.dataset.name];
   const url = URL.createObjectURL(new Blob([await unpack(found)], { type: button.dataset.type }));
   const link = h("a", { href: url, download: button.dataset.name });
   document.body.append(link);
