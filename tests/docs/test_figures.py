@@ -41,6 +41,7 @@ MANUALS = [
     "docs/worst-day.md",
     "docs/asking.md",
     "docs/memory.md",
+    "docs/person.md",
     "docs/studies/queries.md",
     "docs/certificates.md",
     "docs/commands.md",
