@@ -84,7 +84,12 @@ def test_blocks_of_toml_are_studies_and_python_compiles():
                 compile(block, page, "exec")
 
 
-RUN = [page for page in PAGES if "\n```python" in (ROOT / page).read_text()]
+LONG = ("docs/recipes.md",)  # a dozen runs, each with programs of its own to compile
+RUN = [
+    pytest.param(page, marks=pytest.mark.slow) if page in LONG else page
+    for page in PAGES
+    if "\n```python" in (ROOT / page).read_text()
+]
 MOST = {"rounds": 2, "interactions": 40}
 """A run in a page's examples is no longer than this while they are tested."""
 imitate, play = understudy.imitate, understudy.Study.run
