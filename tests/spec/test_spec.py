@@ -41,7 +41,7 @@ def test_a_run_has_one_spelling(one, other):
     ("settings", "sentence"),
     [
         ({"env": 3}, "env: 3 is not the id of an environment"),
-        ({"env": None}, "env: None is not the id of an environment"),
+        ({"env": None}, "env: none was named; give the id of an environment"),
         ({"round": 3}, "run: unknown value 'round', did you mean 'rounds'?"),
         ({"rounds": 0}, "rounds: 0 is not accepted without demonstrations (demos) to learn from."),
         ({"rounds": 2.5}, "rounds: 2.5 is not a whole number ≥ 0."),

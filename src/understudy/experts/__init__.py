@@ -183,7 +183,8 @@ def _from_text(text: str, env_id: str | None, spaces: dict[str, Any], options: d
     if hub.is_hub_name(text):
         keys = ("filename", "revision", "activation", "vec_normalize")
         return hub.load(text, **_only(options, "a hub name", *keys))
-    raise unknown("expert", text, [*shipped.names(), *EXPERTS.names()])
+    named = unknown("expert", text, [*shipped.names(), *EXPERTS.names()])
+    raise UserError(f"{named} A function of yours is module:function.")
 
 
 def _only(options: dict[str, Any], what: str, *accepted: str) -> dict[str, Any]:

@@ -68,7 +68,10 @@ def for_env(env_id: str, *, env_kwargs: Mapping[str, Any] | None = None) -> Expe
     serving = [name for name in names() if env_id in card(name)["environments"]]
     if not serving:
         served = sorted({other for name in names() for other in card(name)["environments"]})
-        raise unknown("expert: none is shipped for this environment", env_id, served)
+        raise UserError(
+            f"expert: none is shipped for {env_id!r}; name one, such as a function of yours, module:function. "
+            f"There are experts for {', '.join(served)}."
+        )
     return get(serving[0], env_id=env_id, env_kwargs=env_kwargs)
 
 

@@ -217,7 +217,8 @@ class RunSpec:
             object.__setattr__(self, "expert", "person")
             object.__setattr__(self, "expert_options", {**self.expert_options, "door": door})
         if not isinstance(self.env, str) and not callable(self.env) and not hasattr(self.env, "reset"):
-            raise UserError(f"env: {self.env!r} is not the id of an environment, such as 'Hopper-v5'.")
+            what = "none was named; give" if self.env is None else f"{self.env!r} is not"
+            raise UserError(f"env: {what} the id of an environment, such as 'Hopper-v5'.")
         object.__setattr__(self, "beta", number_or_word(self.beta))
         object.__setattr__(self, "encoder", "none" if self.encoder is None else self.encoder)
         if self.by_person:
