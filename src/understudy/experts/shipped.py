@@ -69,7 +69,7 @@ def for_env(env_id: str, *, env_kwargs: Mapping[str, Any] | None = None) -> Expe
     if not serving:
         served = sorted({other for name in names() for other in card(name)["environments"]})
         raise UserError(
-            f"expert: none is shipped for {env_id!r}; name one, such as a function of yours, module:function. "
+            f"expert: none is shipped for {env_id!r}; name one, such as your own module:function. "
             f"There are experts for {', '.join(served)}."
         )
     return get(serving[0], env_id=env_id, env_kwargs=env_kwargs)
