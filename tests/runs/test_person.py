@@ -75,6 +75,8 @@ def test_defaults_for_a_person_are_small_and_what_is_said_wins():
     assert RunSpec(env="CartPole-v1").decided("noise") == 0.0 and RunSpec(env="CartPole-v1").budget is None
     with pytest.raises(UserError, match="'driven' on the spot is for a person"):
         RunSpec(env="CartPole-v1", moment="spot", ask="driven")
+    with pytest.raises(UserError, match="expert_episodes: a person is not measured"):
+        RunSpec(env="CartPole-v1", expert="person", expert_episodes=3)
     with pytest.raises(UserError, match="envs: a person"):
         RunSpec(env="CartPole-v1", expert="person", moment="spot", envs=2)
 

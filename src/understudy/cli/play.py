@@ -63,7 +63,8 @@ def _expert(settings: dict[str, Any], make: Any) -> Any:
 
     env = make()
     try:
-        return World.of(make, env, RunSpec.of({name: settings.get(name) for name in WORLD})).expert
+        found = World.of(make, env, RunSpec.of({name: settings.get(name) for name in WORLD})).expert
+        return found if found.person is None else None  # nobody is asked for a video
     except UserError:
         return None
     finally:

@@ -86,7 +86,9 @@ def outcome(result: Any) -> Any:
         measured = "" if result.expert_evaluation else " (its card; --expert-episodes measures it)"
         rows.append(("expert's return", tables.returned(theirs) + measured))
     elif result.settings["expert_episodes"] is None and result.settings["episodes"]:
-        rows.append(("expert's return", "not measured, it is slow (--expert-episodes 10 would)"))
+        person = result.settings["expert"] == "person"
+        why = "it is a person" if person else "it is slow (--expert-episodes 10 would)"
+        rows.append(("expert's return", f"not measured, {why}"))
     rows.append(("average loss", summary["average_loss"]))
     ledger = result.ledger
     if ledger["asked"].min() < 1.0:

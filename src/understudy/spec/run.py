@@ -242,6 +242,10 @@ class RunSpec:
             raise UserError(
                 f"moment: 'spot' needs a rule with a threshold, as in disagreement:0.05; ask is {self.ask!r}."
             )
+        if self.by_person and self.expert_episodes:
+            raise UserError(
+                f"expert_episodes: a person is not measured; {self.expert_episodes} is not accepted."
+            )
         if self.moment == "spot" and self.by_person and self.envs > 1:
             raise UserError(f"envs: a person who takes over on the spot drives one, not {self.envs}.")
         if self.moment == "spot" and self.ask == "driven" and not self.by_person:

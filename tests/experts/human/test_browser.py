@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import shutil
 import threading
 
-import pytest
+import numpy as np
+from gymnasium import spaces
 
-sync = pytest.importorskip("playwright.sync_api", reason="needs the extra 'browser' (playwright)")
-CHROMIUM = shutil.which("chromium")
-if CHROMIUM is None:
-    pytest.skip("needs /usr/bin/chromium (Debian: apt install chromium)", allow_module_level=True)
+from browsing import browser  # noqa: F401
+from experts.human.test_desk import Asking
+from understudy import imitate
+from understudy.experts import person
+from understudy.experts.human.controls import Controls
+from understudy.experts.human.page import Page
 
-from understudy import imitate  # noqa: E402
-from understudy.experts import person  # noqa: E402
-
-FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-sync"]
-FLAGS += ["--disable-background-networking", "--disable-component-update"]
 WAIT = 120_000
 RANDOM = 50
 """More than a policy that pushes at random lasts: 22 steps on average."""
@@ -36,14 +33,6 @@ class Run:
 
     def play(self, settings):
         self.result = imitate("CartPole-v1", expert=self.expert, **settings)
-
-
-@pytest.fixture(scope="module")
-def browser():
-    with sync.sync_playwright() as playwright:
-        made = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
-        yield made
-        made.close()
 
 
 class Person:
@@ -72,7 +61,7 @@ class Person:
         self.page.wait_for_function("n => view.facts.labels === n", arg=labels, timeout=WAIT)
 
 
-def test_thirty_labels_from_the_keyboard_train_a_policy(browser, tmp_path):
+def test_thirty_labels_from_the_keyboard_train_a_policy(browser, tmp_path):  # noqa: F811
     run = Run(budget=31, ask="distance:10", seed=1, episodes=5, comparator="none", out=tmp_path / "run")
     context = browser.new_context()
     stranger = context.new_page()
@@ -121,13 +110,7 @@ def test_thirty_labels_from_the_keyboard_train_a_policy(browser, tmp_path):
     context.close()
 
 
-def test_sliders_answer_for_box_actions_and_a_phone_sees_all_of_it(browser):
-    import numpy as np
-    from gymnasium import spaces
-
-    from experts.human.test_desk import Asking
-    from understudy.experts.human.controls import Controls
-    from understudy.experts.human.page import Page
+def test_sliders_answer_for_box_actions_and_a_phone_sees_all_of_it(browser):  # noqa: F811
 
     controls = Controls(spaces.Box(-2.0, 2.0, (2,)), "X", ["torque", "grip"])
     rows = [{"name": "x", "value": 0.5, "low": -1.0, "high": 1.0}]
