@@ -46,8 +46,8 @@ def spread(budget: int, *, vectors: bool) -> dict[str, Any]:
 
 FEW = {"max_iterations": 5000, "learning_rate": 3e-3, "batch_size": 64, "weight_decay": 0.3}
 """How the practical preset trains networks on vectors where labels are few, that is with a budget: with
-1,500 labels the score on Ant was 0.46 before (3,000 steps of 256, no weight decay) and is 0.79 so, with 5,000 on
-HalfCheetah 0.64 and 0.87 (docs/studies/queries.md).
+1,500 labels the score on Ant was 0.46 before (3,000 steps of 256, no weight decay) and is 0.79 so, with
+5,000 on HalfCheetah 0.64 and 0.87 (docs/studies/queries.md).
 """
 
 
