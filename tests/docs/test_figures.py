@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import re
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -42,6 +43,7 @@ MANUALS = [
     "docs/asking.md",
     "docs/memory.md",
     "docs/person.md",
+    "docs/pure.md",
     "docs/studies/queries.md",
     "docs/certificates.md",
     "docs/commands.md",
@@ -74,6 +76,19 @@ def test_every_page_is_known():
     found = {path.relative_to(prose.ROOT).as_posix() for path in (prose.ROOT / "docs").rglob("*.md")}
     found = {one for one in found if not one.startswith("docs/figures/")}
     assert found | {"README.md"} == {*PAGES, *MANUALS, *INCLUDED}
+
+
+def test_every_page_is_in_the_navigation_once():
+    """By its lines, since nothing that reads YAML is installed: a page, or a title with pages below it."""
+    lines = (prose.ROOT / "mkdocs.yml").read_text().partition("nav:\n")[2].splitlines()
+    found, inside = [], False
+    for line in lines:
+        page = re.fullmatch(r"(  |      )- [^:]+:(?: (\S+\.md))?", line)
+        assert page, line
+        assert (page[1] == "  ") or (inside and page[2]), line
+        inside = not page[2] if page[1] == "  " else inside
+        found += [f"docs/{page[2]}"] if page[2] else []
+    assert sorted(found) == sorted({*PAGES, *MANUALS, *INCLUDED} - {"README.md"})
 
 
 def test_a_wrong_digit_and_a_number_that_nobody_checks_are_found():
