@@ -20,8 +20,8 @@ from pathlib import Path
 
 SEES = {"Hopper-v5": "[:5]", "Walker2d-v5": "[:8]"}
 STUDENTS = {
-    "mlp, all it sees now": {"policy": "mlp"},
-    "mlp, stack of 4": {"policy": "mlp", "stack": 4},
+    "mlp": {"policy": "mlp"},
+    "stack of 4": {"policy": "mlp", "stack": 4},
     "gru": {"policy": "gru"},
 }
 
@@ -44,6 +44,7 @@ def play(env: str, student: str, seed: int, rounds: int) -> dict[str, object]:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--envs", nargs="+", default=list(SEES), choices=list(SEES))
+    parser.add_argument("--students", nargs="+", default=list(STUDENTS), choices=list(STUDENTS))
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--rounds", type=int, default=25)
     parser.add_argument("--workers", type=int, default=2)
@@ -56,7 +57,7 @@ def main() -> int:
     jobs = [
         (env, student, seed, options.rounds)
         for env in options.envs
-        for student in reversed(STUDENTS)
+        for student in reversed(options.students)
         for seed in range(options.seeds)
     ]
     done: list[dict[str, object]] = []
