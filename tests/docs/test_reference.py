@@ -15,6 +15,8 @@ PAGE = (ROOT / "docs" / "reference.md").read_text()
 LISTED = re.findall(r"^::: (understudy\.\S+)$", PAGE, re.M)
 # Rooms whose names a user calls with the room before them.
 ROOMS = ("asking", "experts", "sinks", "studies", "checks")
+# Protocols that a user's own classes have, wherever they are written down.
+PROTOCOLS = ("understudy.envs.pure.PureEnv",)
 
 
 def named(path: str) -> Any:
@@ -33,7 +35,7 @@ def public() -> dict[str, Any]:
     for room in ROOMS:
         module = getattr(understudy, room)
         found |= {f"understudy.{room}.{name}": getattr(module, name) for name in module.__all__}
-    return found
+    return found | {path: named(path) for path in PROTOCOLS}
 
 
 def test_every_public_name_is_listed_once():
