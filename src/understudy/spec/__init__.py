@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .fit import registries
+from .fit import fits, registries
 from .mixing import Mixing, mixing
 from .presets import PRESETS, Preset
 from .run import FIELDS, OPTIONS, PARTS, ROUNDS, WORLD, RunSpec
@@ -21,5 +21,6 @@ __all__ = [
     "describe",
     "mixing",
     "read_toml",
+    "fits",
     "registries",
 ]

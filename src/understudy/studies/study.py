@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, final
 
 from ..errors import UserError, unknown
-from ..spec import FIELDS, OPTIONS, RunSpec, read_toml, registries
+from ..spec import FIELDS, OPTIONS, RunSpec, fits, read_toml, registries
 from .grids import values
 
 STEP = "step"
@@ -197,6 +197,7 @@ def _accepted(learner: str) -> tuple[tuple[str, ...], bool]:
     """
     if learner == "bc":
         return (), True
+    fits("learner", learner, {})  # a name that nobody knows is refused as a run refuses it
     registry = registries()["learner"]
     takes = registry.takes(learner)
     made = registry.make(learner, dict.fromkeys(registry.needs(learner), 1.0))
