@@ -34,8 +34,8 @@ def write(run: Run, folder: Path) -> int:
     with more than one axis are kept flat, their shape is in info.json.
     """
     try:
-        import pyarrow
-        import pyarrow.parquet as parquet
+        import pyarrow  # type: ignore[import-not-found]
+        import pyarrow.parquet as parquet  # type: ignore[import-not-found]
     except ImportError:
         raise MissingExtra("export: LeRobot", "tables") from None
     fps, task = _fps(run.settings["env"]), {"task_index": 0, "task": run.settings["env"]}
@@ -122,10 +122,11 @@ def _stats(values: np.ndarray) -> dict[str, list[Any]]:
 
 def _fps(env: str) -> int:
     import gymnasium
+    from gymnasium.envs.registration import load_env_creator
 
     try:
         spec = gymnasium.spec(env)
-        made = getattr(gymnasium.envs.registration.load_env_creator(str(spec.entry_point)), "metadata", {})
+        made = getattr(load_env_creator(str(spec.entry_point)), "metadata", {})
         return int(made.get("render_fps", FPS))
     except (gymnasium.error.Error, ImportError, ValueError, TypeError, AttributeError):
         return FPS

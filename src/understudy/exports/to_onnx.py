@@ -21,7 +21,7 @@ OPSET, IR = 17, 8
 def write(trained: TrainedPolicy, path: Path) -> Graph:
     """Writes the model: one input for every part of the observation, the outputs `outputs` and `action`."""
     try:
-        from onnx import checker, helper, numpy_helper
+        from onnx import checker, helper, numpy_helper  # type: ignore[import-not-found]
     except ImportError:
         raise MissingExtra("export: ONNX", "onnx") from None
 
@@ -62,7 +62,7 @@ def difference(trained: TrainedPolicy, path: Path, count: int = 32, seed: int = 
     installed. One above `NEAR` is refused.
     """
     try:
-        import onnxruntime
+        import onnxruntime  # type: ignore[import-not-found]
     except ImportError:
         return None
     space = trained.observations.space()
