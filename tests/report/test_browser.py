@@ -65,7 +65,7 @@ def test_curves_are_drawn_and_switches_switch(browser, file, tmp_path):  # noqa:
         ))  # fmt: skip
         assert EVIL in page.locator("#run .banner").inner_text()
         dark = page.evaluate("getComputedStyle(document.body).backgroundColor")
-        page.get_by_role("button", name="Light / dark").click()
+        page.get_by_role("button", name="Theme").click()
         assert page.evaluate("getComputedStyle(document.body).backgroundColor") != dark
         with page.expect_download() as started:
             page.get_by_role("button", name="Download runs.csv").click()
