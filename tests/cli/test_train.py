@@ -159,6 +159,9 @@ SETTINGS = {
     "learning_rate": ["--policy", "mlp", "--learning-rate", "0.01"],
     "max_iterations": ["--policy", "mlp", "--max-iterations", "7"],
     "batch_size": ["--policy", "mlp", "--batch-size", "16"],
+    "weight_decay": ["--policy", "mlp", "--weight-decay", "0.1"],
+    "fresh": ["--policy", "mlp", "--fresh", "yes"],
+    "stack": ["--stack", "2"],
     "tolerance": ["--loss", "huber", "--tolerance", "1e-3"],
     "preset": ["--preset", "paper"],
     "rounds": ["--rounds", "3"],
@@ -183,7 +186,7 @@ SETTINGS = {
 }
 # Those that need an archive, a hub or images have their tests with them; the others are read by `imitate`.
 ELSEWHERE = {"env", "activation", "vec_normalize", "revision", "encoder", "labels", "expert_options"}
-ELSEWHERE |= {"envs", "expert_card", "init", "memory_limit", "expert_episodes"}
+ELSEWHERE |= {"envs", "expert_card", "init", "memory", "memory_limit", "expert_episodes"}
 ELSEWHERE |= {"ask", "ask_options", "average", "first_interactions", "floor", "moment"}
 ELSEWHERE |= {"demos", "expert_workers", "expert_timeout", "expert_retries"}
 
