@@ -50,7 +50,7 @@ def made(policy: Policy, space: spaces.Space, action_space: spaces.Space, dtype=
     if isinstance(policy, Camera) and seen.width > 216:
         place = sum(leaf.width for leaf in seen.leaves[: [leaf.kind for leaf in seen.leaves].index("byte")])
         policy = Camera(shape=policy.shape, place=place, width=policy.width, widths=policy.widths)
-    shapes = jax.eval_shape(lambda: policy.init(jax.random.key(0), seen.width, acts.outputs, dtype))
+    shapes = jax.eval_shape(lambda: policy.init(jax.random.key(0), seen.width, acts.outputs))
     rng = np.random.default_rng(0)
     params = jax.tree.map(
         lambda leaf: (rng.standard_normal(leaf.shape) * np.prod(leaf.shape[:-1]) ** -0.5).astype(dtype),
@@ -168,7 +168,7 @@ def test_what_cannot_be_exported_is_refused(tmp_path, monkeypatch):
     weights = np.ones((4, 2), np.float32)
     recalls = TrainedPolicy(Linear(), weights, stack, Actions.of(BOX), Normaliser.identity(4))
     for what, to, words in (
-        (recalls, "onnx", "policy: one that remembers"),
+        (recalls, "numpy", "policy: one that remembers"),
         (own, "numpy", "policy: 'own' cannot be written as a graph"),
         (trained, "keras", "to: unknown value 'keras'"),
         (trained, "minari", "keeps episodes"),
