@@ -120,7 +120,7 @@ def _keys() -> Iterator[str]:
             yield line.strip()[:1]
         return
     while True:
-        tty.setcbreak(sys.stdin)
+        tty.setcbreak(sys.stdin, termios.TCSADRAIN)  # keys that were typed ahead stay
         try:
             key = sys.stdin.read(1)
             if key == "\x1b" and sys.stdin.read(1) == "[":
