@@ -109,7 +109,7 @@ class _Reader:
         parts = inside.value(depth + 1)
         shape, kind, data = parts if isinstance(parts, list) and len(parts) == 3 else (None, None, None)
         whole = isinstance(shape, list) and all(type(n) is int and n >= 0 for n in shape)
-        if kind not in KINDS or not whole or not isinstance(data, bytes):
+        if kind not in KINDS or shape is None or not whole or not isinstance(data, bytes):
             raise UserError(f"{self.what}: holds an array of {kind!r}; numbers are expected.")
         dtype = np.dtype(kind)
         if math.prod(shape) * dtype.itemsize != len(data):

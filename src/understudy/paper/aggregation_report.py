@@ -122,7 +122,7 @@ def draw(parts: Sequence[Part], every: Sequence[dict[str, Any]]) -> Any:
             if column == 0:
                 axes.set_yscale("log")
             elif column == 1:
-                expert = np.nanmean([row["expert_return"] for row in every])
+                expert = float(np.nanmean([row["expert_return"] for row in every]))
                 if math.isfinite(expert):
                     axes.axhline(expert, color="#999999", linewidth=0.8, linestyle=":")
     return made

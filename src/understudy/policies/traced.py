@@ -53,6 +53,7 @@ def plays(actions: Actions, outputs: Array) -> Array:
     [1]
     """
     if actions.kind == "box":
+        assert actions.low is not None and actions.high is not None
         clipped = jnp.minimum(jnp.maximum(outputs.astype(jnp.float32), actions.low), actions.high)
         return clipped.reshape(len(outputs), *actions.shape)
     if actions.kind == "discrete":

@@ -178,7 +178,7 @@ def _packed(data: bytes) -> bytes:
 
 def asset(name: str) -> str:
     """The text of a file that a page has inside."""
-    return importlib.resources.files(__package__).joinpath("assets", name).read_text(encoding="utf-8")
+    return importlib.resources.files(str(__package__)).joinpath("assets", name).read_text(encoding="utf-8")
 
 
 def embedded(value: Any) -> str:

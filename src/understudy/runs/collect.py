@@ -181,8 +181,9 @@ class Collector:
                 theirs[at] = mine
                 actions[theirs.reshape(-1)] = acts.plays(outputs[mine])
             executed[place] = np.asarray(actions).reshape(*shape, -1)
-            for slot, action in zip(flat.tolist(), actions, strict=True) if self._trails is not None else ():
-                self._trails[slot].append(np.array(action))
+            if self._trails is not None:
+                for slot, action in zip(flat.tolist(), actions, strict=True):
+                    self._trails[slot].append(np.array(action))
             gained, terminated, truncated = self.env.step(flat, actions)
             self._history.advance(flat, rows)
             rewards[place] = gained.reshape(shape)

@@ -56,6 +56,7 @@ class Device:
         together: bool,
     ):
         parts = runs[0].parts
+        assert isinstance(parts.observations, Observations)  # see `possible`
         self.env, self.runs, self.drivers, self.envs, self.together = env, runs, drivers, envs, together
         self._kit = Kit(env, parts.observations, parts.actions, parts.expert)
         self._lanes: dict[int, Lanes] = {}

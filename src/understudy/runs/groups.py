@@ -203,7 +203,8 @@ class OneProgram:
             batches = jax.tree.map(lambda *leaves: jnp.stack(leaves), *[one.batch for one in asked])
             play = compiled_together([one.game for one in asked])
             keys = jnp.stack([one.key for one in asked])
-            self._state, records = play(self._state, *over_devices((batches, keys)), spare.judge)
+            batches, keys = over_devices((batches, keys))
+            self._state, records = play(self._state, batches, keys, spare.judge)
             records, params = jax.device_get((records, self._state.learner.params))
         found = []
         for i, number in here:

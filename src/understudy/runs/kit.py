@@ -143,8 +143,8 @@ class Kit:
             "handovers": (acts[1:] & ~acts[:-1] & ~ended[:-1]).sum(),
             "finite": sound.all(),
         }
-        columns = (leaf.reshape(steps * e, *leaf.shape[2:])[:size] for leaf in made)
-        return lanes, Gathered(*columns, counts)
+        columns = [leaf.reshape(steps * e, *leaf.shape[2:])[:size] for leaf in made]
+        return lanes, Gathered(*columns, counts=counts)
 
     def evaluating(self, policy: Policy, episodes: int, limit: int | None, alone: bool) -> Any:
         """The program of an evaluation, of one player or of a stack: returns, lengths, whether each episode

@@ -100,6 +100,7 @@ class Runner:
         if self._expert.person is not None:
             if len(runs) > 1:
                 raise UserError("expert: a person answers one run at a time.")
+            assert self._collecting is not None  # a person is no traced expert
             self._expert.person.open(make, self._collecting.observation_space, self._collecting.action_space)
 
     def _tick(self, stage: str, *done: int) -> None:

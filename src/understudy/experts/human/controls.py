@@ -111,7 +111,7 @@ class Controls:
         else:
             start = getattr(self.space, "start", 0)
             fine = fine and all(one == int(one) and abs(one) < 1e9 for one in values)
-            made = np.int64(values).reshape(shape) + np.int64(start) if fine else None
+            made = np.asarray(values, np.int64).reshape(shape) + np.int64(start) if fine else None
         if made is None or not self.space.contains(made.astype(self.space.dtype)):
             raise UserError(f"answer: {values!r} is not an action of {self.space}.")
         return made if shape else np.int64(made)

@@ -105,4 +105,4 @@ def _wheel(body: Any) -> dict[str, Any]:
 
 @functools.cache
 def _html() -> str:
-    return importlib.resources.files(__package__).joinpath("page.html").read_text("utf-8")
+    return importlib.resources.files(str(__package__)).joinpath("page.html").read_text("utf-8")
