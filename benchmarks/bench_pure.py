@@ -321,7 +321,7 @@ def study(asked):
         lasted = time.perf_counter() - began
         print(f"study: {total:,} interactions in {lasted:.1f} s", flush=True)
     out = Path(asked.folder or ".", "report")
-    out.mkdir(exist_ok=True)
+    out.mkdir(parents=True, exist_ok=True)
     judged = aggregation_report.judged(done)
     aggregation_report.write(out, done, judged)
     whole = len(done) == len(scale.totals)

@@ -21,6 +21,7 @@ _NAMES = {
     "loading": "load",
     "report.page": "write_report",
     "spec": "RunSpec",
+    "envs.pure": "PureEnv",
     "policies": "TrainedPolicy Policy Linear Tabular MLP GRU NatureCNN Camera",
     "replay": "Replay",
     "learners": "ftl ftrl alt_ftrl adaftrl ogd adagrad linearised schedule theorem Learner",
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
     from . import asking, checks, experts, learners, losses, objectives, policies, regret, sinks, solvers
     from . import studies as studies
     from .cache import use_cache
+    from .envs.pure import PureEnv
     from .errors import UserError
     from .experts import Expert
     from .exports import Exported, export
