@@ -70,7 +70,7 @@ function curves(data) {
     if (metric === "return" && known(expert) && series.length) {
       const ends = series.flatMap((one) => [one.x[0], one.x[one.x.length - 1]]);
       const two = [Math.min(...ends), Math.max(...ends)];
-      series.push({ label: "expert", x: two[0] === two[1] ? [two[0]] : two, y: two[0] === two[1] ? [expert] : [expert, expert], colour: ink("--ink"), dashes: [2, 4], width: 1.4 });
+      series.unshift({ label: "expert", x: two[0] === two[1] ? [two[0]] : two, y: two[0] === two[1] ? [expert] : [expert, expert], colour: ink("--ink"), dashes: [2, 4], width: 1.4 });
     }
     const ends = found.map((one) => `${one.name} ends at ${num(one.curves[metric][axis].middle.slice(-1)[0])}`).slice(0, 8);
     return h("figure", {}, h("figcaption", {}, title), chart({
