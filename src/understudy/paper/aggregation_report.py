@@ -82,9 +82,10 @@ def _judged(parts: Sequence[Part], every: Sequence[dict[str, Any]]) -> Iterator[
         for series in ("ftl", "window:1"):
             mine, expert = (_of(every, one.total, series, name) for name in ("return", "expert_return"))
             if len(mine):
-                share = claims.ratio(mine, expert)
+                size = np.abs(expert)  # returns may be negative
+                share = claims.ratio(size + mine - expert, size)
                 claim = f"(6) {NAMES[series]}: nine tenths of the expert's return"
-                yield claims.judge(claim, where, "return / expert's", share, above=0.9)
+                yield claims.judge(claim, where, "1 + (return − expert's) / |expert's|", share, above=0.9)
 
 
 def facts(parts: Sequence[Part]) -> list[tuple[str, str]]:
