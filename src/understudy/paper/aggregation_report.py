@@ -16,8 +16,8 @@ from .aggregation import NAMES, SERIES, Part
 
 LOOKS = {
     "ftl": Look(look("ftl").colour, "-", NAMES["ftl"]),
-    "window:1": Look("#D55E00", "-", NAMES["window:1"]),
-    "window:3": Look("#E69F00", (0, (5, 2)), NAMES["window:3"]),
+    "window:1": Look("#CC79A7", (0, (5, 2)), NAMES["window:1"]),
+    "window:3": Look("#E69F00", (0, (1, 1)), NAMES["window:3"]),
     "ftrl": Look(look("ftrl").colour, "-", NAMES["ftrl"]),
     "adaftrl": Look(look("adaftrl").colour, "-", NAMES["adaftrl"]),
 }
