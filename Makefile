@@ -91,10 +91,10 @@ $(VENV)/.run: $(VENV)/.made pyproject.toml $(PINS)
 	@touch $@
 
 $(VENV)/.dev: $(VENV)/.made pyproject.toml $(PINS)
-	@echo "installing understudy with the extras dev, mujoco, atari"
+	@echo "installing understudy with the extras dev, mujoco, atari, person, browser"
 	@lock="requirements/lock-$$($(VENV)/bin/python -c '$(TAG)').txt"; test ! -f "$$lock" || \
 	$(VENV)/bin/python $(PIP) --require-hashes --requirement "$$lock"
-	$(VENV)/bin/python $(INSTALL) '.[dev,mujoco,atari]'
+	$(VENV)/bin/python $(INSTALL) '.[dev,mujoco,atari,person,browser]'
 	@touch $@ $(VENV)/.run
 
 $(VENV)/.docs: $(VENV)/.made pyproject.toml $(PINS)

@@ -21,8 +21,8 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
-EXTRAS = "mujoco,atari,sb3,train,minari,hub,ray,tables,docs,dev"
-DEVELOPMENT = "dev,mujoco,atari"
+EXTRAS = "mujoco,atari,sb3,train,minari,hub,ray,tables,docs,dev,person,browser"
+DEVELOPMENT = "dev,mujoco,atari,person,browser"
 # Torch is pinned in pyproject.toml. What it brings depends on its build (CPU or CUDA); nightly builds vanish.
 LEFT_FREE = re.compile(r"^(understudy|torch|triton|nvidia-.*|cuda-.*|.*-nightly)$")
 HEADER = """\
