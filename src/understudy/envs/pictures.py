@@ -118,6 +118,7 @@ def opened(make: Maker, seed: int = 0) -> Opened:
         os.environ.setdefault("MUJOCO_GL", "egl")
     env = None
     try:
+        os.environ.setdefault("PYGAME_HIDE_SUPPORT_PROMPT", "1")  # pygame would greet on the standard output
         env = make(render_mode="rgb_array")
         _can_draw(env)
         seen, info = env.reset(seed=seed)
