@@ -36,7 +36,7 @@ class Pictures:
 
     >>> from understudy.envs.gymnasium import maker
     >>> Pictures(maker(lambda: None)).why
-    "env: '<lambda>' makes a NoneType; a function that returns one gymnasium.Env is expected."
+    "env: '<lambda>' makes a NoneType; ... is expected."
     """
 
     def __init__(self, make: Maker):

@@ -83,7 +83,7 @@ def screen(view: dict[str, Any], choices: list[dict[str, Any]]) -> str:
     >>> print(screen(view, [{"name": "push left", "keys": ["1"]}]))
     <BLANKLINE>
     state 1 of 10, 4 of 50 labels
-      pole angle                    0.1  ────────────┼──●─────────
+      pole angle                    0.1  ────────────┼──●────────
       [1] push left   [s] skip   [u] undo
     """
     facts = view["facts"]
