@@ -128,7 +128,10 @@ class Bench:
                 )
                 ended = new.terminated | new.truncated
                 fresh = reset(jax.random.split(key, self.envs))
-                pick = lambda a, b: jnp.where(ended.reshape(-1, *[1] * (a.ndim - 1)), a, b)  # noqa: E731
+
+                def pick(a, b):
+                    return jnp.where(ended.reshape(-1, *[1] * (a.ndim - 1)), a, b)
+
                 return jax.tree.map(pick, fresh, new), (rows, wanted)
 
             return jax.lax.scan(turn, state, jax.random.split(key, self.size // self.envs))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import difflib
 import traceback
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 
@@ -30,9 +30,17 @@ def unknown(field: str, value: object, accepted: Iterable[str]) -> UserError:
     "loss: unknown value 'sqared', did you mean 'squared'? Accepted: huber, squared."
     """
     names = sorted(accepted)
+    return UserError(f"{field}: unknown value {value!r}{nearest(value, names)} Accepted: {', '.join(names)}.")
+
+
+def nearest(value: object, names: Sequence[str]) -> str:
+    """How a sentence about a wrong name ends: with the nearest one, where one is near.
+
+    >>> nearest("Hoper", ["Hopper", "Ant"]), nearest("?", ["Hopper", "Ant"])
+    (", did you mean 'Hopper'?", '.')
+    """
     near = difflib.get_close_matches(str(value), names, n=1)
-    hint = f", did you mean '{near[0]}'?" if near else "."
-    return UserError(f"{field}: unknown value {value!r}{hint} Accepted: {', '.join(names)}.")
+    return f", did you mean {near[0]!r}?" if near else "."
 
 
 def said(error: BaseException | str, most: int = 300) -> str:

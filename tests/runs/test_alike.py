@@ -52,7 +52,7 @@ def test_an_expert_that_remembers_is_rebuilt_on_resume(tmp_path):
     # A new one each time, as in a new process.
     whole, last = resumed(lambda **more: go(expert=Remembers(), **more), tmp_path, 1)
     assert whole.samples("targets").tobytes() == last.samples("targets").tobytes()
-    assert last.expert_calls > whole.expert_calls  # states that were shown again are told
+    assert last.expert_calls > whole.expert_calls  # states that were shown again are counted
 
     with pytest.raises(KeyboardInterrupt, match="1 round and 13 labels"):
         go(expert=Remembers(most=33), out=tmp_path / "cut")

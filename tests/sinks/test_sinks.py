@@ -1,4 +1,4 @@
-"""Who watches a run is told every round, cannot disturb it, and cannot mix with what it prints."""
+"""A sink gets every round, cannot disturb the run, and cannot mix with what it prints."""
 
 from __future__ import annotations
 

@@ -9,7 +9,6 @@ and a game can be replayed from its seed and its actions.
 from __future__ import annotations
 
 import dataclasses
-import difflib
 import math
 import re
 import warnings
@@ -19,7 +18,7 @@ from typing import Any, final
 import gymnasium as gym
 import numpy as np
 
-from ..errors import MissingExtra, UserError, unknown
+from ..errors import MissingExtra, UserError, nearest, unknown
 from .gymnasium import Maker
 from .vector import Seen
 
@@ -143,10 +142,9 @@ def game(name: str) -> str:
     wanted = _snake(found["name"] if found else name)
     known = games()
     if wanted not in known:
-        near = difflib.get_close_matches(wanted, known, n=1)
-        hint = f", did you mean {near[0]!r}?" if near else "."
         raise UserError(
-            f"env: ALE has no game {name!r}{hint} It has {len(known)}, from {known[0]} to {known[-1]}."
+            f"env: ALE has no game {name!r}{nearest(wanted, known)} It has {len(known)}, from {known[0]} to "
+            f"{known[-1]}."
         )
     return wanted
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import difflib
 import functools
 import inspect
 import sys
@@ -14,7 +13,7 @@ from typing import Any, final
 
 import numpy as np
 
-from ..errors import MissingExtra, UserError, said
+from ..errors import MissingExtra, UserError, nearest, said
 from ..registry import module
 
 STREAMS = {
@@ -239,6 +238,4 @@ def _no_such(env_id: str) -> UserError:
     names = list(gym.registry)
     with contextlib.suppress(MissingExtra):
         names += ["".join(part.capitalize() for part in name.split("_")) for name in atari.games()]
-    near = difflib.get_close_matches(env_id, names, n=1)
-    hint = f", did you mean {near[0]!r}?" if near else "."
-    return UserError(f"env: Gymnasium has no environment {env_id!r}{hint}")
+    return UserError(f"env: Gymnasium has no environment {env_id!r}{nearest(env_id, names)}")

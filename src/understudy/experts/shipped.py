@@ -6,14 +6,13 @@ planner, and the others are laws of `controllers`.
 
 from __future__ import annotations
 
-import difflib
 import functools
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from .. import disk
-from ..errors import UserError, unknown
+from ..errors import UserError, nearest, unknown
 from .base import Expert
 
 FOLDER = Path(__file__).parent / "weights"
@@ -69,11 +68,9 @@ def for_env(env_id: str, *, env_kwargs: Mapping[str, Any] | None = None) -> Expe
     serving = [name for name in names() if env_id in card(name)["environments"]]
     if not serving:
         served = sorted({other for name in names() for other in card(name)["environments"]})
-        near = difflib.get_close_matches(env_id, served, n=1)
-        hint = f"did you mean {near[0]!r}? If not, name" if near else "name"
         raise UserError(
-            f"expert: none is shipped for {env_id!r}; {hint} one, such as your own module:function. "
-            f"There are experts for {', '.join(served)}."
+            f"expert: none is shipped for {env_id!r}{nearest(env_id, served)} Name one, such as your own "
+            f"module:function. There are experts for {', '.join(served)}."
         )
     return get(serving[0], env_id=env_id, env_kwargs=env_kwargs)
 

@@ -12,9 +12,8 @@ import os
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ..studies import Results, Study, run
-from ..studies.study import Entry
-from .host import Progress
+from ..studies import Results, Study
+from .host import Progress, by_series, played
 
 SERIES: dict[str, dict[str, str]] = {
     "ftl": {"learner": "ftl", "memory": "all"},
@@ -81,23 +80,15 @@ def study(total: int, scale: Scale) -> Study:
         "policy": "mlp",
         **scale.settings,
     }
-    runs: list[Entry] = []
-    for series in scale.series:
-        grid = {name: [value] for name, value in SERIES[series].items()}
-        one = Study(scale.env, grid=grid, seeds=scale.seeds, **made)
-        runs += [Entry(entry.id, {"series": series, **entry.labels}, entry.spec) for entry in one.runs]
-    one.runs = tuple(runs)
-    return one
+    grids = {series: {name: [value] for name, value in SERIES[series].items()} for series in scale.series}
+    return by_series(
+        {series: Study(scale.env, grid=grid, seeds=scale.seeds, **made) for series, grid in grids.items()}
+    )
 
 
 def part(
     total: int, scale: Scale, folder: str | os.PathLike[str], progress: Progress | None = None, **options: Any
 ) -> Part:
     """Plays the runs with so many interactions that are not in `folder` yet."""
-
-    def told(done: int, count: int) -> None:
-        if progress is not None:
-            progress(f"{total:,} interactions", done, count)
-
-    played = run(study(total, scale), Path(folder, str(total)), progress=told, stray=True, **options)
-    return Part(total, scale, played)
+    stage, home = f"{total:,} interactions", Path(folder, str(total))
+    return Part(total, scale, played(stage, study(total, scale), home, progress, stray=True, **options))

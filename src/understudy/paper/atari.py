@@ -14,10 +14,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ..studies import Results, Study, run
+from ..studies import Results, Study
 from ..studies.ranking import setting_of
 from ..studies.study import Entry
-from .host import Part, Progress, is_untuned, play_part
+from .host import Part, Progress, is_untuned, play_part, played
 
 GAMES = {"pong": "ALE/Pong-v5", "breakout": "ALE/Breakout-v5"}
 POLICIES = ("linear", "nature_cnn")
@@ -136,12 +136,7 @@ def _run(
     stage = "with steps" if "step" in some.grid else "without steps"
     home = Path(folder, name)
     home.mkdir(parents=True, exist_ok=True)
-
-    def told(done: int, total: int) -> None:
-        if progress is not None:
-            progress(f"{name}: {stage}", done, total)
-
-    done = run(some, home / stage.replace(" ", "-"), progress=told, **options)
+    done = played(f"{name}: {stage}", some, home / stage.replace(" ", "-"), progress, **options)
     game = name.partition("-")[0]
     chosen = [
         setting_of(one.labels, ())

@@ -54,6 +54,27 @@ def is_untuned(entry: Entry) -> bool:
     return entry.labels["learner"] == "adaftrl" and entry.labels.get("step") == 1.0
 
 
+def by_series(studies: Mapping[str, Study]) -> Study:
+    """The runs of several studies of one environment as one, each labelled by the name of its own."""
+    *_, one = studies.values()
+    one.runs = tuple(
+        Entry(entry.id, {"series": series, **entry.labels}, entry.spec)
+        for series, some in studies.items()
+        for entry in some.runs
+    )
+    return one
+
+
+def played(stage: str, some: Study, home: Path, progress: Progress | None, **options: Any) -> Results:
+    """Plays the runs of a study that are not in `home` yet, and reports them as a stage."""
+
+    def report(done: int, total: int) -> None:
+        if progress is not None:
+            progress(stage, done, total)
+
+    return run(some, home, progress=report, **options)
+
+
 def play_part(
     name: str,
     whole: Study,
@@ -83,7 +104,7 @@ def play_part(
             progress(f"{name}: {stage}", done, total)
 
     def play(some: Study, stage: str) -> Results:
-        return run(some, home / stage, progress=lambda done, total: report(stage, done, total), **options)
+        return played(f"{name}: {stage}", some, home / stage, progress, **options)
 
     over = [axis for axis in ("step", "learning_rate") if axis in whole.grid]
     how: dict[str, Any] = {"coarse": coarse, "seeds": seeds, "progress": report}
@@ -96,8 +117,8 @@ def play_part(
     if candidates is not None:
         return Part(name, tuned, play(whole.only(wanted), "final"), best, untuned)
     done = tuned.full
-    played = [entry.id for entry in done.entries]
-    more = whole.only(lambda entry: wanted(entry) and entry.id not in played)
+    before = [entry.id for entry in done.entries]
+    more = whole.only(lambda entry: wanted(entry) and entry.id not in before)
     if more.runs:
         extra = play(more, "untuned")
         done = Results([*done.entries, *extra.entries], [*done.results, *extra.results], home)

@@ -15,9 +15,8 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from ..spec.presets import spread
-from ..studies import Results, Study, run
-from ..studies.study import Entry
-from .host import Progress
+from ..studies import Results, Study
+from .host import Progress, by_series, played
 
 
 class World(NamedTuple):
@@ -121,23 +120,16 @@ def settings(series: str, env: str, scale: Scale) -> dict[str, Any]:
 
 def study(env: str, scale: Scale) -> Study:
     """All runs in an environment, as one study."""
-    runs: list[Entry] = []
+    found = {}
     for series in scale.series:
         made = settings(series, env, scale)
         grid = {name: [made.pop(name)] for name in AXES}
-        one = Study(env, grid=grid, seeds=scale.seeds, **made)
-        runs += [Entry(entry.id, {"series": series, **entry.labels}, entry.spec) for entry in one.runs]
-    one.runs = tuple(runs)
-    return one
+        found[series] = Study(env, grid=grid, seeds=scale.seeds, **made)
+    return by_series(found)
 
 
 def part(
     env: str, scale: Scale, folder: str | os.PathLike[str], progress: Progress | None = None, **options: Any
 ) -> Part:
     """Plays the runs in an environment that are not in `folder` yet."""
-
-    def told(done: int, total: int) -> None:
-        if progress is not None:
-            progress(env, done, total)
-
-    return Part(env, run(study(env, scale), Path(folder, env), progress=told, stray=True, **options))
+    return Part(env, played(env, study(env, scale), Path(folder, env), progress, stray=True, **options))
