@@ -14,7 +14,7 @@ from understudy.experts import person
 from understudy.experts.human.controls import Controls
 from understudy.experts.human.page import Page
 
-WAIT = 120_000
+WAIT = 30_000
 RANDOM = 50
 """More than a policy that pushes at random lasts: 22 steps on average."""
 
@@ -110,8 +110,35 @@ def test_thirty_labels_from_the_keyboard_train_a_policy(browser, tmp_path):  # n
     context.close()
 
 
-def test_sliders_answer_for_box_actions_and_a_phone_sees_all_of_it(browser):  # noqa: F811
+def test_a_key_counts_before_the_reply_to_the_one_before(browser):  # noqa: F811
+    """The next question comes by the events, perhaps before the reply to the last answer does."""
+    controls = Controls(spaces.Discrete(2), "X")
+    run = Asking(3, shows=[lambda: {"frames": [], "table": [], "step": 0}] * 3)
+    run.desk._read = controls.read
+    page = Page(run.desk, {"env": "X", "controls": controls.plain, "why": ""}, browser=False)
+    quick, held = page.server.routes["POST", "/answer"], threading.Event()
 
+    def slow(request):
+        done = quick(request)
+        held.wait(20)
+        return done
+
+    page.server.routes["POST", "/answer"] = slow
+    context = browser.new_context()
+    one = Person(context, page.server.url)
+    number = one.look()["question"]["number"]
+    one.page.keyboard.press("2")
+    one.look(number)
+    one.page.keyboard.press("1")
+    one.look(number + 1)
+    held.set()
+    one.page.keyboard.press("2")
+    assert [int(action) for action in run.end().values()] == [1, 0, 1] and one.errors == []
+    page.close()
+    context.close()
+
+
+def test_sliders_answer_for_box_actions_and_a_phone_sees_all_of_it(browser):  # noqa: F811
     controls = Controls(spaces.Box(-2.0, 2.0, (2,)), "X", ["torque", "grip"])
     rows = [{"name": "x", "value": 0.5, "low": -1.0, "high": 1.0}]
     run = Asking(2, shows=[lambda: {"frames": [], "table": rows, "step": 0}] * 2)
