@@ -24,15 +24,16 @@ async function unpack(packed) {
   return new Response(stream).blob();
 }
 
+const unpacked = {};  // addresses, made once and never revoked: a slow browser begins its download later
+
 async function download(event) {
-  const button = event.currentTarget;
-  const found = JSON.parse(document.getElementById("packed").textContent)[button.dataset.name];
-  const url = URL.createObjectURL(new Blob([await unpack(found)], { type: button.dataset.type }));
-  const link = h("a", { href: url, download: button.dataset.name });
+  const { name, type } = event.currentTarget.dataset;
+  const found = () => JSON.parse(document.getElementById("packed").textContent)[name];
+  unpacked[name] ??= URL.createObjectURL(new Blob([await unpack(found())], { type }));
+  const link = h("a", { href: unpacked[name], download: name });
   document.body.append(link);
   link.click();
   link.remove();
-  setTimeout(() => URL.revokeObjectURL(url), 1000);
 }
 
 function files(data) {
