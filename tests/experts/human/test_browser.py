@@ -14,7 +14,7 @@ from understudy.experts import person
 from understudy.experts.human.controls import Controls
 from understudy.experts.human.page import Page
 
-WAIT = 30_000
+WAIT = 300_000
 RANDOM = 50
 """More than a policy that pushes at random lasts: 22 steps on average."""
 
