@@ -114,6 +114,7 @@ def imitate(
             None if folder is None else folder.path,
             around,
             run.calls,
+            run.kept_round,
         )
         if folder is not None:
             folder.finish(done.outcome(), done.policy)

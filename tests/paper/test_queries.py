@@ -39,11 +39,13 @@ def test_the_report_has_claims_a_figure_and_tables(done, tmp_path):
 
 def test_labels_to_nine_tenths_and_the_least_score_afterwards():
     scores = np.array([[0.1, 0.95, 0.5, 1.0], [0.2, 0.3, 0.4, 0.5], [0.9, 0.91, 0.96, 0.97]])
-    one = Curve("Hopper-v5", "distance", np.array([10, 20, 30, 40]), scores)
+    one = Curve("Hopper-v5", "distance", np.array([10, 20, 30, 40]), scores, np.array([0.93, 0.5, 0.89]))
     assert one.enough().tolist() == [20.0, np.inf, 10.0]
-    assert one.least_after().tolist() == [0.5, 0.96]
+    assert one.least_after().tolist() == [0.5, 0.96] and one.kept_after().tolist() == [0.93, 0.89]
     verdicts = {claim.claim[:3]: claim.verdict for claim in queries_report._judged([one])}
     assert verdicts == {"(1)": "holds", "(2)": "does not hold", "(3)": "does not hold"}
+    better = one._replace(kept=np.array([0.93, 0.5, 0.9]))
+    assert [c.verdict for c in queries_report._judged([better]) if c.claim.startswith("(3)")] == ["holds"]
 
 
 def test_the_default_of_the_study_is_that_of_the_preset():
@@ -52,5 +54,6 @@ def test_the_default_of_the_study_is_that_of_the_preset():
     for env, world in queries.WORLDS.items():
         made = queries.settings(queries.DEFAULT, env, queries.SCALES["full"])
         spec = RunSpec(env=env, budget=world.budget)
-        assert (made["ask"], made["average"]) == (spec.decided("ask"), spec.decided("average"))
+        for name in ("ask", "average", "keep"):
+            assert made[name] == spec.decided(name)
         assert made["first_interactions"] == spec.decided("first_interactions")

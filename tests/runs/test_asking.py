@@ -9,7 +9,8 @@ import pytest
 
 from runs.counting import Counting, answering, half
 from runs.pieces import resumed
-from understudy import UserError, imitate
+from understudy import UserError, evaluate, imitate
+from understudy.runs import Run
 from understudy.runs.collected import EXPERT
 from understudy.spec import RunSpec
 
@@ -137,6 +138,28 @@ def test_the_mean_of_the_last_policies_acts_is_kept_and_resumed(tmp_path):
     assert started.ledger.rounds == 1  # from the last member
     linear = imitate(**SMALL | {"env": "CartPole-v1", "rounds": 2, "episodes": 1}, average=2)
     assert linear.policy.policy.name == "linear"
+
+
+def test_the_best_policy_is_kept_and_judged_by_episodes_that_did_not_choose_it(tmp_path):
+    settings = SMALL | {"env": "CartPole-v1", "rounds": 6, "interactions": 6, "average": 2, "seed": 5}
+    settings |= {"episodes": 4, "evaluate_every": 1, "ask": "random:2", "first_round": "agent"}
+    run, again = resumed(partial(imitate, **settings, keep="best"), tmp_path, 1, 4, 6)
+    last = imitate(**settings)
+    assert run.kept_round == again.kept_round == Run.load(tmp_path / "whole").kept_round < 6
+    assert last.kept_round == 6
+    returns = last.ledger["return_mean"]
+    assert np.array_equal(run.ledger["return_mean"], returns), "what is learnt is the same"
+    assert run.kept_round == 6 - np.argmax(returns[::-1]) and np.ptp(returns) > 0
+    short = imitate(**settings | {"rounds": run.kept_round})
+    assert np.allclose(run.policy.params, short.policy.params, rtol=1e-6)
+    fresh = evaluate(run.policy, "CartPole-v1", episodes=4, seed=5, number=7)
+    assert run.evaluation.returns.tolist() == fresh.returns.tolist() == again.evaluation.returns.tolist()
+    chose = evaluate(run.policy, "CartPole-v1", episodes=4, seed=5, number=run.kept_round)
+    assert chose.mean == returns.max() and chose.returns.tolist() != fresh.returns.tolist()
+    spec = RunSpec(env="CartPole-v1", budget=100)
+    assert (spec.keep, spec.evaluate_every) == ("best", 2)
+    spec = RunSpec(env="CartPole-v1", budget=100, keep="last")
+    assert (spec.keep, spec.evaluate_every) == ("last", 0)
 
 
 def test_the_loss_on_all_states_is_known_bounded_or_an_estimate():

@@ -82,6 +82,8 @@ def outcome(result: Any) -> Any:
         rows.append(("unanswered states", f"{unanswered:,}"))
     if summary["return_mean"] is not None:
         rows.append(("return", tables.returned(summary["return_mean"], summary["return_std"])))
+        if summary["kept_round"] != summary["rounds"]:
+            rows.append(("  of the policy of", f"round {summary['kept_round']}, the best (--keep last)"))
     if theirs is not None:
         measured = "" if result.expert_evaluation else " (its card; --expert-episodes measures it)"
         rows.append(("expert's return", tables.returned(theirs) + measured))

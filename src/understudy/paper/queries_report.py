@@ -28,14 +28,16 @@ LOOKS = {
 
 
 class Curve(NamedTuple):
-    """A series in an environment: labels (n,) after which it was evaluated, and scores (seeds, n), 0 for
-    random actions and 1 for the expert.
+    """A series in an environment: labels (n,) after which the acting policy was evaluated, its scores
+    (seeds, n), 0 for random actions and 1 for the expert, and those of the policies that are kept in the end
+    (seeds,), on episodes that did not choose them.
     """
 
     env: str
     series: str
     labels: np.ndarray
     scores: np.ndarray
+    kept: np.ndarray
 
     def enough(self) -> np.ndarray:
         """Labels to nine tenths of the expert's score, one number a seed; infinite where never reached."""
@@ -44,9 +46,13 @@ class Curve(NamedTuple):
         return first.astype(float)
 
     def least_after(self) -> np.ndarray:
-        """The least score after one of 0.95, one number a seed that had one."""
+        """The least score of an acting policy after one of 0.95, one number a seed that had one."""
         found = [one[np.argmax(one >= REACHED) :].min() for one in self.scores if (one >= REACHED).any()]
         return np.asarray(found)
+
+    def kept_after(self) -> np.ndarray:
+        """The score of what is kept, one number a seed that had 0.95."""
+        return self.kept[(self.scores >= REACHED).any(axis=1)]
 
 
 def curves(parts: Sequence[Part]) -> list[Curve]:
@@ -56,6 +62,7 @@ def curves(parts: Sequence[Part]) -> list[Curve]:
         experts = [result.summary["expert_return"] for result in one.final.results]
         expert, random = float(np.nanmean(experts)), WORLDS[one.env].random
         runs: dict[str, list[list[tuple[int, float]]]] = {}
+        kept: dict[str, list[float]] = {}
         for entry, result in zip(one.final.entries, one.final.results, strict=True):
             seen = [
                 (row["queries"], row["return_mean"])
@@ -64,11 +71,13 @@ def curves(parts: Sequence[Part]) -> list[Curve]:
             ]
             if seen and result.error is None:
                 runs.setdefault(entry.labels["series"], []).append(seen)
+                kept.setdefault(entry.labels["series"], []).append(result.summary["return_mean"])
         for series, mine in runs.items():
             count = min(map(len, mine))
             returns = np.array([[value for _, value in seen[:count]] for seen in mine])
             labels = np.array([queries for queries, _ in mine[0][:count]])
-            found.append(Curve(one.env, series, labels, (returns - random) / (expert - random)))
+            scores = [(some - random) / (expert - random) for some in (returns, np.array(kept[series]))]
+            found.append(Curve(one.env, series, labels, *scores))
     return found
 
 
@@ -96,10 +105,10 @@ def _judged(every: Sequence[Curve]) -> Iterator[claims.Claim]:
             claim = "(2) no seed needs more than twice the median"
             ratio = float(enough.max() / value) if math.isfinite(value) else math.inf
             yield claims.judge(claim, env, "most / median", (ratio, ratio, ratio), below=2.0 + 1e-9)
-        if len(after := mine.least_after()):
-            claim = "(3) a policy that has reached 0.95 does not fall below 0.9 later"
+        if len(after := mine.kept_after()):
+            claim = "(3) a run that has reached 0.95 keeps a policy of 0.9 or more, on new episodes"
             least = float(after.min())
-            yield claims.judge(claim, env, "least score after 0.95", (least, least, least), above=FALLEN)
+            yield claims.judge(claim, env, "least score kept", (least, least, least), above=FALLEN)
         for other, claim in (
             ("all", "(4) the default needs fewer labels than asking about every state"),
             ("bc", "(5) the default needs fewer labels than behavioural cloning"),
@@ -166,8 +175,10 @@ def columns(every: Sequence[Curve]) -> dict[str, list[Any]]:
             "labels_to_90": median(enough)[0],
             "labels_to_90_least": enough.min(),
             "labels_to_90_most": enough.max(),
-            "final_score": round(float(one.scores[:, -1].mean()), 4),
-            "final_score_least": round(float(one.scores[:, -1].min()), 4),
+            "kept_score": round(float(one.kept.mean()), 4),
+            "kept_score_least": round(float(one.kept.min()), 4),
+            "last_score": round(float(one.scores[:, -1].mean()), 4),
+            "last_score_least": round(float(one.scores[:, -1].min()), 4),
             "least_after_95": round(float(after.min()), 4) if len(after) else math.nan,
         }
         for name, value in row.items():

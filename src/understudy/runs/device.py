@@ -79,7 +79,7 @@ class Device:
             for run, beta in zip(runs, betas, strict=True)
         }
         found: dict[int, Gathered] = {}
-        acting = {run: self.runs[run].kept() for run in runs}
+        acting = {run: self.runs[run].acting() for run in runs}
         seeds = {run: words(self.drivers[run].seed) for run in runs}
         kinds = [(acting[i][0], (acting[i][1], seeds[i]), draws[i][1] is None) for i in runs]
         self._foresee()
@@ -215,7 +215,7 @@ class Device:
         answers it does not take: a second program would take as long to compile as the first.
         """
         run = self.runs[0]
-        policy, params, normaliser = (*run.kept(), run.normaliser) if player is None else player
+        policy, params, normaliser = (*run.acting(), run.normaliser) if player is None else player
         return policy, (self._actor(params, normaliser), words(seed), np.bool_(player is None))
 
     def _evaluation(self, returns: Any, lengths: Any, over: Any, finite: Any) -> Evaluation | UserError:

@@ -69,7 +69,7 @@ class OneArchitecture:
         for number in chosen:
             if number in self._runs:
                 run = self._runs[number]
-                policy, params = run.kept()
+                policy, params = run.acting()
                 shapes = tuple(leaf.shape for leaf in jax.tree.leaves(params))
                 found.setdefault(shapes, []).append((number, policy, params))
         return [self._loaded(*zip(*members, strict=True)) for members in found.values()]

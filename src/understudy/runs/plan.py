@@ -39,7 +39,8 @@ class Plan:
     rounds: interactions and the most queries of every round; budget: queries after which the run ends;
     judged: rounds after which the best in hindsight is looked for; evaluated: rounds after which `episodes`
     episodes are played; search: steps of the search for the best network; average: how many of the last
-    policies the kept one is the mean of; demos: recorded demonstrations, which are round 1.
+    policies the acting one is the mean of; best: whether the best one evaluated is kept; demos: recorded
+    demonstrations, which are round 1.
     """
 
     rounds: tuple[tuple[int, int], ...]
@@ -51,6 +52,7 @@ class Plan:
     standardise: bool
     search: int
     average: int
+    best: bool
     seed: int
     demos: int = 0
 

@@ -26,13 +26,14 @@ class Run:
     """What `imitate` returns.
 
     Attributes:
-      policy: the policy after the last round: callable, with `predict`, `save` and `load`.
+      policy: the policy that is kept: callable, with `predict`, `save` and `load`.
       ledger: one row per round, the same bytes for the same seed.
       certificate: regret and bound after the last judged round (proved for linear policies, else an
         estimate).
       evaluation, expert_evaluation: returns of the last evaluation, and of the expert on the same seeds.
       samples: columns of all samples, by name (`understudy.runs.Round` says which).
       seconds: collect, solve, judge, evaluate and total.
+      kept_round: the round after which `policy` was learnt; the last one, but for ``keep="best"``.
       expert_calls: calls of the expert that gave no label: to measure it, to find out its kind, or to see
         whether it answers alike.
     """
@@ -50,10 +51,12 @@ class Run:
         folder: Path | None,
         keep: Any = None,
         expert_calls: int = 0,
+        kept_round: int | None = None,
     ):
         self.policy, self.ledger, self.certificate, self.settings = policy, ledger, certificate, settings
         self.evaluation, self.expert_evaluation = evaluation, expert_evaluation
         self.seconds, self.folder, self.expert_calls = seconds, folder, expert_calls
+        self.kept_round = ledger.rounds if kept_round is None else kept_round
         self._samples, self._keep = samples, keep
 
     def samples(self, column: str) -> np.ndarray:
@@ -84,6 +87,7 @@ class Run:
             "learner": self.settings["name"],
             "seed": self.settings["seed"],
             "rounds": int(last["round"]),
+            "kept_round": self.kept_round,
             "interactions": int(last["interactions"]),
             "queries": int(last["queries"]),
             "expert_evaluation_calls": self.expert_calls,
@@ -127,7 +131,8 @@ class Run:
             made = Certificate.read(outcome["certificate"])
             mine, theirs = (_evaluation(outcome.get(name)) for name in ("evaluation", "expert_evaluation"))
             seconds = outcome["seconds"]
-            calls = int(outcome.get("summary", {}).get("expert_evaluation_calls", 0))
+            told = outcome.get("summary", {})
+            calls, number = int(told.get("expert_evaluation_calls", 0)), told.get("kept_round")
         except (KeyError, TypeError, ValueError) as error:
             raise UserError(f"run: {folder / 'summary.json'} is damaged ({error}).") from None
         policy, samples = TrainedPolicy.load(folder), None
@@ -135,7 +140,8 @@ class Run:
             samples = SampleLog(policy.observations, policy.actions, folder=folder / "samples")
             samples.rows = record.grown["samples/weights.bin"][0] // 8
         found = mine, theirs, samples, seconds, folder
-        return cls(policy, ledger, made, config["settings"], *found, expert_calls=calls)
+        more = {"expert_calls": calls, "kept_round": number}
+        return cls(policy, ledger, made, config["settings"], *found, **more)
 
     def __repr__(self) -> str:
         told = f", return {self.evaluation.mean:.1f}" if self.evaluation else ""

@@ -265,8 +265,10 @@ class Runner:
     def _asking(self, run: int, inputs: np.ndarray, free: np.ndarray) -> np.ndarray:
         return self.runs[run].ask(inputs, free)
 
-    def _evaluate(self, runs: Sequence[int], t: int) -> None:
-        """Plays the episodes of these runs' policies after round t."""
+    def _evaluate(self, runs: Sequence[int], t: int, *, final: bool = False) -> None:
+        """Plays the episodes of number t of these runs' acting policies, or, in the `final` evaluation, of
+        those that are kept.
+        """
         runs, clock = [i for i in runs if self.errors[i] is None], Clock()
         if not runs:
             return
@@ -274,7 +276,7 @@ class Runner:
         plans = [self.runs[i].plan for i in runs]
         about = [plan.seed for plan in plans], [plan.episodes for plan in plans]
         if self._device is not None:
-            players = [(*self.runs[i].kept(), self.runs[i].normaliser) for i in runs]
+            players = [(*self.runs[i].acting(), self.runs[i].normaliser) for i in runs]
             found = self._device.evaluate(*about, t, players, self.runs[0].parts.spec.episode_limit)
         else:
             where = {run: at for at, run in enumerate(runs)}
@@ -285,7 +287,7 @@ class Runner:
             if isinstance(result, UserError):
                 self.errors[i] = result
                 continue
-            self.runs[i].assess(result)
+            self.runs[i].assess(result, final=final)
             self.runs[i].times[-1]["evaluate"] += clock.laps["evaluate"]
 
     def _play(
@@ -334,17 +336,19 @@ class Runner:
         done = [i for i, error in enumerate(self.errors) if error is None]
         late = [i for i in done if self.runs[i].evaluation is None and self.runs[i].plan.episodes]
         for i in late:
-            self._evaluate([i], self.runs[i].round)
-        known: dict[tuple[int, int], Evaluation | UserError] = {}
+            run = self.runs[i]
+            run.settle()
+            self._evaluate([i], last + 1 if run.plan.best else run.round, final=run.plan.best)
+        known: dict[tuple[int, int, int], Evaluation | UserError] = {}
         for i in done:
             run, clock = self.runs[i], Clock()
             spec = run.parts.spec
-            key = run.plan.seed, spec.expert_measured
+            key = run.plan.seed, spec.expert_measured, last + run.plan.best
             if self.errors[i] is not None or not self._measured(spec):
                 continue
             if key not in known:
                 self._tick("measuring the expert")
-                known[key] = self._play_expert(*key, last)
+                known[key] = self._play_expert(*key)
             found = known[key]
             if isinstance(found, UserError):
                 self.errors[i] = found

@@ -36,6 +36,16 @@ if TYPE_CHECKING:
     from .parts import Parts
 
 
+class Best(NamedTuple):
+    """The best policy that was evaluated: its mean return, its round, and the policies that it is the mean
+    of.
+    """
+
+    mean: float
+    round: int
+    recent: list[Any]
+
+
 class Question(NamedTuple):
     """A round as `Game.play` takes it: the game with its numbers of now, and three of its arguments."""
 
@@ -90,6 +100,7 @@ class RunState:
             self.state: Any = game.init(parts.params, self._empty(parts.params))
         self.params = self._first = jax.tree.map(np.array, parts.params)
         self.recent: list[Any] = []
+        self.best: Best | None = None
         rule, top = parts.rule, largest(game.policy, game.loss, parts.actions)
         self.visited = None if rule is None else Visited(rule, top, min(most for _, most in plan.rounds[:3]))
 
@@ -186,20 +197,32 @@ class RunState:
         return asked / max(asked.sum(), 1)
 
     def policy(self) -> TrainedPolicy:
-        """The policy that is kept: as it is now, or the mean of the last ones."""
-        codecs = self.parts.observations, self.parts.actions
-        return TrainedPolicy(*self.kept(), *codecs, self.normaliser)
+        """The policy that is kept: the acting one or, with ``keep="best"``, the best of those evaluated."""
+        made = self.acting() if self.best is None else self._mean(self.best.recent)
+        return TrainedPolicy(*made, self.parts.observations, self.parts.actions, self.normaliser)
 
-    def kept(self) -> tuple[Policy, Any]:
-        """Architecture and parameters of the policy that is evaluated and kept."""
+    def acting(self) -> tuple[Policy, Any]:
+        """Architecture and parameters of the policy that acts and is evaluated: the last one, or the mean of
+        the last ones.
+        """
+        return self._mean(self.recent or [self.params])
+
+    def _mean(self, recent: list[Any]) -> tuple[Policy, Any]:
         policy = self.game.policy
-        if len(self.recent) < 2:
-            return policy, self.params
+        if len(recent) < 2:
+            return policy, recent[0]
         if isinstance(policy, MLP):
-            return Committee.of(policy, self.recent)
-        return policy, jax.tree.map(
-            lambda *leaves: np.mean(leaves, axis=0, dtype=leaves[0].dtype), *self.recent
-        )
+            return Committee.of(policy, recent)
+        return policy, jax.tree.map(lambda *leaves: np.mean(leaves, axis=0, dtype=leaves[0].dtype), *recent)
+
+    def settle(self) -> None:
+        """The rounds are over: from now on the policy that is kept is the acting one."""
+        self.recent = self.recent if self.best is None else self.best.recent
+
+    @property
+    def kept_round(self) -> int:
+        """The round after which the policy that is kept was learnt."""
+        return self.round if self.best is None else self.best.round
 
     def question(self, round: Round) -> Question:
         """Keeps the round's samples, and gives what `Game.play` needs beside the state."""
@@ -287,10 +310,15 @@ class RunState:
             return self.visited.high()
         return np.nan if self.unanswered else float(record["cumulative_loss"])
 
-    def assess(self, result: Evaluation) -> None:
-        """Enters the returns of the policy after the last round."""
-        self.rows[-1] |= {"return_mean": result.mean, "return_std": result.std}
-        self.evaluation = result if self.finished else None
+    def assess(self, result: Evaluation, *, final: bool = False) -> None:
+        """Enters the returns of the policy after the last round; those that are `final` chose nothing."""
+        if not final:
+            self.rows[-1] |= {"return_mean": result.mean, "return_std": result.std}
+        if self.plan.best and not final:
+            if self.best is None or result.mean >= self.best.mean:
+                self.best = Best(result.mean, self.round, self.recent)
+        elif self.finished:
+            self.evaluation = result
 
     @property
     def calls(self) -> int:
@@ -330,8 +358,8 @@ class RunState:
         """
         arrays = {f"state.{i:03d}": np.asarray(leaf) for i, leaf in enumerate(jax.tree.leaves(self._small()))}
         arrays |= {"mean": self.normaliser.mean, "scale": self.normaliser.scale}
-        for k, params in enumerate(self.recent):
-            arrays |= {f"recent.{k:03d}.{i:03d}": leaf for i, leaf in enumerate(jax.tree.leaves(params))}
+        arrays |= _listed("recent", self.recent)
+        arrays |= {} if self.best is None else _listed("best", self.best.recent)
         for i, slot in enumerate(slots):
             arrays |= {f"slot.{i:03d}.{name}": kept for name, kept in slot.items() if name != "episode"}
         plain = {
@@ -345,6 +373,7 @@ class RunState:
             "episodes": [slot["episode"] for slot in slots],
             "automatic": None if self.automatic is None else self.automatic.numbers(),
             "visited": None if self.visited is None else self.visited.numbers(),
+            "best": self.best and [self.best.mean, self.best.round],
         }
         return arrays, plain
 
@@ -372,17 +401,24 @@ class RunState:
                 raise UserError("run: the checkpoint is damaged: its arrays are not those of this run.")
             self._refill(jax.tree.unflatten(structure, kept))
             self.params = jax.tree.map(np.array, self.state.learner.params)
-        leaves, structure = jax.tree.flatten(self.params)
-        self.recent = [
-            jax.tree.unflatten(structure, [arrays[f"recent.{k:03d}.{i:03d}"] for i in range(len(leaves))])
-            for k in range(min(self.round, self.plan.average))
-        ]
+        self.recent = self._unlisted("recent", self.round, arrays)
+        if plain.get("best") is not None:
+            mean, number = plain["best"]
+            self.best = Best(mean, number, self._unlisted("best", number, arrays))
         slots: list[dict[str, Any]] = [{"episode": n} for n in plain["episodes"]]
         for name, kept in arrays.items():
             if name.startswith("slot."):
                 number, _, what = name.removeprefix("slot.").partition(".")
                 slots[int(number)][what] = kept
         return slots
+
+    def _unlisted(self, name: str, number: int, arrays: dict[str, np.ndarray]) -> list[Any]:
+        """The last policies of round `number`, from a snapshot."""
+        leaves, structure = jax.tree.flatten(self.params)
+        return [
+            jax.tree.unflatten(structure, [arrays[f"{name}.{k:03d}.{i:03d}"] for i in range(len(leaves))])
+            for k in range(min(number, self.plan.average))
+        ]
 
     def _small(self) -> tuple[Any, ...]:
         """The state without the buffer of samples."""
@@ -415,6 +451,15 @@ class RunState:
         if isinstance(whole, Limited):
             losses = Limited(losses, keys_again(memory, whole.memory))
         self.state = GameState(learner, losses, comparator, running, cumulative)
+
+
+def _listed(name: str, policies: list[Any]) -> dict[str, np.ndarray]:
+    """The leaves of policies by name and number."""
+    return {
+        f"{name}.{k:03d}.{i:03d}": leaf
+        for k, params in enumerate(policies)
+        for i, leaf in enumerate(jax.tree.leaves(params))
+    }
 
 
 _add = jax.jit(lambda losses, one: losses.add(one), donate_argnums=0)

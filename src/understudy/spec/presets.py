@@ -15,7 +15,7 @@ class Preset:
     a tanh head stretched to the action bounds (networks). bias: linear policies get one. noise: what the
     agent adds to its actions. automatic: on networks schedules start in round 2, and regularised learners
     given by name find their own scale (see `runs.choose`). average: how many of the last policies the kept
-    one is the mean of.
+    one is the mean of. keep: the last policy, or the best of those that were evaluated.
     """
 
     first_round: str
@@ -25,23 +25,30 @@ class Preset:
     noise: float
     automatic: bool
     average: int = 1
+    keep: str = "last"
     ask: str = "all"
     first_interactions: None = None
 
 
 def spread(budget: int, *, vectors: bool) -> dict[str, Any]:
     """How the practical preset spends a budget of labels where nothing else is said: a quarter of it, but at
-    least 200 or half, on a first, expert-driven round, the rest in twentieths, and the mean of the last five
-    policies is kept.
+    least 200 or half, on a first, expert-driven round, the rest in twentieths. The mean of the last five
+    policies acts. It is evaluated every second round, which costs no labels, and the best one is kept: with
+    so few labels a policy may stumble again in a later round.
 
     `vectors`: whether distances between the policy's inputs mean something.
 
-    >>> spread(400, vectors=True)
-    {'ask': 'distance:20', 'first_interactions': 200, 'average': 5}
+    >>> spread(400, vectors=True)["ask"], spread(400, vectors=True)["first_interactions"]
+    ('distance:20', 200)
     """
     each = max(1, budget // 20)
-    rule = f"distance:{each}" if vectors else f"random:{each}"
-    return {"ask": rule, "first_interactions": max(1, min(budget // 2, max(200, budget // 4))), "average": 5}
+    return {
+        "ask": f"distance:{each}" if vectors else f"random:{each}",
+        "first_interactions": max(1, min(budget // 2, max(200, budget // 4))),
+        "average": 5,
+        "keep": "best",
+        "evaluate_every": 2,
+    }
 
 
 FEW = {"max_iterations": 5000, "learning_rate": 3e-3, "batch_size": 64, "weight_decay": 0.3}
