@@ -26,6 +26,7 @@ KEYS = [
     "learner",
     "seed",
     "rounds",
+    "kept_round",
     "interactions",
     "queries",
     "expert_evaluation_calls",
@@ -60,7 +61,7 @@ def test_the_outcome_has_no_broken_line_at_80_columns(capsys, monkeypatch):
     summary = dict.fromkeys(("env", "learner", "regret", "expert_return_mean"), None)
     summary |= {"queries": 10**7, "expert_evaluation_calls": 10**7, "return_mean": 1e4, "return_std": 1e3}
     run = SimpleNamespace(
-        summary=lambda: summary | {"average_loss": 1 / 3, "rounds": 9},
+        summary=lambda: summary | {"average_loss": 1 / 3, "rounds": 9, "kept_round": 8},
         certificate=None,
         ledger=ledger,
         settings={"expert_episodes": 0, "episodes": 1},
@@ -70,7 +71,7 @@ def test_the_outcome_has_no_broken_line_at_80_columns(capsys, monkeypatch):
     tables.show(outcome(run))
     lines = [line.split() for line in capsys.readouterr().out.splitlines() if line.strip()]
     names = " ".join(line[0] for line in lines[1:])
-    assert names == "queries other unanswered return average seconds"
+    assert names == "queries other unanswered return of average seconds"
 
 
 def test_train_prints_one_last_line_of_json(capsys):
@@ -178,6 +179,7 @@ SETTINGS = {
     "loss_options": ["--loss", "huber", "--loss-options", '{"delta": 0.5}'],
     "solver_options": ["--policy", "mlp", "--solver-options", '{"decay": "linear"}'],
     "episodes": ["--episodes", "2"],
+    "best": ["--best", "yes"],
     "evaluate_every": ["--evaluate-every", "1"],
     "comparator": ["--comparator", "1,2"],
     "episode_limit": ["--episode-limit", "50"],

@@ -143,7 +143,7 @@ def test_the_mean_of_the_last_policies_acts_is_kept_and_resumed(tmp_path):
 def test_the_best_policy_is_kept_and_judged_by_episodes_that_did_not_choose_it(tmp_path):
     settings = SMALL | {"env": "CartPole-v1", "rounds": 6, "interactions": 6, "average": 2, "seed": 5}
     settings |= {"episodes": 4, "evaluate_every": 1, "ask": "random:2", "first_round": "agent"}
-    run, again = resumed(partial(imitate, **settings, keep="best"), tmp_path, 1, 4, 6)
+    run, again = resumed(partial(imitate, **settings, best=True), tmp_path, 1, 4, 6)
     last = imitate(**settings)
     assert run.kept_round == again.kept_round == Run.load(tmp_path / "whole").kept_round < 6
     assert last.kept_round == 6
@@ -157,9 +157,9 @@ def test_the_best_policy_is_kept_and_judged_by_episodes_that_did_not_choose_it(t
     chose = evaluate(run.policy, "CartPole-v1", episodes=4, seed=5, number=run.kept_round)
     assert chose.mean == returns.max() and chose.returns.tolist() != fresh.returns.tolist()
     spec = RunSpec(env="CartPole-v1", budget=100)
-    assert (spec.keep, spec.evaluate_every) == ("best", 2)
-    spec = RunSpec(env="CartPole-v1", budget=100, keep="last")
-    assert (spec.keep, spec.evaluate_every) == ("last", 0)
+    assert (spec.best, spec.evaluate_every) == (True, 2)
+    spec = RunSpec(env="CartPole-v1", budget=100, best=False)
+    assert (spec.best, spec.evaluate_every) == (False, 0)
 
 
 def test_the_loss_on_all_states_is_known_bounded_or_an_estimate():

@@ -83,7 +83,7 @@ def outcome(result: Any) -> Any:
     if summary["return_mean"] is not None:
         rows.append(("return", tables.returned(summary["return_mean"], summary["return_std"])))
         if summary["kept_round"] != summary["rounds"]:
-            rows.append(("  of the policy of", f"round {summary['kept_round']}, the best (--keep last)"))
+            rows.append(("  of the policy of", f"round {summary['kept_round']}, the best (--best no)"))
     if theirs is not None:
         measured = "" if result.expert_evaluation else " (its card; --expert-episodes measures it)"
         rows.append(("expert's return", tables.returned(theirs) + measured))

@@ -156,7 +156,7 @@ def parts(world: World, spec: RunSpec) -> Parts:
         standardise=spec.decided("standardise") and spec.init is None,
         search=spec.search,
         average=spec.decided("average") if architecture.name == "mlp" else spec.average or 1,
-        best=spec.decided("keep") == "best",
+        best=spec.decided("best"),
         seed=spec.seed,
         demos=0 if demos is None else len(demos),
     )

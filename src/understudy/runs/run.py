@@ -33,7 +33,7 @@ class Run:
       evaluation, expert_evaluation: returns of the last evaluation, and of the expert on the same seeds.
       samples: columns of all samples, by name (`understudy.runs.Round` says which).
       seconds: collect, solve, judge, evaluate and total.
-      kept_round: the round after which `policy` was learnt; the last one, but for ``keep="best"``.
+      kept_round: the round after which `policy` was learnt; the last one, but for ``best=True``.
       expert_calls: calls of the expert that gave no label: to measure it, to find out its kind, or to see
         whether it answers alike.
     """

@@ -197,7 +197,7 @@ class RunState:
         return asked / max(asked.sum(), 1)
 
     def policy(self) -> TrainedPolicy:
-        """The policy that is kept: the acting one or, with ``keep="best"``, the best of those evaluated."""
+        """The policy that is kept: the acting one or, with ``best=True``, the best of those evaluated."""
         made = self.acting() if self.best is None else self._mean(self.best.recent)
         return TrainedPolicy(*made, self.parts.observations, self.parts.actions, self.normaliser)
 

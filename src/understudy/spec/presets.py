@@ -15,7 +15,8 @@ class Preset:
     a tanh head stretched to the action bounds (networks). bias: linear policies get one. noise: what the
     agent adds to its actions. automatic: on networks schedules start in round 2, and regularised learners
     given by name find their own scale (see `runs.choose`). average: how many of the last policies the kept
-    one is the mean of. keep: the last policy, or the best of those that were evaluated.
+    one is the mean of. best: keep the best policy that was evaluated, not
+    the last.
     """
 
     first_round: str
@@ -25,7 +26,7 @@ class Preset:
     noise: float
     automatic: bool
     average: int = 1
-    keep: str = "last"
+    best: bool = False
     ask: str = "all"
     first_interactions: None = None
 
@@ -46,7 +47,7 @@ def spread(budget: int, *, vectors: bool) -> dict[str, Any]:
         "ask": f"distance:{each}" if vectors else f"random:{each}",
         "first_interactions": max(1, min(budget // 2, max(200, budget // 4))),
         "average": 5,
-        "keep": "best",
+        "best": True,
         "evaluate_every": 2,
     }
 

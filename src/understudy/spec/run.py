@@ -172,9 +172,9 @@ class RunSpec:
     average: int | None = _least(None, 1)
     """Act with, evaluate and keep the mean of the last so many rounds' policies: of the outputs of networks,
     of the parameters of linear policies. Losses and regret are those of the last policy alone."""
-    keep: str | None = _among(None, "last", "best")
-    """Which policy is kept: the last one, or the best: of those that were evaluated, the one with the highest
-    mean return, which is then evaluated anew on episodes that did not choose it."""
+    best: bool | None = None
+    """Keep the policy with the highest mean return of those that were evaluated, not the last one; it is then
+    evaluated anew on episodes that did not choose it: yes or no."""
     episodes: int = _least(10, 0, 1_000_000)
     """Evaluation episodes."""
     evaluate_every: int = _least(0, 0)
@@ -333,8 +333,8 @@ class RunSpec:
             del made["average"]
         if self.demos is not None:
             del made["first_interactions"]
-        if self.keep == "last" or not self.episodes:
-            del made["keep"], made["evaluate_every"]
+        if self.best is False or not self.episodes:
+            del made["best"], made["evaluate_every"]
         for name, value in made.items():
             if getattr(self, name) == _default(FIELDS[name]):
                 object.__setattr__(self, name, value)
