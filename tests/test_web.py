@@ -127,7 +127,7 @@ def test_what_a_handler_gives_is_sent_as_what_it_is(server):
     assert ask(server, "/frames/a%20b.png?x=1")[2] == b"a b.png"
     assert ask(server, "/answer", "POST", {"a": [1, None]})[2] == b'[{"a": [1, null]}]'
     lines = ask(server, "/events")[2].decode().split("\n\n")
-    assert lines == [":", 'data: {"n": 0}', 'data: {"n": 1}', 'data: {"n": 2}', ""]
+    assert lines == ["retry: 1000", ":", 'data: {"n": 0}', 'data: {"n": 1}', 'data: {"n": 2}', ""]
 
 
 def test_requests_that_do_not_fit_are_refused_in_a_sentence(server, caplog):
@@ -159,7 +159,7 @@ def test_closing_frees_the_port_and_ends_events():
 
     made = Server({"GET /events": endless})
     stream = urllib.request.urlopen(made.address("/events"), timeout=10)
-    assert stream.read(3) == b":\n\n"
+    assert stream.read(16) == b"retry: 1000\n\n:\n\n"
     with pytest.raises(UserError, match=f"port: {made.port} cannot be had"):
         Server({}, port=made.port)
     made.close()

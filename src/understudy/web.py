@@ -29,6 +29,8 @@ from .errors import UserError
 HOST = "127.0.0.1"
 MOST = 1 << 20
 """Bytes of a request's body."""
+RETRY = 1000
+"""Milliseconds after which a browser asks again for events that have ended."""
 IDLE = 30.0
 """Seconds after which a connection that says nothing is closed."""
 POLICY = (
@@ -274,6 +276,7 @@ class _Connection(http.server.BaseHTTPRequestHandler):
         self.send_response(HTTPStatus.OK)
         self._headers({"Content-Type": "text/event-stream; charset=utf-8", "Connection": "close"})
         with contextlib.suppress(ConnectionError, TimeoutError), contextlib.closing(_closable(values)):
+            self.wfile.write(f"retry: {RETRY}\n\n".encode())
             for value in values:
                 text = ":\n\n" if value is None else f"data: {json.dumps(value)}\n\n"
                 self.wfile.write(text.encode())

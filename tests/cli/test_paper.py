@@ -41,7 +41,7 @@ def test_a_small_study_from_the_command_line(monkeypatch, tmp_path, capsys):
     out, err = capsys.readouterr()
     verdicts = json.loads(out.splitlines()[-1])
     assert set(verdicts.values()) <= {"holds", "does not hold", "cannot be told"}
-    assert "by vmap" in out and "tuning" in err
+    assert "by vmap" in err and "tuning" in err
     assert {"regret.png", "regret.svg", "rounds.csv.gz", "claims.md"} <= {
         path.name for path in folder.iterdir()
     }

@@ -182,8 +182,17 @@ def _run(args: list[str]) -> int:
     options = _parse(command, [one for one in rest if one not in (NO_CACHE, QUIET)])
     if NO_CACHE not in rest:
         use_cache()
-    with silent(QUIET in rest):
+    with silent(QUIET in rest), _apart("--json" in rest):
         return int(command.function(options) or 0)
+
+
+def _apart(json: bool) -> contextlib.AbstractContextManager[None]:
+    """With --json the output is one line, and tables go to the error stream."""
+    if not json:
+        return contextlib.nullcontext()
+    from ..report.tables import json_only
+
+    return json_only()
 
 
 def _all() -> list[Command]:

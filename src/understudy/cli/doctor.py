@@ -27,7 +27,7 @@ class Doctor:
     """Versions, devices, extras, and where compiled programs are kept; code 1 where JAX cannot compute."""
 
     json: Flag = False
-    """Print the findings as one last line of JSON."""
+    """Print the findings as one line of JSON, and all else to the error stream."""
 
 
 def run(options: Doctor) -> int:

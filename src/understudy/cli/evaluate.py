@@ -30,7 +30,7 @@ class Evaluate:
     seed: int = 1
     """Seed of the episodes."""
     json: Flag = False
-    """Print the result as one last line of JSON."""
+    """Print the result as one line of JSON, and all else to the error stream."""
 
 
 def run(options: Evaluate) -> int:

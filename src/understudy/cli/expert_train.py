@@ -44,7 +44,7 @@ class ExpertTrain:
     resume: Flag = False
     """Go on from the checkpoint that Ctrl-C, or a kill, has left beside the file."""
     json: Flag = False
-    """Print the result as one last line of JSON."""
+    """Print the result as one line of JSON, and all else to the error stream."""
 
 
 ENDED = {"steps": "all steps made", "target": "target reached", "stopped": "stopped; --resume goes on"}

@@ -14,7 +14,7 @@ class ExpertsList:
     """The experts that come with the package."""
 
     json: Flag = False
-    """Print the cards as one last line of JSON."""
+    """Print the cards as one line of JSON, and all else to the error stream."""
 
 
 def run(options: ExpertsList) -> int:

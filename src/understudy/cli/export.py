@@ -23,7 +23,7 @@ class Export:
     out: Name = None
     """The file or folder to write, or the id of Minari's dataset; by default made of the run's name."""
     json: Flag = False
-    """Print the result as one last line of JSON."""
+    """Print the result as one line of JSON, and all else to the error stream."""
 
 
 def run(options: Export) -> int:

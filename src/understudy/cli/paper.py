@@ -28,7 +28,7 @@ class Reported:
     out: Folder = None
     """Write figures (PNG, SVG), every number (CSV) and the claims to this new folder."""
     json: Flag = False
-    """Print the verdicts as one last line of JSON."""
+    """Print the verdicts as one line of JSON, and all else to the error stream."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

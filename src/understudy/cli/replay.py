@@ -54,7 +54,7 @@ class Replay(WithSettings):
     keep_iterates: Flag = False
     """Also write every iterate, w_1 to w_{T+1}, to iterates.npz."""
     json: Flag = False
-    """Print the result as one last line of JSON."""
+    """Print the result as one line of JSON, and all else to the error stream."""
 
 
 def run(options: Replay) -> int:

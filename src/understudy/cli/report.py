@@ -25,7 +25,7 @@ class Report:
     seconds: float = 60.0
     """Time for drawing their clips; 0 draws none."""
     json: Flag = False
-    """Print the result as one last line of JSON."""
+    """Print the result as one line of JSON, and all else to the error stream."""
 
 
 def run(options: Report) -> int:

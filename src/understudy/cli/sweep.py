@@ -57,7 +57,7 @@ class Sweep(WithSettings):
     plan: Flag = False
     """Print the plan and stop."""
     json: Flag = False
-    """Print the result as one last line of JSON."""
+    """Print the result as one line of JSON, and all else to the error stream."""
 
 
 TUNING = ("over", "keep", "coarse", "seeds")

@@ -35,7 +35,7 @@ class Train(WithSettings):
     no_browser: Flag = False
     """Print the address of the page on which a person answers (--expert person), and open no browser."""
     json: Flag = False
-    """Print the result as one last line of JSON."""
+    """Print the result as one line of JSON, and all else to the error stream."""
 
 
 def run(options: Train) -> int:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import sys
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from rich.box import SIMPLE_HEAD
@@ -25,14 +26,33 @@ MARKS = {
 
 
 def show(table: Table) -> None:
-    """Prints a table: in colour on a terminal, plain in a pipe."""
-    Console(highlight=False).print(table)
+    """Prints a table: in colour on a terminal, plain and without blanks at the ends of lines in a pipe."""
+    console = Console(highlight=False)
+    if console.is_terminal:
+        return console.print(table)
+    with console.capture() as drawn:
+        console.print(table)
+    print("\n".join(line.rstrip() for line in drawn.get().splitlines()))
+
+
+_outputs: list[Any] = []
+
+
+@contextlib.contextmanager
+def json_only() -> Iterator[None]:
+    """What is printed inside goes to the error stream, and `json_line` alone to the output, for a pipe."""
+    _outputs.append(sys.stdout)
+    try:
+        with contextlib.redirect_stdout(sys.stderr):
+            yield
+    finally:
+        _outputs.pop()
 
 
 def json_line(value: Any) -> None:
     """Prints `value` as one line of JSON, after whatever the error stream still holds."""
     sys.stderr.flush()
-    print(disk.to_json(value), flush=True)
+    print(disk.to_json(value), flush=True, file=_outputs[-1] if _outputs else sys.stdout)
 
 
 def facts(title: str, rows: Iterable[tuple[str, Any]]) -> Table:
@@ -73,9 +93,9 @@ def regret(made: Any) -> list[tuple[str, Any]]:
     rows: list[tuple[str, Any]] = [("regret", made.regret)]
     if math.isfinite(made.high):
         low, high = number(made.low), number(made.high)
-        ends = f"{low} … {high}" if low != high else f"to {made.high - made.low:.1e}"
+        ends = f"{low} … {high}" if low != high else f"{low}, up to {made.high - made.low:.1e}"
         rows.append(("proved", f"{ends}, against policies of norm ≤ {made.norm:.3g}"))
-    return [*rows, ("certified bound", made.reason or made.bound)]
+    return [*rows, ("certified bound", f"none: {made.reason}" if made.reason else made.bound)]
 
 
 def listed(title: str, headings: Iterable[str], rows: Iterable[Iterable[Any]]) -> Table:

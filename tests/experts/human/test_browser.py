@@ -110,32 +110,71 @@ def test_thirty_labels_from_the_keyboard_train_a_policy(browser, tmp_path):  # n
     context.close()
 
 
+class Held:
+    """A page about three states; the reply to an answer, or the answer itself, waits until it is let go."""
+
+    def __init__(self, browser, after=True):  # noqa: F811
+        controls = Controls(spaces.Discrete(2), "X")
+        self.run = Asking(3, shows=[lambda: {"frames": [], "table": [], "step": 0}] * 3)
+        self.run.desk._read = controls.read
+        self.page = Page(self.run.desk, {"env": "X", "controls": controls.plain, "why": ""}, browser=False)
+        self.go, routes = threading.Event(), self.page.server.routes
+        quick = routes["POST", "/answer"]
+
+        def slow(request):
+            done = quick(request) if after else None
+            self.go.wait(20)
+            return done or quick(request)
+
+        routes["POST", "/answer"] = slow
+        self.context = browser.new_context()
+
+    def tab(self):
+        return Person(self.context, self.page.server.url)
+
+    def close(self):
+        self.page.close()
+        self.context.close()
+
+
 def test_a_key_counts_before_the_reply_to_the_one_before(browser):  # noqa: F811
     """The next question comes by the events, perhaps before the reply to the last answer does."""
-    controls = Controls(spaces.Discrete(2), "X")
-    run = Asking(3, shows=[lambda: {"frames": [], "table": [], "step": 0}] * 3)
-    run.desk._read = controls.read
-    page = Page(run.desk, {"env": "X", "controls": controls.plain, "why": ""}, browser=False)
-    quick, held = page.server.routes["POST", "/answer"], threading.Event()
-
-    def slow(request):
-        done = quick(request)
-        held.wait(20)
-        return done
-
-    page.server.routes["POST", "/answer"] = slow
-    context = browser.new_context()
-    one = Person(context, page.server.url)
+    held = Held(browser)
+    one = held.tab()
     number = one.look()["question"]["number"]
     one.page.keyboard.press("2")
     one.look(number)
     one.page.keyboard.press("1")
+    held.go.set()
     one.look(number + 1)
-    held.set()
     one.page.keyboard.press("2")
-    assert [int(action) for action in run.end().values()] == [1, 0, 1] and one.errors == []
-    page.close()
-    context.close()
+    assert [int(action) for action in held.run.end().values()] == [1, 0, 1] and one.errors == []
+    held.close()
+
+
+def test_an_undo_does_not_overtake_the_answer_before_it(browser):  # noqa: F811
+    held = Held(browser, after=False)
+    one = held.tab()
+    number = one.look()["question"]["number"]
+    for key in "2u1":
+        one.page.keyboard.press(key)
+    one.page.wait_for_timeout(100)  # as long as an undo needs that does not wait
+    held.go.set()
+    one.look(number)
+    assert held.run.log == [("keep", 0, 1), ("drop", 0), ("keep", 0, 0)] and one.errors == []
+    held.close()
+
+
+def test_more_tabs_than_a_browser_has_connections_answer_and_see(browser):  # noqa: F811
+    held = Held(browser)
+    held.go.set()
+    tabs = [held.tab() for _ in range(8)]
+    number = tabs[-1].look()["question"]["number"]
+    tabs[-1].page.keyboard.press("2")
+    for one in tabs:
+        assert one.look(number)["facts"]["labels"] == 1 and one.errors == []
+        assert not one.page.evaluate("lost")
+    held.close()
 
 
 def test_sliders_answer_for_box_actions_and_a_phone_sees_all_of_it(browser):  # noqa: F811

@@ -17,6 +17,9 @@ from .desk import SPEEDS, Desk
 
 BEAT = 10.0
 """Seconds after which a page without news hears that the run lives."""
+STREAMS = 3
+"""Pages that are sent news as they come. A browser opens six connections to a server, and answers need some
+of them; pages beyond that ask again every second."""
 LARGE = 60_000
 """Bytes from which a picture is sent as JPEG; below, as PNG, which keeps lines sharp."""
 
@@ -56,6 +59,9 @@ class Page:
         return {"counted": counted is not False, **self.desk.view()}
 
     def _events(self) -> Iterator[Any]:
+        if self.desk.viewers >= STREAMS:
+            yield self.desk.view()
+            return
         self.desk.look(1)
         try:
             version = -1

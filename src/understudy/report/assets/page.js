@@ -88,22 +88,28 @@ function repaint() {
 
 async function live() {
   const says = document.getElementById("live");
-  let mark = page.data.mark;
+  let mark = page.data.mark, stale = false;
   for (;;) {
     await new Promise((done) => setTimeout(done, 2000));
     try {
       const answer = await fetch(`data?mark=${encodeURIComponent(mark)}`, { cache: "no-store" });
       if (!answer.ok) throw new Error(answer.statusText);
       const data = await answer.json();
+      if (data.mark !== mark) {
+        mark = data.mark;
+        const was = page.data.runs[page.run];  // its place may be another one now
+        page.data = data;
+        page.run = Math.max(0, data.runs.findIndex((one) => was && one.folder === was.folder && one.name === was.name));
+        stale = true;
+      }
       const { unfinished = 0 } = page.data.counts;
       says.className = unfinished ? "live on" : "live";
       says.textContent = unfinished ? `live: ${many(unfinished, "run")} not finished` : "live: all runs are finished";
-      if (data.mark === mark) continue;
-      mark = data.mark;
-      page.data = data;
-      const top = window.scrollY;
-      const open = document.activeElement && document.activeElement.id === "run-choice";
-      if (!open) { render(); window.scrollTo(0, top); }
+      // A list of runs that is open would be closed; the page is drawn when it is left.
+      if (stale && !(document.activeElement && document.activeElement.id === "run-choice")) {
+        stale = false;
+        repaint();
+      }
     } catch {
       says.className = "live off";
       says.textContent = "the server does not answer; the page shows what was last known";
