@@ -162,7 +162,12 @@ def test_of_a_stack_there_is_the_last_observation():
 
 
 def test_frames_a_second_are_the_environment_s():
-    assert to_lerobot._fps("CartPole-v1") == 50 and to_lerobot._fps("nobody:knows") == to_lerobot.FPS
+    told = [
+        to_lerobot._fps({"env": env, "env_kwargs": {}}) for env in ("CartPole-v1", "gymnasium:Acrobot-v1")
+    ]
+    assert (
+        told == [50, 15] and to_lerobot._fps({"env": "nobody:Knows-v0", "env_kwargs": {}}) == to_lerobot.FPS
+    )
 
 
 def test_one_door_reads_every_kind_of_file(run, tmp_path):

@@ -80,7 +80,7 @@ def test_only_kept_pictures_are_drawn_and_a_disagreement_between_two_is_seen(mon
     # Of the states 0 to 10 those of 0, 4, 8 and the last are shown; each panel also drew one to begin with.
     assert len(written) == 4 and Counting.drawn == 2 * 5 and told == [0, 4, 8, 12]
     assert [bool((one[-1, -1] == (213, 94, 0)).all()) for one in written] == [False, True, False, False]
-    assert [one.shape for one in written] == [(40, 80, 3)] * 4
+    assert [one.shape for one in written] == [(240, 480, 3)] * 4
     assert (written[-1][-1, -1] == 127).all() and (written[0][-1, -1] == 0).all()  # the end is faded
 
 
@@ -154,3 +154,14 @@ def test_a_chosen_camera_is_left_alone():
         pytest.skip(str(error))
     assert panel._camera._from is None and panel.shown().shape == (64, 64, 3)
     panel.close()
+
+
+def test_small_pictures_are_enlarged_and_odd_ones_are_written(tmp_path):
+    panel = video.Panel(maker(Counting), "mine", still, seed=0)
+    assert panel.shown().shape == (240, 240, 3) and not panel.shown()[60:].any()
+    with pytest.raises(UserError, match=r"'.*x.txt' must end in .mp4, .mkv, .mov, .webm or .gif"):
+        video.record(tmp_path / "x.txt", maker(Counting), {"a": still})
+    pytest.importorskip("imageio_ffmpeg")
+    with video.film(tmp_path / "x.mp4", 10) as write:
+        write(np.zeros((41, 43, 3), np.uint8))
+    assert (tmp_path / "x.mp4").stat().st_size

@@ -9,6 +9,7 @@ data/chunk-000/episode_000000.parquet    one row a step
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +17,8 @@ import jax
 import numpy as np
 
 from .. import disk
-from ..errors import MissingExtra
-from ..runs import Run
+from ..errors import MissingExtra, UserError
+from ..runs import Run, world_of
 from .episodes import Episode, episodes
 
 VERSION = "v2.1"
@@ -38,7 +39,7 @@ def write(run: Run, folder: Path) -> int:
         import pyarrow.parquet as parquet  # type: ignore[import-not-found]
     except ImportError:
         raise MissingExtra("export: LeRobot", "tables") from None
-    fps, task = _fps(run.settings["env"]), {"task_index": 0, "task": run.settings["env"]}
+    fps, task = _fps(run.settings), {"task_index": 0, "task": run.settings["env"]}
     lengths, stats, features, frames = [], [], {}, 0
     with disk.new_folder(folder) as draft:
         for number, one in enumerate(episodes(run)):
@@ -120,13 +121,15 @@ def _stats(values: np.ndarray) -> dict[str, list[Any]]:
     return shaped | {"count": [len(values)]}
 
 
-def _fps(env: str) -> int:
-    import gymnasium
-    from gymnasium.envs.registration import load_env_creator
-
+def _fps(settings: Mapping[str, Any]) -> int:
+    """What the environment says of itself; `FPS` where it says nothing, or cannot be made from its name."""
     try:
-        spec = gymnasium.spec(env)
-        made = getattr(load_env_creator(str(spec.entry_point)), "metadata", {})
-        return int(made.get("render_fps", FPS))
-    except (gymnasium.error.Error, ImportError, ValueError, TypeError, AttributeError):
+        env = world_of(settings)()
+    except UserError:
         return FPS
+    try:
+        return int(env.metadata.get("render_fps") or FPS)
+    except (AttributeError, TypeError, ValueError):
+        return FPS
+    finally:
+        env.close()

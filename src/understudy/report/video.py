@@ -17,8 +17,12 @@ from ..envs.gymnasium import Maker, derive
 from ..envs.pictures import opened, picture
 from ..errors import MissingExtra, UserError
 from ..policies import Actions
+from .tables import returned
 
 Act = Callable[[Any, Any], Any]
+SUFFIXES = (".mp4", ".mkv", ".mov", ".webm", ".gif")
+SMALL = 240
+"""Pictures lower than this are enlarged by a whole factor: the text would hide them."""
 RATE = 31
 """Pictures a second, at most about; MuJoCo has up to 125, of which every fourth will do."""
 
@@ -40,6 +44,8 @@ def record(
     episode has ended keeps its last picture, faded. `progress(steps)` is called after every picture. Without
     a renderer, and where ffmpeg fails, a `UserError` says so, and no file is left.
     """
+    if path.suffix.lower() not in SUFFIXES:
+        raise UserError(f"video: {str(path)!r} must end in {', '.join(SUFFIXES[:-1])} or {SUFFIXES[-1]}.")
     with contextlib.ExitStack() as opened:
         panels = []
         for name, act in acts.items():
@@ -99,7 +105,7 @@ class Panel:
         if self.faded:
             picture = picture // 2 + 127
         ended = f", ended after {self._played / self.rate:.1f} s" if self.faded else ""
-        return _titled(picture, f"{self.name}\nreturn {self.total:.0f}{ended}")
+        return _titled(picture, f"{self.name}\nreturn {returned(self.total)}{ended}")
 
     def close(self) -> None:
         self.env.close()
@@ -161,7 +167,8 @@ def _command(path: Path, picture: np.ndarray, rate: float) -> list[str]:
         raise MissingExtra("video", "mujoco")
     height, width = picture.shape[:2]
     raw = ["-f", "rawvideo", "-pix_fmt", "rgb24", "-s", f"{width}x{height}", "-r", f"{rate:g}", "-i", "-"]
-    codec = ["-c:v", "libx264", "-pix_fmt", "yuv420p"] if path.suffix in (".mp4", ".mkv", ".mov") else []
+    even = ["-vf", "pad=ceil(iw/2)*2:ceil(ih/2)*2"]  # the codec takes no other sizes
+    codec = [*even, "-c:v", "libx264", "-pix_fmt", "yuv420p"] if path.suffix.lower() in SUFFIXES[:3] else []
     return [program, "-y", "-loglevel", "error", *raw, "-an", *codec, str(path)]
 
 
@@ -181,6 +188,8 @@ def _titled(picture: np.ndarray, text: str) -> np.ndarray:
     """The picture with text in its corner."""
     from PIL import Image, ImageDraw, ImageFont
 
+    larger = -(-SMALL // picture.shape[0])
+    picture = picture.repeat(larger, axis=0).repeat(larger, axis=1)
     image = Image.fromarray(picture)
     draw, font = ImageDraw.Draw(image), ImageFont.load_default(max(10, picture.shape[0] // 28))
     box = draw.multiline_textbbox((10, 8), text, font=font)
