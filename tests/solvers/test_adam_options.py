@@ -89,6 +89,24 @@ def test_fresh_forgets_where_it_starts():
         assert same == fresh
 
 
+@pytest.mark.parametrize(("passes", "steps"), [(None, 5), (1.0, 5), (2.0, 6), (10.0, 30)])
+def test_passes_make_the_steps_grow_with_the_samples(passes, steps):
+    X = np.random.default_rng(0).standard_normal((12, 3)).astype(np.float32)
+    one, policy = batch(X, X[:, :1], dtype=np.float32), MLP((4,))
+    start = policy.init(jax.random.key(0), 3, 1)
+    losses = empty_samples(policy, Squared(), one, capacity=24).add(one)
+    options = {"batch_size": 4, "decay": "linear", "passes": passes}
+    found = adam(max_iterations=5, **options)(plain(losses, start), start, jax.random.key(0))
+    assert found.iterations == steps
+    # The decay is over all of these steps.
+    same = adam(max_iterations=steps, **options | {"passes": None})(
+        plain(losses, start), start, jax.random.key(0)
+    )
+    assert all(map(np.allclose, jax.tree.leaves(found.params), jax.tree.leaves(same.params)))
+    with pytest.raises(UserError, match=r"passes: 2\.0 are for minibatches"):
+        adam(passes=2.0)
+
+
 def test_fresh_needs_samples():
     with pytest.raises(UserError, match="fresh"):
         replay(stream(1), learner=ftl(), solver=adam(fresh=True))

@@ -19,7 +19,7 @@ from ..policies import GRU, MLP, POLICIES, Actions, Camera, Observations, Policy
 from ..policies.camera import LEAST
 from ..solvers import SOLVERS
 from ..spec import PRESETS, RunSpec
-from ..spec.presets import FEW
+from ..spec.presets import FEW, PASSES
 from .automatic import Automatic
 
 SCALES = {"ftrl": "eta", "alt_ftrl": "eta", "adaftrl": "alpha"}
@@ -191,8 +191,9 @@ def choose_solver(spec: RunSpec, policy: Policy, learner: Any) -> tuple[Any, dic
                 network["learning_rate"] = 3e-3
             if spec.budget is not None and isinstance(policy, MLP):
                 network |= FEW
-                # Networks that started apart err apart, and their mean errs less.
-                network["fresh"] = spec.init is None and spec.decided("average") > 1
+                if spec.decided("average") > 1:
+                    # Networks that started apart err apart, and their mean errs less.
+                    network |= {"fresh": spec.init is None, "passes": PASSES}
     SOLVERS.refuse_foreign(solver, given)
     return solver, network | given
 

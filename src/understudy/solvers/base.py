@@ -99,6 +99,10 @@ class Solver(eqx.Module, Generic[State]):
         """Whether samples must be kept, as minibatches are drawn from them."""
         return False
 
+    def limit(self, objective: Objective) -> Any:
+        """The most iterations on `objective`."""
+        return self.max_iterations
+
     def finish(self, objective: Objective, state: State) -> Solution:
         """The solution at the end of the loop."""
         done = self.progress(state)
@@ -115,11 +119,11 @@ class Solver(eqx.Module, Generic[State]):
 
     def __call__(self, objective: Objective, params: Params, key: Array | None = None) -> Solution:
         """Minimises `objective` from `params`; `key` is read by methods that draw minibatches."""
-        key = jax.random.key(0) if key is None else key
+        key, limit = jax.random.key(0) if key is None else key, self.limit(objective)
 
         def going(state: State) -> Array:
             done = self.progress(state)
-            return (done.status == Status.RUNNING) & (done.iterations < self.max_iterations)
+            return (done.status == Status.RUNNING) & (done.iterations < limit)
 
         state = self.init(objective, params, key)
         state = jax.lax.while_loop(going, lambda state: self.step(objective, state), state)

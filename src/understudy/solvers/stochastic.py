@@ -121,11 +121,12 @@ DECAYS = {
 class Adam(Stochastic):
     """Adam, ``w ← w − lr_k · m̂ / (√v̂ + 1e-8)``, full batch or on minibatches.
 
-    The step lr_k is constant, or falls to zero over `max_iterations` along a line or half a cosine. With
-    `proximal` the moments see the losses alone, and tilt and weight act by their exact proximal step in
-    Adam's own metric, ``u = (v + s(weight·c + tilt)/t) / (1 + s·weight/t)`` with ``s = lr_k/(√v̂ + 1e-8)`` per
-    coordinate: the same minimisers, but a small penalty is no longer blown up to full steps where the losses
-    are flat. `measure` takes the full gradient once at the end: a cost that grows.
+    The step lr_k is constant, or falls to zero over all steps along a line or half a cosine. There are
+    `max_iterations` steps, or as many as draw every sample `passes` times, where that is more. With `proximal`
+    the moments see the losses alone, and tilt and weight act by their exact proximal step in Adam's own
+    metric, ``u = (v + s(weight·c + tilt)/t) / (1 + s·weight/t)`` with ``s = lr_k/(√v̂ + 1e-8)`` per coordinate:
+    the same minimisers, but a small penalty is no longer blown up to full steps where the losses are flat.
+    `measure` takes the full gradient once at the end: a cost that grows.
 
     `weight_decay` λ also shrinks the parameters in every step, ``w ← (1 − lr_k λ) w − …``, outside the
     moments (AdamW; Loshchilov and Hutter 2019). The answer is then no minimiser of the objective, but a
@@ -144,12 +145,24 @@ class Adam(Stochastic):
     proximal: bool = False
     weight_decay: float | None = None
     fresh: bool = False
+    passes: float | None = None
 
     def __check_init__(self):
         if self.decay not in DECAYS:
             raise unknown("decay", self.decay, DECAYS)
         if self.weight_decay is not None:
             check_number("weight_decay", self.weight_decay, zero=True)
+        if self.passes is not None:
+            check_number("passes", self.passes)
+            if self.batch_size is None:
+                raise UserError(f"passes: {self.passes!r} are for minibatches; give a batch_size too.")
+
+    def limit(self, objective: Objective) -> Any:
+        if self.passes is None:
+            return self.max_iterations
+        assert isinstance(objective.losses, Samples) and self.batch_size is not None
+        steps = self.passes * objective.losses.filled / self.batch_size
+        return jnp.maximum(self.max_iterations, steps.astype(jnp.int32))
 
     def init(self, objective: Objective, params: Params, key: Array) -> StochasticState:
         if self.fresh:
@@ -159,7 +172,7 @@ class Adam(Stochastic):
 
     def step(self, objective: Objective, state: StochasticState) -> StochasticState:
         old, live = state.progress, jnp.where(untried(state.progress), 0.0, 1.0)
-        left = 1.0 - old.iterations.astype(old.value.dtype) / self.max_iterations
+        left = 1.0 - old.iterations.astype(old.value.dtype) / self.limit(objective)
         rate = live * self.learning_rate * DECAYS[self.decay](left)
         gradient, t = old.gradient, objective.rounds
         if self.proximal:

@@ -59,6 +59,10 @@ FEW = {"max_iterations": 5000, "learning_rate": 3e-3, "batch_size": 64, "weight_
 """
 
 
+PASSES = 200.0
+"""And with how many passes over the labels at least, where the budget is spread over many rounds."""
+
+
 def for_person(budget: int | None, rounds: int | None, *, spot: bool, vectors: bool) -> dict[str, Any]:
     """What is decided where the expert is a person and nothing is said: few labels, short rounds that are
     learnt from at once, and no round that the person drives from its first step on.
