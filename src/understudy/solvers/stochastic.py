@@ -122,11 +122,11 @@ class Adam(Stochastic):
     """Adam, ``w ← w − lr_k · m̂ / (√v̂ + 1e-8)``, full batch or on minibatches.
 
     The step lr_k is constant, or falls to zero over all steps along a line or half a cosine. There are
-    `max_iterations` steps, or as many as draw every sample `passes` times, where that is more. With `proximal`
-    the moments see the losses alone, and tilt and weight act by their exact proximal step in Adam's own
-    metric, ``u = (v + s(weight·c + tilt)/t) / (1 + s·weight/t)`` with ``s = lr_k/(√v̂ + 1e-8)`` per coordinate:
-    the same minimisers, but a small penalty is no longer blown up to full steps where the losses are flat.
-    `measure` takes the full gradient once at the end: a cost that grows.
+    `max_iterations` steps, or as many as draw every sample `passes` times, where that is more. With
+    `proximal` the moments see the losses alone, and tilt and weight act by their exact proximal step in
+    Adam's own metric, ``u = (v + s(weight·c + tilt)/t) / (1 + s·weight/t)`` with ``s = lr_k/(√v̂ + 1e-8)`` per
+    coordinate: the same minimisers, but a small penalty is no longer blown up to full steps where the losses
+    are flat. `measure` takes the full gradient once at the end: a cost that grows.
 
     `weight_decay` λ also shrinks the parameters in every step, ``w ← (1 − lr_k λ) w − …``, outside the
     moments (AdamW; Loshchilov and Hutter 2019). The answer is then no minimiser of the objective, but a
