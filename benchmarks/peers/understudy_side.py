@@ -49,6 +49,7 @@ def main() -> None:
     parser.add_argument("--interactions", type=int, default=1000)
     parser.add_argument("--limit", type=int, default=40_000, help="give up after so many queries")
     options = parser.parse_args()
+    understudy.use_cache()
     teacher = experts.for_env(options.env)
     theirs = evaluate(teacher, options.env, seed=options.seed, episodes=20).mean
     curve: list[list[float]] = []
