@@ -94,3 +94,16 @@ def test_a_damaged_file_is_one_sentence(tmp_path, read):
     (tmp_path / "bad").write_bytes(b"\xff\xfe{")
     with pytest.raises(UserError, match=r"^run: .*bad is damaged"):
         read(tmp_path / "bad", "run")
+
+
+def test_a_file_of_another_kind_is_not_replaced(tmp_path):
+    from understudy import TrainedPolicy, export, write_report
+
+    mine = tmp_path / "mine.py"
+    mine.write_text("precious")
+    for to, ending in (("numpy", ".npz"), ("onnx", ".onnx")):
+        with pytest.raises(UserError, match=rf"out: '.*mine.py' must end in {ending}\."):
+            export(object.__new__(TrainedPolicy), to, mine)
+    with pytest.raises(UserError, match=r"out: '.*mine.py' must end in .html or .htm\."):
+        write_report(tmp_path, out=mine)
+    assert mine.read_text() == "precious"

@@ -25,6 +25,19 @@ if TYPE_CHECKING:
 File = str | os.PathLike[str]
 
 
+def named(field: str, path: Path, *endings: str) -> Path:
+    """The path, refused where its name does not end as a file of its kind does: what is written there would
+    replace a file of another kind.
+
+    >>> named("out", Path("run.onnx"), ".onnx").name
+    'run.onnx'
+    """
+    if path.suffix.lower() not in endings:
+        accepted = " or ".join(filter(None, [", ".join(endings[:-1]), endings[-1]]))
+        raise UserError(f"{field}: {str(path)!r} must end in {accepted}.")
+    return path
+
+
 def write(path: File, data: bytes | str) -> None:
     """Writes `data` to a draft beside `path`, syncs it, renames it to `path` and syncs the folder.
 

@@ -176,8 +176,8 @@ def test_what_cannot_be_exported_is_refused(tmp_path, monkeypatch):
         (tmp_path / "no.safetensors", "onnx", "there is no file"),
     ):
         with pytest.raises(UserError, match=words):
-            understudy.export(what, to, tmp_path / "x")
+            understudy.export(what, to, tmp_path / ("x.onnx" if to == "onnx" else "x.npz"))
     monkeypatch.setitem(sys.modules, "onnx", None)
     with pytest.raises(UserError, match="needs the extra 'onnx'"):
-        understudy.export(trained, "onnx", tmp_path / "x")
+        understudy.export(trained, "onnx", tmp_path / "x.onnx")
     assert not (tmp_path / "x").exists()

@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 from typing import Any, NamedTuple, final
 
+from .. import disk
 from ..errors import UserError, unknown
 from ..policies import TrainedPolicy
 from ..runs import Run
@@ -53,7 +54,8 @@ def export(what: Any, to: str, out: str | os.PathLike[str] | None = None) -> Exp
     found, stem = _found(what)
     if to in ("onnx", "numpy"):
         trained = found.policy if isinstance(found, Run) else found
-        place = Path(out or f"{stem}.{'onnx' if to == 'onnx' else 'npz'}")
+        ending = ".onnx" if to == "onnx" else ".npz"
+        place = disk.named("out", Path(out or stem + ending), ending)
         return (_onnx if to == "onnx" else _numpy)(trained, place)
     if not isinstance(found, Run):
         raise UserError(f"export: {to} keeps episodes, and {str(what)!r} is a policy; name a run's folder.")

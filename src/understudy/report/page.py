@@ -64,6 +64,9 @@ def write_report(
     target = Path(out)
     if target.is_dir():
         raise UserError(f"out: {str(out)!r} is a folder; name a file, such as report.html.")
+    disk.named("out", target, ".html", ".htm")
+    with disk.reporting(target):  # before the work, which may take a minute
+        target.parent.mkdir(parents=True, exist_ok=True)
     read = gathered([Path(one) for one in paths])
     found = account(read)
     look_into(found, read, moments=moments, seconds=seconds, progress=progress)

@@ -13,6 +13,7 @@ from typing import Any, final
 
 import numpy as np
 
+from .. import disk
 from ..envs.gymnasium import Maker, derive
 from ..envs.pictures import opened, picture
 from ..errors import MissingExtra, UserError
@@ -44,8 +45,7 @@ def record(
     episode has ended keeps its last picture, faded. `progress(steps)` is called after every picture. Without
     a renderer, and where ffmpeg fails, a `UserError` says so, and no file is left.
     """
-    if path.suffix.lower() not in SUFFIXES:
-        raise UserError(f"video: {str(path)!r} must end in {', '.join(SUFFIXES[:-1])} or {SUFFIXES[-1]}.")
+    disk.named("video", path, *SUFFIXES)
     with contextlib.ExitStack() as opened:
         panels = []
         for name, act in acts.items():
