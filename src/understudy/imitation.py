@@ -12,7 +12,7 @@ from typing import Any
 from .envs.gymnasium import has_limit, maker
 from .errors import UserError
 from .progress import rounds
-from .runs import TIMES, Folder, Run, Runner, RunState, World, parts, resuming, settings_of, storage
+from .runs import TIMES, Folder, Run, Runner, RunState, World, parts, resumed, resuming, storage
 from .runs.evaluate import LIMIT
 from .sinks import Started
 from .sinks import sinks as made_sinks
@@ -61,7 +61,8 @@ def imitate(
         spec = env.replace(**settings) if settings else env
     else:
         given = settings if env is None else {"env": env, **settings}
-        spec = RunSpec.of((settings_of(out) if ways and out is not None else {}) | given)
+        spec = RunSpec.of(resumed(out, given) if ways and out is not None else given)
+    _warn_spent(spec)
     make = maker(spec.env, spec.env_kwargs, spec.student_infos)
     with contextlib.ExitStack() as opened:
         first = make()
@@ -127,6 +128,19 @@ def _farewell(run: RunState) -> str:
     got = run.evaluation
     score = "" if got is None else f", and your student's return is {got.mean:.4g}"
     return f"The run has ended: {run.queries:,} labels{score}."
+
+
+def _warn_spent(spec: RunSpec) -> None:
+    """Says that a budget is spent before the rounds that were asked for are over."""
+    played = len(spec.sizes) - (spec.demos is not None)
+    whole = spec.decided("ask") == "all"
+    if spec.budget is not None and spec.rounds is not None and whole and played < spec.rounds:
+        each = max(1, spec.budget // spec.rounds)
+        warnings.warn(
+            f"budget: {spec.budget} labels are spent in {played} of {spec.rounds} rounds, as every state is "
+            f"asked about; --interactions {each} spreads them, or --budget without --rounds.",
+            stacklevel=3,
+        )
 
 
 def _warn_endless(spec: RunSpec, name: str) -> None:

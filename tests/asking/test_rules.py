@@ -98,6 +98,7 @@ def test_features_are_what_the_last_layer_sees():
     ("text", "options", "sentence"),
     [
         ("random", {}, "ask: 'random' needs a number, as in random:50"),
+        ("random:x", {}, "ask: 'random:x' needs a number, as in random:50"),
         ("random:0", {}, "ask: random 0.0 is not a whole number ≥ 1"),
         ("random:2.5", {}, "is not a whole number"),
         ("fraction:2", {}, r"is not a number in \(0, 1\]"),

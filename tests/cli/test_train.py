@@ -15,6 +15,7 @@ from understudy import UserError, cli
 from understudy.cli import main
 from understudy.cli.train import asked, outcome
 from understudy.envs.gymnasium import maker
+from understudy.imitation import _warn_spent
 from understudy.regret import Ledger
 from understudy.report import tables
 from understudy.runs import World, parts
@@ -81,6 +82,13 @@ def test_train_prints_one_line_of_json(capsys):
     assert list(found) == KEYS
     assert (found["env"], found["queries"]) == ("CartPole-v1", 120)
     assert (found["seed"], found["rounds"], found["run"]) == (3, 2, None)
+
+
+def test_a_budget_that_is_spent_too_soon_and_a_folder_without_a_run_are_told(tmp_path, capsys):
+    with pytest.warns(UserWarning, match=r"budget: 40 labels are spent in 1 of 3 rounds.*--interactions 13"):
+        _warn_spent(RunSpec(env="CartPole-v1", rounds=3, budget=40))
+    assert main(["train", "--out", str(tmp_path / "none"), "--resume"]) == 2
+    assert "resume: there is no run in" in capsys.readouterr().err
 
 
 def test_a_finished_folder_is_refused_and_with_resume_told_again(kept, capsys):

@@ -192,3 +192,11 @@ def test_a_plain_observation_has_slices_and_infos_beside_it():
     assert run.policy.observations.width == 3 and run.ledger["loss"][-1] < 1e-6
     with pytest.raises(UserError, match="names a key, and the observations are Box"):
         imitate(lambda: Plain(Sighted()), student_sees="hint", **how)
+
+
+@pytest.mark.parametrize("text", ["[9:12]", "[2:1]", "joints[4:]+joints"])
+def test_a_slice_that_takes_nothing_is_refused_and_is_not_all_of_it(text):
+    whole = spaces.Dict(joints=spaces.Box(-1, 1, (4,))) if "joints" in text else spaces.Box(-1, 1, (4,))
+    for look in (Sight.of(text, "student_sees").observations, Sight.of(text, "expert_sees").space):
+        with pytest.raises(UserError, match=r"_sees: '.*\[.*\]' takes none of 4 numbers\."):
+            look(whole)

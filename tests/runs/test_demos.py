@@ -97,7 +97,7 @@ def test_probabilities_and_keys(tmp_path):
 @pytest.mark.parametrize(
     ("arrays", "told"),
     [
-        ({"observations": np.zeros((3, 4))}, "has no actions"),
+        ({"observations": np.zeros((3, 4))}, "has no actions, it has observations. Accepted: .*acts"),
         (
             {"observations": np.zeros((3, 4)), "actions": np.zeros(2, int)},
             "3 rows of 4 numbers for 2 actions",
@@ -117,7 +117,7 @@ def test_an_archive_that_does_not_fit_is_refused_in_one_sentence(tmp_path, array
 
 def test_what_is_no_archive_is_refused(tmp_path):
     (tmp_path / "d.npz").write_bytes(b"PK")
-    with pytest.raises(UserError, match=r"is no \.npz archive"):
+    with pytest.raises(UserError, match=r"is no \.npz archive of plain arrays \(it is no zip file\)"):
         read(tmp_path / "d.npz")
     with pytest.raises(UserError, match="there is no file or run"):
         read(tmp_path / "e.npz")

@@ -44,9 +44,10 @@ def rule(asked: Any, options: Mapping[str, Any] | None = None) -> Rule:
         number = float(text)
     if name and number is not None:
         return RULES.make(name, {"number": number} | dict(options or {}))
-    if asked in RULES and "number" in RULES.needs(asked) and "number" not in (options or {}):
-        example = 0.1 if asked in ("fraction", "leverage") else 50
-        raise UserError(f"ask: {asked!r} needs a number, as in {asked}:{example}.")
+    known = name if name in RULES else asked  # random:x is no function x of the module random
+    if known in RULES and "number" in RULES.needs(known) and (name or "number" not in (options or {})):
+        example = 0.1 if known in ("fraction", "leverage") else 50
+        raise UserError(f"ask: {asked!r} needs a number, as in {known}:{example}.")
     return RULES.make(asked, options or {})
 
 

@@ -41,10 +41,21 @@ class CheckError(AssertionError):
         self.report = report
 
 
-def run(subject: str, thing: Any, checks: Mapping[str, Callable[[Any], tuple[bool | None, str]]]) -> Report:
+Progress = Callable[[int, int, str], None]
+"""Called before each check: how many are done, of how many, and the name of the next."""
+
+
+def run(
+    subject: str,
+    thing: Any,
+    checks: Mapping[str, Callable[[Any], tuple[bool | None, str]]],
+    progress: Progress | None = None,
+) -> Report:
     """Runs every check on `thing`; a check that raises has failed, and the rest still run."""
     rows = []
     for name, check in checks.items():
+        if progress is not None:
+            progress(len(rows), len(checks), name)
         try:
             passed, detail = check(thing)
         except UserError as error:

@@ -14,12 +14,12 @@ from ..losses import CrossEntropy, Squared
 from ..online import Game, GameState, make_game
 from ..policies import Linear
 from ..programs import compiled
-from .base import Report, run
+from .base import Progress, Report, run
 
 ROUNDS, SAMPLES, FEATURES, OUTPUTS = 24, 4, 3, 2
 
 
-def learner(subject: Any) -> Report:
+def learner(subject: Any, *, progress: Progress | None = None) -> Report:
     """Puts a learner (an object or a registered name) through its suite; raises `CheckError` if it fails.
 
     A learner has ``init(params) -> state`` and ``update(state, losses, gradient, solve) -> (state,
@@ -32,7 +32,7 @@ def learner(subject: Any) -> Report:
     thing = LEARNERS.resolve(subject)
     name = subject if isinstance(subject, str) else getattr(thing, "name", type(thing).__name__)
     with jax.enable_x64(True):
-        return run(f"learner {name}", thing, CHECKS)
+        return run(f"learner {name}", thing, CHECKS, progress)
 
 
 def _stream(seed: int, *, noise: float = 0.0, labels: bool = False, calm: int = 0) -> list[Batch]:

@@ -15,7 +15,7 @@ from ..losses import Absolute, BinaryCrossEntropy, CrossEntropy, Huber, Loss, Sq
 from ..objectives import Objective, Samples, empty_samples, empty_statistics
 from ..policies import Linear
 from ..solvers import SOLVERS, ClosedForm, Solution, Status, auto, newton
-from .base import Report, run
+from .base import Progress, Report, run
 
 SAMPLES, FEATURES, OUTPUTS = 40, 4, 3
 LOSSES: dict[str, Loss] = {
@@ -27,7 +27,7 @@ LOSSES: dict[str, Loss] = {
 }
 
 
-def solver(subject: Any) -> Report:
+def solver(subject: Any, *, progress: Progress | None = None) -> Report:
     """Puts a solver (an object or a registered name) through its suite; raises `CheckError` if it fails.
 
     A solver is called with ``(objective, params, key)`` under jit and returns a `Solution`. It may refuse a
@@ -41,7 +41,7 @@ def solver(subject: Any) -> Report:
     name = subject if isinstance(subject, str) else getattr(thing, "name", type(thing).__name__)
     with jax.enable_x64(True):
         checks = {f"minimises ({loss})": _minimises(loss) for loss in LOSSES}
-        return run(f"solver {name}", Subject(thing), checks | CHECKS)
+        return run(f"solver {name}", Subject(thing), checks | CHECKS, progress)
 
 
 class Subject:

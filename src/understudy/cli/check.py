@@ -10,6 +10,7 @@ from typing import Annotated, Any
 from tyro.conf import Positional, arg
 
 from ..errors import UserError
+from ..progress import stages
 from ..report import tables
 from ..spec import OPTIONS
 from .options import Folder, Name, WithSettings, settings
@@ -54,7 +55,8 @@ def learner(options: CheckLearner) -> int:
     from .. import checks
     from ..learners import LEARNERS
 
-    return _verdict(options.learner, checks.learner, LEARNERS.make(options.learner, options.given()))
+    part = LEARNERS.make(options.learner, options.given())
+    return _verdict(options.learner, _counted(checks.learner), part)
 
 
 def solver(options: CheckSolver) -> int:
@@ -62,7 +64,7 @@ def solver(options: CheckSolver) -> int:
     from .. import checks
     from ..solvers import SOLVERS
 
-    return _verdict(options.solver, checks.solver, SOLVERS.make(options.solver, {}))
+    return _verdict(options.solver, _counted(checks.solver), SOLVERS.make(options.solver, {}))
 
 
 def certificate(options: CheckCertificate) -> int:
@@ -87,6 +89,16 @@ def certificate(options: CheckCertificate) -> int:
         )
 
     return _verdict(options.learner, search, part)
+
+
+def _counted(suite: Callable[..., Any]) -> Callable[[Any], Any]:
+    """The suite, with a line for each check: compiling them takes a while."""
+
+    def run(part: Any) -> Any:
+        with stages("checks") as update:
+            return suite(part, progress=lambda done, total, name: update("checking", done, total))
+
+    return run
 
 
 def _tell(found: Any) -> None:

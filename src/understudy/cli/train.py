@@ -57,9 +57,9 @@ def asked(options: Train) -> RunSpec:
     if options.config is not None:
         return _unseen(RunSpec.read(options.config, **given), options)
     if options.resume and options.out is not None:
-        from ..runs import settings_of
+        from ..runs import resumed
 
-        given = settings_of(options.out) | given
+        given = resumed(options.out, given)
     return _unseen(RunSpec.of(given), options)
 
 
@@ -104,4 +104,6 @@ def outcome(result: Any) -> Any:
     rows.append(("seconds", "  ".join(f"{part} {one:.{int(one < 100)}f}" for part, one in spent.items())))
     if result.folder is not None:
         rows.append(("kept in", str(result.folder)))
-    return tables.facts(f"{summary['learner']} on {summary['env']}: {summary['rounds']} rounds", rows)
+    return tables.facts(
+        f"{summary['learner']} on {summary['env']}: {tables.many(summary['rounds'], 'round')}", rows
+    )

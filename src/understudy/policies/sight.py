@@ -84,7 +84,7 @@ class Sight:
 
         if self.infos and not _merged(whole):
             return None
-        inner = [_cut_space(self._inner(part, whole), part.cut, self.field) for part in self.parts]
+        inner = [_cut_space(self._inner(part, whole), part, self.field) for part in self.parts]
         if self.joined:
             return spaces.Box(-np.inf, np.inf, (sum(int(np.prod(one.shape)) for one in inner),))
         if len(inner) == 1:
@@ -103,6 +103,8 @@ class Sight:
                     if len(leaf.shape) != 1 or leaf.kind != "number" or leaf.path:
                         raise UserError(f"{self.field}: {part.name!r} cuts what is no vector of numbers.")
                     picks = tuple(range(leaf.shape[0])[part.cut])
+                    if not picks:  # which would stand for all of them
+                        raise _nothing(self.field, part.name, leaf.shape[0])
                 path = (*self._path(part, whole), *leaf.path)
                 leaves.append(dataclasses.replace(leaf, path=path, picks=picks))
         return Observations(leaves)
@@ -200,13 +202,20 @@ def _merged(whole: Any) -> bool:
     return isinstance(inner, Mapping) and any(str(key).startswith(INFO) for key in inner)
 
 
-def _cut_space(space: Any, cut: slice | None, field: str) -> Any:
+def _nothing(field: str, name: str, size: int) -> UserError:
+    return UserError(f"{field}: {name!r} takes none of {size} numbers.")
+
+
+def _cut_space(space: Any, part: Part, field: str) -> Any:
     from gymnasium import spaces
 
+    cut = part.cut
     if cut is None:
         return space
     if not isinstance(space, spaces.Box) or len(space.shape) != 1:
         raise UserError(f"{field}: slices are of vectors of numbers, this is {space}.")
+    if not len(space.low[cut]):
+        raise _nothing(field, part.name, len(space.low))
     return spaces.Box(space.low[cut], space.high[cut], dtype=space.dtype.type)
 
 

@@ -126,6 +126,15 @@ def returned(mean: float, std: float | None = None) -> str:
     return f"{mean:.{places}f}" + ("" if std is None else f" ± {std:.{places}f}")
 
 
+def many(count: float, what: str) -> str:
+    """A number of things.
+
+    >>> many(1, "round"), many(1200, "label")
+    ('1 round', '1,200 labels')
+    """
+    return f"{count:,.0f} {what}" + ("" if round(count) == 1 else "s")
+
+
 def number(value: Any) -> str:
     """A float with six significant digits; anything else as it is.
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from .summaries import Interval
-from .tables import returned
+from .tables import many, returned
 
 
 def verdicts(groups: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
@@ -27,7 +27,7 @@ def _verdict(env: str, groups: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         why = next(one.trouble for one in runs if one.trouble)
         return {"env": env, "text": f"All {len(runs)} runs on {env} failed.", "note": f"The first: {why}"}
     who = best["name"] if len(groups) == 1 else f"{best['name']}, the best of {len(groups)},"
-    text = f"{who} {_reached(best, env)}, with {_many(best['labels_count'], 'label')}"
+    text = f"{who} {_reached(best, env)}, with {many(best['labels_count'], 'label')}"
     if math.isfinite(best["seconds"]):
         text += f" in {seconds(best['seconds'])}" + (" a run" if len(good) > 1 else "")
     unfinished = [one for one in runs if one.state == "unfinished"]
@@ -38,9 +38,9 @@ def _verdict(env: str, groups: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     if len(groups) > 1:
         notes.append(_rivals(best, groups[1:]))
     if len(runs) > 1 and unfinished:
-        notes.append(f"{_many(len(unfinished), 'run')} of {len(runs)} are not finished.")
+        notes.append(f"{many(len(unfinished), 'run')} of {len(runs)} are not finished.")
     if failed := sum(one.state in ("failed", "unreadable") for one in runs):
-        notes.append(f"{_many(failed, 'run')} of {len(runs)} failed or cannot be read.")
+        notes.append(f"{many(failed, 'run')} of {len(runs)} failed or cannot be read.")
     return {"env": env, "text": text + ".", "note": " ".join(one for one in notes if one)}
 
 
@@ -121,7 +121,3 @@ def seconds(spent: float) -> str:
         if spent < 5400
         else f"{spent / 3600:.1f} h"
     )
-
-
-def _many(count: float, what: str) -> str:
-    return f"{count:,.0f} {what}" + ("" if round(count) == 1 else "s")

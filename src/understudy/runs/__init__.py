@@ -9,7 +9,7 @@ from .folder import Folder, write_run
 from .parts import Parts, World, parts
 from .plan import EXTRA, NAMES, TIMES, Plan
 from .reading import FORMAT, read_config, read_ledger, read_summary
-from .resume import resuming, settings_of
+from .resume import resumed, resuming
 from .run import Run
 from .runner import Runner, play_all
 from .samples import SampleLog, storage
@@ -38,7 +38,7 @@ __all__ = [
     "read_ledger",
     "read_summary",
     "resuming",
-    "settings_of",
+    "resumed",
     "storage",
     "world_of",
     "write_run",

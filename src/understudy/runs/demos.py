@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..errors import MissingExtra, UserError, unknown
+from ..errors import MissingExtra, UserError
 from ..experts import Expert
 from ..experts.answers import checked
 from ..policies import Actions, Recalled, Seen
@@ -115,6 +115,8 @@ def _archive(source: str) -> Demos:
             f"demos: there is no file or run {source!r}; an .npz, a run's folder or minari:ID is read."
         )
     try:
+        if not zipfile.is_zipfile(path):  # NumPy would take it for a pickle, and advise to trust it
+            raise zipfile.BadZipFile("it is no zip file")
         with np.load(path, allow_pickle=False) as file:
             arrays = {name: file[name] for name in file.files}
     except (OSError, ValueError, EOFError, zipfile.BadZipFile, AttributeError) as error:
@@ -124,7 +126,8 @@ def _archive(source: str) -> Demos:
         inner = {name.partition("/")[2]: arrays[name] for name in arrays if name.startswith(f"{wanted}/")}
         name = next((name for name in names if name in arrays), None)
         if name is None and not inner:
-            raise unknown(f"demos: {source} has no {wanted}; its arrays", ", ".join(arrays), names)
+            there = ", ".join(arrays) or "no array"
+            raise UserError(f"demos: {source} has no {wanted}, it has {there}. Accepted: {', '.join(names)}.")
         found[wanted] = inner or arrays[name or ""]
     return Demos(found["observations"], np.asarray(found["actions"]), arrays.get("begins"))
 

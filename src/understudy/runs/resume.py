@@ -39,14 +39,16 @@ def resuming(value: Any) -> frozenset[str]:
     return frozenset(ways)
 
 
-def settings_of(path: str | os.PathLike[str]) -> dict[str, Any]:
-    """The settings that the run in a folder was begun with, for those that are not given when it is resumed;
-    none where there is no run.
+def resumed(path: str | os.PathLike[str], given: dict[str, Any]) -> dict[str, Any]:
+    """The settings that are given, over those that the run in a folder was begun with. Where there is no run
+    yet, those that are given, which must have an environment.
     """
     if not (Path(path) / "config.json").is_file():
-        return {}
+        if "env" not in given:
+            raise UserError(f"resume: there is no run in {str(path)!r}, and no env for a new one.")
+        return given
     kept = read_config(Path(path))["settings"]
-    return {name: value for name, value in kept.items() if name in FIELDS and value is not None}
+    return {name: value for name, value in kept.items() if name in FIELDS and value is not None} | given
 
 
 def refuse_other(path: Path, kept: dict[str, Any], config: dict[str, Any], ways: frozenset[str]) -> None:
