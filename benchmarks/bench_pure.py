@@ -3,11 +3,14 @@
     python benchmarks/bench_pure.py                                a minute on a CPU (gymnax or a toy)
     python benchmarks/bench_pure.py FOLDER --env mjx:Hopper        every part, as on a GPU
     python benchmarks/bench_pure.py FOLDER --parts collect run     some
+    python benchmarks/bench_pure.py FOLDER --env gymnax:CartPole-v1 --tiny        every part, minutes on a CPU
 
 Parts are: collect (steps a second of a bare scan and of ours), round (bare collecting and bare Adam against
 ours), run (a whole run: seconds and return), cached (compiling, from the cache), seeds (64 runs in one
 program), study (all rounds against the current one alone, 10⁴ to 10⁷ interactions). Each part that ends
-leaves FOLDER/PART.json and is not done again; no part begins after --seconds.
+leaves FOLDER/PART.json and is not done again; one that fails leaves its error in the output and the others go
+on; no part begins after --seconds. `programs` are those that were compiled or read from the cache in a part,
+`large_programs` those that took more than half a second.
 """
 
 from __future__ import annotations
@@ -19,11 +22,12 @@ import subprocess
 import sys
 import tempfile
 import time
+import traceback
 from pathlib import Path
 
 BEGAN = time.perf_counter()
 PARTS = ("collect", "round", "run", "cached", "seeds", "study")
-ADAM, BATCH = 1000, 256
+BATCH = 256
 
 
 class Toy:
@@ -52,6 +56,26 @@ class Toy:
 
 
 _KINDS: dict = {}
+_COMPILED: list[float] = []
+LARGE = 0.5
+
+
+def listen() -> None:
+    """Notes the seconds of every program that XLA compiles, or that comes from the cache."""
+    import jax
+
+    def heard(event: str, seconds: float, **_) -> None:
+        if event.endswith("backend_compile_duration"):
+            _COMPILED.append(seconds)
+
+    jax.monitoring.register_event_duration_secs_listener(heard)
+
+
+def programs(since: int) -> dict:
+    """How many programs were made after so many, how many of them took long, and the seconds of all."""
+    mine = _COMPILED[since:]
+    large = sum(one > LARGE for one in mine)
+    return {"programs": len(mine), "large_programs": large, "program_seconds": sum(mine)}
 
 
 def toy():
@@ -89,9 +113,10 @@ class Bench:
         from understudy.runs import Runner, RunState, World, parts, storage
         from understudy.spec import RunSpec
 
-        self.size, self.envs = asked.envs * asked.steps, asked.envs
+        self.size, self.envs, self.adam = asked.envs * asked.steps, asked.envs, asked.adam
         settings = {"env": asked.env, "policy": "mlp", "envs": asked.envs, "interactions": self.size}
-        settings |= {"rounds": 12, "episodes": 0, "comparator": "none", "max_iterations": ADAM}
+        settings |= {"rounds": 12, "episodes": 0, "comparator": "none"}
+        settings |= {"max_iterations": asked.adam}
         settings |= {"expert": asked.expert} if asked.expert else {}
         spec = RunSpec.of(settings)
         make = maker(spec.env)
@@ -155,7 +180,7 @@ class Bench:
         policy, loss, rows = self.run.game.policy, self.run.game.loss, 12 * self.size
         width, outputs = self.made.observations.width, self.made.actions.outputs
         inputs, wanted = jnp.zeros((rows, width)), jnp.zeros((rows, outputs))
-        adam = optax.adam(optax.cosine_decay_schedule(1e-3, ADAM))
+        adam = optax.adam(optax.cosine_decay_schedule(1e-3, self.adam))
 
         def value(params, x, y):
             return jnp.mean(jax.vmap(loss)(policy.apply(params, x), y))
@@ -167,7 +192,7 @@ class Bench:
                 updates, state = adam.update(jax.grad(value)(params, inputs[at], wanted[at]), state)
                 return (optax.apply_updates(params, updates), state), None
 
-            return jax.lax.scan(turn, (params, adam.init(params)), jax.random.split(key, ADAM))[0]
+            return jax.lax.scan(turn, (params, adam.init(params)), jax.random.split(key, self.adam))[0]
 
         params, play = jax.tree.map(jnp.asarray, self.run.params), jax.jit(loop)
         return lambda: play(params, inputs, wanted, jax.random.key(0))
@@ -234,6 +259,7 @@ def run(asked):
         rounds=12,
         episodes=asked.episodes,
         comparator="none",
+        max_iterations=asked.adam,
         progress=lambda t, row: ends.append(time.perf_counter() - began),
         **settings,
     )
@@ -262,9 +288,10 @@ def cached(asked):
         env |= {"JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES": "0"}
         for name in ("cold", "warm"):
             call = [sys.executable, __file__, "--parts", "first", "--env", asked.env]
-            call += ["--envs", str(asked.envs), "--steps", str(asked.steps)]
+            call += ["--envs", str(asked.envs), "--steps", str(asked.steps), "--adam", str(asked.adam)]
             call += ["--expert", asked.expert] if asked.expert else []
-            done = subprocess.run(call, env=env, capture_output=True, text=True, check=False)
+            left = max(60.0, asked.seconds + 120.0 - (time.perf_counter() - BEGAN))
+            done = subprocess.run(call, env=env, capture_output=True, text=True, check=False, timeout=left)
             if done.returncode:
                 return {"error": done.stderr[-2000:]}
             found[name] = json.loads(done.stdout.strip().splitlines()[-1])
@@ -272,8 +299,8 @@ def cached(asked):
 
 
 def first(asked):
-    bench = Bench(asked)
-    again = []
+    bench, again = Bench(asked), []
+    made = len(_COMPILED)
     for _ in range(2):
         began = time.perf_counter()
         bench.runner.advance()
@@ -283,6 +310,7 @@ def first(asked):
         "round_2": again[0],
         "round_3": again[1],
         "compiling": bench.first - again[1],
+        "programs_after_round_1": len(_COMPILED) - made,
     }
 
 
@@ -295,12 +323,13 @@ def seeds(asked):
         import gymnax  # noqa: F401
     except ImportError:
         settings |= {"env": "bench_pure:toy", "expert": "bench_pure:toy_expert"}
-    settings |= {"episodes": 5, "comparator": "none", "max_iterations": 500, "expert_episodes": 0}
+    settings |= {"episodes": 5, "comparator": "none", "max_iterations": asked.adam // 2, "expert_episodes": 0}
     found = {"env": settings["env"]}
     for name, count in (("one", 1), (f"{asked.seeds}", asked.seeds)):
-        began = time.perf_counter()
+        began, made = time.perf_counter(), len(_COMPILED)
         done = play([settings | {"seed": seed} for seed in range(count)], together=True)
         found[f"seconds_{name}"] = time.perf_counter() - began
+        found |= {f"{what}_{name}": value for what, value in programs(made).items()}
         found[f"returns_{name}"] = [one.summary["return_mean"] for one in done][:8]
         found[f"errors_{name}"] = [one.error for one in done if one.error]
     return found
@@ -332,7 +361,7 @@ def study(asked):
     return {"unfinished": not whole, "facts": told, "claims": [one[:2] for one in claims.together(judged)]}
 
 
-def main() -> None:
+def main() -> int:
     reader = argparse.ArgumentParser()
     reader.add_argument("folder", nargs="?")
     reader.add_argument("--env", default=None)
@@ -344,8 +373,13 @@ def main() -> None:
     reader.add_argument("--scale", default="full", help="of the study: full or small")
     reader.add_argument("--study-seeds", type=int, default=None)
     reader.add_argument("--seconds", type=float, default=450.0, help="no part begins later")
-    reader.add_argument("--parts", nargs="*", default=None)
+    reader.add_argument("--adam", type=int, default=1000, help="steps of Adam a round")
+    reader.add_argument("--parts", nargs="*", default=None, choices=[*PARTS, "first"])
+    reader.add_argument("--tiny", action="store_true", help="the least that every part can be tried with")
     asked = reader.parse_args()
+    if asked.tiny:
+        asked.envs, asked.steps, asked.adam, asked.episodes, asked.seeds = 64, 20, 20, 2, 4
+        asked.scale, asked.study_seeds = "small", 2
     sys.path.insert(0, str(Path(__file__).parent))
     os.environ["PYTHONPATH"] = os.pathsep.join([str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")])
     if asked.env is None:
@@ -356,11 +390,13 @@ def main() -> None:
     os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(Path(tempfile.gettempdir(), "understudy-bench")))
     import jax
 
+    listen()
     device = jax.devices()[0]
     print(
         f"{asked.env}, {asked.envs} environments, {asked.steps} steps a round, {device.device_kind}",
         flush=True,
     )
+    failed = 0
     for part in asked.parts or PARTS:
         file = None if asked.folder is None else Path(asked.folder, f"{part}.json")
         if file is not None and file.exists():
@@ -369,13 +405,21 @@ def main() -> None:
         if time.perf_counter() - BEGAN > asked.seconds:
             print(f"{part}: no time left; the same command goes on", flush=True)
             continue
-        found = {"round": round_}.get(part, globals().get(part))(asked)  # type: ignore[misc]
+        began, made = time.perf_counter(), len(_COMPILED)
+        try:
+            found = {"round": round_}.get(part, globals()[part])(asked)  # type: ignore[misc]
+        except Exception as error:  # a part that fails must not take the others' time on a lent machine
+            traceback.print_exc()
+            found = {"error": f"{type(error).__name__}: {error}"}
+        failed += "error" in found
+        found |= programs(made) | {"part_seconds": time.perf_counter() - began}
         line = json.dumps({"part": part, "device": device.device_kind, **found}, default=float)
         print(line if part != "first" else json.dumps(found), flush=True)
         if file is not None and not found.get("unfinished") and "error" not in found:
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_text(line + "\n")
+    return min(failed, 1)
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -33,8 +33,14 @@ def alike(one, other, tolerance=2e-4):
     assert (one.evaluation.lengths == other.evaluation.lengths).all()
 
 
+GRU = {"policy": "gru", "max_iterations": 20, "comparator": "none"}
+GRU |= {"policy_options": {"width": 4, "widths": (4,), "length": 3, "burn": 2}}
+
+
 @pytest.mark.parametrize(
-    "settings", [{}, {"beta": 0.5, "noise": 0.3}, {"ask": "random:9"}], ids=["plain", "mixed", "asking"]
+    "settings",
+    [{}, {"beta": 0.5, "noise": 0.3}, {"ask": "random:9"}, {"stack": 3}, GRU],
+    ids=["plain", "mixed", "asking", "stack", "gru"],
 )
 def test_the_device_has_the_numbers_of_the_host(monkeypatch, settings):
     settings = SMALL | settings | {"expert": back}
@@ -51,9 +57,9 @@ def test_the_device_has_the_numbers_of_the_host(monkeypatch, settings):
         alike(other, here)
 
 
-@pytest.mark.parametrize("memory", ["all", "reservoir:30"])
-def test_a_resumed_run_ends_with_the_same_bytes(tmp_path, memory):
-    settings = SMALL | {"expert": back, "evaluate_every": 1, "comparator": "every", "memory": memory}
+@pytest.mark.parametrize("changes", [{"memory": "reservoir:30", "stack": 3}, GRU], ids=["reservoir", "gru"])
+def test_a_resumed_run_ends_with_the_same_bytes(tmp_path, changes):
+    settings = SMALL | {"expert": back, "evaluate_every": 1, "comparator": "every"} | changes
     whole = imitate(Drift(), out=tmp_path / "whole", **settings)
     imitate(Drift(), out=tmp_path / "parts", **settings | {"rounds": 2})
     again = imitate(Drift(), out=tmp_path / "parts", resume=True, **settings)

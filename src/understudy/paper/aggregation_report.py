@@ -12,7 +12,7 @@ import numpy as np
 from ..report import plots
 from ..report.style import Look, look
 from . import claims, reporting
-from .aggregation import NAMES, SERIES, Part
+from .aggregation import NAMES, Part
 
 LOOKS = {
     "ftl": Look(look("ftl").colour, "-", NAMES["ftl"]),
@@ -25,16 +25,16 @@ LOOKS = {
 
 def rows(parts: Sequence[Part]) -> list[dict[str, Any]]:
     """One row a run: its loss in the last round and on average, its return, its seconds, and the bytes of
-    samples that it learns from at most.
+    samples that it learns from. Seconds are those of all rounds at the pace of the rounds after the first,
+    which compiles; runs that were solved in one call have equal parts of its time.
     """
     found = []
     for one in parts:
         for entry, result in zip(one.final.entries, one.final.results, strict=True):
             if result.error is not None or not result.rows:
                 continue
-            series, last = entry.labels["series"], result.rows[-1]
-            memory = SERIES[series]["memory"]
-            held = one.scale.rounds if memory == "all" else int(memory.partition(":")[2])
+            series, last, rounds = entry.labels["series"], result.rows[-1], len(result.rows)
+            later = result.seconds["collect"] + result.seconds["solve"] - result.seconds["first_round"]
             found.append(
                 {
                     "env": one.scale.env,
@@ -45,10 +45,11 @@ def rows(parts: Sequence[Part]) -> list[dict[str, Any]]:
                     "average_loss": last["average_loss"],
                     "return": last["return_mean"],
                     "expert_return": result.summary["expert_return"],
-                    "seconds": result.seconds["total"],
+                    "seconds": later * rounds / max(rounds - 1, 1),
                     "collect_seconds": result.seconds["collect"],
                     "solve_seconds": result.seconds["solve"],
-                    "samples_held": min(held, one.scale.rounds) * entry.spec.interactions,
+                    "first_round_seconds": result.seconds["first_round"],
+                    "memory_bytes": result.summary["memory_bytes"],
                 }
             )
     return found
@@ -89,12 +90,17 @@ def _judged(parts: Sequence[Part], every: Sequence[dict[str, Any]]) -> Iterator[
 
 
 def facts(parts: Sequence[Part]) -> list[tuple[str, str]]:
-    """Per number of interactions the mean losses and returns."""
+    """Per number of interactions the mean losses, returns, seconds and megabytes."""
     every, told = rows(parts), []
     for one in parts:
-        for name, shown in (("average_loss", "average loss"), ("return", "return")):
+        for name, shown, size in (
+            ("average_loss", "average loss", 1.0),
+            ("return", "return", 1.0),
+            ("seconds", "seconds a run", 1.0),
+            ("memory_bytes", "MB learned from", 1e6),
+        ):
             text = ", ".join(
-                f"{series} {claims.short(float(np.mean(values)))}"
+                f"{series} {claims.short(float(np.mean(values)) / size)}"
                 for series in one.scale.series
                 if len(values := _of(every, one.total, series, name))
             )
@@ -103,10 +109,17 @@ def facts(parts: Sequence[Part]) -> list[tuple[str, str]]:
 
 
 def draw(parts: Sequence[Part], every: Sequence[dict[str, Any]]) -> Any:
-    """Average loss, return and seconds against interactions."""
-    shown = (("average_loss", "average loss"), ("return", "return"), ("seconds", "seconds a run"))
+    """Average loss, return, seconds and bytes against interactions."""
+    shown = (
+        ("average_loss", "average loss"),
+        ("return", "return"),
+        ("seconds", "seconds a run, compiled"),
+        ("memory_bytes", "bytes learned from"),
+    )
     totals = [one.total for one in parts]
-    with plots.panels(range(1), range(3), size=(3.9, 3.1), xlabel="interactions", ylabel="", below=3) as (
+    with plots.panels(
+        range(1), range(len(shown)), size=(3.9, 3.1), xlabel="interactions", ylabel="", below=3
+    ) as (
         made,
         grid,
     ):
@@ -120,9 +133,9 @@ def draw(parts: Sequence[Part], every: Sequence[dict[str, Any]]) -> Any:
                 values = np.array([one[:count] for one in found]).T
                 plots.band(axes, np.array(totals), values, drawn=LOOKS[series])
             axes.set(title=title, xscale="log")
-            if column == 0:
+            if column != 1:
                 axes.set_yscale("log")
-            elif column == 1:
+            else:
                 expert = float(np.nanmean([row["expert_return"] for row in every]))
                 if math.isfinite(expert):
                     axes.axhline(expert, color="#999999", linewidth=0.8, linestyle=":")

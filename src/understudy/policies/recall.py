@@ -1,9 +1,10 @@
-"""What came before in the episode: rows with the last rows beside them, and marks where episodes begin."""
+"""What came before in the episode: rows with the last changes beside them, and marks where episodes begin."""
 
 from __future__ import annotations
 
 from typing import Any, final
 
+import jax.numpy as jnp
 import numpy as np
 
 from ..errors import UserError
@@ -11,7 +12,7 @@ from .encoded import Encoded
 from .spaces import Observations
 
 MOST = 10_000
-"""Rows in a stack, at most."""
+"""Rows that are seen together, at most."""
 
 
 @final
@@ -19,9 +20,11 @@ class Recalled:
     """Observations with their past: `Observations`' interface, where a row also depends on what was seen
     before in the episode.
 
-    depth: a row is the last so many rows of the episode side by side, the oldest first; before there are so
-    many, the first one is repeated. mark: one more column, 1 where an episode begins, by which a policy with
-    a state of its own starts anew.
+    depth: how many rows of the episode are seen. What is there is the last row and the changes that led to
+    it, x_{t−k+2} − x_{t−k+1}, …, x_t − x_{t−1}, x_t, 0 where the episode has no so many rows yet. The rows
+    themselves say the same, but hardly differ: a network would have to learn weights that take their small
+    differences apart, where these are columns that are standardised. mark: one more column, 1 where an
+    episode begins, by which a policy with a state of its own starts anew.
 
     >>> from gymnasium.spaces import Box
     >>> seen = Recalled(Observations.of(Box(-1, 1, (1,))), 2, mark=True)
@@ -30,7 +33,7 @@ class Recalled:
     ...     rows = history.see([0], np.array([[number]]))
     ...     history.advance([0], rows)
     ...     print(rows.tolist())
-    [[0.25, 0.25, 1.0]]
+    [[0.0, 0.25, 1.0]]
     [[0.25, 0.5, 0.0]]
     """
 
@@ -51,16 +54,23 @@ class Recalled:
         """Which columns are plain numbers; the mark is none."""
         return np.concatenate([np.tile(self.inner.measured, self.depth), np.zeros(int(self.mark), bool)])
 
-    def join(self, now: np.ndarray, past: np.ndarray, fresh: np.ndarray) -> np.ndarray:
-        """Rows (n, width) of the inner rows seen `now` (n, inner), those before them (n, depth − 1, inner),
-        and whether an episode begins (n,): then what came before does not count.
+    def join(self, now: Any, past: Any, fresh: Any) -> Any:
+        """Rows (n, width) of the inner rows seen `now` (n, inner), what `past` gave of the rows before them
+        (n, depth − 1, inner), and whether an episode begins (n,): then what came before does not count.
+        Arrays of NumPy or of JAX.
         """
-        past = np.where(fresh[:, None, None], now[:, None], past)
-        parts = [past.reshape(len(now), -1), now]
-        return np.concatenate([*parts, fresh[:, None].astype(now.dtype)] if self.mark else parts, axis=1)
+        own = np if isinstance(now, np.ndarray) else jnp
+        parts = [now]
+        if self.depth > 1:
+            changes = own.concatenate([past[:, :-1], now[:, None] - past[:, -1:]], axis=1)
+            changes = own.where(fresh[:, None, None], own.zeros_like(changes), changes)
+            parts = [changes.reshape(len(now), -1), now]
+        return own.concatenate([*parts, fresh[:, None].astype(now.dtype)] if self.mark else parts, axis=1)
 
-    def past(self, rows: np.ndarray) -> np.ndarray:
-        """What `join` needs in the step after these rows, (n, depth − 1, inner)."""
+    def past(self, rows: Any) -> Any:
+        """What `join` needs in the step after these rows, (n, depth − 1, inner): the changes but for the
+        oldest, and the last row.
+        """
         each = self.inner.width
         return rows[:, each : self.depth * each].reshape(len(rows), self.depth - 1, each)
 
@@ -96,7 +106,7 @@ class Recalled:
         return self.inner.space()
 
     def config(self) -> dict[str, Any]:
-        return {"recalled": self.inner.config(), "depth": self.depth, "mark": self.mark}
+        return {"recalled": self.inner.config(), "changes": self.depth - 1, "mark": self.mark}
 
     @property
     def tensors(self) -> Any:
@@ -155,5 +165,5 @@ def read(config: Any, tensors: Any) -> Seen:
     from .encoded import read as plain
 
     if isinstance(config, dict) and "recalled" in config:
-        return Recalled(plain(config["recalled"], tensors), config["depth"], mark=config["mark"])
+        return Recalled(plain(config["recalled"], tensors), config["changes"] + 1, mark=config["mark"])
     return plain(config, tensors)

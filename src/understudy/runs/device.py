@@ -16,7 +16,7 @@ import numpy as np
 
 from ..envs.pure import PureEnv, words
 from ..errors import UserError
-from ..policies import Observations, Policy
+from ..policies import Observations, Policy, Recalled
 from .collected import Counts, Driver, Round
 from .evaluate import LIMIT, Evaluation
 from .keys import keys_again, plain_keys
@@ -32,11 +32,11 @@ def possible(env: Any, parts: Any) -> bool:
     """Whether a run can stay on the device."""
     expert, seen = parts.expert, parts.observations
     traced = expert.pure is not None and expert.on_reset is None and expert.workers is None
+    inner = seen.inner if isinstance(seen, Recalled) else seen
     return (
         isinstance(env, PureEnv)
-        and isinstance(seen, Observations)
+        and isinstance(inner, Observations)
         and traced
-        and not parts.game.policy.memory
         and parts.spec.moment == "after"
         and parts.demos is None
     )
@@ -56,10 +56,13 @@ class Device:
         together: bool,
     ):
         parts = runs[0].parts
-        assert isinstance(parts.observations, Observations)  # see `possible`
+        assert isinstance(parts.observations, Observations | Recalled)  # see `possible`
         self.env, self.runs, self.drivers, self.envs, self.together = env, runs, drivers, envs, together
-        self._kit = Kit(env, parts.observations, parts.actions, parts.expert)
+        burn = max(getattr(run.game.policy, "burn", 0) for run in runs)
+        self._kit = Kit(env, parts.observations, parts.actions, parts.expert, burn)
         self._lanes: dict[int, Lanes] = {}
+        for run in runs:
+            run.on_device = True
 
     def collect(
         self,

@@ -195,6 +195,7 @@ class OneProgram:
         return Learnt(number, None)
 
     def _all(self, rounds: dict[int, Any], here: list[tuple[int, int]], clock: Clock) -> list[Learnt]:
+        clock = clock.copy()
         with precision(self.runs[0].game):
             asked = {i: self.runs[i].question(rounds[number]) for i, number in here}
             # A run that has failed keeps its place in the stack, and is fed with a neighbour's round.
@@ -206,6 +207,7 @@ class OneProgram:
             batches, keys = over_devices((batches, keys))
             self._state, records = play(self._state, batches, keys, spare.judge)
             records, params = jax.device_get((records, self._state.learner.params))
+        clock.lap("solve", len(here))
         found = []
         for i, number in here:
             mine = jax.tree.map(lambda leaf, i=i: np.array(leaf[i]), params)

@@ -12,17 +12,30 @@ import jax.numpy as jnp
 from jax import Array
 
 from ..envs.pure import PureEnv, State, chosen, derived, key_of
-from ..policies import Observations, Policy
+from ..policies import Observations, Policy, Recalled
 from ..policies.traced import plays, rows, targets
 from .collected import EXPERT, TERMINATED, TRUNCATED
 from .evaluate import LIMIT
 
 
+class Past(NamedTuple):
+    """What was seen in the episodes under way: what `Recalled.join` needs, whether the next row begins an
+    episode, and the last rows, which warm the memory of a policy: (e, burn, width).
+    """
+
+    rows: Array
+    fresh: Array
+    kept: Array
+
+
 class Lanes(NamedTuple):
-    """The environments of a run: their states, and the number of the episode under way in each."""
+    """The environments of a run: their states, the number of the episode under way in each, and its past
+    where a policy sees one.
+    """
 
     state: State
     episode: Array
+    past: Past | None
 
 
 class Actor(NamedTuple):
@@ -48,9 +61,40 @@ class Gathered(NamedTuple):
 class Kit:
     """What the programs are made of, and the programs, each made once."""
 
-    def __init__(self, env: PureEnv, observations: Observations, actions: Any, expert: Any):
-        self.env, self.seen, self.actions, self.expert = env, observations, actions, expert
+    def __init__(
+        self, env: PureEnv, observations: Observations | Recalled, actions: Any, expert: Any, burn: int = 0
+    ):
+        self.env, self.seen, self.actions, self.expert, self.burn = env, observations, actions, expert, burn
         self._made: dict[Any, Any] = {}
+        # Compiled functions inside of programs are traced once for all of them; physics takes long to trace.
+        self._step, self._reset = (
+            jax.vmap(jax.jit(env.step)),
+            jax.vmap(jax.jit(lambda s: env.reset(key_of(s)))),
+        )
+
+    def _nothing(self, e: int, burn: int) -> Past | None:
+        """The past of episodes that begin."""
+        if not isinstance(self.seen, Recalled):
+            return None
+        seen = self.seen
+        shapes = (e, seen.depth - 1, seen.inner.width), (e, burn, seen.width)
+        return Past(jnp.zeros(shapes[0]), jnp.ones(e, bool), jnp.zeros(shapes[1]))
+
+    def _rows(self, observation: Any, past: Past | None) -> Array:
+        """What a policy sees, (e, width)."""
+        if past is None:
+            return rows(self.seen, observation)
+        assert isinstance(self.seen, Recalled) and isinstance(self.seen.inner, Observations)
+        return self.seen.join(rows(self.seen.inner, observation), past.rows, past.fresh)
+
+    def _later(self, past: Past | None, inputs: Array, ended: Array) -> Past | None:
+        """The past in the step after these rows."""
+        if past is None:
+            return None
+        assert isinstance(self.seen, Recalled)
+        burn = past.kept.shape[1]
+        kept = jnp.concatenate([past.kept, inputs[:, None]], axis=1)[:, 1:] if burn else past.kept
+        return Past(self.seen.past(inputs), ended, kept)
 
     def _once(self, key: Any, make: Callable[[], Any]) -> Any:
         if key not in self._made:
@@ -62,25 +106,37 @@ class Kit:
 
         def first(seed: Array) -> Lanes:
             episode = jnp.zeros(e, jnp.int32)
-            return Lanes(self._begun(seed, episode), episode)
+            return Lanes(self._begun(seed, episode), episode, self._nothing(e, self.burn))
 
         return self._once(("first", e), lambda: jax.jit(first))
 
     def anew(self, e: int) -> Any:
         def anew(lanes: Lanes, seed: Array) -> Lanes:
-            return Lanes(self._begun(seed, lanes.episode + 1), lanes.episode + 1)
+            past = None if lanes.past is None else lanes.past._replace(fresh=jnp.ones(e, bool))
+            return Lanes(self._begun(seed, lanes.episode + 1), lanes.episode + 1, past)
 
         return self._once(("anew", e), lambda: jax.jit(anew))
 
     def _begun(self, seed: Array, episode: Array) -> State:
         seeds = derived(seed, "collect", jnp.arange(len(episode)), episode)
-        return jax.vmap(lambda one: self.env.reset(key_of(one)))(seeds)
+        return self._reset(seeds)
 
-    def outputs(self, policy: Policy, actor: Actor, inputs: Array) -> Array:
+    def outputs(self, policy: Policy, actor: Actor, memory: Array, inputs: Array) -> tuple[Array, Array]:
+        """The memory after these rows, (e, memory), and the outputs."""
         if inputs.dtype.kind == "f":
             inputs = (inputs - actor.mean) / actor.scale
         with jax.default_matmul_precision("highest"):  # a GPU would multiply with ten bits
-            return policy.apply(actor.params, inputs)
+            if policy.memory:
+                return policy.step(actor.params, memory, inputs)
+            return memory, policy.apply(actor.params, inputs)
+
+    def _warm(self, policy: Policy, actor: Actor, e: int, past: Past | None) -> Array:
+        """What a policy remembers at the beginning of a round: of the last rows, by its new parameters."""
+        memory = jnp.zeros((e, policy.memory))
+        if past is None or not policy.memory:
+            return memory
+        kept = jnp.swapaxes(past.kept, 0, 1)
+        return jax.lax.scan(lambda m, one: (self.outputs(policy, actor, m, one)[0], None), memory, kept)[0]
 
     def taught(self, observation: Any) -> tuple[Array, Array]:
         """The expert's target rows, and the actions behind them: of a distribution its mode."""
@@ -113,28 +169,29 @@ class Kit:
     ) -> tuple[Lanes, Gathered]:
         steps, rest = by_expert.shape[0], size % e
 
-        def turn(lanes: Lanes, given: Any) -> tuple[Lanes, Any]:
-            number, driven, loud = given
-            inputs = rows(self.seen, lanes.state.observation)
+        def turn(carry: tuple[Lanes, Array], given: Any) -> tuple[tuple[Lanes, Array], Any]:
+            (lanes, memory), (number, driven, loud) = carry, given
+            inputs = self._rows(lanes.state.observation, lanes.past)
             wanted, shown = self.taught(lanes.state.observation)
-            outputs = self.outputs(policy, actor, inputs)
+            memory, outputs = self.outputs(policy, actor, memory, inputs)
             played = plays(self.actions, outputs if loud is None else outputs + loud)
             action = chosen(driven, shown, played)
-            new = jax.vmap(self.env.step)(lanes.state, action)
+            new = self._step(lanes.state, action)
             flags = TERMINATED * new.terminated + TRUNCATED * new.truncated + EXPERT * driven
             ended = new.terminated | new.truncated
             episode = lanes.episode + ended
             reset = functools.partial(self._begun, seed, episode)
             state = jax.lax.cond(ended.any(), lambda: chosen(ended, reset(), new), lambda: new)
-            after = Lanes(state, episode)
+            after = Lanes(state, episode, self._later(lanes.past, inputs, ended))
             if rest:  # the last step of a round may be played in some of the slots only
                 live = (number < steps - 1) | (jnp.arange(e) < rest)
                 after = chosen(live, after, lanes)
             sound = jnp.isfinite(inputs).all() if inputs.dtype.kind == "f" else True
             made = inputs, wanted, action.reshape(e, -1), new.reward, flags.astype(jnp.uint8)
-            return after, (made, sound & jnp.isfinite(wanted).all())
+            return (after, memory), (made, sound & jnp.isfinite(wanted).all())
 
-        lanes, (made, sound) = jax.lax.scan(turn, lanes, (jnp.arange(steps), by_expert, noise))
+        carry = lanes, self._warm(policy, actor, e, lanes.past)
+        (lanes, _), (made, sound) = jax.lax.scan(turn, carry, (jnp.arange(steps), by_expert, noise))
         flags = made[4]
         live = (jnp.arange(steps * e) < size).reshape(steps, e)
         ended, acts = (flags & (TERMINATED | TRUNCATED) > 0) & live, (flags & EXPERT > 0) & live
@@ -158,8 +215,9 @@ class Kit:
     def compile_aside(self, policy: Policy, episodes: int, limit: int | None, given: Any) -> None:
         """Begins to compile the evaluation of one player in a thread; who plays it first waits for it."""
         play = self.evaluating(policy, episodes, limit, True)
+        lowered = play.lower(*given)  # here, so that the round's program finds the environment traced
         pool = ThreadPoolExecutor(1)
-        made = pool.submit(lambda: play.lower(*given).compile())
+        made = pool.submit(lowered.compile)
         pool.shutdown(wait=False)
         key = next(key for key, one in self._made.items() if one is play)
         self._made[key] = lambda *now: made.result()(*now)
@@ -175,26 +233,29 @@ class Kit:
         number: Array,
     ) -> tuple[Array, Array, Array, Array]:
         seeds = derived(seed, "evaluate", number, jnp.arange(episodes))
-        state = jax.vmap(lambda one: self.env.reset(key_of(one)))(seeds)
+        state = self._reset(seeds)
         zero, yes = jnp.zeros(episodes), jnp.ones(episodes, bool)
 
         def going(carry: Any) -> Array:
-            _, _, lengths, live, sound = carry
+            _, _, lengths, live, sound, _, _ = carry
             return (live & sound).any() & (lengths.max() < LIMIT)
 
         def turn(carry: Any) -> Any:
-            state, returns, lengths, live, sound = carry
-            inputs = rows(self.seen, state.observation)
-            own = plays(self.actions, self.outputs(policy, actor, inputs))
+            state, returns, lengths, live, sound, past, memory = carry
+            inputs = self._rows(state.observation, past)
+            memory, outputs = self.outputs(policy, actor, memory, inputs)
+            own = plays(self.actions, outputs)
             action = jnp.where(expert, self.taught(state.observation)[1], own)
             if inputs.dtype.kind == "f":
                 sound &= jnp.isfinite(inputs).all(axis=1) | ~live
-            new = jax.vmap(self.env.step)(state, action)
+            new = self._step(state, action)
             returns, lengths = returns + live * new.reward, lengths + live
             over = new.terminated | new.truncated
             over = over if limit is None else over | (lengths >= limit)
-            return new, returns, lengths, live & ~over, sound
+            past = self._later(past, inputs, ~yes)
+            return new, returns, lengths, live & ~over, sound, past, memory
 
-        first = state, zero, jnp.zeros(episodes, jnp.int32), yes, yes
-        _, returns, lengths, live, sound = jax.lax.while_loop(going, turn, first)
+        memory = jnp.zeros((episodes, policy.memory))
+        first = state, zero, jnp.zeros(episodes, jnp.int32), yes, yes, self._nothing(episodes, 0), memory
+        _, returns, lengths, live, sound, _, _ = jax.lax.while_loop(going, turn, first)
         return returns, lengths, ~live, sound

@@ -129,7 +129,7 @@ def parts(world: World, spec: RunSpec) -> Parts:
     seen = world.observations(tabular=architecture.name == "tabular")
     seen = _encoded(seen, architecture, world.expert, spec.encoder)
     if spec.stack is not None or architecture.memory:
-        seen = Recalled(seen, spec.stack or 1, mark=architecture.memory > 0)
+        seen = Recalled(seen, spec.stack or 2, mark=architecture.memory > 0)
     _fits_memory(spec, seen.width * seen.dtype.itemsize + 4 * actions.outputs)
     teacher = _labelling(world.expert, spec.labels)
     if teacher.on_reset is not None:

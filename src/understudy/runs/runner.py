@@ -246,8 +246,8 @@ class Runner:
     def _learn(self, rounds: dict[int, Any], clock: Clock) -> list[Learnt]:
         if self._programs is None:
             self._programs = by_program(self.runs, together=self.together)
-        if self.together and len(self._programs) > 1:
-            # Large programs: the first round compiles them side by side.
+        if self.together and len(self._programs) > 1 and not self.round:
+            # Large programs: the first round compiles them side by side. Later each has its own time.
             with ThreadPoolExecutor(len(self._programs)) as pool:
                 found = pool.map(lambda one: one.learn(rounds, clock), self._programs)
         else:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import final
+from typing import Any, final
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 
 
@@ -28,35 +29,66 @@ class Sequences:
 
     def __init__(self, length: int, burn: int):
         self.length, self.burn = length, burn
-        self._last: dict[int, np.ndarray] = {}
+        self._last: Any = None  # (slots, burn, width): the rows before the next, the last at the end
+        self._have = np.zeros(0, np.int64)  # how many of them there are
 
     def count(self, size: int, envs: int) -> int:
         """How many sequences a round of `size` samples in so many slots makes."""
         each = [size // envs + (slot < size % envs) for slot in range(min(envs, size))]
         return sum(-(-one // self.length) for one in each)
 
-    def of(
-        self, inputs: np.ndarray, targets: np.ndarray, weights: np.ndarray, slots: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """The next round's samples, with the sequences in front: (n, l, width), (n, l, k) and (n, l)."""
-        found = []
-        for slot in np.unique(slots).tolist():
-            mine = np.flatnonzero(slots == slot)
-            before = self._last.get(slot, inputs[:0])
-            rows = np.concatenate([before, inputs[mine]])
-            self._last[slot] = rows[max(len(rows) - self.burn, 0) :].copy()
-            for first in range(0, len(mine), self.length):
-                found.append(self._one(rows, len(before) + first, targets[mine], weights[mine], first))
-        return tuple(np.stack(parts) for parts in zip(*found, strict=True))  # type: ignore[return-value]
+    def of(self, inputs: Any, targets: Any, weights: np.ndarray, slots: np.ndarray) -> tuple[Any, Any, Any]:
+        """The next round's samples, with the sequences in front: (n, l, width), (n, l, k) and (n, l). Inputs
+        and targets that are on the device stay there.
+        """
+        owners, counts = np.unique(slots, return_counts=True)
+        order, starts = np.argsort(slots, kind="stable"), np.cumsum(counts) - counts
+        self._grow(int(owners[-1]) + 1, inputs)
+        each = -(-counts // self.length)
+        mine = np.repeat(np.arange(len(owners)), each)  # of a sequence: its slot, and its first sample there
+        first = (np.arange(len(mine)) - np.repeat(np.cumsum(each) - each, each)) * self.length
+        size = len(self._have) * self.burn  # the rows from before are in front of the round's
 
-    def _one(
-        self, rows: np.ndarray, at: int, targets: np.ndarray, weights: np.ndarray, first: int
-    ) -> Sequence[np.ndarray]:
-        begin, end = max(at - self.burn, 0), min(at + self.length, len(rows))
-        own, size = slice(self.burn, self.burn + end - at), self.burn + self.length
-        inputs, labels = (np.zeros((size, one.shape[1]), one.dtype) for one in (rows, targets))
-        shares = np.zeros(size, weights.dtype)
-        inputs[self.burn - (at - begin) : own.stop] = rows[begin:end]
-        inputs[self.burn - (at - begin), -1] = 1
-        labels[own], shares[own] = (one[first : first + end - at] for one in (targets, weights))
-        return inputs, labels, shares
+        def places(of: np.ndarray, at: np.ndarray) -> np.ndarray:
+            """Where the rows `at` (n, …) of slots `of` (n,) are; those below 0 are old ones. −1: nowhere."""
+            of = of[:, None]
+            old = (at < 0) & (at >= -self._have[owners[of]])
+            new = (at >= 0) & (at < counts[of])
+            here = size + order[np.clip(starts[of] + at, 0, len(order) - 1)]
+            return np.where(new, here, np.where(old, (owners[of] + 1) * self.burn + at, -1))
+
+        steps = np.arange(-self.burn, self.length)
+        where = places(mine, first[:, None] + steps)
+        begins = np.argmax(where >= 0, axis=1)[:, None] == np.arange(len(steps))
+        after = np.arange(size).reshape(len(self._have), self.burn)
+        after[owners] = places(np.arange(len(owners)), counts[:, None] - np.arange(self.burn, 0, -1))
+        self._have[owners] = np.minimum(self._have[owners] + counts, self.burn)
+        own = np.where((steps >= 0) & (where >= 0), where - size, -1)
+        taken = taken_here if isinstance(inputs, np.ndarray) else taken_there
+        rows, labels, self._last = taken(self._last, inputs, targets, where, begins, own, after)
+        return rows, labels, np.where(own >= 0, weights[own], 0)
+
+    def _grow(self, slots: int, inputs: Any) -> None:
+        missing = slots - len(self._have)
+        if self._last is None or missing > 0:
+            own = np if isinstance(inputs, np.ndarray) else jnp
+            more = own.zeros((missing, self.burn, inputs.shape[1]), inputs.dtype)
+            self._last = more if self._last is None else own.concatenate([self._last, more])
+            self._have = np.concatenate([self._have, np.zeros(missing, np.int64)])
+
+
+def taken_here(last: Any, inputs: Any, targets: Any, where: Any, begins: Any, own: Any, after: Any) -> Any:
+    """The inputs and targets of sequences, and the rows that stay: see `Sequences.of`."""
+    xp = np if isinstance(inputs, np.ndarray) else jnp
+    every = xp.concatenate([last.reshape(-1, inputs.shape[1]), inputs])
+
+    def at(rows: Any, places: Any) -> Any:
+        return xp.where((places >= 0)[..., None], rows[places], xp.zeros((), rows.dtype))
+
+    rows = at(every, where)
+    marks = xp.where(begins, xp.ones((), rows.dtype), rows[..., -1])
+    rows = xp.concatenate([rows[..., :-1], marks[..., None]], axis=-1)
+    return rows, at(targets, own), at(every, after)
+
+
+taken_there = jax.jit(taken_here)

@@ -68,6 +68,7 @@ class RunState:
     Attributes:
       state: the `GameState`; None while it is in a stack with those of other runs.
       params: the policy's parameters now, as NumPy arrays.
+      on_device: whether its rounds come from the device, and are standardised there.
       rows, times: the ledger and the seconds, one dict per round.
       evaluation, expert_evaluation: returns of the last evaluation, and of the expert on the same seeds.
       measuring: calls of the expert that gave no label, but for those of its evaluation.
@@ -80,7 +81,7 @@ class RunState:
             # compile.
             game = Game(game.policy, game.loss, game.learner, game.solver, Unsolved())
         self.parts, self.plan, self.game, self.samples = parts, plan, game, samples
-        self.automatic = parts.automatic
+        self.automatic, self.on_device = parts.automatic, False
         self.evaluation: Evaluation | None = None
         self.expert_evaluation: Evaluation | None = None
         self.round = self.interactions = self.queries = self.unanswered = self.breaks = 0
@@ -133,6 +134,16 @@ class RunState:
         key = jax.random.key(derive(self.plan.seed, "memory"))
         many = len(self.plan.rounds)
         return limited(spec.memory, whole, like, rounds=many, samples=capacity, key=key)
+
+    def memory_bytes(self) -> int:
+        """Bytes of what the learner learns from, with room for all rounds: samples, or their statistics."""
+
+        def kept() -> Any:
+            losses = self._empty(jax.tree.map(jnp.asarray, self.parts.params))
+            return plain_keys(losses.memory if isinstance(losses, Limited) else losses)
+
+        with precision(self.game):
+            return sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(jax.eval_shape(kept)))
 
     @property
     def finished(self) -> bool:
@@ -446,7 +457,10 @@ class RunState:
             done[:1] = [self.plan.demos] if self.plan.demos else done[:1]
             for size in done if self._reader is None else ():
                 part = slice(first, first + size)
-                one = self._batch(*(np.asarray(column[part]) for column in columns))
+                rows = [np.asarray(column[part]) for column in columns]
+                if self.on_device:  # its arithmetic differs from NumPy's in the last bit
+                    rows[:2] = map(jnp.asarray, rows[:2])
+                one = self._batch(*rows)
                 losses, first = _add(losses, one), first + size
         if isinstance(whole, Limited):
             losses = Limited(losses, keys_again(memory, whole.memory))

@@ -72,7 +72,8 @@ class RunSpec:
     student_sees: str | None = None
     """What the policy sees, written in the same way; the rest is hidden from it."""
     stack: int | None = _least(None, 1, 10_000)
-    """The policy sees the last so many observations of the episode, side by side."""
+    """The policy sees the last so many observations of the episode: the last one and the changes before it
+    (gru: 2 where nothing is said)."""
     expert_card: str | None = _of("expert")
     """A JSON file that says what an expert's .safetensors file does not: its architecture and spaces."""
     activation: str | None = _of("expert")

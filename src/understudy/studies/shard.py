@@ -24,7 +24,7 @@ class Result(NamedTuple):
     rows: one per round, with the ledger's columns (`understudy.runs.NAMES`), plain numbers and words.
     summary: plain numbers: return_mean, return_std, expert_return, regret, bound, average_loss, queries, ….
     error: one sentence where the run failed; its rows are those up to there.
-    seconds: where the time went.
+    seconds: where the time went; first_round is what the first took to collect and solve, and to compile.
     """
 
     rows: list[dict[str, Any]]
@@ -130,8 +130,10 @@ def _result(run: RunState, error: UserError | None, total: float) -> Result:
             "regret": float(made.regret),
             "bound": float(made.bound),
             "certificate": made.kind,
+            "memory_bytes": run.memory_bytes(),
         }
     seconds = {name: sum(one[name] for one in run.times) for name in TIMES}
+    seconds["first_round"] = sum(run.times[0][name] for name in ("collect", "solve")) if run.times else 0.0
     return Result(rows, summary, None if error is None else str(error), seconds | {"total": total})
 
 
@@ -142,4 +144,5 @@ def _ended(rows: list[dict[str, Any]]) -> dict[str, Any]:
         **{name: last[name] for name in ("interactions", "queries", "average_loss")},
         **dict.fromkeys(("return_mean", "return_std", "expert_return", "regret", "bound"), math.nan),
         "certificate": "",
+        "memory_bytes": math.nan,
     }
