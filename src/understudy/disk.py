@@ -13,6 +13,7 @@ import json
 import math
 import os
 import shutil
+import zipfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
@@ -231,6 +232,19 @@ def read_json(path: File, field: str) -> Any:
 
 
 # Arrays.
+
+
+def read_npz(path: File, field: str) -> dict[str, np.ndarray]:
+    """The arrays of an archive that ``numpy.savez`` wrote."""
+    import numpy as np
+
+    try:
+        if not zipfile.is_zipfile(path):  # NumPy would take it for a pickle, and advise to trust it
+            raise zipfile.BadZipFile("it is no zip file")
+        with np.load(path, allow_pickle=False) as file:
+            return {name: file[name] for name in file.files}
+    except (OSError, ValueError, EOFError, KeyError, AttributeError, zipfile.BadZipFile) as error:
+        raise UserError(f"{field}: {path} is no .npz archive of plain arrays ({error}).") from None
 
 
 def write_tensors(

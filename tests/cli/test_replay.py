@@ -162,7 +162,7 @@ def bad_streams():
         "no rounds": ({"X": np.ones((0, 3, 4)), "Y": np.ones((0, 3, 1))}, "rounds"),
         "an empty round": ({"X": np.ones((2, 0, 4)), "Y": np.ones((2, 0, 1))}, "round 1"),
         "nan": (good | {"X": nan}, "round 2"),
-        "objects": (good | {"Y": np.array([{}, {}], dtype=object)}, "cannot be read"),
+        "objects": (good | {"Y": np.array([{}, {}], dtype=object)}, "is no .npz archive of plain arrays"),
     }
 
 

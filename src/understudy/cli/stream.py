@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import zipfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from .. import disk
 from ..errors import UserError
 
 if TYPE_CHECKING:
@@ -43,20 +43,9 @@ def read_stream(path: Path) -> list[Round]:
 
 
 def _arrays(path: Path) -> dict[str, np.ndarray]:
-    import numpy as np
-
     if not path.is_file():
         raise UserError(f"stream: there is no file {str(path)!r}.")
-    try:
-        archive = np.load(path, allow_pickle=False)
-        if isinstance(archive, np.ndarray):
-            raise UserError(f"stream: {path} is a single array; an npz file with arrays X and Y is needed.")
-        with archive:
-            return {name: archive[name] for name in archive.files}
-    except (ValueError, OSError, EOFError, KeyError, zipfile.BadZipFile) as error:
-        if isinstance(error, UserError):
-            raise
-        raise UserError(f"stream: {path} cannot be read as an npz file of numbers ({error}).") from None
+    return disk.read_npz(path, "stream")
 
 
 def _split(X: np.ndarray, Y: np.ndarray, sizes: np.ndarray) -> list[Round]:

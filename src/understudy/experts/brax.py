@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import os
 import re
-import zipfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from .. import disk
 from ..errors import UserError, damaged
 from ..policies import Normaliser
 from .base import Expert
@@ -110,11 +110,7 @@ def _numbers(value: Any, what: str) -> np.ndarray:
 
 def _archive(path: Path, what: str) -> dict[str, Any]:
     """The arrays of an .npz, nested by their names."""
-    try:
-        with np.load(path, allow_pickle=False) as file:
-            arrays = {name: file[name] for name in file.files}
-    except (OSError, ValueError, EOFError, zipfile.BadZipFile, AttributeError) as error:
-        raise UserError(f"{what}: is no .npz archive of plain arrays ({error}).") from None
+    arrays = disk.read_npz(path, what)
     tree: dict[str, Any] = {}
     for name, array in arrays.items():
         *above, last = re.split(r"[/.]", name)

@@ -35,11 +35,10 @@ def write(trained: TrainedPolicy, path: Path) -> list[Path]:
 
 def read(path: Path, field: str = "path") -> TrainedPolicy:
     """The policy in an archive that `write` wrote."""
+    arrays = disk.read_npz(path, field)
     try:
-        with np.load(path, allow_pickle=False) as file:
-            arrays = {name: file[name] for name in file.files}
         card: Any = json.loads(str(arrays["card"]))
-    except (OSError, ValueError, EOFError, KeyError, zipfile.BadZipFile) as error:
+    except (ValueError, KeyError) as error:
         raise UserError(f"{field}: {path} is no exported policy ({error}).") from None
     return TrainedPolicy.unpacked(arrays, card, f"{field}: {path}")
 

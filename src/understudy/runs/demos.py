@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import zipfile
 import zlib
 from collections.abc import Mapping
 from pathlib import Path
@@ -10,6 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from .. import disk
 from ..errors import MissingExtra, UserError
 from ..experts import Expert
 from ..experts.answers import checked
@@ -114,13 +114,7 @@ def _archive(source: str) -> Demos:
         raise UserError(
             f"demos: there is no file or run {source!r}; an .npz, a run's folder or minari:ID is read."
         )
-    try:
-        if not zipfile.is_zipfile(path):  # NumPy would take it for a pickle, and advise to trust it
-            raise zipfile.BadZipFile("it is no zip file")
-        with np.load(path, allow_pickle=False) as file:
-            arrays = {name: file[name] for name in file.files}
-    except (OSError, ValueError, EOFError, zipfile.BadZipFile, AttributeError) as error:
-        raise UserError(f"demos: {source} is no .npz archive of plain arrays ({error}).") from None
+    arrays = disk.read_npz(source, "demos")
     found = {}
     for wanted, names in NAMES.items():
         inner = {name.partition("/")[2]: arrays[name] for name in arrays if name.startswith(f"{wanted}/")}

@@ -102,7 +102,7 @@ class Plan(NamedTuple):
             return None
         found = []
         for evaluating in (False, not self.rate.evaluates):
-            free = [self.rate.start] * self.workers
+            free = [self.rate.start] * (1 if self.engine == "inline" else self.workers)
             for shard in self.shards:
                 first = free.index(min(free))
                 steps = sum(one.spec.total for one in shard)
@@ -126,7 +126,8 @@ class Plan(NamedTuple):
         sizes = sorted({len(shard) for shard in self.shards})
         spread = "" if not sizes else f" of {sizes[0]}" + (f" to {sizes[-1]}" if len(sizes) > 1 else "")
         told.append(("shards", f"{len(self.shards):,}{spread} runs"))
-        told.append(("engine", f"{self.engine}, {self.workers} worker{'s' if self.workers > 1 else ''}"))
+        workers = f", {self.workers} worker{'s' if self.workers > 1 else ''}"
+        told.append(("engine", self.engine + ("" if self.engine == "inline" else workers)))
         if left and self.rate is not None and self.seconds is not None:
             least, most = (clock(one) for one in self.seconds)
             time = (
