@@ -5,8 +5,10 @@ from __future__ import annotations
 import dataclasses
 import importlib
 import re
+import signal
 import subprocess
 import sys
+import time
 import warnings
 
 import pytest
@@ -172,3 +174,23 @@ def _body(monkeypatch, raises: BaseException | None = None, returns: int = 0) ->
 
     monkeypatch.setattr(importlib.import_module("understudy.cli.replay"), "run", run)
     return seen
+
+
+def test_an_interrupt_inside_jax_s_garbage_collection_is_not_lost(monkeypatch):
+    def _xla_gc_callback():
+        cli._interrupted(signal.SIGINT, sys._getframe())
+
+    monkeypatch.setattr(signal, "default_int_handler", lambda *_: pytest.fail("it would be lost here"))
+    before = signal.signal(signal.SIGINT, lambda *_: again.append(1))
+    again: list[int] = []
+    try:
+        _xla_gc_callback()
+        limit = time.monotonic() + 10
+        while not again and time.monotonic() < limit:
+            time.sleep(0.01)
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert again == [1]
+    monkeypatch.undo()
+    with pytest.raises(KeyboardInterrupt):
+        cli._interrupted(signal.SIGINT, sys._getframe())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import dataclasses
 import gzip
 import hashlib
 import json
@@ -15,7 +16,7 @@ import pytest
 import invented
 from understudy import UserError, imitate, write_report
 from understudy.cli import main
-from understudy.report import page
+from understudy.report import page, sources
 from understudy.report.account import account, command
 from understudy.report.live import Live
 from understudy.report.sources import read
@@ -147,3 +148,22 @@ def test_the_library_inside_is_the_one_that_was_published():
     assert [name for _, name in listed] == ["uPlot.iife.min.js", "uPlot.min.css"]
     for crc, name in listed:
         assert hashlib.sha256(assets.joinpath(name).read_bytes()).hexdigest() == crc
+
+
+def test_a_run_that_was_played_again_is_no_further_evidence(tmp_path):
+    once = [one for path in sources.found([invented.study(tmp_path / "a")]) for one in sources.read(path)]
+    invented.study(tmp_path / "b")
+    invented.study(tmp_path / "c", returns=70.0, rounds=7)  # other runs, of the same seeds
+    twice = [one for path in sources.found([tmp_path / "a", tmp_path / "b"]) for one in sources.read(path)]
+    first, again = account(once), account(twice)
+    assert [one["counted"] for one in again["groups"]] == [3, 3] and again["groups"][0]["runs"] == 6
+    assert [one["return"] for one in again["groups"]] == [one["return"] for one in first["groups"]]
+    assert "6 runs are 3" in again["verdicts"][0]["note"] and "runs are" not in first["verdicts"][0]["note"]
+    assert "over 3 runs, which are too few to cover 95 %: 6 or more" in first["verdicts"][0]["note"]
+    both = [
+        dataclasses.replace(one, settings={**one.settings, "rounds": 6})
+        for path in sources.found([tmp_path / "a", tmp_path / "c"])
+        for one in sources.read(path)
+    ]
+    assert [one["counted"] for one in account(both)["groups"]] == [6, 6]
+    assert "too few" not in account(both)["verdicts"][0]["note"]

@@ -11,7 +11,9 @@ import importlib
 import io
 import os
 import re
+import signal
 import sys
+import threading
 import traceback
 import warnings
 from collections.abc import Sequence
@@ -128,6 +130,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     usual = warnings.formatwarning
     warnings.formatwarning = _sentence_of(usual)
+    with contextlib.suppress(ValueError):  # a thread of its own has no signals
+        if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+            signal.signal(signal.SIGINT, _interrupted)
     try:
         return _run([one for one in args if one != DEBUG])
     except UserError as error:
@@ -149,6 +154,16 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 141
     finally:
         warnings.formatwarning = usual
+
+
+def _interrupted(number: int, frame: Any) -> None:
+    """Ctrl-C as Python has it, but for a moment in which it would be lost: what is raised in JAX's callback
+    of the garbage collector is ignored, so it comes again a little later.
+    """
+    if frame is not None and frame.f_code.co_name == "_xla_gc_callback":
+        threading.Timer(0.02, os.kill, (os.getpid(), number)).start()
+    else:
+        signal.default_int_handler(number, frame)
 
 
 def _sentence_of(usual: Any) -> Any:

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import sys
 from typing import Any, NamedTuple, final
 
 import numpy as np
@@ -116,6 +117,8 @@ def opened(make: Maker, seed: int = 0) -> Opened:
     # Without a screen MuJoCo renders through EGL, which must be set before its first use.
     if not os.environ.get("DISPLAY"):
         os.environ.setdefault("MUJOCO_GL", "egl")
+        if sys.platform.startswith("linux") and not os.environ.get("WAYLAND_DISPLAY"):
+            os.environ.setdefault("SDL_VIDEODRIVER", "dummy")  # pygame would complain of a missing screen
     env = None
     try:
         os.environ.setdefault("PYGAME_HIDE_SUPPORT_PROMPT", "1")  # pygame would greet on the standard output

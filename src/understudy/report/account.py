@@ -88,7 +88,7 @@ def came_to(runs: Sequence[Source]) -> dict[str, Any]:
     """Return, score, loss, labels and seconds of a group, with intervals over its runs; of a run alone the
     interval of its score is over episodes.
     """
-    good = [one for one in runs if one.state in ("finished", "unfinished") and one.rounds]
+    good = distinct(runs)
     scores = [one.score for one in good]
     alone = good[0] if len(good) == 1 else None
     measured = [one for one in good if math.isfinite(one.score)]
@@ -121,8 +121,28 @@ def came_to(runs: Sequence[Source]) -> dict[str, Any]:
         "labels_count": iqm([one.last("queries") for one in good]) if good else math.nan,
         "interactions": iqm([one.last("interactions") for one in good]) if good else math.nan,
         "seconds": iqm([one.total for one in good]) if good else math.nan,
+        "counted": len(good),
         "certified": bool(good) and all(one.certified for one in good),
     }
+
+
+def distinct(runs: Sequence[Source]) -> list[Source]:
+    """The runs that can be counted, each once: one that was played again with the same seed, and gave the
+    same losses, is no further evidence.
+    """
+    kept: list[Source] = []
+    usable = [one for one in runs if one.state in ("finished", "unfinished") and one.rounds]
+    for one in sorted(usable, key=lambda one: -one.rounds):
+        if not any(_repeats(one, other) for other in kept):
+            kept.append(one)
+    return [one for one in usable if any(one is other for other in kept)]
+
+
+def _repeats(one: Source, other: Source) -> bool:
+    if one.settings.get("seed") != other.settings.get("seed"):
+        return False
+    mine, theirs = (np.asarray(run.columns["loss"], float)[: one.rounds] for run in (one, other))
+    return np.allclose(mine, theirs, rtol=1e-6, atol=0.0, equal_nan=True)
 
 
 def groups_plain(groups: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
@@ -160,9 +180,9 @@ def curves(runs: Sequence[Source]) -> dict[str, dict[str, Any]]:
     """Return and loss along every axis. Runs that failed, and those that are not half as far as the longest,
     are left out.
     """
-    good = [one for one in runs if one.state in ("finished", "unfinished")]
+    good = distinct(runs)
     most = max((one.rounds for one in good), default=0)
-    good = [one for one in good if one.rounds and 2 * one.rounds >= most]
+    good = [one for one in good if 2 * one.rounds >= most]
     made: dict[str, dict[str, Any]] = {}
     for name, column in CURVES.items():
         made[name] = {}

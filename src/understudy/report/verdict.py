@@ -9,6 +9,10 @@ from typing import Any
 from .summaries import Interval
 from .tables import many, returned
 
+ENOUGH = 6
+"""Of fewer values not even the interval from the least to the greatest covers a median with 95 %: it does so
+with 1 − 2^(1−n)."""
+
 
 def verdicts(groups: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """One verdict per environment: its sentence, and what the numbers in it are over."""
@@ -19,8 +23,8 @@ def verdicts(groups: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
 def _verdict(env: str, groups: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     best = groups[0]
     runs = [one for group in groups for one in group["sources"]]
-    good = [one for one in best["sources"] if one.rounds and one.state in ("finished", "unfinished")]
-    if not good:
+    counted = best["counted"]
+    if not counted:
         states = {one.state for one in runs}
         if states == {"unfinished"}:
             return {"env": env, "text": f"No round is finished yet on {env}.", "note": ""}
@@ -29,12 +33,15 @@ def _verdict(env: str, groups: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     who = best["name"] if len(groups) == 1 else f"{best['name']}, the best of {len(groups)},"
     text = f"{who} {_reached(best, env)}, with {many(best['labels_count'], 'label')}"
     if math.isfinite(best["seconds"]):
-        text += f" in {seconds(best['seconds'])}" + (" a run" if len(good) > 1 else "")
+        text += f" in {seconds(best['seconds'])}" + (" a run" if counted > 1 else "")
     unfinished = [one for one in runs if one.state == "unfinished"]
     if len(runs) == 1 and unfinished:
         of = f" of {runs[0].planned}" if runs[0].planned else ""
         text = f"Round {runs[0].rounds}{of} is done. So far {text}"
-    notes = [_over(best, len(good))]
+    notes = [_over(best, counted)]
+    same = sum(bool(one.rounds) and one.state in ("finished", "unfinished") for one in best["sources"])
+    if same > counted:
+        notes.append(f"Runs of the same seed with the same losses count once: {same} runs are {counted}.")
     if len(groups) > 1:
         notes.append(_rivals(best, groups[1:]))
     if len(runs) > 1 and unfinished:
@@ -76,6 +83,9 @@ def _over(best: Mapping[str, Any], runs: int) -> str:
         text = "One run, so there is no interval"
     else:
         text = f"Interquartile mean and bootstrap interval over {runs} runs"
+    count = best["episodes"] if best["over"] == "episodes" else runs
+    if math.isfinite(score.low) and score.low < score.high and count < ENOUGH:
+        text += f", which are too few to cover 95 %: {ENOUGH} or more are needed"
     if not best["expert measured"] and math.isfinite(best["expert"]):
         text += "; the expert's return is that of its card"
     return text + "."

@@ -11,7 +11,7 @@ function verdict(data) {
     tile(shares ? "Score, share of expert" : "Return", shares ? percent(best.share[0]) : num(best.return[0]), known((shares ? best.share : best.return)[1]) ? `95 %: ${span(shares ? best.share : best.return, shares ? percent : num)}` : "no interval"),
     tile("Return", num(best.return[0]), known(best.expert) ? `expert ${num(best.expert)}` : "expert not measured"),
     tile("Labels", whole(best.labels_count), `${whole(best.interactions)} interactions`),
-    tile("Time", seconds(best.seconds), best.runs > 1 ? `a run, of ${best.runs}` : "to learn and to judge"),
+    tile("Time", seconds(best.seconds), best.counted > 1 ? `a run, of ${best.counted}` : "to learn and to judge"),
     tile("Regret", num(best.regret[0]), known(best.regret[0]) ? (best.certified ? "certified" : "estimate") : "not looked for"));
   const troubles = data.troubles.length ? h("details", { class: "troubles" }, h("summary", {}, `${many(data.troubles.length, "run")} failed or cannot be read`),
     h("ul", {}, data.troubles.map((one) => h("li", {}, h("b", {}, one.name), `: ${one.trouble}`)))) : null;
