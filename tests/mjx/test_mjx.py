@@ -39,7 +39,8 @@ def test_mjx_steps_as_gymnasium_does(name):
 def test_hopper_is_learned_on_the_device():
     pytest.importorskip("mujoco.mjx")
     small = {"widths": (64, 64), "max_iterations": 300, "comparator": "none", "episodes": 0}
-    run = imitate("mjx:Hopper", envs=16, interactions=1600, rounds=3, **small)
+    # The expert drives, so that the losses of all rounds are on states of one kind.
+    run = imitate("mjx:Hopper", envs=16, interactions=1600, rounds=3, beta=1.0, **small)
     assert run.ledger["loss"][-1] < 0.5 * run.ledger["loss"][0]
 
 

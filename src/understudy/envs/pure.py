@@ -211,6 +211,10 @@ def playground(name: str, *, max_episode_steps: int | None = None, **overrides: 
     except ImportError as error:
         raise MissingExtra(f"env: playground:{name}", "brax") from error
     config = registry.get_default_config(name)
+    if (
+        "impl" in config
+    ):  # Warp's states are shared by all environments of a batch, and none can be reset alone
+        overrides = {"impl": "jax"} | overrides
     made = registry.load(name, config=config, config_overrides=overrides or None)
     return brax_style(made, f"playground:{name}", limit=max_episode_steps or int(config.episode_length))
 
