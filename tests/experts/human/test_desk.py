@@ -9,6 +9,7 @@ import pytest
 
 from understudy.errors import UserError
 from understudy.experts.human.desk import Desk
+from understudy.experts.human.terminal import screen
 
 
 class Asking:
@@ -218,3 +219,11 @@ def test_pages_hear_of_news_and_of_the_end():
     assert desk.version == before, "nothing new"
     desk.close("It ended.")
     assert (desk.view()["mode"], desk.view()["stage"]) == ("done", "It ended.")
+
+
+@pytest.mark.parametrize(("columns", "bar"), [(120, 24), (60, 22), (40, 0)])
+def test_a_terminal_s_lines_fit_its_width(columns, bar):
+    rows = [{"name": "pole angle", "value": 0.1, "low": -0.4, "high": 0.4}]
+    view = {"question": {"table": rows}, "at": 1, "of": 10, "facts": {"labels": 4}}
+    line = screen(view, [], columns).splitlines()[2]
+    assert len(line) < columns and sum(line.count(one) for one in "─┼●") == bar

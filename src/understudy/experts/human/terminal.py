@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
 import threading
 from collections.abc import Iterator
@@ -10,7 +11,8 @@ from typing import Any, final
 from ...errors import UserError
 from .desk import Desk
 
-WIDTH = 24
+NAMES, WIDTH = 24, 24
+"""Columns of a name, and at most of a bar."""
 
 
 @final
@@ -46,7 +48,7 @@ class Terminal:
             if view["mode"] == "watch":
                 self.desk.skip(question["number"])
                 continue
-            self._print(screen(view, self._choices))
+            self._print(screen(view, self._choices, shutil.get_terminal_size().columns))
             key = next(keys, None)
             if key is None:
                 return
@@ -64,7 +66,7 @@ class Terminal:
             elif key == "u":
                 self.desk.undo()
             else:
-                self._print(f"  {key!r} is no key of this page.")
+                self._print(f"  {key!r} is no key here.")
         except UserError as error:
             self._print(f"  {error}")
 
@@ -75,8 +77,8 @@ class Terminal:
         self._closed = True
 
 
-def screen(view: dict[str, Any], choices: list[dict[str, Any]]) -> str:
-    """A question as text.
+def screen(view: dict[str, Any], choices: list[dict[str, Any]], columns: int = 80) -> str:
+    """A question as text; bars are shorter, or left out, where there are few columns.
 
     >>> rows = [{"name": "pole angle", "value": 0.1, "low": -0.4, "high": 0.4}]
     >>> view = {"question": {"table": rows}, "at": 1, "of": 10, "facts": {"labels": 4, "budget": 50}}
@@ -90,20 +92,20 @@ def screen(view: dict[str, Any], choices: list[dict[str, Any]]) -> str:
     of = f" of {facts['budget']}" if facts.get("budget") else ""
     lines = ["", f"state {view['at']} of {view['of']}, {facts['labels']}{of} labels"]
     for row in view["question"].get("table", []):
-        line = f"  {row['name']:<24} {row['value']:>8.4g}"
-        lines.append(f"{line}  {_bar(row)}".rstrip())
+        line = f"  {row['name']:<{NAMES}} {row['value']:>8.4g}"
+        lines.append(f"{line}  {_bar(row, min(WIDTH, columns - len(line) - 3))}".rstrip())
     keys = [f"[{one['keys'][0]}] {one['name']}" for one in choices if one["keys"]]
     return "\n".join([*lines, "  " + "   ".join([*keys, "[s] skip", "[u] undo"])])
 
 
-def _bar(row: dict[str, Any]) -> str:
+def _bar(row: dict[str, Any], width: int) -> str:
     """Where a value lies between its bounds; the middle is marked."""
-    if "low" not in row or row["high"] <= row["low"]:
+    if "low" not in row or row["high"] <= row["low"] or width < WIDTH // 4:
         return ""
     share = min(max((row["value"] - row["low"]) / (row["high"] - row["low"]), 0.0), 1.0)
-    line = ["─"] * WIDTH
-    line[WIDTH // 2] = "┼"
-    line[min(round(share * WIDTH), WIDTH - 1)] = "●"
+    line = ["─"] * width
+    line[width // 2] = "┼"
+    line[min(round(share * width), width - 1)] = "●"
     return "".join(line)
 
 
