@@ -9,7 +9,8 @@ import pytest
 from gymnasium import spaces
 
 from understudy.errors import UserError
-from understudy.experts.base import Expert, as_batch, batch_size, is_single, sample_rows, take
+from understudy.experts.base import Expert, is_single, sample_rows
+from understudy.policies import batch_size, stacked, take
 
 
 def expert(answer, **fields) -> Expert:
@@ -105,7 +106,7 @@ def test_batches_of_arrays_and_dicts():
     row = take(nested, 2)
     np.testing.assert_array_equal(row["a"], [4, 5])
     assert row["b"]["c"] == 2
-    assert as_batch(row)["a"].shape == (1, 2)
+    assert stacked([row])["a"].shape == (1, 2)
     with pytest.raises(UserError, match="batch"):
         batch_size(3.5)
     with pytest.raises(UserError, match="at least one key"):

@@ -9,8 +9,18 @@ import pytest
 from gymnasium import spaces
 
 from understudy import UserError, imitate
-from understudy.experts.base import Expert, as_batch, batch_size, is_single, take
-from understudy.policies import Actions, Camera, Encoded, Encoder, NatureCNN, Observations
+from understudy.experts.base import Expert, is_single
+from understudy.policies import (
+    Actions,
+    Camera,
+    Encoded,
+    Encoder,
+    NatureCNN,
+    Observations,
+    batch_size,
+    stacked,
+    take,
+)
 from understudy.policies.nature_cnn import by_matmul
 from understudy.runs.choose import choose_policy
 from understudy.spec import RunSpec
@@ -58,7 +68,7 @@ def test_tuple_observations_and_binary_actions_are_learnt(tmp_path):
 def test_a_tuple_is_a_batch_like_any_other():
     space = Lamps.observation_space
     one = (np.zeros(2), np.int64(2))
-    batch = as_batch(one)
+    batch = stacked([one])
     assert batch_size(batch) == 1 and is_single(one, space) and not is_single(batch, space)
     assert take(batch, 0)[1] == 2
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal, final
 import numpy as np
 
 from ..errors import UserError
+from ..policies import batch_size, stacked
 
 if TYPE_CHECKING:  # importing this room is cheap, and networks bring JAX
     from ..policies import Network
@@ -107,7 +108,7 @@ class Expert:
             )
         if not is_single(observation, self.observation_space):
             return self.act(observation), state
-        return self.act(as_batch(observation))[0], state
+        return self.act(stacked([observation]))[0], state
 
     def __call__(self, observation: Any) -> Any:
         """The action for one observation, or the actions for a batch."""
@@ -128,42 +129,6 @@ def sample_rows(probabilities: np.ndarray, rng: np.random.Generator) -> np.ndarr
     cumulative = np.cumsum(probabilities, axis=1, dtype=np.float64)
     thresholds = rng.random(len(cumulative)) * cumulative[:, -1]
     return np.minimum((thresholds[:, None] >= cumulative).sum(axis=1), probabilities.shape[1] - 1)
-
-
-def batch_size(observations: Any) -> int:
-    """How many observations there are in an array, or in a dict or tuple of arrays, with the batch in
-    front.
-    """
-    if isinstance(observations, tuple):
-        return batch_size(observations[0])
-    if type(observations) is np.ndarray and observations.ndim:  # asking a protocol is slow
-        return len(observations)
-    if isinstance(observations, Mapping):
-        if not observations:
-            raise UserError("observations: a dict observation needs at least one key.")
-        return batch_size(next(iter(observations.values())))
-    try:
-        return len(observations)
-    except TypeError:
-        raise UserError(f"observations: {observations!r} is no batch.") from None
-
-
-def take(observations: Any, index: Any) -> Any:
-    """Observation number `index` of a batch (or those of several numbers)."""
-    if isinstance(observations, Mapping):
-        return {key: take(value, index) for key, value in observations.items()}
-    if isinstance(observations, tuple):
-        return tuple(take(value, index) for value in observations)
-    return observations[index]
-
-
-def as_batch(observation: Any) -> Any:
-    """One observation as a batch of one."""
-    if isinstance(observation, Mapping):
-        return {key: as_batch(value) for key, value in observation.items()}
-    if isinstance(observation, tuple):
-        return tuple(as_batch(value) for value in observation)
-    return np.asarray(observation)[None]
 
 
 def is_single(observation: Any, space: Any) -> bool:

@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 
 from ..errors import UserError, said
-from .base import Expert, as_batch, batch_size, take
+from ..policies import batch_size, stacked, take
+from .base import Expert
 
 
 def batched(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -85,7 +86,7 @@ def from_callable(
     if kind is None:
         kind = "action"
         if observation_space is not None and wants is None and type(action_space).__name__ == "Discrete":
-            answer, probed = np.asarray(ask(as_batch(_sample(observation_space)), None)), 1
+            answer, probed = np.asarray(ask(stacked([_sample(observation_space)]), None)), 1
             if answer.shape == (1, int(action_space.n)) and answer.dtype.kind == "f":
                 kind = "distribution"
     return Expert(

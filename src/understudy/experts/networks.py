@@ -11,9 +11,9 @@ import numpy as np
 
 from .. import disk
 from ..errors import UserError, damaged
-from ..policies import Network, TrainedPolicy, one_of
+from ..policies import Network, TrainedPolicy, batch_size, take
 from ..policies.traced import answering
-from .base import KINDS, Expert, batch_size
+from .base import KINDS, Expert
 
 
 def load(path: str | os.PathLike[str], *, expert_card: str | os.PathLike[str] | None = None) -> Expert:
@@ -56,7 +56,7 @@ def _remembering(policy: TrainedPolicy, card: Mapping[str, Any]) -> Expert:
     def ask(observations: Any, infos: Any) -> np.ndarray:
         if batch_size(observations) != 1:
             raise UserError(f"expert: the policy {policy.policy.name!r} remembers one episode at a time.")
-        return np.stack([np.asarray(policy.act(one_of(observations, 0)))])
+        return np.stack([np.asarray(policy.act(take(observations, 0)))])
 
     return Expert(
         str(card.get("name", "expert")),

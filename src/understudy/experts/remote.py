@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 
 from ..errors import UserError
-from .base import Expert, Kind, batch_size, take
+from ..policies import batch_size, take
+from .base import Expert, Kind
 from .calls import in_thread, outcomes
 
 

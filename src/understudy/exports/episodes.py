@@ -10,7 +10,7 @@ import numpy as np
 
 from ..errors import UserError
 from ..policies import Actions, Encoded, Observations, Recalled, Seen
-from ..policies.spaces import Leaf
+from ..policies.observations import Leaf
 from ..runs import Run
 from ..runs.collected import BREAK, EXPERT, TERMINATED, TRUNCATED
 

@@ -17,7 +17,7 @@ import numpy as np
 from ..errors import UserError
 from ..policies import MLP, Actions, Camera, Committee, Encoded, Linear, NatureCNN, Tabular, TrainedPolicy
 from ..policies.nature_cnn import LAYERS
-from ..policies.spaces import Leaf
+from ..policies.observations import Leaf
 
 ACTIVATIONS = {
     "relu": ("Relu", {}),

@@ -10,7 +10,7 @@ import numpy as np
 from .. import disk
 from ..errors import MissingExtra, UserError
 from ..policies import TrainedPolicy, stacked
-from ..policies.spaces import at
+from ..policies.nested import at
 from . import NEAR
 from .graph import Graph, graph
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from ..errors import UserError, unknown
 from ..registry import Registry
+from .actions import Actions
 from .base import Params, Policy, count, flat
 from .camera import Camera
 from .committee import Committee
@@ -16,10 +17,11 @@ from .gru import GRU
 from .linear import Linear, Tabular
 from .mlp import MLP
 from .nature_cnn import NatureCNN
+from .nested import batch_size, joined, stacked, take
 from .network import Network, require_fit, softmax
 from .normaliser import Normaliser
+from .observations import Observations, not_finite
 from .recall import History, Recalled, Seen
-from .spaces import Actions, Observations, one_of, stacked
 from .trained import TrainedPolicy
 
 POLICIES: Registry[Policy] = Registry(
@@ -71,13 +73,16 @@ __all__ = [
     "Seen",
     "Tabular",
     "TrainedPolicy",
+    "batch_size",
     "count",
     "flat",
     "from_config",
+    "joined",
     "load",
-    "one_of",
+    "not_finite",
     "require_fit",
     "save",
     "softmax",
     "stacked",
+    "take",
 ]

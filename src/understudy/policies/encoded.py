@@ -11,7 +11,7 @@ from ..errors import UserError
 from .acting import features
 from .base import Params
 from .nature_cnn import NatureCNN
-from .spaces import Observations
+from .observations import Observations, Wrapped
 
 
 class Encoder(NamedTuple):
@@ -27,7 +27,7 @@ class Encoder(NamedTuple):
 
 
 @final
-class Encoded:
+class Encoded(Wrapped):
     """Observations as the features of a frozen network: `Observations`' interface, each image encoded once.
     Numbers beside the image stay as they are.
 
@@ -64,15 +64,6 @@ class Encoded:
     def rows(self, batch: Any) -> np.ndarray:
         """The features (n, width) of a batch, each image to the bits of `row`."""
         return np.stack([self.row(one) for one in self.split(batch)])
-
-    def single(self, observation: Any) -> bool:
-        return self.inner.single(observation)
-
-    def split(self, batch: Any) -> list[Any]:
-        return self.inner.split(batch)
-
-    def space(self) -> Any:
-        return self.inner.space()
 
     def config(self) -> dict[str, Any]:
         return {

@@ -9,14 +9,14 @@ import numpy as np
 
 from ..errors import UserError
 from .encoded import Encoded
-from .spaces import Observations
+from .observations import Observations, Wrapped
 
 MOST = 10_000
 """Rows that are seen together, at most."""
 
 
 @final
-class Recalled:
+class Recalled(Wrapped):
     """Observations with their past: `Observations`' interface, where a row also depends on what was seen
     before in the episode.
 
@@ -95,15 +95,6 @@ class Recalled:
             found.append(history.see_rows([0], row[None]))
             history.advance([0], found[-1])
         return np.concatenate(found)
-
-    def single(self, observation: Any) -> bool:
-        return self.inner.single(observation)
-
-    def split(self, batch: Any) -> list[Any]:
-        return self.inner.split(batch)
-
-    def space(self) -> Any:
-        return self.inner.space()
 
     def config(self) -> dict[str, Any]:
         return {"recalled": self.inner.config(), "changes": self.depth - 1, "mark": self.mark}

@@ -17,7 +17,8 @@ from typing import Any, NamedTuple, final
 import numpy as np
 
 from ..errors import UserError, unknown
-from .spaces import Observations, at
+from .nested import at, batch_size
+from .observations import Observations
 
 INFO = "info:"
 OWN = "observation"
@@ -113,11 +114,11 @@ class Sight:
         """What is seen of a batch of n whole observations and their n infos, with n in front."""
         found = {}
         for part in self.parts:
-            value = entries(infos, part.path[0], _count(batch)) if part.info else at(batch, part.path)
+            value = entries(infos, part.path[0], batch_size(batch)) if part.info else at(batch, part.path)
             found[part.name] = value if part.cut is None else np.asarray(value)[:, part.cut]
         if self.joined:
             return np.concatenate(
-                [np.asarray(one).reshape(_count(batch), -1) for one in found.values()], axis=1
+                [np.asarray(one).reshape(batch_size(batch), -1) for one in found.values()], axis=1
             )
         return found if len(found) > 1 else next(iter(found.values()))
 

@@ -10,8 +10,10 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from .actions import Actions
+from .nested import at
 from .normaliser import Normaliser
-from .spaces import Actions, Leaf, Observations, at
+from .observations import Leaf, Observations
 from .trained import TrainedPolicy
 
 

@@ -13,11 +13,11 @@ import numpy as np
 from ..errors import UserError
 from . import files
 from .acting import forward, forward_step
+from .actions import Actions
 from .base import Params, Policy
 from .network import Network, softmax
 from .normaliser import Normaliser
 from .recall import Recalled, Seen, read
-from .spaces import Actions
 
 
 @final

@@ -12,11 +12,11 @@ from ..envs.gymnasium import derive
 from ..envs.pictures import Scene
 from ..envs.vector import Seen, VectorEnv
 from ..errors import UserError
-from ..policies import Actions, History, Recalled
+from ..policies import Actions, History, Recalled, not_finite
 from ..policies import Seen as Sees
-from .collected import BREAK, EXPERT, TERMINATED, TRUNCATED, Driver, Round, nonsense, not_finite
+from .collected import BREAK, EXPERT, TERMINATED, TRUNCATED, Driver, Round, not_finite_rows
 from .journal import Kept
-from .questions import Answers, Questions, failure, joined, some_of
+from .questions import Answers, Questions, failure, seen_together, some_of
 
 if TYPE_CHECKING:
     from ..asking import Gate
@@ -205,7 +205,7 @@ class Collector:
                 weights[i, :begun] = np.maximum(weights[i, :begun], 1.0 / size)  # they have their labels
         if later and len(live):
             place = [np.concatenate(axis) for axis in ([one[1] for one in later], [one[2] for one in later])]
-            states = joined([one[0] for one in later])
+            states = seen_together([one[0] for one in later])
             errors |= self._after(states, runs, place, weights, inputs, note, number, errors)
         found = {}
         for i, run in enumerate(runs):
@@ -345,7 +345,7 @@ class Collector:
         rows = self._history.see(slots, seen.batch)
         if self._trails is not None:
             seen = Seen(seen.batch, [{"scene": self._scene(slot)} for slot in slots.tolist()])
-        return seen, rows, {int(slots[i]): nonsense(rows[i]) for i in not_finite(rows)}
+        return seen, rows, {int(slots[i]): not_finite(rows[i]) for i in not_finite_rows(rows)}
 
     def _scene(self, slot: int) -> Scene:
         """How the state that a slot shows came about."""

@@ -8,7 +8,6 @@ from typing import Any, NamedTuple, final
 import numpy as np
 
 from ..envs.gymnasium import derive
-from ..errors import UserError
 from ..policies import Actions
 
 TERMINATED, TRUNCATED, EXPERT, BREAK = 1, 2, 4, 8
@@ -103,13 +102,8 @@ class Driver(NamedTuple):
         return by_expert, (self.noise * drawn).astype(np.float32)
 
 
-def not_finite(rows: np.ndarray) -> np.ndarray:
+def not_finite_rows(rows: np.ndarray) -> np.ndarray:
     """The numbers of rows (n, width) that hold a nan or an infinity."""
     if rows.dtype.kind != "f" or np.isfinite(rows).all():
         return np.zeros(0, np.int64)
     return np.flatnonzero(~np.isfinite(rows).all(axis=1))
-
-
-def nonsense(row: np.ndarray) -> UserError:
-    shown = np.array2string(row, threshold=12, precision=4, max_line_width=10_000)
-    return UserError(f"environment: the observation {shown} is not finite.")

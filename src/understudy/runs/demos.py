@@ -14,7 +14,7 @@ from ..errors import MissingExtra, UserError
 from ..experts import Expert
 from ..experts.answers import checked
 from ..policies import Actions, Recalled, Seen
-from .collected import EXPERT, Round, not_finite
+from .collected import EXPERT, Round, not_finite_rows
 
 NAMES = {
     "observations": ("observations", "obs", "states", "X"),
@@ -78,7 +78,7 @@ def _rows(observations: Seen, found: Demos, who: str) -> np.ndarray:
 
 def _round(inputs: np.ndarray, targets: np.ndarray, executed: np.ndarray, who: str) -> Round:
     n = len(inputs)
-    if len(not_finite(inputs)):
+    if len(not_finite_rows(inputs)):
         raise UserError(f"{who}: an observation is not finite.")
     return Round(
         inputs,

@@ -13,11 +13,11 @@ import numpy as np
 from ..envs.gymnasium import Maker, derive, maker
 from ..envs.vector import Seen, VectorEnv, vector
 from ..errors import UserError
-from ..policies import Actions, History, one_of
+from ..policies import Actions, History, not_finite, take
 from ..policies.sight import Sight
 from ..spec import FIELDS
 from ..spec.values import checked
-from .collected import nonsense, not_finite
+from .collected import not_finite_rows
 from .questions import failure
 
 if TYPE_CHECKING:
@@ -147,9 +147,9 @@ def by_policies(
         slots = np.flatnonzero(active)
         history.begin(slots[fresh])
         rows = history.see(slots, seen.batch)
-        if len(bad := not_finite(rows)):
+        if len(bad := not_finite_rows(rows)):
             owners = np.nonzero(active)[0]
-            return None, {int(owners[i]): nonsense(rows[i]) for i in bad}
+            return None, {int(owners[i]): not_finite(rows[i]) for i in bad}
         history.advance(slots, rows)
         if len(groups) == 1 and active.all():
             outputs = groups[0][0].outputs(rows.reshape(*active.shape, -1), active, states[0])
@@ -211,7 +211,7 @@ def evaluate(
     one = acting(player)
 
     def act(seen: Seen, active: np.ndarray, fresh: np.ndarray) -> tuple[Any, dict[int, UserError]]:
-        return [one(one_of(seen.batch, 0), seen.infos[0])], {}
+        return [one(take(seen.batch, 0), seen.infos[0])], {}
 
     slots = vector(make, 1, infos=True)
     try:

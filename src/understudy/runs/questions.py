@@ -12,7 +12,7 @@ import functools
 import math
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, final
 
 import numpy as np
@@ -20,7 +20,7 @@ import numpy as np
 from ..envs.vector import Seen
 from ..errors import UserError, said
 from ..experts.calls import in_thread, outcomes
-from ..policies import one_of
+from ..policies import joined, take
 from .journal import Journal, key_of
 
 MOST = 5
@@ -150,7 +150,7 @@ class Questions:
         return _answers(n, labels, new, errors)
 
     def _key(self, seen: Seen, run: int, i: int) -> bytes:
-        state = one_of(seen.batch, i), seen.infos[i] if self.expert.needs_infos else ()
+        state = take(seen.batch, i), seen.infos[i] if self.expert.needs_infos else ()
         key = key_of(state)
         if self.slow:
             return key
@@ -305,21 +305,12 @@ def _start(call: Callable[[list[int]], Any], parts: list[list[int]], p: int) -> 
 
 def some_of(seen: Seen, chosen: Any) -> Seen:
     """What some of the states show."""
-    return Seen(one_of(seen.batch, chosen), [seen.infos[i] for i in chosen] if len(seen.infos) else [])
+    return Seen(take(seen.batch, chosen), [seen.infos[i] for i in chosen] if len(seen.infos) else [])
 
 
-def joined(parts: Sequence[Seen]) -> Seen:
+def seen_together(parts: Sequence[Seen]) -> Seen:
     """What several looks showed, as one."""
-    return Seen(_joined([one.batch for one in parts]), [info for one in parts for info in one.infos])
-
-
-def _joined(batches: Sequence[Any]) -> Any:
-    first = batches[0]
-    if isinstance(first, Mapping):
-        return {key: _joined([one[key] for one in batches]) for key in first}
-    if isinstance(first, tuple):
-        return tuple(_joined([one[i] for one in batches]) for i in range(len(first)))
-    return np.concatenate(batches)
+    return Seen(joined([one.batch for one in parts]), [info for one in parts for info in one.infos])
 
 
 def _answers(n: int, labels: dict[int, Any], new: np.ndarray, errors: dict[int, UserError]) -> Answers:

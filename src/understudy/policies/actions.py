@@ -1,0 +1,132 @@
+"""Actions and numbers: the action that a policy's outputs stand for, and the targets that labels become."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any, final
+
+import numpy as np
+
+from ..errors import UserError
+
+ACTIONS = "Box of floats, Discrete, MultiDiscrete and MultiBinary"
+
+
+@final
+@dataclasses.dataclass(frozen=True, eq=False)
+class Actions:
+    """How outputs become an action and labels become targets.
+
+    Box: the outputs are the action, clipped to the bounds where it is played. Discrete: the largest of n
+    outputs. MultiDiscrete: the largest in every group; MultiBinary: the larger of every two.
+
+    >>> from gymnasium.spaces import Discrete
+    >>> Actions.of(Discrete(3)).play(np.array([0.1, 0.7, 0.2]))
+    np.int64(1)
+    """
+
+    kind: str
+    shape: tuple[int, ...]
+    low: np.ndarray | None = None
+    high: np.ndarray | None = None
+    counts: tuple[int, ...] = ()
+    starts: tuple[int, ...] = ()
+    dtype: str = "float32"
+
+    @classmethod
+    def of(cls, space: Any) -> Actions:
+        from gymnasium import spaces
+
+        if isinstance(space, spaces.Box) and np.issubdtype(space.dtype, np.floating):
+            low, high = (np.asarray(edge, np.float32).reshape(-1) for edge in (space.low, space.high))
+            return cls("box", tuple(space.shape), low, high, dtype=str(space.dtype))
+        if isinstance(space, spaces.Discrete):
+            return cls("discrete", (), counts=(int(space.n),), starts=(int(space.start),), dtype="int64")
+        if isinstance(space, spaces.MultiDiscrete) and len(space.shape) == 1:
+            counts, starts = (tuple(int(x) for x in values) for values in (space.nvec, space.start))
+            return cls("multi", tuple(space.shape), counts=counts, starts=starts, dtype="int64")
+        if isinstance(space, spaces.MultiBinary):
+            size = int(np.prod(space.shape))
+            return cls("multi", tuple(space.shape), counts=(2,) * size, starts=(0,) * size, dtype="int8")
+        raise UserError(f"env: the actions {space} are not supported; accepted: {ACTIONS}.")
+
+    def space(self) -> Any:
+        """The Gymnasium space of these actions."""
+        from gymnasium import spaces
+
+        if self.kind == "box":
+            assert self.low is not None and self.high is not None
+            low, high = self.low.reshape(self.shape), self.high.reshape(self.shape)
+            return spaces.Box(low, high, dtype=np.dtype(self.dtype).type)
+        if self.kind == "discrete":
+            return spaces.Discrete(self.counts[0], start=self.starts[0])
+        if self.dtype == "int8":
+            return spaces.MultiBinary(self.shape[0] if len(self.shape) == 1 else self.shape)
+        return spaces.MultiDiscrete(np.array(self.counts), start=np.array(self.starts))
+
+    @property
+    def outputs(self) -> int:
+        return sum(self.counts) if self.counts else int(np.prod(self.shape, dtype=np.int64))
+
+    @property
+    def categorical(self) -> bool:
+        return bool(self.counts)
+
+    @property
+    def bounded(self) -> bool:
+        return self.low is not None and bool(np.isfinite(self.low).all() and np.isfinite(self.high).all())  # type: ignore[arg-type]
+
+    def play(self, outputs: np.ndarray) -> Any:
+        """The deterministic action for one row of outputs, as the environment takes it."""
+        if self.kind == "box":
+            assert self.low is not None and self.high is not None
+            clipped = np.minimum(np.maximum(outputs, self.low), self.high)
+            return clipped.astype(self.dtype, copy=False).reshape(self.shape)
+        if self.kind == "discrete":
+            return np.int64(self.starts[0] + int(outputs.argmax()))
+        edges = np.cumsum(self.counts)[:-1]
+        chosen = np.array([group.argmax() for group in np.split(outputs, edges)], np.int64) + self.starts
+        return chosen.astype(self.dtype).reshape(self.shape)
+
+    def plays(self, outputs: np.ndarray) -> Any:
+        """`play` for many rows of outputs: actions with n in front."""
+        if self.kind == "box":
+            clipped = np.minimum(np.maximum(outputs, self.low), self.high)  # type: ignore[arg-type]
+            return clipped.astype(self.dtype, copy=False).reshape(len(outputs), *self.shape)
+        if self.kind == "discrete":
+            return outputs.argmax(axis=1) + self.starts[0]
+        return np.stack([self.play(row) for row in outputs])
+
+    def targets(self, labels: np.ndarray, kind: str = "action") -> np.ndarray:
+        """The expert's answers (n, …) as target rows (n, outputs): actions, one-hot choices, or its
+        distribution.
+        """
+        if self.kind == "box" or kind == "distribution":
+            return labels.reshape(len(labels), -1)
+        whole = labels.reshape(len(labels), -1) - np.asarray(self.starts)
+        parts = [np.eye(n, dtype=np.float32)[whole[:, j]] for j, n in enumerate(self.counts)]
+        return np.concatenate(parts, axis=1)
+
+    def from_numbers(self, row: np.ndarray) -> Any:
+        """The action of a flat row of the record, bit for bit."""
+        action = np.asarray(row, self.dtype).reshape(self.shape)
+        return np.int64(action) if self.kind == "discrete" else action
+
+    @property
+    def size(self) -> int:
+        """How many numbers a played action is."""
+        return int(np.prod(self.shape, dtype=np.int64)) if self.shape else 1
+
+    def config(self) -> dict[str, Any]:
+        plain = dataclasses.asdict(self)
+        return {
+            k: v.astype(np.float64).tolist() if isinstance(v, np.ndarray) else v for k, v in plain.items()
+        }
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any]) -> Actions:
+        fields: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in config.items()}
+        for name in ("low", "high"):
+            if fields[name] is not None:
+                fields[name] = np.asarray(fields[name], np.float32)
+        return cls(**fields)

@@ -1,0 +1,65 @@
+"""Observations in batches: arrays with n in front, or dicts and tuples of these."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from ..errors import UserError
+
+
+def batch_size(observations: Any) -> int:
+    """How many observations a batch holds."""
+    if isinstance(observations, tuple):
+        return batch_size(observations[0])
+    if type(observations) is np.ndarray and observations.ndim:  # asking a protocol is slow
+        return len(observations)
+    if isinstance(observations, Mapping):
+        if not observations:
+            raise UserError("observations: a dict observation needs at least one key.")
+        return batch_size(next(iter(observations.values())))
+    try:
+        return len(observations)
+    except TypeError:
+        raise UserError(f"observations: {observations!r} is no batch.") from None
+
+
+def take(batch: Any, index: Any) -> Any:
+    """Observation number `index` of a batch, or the batch of those of several numbers."""
+    if isinstance(batch, Mapping):
+        return {key: take(value, index) for key, value in batch.items()}
+    if isinstance(batch, tuple):
+        return tuple(take(value, index) for value in batch)
+    return batch[index]
+
+
+def stacked(observations: Sequence[Any]) -> Any:
+    """n observations as one batch."""
+    first = observations[0]
+    if isinstance(first, Mapping):
+        return {key: stacked([one[key] for one in observations]) for key in first}
+    if isinstance(first, tuple):
+        return tuple(stacked([one[i] for one in observations]) for i in range(len(first)))
+    return np.asarray(first)[None] if len(observations) == 1 else np.stack(observations)
+
+
+def joined(batches: Sequence[Any]) -> Any:
+    """Several batches as one, in their order."""
+    first = batches[0]
+    if isinstance(first, Mapping):
+        return {key: joined([one[key] for one in batches]) for key in first}
+    if isinstance(first, tuple):
+        return tuple(joined([one[i] for one in batches]) for i in range(len(first)))
+    return np.concatenate(batches)
+
+
+def at(observation: Any, path: tuple[str | int, ...]) -> Any:
+    """The part of an observation, or of a batch, at `path`."""
+    for key in path:
+        try:
+            observation = observation[key]
+        except (KeyError, IndexError, TypeError):
+            raise UserError(f"observation: it has no part {key!r}, which the policy was made for.") from None
+    return observation
