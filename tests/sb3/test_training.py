@@ -15,8 +15,8 @@ from understudy.envs.gymnasium import maker
 from understudy.errors import UserError
 from understudy.experts import networks
 from understudy.experts.training import algorithms, checkpoint
+from understudy.experts.training.looks import play
 from understudy.experts.training.recipes import recipe
-from understudy.experts.training.run import play
 
 QUICK = {
     "learning_starts": 64,

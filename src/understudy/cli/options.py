@@ -14,7 +14,7 @@ from typing import Annotated, Any, ClassVar, TypeVar
 
 from tyro.conf import UseAppendAction, arg
 
-from ..spec import FIELDS, RunSpec
+from ..spec import FIELDS, Settings
 
 T = TypeVar("T", bound="WithSettings")
 
@@ -72,8 +72,8 @@ def settings(names: Iterable[str]) -> Callable[[type[T]], type[T]]:
 
 @functools.cache
 def _docs() -> dict[str, str]:
-    """The text below each field of `RunSpec`."""
-    body = ast.parse(textwrap.dedent(inspect.getsource(RunSpec))).body[0].body  # type: ignore[attr-defined]
+    """The text below each field of `Settings`."""
+    body = ast.parse(textwrap.dedent(inspect.getsource(Settings))).body[0].body  # type: ignore[attr-defined]
     found = {}
     for field, text in itertools.pairwise(body):
         if isinstance(field, ast.AnnAssign) and isinstance(text, ast.Expr):

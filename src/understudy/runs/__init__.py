@@ -5,12 +5,12 @@ from __future__ import annotations
 from .automatic import Automatic
 from .collected import Round
 from .evaluate import Evaluation, acting, world_of
+from .finished import Run
 from .folder import Folder, write_run
 from .parts import Parts, World, parts
 from .plan import EXTRA, NAMES, TIMES, Plan
 from .reading import FORMAT, read_config, read_ledger, read_summary
 from .resume import resumed, resuming
-from .run import Run
 from .runner import Runner, play_all
 from .samples import SampleLog, storage
 from .state import RunState

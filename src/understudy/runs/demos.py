@@ -156,7 +156,7 @@ def _joined(parts: list[Any]) -> Any:
 
 
 def _of_run(source: str, observations: Seen, actions: Actions) -> Round:
-    from .run import Run
+    from .finished import Run
 
     run = Run.load(source)
     if (

@@ -5,7 +5,9 @@ from __future__ import annotations
 from .fit import fits, registries
 from .mixing import Mixing, mixing
 from .presets import PRESETS, Preset
-from .run import FIELDS, OPTIONS, PARTS, ROUNDS, WORLD, RunSpec
+from .runspec import RunSpec
+from .settings import FIELDS, OPTIONS, PARTS, WORLD, Settings
+from .timetable import ROUNDS
 from .values import describe, read_toml
 
 __all__ = [
@@ -18,6 +20,7 @@ __all__ = [
     "Mixing",
     "Preset",
     "RunSpec",
+    "Settings",
     "describe",
     "mixing",
     "read_toml",

@@ -1,0 +1,69 @@
+"""The rounds of a run: how large each is, and after which of them the best in hindsight is found."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+from ..errors import UserError
+
+if TYPE_CHECKING:
+    from .runspec import RunSpec
+
+ROUNDS = 25
+"""Rounds of a run for which neither rounds nor a budget is given."""
+MOST = 100_000
+"""No plan has more rounds."""
+
+
+def planned(spec: RunSpec) -> tuple[tuple[int, int], ...]:
+    """Interactions and the most queries of every round; demonstrations are a round without either.
+
+    Where the rule does not say how many states it asks about, the budget may be spent in fewer rounds.
+    """
+    every, count, who = spec.decided("ask") == "all", spec.rule.count, spec.mixing
+    first = spec.decided("first_interactions") or spec.interactions
+    ends = every or (count is not None and who.beta(10_000) in (0.0, 1.0))
+    last = spec.rounds
+    if last is None:
+        last = ROUNDS if spec.budget is None or not ends else math.inf
+        last = 0 if spec.demos is not None and spec.name == "bc" else last
+    found: list[tuple[int, int]] = [] if spec.demos is None else [(0, 0)]
+    before = len(found)
+    left = math.inf if spec.budget is None else spec.budget
+    while len(found) < last + before and left > 0:
+        size = first if len(found) == before else spec.interactions
+        if len(found) >= MOST:
+            field = "budget" if spec.rounds is None else "rounds"
+            value = getattr(spec, field)
+            raise UserError(f"{field}: {value} takes more than {MOST:,} rounds; let a round be larger.")
+        beta = who.beta(len(found) + 1)
+        most, whole = min(size, left), every or beta == 1.0
+        exact = whole or (beta == 0.0 and count is not None)
+        if count is not None and beta == 0.0 and not whole:
+            most = min(most, count)
+        found.append((int(most if whole else size), int(most)))
+        left -= most if exact else 0
+    return tuple(found)
+
+
+def judged(asked: Any, rounds: int) -> frozenset[int]:
+    """The rounds, of so many, that the setting `comparator` names.
+
+    >>> sorted(judged("every", 3)), sorted(judged("1,3", 3))
+    ([1, 2, 3], [1, 3])
+    """
+    named = {"every": range(1, rounds + 1), "last": (rounds,), "none": ()}
+    if isinstance(asked, str) and asked in named:
+        return frozenset(named[asked])
+    listed = asked.split(",") if isinstance(asked, str) else asked
+    try:
+        chosen = [int(one) for one in (listed if isinstance(listed, Iterable) else (listed,))]
+    except (TypeError, ValueError):
+        chosen = []
+    if not chosen or not all(1 <= t <= rounds for t in chosen):
+        raise UserError(
+            f"comparator: {asked!r} is not 'every', 'last', 'none' or a list of rounds 1 … {rounds}."
+        )
+    return frozenset(chosen)
