@@ -169,7 +169,10 @@ class Bench:
     def ours(self, number: int = 2):
         """The columns of a round, by the runner's own collector."""
         collect = self.runner.collector.collect
-        return lambda: collect([0], self.size, betas=[0.0], number=number)[0][0].inputs
+        from understudy.runs.collected import Wanted
+
+        wanted = Wanted([0], self.size, number, betas=[0.0], acting=lambda runs: [])
+        return lambda: collect(wanted)[0][0].inputs
 
     def bare_adam(self):
         """Adam on minibatches of a buffer of all rounds, as a scan."""

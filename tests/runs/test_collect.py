@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -13,7 +15,7 @@ from understudy.envs.gymnasium import derive, maker
 from understudy.envs.vector import vector
 from understudy.policies import Actions, Observations
 from understudy.runs.collect import Collector
-from understudy.runs.collected import EXPERT, TERMINATED, TRUNCATED, Driver
+from understudy.runs.collected import EXPERT, TERMINATED, TRUNCATED, Driver, Wanted
 from understudy.runs.questions import Questions
 from understudy.spec import mixing
 
@@ -39,8 +41,8 @@ class Agent:
 
 def collect(one: Collector, size: int, *, beta: float, number: int, agent: Agent | None = None):
     """One round of the only run."""
-    played = {"betas": [beta], "number": number, "acting": lambda runs: [agent or Agent()] if runs else []}
-    rounds, errors = one.collect([0], size, **played)
+    wanted = Wanted([0], size, number, [beta], lambda runs: [agent or Agent()] if runs else [])
+    rounds, errors = one.collect(wanted)
     if errors:
         raise errors[0]
     return rounds[0]
@@ -175,3 +177,22 @@ def test_gymnasiums_own_autoreset_would_have_been_a_trap():
         vector.step(np.zeros((1, 1), np.float32))
     stepped = sum(kind == "step" for kind, _ in vector.envs[0].diary)
     assert stepped < 20
+
+
+def test_where_a_slow_expert_is_silent_the_policy_acts_in_its_place():
+    """Three environments, of which the expert answers in some, in one step."""
+
+    def ask(observations, infos):
+        if (observations[:, 1] == 1).any():
+            raise ValueError("no idea")
+        return half(observations)
+
+    expert = dataclasses.replace(answering(half), ask=ask, workers=2, batch=1)
+    one = collector(3, expert=expert)
+    collect(one, 3, beta=1.0, number=1)  # all at their first state
+    round = collect(one, 12, beta=0.7, number=2)
+    silent = (round.inputs[:, 1] == 1) & (round.weights == 0)
+    assert silent.any() and (round.flags[silent] & EXPERT == 0).all()
+    assert (round.executed[silent] == -0.25).all()
+    driven = round.flags & EXPERT > 0
+    assert driven.any() and np.array_equal(round.executed[driven], round.targets[driven])

@@ -1,14 +1,22 @@
-"""What a round collects, and what is random in it."""
+"""A round to collect, what it collects, and what is random in it."""
 
 from __future__ import annotations
 
 import dataclasses
-from typing import Any, NamedTuple, final
+import types
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, final
 
 import numpy as np
 
 from ..envs.gymnasium import derive
+from ..errors import UserError
 from ..policies import Actions
+
+if TYPE_CHECKING:
+    from ..asking import Gate
+    from .groups import Members
+    from .journal import Kept
 
 TERMINATED, TRUNCATED, EXPERT, BREAK = 1, 2, 4, 8
 
@@ -82,6 +90,53 @@ class Round:
         return found
 
 
+Asking = Callable[[int, np.ndarray, np.ndarray], np.ndarray]
+"""From a run, its round's inputs (m, width) and where the policy acted (m,) to the weights of the states in
+the round's loss, 0 for those that the expert is not asked about, (m,). Where the expert acted it was asked.
+"""
+
+
+class Wanted(NamedTuple):
+    """A round to collect.
+
+    runs: n of them; size: interactions of each; number: of the round, from 1; betas (n): the probability that
+    the expert acts; acting: from some of the runs to their policies, by architecture; asking: a query rule;
+    gates: by run, when the expert takes over on the spot (None: a person, who decides that) and how many
+    steps it may drive at most; most: by run, how many steps it may drive where β decides.
+    """
+
+    runs: Sequence[int]
+    size: int
+    number: int
+    betas: Sequence[float]
+    acting: Callable[[Sequence[int]], list[Members]]
+    asking: Asking | None = None
+    gates: Mapping[int, tuple[Gate | None, int]] = types.MappingProxyType({})
+    most: Mapping[int, int] | None = None
+
+
+class Collects(Protocol):
+    """The environments of n runs: on the host (`Collector`) or on the device (`Device`)."""
+
+    def collect(
+        self, wanted: Wanted, tick: Callable[..., None] | None = None
+    ) -> tuple[dict[int, Round], dict[int, UserError]]:
+        """The rounds, by run, and the errors of those that failed."""
+        ...
+
+    def snapshot(self, run: int) -> list[dict[str, Any]]:
+        """Where the environments of a run are."""
+        ...
+
+    def restore(self, run: int, snapshot: list[dict[str, Any]]) -> int:
+        """Back to a snapshot; how often the expert was asked for that."""
+        ...
+
+    def resume_anew(self, run: int, snapshot: list[dict[str, Any]], found: list[Kept]) -> None:
+        """On from a snapshot with new episodes; `found` are labels of the round under way."""
+        ...
+
+
 class Driver(NamedTuple):
     """What is random in a run's rounds: all of it follows from its seed. `noise` is the size of the noise
     on what the policy plays: Gaussian (Box) or Gumbel on the logits (choices).
@@ -91,10 +146,17 @@ class Driver(NamedTuple):
     noise: float = 0.0
 
     def draws(
-        self, actions: Actions, number: int, size: int, beta: float
+        self, actions: Actions, number: int, size: int, beta: float, most: int | None = None
     ) -> tuple[np.ndarray, np.ndarray | None]:
-        """For round `number`: where the expert acts (size,), and the noise (size, k)."""
-        by_expert = np.random.default_rng(derive(self.seed, "mixing", number)).random(size) < beta
+        """For round `number`: where the expert acts (size,), in the first `most` of these steps, and the
+        noise (size, k).
+        """
+        if beta in (0.0, 1.0):  # no number is drawn that could change it
+            by_expert = np.full(size, beta == 1.0)
+        else:
+            by_expert = np.random.default_rng(derive(self.seed, "mixing", number)).random(size) < beta
+        if most is not None:  # the budget: where it is spent, the policy acts
+            by_expert &= np.cumsum(by_expert) <= most
         if not self.noise:
             return by_expert, None
         rng, shape = np.random.default_rng(derive(self.seed, "noise", number)), (size, actions.outputs)

@@ -17,14 +17,13 @@ import numpy as np
 from ..envs.pure import PureEnv, words
 from ..errors import UserError
 from ..policies import Observations, Policy, Recalled
-from .collected import Counts, Driver, Round
+from .collected import Asking, Counts, Driver, Round, Wanted
 from .evaluate import LIMIT, Evaluation
 from .keys import keys_again, plain_keys
 from .kit import Actor, Gathered, Kit, Lanes
 from .spread import over_devices, to_one_device
 
 if TYPE_CHECKING:
-    from .collect import Asking
     from .state import RunState
 
 
@@ -65,21 +64,15 @@ class Device:
             run.on_device = True
 
     def collect(
-        self,
-        runs: Sequence[int],
-        size: int,
-        *,
-        betas: Sequence[float],
-        number: int,
-        asking: Asking | None = None,
-        most: Mapping[int, int] | None = None,
-        tick: Callable[..., None] | None = None,
-        **_: Any,
+        self, wanted: Wanted, tick: Callable[..., None] | None = None
     ) -> tuple[dict[int, Round], dict[int, UserError]]:
-        """As `Collector.collect`; the runs themselves say who acts."""
+        """As `Collector.collect`; who acts is read from the runs."""
+        runs, size, number, most = wanted.runs, wanted.size, wanted.number, wanted.most
         draws = {
-            run: self._draws(run, size, beta, number, None if most is None else most[run])
-            for run, beta in zip(runs, betas, strict=True)
+            run: self.drivers[run].draws(
+                self._kit.actions, number, size, beta, None if most is None else most[run]
+            )
+            for run, beta in zip(runs, wanted.betas, strict=True)
         }
         found: dict[int, Gathered] = {}
         acting = {run: self.runs[run].acting() for run in runs}
@@ -97,7 +90,7 @@ class Device:
                     f"round {number}: environment: an observation or label is not finite."
                 )
                 continue
-            rounds[run] = self._round(run, size, made, counts, draws[run][0], asking)
+            rounds[run] = self._round(run, size, made, counts, draws[run][0], wanted.asking)
         if tick is not None:
             tick("collecting", size, size)
         return rounds, errors
@@ -113,17 +106,6 @@ class Device:
         policy, given = self._player(plan.seed, None)
         limit = run.parts.spec.episode_limit
         self._kit.compile_aside(policy, plan.episodes, limit, (*given, np.uint32(0)))
-
-    def _draws(self, run: int, size: int, beta: float, number: int, most: int | None) -> tuple[Any, Any]:
-        """Where the expert acts (size,), and the noise (size, k) or None."""
-        driver = self.drivers[run]
-        if beta in (0.0, 1.0) and not driver.noise:  # nothing is drawn
-            by_expert, noise = np.full(size, beta == 1.0), None
-        else:
-            by_expert, noise = driver.draws(self._kit.actions, number, size, beta)
-        if most is not None:
-            by_expert = by_expert & (np.cumsum(by_expert) <= most)
-        return by_expert, noise
 
     def _groups(self, given: Sequence[tuple[Policy, Any, Any]]) -> list[list[int]]:
         """The places of those that one program plays: a policy, its arrays, and what else must agree. One by

@@ -22,7 +22,7 @@ from ..envs.vector import VectorEnv, vector
 from ..errors import UserError
 from ..progress import clock
 from .collect import Collector
-from .collected import Driver
+from .collected import Collects, Driver, Wanted
 from .device import Device, possible
 from .evaluate import Act, Evaluation, by_expert, by_policies, play_episodes
 from .groups import Learnt, Members, OneProgram, by_architecture, by_program
@@ -85,7 +85,7 @@ class Runner:
         self.questions = Questions(self._expert, journals, parts.limits, self._asked)
         self._device: Device | None = None
         self._collecting: VectorEnv | None = None
-        self.collector: Collector | Device
+        self.collector: Collects
         if possible(first, parts):
             self.collector = self._device = Device(first, runs, drivers, envs, together=self.together)
         else:
@@ -170,17 +170,7 @@ class Runner:
             rounds, errors = (
                 self._recorded(going)
                 if t == 1 and plans[0].demos
-                else self.collector.collect(
-                    going,
-                    plans[0].sizes[t - 1],
-                    betas=[plan.mixing.beta(t) for plan in plans],
-                    number=t,
-                    acting=self._acting,
-                    asking=None if self.runs[0].parts.rule is None else self._asking,
-                    most={i: self.runs[i].left for i in going} if plans[0].budget is not None else None,
-                    gates={i: found for i in going if (found := self.runs[i].gate()) is not None},
-                    tick=self._tick,
-                )
+                else self.collector.collect(self._wanted(going, t), self._tick)
             )
         except UserError as error:  # of the expert that they share
             rounds, errors = {}, dict.fromkeys(going, error)
@@ -197,6 +187,21 @@ class Runner:
             folder = self._folders[i]
             if folder is not None and self.errors[i] is None:
                 folder.commit(self.runs[i], self.collector.snapshot(i))
+
+    def _wanted(self, going: Sequence[int], t: int) -> Wanted:
+        """Round t of these runs, as it is to be collected."""
+        runs = [self.runs[i] for i in going]
+        plan = runs[0].plan
+        return Wanted(
+            going,
+            plan.sizes[t - 1],
+            number=t,
+            betas=[run.plan.mixing.beta(t) for run in runs],
+            acting=self._acting,
+            asking=None if self.runs[0].parts.rule is None else self._asking,
+            most={i: self.runs[i].left for i in going} if plan.budget is not None else None,
+            gates={i: found for i in going if (found := self.runs[i].gate()) is not None},
+        )
 
     def _ask_twice(self, going: Sequence[int]) -> None:
         """Now and then, after rounds 1, 2, 4, 8, …, a quick expert that may be measured is asked about a few
