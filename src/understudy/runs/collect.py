@@ -16,7 +16,8 @@ from .collected import EXPERT, TERMINATED, TRUNCATED, Driver, Round, Wanted
 from .columns import Columns
 from .episodes import Episodes
 from .journal import Kept
-from .questions import Answers, Questions, failure, seen_together, some_of
+from .labels import Answers, failure, seen_together, some_of
+from .questions import Questions
 
 if TYPE_CHECKING:
     from .groups import Members

@@ -12,7 +12,7 @@ from ..policies import Actions
 from ..policies import Seen as Sees
 from .collected import BREAK, Round
 from .journal import Kept
-from .questions import Answers
+from .labels import Answers
 
 
 @final

@@ -15,7 +15,7 @@ from ..experts import Expert
 from ..policies import Actions, History, Recalled, not_finite
 from ..policies import Seen as Sees
 from .collected import TERMINATED, TRUNCATED, Round, not_finite_rows
-from .questions import failure
+from .labels import failure
 
 
 class Episodes:

@@ -18,7 +18,7 @@ from ..policies.sight import Sight
 from ..spec import FIELDS
 from ..spec.values import checked
 from .collected import not_finite_rows
-from .questions import failure
+from .labels import failure
 
 if TYPE_CHECKING:
     from .groups import Members

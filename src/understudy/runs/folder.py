@@ -26,7 +26,7 @@ from ..disk import csv_line, reporting
 from ..errors import UserError
 from ..machine import cores, versions
 from ..regret import Ledger
-from . import rounds
+from . import rounds, snapshot
 from .journal import Journal
 from .plan import NAMES, TIMES
 from .reading import FORMAT, read_checkpoint, read_config, read_ledger, rows_of
@@ -221,7 +221,7 @@ class Folder:
             self._sums.append("ledger.csv", csv_line(row[name] for name in NAMES))
             self._sums.append("times.csv", csv_line([run.round, *(laps[name] for name in TIMES)]))
             run.policy().save(self.path / "next" / "policy")
-            arrays, plain = run.snapshot(slots)
+            arrays, plain = snapshot.taken(run, slots)
             file = f"{rounds.name_of(run.round)}.safetensors"
             disk.write_tensors(self.path / file, arrays, {"run": json.dumps(plain | {"format": FORMAT})})
             grown = dict(self._sums) | {f"samples/{k}": v for k, v in run.samples.sums.items()}
@@ -243,7 +243,7 @@ class Folder:
                     {k: float(v) for k, v in one.items() if k in TIMES}
                     for one in disk.read_csv(self.path / "times.csv", "run")
                 ]
-                return run.restore(arrays, plain, rows, times)
+                return snapshot.restored(run, arrays, plain, rows, times)
             except (KeyError, ValueError, TypeError) as error:
                 if isinstance(error, UserError):
                     raise

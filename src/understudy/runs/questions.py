@@ -18,10 +18,11 @@ from typing import Any, NamedTuple, final
 import numpy as np
 
 from ..envs.vector import Seen
-from ..errors import UserError, said
+from ..errors import UserError
 from ..experts.calls import in_thread, outcomes
-from ..policies import joined, take
+from ..policies import take
 from .journal import Journal, key_of
+from .labels import Answers, answers_of, failure, some_of
 
 MOST = 5
 """A run stops when its expert has failed on so many states of a round, and on more than half of them."""
@@ -40,19 +41,6 @@ class Limits(NamedTuple):
     timeout: float = math.inf
     retries: int = 0
     backoff: float = 0.5
-
-
-class Answers(NamedTuple):
-    """labels (n, …): the expert's, zeros where there is none; answered (n,): where there is one; new (n,):
-    which of them are queries, that is, were not known from before; errors: why a state has no label. whole:
-    known to be all answered, and all new.
-    """
-
-    labels: Any
-    answered: np.ndarray
-    new: np.ndarray
-    errors: dict[int, UserError]
-    whole: bool = False
 
 
 @final
@@ -147,7 +135,7 @@ class Questions:
                     labels.setdefault(i, labels[of])
                 else:
                     errors.setdefault(i, errors[of])
-        return _answers(n, labels, new, errors)
+        return answers_of(n, labels, new, errors)
 
     def _key(self, seen: Seen, run: int, i: int) -> bytes:
         state = take(seen.batch, i), seen.infos[i] if self.expert.needs_infos else ()
@@ -206,7 +194,9 @@ class Questions:
                         labels |= dict(zip(left, ask(left), strict=True))
                     except Exception as own:
                         errors |= dict.fromkeys(mine, failure("expert", own))
-        return _answers(n, {i: one for i, one in labels.items() if i not in errors}, np.ones(n, bool), errors)
+        return answers_of(
+            n, {i: one for i, one in labels.items() if i not in errors}, np.ones(n, bool), errors
+        )
 
     def twice(self) -> tuple[np.ndarray, np.ndarray]:
         """Asks a quick expert again about the first states of the round, the last of them first: whose they
@@ -249,7 +239,7 @@ class Questions:
                 if self.told is not None:
                     done = len(labels) + len(errors)
                     self.told(done, n, (time.perf_counter() - began) * (n - done) / done)
-        return _answers(n, labels, np.ones(n, bool), errors)
+        return answers_of(n, labels, np.ones(n, bool), errors)
 
     def _person(
         self, seen: Seen, runs: np.ndarray, keys: list[bytes], rows: np.ndarray, *, live: bool, known: bool
@@ -271,7 +261,7 @@ class Questions:
         skipped = {
             i: UserError("expert: the person skipped it.") for i in range(len(runs)) if i not in labels
         }
-        return _answers(len(runs), labels, np.ones(len(runs), bool), skipped)
+        return answers_of(len(runs), labels, np.ones(len(runs), bool), skipped)
 
     def _count(self, runs: np.ndarray, reason: Any, attempts: int) -> None:
         np.add.at(self._tried, runs, 1)
@@ -301,34 +291,3 @@ class Questions:
 
 def _start(call: Callable[[list[int]], Any], parts: list[list[int]], p: int) -> Any:
     return in_thread(call, parts[p])
-
-
-def some_of(seen: Seen, chosen: Any) -> Seen:
-    """What some of the states show."""
-    return Seen(take(seen.batch, chosen), [seen.infos[i] for i in chosen] if len(seen.infos) else [])
-
-
-def seen_together(parts: Sequence[Seen]) -> Seen:
-    """What several looks showed, as one."""
-    return Seen(joined([one.batch for one in parts]), [info for one in parts for info in one.infos])
-
-
-def _answers(n: int, labels: dict[int, Any], new: np.ndarray, errors: dict[int, UserError]) -> Answers:
-    answered = np.zeros(n, bool)
-    answered[list(labels)] = True
-    full: Any = None
-    if labels:
-        one = np.asarray(next(iter(labels.values())))
-        full = np.zeros((n, *one.shape), one.dtype)
-        for i, label in labels.items():
-            full[i] = label
-    return Answers(full, answered, new & answered, errors)
-
-
-def failure(who: str, error: BaseException) -> UserError:
-    """Any error as a sentence of `who`, with the error behind it."""
-    if isinstance(error, UserError):
-        return error
-    made = UserError(f"{who}: {said(error)}")
-    made.__cause__ = error
-    return made

@@ -21,13 +21,15 @@ from ..envs.gymnasium import Maker
 from ..envs.vector import VectorEnv, vector
 from ..errors import UserError
 from ..progress import clock
+from . import querying
 from .collect import Collector
 from .collected import Collects, Driver, Wanted
 from .device import Device, possible
-from .evaluate import Act, Evaluation, by_expert, by_policies, play_episodes
+from .evaluate import Evaluation
+from .evaluations import Evaluations
 from .groups import Learnt, Members, OneProgram, by_architecture, by_program
 from .plan import Clock
-from .questions import Questions, failure
+from .questions import Questions
 from .state import RunState
 
 if TYPE_CHECKING:
@@ -36,8 +38,6 @@ if TYPE_CHECKING:
 
 SAME = 1e-4
 """Answers that differ by less are the same: a library may add up in another order."""
-LANES = 10
-"""Most episodes that a run alone evaluates side by side."""
 
 
 @final
@@ -77,7 +77,6 @@ class Runner:
         parts, self._make, self._threads = runs[0].parts, make, threads
         envs = min(parts.spec.envs, parts.spec.interactions)
         self._expert, self._codecs = parts.expert, (parts.observations, parts.actions)
-        self._evaluating: dict[int, VectorEnv] = {}  # of a run alone, by lanes
         self.together = jax.default_backend() != "cpu" if together is None else together
         drivers = [Driver(run.plan.seed, run.parts.noise) for run in runs]
         first = make() if first is None else first
@@ -93,6 +92,9 @@ class Runner:
             burn = max(getattr(run.game.policy, "burn", 0) for run in runs)
             self.collector = Collector(
                 self._collecting, self.questions, *self._codecs, drivers, envs, burn=burn
+            )
+            self._evaluations = Evaluations(
+                parts, self._vector, make.name, light=self._collecting.many, alone=len(runs) == 1
             )
         self._architectures = by_architecture(self.runs)
         self._programs: list[OneProgram] | None = None
@@ -126,11 +128,11 @@ class Runner:
         """Closes the environments."""
         if self._expert.person is not None:
             self._expert.person.close()
-        for env in (self._device, self._collecting):
-            if env is not None:
-                env.close()
-        for env in self._evaluating.values():
-            env.close()
+        if self._device is not None:
+            self._device.close()
+        if self._collecting is not None:
+            self._collecting.close()
+            self._evaluations.close()
 
     @property
     def round(self) -> int:
@@ -200,7 +202,7 @@ class Runner:
             acting=self._acting,
             asking=None if self.runs[0].parts.rule is None else self._asking,
             most={i: self.runs[i].left for i in going} if plan.budget is not None else None,
-            gates={i: found for i in going if (found := self.runs[i].gate()) is not None},
+            gates={i: found for i in going if (found := querying.gate(self.runs[i])) is not None},
         )
 
     def _ask_twice(self, going: Sequence[int]) -> None:
@@ -268,7 +270,7 @@ class Runner:
         return [one for group in self._architectures for one in group.load(chosen)]
 
     def _asking(self, run: int, inputs: np.ndarray, free: np.ndarray) -> np.ndarray:
-        return self.runs[run].ask(inputs, free)
+        return querying.weights(self.runs[run], inputs, free)
 
     def _evaluate(self, runs: Sequence[int], t: int, *, final: bool = False) -> None:
         """Plays the episodes of number t of these runs' acting policies, or, in the `final` evaluation, of
@@ -286,7 +288,7 @@ class Runner:
         else:
             where = {run: at for at, run in enumerate(runs)}
             groups = [(one, np.array([where[run] for run in one.runs])) for one in self._acting(runs)]
-            found = self._play(*about, lambda lanes: by_policies(groups, *self._codecs, lanes), t)
+            found = self._evaluations.of_policies(groups, *about, t)
         clock.lap("evaluate", len(runs))
         for i, result in zip(runs, found, strict=True):
             if isinstance(result, UserError):
@@ -294,44 +296,6 @@ class Runner:
                 continue
             self.runs[i].assess(result, final=final)
             self.runs[i].times[-1]["evaluate"] += clock.laps["evaluate"]
-
-    def _play(
-        self,
-        seeds: list[int],
-        episodes: list[int],
-        act: Callable[[int], Act],
-        t: int,
-        *,
-        alike: bool = True,
-        on_reset: Any = None,
-    ) -> Any:
-        """Side by side where there are several runs; one alone plays episode after episode, in one
-        environment that stays, or in a few where these are light and its answers `alike` in any batch.
-        `act(lanes)` plays in so many slots.
-        """
-        alone = len(self.runs) == 1
-        assert self._collecting is not None
-        most = LANES if alike and self._collecting.many else 1
-        lanes = min(max(episodes), most) if alone else max(episodes)
-        env = self._evaluating.get(lanes) or self._vector(len(seeds) * lanes)
-        try:
-            limit = self.runs[0].parts.spec.episode_limit
-            return play_episodes(
-                env,
-                self._make.name,
-                seeds,
-                episodes,
-                act(lanes),
-                number=t,
-                lanes=lanes,
-                limit=limit,
-                on_reset=on_reset,
-            )
-        finally:
-            if alone:
-                self._evaluating[lanes] = env
-            else:
-                env.close()
 
     def finish(self) -> None:
         """The last evaluations: of runs that were restored after their last round, and of the expert, once
@@ -366,13 +330,7 @@ class Runner:
         if self._device is not None:
             limit = self.runs[0].parts.spec.episode_limit
             return self._device.evaluate([seed], [episodes], t, [None], limit)[0]
-        try:
-            hook = self._expert.on_reset
-            alike = self._expert.alike and hook is None
-            act = by_expert(self._expert)
-            return self._play([seed], [episodes], lambda lanes: act, t, alike=alike, on_reset=hook)[0]
-        except Exception as error:
-            return failure("expert", error)
+        return self._evaluations.of_expert(seed, episodes, t)
 
 
 def play_all(runner: Runner, progress: Callable[[int], None] | None = None) -> None:

@@ -3,30 +3,26 @@
 from __future__ import annotations
 
 import contextlib
-import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple, final
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
 
-from ..asking import Driven, Gate, View
-from ..asking.base import beside
 from ..data import Batch, batch
 from ..envs.gymnasium import derive
 from ..errors import UserError
-from ..objectives import Limited, Samples, Statistics, empty_samples, limited
-from ..online import Game, GameState, certify
+from ..objectives import Limited, empty_samples, limited
+from ..online import Game, certify
 from ..policies import MLP, Committee, Normaliser, Policy, TrainedPolicy
 from ..regret import Certificate, Ledger
 from ..solvers import Status, Unsolved
 from . import hindsight
 from .collected import Round
 from .evaluate import Evaluation
-from .keys import keys_again, plain_keys
+from .keys import plain_keys
 from .plan import NAMES, Clock
 from .samples import UNREAD, Reader, SampleLog
 from .sequences import Sequences
@@ -90,10 +86,10 @@ class RunState:
         self.times: list[dict[str, float]] = []
         self._dtype = jnp.float64 if game.policy.linear else jnp.float32
         self._key = jax.random.key(derive(plan.seed, "solver"))
-        self._reader: Any = Reader(samples, self._dtype) if mapped else None
+        self.reader: Any = Reader(samples, self._dtype) if mapped else None
         if mapped and not samples.keeps:
-            self._reader = UNREAD
-        self._see_as(parts.normaliser)
+            self.reader = UNREAD
+        self.see_as(parts.normaliser)
         architecture: Any = game.policy
         remembers = architecture.memory > 0
         self._cut = Sequences(architecture.length, architecture.burn) if remembers else None
@@ -126,11 +122,11 @@ class RunState:
 
     def _empty(self, params: Any) -> Any:
         like, capacity, spec = self._like(), self._room[1], self.parts.spec
-        if self._reader is None:
+        if self.reader is None:
             whole = self.game.empty(params, like, capacity)
         else:
             parts = self.game.policy, self.game.loss, like
-            whole = empty_samples(*parts, capacity=capacity, reader=self._reader)
+            whole = empty_samples(*parts, capacity=capacity, reader=self.reader)
         key = jax.random.key(derive(self.plan.seed, "memory"))
         many = len(self.plan.rounds)
         return limited(spec.memory, whole, like, rounds=many, samples=capacity, key=key)
@@ -149,63 +145,11 @@ class RunState:
     def finished(self) -> bool:
         return self.plan.last(self.round, self.queries)
 
-    def _view(self, rows: np.ndarray, most: int) -> View:
-        """What the query rule sees of the coming round; `rows` are states before they are standardised."""
-        known, rule = np.zeros(0, int), self.parts.rule
-        if rule.reads and self.samples.rows:
-            known = np.flatnonzero(self.samples.column("weights"))
-        seen = {one: self.samples.column(one)[known] for one in ("inputs", "targets") if len(known)}
-        return View(
-            rows=self.normaliser(rows),
-            known=self.normaliser(seen.get("inputs", rows[:0])),
-            targets=seen.get("targets", np.zeros((0, self.parts.actions.outputs), np.float32)),
-            policy=self.game.policy,
-            params=self.params,
-            loss=self.game.loss,
-            most=most,
-            rng=np.random.default_rng(derive(self.plan.seed, "ask", self.round + 1)),
-        )
-
     @property
     def left(self) -> int:
         """The most queries of the coming round."""
         most = self.plan.rounds[self.round][1]
         return most if self.plan.budget is None else min(most, self.plan.budget - self.queries)
-
-    def gate(self) -> tuple[Gate | None, int] | None:
-        """When the expert takes over in the coming round (None: a person, who decides that), and for how many
-        steps at most; None where it does not.
-        """
-        if self.parts.spec.moment != "spot":
-            return None
-        if isinstance(self.parts.rule, Driven):
-            return None, self.left
-        if not self.round:
-            return None
-        last = self.samples.column("inputs")[-self.plan.rounds[self.round - 1][0] :]
-        made = self.parts.rule.gate(self._view(last, self.left))
-        return made._replace(score=lambda rows: made.score(self.normaliser(rows))), self.left
-
-    def ask(self, inputs: np.ndarray, free: np.ndarray) -> np.ndarray:
-        """What the query rule chooses of the states of a round, of which those that are not `free` are asked
-        about anyway: their weights, see `collect.Asking`. They are 1/(M p), or one over the number of the
-        asked where some states are never asked about.
-        """
-        size, states, rule, p = len(free), np.flatnonzero(free), self.parts.rule, 1.0 - free
-        driven = size - len(states)
-        most = self.left - driven
-        if len(states) and most > 0:
-            view = self._view(inputs[states], most)
-            if self.parts.spec.moment == "spot":  # the rule has chosen already
-                random = max(1, math.ceil(rule.floor * driven / (1.0 - rule.floor))) if rule.floor else 0
-                chosen = beside(np.zeros(0, int), min(random, most), len(states), view.rng)
-            else:
-                chosen = rule.choose(view)
-            p[states[chosen.index]] = chosen.p
-        asked = p > 0
-        if rule.honest:
-            return np.where(asked, 1.0 / (size * np.where(asked, p, 1.0)), 0.0)
-        return asked / max(asked.sum(), 1)
 
     def policy(self) -> TrainedPolicy:
         """The policy that is kept: the acting one or, with ``best=True``, the best of those evaluated."""
@@ -239,10 +183,10 @@ class RunState:
         """Keeps the round's samples, and gives what `Game.play` needs beside the state."""
         t = self.round + 1
         if t == 1 and self.plan.standardise:
-            self._see_as(Normaliser.fit(round.inputs, self.parts.observations.measured))
+            self.see_as(Normaliser.fit(round.inputs, self.parts.observations.measured))
         self.samples.append(round)
         with precision(self.game):
-            one = self._batch(round.inputs, round.targets, round.weights, round.slots)
+            one = self.batch(round.inputs, round.targets, round.weights, round.slots)
             if self.visited is not None and self._cut is None:
                 about = self.game.policy, self.game.loss, self.params, one.inputs, one.targets
                 losses = np.asarray(per_sample(*about), np.float64)[: round.labelled]
@@ -253,7 +197,7 @@ class RunState:
             exact = due and self.game.policy.linear
             return Question(game, one, jax.random.fold_in(self._key, t), jnp.asarray(exact))
 
-    def _batch(self, inputs: Any, targets: Any, weights: Any, slots: Any) -> Batch:
+    def batch(self, inputs: Any, targets: Any, weights: Any, slots: Any) -> Batch:
         """The samples of a round that have a label, as the learner sees them; of a policy with memory all, in
         sequences.
         """
@@ -336,10 +280,11 @@ class RunState:
         """Calls of the expert that gave no label."""
         return self.measuring + int(self.expert_evaluation.lengths.sum() if self.expert_evaluation else 0)
 
-    def _see_as(self, normaliser: Normaliser) -> None:
+    def see_as(self, normaliser: Normaliser) -> None:
+        """Standardises observations so from now on."""
         self.normaliser = normaliser
-        if isinstance(self._reader, Reader):
-            self._reader.normaliser = normaliser
+        if isinstance(self.reader, Reader):
+            self.reader.normaliser = normaliser
 
     def _judge(self, t: int, record: dict[str, Any], losses: Callable[[], Any]) -> dict[str, Any]:
         """For networks: the best in hindsight, searched for from where the learner is."""
@@ -361,122 +306,6 @@ class RunState:
         """Measured regret and bound after the last judged round; proved for linear policies only."""
         judged = [row for row in self.rows if row["comparator_status"]]
         return certify(self.game, judged[-1] if judged else {})
-
-    def snapshot(self, slots: list[dict[str, Any]]) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
-        """Arrays and plain data from which `restore` continues bit for bit; `slots` are the collector's.
-
-        The samples are on the disk already.
-        """
-        arrays = {f"state.{i:03d}": np.asarray(leaf) for i, leaf in enumerate(jax.tree.leaves(self._small()))}
-        arrays |= {"mean": self.normaliser.mean, "scale": self.normaliser.scale}
-        arrays |= _listed("recent", self.recent)
-        arrays |= {} if self.best is None else _listed("best", self.best.recent)
-        for i, slot in enumerate(slots):
-            arrays |= {f"slot.{i:03d}.{name}": kept for name, kept in slot.items() if name != "episode"}
-        plain = {
-            "round": self.round,
-            "interactions": self.interactions,
-            "queries": self.queries,
-            "unanswered": self.unanswered,
-            "breaks": self.breaks,
-            "measuring": self.measuring,
-            "rows": self.samples.rows,
-            "episodes": [slot["episode"] for slot in slots],
-            "automatic": None if self.automatic is None else self.automatic.numbers(),
-            "visited": None if self.visited is None else self.visited.numbers(),
-            "best": self.best and [self.best.mean, self.best.round],
-        }
-        return arrays, plain
-
-    def restore(
-        self,
-        arrays: dict[str, np.ndarray],
-        plain: dict[str, Any],
-        rows: list[dict[str, Any]],
-        times: list[Any],
-    ) -> list[dict[str, Any]]:
-        """Back to a snapshot, whose samples must be there already; gives the `slots` of it."""
-        self.round, self.interactions = plain["round"], plain["interactions"]
-        self.queries, self.unanswered, self.breaks = (plain[k] for k in ("queries", "unanswered", "breaks"))
-        self.measuring += plain.get("measuring", 0)
-        self.rows, self.times = rows, times
-        self._see_as(Normaliser(arrays["mean"], arrays["scale"]))
-        if self.automatic is not None:
-            self.automatic.restore(plain["automatic"])
-        if self.visited is not None:
-            self.visited.restore(plain["visited"])
-        with precision(self.game):
-            leaves, structure = jax.tree.flatten(self._small())
-            kept = [jnp.asarray(arrays[f"state.{i:03d}"]) for i in range(len(leaves))]
-            if any(a.shape != b.shape or a.dtype != b.dtype for a, b in zip(kept, leaves, strict=True)):
-                raise UserError("run: the checkpoint is damaged: its arrays are not those of this run.")
-            self._refill(jax.tree.unflatten(structure, kept))
-            self.params = jax.tree.map(np.array, self.state.learner.params)
-        self.recent = self._unlisted("recent", self.round, arrays)
-        if plain.get("best") is not None:
-            mean, number = plain["best"]
-            self.best = Best(mean, number, self._unlisted("best", number, arrays))
-        slots: list[dict[str, Any]] = [{"episode": n} for n in plain["episodes"]]
-        for name, kept in arrays.items():
-            if name.startswith("slot."):
-                number, _, what = name.removeprefix("slot.").partition(".")
-                slots[int(number)][what] = kept
-        return slots
-
-    def _unlisted(self, name: str, number: int, arrays: dict[str, np.ndarray]) -> list[Any]:
-        """The last policies of round `number`, from a snapshot."""
-        leaves, structure = jax.tree.flatten(self.params)
-        return [
-            jax.tree.unflatten(structure, [arrays[f"{name}.{k:03d}.{i:03d}"] for i in range(len(leaves))])
-            for k in range(min(number, self.plan.average))
-        ]
-
-    def _small(self) -> tuple[Any, ...]:
-        """The state without the buffer of samples."""
-        losses, memory = self.state.losses, None
-        if isinstance(losses, Limited):
-            losses, memory = losses.whole, plain_keys(losses.memory)
-        kept = (losses.factor, losses.rounding) if isinstance(losses, Statistics) else losses.filled
-        return (*self.state._replace(losses=None), kept, losses.rounds, memory)
-
-    def _refill(self, small: tuple[Any, ...]) -> None:
-        learner, _, comparator, running, cumulative, kept, rounds, memory = small
-        whole = self.state.losses
-        losses = whole.whole if isinstance(whole, Limited) else whole
-        if isinstance(losses, Statistics):
-            losses = eqx.tree_at(lambda one: (one.factor, one.rounding, one.rounds), losses, (*kept, rounds))
-        else:
-            assert isinstance(losses, Samples)
-            if self._reader is not None:
-                losses = eqx.tree_at(lambda one: (one.filled, one.rounds), losses, (kept, rounds))
-            first, columns = (
-                0,
-                [self.samples.column(name) for name in ("inputs", "targets", "weights", "slots")],
-            )
-            done = np.diff([0, *(row["interactions"] for row in self.rows)]).tolist()
-            done[:1] = [self.plan.demos] if self.plan.demos else done[:1]
-            for size in done if self._reader is None else ():
-                part = slice(first, first + size)
-                rows = [np.asarray(column[part]) for column in columns]
-                if self.on_device:  # its arithmetic differs from NumPy's in the last bit
-                    rows[:2] = map(jnp.asarray, rows[:2])
-                one = self._batch(*rows)
-                losses, first = _add(losses, one), first + size
-        if isinstance(whole, Limited):
-            losses = Limited(losses, keys_again(memory, whole.memory))
-        self.state = GameState(learner, losses, comparator, running, cumulative)
-
-
-def _listed(name: str, policies: list[Any]) -> dict[str, np.ndarray]:
-    """The leaves of policies by name and number."""
-    return {
-        f"{name}.{k:03d}.{i:03d}": leaf
-        for k, params in enumerate(policies)
-        for i, leaf in enumerate(jax.tree.leaves(params))
-    }
-
-
-_add = jax.jit(lambda losses, one: losses.add(one), donate_argnums=0)
 
 
 def _plain(record: dict[str, Any], *, judged: bool) -> dict[str, Any]:

@@ -1,0 +1,70 @@
+"""What a run's query rule asks the expert about in the coming round."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ..asking import Driven, Gate, View
+from ..asking.base import beside
+from ..envs.gymnasium import derive
+
+if TYPE_CHECKING:
+    from .state import RunState
+
+
+def gate(run: RunState) -> tuple[Gate | None, int] | None:
+    """When the expert takes over in the coming round (None: a person, who decides that), and for how many
+    steps at most; None where it does not.
+    """
+    if run.parts.spec.moment != "spot":
+        return None
+    if isinstance(run.parts.rule, Driven):
+        return None, run.left
+    if not run.round:
+        return None
+    last = run.samples.column("inputs")[-run.plan.rounds[run.round - 1][0] :]
+    made = run.parts.rule.gate(_view(run, last, run.left))
+    return made._replace(score=lambda rows: made.score(run.normaliser(rows))), run.left
+
+
+def weights(run: RunState, inputs: np.ndarray, free: np.ndarray) -> np.ndarray:
+    """What the query rule chooses of the states of a round, of which those that are not `free` are asked
+    about anyway: their weights, see `collected.Asking`. They are 1/(M p), or one over the number of the
+    asked where some states are never asked about.
+    """
+    size, states, rule, p = len(free), np.flatnonzero(free), run.parts.rule, 1.0 - free
+    driven = size - len(states)
+    most = run.left - driven
+    if len(states) and most > 0:
+        view = _view(run, inputs[states], most)
+        if run.parts.spec.moment == "spot":  # the rule has chosen already
+            random = max(1, math.ceil(rule.floor * driven / (1.0 - rule.floor))) if rule.floor else 0
+            chosen = beside(np.zeros(0, int), min(random, most), len(states), view.rng)
+        else:
+            chosen = rule.choose(view)
+        p[states[chosen.index]] = chosen.p
+    asked = p > 0
+    if rule.honest:
+        return np.where(asked, 1.0 / (size * np.where(asked, p, 1.0)), 0.0)
+    return asked / max(asked.sum(), 1)
+
+
+def _view(run: RunState, rows: np.ndarray, most: int) -> View:
+    """What the query rule sees of the coming round; `rows` are states before they are standardised."""
+    known, rule = np.zeros(0, int), run.parts.rule
+    if rule.reads and run.samples.rows:
+        known = np.flatnonzero(run.samples.column("weights"))
+    seen = {one: run.samples.column(one)[known] for one in ("inputs", "targets") if len(known)}
+    return View(
+        rows=run.normaliser(rows),
+        known=run.normaliser(seen.get("inputs", rows[:0])),
+        targets=seen.get("targets", np.zeros((0, run.parts.actions.outputs), np.float32)),
+        policy=run.game.policy,
+        params=run.params,
+        loss=run.game.loss,
+        most=most,
+        rng=np.random.default_rng(derive(run.plan.seed, "ask", run.round + 1)),
+    )
