@@ -6,26 +6,15 @@ python benchmarks/bench_asking.py
 from __future__ import annotations
 
 import dataclasses
-import time
 
 import jax
 import numpy as np
+from fastest import fastest
 
 from understudy import MLP, Squared, adam
 from understudy.asking import View, rule
 from understudy.data import batch
 from understudy.objectives import empty_samples, plain
-
-
-def seconds(function, repeats: int = 3) -> float:
-    """The least of some calls, after one that compiles."""
-    function()
-    taken = []
-    for _ in range(repeats):
-        began = time.perf_counter()
-        function()
-        taken.append(time.perf_counter() - began)
-    return min(taken)
 
 
 def main() -> None:
@@ -37,7 +26,7 @@ def main() -> None:
     losses = empty_samples(policy, Squared(), one, capacity=len(known)).add(one)
     solver = adam(batch_size=256, max_iterations=1000, measure=False, decay="cosine")
     solve = jax.jit(lambda start, key: solver(plain(losses, start), start, key).params)
-    whole = seconds(lambda: jax.block_until_ready(solve(params, jax.random.key(1))))
+    whole = fastest(lambda: solve(params, jax.random.key(1)))
     print("| rule, 100 of 1,000 states, 2,000 labelled | seconds | share of the solve |")
     print("|---|---|---|")
     print(f"| (1,000 steps of Adam, 256-256) | {whole:.3f} | |")
@@ -45,7 +34,7 @@ def main() -> None:
     view = View(rows, known, targets, policy, host, Squared(), 100, rng)
     for name in ("random:100", "distance:100", "disagreement:100"):
         made = rule(name)
-        took = seconds(lambda made=made: made.choose(dataclasses.replace(view, rng=np.random.default_rng(0))))
+        took = fastest(lambda made=made: made.choose(dataclasses.replace(view, rng=np.random.default_rng(0))))
         print(f"| {name} | {took:.4f} | {took / whole:.1%} |")
 
 

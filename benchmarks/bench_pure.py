@@ -25,6 +25,8 @@ import time
 import traceback
 from pathlib import Path
 
+from fastest import fastest
+
 BEGAN = time.perf_counter()
 PARTS = ("collect", "round", "run", "cached", "seeds", "study")
 BATCH = 256
@@ -89,18 +91,6 @@ def toy_expert(observation):
 
 
 toy_expert.pure = True
-
-
-def seconds(function, repeats: int = 3) -> float:
-    """The least seconds of a call, its arrays waited for."""
-    import jax
-
-    found = []
-    for _ in range(repeats):
-        began = time.perf_counter()
-        jax.block_until_ready(function())
-        found.append(time.perf_counter() - began)
-    return min(found)
 
 
 class Bench:
@@ -218,7 +208,7 @@ def collect(asked):
     bench.jax.block_until_ready(bare())
     compiled = time.perf_counter() - began
     ours = bench.ours()
-    times = {"bare": seconds(bare), "ours": seconds(ours)}
+    times = {"bare": fastest(bare), "ours": fastest(ours)}
     rates = {name: bench.size / value for name, value in times.items()}
     found = {"first_round_seconds": bench.first, "bare_compile_seconds": compiled}
     return (
@@ -235,7 +225,7 @@ def round_(asked):
     bench = bench_of(asked)
     bare, adam = bench.bare_scan(), bench.bare_adam()
     bench.jax.block_until_ready((bare(), adam()))
-    times = {"bare_collect": seconds(bare), "bare_adam": seconds(adam)}
+    times = {"bare_collect": fastest(bare), "bare_adam": fastest(adam)}
     bench.runner.advance()
     mine = []
     for _ in range(3):

@@ -11,12 +11,12 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
-import time
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
+from fastest import fastest
 
 from understudy.data import batch
 from understudy.learners import adaftrl, alt_ftrl, ftl
@@ -49,17 +49,6 @@ def bare(policy, params, inputs, targets, keys, steps: int, size: int):
     return jax.jit(jax.vmap(train)), (params, inputs, targets, keys)
 
 
-def timed(call, repeats: int) -> float:
-    """Seconds of the fastest call; the first compiles and is not counted."""
-    jax.block_until_ready(call())
-    laps = []
-    for _ in range(repeats):
-        began = time.perf_counter()
-        jax.block_until_ready(call())
-        laps.append(time.perf_counter() - began)
-    return min(laps)
-
-
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     gpu = jax.default_backend() != "cpu"
@@ -78,7 +67,7 @@ def main() -> int:
     program, arguments = bare(
         policy, params, jnp.asarray(inputs), jnp.asarray(targets), keys, options.steps, size
     )
-    floor = timed(lambda: program(*arguments), options.repeats)
+    floor = fastest(lambda: program(*arguments), options.repeats)
 
     etas = 10.0 ** np.linspace(-5, 5, 11)
     learners = [ftl(), *(make(step) for step in etas for make in (_alt, _ada))]
@@ -109,7 +98,7 @@ def main() -> int:
     stacked = jax.tree.map(lambda leaf: jnp.stack([leaf] * count), one)
     play = compiled_together(games)
     judge = jnp.asarray(False)
-    ours = timed(
+    ours = fastest(
         lambda: play(jax.tree.map(jnp.copy, state), stacked, keys, judge)[1]["loss"], options.repeats
     )
 
