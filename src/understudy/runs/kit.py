@@ -83,6 +83,7 @@ class Kit:
     def _rows(self, observation: Any, past: Past | None) -> Array:
         """What a policy sees, (e, width)."""
         if past is None:
+            assert isinstance(self.seen, Observations)
             return rows(self.seen, observation)
         assert isinstance(self.seen, Recalled) and isinstance(self.seen.inner, Observations)
         return self.seen.join(rows(self.seen.inner, observation), past.rows, past.fresh)
