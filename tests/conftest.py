@@ -9,11 +9,13 @@ from pathlib import Path
 
 # Numbers are compared bit for bit in places, so the device must not depend on the machine.
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
-# Nearly all of the time goes into compiling programs that run for milliseconds. Without optimisation and with
-# the older emitter of fused loops, that is a third. `XLA_FLAGS= make test` compiles as users do.
+# Nearly all of the time goes into compiling programs that run for milliseconds. Without optimisation, with
+# the older emitter of fused loops, and without cutting each program into 32 modules for as many threads, that
+# is a fifth. `XLA_FLAGS= make test` compiles as users do.
 os.environ.setdefault(
     "XLA_FLAGS",
-    "--xla_backend_optimization_level=0 --xla_backend_extra_options=xla_cpu_disable_new_fusion_emitters",
+    "--xla_backend_optimization_level=0 --xla_backend_extra_options=xla_cpu_disable_new_fusion_emitters "
+    "--xla_cpu_parallel_codegen_split_count=1",
 )
 # The processes of one run of the tests share what they compile; nothing is kept for the next run.
 if "JAX_COMPILATION_CACHE_DIR" not in os.environ:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -13,6 +14,7 @@ from understudy.data import batch
 from understudy.losses import LOSSES
 from understudy.objectives import Objective, empty_samples, empty_statistics
 from understudy.policies import Linear
+from understudy.programs import Static
 from understudy.solvers import Status
 
 FEATURES, OUTPUTS = 4, 2
@@ -54,14 +56,17 @@ def zeros(problem: Objective):
 
 
 @functools.cache
-def _program(solver):
-    return jax.jit(solver)
+def _program(static):
+    return jax.jit(lambda numbers, *given: eqx.combine(numbers, static.value)(*given))
 
 
 def solve(solver, problem: Objective, start=None, key=None):
-    """(status, solution), with one compiled program per solver and shape for all tests."""
+    """(status, solution), with one compiled program per kind of solver and shape for all tests."""
+    numbers, static = eqx.partition(
+        solver, lambda leaf: isinstance(leaf, int | float) and leaf is not True and leaf is not False
+    )
     start = zeros(problem) if start is None else start
-    found = _program(solver)(problem, start, jax.random.key(0) if key is None else key)
+    found = _program(Static(static))(numbers, problem, start, jax.random.key(0) if key is None else key)
     return Status(int(found.status)), found
 
 

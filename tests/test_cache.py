@@ -24,8 +24,16 @@ def count(name, **_):
 monitoring.register_event_listener(count)
 from understudy.cli import main
 
-code = main(sys.argv[1:])
+out, place = sys.argv[1:3]
+code = main([*sys.argv[3:], "--out", out])
 print(json.dumps(counts | {"code": code}), file=sys.stderr)
+if place:  # once more, with every file of the cache cut in half
+    import jax
+    from pathlib import Path
+    for file in Path(place).iterdir():
+        file.write_bytes(file.read_bytes()[: file.stat().st_size // 2])
+    jax.clear_caches()
+    assert main([*sys.argv[3:], "--out", out + "-broken"]) == 0
 """
 
 
@@ -36,15 +44,17 @@ def stream(tmp_path_factory):
     return path
 
 
-def run(stream: Path, out: Path, *options: str, **environment: str) -> dict:
-    """`understudy replay` in a process of its own: what it counted, and its ledger."""
+def run(stream: Path, out: Path, *options: str, cut: Path | str = "", **environment: str) -> dict:
+    """`understudy replay` in a process of its own: what it counted, and its ledger. With `cut`, a folder of
+    programs, it then damages them and replays again.
+    """
     kept = {k: v for k, v in os.environ.items() if not k.startswith(("JAX_", "UNDERSTUDY_", "XDG_"))}
     done = subprocess.run(
-        [sys.executable, "-c", PROGRAM, "replay", str(stream), "--learner", "ogd", "--eta", "0.1",
-         "--out", str(out), *options],
+        [sys.executable, "-c", PROGRAM, str(out), str(cut), "replay", str(stream), "--learner", "ogd",
+         "--eta", "0.1", *options],
         env=kept | {"JAX_PLATFORMS": "cpu"} | environment, capture_output=True, text=True, check=True,
     )  # fmt: skip
-    last = json.loads(done.stderr.splitlines()[-1])
+    last = json.loads(next(line for line in done.stderr.splitlines() if line.startswith("{")))
     assert last["code"] == 0 and "Warning" not in done.stderr
     return last | {"ledger": (out / "ledger.csv").read_text()}
 
@@ -54,14 +64,12 @@ def test_the_second_run_compiles_nothing_and_a_broken_cache_changes_nothing(stre
     first = run(stream, tmp_path / "1", **home)
     (place,) = (tmp_path / "xdg" / "understudy").glob("programs-*")
     assert first["compiled"] > 0 and any(place.iterdir())
-    second = run(stream, tmp_path / "2", **home)
+    second = run(stream, tmp_path / "2", cut=place, **home)
     assert second["compiled"] == 0 and second["found"] > 0
-    for file in place.iterdir():
-        file.write_bytes(file.read_bytes()[: file.stat().st_size // 2])
-    broken = run(stream, tmp_path / "3", **home)
+    broken = (tmp_path / "2-broken" / "ledger.csv").read_text()
     without = run(stream, tmp_path / "4", "--no-cache", **home)
     assert without["compiled"] == without["found"] == 0  # nobody asked a cache
-    assert first["ledger"] == second["ledger"] == broken["ledger"] == without["ledger"]
+    assert first["ledger"] == second["ledger"] == broken == without["ledger"]
 
 
 def test_a_folder_that_is_none_means_no_cache(stream, tmp_path, monkeypatch):

@@ -9,6 +9,7 @@ import os
 import numpy as np
 import pytest
 
+from quick import SIZE
 from understudy import Linear, UserError, disk, imitate
 from understudy.policies import save
 
@@ -42,7 +43,7 @@ def test_a_file_is_synced_under_its_draft_name_and_then_its_folder(tmp_path, syn
 
 @needs_proc
 def test_everything_in_the_folder_of_a_run_is_synced(tmp_path, synced):
-    imitate("CartPole-v1", policy="linear", rounds=2, interactions=20, episodes=0, out=tmp_path / "run")
+    imitate("CartPole-v1", policy="linear", episodes=0, out=tmp_path / "run", **SIZE)
     names = {one.relative_to(tmp_path / "run").name for one in (tmp_path / "run").rglob("*") if one.is_file()}
     assert {"policy.json", "policy.safetensors"} <= names
     assert names - {"lock", "labels.before.bin"} <= {name.removesuffix(".tmp") for name in synced}

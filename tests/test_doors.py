@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import understudy
+from quick import SIZE
 from understudy import UserError, adaftrl, alt_ftrl, cli, ftrl, linearised, ogd
 from understudy.cli import main
 from understudy.cli.train import asked
@@ -18,7 +19,7 @@ from understudy.runs.choose import choose_learner
 from understudy.spec import RunSpec
 from understudy.studies import play, read
 
-SMALL = {"rounds": 3, "interactions": 50, "episodes": 0, "search": 5}
+SMALL = SIZE | {"episodes": 0, "search": 5}
 
 
 def first(learner, policy, name="practical"):

@@ -8,6 +8,7 @@ import sys
 import pytest
 
 import understudy
+from quick import SIZE
 from understudy import Study, UserError, registry
 from understudy.cli import main
 from understudy.spec import registries
@@ -57,7 +58,7 @@ def solver(*, tolerance=1e-6, max_iterations=30):
     return newton(tolerance=tolerance, max_iterations=max_iterations)
 '''
 PARTS = {"learner": "learner", "loss": "Quartic", "policy": "Odd", "solver": "solver"}
-SMALL = {"env": "Pendulum-v1", "rounds": 2, "interactions": 30, "episodes": 0}
+SMALL = SIZE | {"env": "Pendulum-v1", "episodes": 0}
 
 
 @pytest.fixture(scope="module")
@@ -82,7 +83,7 @@ def ledger(rows):
     return understudy.Ledger({name: [row[name] for row in rows] for name in rows[0]}).to_csv()
 
 
-def test_all_four_have_one_ledger_from_every_door_and_from_two_workers(outside, tmp_path):
+def test_all_four_have_one_ledger_from_every_door_and_from_a_worker(outside, tmp_path):
     run = SMALL | outside | {"learner_options": {"mood": "wild"}, "loss_options": {"weight": 0.5}}
     asked = understudy.imitate(**run, out=tmp_path / "python").ledger.to_csv()
     typed = [f"--{name.replace('_', '-')}" for name in run if name != "env"]
@@ -92,7 +93,7 @@ def test_all_four_have_one_ledger_from_every_door_and_from_two_workers(outside, 
     assert (tmp_path / "run" / "ledger.csv").read_text() == asked
     assert main(["evaluate", str(tmp_path / "run"), "--episodes", "1"]) == 0
     assert json.loads((tmp_path / "run" / "config.json").read_text())["settings"]["loss"] == "outside-quartic"
-    done = Study(**run, seeds=2).run(workers=2)
+    done = Study(**run, seeds=2).run(workers=1)
     assert done.failed == {} and ledger(done.results[0].rows) == asked
     assert ledger(done.results[1].rows) != asked
 

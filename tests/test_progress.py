@@ -7,6 +7,7 @@ import math
 
 import pytest
 
+from quick import SIZE
 from understudy import imitate
 from understudy.progress import Bar, Rounds, counted, rounds, stages
 
@@ -72,17 +73,17 @@ def test_rounds_count_interactions_and_labels_within_a_round():
 
 
 def test_in_a_pipe_every_round_is_a_line(capsys):
-    run = imitate("CartPole-v1", policy="linear", rounds=2, interactions=50, episodes=1, progress=True)
-    assert run.ledger.rounds == 2
+    run = imitate("CartPole-v1", policy="linear", episodes=1, progress=True, **SIZE)
+    assert run.ledger.rounds == 3
     lines = capsys.readouterr().err.splitlines()
-    assert len(lines) == 2 and lines[0].startswith(
-        "ftl on CartPole-v1: round 1 of 2  50 steps  50 labels  loss"
+    assert len(lines) == 3 and lines[0].startswith(
+        "ftl on CartPole-v1: round 1 of 3  40 steps  40 labels  loss"
     )
-    assert lines[0].endswith("left") and "return" in lines[1] and "left" not in lines[1]
+    assert lines[0].endswith("left") and "return" in lines[2] and "left" not in lines[2]
 
 
 def test_without_progress_nothing_is_said(capsys):
-    imitate("CartPole-v1", policy="linear", rounds=1, interactions=50, episodes=0, expert_episodes=0)
+    imitate("CartPole-v1", policy="linear", episodes=0, expert_episodes=0, **SIZE)
     captured = capsys.readouterr()
     assert captured.err == captured.out == ""
 

@@ -36,6 +36,12 @@ JUDGED = ("comparator", "regret", "regret_low", "regret_high", "norm", "bound", 
 """What a round's record says of the best in hindsight, where it was looked for."""
 
 
+@jax.jit
+def _copies(leaves: list[Array]) -> list[Array]:
+    """Each leaf in a buffer of its own, by one program for all of them."""
+    return [jnp.copy(leaf) for leaf in leaves]
+
+
 class GameState(NamedTuple):
     """Everything that moves: the learner, the losses so far, the best in hindsight and the running sums."""
 
@@ -97,7 +103,8 @@ class Game(eqx.Module):
         zero = jnp.zeros((), jax.tree.leaves(params)[0].dtype)
         first = GameState(state, losses, params, certificate.start(params), zero)
         # Every leaf its own buffer: the compiled round takes the state over, and none can be given twice.
-        return jax.tree.map(jnp.copy, first)
+        leaves, structure = jax.tree.flatten(first)
+        return jax.tree.unflatten(structure, _copies(leaves))
 
     def play(
         self, state: GameState, batch: Batch, key: Array, judge: Array

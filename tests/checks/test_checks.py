@@ -112,15 +112,14 @@ def test_a_registered_learner_is_found_by_name():
         del LEARNERS.makers["test-only-ftl"]
 
 
-@pytest.mark.parametrize("name", ["closed-form", "newton"])
-def test_shipped_solvers_pass(name):
-    assert understudy.checks.solver(name).passed
+def test_a_shipped_solver_passes():
+    assert understudy.checks.solver("closed-form").passed
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "solver",
-    ["adam", "gd", "interior-point", "lbfgs", "proximal-sgd", "sls", understudy.sls(batch_size=16)],
+    ["adam", "gd", "interior-point", "lbfgs", "newton", "proximal-sgd", "sls", understudy.sls(batch_size=16)],
     ids=str,
 )
 def test_every_shipped_solver_passes(solver):

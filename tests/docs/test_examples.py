@@ -13,6 +13,7 @@ import pytest
 
 import understudy
 from docs.prose import ROOT
+from quick import SIZE
 from understudy import cli
 
 PAGES = ["README.md", "CONTRIBUTING.md", "ARCHITECTURE.md"]
@@ -90,7 +91,7 @@ RUN = [
     for page in PAGES
     if "\n```python" in (ROOT / page).read_text()
 ]
-MOST = {"rounds": 2, "interactions": 40}
+MOST = SIZE
 """A run in a page's examples is no longer than this while they are tested."""
 imitate, play = understudy.imitate, understudy.Study.run
 

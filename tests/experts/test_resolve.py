@@ -14,6 +14,7 @@ import pytest
 from gymnasium import spaces
 
 import understudy
+from quick import SIZE
 from understudy import disk, experts
 from understudy.errors import UserError
 from understudy.experts.base import Expert
@@ -134,8 +135,8 @@ def test_a_registered_expert_is_found_by_its_name_with_its_options(registered):
 
 
 def test_a_registered_expert_reaches_a_run(registered):
-    run = understudy.imitate("CartPole-v1", expert=registered, policy="linear", rounds=1, interactions=20)
-    assert run.samples("targets").argmax(axis=1).tolist() == [1] * 20
+    run = understudy.imitate("CartPole-v1", expert=registered, policy="linear", episodes=0, **SIZE)
+    assert run.samples("targets").argmax(axis=1).tolist() == [1] * 120
 
 
 def test_a_file_of_other_origin_needs_a_card(tmp_path):

@@ -6,19 +6,20 @@ import jax
 import numpy as np
 import pytest
 
+from quick import SIZE
 from understudy import MLP, Linear, NatureCNN, TrainedPolicy, UserError, experts, imitate
 from understudy.experts.encoders import encoder, head
 from understudy.experts.start import start
 from understudy.policies import Encoded, Observations
 
-SMALL = {"interactions": 40, "episodes": 0, "expert_episodes": 0, "comparator": "none"}
+SMALL = SIZE | {"episodes": 0, "expert_episodes": 0, "comparator": "none"}
 
 
 @pytest.fixture(scope="module")
 def folders(tmp_path_factory):
     root = tmp_path_factory.mktemp("runs")
-    imitate("CartPole-v1", policy="linear", rounds=2, out=root / "cartpole", **SMALL)
-    imitate("Pendulum-v1", widths=(8,), max_iterations=20, rounds=2, out=root / "pendulum", **SMALL)
+    imitate("CartPole-v1", policy="linear", out=root / "cartpole", **SMALL)
+    imitate("Pendulum-v1", widths=(8,), max_iterations=20, out=root / "pendulum", **SMALL)
     return root
 
 
@@ -32,7 +33,7 @@ def folders(tmp_path_factory):
 def test_a_student_of_a_run_that_starts_from_it_has_nothing_to_learn(folders, env, source, options):
     path = str(folders / source)
     first = {
-        init: imitate(env, expert=path, init=init, rounds=1, **options, **SMALL).ledger["gradient_norm"][0]
+        init: imitate(env, expert=path, init=init, **options, **SMALL).ledger["gradient_norm"][0]
         for init in (path, None)
     }
     assert first[path] < 1e-5 < 1e-2 < first[None]
@@ -40,7 +41,7 @@ def test_a_student_of_a_run_that_starts_from_it_has_nothing_to_learn(folders, en
 
 def test_a_shipped_network_is_a_start():
     pytest.importorskip("mujoco")
-    options = {"rounds": 1, "max_iterations": 1, "first_round": "agent", **SMALL}
+    options = {"max_iterations": 1, "first_round": "agent", **SMALL}
     run = imitate("Hopper-v5", init="sac-Hopper-v5", **options)
     assert run.ledger["loss"][0] < 1e-10  # the rounding of two forms of one function
     assert run.settings["resolved"]["standardise"] is False
@@ -49,7 +50,7 @@ def test_a_shipped_network_is_a_start():
 
 def test_the_object_is_a_start_too(folders):
     policy = TrainedPolicy.load(folders / "cartpole")
-    options = {"policy": "linear", "rounds": 1, "expert": str(folders / "cartpole"), **SMALL}
+    options = {"policy": "linear", "expert": str(folders / "cartpole"), **SMALL}
     assert imitate("CartPole-v1", init=policy, **options).ledger["gradient_norm"][0] < 1e-5
 
 
@@ -94,4 +95,4 @@ def test_an_image_network_is_a_start_for_pixels_and_for_its_features():
 def test_what_cannot_be_a_start_is_one_sentence(folders, env, init, options, sentence):
     path = str(folders / init) if (folders / init).is_dir() else init
     with pytest.raises(UserError, match=sentence):
-        imitate(env, init=path, rounds=1, **options, **SMALL)
+        imitate(env, init=path, **options, **SMALL)

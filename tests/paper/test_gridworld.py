@@ -82,7 +82,7 @@ def test_a_run_is_what_replay_plays():
 
 
 def test_threads_equal_serial():
-    wanted = gridworld.configs({("own", "ftl"): (np.nan,), ("own", "ftrl"): (1.0,)})
+    wanted = gridworld.configs({("own", "ftrl"): (0.1, 1.0)})
     serial, threads = (
         gridworld.play(10, wanted, seeds=2, seed=3, method=method) for method in ("serial", "threads")
     )

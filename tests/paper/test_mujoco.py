@@ -11,9 +11,9 @@ from understudy.paper.mujoco import Effort, Scale, part, study
 from understudy.studies import running
 
 SCALE = Scale(
-    {"linear": Effort(("squared",), "1e-2:1e2:log2", kept=1, evaluations=1)},
+    {"linear-100": Effort(("squared",), "1e-2:1e2:log2", kept=1, evaluations=1)},
     envs=("Hopper-v5",),
-    total=1000,
+    total=200,
     seeds=2,
     episodes=1,
 )
@@ -22,7 +22,7 @@ SCALE = Scale(
 @pytest.fixture(scope="module")
 def played(tmp_path_factory):
     folder = tmp_path_factory.mktemp("mujoco")
-    return part("linear", SCALE, folder, engine="inline"), folder
+    return part("linear-100", SCALE, folder, engine="inline"), folder
 
 
 def test_the_full_study_is_the_papers():
@@ -65,7 +65,7 @@ def test_it_goes_on_where_it_was(played, monkeypatch):
 
     monkeypatch.setattr(running, "engine", lambda name: engine)
     monkeypatch.setattr(running.planning, "check_engine", lambda name, address: None)
-    again = part("linear", SCALE, folder, engine="inline")
+    again = part("linear-100", SCALE, folder, engine="inline")
     assert rows([again]) == rows([done]) or str(rows([again])) == str(rows([done]))
 
 
@@ -80,7 +80,7 @@ def test_claims_and_files(played, tmp_path):
     assert told.value == pytest.approx(wanted)
     names = mujoco_report.write(tmp_path, [done], found)
     assert all((tmp_path / name).stat().st_size > 0 for name in names)
-    assert {"linear-agent.png", "linear-expert.svg", "rounds.csv.gz", "choices.csv"} <= set(names)
+    assert {"linear-100-agent.png", "linear-100-expert.svg", "rounds.csv.gz", "choices.csv"} <= set(names)
 
 
 def test_a_run_that_failed_counts_as_infinitely_bad(played):

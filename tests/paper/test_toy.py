@@ -34,8 +34,18 @@ def runs():
     return toy.play(ROUNDS, toy.configs(wanted), seeds=2, seed=0)
 
 
-@pytest.mark.parametrize("loss", list(toy.LOSSES))
-@pytest.mark.parametrize("name", ["ftrl", "ogd"])
+# Each solver once, and the linearised learners once; the others are slow.
+LEAN = {("ftrl", "squared"), ("ftrl", "absolute"), ("ftrl", "logistic"), ("ogd", "absolute")}
+
+
+@pytest.mark.parametrize(
+    ("name", "loss"),
+    [
+        pytest.param(name, loss, marks=() if (name, loss) in LEAN else pytest.mark.slow)
+        for name in ("ftrl", "ogd")
+        for loss in toy.LOSSES
+    ],
+)
 def test_a_lean_run_is_what_replay_plays(runs, loss, name):
     X, Y = stream(loss, "adversarial")
     kind = "cross-entropy" if loss == "logistic" else loss
@@ -98,6 +108,7 @@ def test_ways_of_mapping_equal_serial(method):
     agree(method, ["squared"], ["ftrl"])
 
 
+@pytest.mark.slow
 def test_an_answer_right_to_rounding_does_not_move_adaftrl():
     """With answers that one W explains, the signs of rounding errors made the methods differ by 3e-3."""
     wanted = toy.configs({("simple", "absolute", "adaftrl"): [10.0]})

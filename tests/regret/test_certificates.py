@@ -134,7 +134,12 @@ def broken(learner, how):
 
 
 @pytest.mark.parametrize(
-    ("how", "loss"), [("wrong sign", "squared"), ("wrong sign", "huber"), ("runs away", "squared")]
+    ("how", "loss"),
+    [
+        ("wrong sign", "squared"),
+        pytest.param("wrong sign", "huber", marks=pytest.mark.slow),
+        ("runs away", "squared"),
+    ],
 )
 def test_a_broken_learner_pays_in_its_bound(how, loss):
     """The paper's code had the sign of Alt-FTRL's tilt wrong. What a solve left is measured and not taken

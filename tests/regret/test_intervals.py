@@ -12,7 +12,7 @@ import understudy
 from understudy.data import batch
 from understudy.losses import LOSSES, Absolute
 from understudy.objectives import empty_counts, empty_samples
-from understudy.policies import Linear, Tabular
+from understudy.policies import MLP, Linear, Tabular
 from understudy.regret import Certificate
 from understudy.regret.interval import above, below
 from understudy.solvers import project
@@ -215,5 +215,7 @@ def test_without_a_penalty_the_reason_stands_in_for_the_bound():
     without = understudy.replay(listed, loss="huber", learner=understudy.ftl(), comparator="last").certificate
     assert without.bound == np.inf and "without a penalty" in without.reason
     assert without.low <= without.regret <= without.high  # the interval needs none
-    network = understudy.replay(listed, policy="mlp", max_iterations=1, comparator="last").certificate
+    network = understudy.replay(
+        listed, policy=MLP(widths=(4,)), max_iterations=1, comparator="last"
+    ).certificate
     assert network.kind == "estimate" and "not linear" in network.reason

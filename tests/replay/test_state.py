@@ -49,7 +49,7 @@ def test_on_other_losses_only_the_data_have_room_and_the_learner_stays_small():
     assert sizes[1] == sizes[20] and learner < 400 and whole > 80 * 6 * 8
 
 
-@pytest.mark.parametrize("loss", ["squared", "huber"])
+@pytest.mark.parametrize("loss", [pytest.param("squared", marks=pytest.mark.slow), "huber"])
 def test_one_program_for_all_rounds_step_sizes_and_offline_learners(loss, compilations):
     listed = stream(loss, rounds=7, samples=5)
     _streamed.cache_clear()

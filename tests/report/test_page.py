@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 import invented
+from quick import SIZE
 from understudy import UserError, imitate, write_report
 from understudy.cli import main
 from understudy.report import page, sources
@@ -35,7 +36,7 @@ def unpacked(text: str, name: str) -> str:
 @pytest.fixture(scope="module")
 def run(tmp_path_factory):
     folder = tmp_path_factory.mktemp("runs") / "cart"
-    imitate("CartPole-v1", policy="linear", rounds=2, interactions=50, episodes=2, out=folder)
+    imitate("CartPole-v1", policy="linear", episodes=2, out=folder, **SIZE)
     return folder
 
 
@@ -48,10 +49,10 @@ def test_a_page_has_the_verdict_and_everything_inside(run, tmp_path):
     [one] = found["runs"]
     assert one["state"] == "finished" and one["certificate"]["kind"] == "certificate"
     assert one["certificate"]["low"] <= one["certificate"]["regret"] <= one["certificate"]["high"]
-    assert one["compared"]["sides"]["own"]["states"] + one["compared"]["sides"]["expert"]["states"] == 100
-    # The expert drives the first round and the policy the second; all states are asked about.
+    assert one["compared"]["sides"]["own"]["states"] + one["compared"]["sides"]["expert"]["states"] == 120
+    # The expert drives the first round and the policy the others; all states are asked about.
     shares = np.array(one["timeline"]["acted"])
-    assert (shares[:50] == 1).all() and (shares[50:] == 0).all() and set(one["timeline"]["asked"]) == {1.0}
+    assert (shares[:40] == 1).all() and (shares[40:] == 0).all() and set(one["timeline"]["asked"]) == {1.0}
     # Nothing is loaded: no address outside the texts, and the policy names the hashes of the two scripts.
     assert not re.search(r'(?:src|href)="(?!data:|#)', text)
     scripts = re.findall(r"<script>(.*?)</script>", text, re.S)

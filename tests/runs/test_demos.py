@@ -11,12 +11,13 @@ import gymnasium as gym
 import numpy as np
 import pytest
 
+from quick import SIZE
 from runs.pieces import resumed
 from understudy import UserError, experts, imitate
 from understudy.policies import Actions, Observations
 from understudy.runs.demos import recorded
 
-SMALL = {"policy": "linear", "rounds": 3, "interactions": 20, "episodes": 1, "expert_episodes": 0}
+SMALL = SIZE | {"policy": "linear", "episodes": 1, "expert_episodes": 0}
 CARTPOLE = gym.make("CartPole-v1")
 
 
@@ -53,8 +54,8 @@ def test_demonstrations_alone_are_cloned_without_a_query_and_without_an_expert(a
 def test_a_warm_start_goes_on_online_and_is_resumed(archive, tmp_path):
     go = partial(imitate, "CartPole-v1", demos=archive, **SMALL)
     whole, _ = resumed(go, tmp_path, 1, 2)
-    assert whole.ledger["samples"].tolist() == [60, 20, 20, 20]
-    assert whole.ledger["queries"].tolist() == [0, 20, 40, 60] == whole.ledger["interactions"].tolist()
+    assert whole.ledger["samples"].tolist() == [60, 40, 40, 40]
+    assert whole.ledger["queries"].tolist() == [0, 40, 80, 120] == whole.ledger["interactions"].tolist()
     assert whole.ledger["by_expert"].tolist() == [1, 0, 0, 0]  # the agent acts as soon as it can
     other = np.load(archive)
     np.savez(archive, observations=other["observations"], actions=1 - other["actions"])

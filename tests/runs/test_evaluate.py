@@ -8,6 +8,7 @@ import gymnasium as gym
 import numpy as np
 import pytest
 
+from quick import SIZE
 from runs.counting import Counting
 from understudy import UserError, imitate
 from understudy.envs.gymnasium import derive, maker
@@ -23,7 +24,7 @@ def test_returns_and_lengths_are_those_of_whole_seeded_episodes():
 
 
 def test_evaluating_more_changes_nothing_that_is_learnt():
-    options = {"policy": "linear", "rounds": 3, "interactions": 50, "expert_episodes": 0}
+    options = SIZE | {"policy": "linear", "expert_episodes": 0}
     seldom = imitate("CartPole-v1", episodes=1, **options)
     often = imitate("CartPole-v1", episodes=4, evaluate_every=1, **options)
     for column in ("loss", "queries", "interactions", "regret"):
@@ -33,7 +34,7 @@ def test_evaluating_more_changes_nothing_that_is_learnt():
 
 
 def test_a_run_alone_plays_its_episodes_side_by_side_to_the_same_bytes(monkeypatch):
-    options = {"policy": "linear", "rounds": 1, "interactions": 50, "episodes": 5, "expert_episodes": 4}
+    options = SIZE | {"policy": "linear", "episodes": 5, "expert_episodes": 4}
     found = []
     for lanes in (10, 1):
         monkeypatch.setattr("understudy.runs.evaluations.LANES", lanes)
@@ -89,13 +90,13 @@ def test_a_player_whose_environment_raises_leaves_the_others():
 
 
 def test_the_expert_is_evaluated_on_the_same_seeds():
-    run = imitate("Pendulum-v1", policy="linear", rounds=1, interactions=50, episodes=3)
+    run = imitate("Pendulum-v1", policy="linear", episodes=3, **SIZE)
     env, returns = gym.make("Pendulum-v1"), []
     from understudy import experts
 
     teacher = experts.resolve(None, env_id="Pendulum-v1")
     for episode in range(3):
-        observation, _ = env.reset(seed=derive(0, "evaluate", 1, episode))
+        observation, _ = env.reset(seed=derive(0, "evaluate", 3, episode))
         total, over = 0.0, False
         while not over:
             observation, reward, terminated, truncated, _ = env.step(teacher.act(observation[None])[0])

@@ -9,11 +9,12 @@ from pathlib import Path
 
 import pytest
 
+from quick import SIZE
 from understudy import Run, UserError, disk, imitate
 from understudy.machine import cores
 from understudy.runs import FORMAT, folder, read_config, read_summary, resume, resuming
 
-SMALL = {"policy": "linear", "rounds": 3, "interactions": 40, "episodes": 1, "expert_episodes": 0}
+SMALL = SIZE | {"policy": "linear", "episodes": 1, "expert_episodes": 0}
 
 
 class Stop(Exception):
@@ -281,10 +282,10 @@ def test_every_file_of_a_run_is_on_the_disk_before_it_counts(tmp_path, monkeypat
         return plain(handle)
 
     monkeypatch.setattr(os, "fsync", spy)
-    imitate("CartPole-v1", policy="linear", rounds=1, interactions=20, episodes=0, out=tmp_path / "run")
+    imitate("CartPole-v1", out=tmp_path / "run", **SMALL)
     written = {file.name for file in (tmp_path / "run").rglob("*") if file.is_file()} - {
         "lock",
         "labels.before.bin",
     }
-    assert {"policy.safetensors", "policy.json", "inputs.bin", "000001.json", "000001.safetensors"} <= written
+    assert {"policy.safetensors", "policy.json", "inputs.bin", "000003.json", "000003.safetensors"} <= written
     assert written <= synced

@@ -10,6 +10,7 @@ import gymnasium as gym
 import numpy as np
 import pytest
 
+from quick import SIZE
 from runs.counting import Counting, answering
 from understudy import UserError, imitate
 from understudy.envs.gymnasium import maker
@@ -244,7 +245,7 @@ def test_calls_to_measure_the_expert_are_counted_and_a_slow_one_is_not_measured_
 
 
 def test_the_return_of_a_slow_expert_is_that_of_its_card():
-    options = SMALL | {"expert_workers": 2, "expert_episodes": None, "rounds": 1}
+    options = SMALL | SIZE | {"expert_workers": 2, "expert_episodes": None}
     run = imitate("CartPole-v1", **options)
     assert run.expert_evaluation is None and run.summary()["expert_return_mean"] == 500.0
 

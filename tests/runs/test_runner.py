@@ -8,13 +8,14 @@ import numpy as np
 import pytest
 
 import understudy
+from quick import SIZE
 from understudy.envs.gymnasium import maker
 from understudy.errors import UserError
 from understudy.runs import NAMES, Runner, RunState, World, parts, play_all, storage
 from understudy.spec import RunSpec
 from understudy.studies import play
 
-COMMON = {"rounds": 3, "interactions": 120, "episodes": 2, "evaluate_every": 2}
+COMMON = SIZE | {"episodes": 2, "expert_episodes": 1, "evaluate_every": 2}
 
 
 def runner(env, runs, *, expert=None, envs=1, **options):
@@ -98,7 +99,7 @@ def test_together_is_apart_to_rounding_on_a_stream_that_is_the_same():
 
 
 def test_a_run_that_fails_is_not_the_judge_of_its_neighbours():
-    base = {"env": "Pendulum-v1", "policy": "linear", "preset": "paper", "rounds": 6, "interactions": 50}
+    base = {"env": "Pendulum-v1", "policy": "linear", "preset": "paper", "rounds": 6, "interactions": 40}
     base |= {"learner": "ogd", "schedule": "constant", "episodes": 0}
     runs = [base | {"eta": eta} for eta in (1e80, 1e-3, 1e-4)]
     for together in (False, True):
@@ -109,7 +110,7 @@ def test_a_run_that_fails_is_not_the_judge_of_its_neighbours():
 
 
 class Broken(gym.Wrapper):
-    """An environment that shows nonsense, or raises, when a run of seed 1 has played 150 steps in all."""
+    """An environment that shows nonsense, or raises, when a run of seed 1 has played 50 steps in all."""
 
     fault = "nan"
 
@@ -128,7 +129,7 @@ class Broken(gym.Wrapper):
     def step(self, action):
         observation, *rest = self.env.step(action)
         self.steps += 1
-        if self.mine and self.steps > 150:
+        if self.mine and self.steps > 50:
             if self.fault == "raise":
                 raise ZeroDivisionError("division by zero")
             observation = observation * np.nan

@@ -8,10 +8,11 @@ import numpy as np
 import pytest
 
 from compiled import PLAIN
+from quick import SIZE
 from runs.pieces import resumed
 from understudy import UserError, imitate
 
-NETWORK = {"rounds": 3, "interactions": 70, "episodes": 1, "expert_episodes": 0, "search": 20}
+NETWORK = SIZE | {"widths": (8,), "episodes": 1, "expert_episodes": 0, "search": 20}
 SHORT = {"solver_options": {"max_iterations": 30}}
 
 
@@ -26,18 +27,18 @@ def test_mapped_samples_give_the_same_run_as_samples_in_memory(env, tmp_path):
     assert inside.ledger.to_csv() == outside.ledger.to_csv() == kept.ledger.to_csv()
     for name in ("inputs", "targets", "executed", "rewards", "flags", "slots"):
         column = inside.samples(name)
-        assert len(column) == 210
+        assert len(column) == 120
         assert column.tobytes() == outside.samples(name).tobytes() == kept.samples(name).tobytes()
     assert isinstance(outside.samples("inputs"), np.memmap)
 
 
 def test_a_mapped_run_is_resumed(tmp_path):
     options = NETWORK | {"comparator": "none"} | SHORT
-    resumed(partial(imitate, "Hopper-v5", memory_limit=0, **options), tmp_path, 2)
+    resumed(partial(imitate, "CartPole-v1", memory_limit=0, **options), tmp_path, 2)
 
 
 def test_statistics_do_not_care_how_many_samples_there_are():
-    options = {"policy": "linear", "rounds": 3, "interactions": 70, "episodes": 1, "expert_episodes": 0}
+    options = SIZE | {"policy": "linear", "episodes": 1, "expert_episodes": 0}
     assert (
         imitate("Pendulum-v1", memory_limit=0, **options).ledger.to_csv()
         == imitate("Pendulum-v1", **options).ledger.to_csv()
@@ -46,13 +47,11 @@ def test_statistics_do_not_care_how_many_samples_there_are():
 
 def test_a_solver_that_reads_everything_is_not_given_files():
     with pytest.raises(UserError, match=r"memory_limit: .* reads them all at once"):
-        imitate("CartPole-v1", policy="linear", memory_limit=0, rounds=2, interactions=50)
+        imitate("CartPole-v1", policy="linear", memory_limit=0, **SIZE)
 
 
 def test_samples_follow_the_round_that_made_them():
-    run = imitate(
-        "Pendulum-v1", policy="linear", rounds=2, interactions=30, budget=45, episodes=0, expert_episodes=0
-    )
-    assert run.ledger["samples"].tolist() == [30, 15]
-    assert run.ledger["queries"].tolist() == [30, 45]
-    assert run.samples("inputs").shape == (45, 3) and run.samples("executed").shape == (45, 1)
+    run = imitate("Pendulum-v1", policy="linear", budget=105, episodes=0, expert_episodes=0, **SIZE)
+    assert run.ledger["samples"].tolist() == [40, 40, 25]
+    assert run.ledger["queries"].tolist() == [40, 80, 105]
+    assert run.samples("inputs").shape == (105, 3) and run.samples("executed").shape == (105, 1)

@@ -122,6 +122,7 @@ def test_a_wrong_set_of_kinks_is_not_called_a_minimiser():
     assert not bool(polish(made, wrong, dual, jnp.full_like(dual, 1e-9))[2][0])
 
 
+@pytest.mark.slow
 def test_the_solves_on_which_ways_of_mapping_differed():
     """Seed 15 went round in circles in round 47, and seed 3 has a sample nearly on a kink in round 106."""
     steps = {("adversarial", "absolute", "ftrl"): [0.1], ("adversarial", "absolute", "ftl"): [np.nan]}

@@ -43,7 +43,12 @@ def minimiser(loss, listed, weight, centre, tilt):
     raise AssertionError("the reference did not converge")
 
 
-CASES = [(loss, name) for loss in ("squared", "huber", "cross-entropy") for name in SMOOTH]
+# Every solver on one loss, and those that exact learners use on all; the others are slow.
+CASES = [
+    pytest.param(loss, name, marks=() if loss == "huber" or name in ("newton", "lbfgs") else pytest.mark.slow)
+    for loss in ("squared", "huber", "cross-entropy")
+    for name in SMOOTH
+]
 
 
 @pytest.mark.parametrize(("loss", "name"), [*CASES, ("squared", "closed-form"), ("huber", "interior-point")])
@@ -164,7 +169,7 @@ def test_under_interpolation_a_constant_step_on_minibatches_is_enough(name):
     np.testing.assert_allclose(found.params, np.arange(8.0).reshape(4, 2), atol=1e-4)
 
 
-@pytest.mark.parametrize("name", ["newton", "interior-point", "gd"])
+@pytest.mark.parametrize("name", ["newton", "interior-point", pytest.param("gd", marks=pytest.mark.slow)])
 def test_vmapped_solves_equal_single_ones(name):
     solver = {"interior-point": interior_point(), "newton": newton(), "gd": gd(max_iterations=300)}[name]
     problems = [

@@ -6,6 +6,7 @@ import json
 
 import pytest
 
+from quick import SIZE
 from studies.teachers import Endless
 from understudy import UserError, imitate
 from understudy.cli import main
@@ -15,27 +16,11 @@ from understudy.studies import play, read, run
 
 HERE = "studies.teachers"
 ENDLESS = f"{HERE}:Endless-v0"
-SMALL = {"rounds": 2, "interactions": 40, "episodes": 1, "expert_episodes": 1}
+SMALL = SIZE | {"episodes": 1, "expert_episodes": 1}
 CASES = [
-    {"env": "Pendulum-v1", "policy": "linear", "learner": "adaftrl", "alpha": 1.0},
-    {
-        "env": "Pendulum-v1",
-        "policy": "linear",
-        "learner": "ogd",
-        "eta": 0.1,
-        "loss": "huber",
-        "preset": "paper",
-    },
     {"env": "CartPole-v1", "policy": "linear", "labels": "mode", "expert": f"{HERE}:soft", "envs": 3},
     {"env": "CartPole-v1", "policy": "linear", "expert": f"{HERE}:informed", "learner": "bc"},
-    {
-        "env": "Hopper-v5",
-        "widths": [8],
-        "learner": "adaftrl",
-        "max_iterations": 10,
-        "comparator": "none",
-        "seed": 4,
-    },
+    {"env": "Hopper-v5", "policy": "linear", "learner": "ogd", "eta": 0.1, "seed": 4},
 ]
 
 
@@ -89,10 +74,10 @@ def test_the_limit_of_memory_holds_in_studies():
     base = {"env": "CartPole-v1", "policy": "linear", "loss": "cross-entropy", "memory_limit": 10}
     with pytest.raises(UserError) as alone:
         imitate(**base, **SMALL)
-    assert str(alone.value).startswith("memory_limit: 80 samples need")
+    assert str(alone.value).startswith("memory_limit: 120 samples need")
     beside = play([base | SMALL, base | SMALL | {"memory_limit": 10_000}])
     assert beside[0].error == str(alone.value)
-    assert beside[1].error is None and len(beside[1].rows) == 2
+    assert beside[1].error is None and len(beside[1].rows) == 3
 
 
 def test_samples_beyond_the_limit_are_read_from_files_to_the_same_ledger():

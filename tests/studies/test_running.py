@@ -135,7 +135,7 @@ def test_a_run_that_failed_is_finished_until_it_is_to_be_played_again(tmp_path):
 def test_a_worker_that_dies_is_replaced_and_its_shard_played_again(tmp_path):
     log, token = tmp_path / "log", tmp_path / "token"
     study = small(log, room={"dies": str(token)})
-    done = run(study, tmp_path / "study", workers=2)
+    done = run(study, tmp_path / "study", workers=1)
     assert token.exists() and not done.failed
     assert len(done) == 6
     assert lines(log) > 6
@@ -159,7 +159,7 @@ from rooms import EXPERT, ROOM
 from understudy import Study
 study = Study(ROOM, grid={"learner": ["ftl", "ftrl"], "step": [0.1, 1.0]}, seeds=2, env_kwargs={},
               expert=EXPERT, policy="linear", rounds=2, interactions=30, episodes=0)
-study.run(sys.argv[1], workers=2, shard=1)
+study.run(sys.argv[1], workers=1, shard=1)
 print("done", flush=True)
 """
 

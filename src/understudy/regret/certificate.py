@@ -75,9 +75,13 @@ class Running(NamedTuple):
     """Samples so far, padding counted in: the terms of every sum."""
 
 
+_norm = jax.jit(optax.tree.norm)
+"""One program; each operation of its own would be five for every layer."""
+
+
 def start(params: Params) -> Running:
     zero = jnp.zeros((), jax.tree.leaves(params)[0].dtype)
-    return Running(zero, zero, zero, optax.tree.norm(params), zero, zero, zero, zero, zero, zero)
+    return Running(zero, zero, zero, _norm(params), zero, zero, zero, zero, zero, zero)
 
 
 def residual(learner: Learner, state: LearnerState, losses: Losses, dual: Any) -> tuple[LearnerState, Array]:

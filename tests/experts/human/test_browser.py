@@ -62,7 +62,15 @@ class Person:
 
 
 def test_thirty_labels_from_the_keyboard_train_a_policy(browser, tmp_path):  # noqa: F811
-    run = Run(budget=31, ask="distance:10", seed=1, episodes=5, comparator="none", out=tmp_path / "run")
+    run = Run(
+        budget=31,
+        ask="distance:10",
+        policy="linear",
+        seed=1,
+        episodes=5,
+        comparator="none",
+        out=tmp_path / "run",
+    )
     context = browser.new_context()
     stranger = context.new_page()
     answer = stranger.goto(f"http://127.0.0.1:{run.server.port}/")
