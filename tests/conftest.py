@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import importlib.util
 import os
 import tempfile
@@ -48,6 +49,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         for name in ("sb3", "ray"):
             if HERE / name in item.path.parents:
                 item.add_marker(getattr(pytest.mark, name))
+
+
+def pytest_collection_finish() -> None:
+    """What was imported stays: the garbage collector need not look at it again, nor after every 700 objects."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(20_000, 20, 20)
 
 
 @pytest.fixture(autouse=True, scope="module")

@@ -107,7 +107,7 @@ np.save(OUT, np.stack([run.ledger[name] for name in ("loss", "episodes", "return
 
 
 def test_environments_spread_over_two_devices_change_nothing(tmp_path):
-    flags = "--xla_force_host_platform_device_count=2"
+    flags = os.environ["XLA_FLAGS"] + " --xla_force_host_platform_device_count=2"
     places = [os.path.dirname(__file__) + "/..", os.environ.get("PYTHONPATH", "")]
     env = os.environ | {"XLA_FLAGS": flags, "PYTHONPATH": os.pathsep.join(places), "JAX_PLATFORMS": "cpu"}
     out = tmp_path / "rows.npy"
