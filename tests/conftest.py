@@ -39,7 +39,7 @@ collect_ignore += [] if importlib.util.find_spec("ray") else ["ray"]
 
 
 # Rooms whose files take longest. They go first, so that no worker is left with one of them at the end.
-LONG = ("studies", "paper", "runs", "regret", "replay", "checks")
+LONG = ("studies", "paper", "runs", "regret", "replay", "checks", "envs", "solvers")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -52,7 +52,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_collection_finish() -> None:
-    """What was imported stays: the garbage collector need not look at it again, nor after every 700 objects."""
+    """What was imported stays, so that the garbage collector need not look at it again and again."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(20_000, 20, 20)

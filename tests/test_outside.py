@@ -58,7 +58,7 @@ def solver(*, tolerance=1e-6, max_iterations=30):
     return newton(tolerance=tolerance, max_iterations=max_iterations)
 '''
 PARTS = {"learner": "learner", "loss": "Quartic", "policy": "Odd", "solver": "solver"}
-SMALL = SIZE | {"env": "Pendulum-v1", "episodes": 0}
+SMALL = {"env": "Pendulum-v1", **SIZE, "episodes": 0}
 
 
 @pytest.fixture(scope="module")

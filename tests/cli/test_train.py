@@ -174,7 +174,7 @@ SETTINGS = {
     "stack": ["--stack", "2"],
     "tolerance": ["--loss", "huber", "--tolerance", "1e-3"],
     "preset": ["--preset", "paper"],
-    "rounds": ["--rounds", "3"],
+    "rounds": ["--rounds", "5"],
     "interactions": ["--interactions", "33"],
     "budget": ["--budget", "70"],
     "beta": ["--beta", "linear:3"],

@@ -64,21 +64,21 @@ def test_ftrl_and_alt_ftrl_are_one_learner(study):
     np.testing.assert_allclose(a, b, atol=1e-6)
 
 
-def test_a_run_is_what_replay_plays():
+@pytest.mark.parametrize("name", ["ftrl", pytest.param("ogd", marks=pytest.mark.slow)])
+def test_a_run_is_what_replay_plays(name):
     """The recorded walks, played again as a list of rounds, with samples kept instead of counts."""
     key, rounds, double = jax.random.fold_in(jax.random.key(0), 0), [], np.float64
     for t in range(1, 9):
         walk = env.episode(jax.random.fold_in(key, t), jnp.zeros((49, 5)), t, own=False)
         rounds.append((np.asarray(walk.cells), np.eye(5)[np.asarray(walk.labels)].astype(double)))
-    wanted = gridworld.configs({("recorded", "ftrl"): (1.0,), ("recorded", "ogd"): (1.0,)})
-    table = gridworld.play(8, wanted, seeds=1, seed=0)
-    for name, learner in (("ftrl", understudy.ftrl(eta=1.0)), ("ogd", understudy.ogd(eta=1.0))):
-        same = understudy.replay(
-            rounds, policy=Tabular(states=49), loss="cross-entropy", learner=learner, comparator="last"
-        )
-        np.testing.assert_allclose(table.where(learner=name)["cost"][0], same.ledger["loss"], atol=1e-8)
-        # Samples have a solver for a comparator, which comes near the infimum that counts know.
-        assert table.where(learner=name)["regret"][0, -1] == pytest.approx(same.certificate.regret, abs=1e-6)
+    learner = {"ftrl": understudy.ftrl, "ogd": understudy.ogd}[name](eta=1.0)
+    table = gridworld.play(8, gridworld.configs({("recorded", name): (1.0,)}), seeds=1, seed=0)
+    same = understudy.replay(
+        rounds, policy=Tabular(states=49), loss="cross-entropy", learner=learner, comparator="last"
+    )
+    np.testing.assert_allclose(table["cost"][0], same.ledger["loss"], atol=1e-8)
+    # Samples have a solver for a comparator, which comes near the infimum that counts know.
+    assert table["regret"][0, -1] == pytest.approx(same.certificate.regret, abs=1e-6)
 
 
 def test_threads_equal_serial():

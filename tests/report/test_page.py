@@ -69,7 +69,7 @@ def test_the_tables_inside_are_the_ledgers(run, tmp_path):
     assert rows[0].split(",")[4:] == ledger[0].split(",")
     assert [row.split(",", 4)[4] for row in rows[1:]] == ledger[1:]
     assert unpacked(text, "runs.csv").count("\n") == 2
-    assert json.loads(unpacked(text, "specs.json"))[0]["settings"]["rounds"] == 2
+    assert json.loads(unpacked(text, "specs.json"))[0]["settings"]["rounds"] == 3
 
 
 def test_the_command_of_a_run_makes_the_same_run(run):

@@ -168,7 +168,7 @@ def test_an_expert_that_fails_on_a_state_of_one_run_ends_that_run():
         asked += 1
         return np.tanh(observation[1:2])
 
-    short = {"policy": "linear", "rounds": 1, "interactions": 3, "episodes": 0}
+    short = {"policy": "linear", "rounds": 1, "interactions": 3, "episodes": 0, "expert_episodes": 0}
     runs = [short | {"seed": seed} for seed in range(6)]
     group = played("Pendulum-v1", runs, expert=teach)
     failed = [error is not None for error in group.errors]
