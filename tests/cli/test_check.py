@@ -85,7 +85,7 @@ def test_exit_codes_and_rows(kind, args, monkeypatch, capsys):
 
 
 def test_a_learner_that_conforms_and_one_that_does_not(parts, capsys):
-    assert main(["check", "learner", "ftl"]) == 0
+    assert main(["check", "learner", "ogd", "--eta", "0.1"]) == 0
     assert "FAILED" not in capsys.readouterr().out
     assert main(["check", "learner", "parts_of_mine:Fragile"]) == 1
     assert "FAILED" in capsys.readouterr().out

@@ -68,8 +68,9 @@ def test_ftrl_and_alt_ftrl_are_one_learner(study):
 def test_a_run_is_what_replay_plays(name):
     """The recorded walks, played again as a list of rounds, with samples kept instead of counts."""
     key, rounds, double = jax.random.fold_in(jax.random.key(0), 0), [], np.float64
+    episode = jax.jit(lambda key, t: env.episode(key, jnp.zeros((49, 5)), t, own=False))
     for t in range(1, 9):
-        walk = env.episode(jax.random.fold_in(key, t), jnp.zeros((49, 5)), t, own=False)
+        walk = episode(jax.random.fold_in(key, t), t)
         rounds.append((np.asarray(walk.cells), np.eye(5)[np.asarray(walk.labels)].astype(double)))
     learner = {"ftrl": understudy.ftrl, "ogd": understudy.ogd}[name](eta=1.0)
     table = gridworld.play(8, gridworld.configs({("recorded", name): (1.0,)}), seeds=1, seed=0)

@@ -17,7 +17,7 @@ def images(count: int, size: int = 84) -> np.ndarray:
     return np.random.default_rng(0).integers(0, 256, (count, 4, size, size), dtype=np.uint8)
 
 
-@pytest.mark.parametrize("size", [36, 45, 84])
+@pytest.mark.parametrize("size", [36, pytest.param(45, marks=pytest.mark.slow), 84])
 def test_products_and_convolutions_agree_with_their_gradients(size):
     seen = images(3, size)
     by = {method: NatureCNN(size=size, method=method) for method in ("conv", "matmul")}

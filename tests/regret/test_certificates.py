@@ -86,7 +86,10 @@ def test_inexact_solves_stay_below_the_bound(loss, case, eta, offline):
     check(understudy.replay(listed, loss=loss, learner=learner, solver=SLOPPY, keep_iterates=True))
 
 
-@pytest.mark.parametrize("solver", ["auto", SLOPPY], ids=["exact", "inexact"])
+@pytest.mark.parametrize(
+    "solver",
+    [pytest.param("auto", id="exact"), pytest.param(SLOPPY, id="inexact", marks=pytest.mark.slow)],
+)
 @given(case=cases, eta=etas, name=st.sampled_from(list(EVERY)), radius=st.sampled_from([0.05, 0.5, 3.0]))
 @few
 def test_on_a_ball_they_stay_below_the_bound(solver, case, eta, name, radius):
