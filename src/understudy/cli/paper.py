@@ -244,7 +244,9 @@ def theorem(options: PaperTheorem) -> int:
     from ..report import plots
 
     disk.refuse_taken(options.out)
-    shown = theorem.exhibits(gamma=options.gamma, rounds=options.rounds, seed=options.seed)
+    asked = {"gamma": options.gamma, "rounds": options.rounds, "seed": options.seed}
+    with stages("cases") as told:
+        shown = theorem.exhibits(**asked, progress=lambda done, total: told("theorem", done, total))
     rows = [
         (
             one.name,

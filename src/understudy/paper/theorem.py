@@ -6,6 +6,7 @@ expectation ``l_t(π) = Σ_s d^{π_t}(s) D(π(s), π_e(s))`` itself.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
@@ -80,8 +81,17 @@ def play(
     return Exhibit(name, mdp.gamma, largest, losses, regret, bound)
 
 
-def exhibits(*, gamma: float = 0.9, rounds: int = 40, seed: int = 0) -> list[Exhibit]:
-    """A path that attains the bound, a random MDP below it, and a class that cannot hold the expert."""
+def exhibits(
+    *,
+    gamma: float = 0.9,
+    rounds: int = 40,
+    seed: int = 0,
+    progress: Callable[[int, int], None] = lambda done, total: None,
+) -> list[Exhibit]:
+    """A path that attains the bound, a random MDP below it, and a class that cannot hold the expert.
+
+    Before each of them `progress` is called with how many are done, and of how many.
+    """
     if not 0 <= gamma < 1:
         raise UserError(f"gamma: {gamma!r} is not in [0, 1).")
     if rounds < 1:
@@ -91,18 +101,22 @@ def exhibits(*, gamma: float = 0.9, rounds: int = 40, seed: int = 0) -> list[Exh
     chance = random_mdp(40, 4, gamma, seed)
     astray = np.roll(chance.expert, 1, axis=1)  # a deterministic policy that errs in every state
     crossing, clusters = fork(gamma)
-    return [
-        play(path, wrong, rounds, name="a path with pits, expert in the class"),
-        play(chance, astray, rounds, name="a random MDP, expert in the class"),
-        play(
+    alike = {"loss": "absolute", "clusters": clusters}
+    cases: list[tuple[str, Any, Any, dict[str, Any]]] = [
+        ("a path with pits, expert in the class", path, wrong, {}),
+        ("a random MDP, expert in the class", chance, astray, {}),
+        (
+            "a fork where states look alike, expert not in the class",
             crossing,
             np.tile([1.0, 0.0], (3, 1)),
-            rounds,
-            name="a fork where states look alike, expert not in the class",
-            loss="absolute",
-            clusters=clusters,
+            alike,
         ),
     ]
+    made = []
+    for name, mdp, first, more in cases:
+        progress(len(made), len(cases))
+        made.append(play(mdp, first, rounds, name=name, **more))
+    return made
 
 
 def columns(shown: list[Exhibit]) -> dict[str, list[Any]]:

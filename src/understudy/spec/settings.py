@@ -120,7 +120,7 @@ class Settings:
     """Stop after so many queries; the last round asks for what is left."""
     ask: Any = None
     """Which states of a round the expert is asked about: all (the default, but with a budget and without
-    rounds the preset practical chooses, see `spec.presets.spread`), random:K, fraction:P, distance:K,
+    rounds the preset practical spreads it), random:K, fraction:P, distance:K,
     disagreement:K, leverage:C (linear policies), or module:function. A state where the expert acts is asked
     about whatever the rule."""
     floor: float | None = _of("ask")
