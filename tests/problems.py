@@ -70,6 +70,14 @@ def solve(solver, problem: Objective, start=None, key=None):
     return Status(int(found.status)), found
 
 
+def ended(solver, problem: Objective, start):
+    """The state in which the solver's own loop ends, without what follows it."""
+    step, state = jax.jit(solver.step), jax.jit(solver.init)(problem, start, jax.random.key(0))
+    while int(state.progress.status) == Status.RUNNING:
+        state = step(problem, state)
+    return state
+
+
 def least_absolute(listed) -> float:
     """min_W (1/t) Σ_i mean |X_i W − Y_i| as a linear program per output."""
     X = np.concatenate([X for X, _ in listed])

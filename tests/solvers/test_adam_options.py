@@ -8,6 +8,7 @@ import numpy as np
 import optax
 import pytest
 
+from problems import solve
 from understudy import MLP, Squared, UserError, adam, alt_ftrl, ftl, ftrl, replay
 from understudy.data import batch
 from understudy.objectives import empty_samples, plain
@@ -84,7 +85,7 @@ def test_fresh_forgets_where_it_starts():
     losses = empty_samples(policy, Squared(), one, capacity=12).add(one)
     for fresh in (True, False):
         solver = adam(max_iterations=5, batch_size=4, fresh=fresh)
-        found = [solver(plain(losses, start), start, jax.random.key(0)).params for start in starts]
+        found = [solve(solver, plain(losses, start), start)[1].params for start in starts]
         same = all(np.array_equal(a, b) for a, b in zip(*map(jax.tree.leaves, found), strict=True))
         assert same == fresh
 

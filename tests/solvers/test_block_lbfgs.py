@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from problems import solve
 from understudy.data import batch
 from understudy.losses import CrossEntropy
 from understudy.objectives import Objective, empty_samples, plain
@@ -46,7 +47,7 @@ def test_with_a_penalty_it_finds_the_unique_minimiser():
         losses, start = problem()
         centre = jnp.ones_like(start)
         objective = Objective(losses, centre, 0.1 * centre, jnp.asarray(0.3))
-        found = [solver(objective, start) for solver in (block_lbfgs(tolerance=1e-10), newton())]
+        found = [solve(solver, objective, start)[1] for solver in (block_lbfgs(tolerance=1e-10), newton())]
         np.testing.assert_allclose(found[0].params, found[1].params, atol=1e-8)
 
 

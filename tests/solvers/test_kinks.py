@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from problems import objective, solve
+from problems import ended, objective, solve
 from understudy import interior_point
 from understudy.paper import toy
 from understudy.solvers import Status
@@ -86,13 +86,10 @@ def test_without_a_penalty_the_nearest_of_many_minimisers():
         assert status is Status.CONVERGED
         np.testing.assert_allclose(found.params, nearest, atol=1e-12)
     # The control: the point that the interior-point loop itself ends at is another minimiser.
-    solver = interior_point()
-    state = solver.init(problem, jnp.asarray(start), jax.random.key(0))
-    while int(state.progress.status) == Status.RUNNING:
-        state = solver.step(problem, state)
-    ended = state.problem.outside(state.point.params)
-    assert float(problem.value(ended)) < 1e-9
-    assert np.abs(np.asarray(ended) - nearest).max() > 1e-3
+    state = ended(interior_point(), problem, jnp.asarray(start))
+    there = state.problem.outside(state.point.params)
+    assert float(problem.value(there)) < 1e-9
+    assert np.abs(np.asarray(there) - nearest).max() > 1e-3
 
 
 def test_more_samples_on_the_kink_than_features():
@@ -109,17 +106,17 @@ def test_a_wrong_set_of_kinks_is_not_called_a_minimiser():
     X, Y = rng.normal(size=(20, 3)), rng.normal(size=(20, 1))
     problem = objective("absolute", [(X, Y)], weight=1e-3)
     _, found = solve(interior_point(), problem)
-    made = piecewise(problem)
+    made, mended = jax.jit(piecewise)(problem), jax.jit(polish)
     there = made.inside(found.params)
     kink = np.abs(np.asarray(made.targets - made.rows @ there)) < 1e-9
     held = np.where(kink & (np.asarray(made.used) > 0), 1e9, 1e-9)
     dual = jnp.zeros_like(made.targets)
-    right, _, fits, _ = polish(made, there, dual, jnp.asarray(held))
+    right, _, fits, _ = mended(made, there, dual, jnp.asarray(held))
     assert kink.sum() >= 3 and bool(fits[0])
     np.testing.assert_allclose(made.outside(right), found.params, atol=1e-12)
     # Nearly every sample on the other side: too much to be mended in three passes.
     wrong = made.inside(found.params + 5.0)
-    assert not bool(polish(made, wrong, dual, jnp.full_like(dual, 1e-9))[2][0])
+    assert not bool(mended(made, wrong, dual, jnp.full_like(dual, 1e-9))[2][0])
 
 
 @pytest.mark.slow

@@ -9,7 +9,7 @@ import pytest
 from scipy import optimize
 
 import understudy
-from problems import objective, solve
+from problems import ended, objective, solve
 from understudy import interior_point
 from understudy.checks import truth
 from understudy.data import batch
@@ -108,9 +108,7 @@ def test_the_first_run_alone_ends_elsewhere():
     centre = np.array([2.0, 1.0])  # answers 6, and every answer from 1 to 3 is best
     problem = padded(X, y, share, centre)
     solver = interior_point()
-    state = solver.init(problem, problem.centre, jax.random.key(0))
-    while int(state.progress.status) == Status.RUNNING:
-        state = solver.step(problem, state)
+    state = ended(solver, problem, problem.centre)
     middle = np.asarray(state.problem.outside(state.point.params))[:2, 0]
     _, found = solve(solver, problem, problem.centre)
     np.testing.assert_allclose(found.params[:2, 0], [1.25, 0.25], atol=1e-12)
