@@ -201,14 +201,14 @@ class Rounds:
             spent, left = time.perf_counter() - self.bar.began, self.bar.left
             rest = f", {clock(left)} left" if left and number < len(self._sizes) else ""
             counts = f"{row['interactions']:,} steps  {row['queries']:,} labels"
-            told = "  ".join([f"round {number} of {len(self._sizes)}", counts, *summary(row), clock(spent)])
-            self.bar.say(f"{self.bar.title}: {told}{rest}")
+            line = "  ".join([f"round {number} of {len(self._sizes)}", counts, *summary(row), clock(spent)])
+            self.bar.say(f"{self.bar.title}: {line}{rest}")
 
     def _notes(self) -> list[str]:
         row, stage = self._row, self._stage
         number = min(row["round"] + 1, len(self._sizes))
-        told = [f"{row['queries'] + self._asked:,} labels", *([f"round {number}: {stage}"] if stage else [])]
-        return told + (summary(row) if row["round"] else [])
+        shown = [f"{row['queries'] + self._asked:,} labels", *([f"round {number}: {stage}"] if stage else [])]
+        return shown + (summary(row) if row["round"] else [])
 
 
 @contextlib.contextmanager

@@ -170,15 +170,15 @@ def _sentence_of(usual: Any) -> Any:
     """Warnings as one plain line, each once; those of other libraries, which are of other kinds, as usual.
     Gymnasium paints its own yellow.
     """
-    told: set[str] = set()
+    printed: set[str] = set()
 
     def shown(message: Any, category: Any, *place: Any) -> str:
         text = re.sub(r"\x1b\[[0-9;]*m", "", str(message))
         if category is not UserWarning and not text.startswith(GYMNASIUM):
             return usual(message, category, *place)
         line = f"warning: {' '.join(text.removeprefix(GYMNASIUM).split())}\n"
-        new = line not in told
-        told.add(line)
+        new = line not in printed
+        printed.add(line)
         return line if new else ""
 
     return shown

@@ -83,7 +83,7 @@ def _fish() -> list[str]:
         seen = "__fish_use_subcommand" if not before else f"__fish_seen_subcommand_from {first}"
         seen += f"; and __fish_seen_subcommand_from {second}" if second else ""
         for word in after:
-            told = about.get(f"{before} {word}".strip(), "").replace("'", "’")
+            text = about.get(f"{before} {word}".strip(), "").replace("'", "’")
             given = f"-l {word[2:]}" if word.startswith("--") else f"-a {word}"
-            lines.append(f"complete -c understudy -n '{seen}' {given} -d '{told}'")
+            lines.append(f"complete -c understudy -n '{seen}' {given} -d '{text}'")
     return lines

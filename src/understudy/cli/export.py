@@ -36,10 +36,10 @@ def run(options: Export) -> int:
     if found.episodes is not None:
         rows.append(("episodes", str(found.episodes)))
     if found.to == "onnx":
-        told = "not measured: onnxruntime is not installed"
+        text = "not measured: onnxruntime is not installed"
         if found.difference is not None:
-            told = f"{found.difference:.1e} of the largest output; {NEAR:.0e} is allowed"
-        rows.append(("difference to the policy", told))
+            text = f"{found.difference:.1e} of the largest output; {NEAR:.0e} is allowed"
+        rows.append(("difference to the policy", text))
     tables.show(tables.facts(f"{options.run} as {found.to}", rows))
     if options.json:
         tables.json_line(found._asdict())

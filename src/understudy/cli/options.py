@@ -18,7 +18,7 @@ from ..spec import FIELDS, Settings
 
 T = TypeVar("T", bound="WithSettings")
 
-# No "(default: None)" in the help: an option that was not given leaves the choice to whoever takes it.
+# No "(default: None)" in the help: an option that was not given leaves the choice to its reader.
 UNSET = arg(help_behavior_hint="")
 Number = Annotated[float | None, UNSET]
 Whole = Annotated[int | None, UNSET]
@@ -54,13 +54,13 @@ def settings(names: Iterable[str]) -> Callable[[type[T]], type[T]]:
     """A decorator: adds settings of a run to a command's options, with their help and none of them given."""
 
     def extend(options: type[T]) -> type[T]:
-        listed, told, made = tuple(names), _docs(), []
+        listed, texts, made = tuple(names), _docs(), []
         for name in listed:
             kind, empty = KINDS.get(str(FIELDS[name].type), (str | None, None))
             default = FIELDS[name].default
             plain = default not in (dataclasses.MISSING, None, False)
             # An empty hint hides "(default: None)", which would say nothing.
-            hint = arg(help=told[name], help_behavior_hint=f"(default: {default})" if plain else "")
+            hint = arg(help=texts[name], help_behavior_hint=f"(default: {default})" if plain else "")
             made.append((name, Annotated[kind, hint], dataclasses.field(default=empty)))
         own = {"SETTINGS": listed, "__doc__": options.__doc__, "__module__": options.__module__}
         return dataclasses.make_dataclass(

@@ -126,7 +126,6 @@ class PaperTheorem(Reported):
     """Seed of the random MDP."""
 
 
-VERDICTS = {True: "stays below", False: "exceeds it"}
 COLOURS = {"holds": "green", "does not hold": "bold red", "cannot be told": "yellow"}
 
 
@@ -156,8 +155,8 @@ def _pure(options: Pure, name: str, *, full: int, quick: tuple[int, int], **more
     if options.seed < 0:
         raise UserError(f"seed: {options.seed} is not a whole number ≥ 0.")
     began = _clock()
-    with stages() as told:
-        done = module.study(seeds=seeds, rounds=rounds, seed=options.seed, progress=told, **more)
+    with stages() as show:
+        done = module.study(seeds=seeds, rounds=rounds, seed=options.seed, progress=show, **more)
     rows = [("seeds", seeds), ("rounds", rounds)]
     return _report(
         options, importlib.import_module(f"..paper.{name}_figures", __package__), done, rows, began
@@ -233,8 +232,8 @@ def _host(options: Host, seeds: int, plays: Sequence[Callable[..., Any]], report
     how = {"engine": options.engine, "workers": options.workers, "address": options.address}
     began = _clock()
     with tempfile.TemporaryDirectory(prefix="understudy-") as temporary:
-        with stages() as told:
-            parts = [play(options.keep or Path(temporary), told, **how) for play in plays]
+        with stages() as show:
+            parts = [play(options.keep or Path(temporary), show, **how) for play in plays]
         return _report(options, reporter, parts, [("scale", options.scale), ("seeds", seeds)], began)
 
 

@@ -35,7 +35,7 @@ def run(options: Report) -> int:
 
     with counted(str(options.out), max(options.moments, 1), "moments") as update:
 
-        def told(done: int, total: int, name: str) -> None:
+        def show(done: int, total: int, name: str) -> None:
             update(
                 min(done, options.moments)
                 if total <= options.moments
@@ -44,7 +44,7 @@ def run(options: Report) -> int:
             )
 
         file = write_report(
-            *options.paths, out=options.out, moments=options.moments, seconds=options.seconds, progress=told
+            *options.paths, out=options.out, moments=options.moments, seconds=options.seconds, progress=show
         )
     size = file.stat().st_size
     print(f"{file}: {size / 1e6:.1f} MB; open it in a browser.")

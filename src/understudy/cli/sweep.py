@@ -74,22 +74,22 @@ def run(options: Sweep) -> int:
     if options.out is None and not options.plan:
         raise UserError("out: name the folder that keeps the study, as in --out studies/hopper.")
     where = {name: getattr(options, name) for name in ("engine", "workers", "shard", "retry_failed")}
-    with stages() as told:
+    with stages() as show:
         if tuning:
-            planned = plans(study, out=options.out, **tuning, **where, progress=told)
+            planned = plans(study, out=options.out, **tuning, **where, progress=show)
         else:
-            planned = {"plan": plan(study, options.out, **where, progress=told)}
+            planned = {"plan": plan(study, options.out, **where, progress=show)}
     for title, one in planned.items():
         tables.show(tables.facts(title if title == "plan" else f"plan: {title} pass", one.rows()))
     if options.plan:
         return 0
     began = time.perf_counter()
     how = {**where, "address": options.address, "retries": options.retries}
-    with stages() as told:
+    with stages() as show:
         if tuning:
-            done: Results | Tuned = tune(study, out=options.out, **tuning, **how, progress=told)
+            done: Results | Tuned = tune(study, out=options.out, **tuning, **how, progress=show)
         else:
-            done = run_study(study, options.out, **how, progress=lambda d, t: told("rounds", d, t))
+            done = run_study(study, options.out, **how, progress=lambda d, t: show("rounds", d, t))
     full = done.full if isinstance(done, Tuned) else done
     _show(study, done)
     failed = full.failed

@@ -214,7 +214,7 @@ def _takes(function: Any, name: str) -> bool:
 @functools.cache
 def _hear_mujoco() -> None:
     """MuJoCo's warnings become Python's: by itself it writes them into a file in the current folder. That an
-    attribute of a model is deprecated is not told, which whoever plays it cannot change.
+    attribute of a model is deprecated is left out: its player cannot change the model.
     """
     try:
         import mujoco

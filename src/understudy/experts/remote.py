@@ -83,10 +83,10 @@ def from_remote(
 
 
 def _given_up(name: str, index: int, attempts: int, reason: BaseException | None) -> UserError:
-    told = " ".join(f"{type(reason).__name__}: {reason}".split())[:300]
+    error = " ".join(f"{type(reason).__name__}: {reason}".split())[:300]
     times = "once" if attempts == 1 else f"{attempts} times"
     return UserError(
-        f"expert {name!r}: gave no answer in environment {index}, asked {times}; the last error: {told}."
+        f"expert {name!r}: gave no answer in environment {index}, asked {times}; the last error: {error}."
     )
 
 

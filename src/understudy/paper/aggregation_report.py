@@ -91,7 +91,7 @@ def _judged(parts: Sequence[Part], every: Sequence[dict[str, Any]]) -> Iterator[
 
 def facts(parts: Sequence[Part]) -> list[tuple[str, str]]:
     """Per number of interactions the mean losses, returns, seconds and megabytes."""
-    every, told = rows(parts), []
+    every, found = rows(parts), []
     for one in parts:
         for name, shown, size in (
             ("average_loss", "average loss", 1.0),
@@ -104,8 +104,8 @@ def facts(parts: Sequence[Part]) -> list[tuple[str, str]]:
                 for series in one.scale.series
                 if len(values := _of(every, one.total, series, name))
             )
-            told.append((f"{one.total:,}: {shown}", text))
-    return [*told, ("runs that failed", str(sum(len(one.final.failed) for one in parts)))]
+            found.append((f"{one.total:,}: {shown}", text))
+    return [*found, ("runs that failed", str(sum(len(one.final.failed) for one in parts)))]
 
 
 def draw(parts: Sequence[Part], every: Sequence[dict[str, Any]]) -> Any:

@@ -85,8 +85,8 @@ def two_stages(
 
     def stage(name: str, rounds: int, wanted: Wanted) -> Table:
         made = configs(wanted)
-        told = counted(progress, f"{title}, {name}", len(made) * seeds)
-        return play(rounds, made, seeds=seeds, seed=seed, progress=told)
+        show = counted(progress, f"{title}, {name}", len(made) * seeds)
+        return play(rounds, made, seeds=seeds, seed=seed, progress=show)
 
     tuning = stage(f"tuning on {TUNING_ROUNDS} rounds", TUNING_ROUNDS, candidates)
     choices = choose(ends(tuning), ("step",))

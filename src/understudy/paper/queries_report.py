@@ -126,16 +126,16 @@ def _judged(every: Sequence[Curve]) -> Iterator[claims.Claim]:
 
 def facts(parts: Sequence[Part]) -> list[tuple[str, str]]:
     """Per environment how many labels each series needed, as the median over seeds."""
-    told = []
+    found = []
     for env in dict.fromkeys(one.env for one in parts):
         mine = [one for one in curves(parts) if one.env == env]
-        text = ", ".join(f"{one.series} {_told(one.enough())}" for one in mine)
-        told.append((f"{env}: labels to 90 %", text))
+        text = ", ".join(f"{one.series} {_in_words(one.enough())}" for one in mine)
+        found.append((f"{env}: labels to 90 %", text))
     failed = sum(len(one.final.failed) for one in parts)
-    return [*told, ("runs that failed", str(failed))]
+    return [*found, ("runs that failed", str(failed))]
 
 
-def _told(enough: np.ndarray) -> str:
+def _in_words(enough: np.ndarray) -> str:
     middle = float(np.median(enough))
     return f"{middle:,.0f}" if math.isfinite(middle) else "not reached"
 

@@ -31,7 +31,7 @@ class Encoded(Wrapped):
     """Observations as the features of a frozen network: `Observations`' interface, each image encoded once.
     Numbers beside the image stay as they are.
 
-    One image takes one compiled program for a batch of one, so its features do not depend on its company.
+    One image takes one compiled program for a batch of one, so its features do not depend on the batch.
     """
 
     def __init__(self, inner: Observations, encoder: Encoder):

@@ -129,20 +129,20 @@ class TrainedPolicy:
 
     def save(self, path: str | os.PathLike[str], **extra: Any) -> Path:
         """Writes `path`.safetensors and `path`.json; `extra` is plain data for the card."""
-        tensors, told = self._kept()
-        return files.save(path, self.policy, tensors, **(told | extra))
+        tensors, card = self._kept()
+        return files.save(path, self.policy, tensors, **(card | extra))
 
     def packed(self) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
         """The policy as named arrays and plain data: what `save` writes and `unpacked` reads."""
-        tensors, told = self._kept()
-        return files.packed(self.policy, tensors, **told)
+        tensors, card = self._kept()
+        return files.packed(self.policy, tensors, **card)
 
     def _kept(self) -> tuple[dict[str, Any], dict[str, Any]]:
         tensors = {"network": self.params, "mean": self.normaliser.mean, "scale": self.normaliser.scale}
         if (frozen := getattr(self.observations, "tensors", None)) is not None:
             tensors["encoder"] = frozen
-        told: dict[str, Any] = {"observations": self.observations.config(), "actions": self.actions.config()}
-        return tensors, told | ({"clip": self.normaliser.limit} if self.normaliser.limit < math.inf else {})
+        card: dict[str, Any] = {"observations": self.observations.config(), "actions": self.actions.config()}
+        return tensors, card | ({"clip": self.normaliser.limit} if self.normaliser.limit < math.inf else {})
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> TrainedPolicy:

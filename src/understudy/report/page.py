@@ -105,15 +105,15 @@ def look_into(
     share = max(min(2, moments), -(-moments // max(len(kept), 1)))
     for number, at in enumerate(kept):
 
-        def told(done: int, number: int = number, at: int = at) -> None:
+        def show(done: int, number: int = number, at: int = at) -> None:
             if progress is not None:
                 progress(number * share + done, len(kept) * share, chosen[at].name)
 
-        told(0)
+        show(0)
         found["runs"][at] |= inspect(
-            chosen[at].folder, moments=share, seconds=seconds / len(kept), progress=told
+            chosen[at].folder, moments=share, seconds=seconds / len(kept), progress=show
         )
-        told(share)
+        show(share)
     for at in set(able) - set(kept):
         found["runs"][at]["missing"] = (
             f"samples are looked at for {LOOKED_INTO} runs of a page, not for this one."

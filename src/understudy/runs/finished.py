@@ -131,8 +131,8 @@ class Run:
             made = Certificate.read(outcome["certificate"])
             mine, theirs = (_evaluation(outcome.get(name)) for name in ("evaluation", "expert_evaluation"))
             seconds = outcome["seconds"]
-            told = outcome.get("summary", {})
-            calls, number = int(told.get("expert_evaluation_calls", 0)), told.get("kept_round")
+            kept = outcome.get("summary", {})
+            calls, number = int(kept.get("expert_evaluation_calls", 0)), kept.get("kept_round")
         except (KeyError, TypeError, ValueError) as error:
             raise UserError(f"run: {folder / 'summary.json'} is damaged ({error}).") from None
         policy, samples = TrainedPolicy.load(folder), None
@@ -144,8 +144,8 @@ class Run:
         return cls(policy, ledger, made, config["settings"], *found, **more)
 
     def __repr__(self) -> str:
-        told = f", return {self.evaluation.mean:.1f}" if self.evaluation else ""
-        return f"Run({self.settings['env']}, {self.settings['name']}, {self.ledger.rounds} rounds{told})"
+        shown = f", return {self.evaluation.mean:.1f}" if self.evaluation else ""
+        return f"Run({self.settings['env']}, {self.settings['name']}, {self.ledger.rounds} rounds{shown})"
 
 
 def _listed(evaluation: Evaluation | None) -> Any:

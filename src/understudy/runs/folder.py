@@ -131,8 +131,8 @@ class Folder:
             record.settle(self.path)
             self._mend_config(record)
             # The policy can be written again from the checkpoint, and the outcome found again.
-            if told := record.damage(self.path, but=("config.json", "summary.json", *POLICY)):
-                hurt.append(f"run: {told}")
+            if damage := record.damage(self.path, but=("config.json", "summary.json", *POLICY)):
+                hurt.append(f"run: {damage}")
                 continue
             self._record = record
             break

@@ -34,8 +34,8 @@ def in_processes(expert: Any, spec: RunSpec, count: int) -> Any:
             "expert_workers: an expert that is given the environment's info cannot be asked in processes; "
             "give a number, for threads."
         )
-    told = json.dumps(spec.changes() | {"expert_workers": None})
-    pool = _Pool(told, count, spec.expert_timeout)
+    settings = json.dumps(spec.changes() | {"expert_workers": None})
+    pool = _Pool(settings, count, spec.expert_timeout)
 
     def ask(observations: Any, infos: Any) -> Any:
         return pool.ask(observations)
@@ -45,8 +45,8 @@ def in_processes(expert: Any, spec: RunSpec, count: int) -> Any:
 
 @final
 class _Pool:
-    def __init__(self, told: str, count: int, timeout: float | None):
-        self._told, self._timeout = told, timeout
+    def __init__(self, settings: str, count: int, timeout: float | None):
+        self._settings, self._timeout = settings, timeout
         self._free: queue.LifoQueue[subprocess.Popen[bytes] | None] = queue.LifoQueue()
         for _ in range(count):
             self._free.put(None)  # started when they are needed
@@ -64,7 +64,7 @@ class _Pool:
             env=os.environ | {"PYTHONPATH": where, "JAX_PLATFORMS": "cpu"},
         )
         self._all.add(one)
-        _send(one.stdin, {"told": np.frombuffer(self._told.encode(), np.uint8)})
+        _send(one.stdin, {"settings": np.frombuffer(self._settings.encode(), np.uint8)})
         _raised(_receive(one.stdout))
         return one
 
@@ -165,7 +165,7 @@ def main() -> None:
             arrays = _receive(sys.stdin.buffer)
             try:
                 if expert is None:
-                    expert = _made(arrays["told"].tobytes().decode())
+                    expert = _made(arrays["settings"].tobytes().decode())
                     _send(answers, {})
                 else:
                     _send(answers, {"labels": expert.label(_batch(arrays))})
@@ -174,11 +174,11 @@ def main() -> None:
                 _send(answers, {"error": np.frombuffer(text.encode(), np.uint8)})
 
 
-def _made(told: str) -> Any:
+def _made(settings: str) -> Any:
     from ..envs.gymnasium import maker
     from .parts import World
 
-    spec = RunSpec.of(json.loads(told))
+    spec = RunSpec.of(json.loads(settings))
     make = maker(spec.env, spec.env_kwargs, spec.student_infos)
     first = make()
     try:

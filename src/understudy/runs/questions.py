@@ -49,7 +49,7 @@ class Questions:
 
     Args:
       journals: one per run; None: nothing is kept, and nothing is known from before.
-      told: called with (labels done, labels asked for, seconds left) while a slow expert answers.
+      progress: called with (labels done, labels asked for, seconds left) while a slow expert answers.
     """
 
     def __init__(
@@ -57,9 +57,9 @@ class Questions:
         expert: Any,
         journals: Sequence[Journal | None],
         limits: Limits | None = None,
-        told: Callable[[int, int, float], None] | None = None,
+        progress: Callable[[int, int, float], None] | None = None,
     ):
-        self.expert, self.limits, self.told = expert, limits or Limits(), told
+        self.expert, self.limits, self.progress = expert, limits or Limits(), progress
         self.slow = expert.workers is not None
         self.journals = [Journal(keep=True) if one is None and self.slow else one for one in journals]
         self.seconds, self.labels = 0.0, 0
@@ -236,9 +236,9 @@ class Questions:
                 else:
                     errors |= dict.fromkeys(parts[p], failure("expert", reason))
                 self._count(runs[parts[p]], reason, attempts)
-                if self.told is not None:
+                if self.progress is not None:
                     done = len(labels) + len(errors)
-                    self.told(done, n, (time.perf_counter() - began) * (n - done) / done)
+                    self.progress(done, n, (time.perf_counter() - began) * (n - done) / done)
         return answers_of(n, labels, np.ones(n, bool), errors)
 
     def _person(

@@ -26,17 +26,17 @@ def verified(path: Path) -> Record:
     """The last round of a run, after its files were compared with their checksums."""
     if not (path / "config.json").is_file():
         raise UserError(f"run: {str(path)!r} is not the folder of a run (it has no config.json).")
-    told = f"{str(path)!r} has no round yet"
+    wrong = f"{str(path)!r} has no round yet"
     for _ in range(3):  # a process that writes to it may be between two rounds
         kept = rounds.numbers(path)
         if not kept:
             break
         record = rounds.read(path / f"{rounds.name_of(kept[0])}.json")
         record.settle(path)
-        told = record.damage(path)
-        if told is None:
+        wrong = record.damage(path)
+        if wrong is None:
             return record
-    raise UserError(f"run: {told}.")
+    raise UserError(f"run: {wrong}.")
 
 
 def read_config(path: Path) -> dict[str, Any]:

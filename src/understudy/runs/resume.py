@@ -62,19 +62,19 @@ def refuse_other(path: Path, kept: dict[str, Any], config: dict[str, Any], ways:
         if old == new or name in FREE or (name in GROWING and longer(name, was, now)):
             continue
         raise UserError(f"resume: {name} was {old!r} in {str(path)!r} and is {new!r} now; give the same.")
-    told = ""
+    difference = ""
     if kept["cores"] != cores():
-        told = f"the run was begun with {kept['cores']} cores and this process has {cores()}"
+        difference = f"the run was begun with {kept['cores']} cores and this process has {cores()}"
     elif kept["versions"] != versions():
         old, new = kept["versions"], versions()
         name = next(name for name in {**old, **new} if old.get(name) != new.get(name))
-        told = f"the run was begun with {name} {old.get(name)} and this is {new.get(name)}"
-    if told and "other-machine" not in ways:
+        difference = f"the run was begun with {name} {old.get(name)} and this is {new.get(name)}"
+    if difference and "other-machine" not in ways:
         raise UserError(
-            f"resume: {told}, so its last bits may differ; --resume=other-machine goes on all the same."
+            f"resume: {difference}, so its last bits may differ; --resume=other-machine goes on all the same."
         )
-    if told:
-        warnings.warn(f"resume: {told}; its last bits may differ.", stacklevel=2)
+    if difference:
+        warnings.warn(f"resume: {difference}; its last bits may differ.", stacklevel=2)
 
 
 def longer(name: str, was: dict[str, Any], now: dict[str, Any]) -> bool:

@@ -98,7 +98,7 @@ class Runner:
             )
         self._architectures = by_architecture(self.runs)
         self._programs: list[OneProgram] | None = None
-        self._told = False  # that the expert's answers differ
+        self._warned = False  # that the expert's answers differ
         if self._expert.person is not None:
             if len(runs) > 1:
                 raise UserError("expert: a person answers one run at a time.")
@@ -210,7 +210,7 @@ class Runner:
         states again; a warning says where answers differ.
         """
         specs = [self.runs[i].parts.spec for i in going]
-        if self._told or not any(self._measured(spec) for spec in specs):
+        if self._warned or not any(self._measured(spec) for spec in specs):
             return
         try:
             owners, apart = self.questions.twice()
@@ -219,7 +219,7 @@ class Runner:
         for i in going:
             self.runs[i].measuring += int((owners == i).sum())
         if many := int((apart > SAME).sum()):
-            self._told = True
+            self._warned = True
             warnings.warn(
                 f"expert {self._expert.name!r}: asked twice about the same {len(apart)} states, it answered "
                 f"{many} of them in another way, by up to {apart.max():.3g}, and a policy can only learn the "

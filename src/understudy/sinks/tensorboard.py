@@ -46,8 +46,8 @@ class TensorBoard(Sink):
 
         if started.round:
             self._add(started.round + 1, session_log=SessionLog(status=SessionLog.START))
-        told = json.dumps(dict(started.settings), indent=2, default=str)
-        self._add(started.round, summary=text_pb(started.title, f"```\n{told}\n```"))
+        text = json.dumps(dict(started.settings), indent=2, default=str)
+        self._add(started.round, summary=text_pb(started.title, f"```\n{text}\n```"))
 
     def row(self, number: int, row: Mapping[str, Any]) -> None:
         from tensorboard.compat.proto.summary_pb2 import Summary  # pyright: ignore[reportMissingImports]

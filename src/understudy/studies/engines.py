@@ -170,8 +170,8 @@ class _Process:
         said = self._errors.read().decode(errors="replace").strip().splitlines()
         self._errors.close()
         code = self._process.returncode
-        told = f"signal {-code}" if code < 0 else f"exit code {code}"
-        return f"({told}{': ' + said[-1] if said else ''})"
+        ending = f"signal {-code}" if code < 0 else f"exit code {code}"
+        return f"({ending}{': ' + said[-1] if said else ''})"
 
 
 def environment() -> dict[str, str]:

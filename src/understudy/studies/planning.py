@@ -114,29 +114,29 @@ class Plan(NamedTuple):
     def rows(self) -> list[tuple[str, str]]:
         """The plan in words, as it is printed."""
         left = sum(len(shard) for shard in self.shards)
-        told = [
+        rows = [
             ("runs", f"{self.runs:,}" + (f", {self.finished:,} of them finished" if self.finished else ""))
         ]
         if self.asked > self.runs:
             names = "; ".join(f"{', '.join(who)}: no {name}" for name, who in self.left_out.items())
-            told.append(("joined", f"{self.asked:,} combinations were asked for ({names})"))
+            rows.append(("joined", f"{self.asked:,} combinations were asked for ({names})"))
         if not self.shards:
-            return [*told, ("left to do", "nothing")]
-        told.append(("interactions", f"{self.interactions:,}"))
+            return [*rows, ("left to do", "nothing")]
+        rows.append(("interactions", f"{self.interactions:,}"))
         sizes = sorted({len(shard) for shard in self.shards})
         spread = "" if not sizes else f" of {sizes[0]}" + (f" to {sizes[-1]}" if len(sizes) > 1 else "")
-        told.append(("shards", f"{len(self.shards):,}{spread} runs"))
+        rows.append(("shards", f"{len(self.shards):,}{spread} runs"))
         workers = f", {self.workers} worker{'s' if self.workers > 1 else ''}"
-        told.append(("engine", self.engine + ("" if self.engine == "inline" else workers)))
+        rows.append(("engine", self.engine + ("" if self.engine == "inline" else workers)))
         if left and self.rate is not None and self.seconds is not None:
             least, most = (clock(one) for one in self.seconds)
             time = (
                 least if least == most else f"{least}, up to {most} with evaluation episodes of full length"
             )
-            told.append(("estimated time", f"{time} ({self.rate.how})"))
+            rows.append(("estimated time", f"{time} ({self.rate.how})"))
         elif left:
-            told.append(("estimated time", "not measured"))
-        return told
+            rows.append(("estimated time", "not measured"))
+        return rows
 
 
 def clock(seconds: float) -> str:

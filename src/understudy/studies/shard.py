@@ -66,12 +66,12 @@ def play(
         for states in _states(make, specs, results):
             began, group = time.perf_counter(), list(states.values())
 
-            def told(done: int, before: int = before, count: int = len(group)) -> None:
+            def show(done: int, before: int = before, count: int = len(group)) -> None:
                 if progress is not None:
                     progress(min(before + done * count, total), total)
 
             with Runner(group, make, threads=threads, together=together) as runner:
-                play_all(runner, told)
+                play_all(runner, show)
             share = (time.perf_counter() - began) / len(group)
             for place, state, error in zip(states, group, runner.errors, strict=True):
                 results[place] = _result(state, error, share)

@@ -58,10 +58,10 @@ def per_round(entries: Sequence[Entry], results: Sequence[Result]) -> Columns:
 def per_run(entries: Sequence[Entry], results: Sequence[Result]) -> Columns:
     """One row per run: its labels, what it came to, and the sentence with which it failed where it did."""
     names = _labels(entries)
-    told = list(dict.fromkeys([*SUMMARY, *(name for one in results for name in sorted(one.summary))]))
+    numbers = list(dict.fromkeys([*SUMMARY, *(name for one in results for name in sorted(one.summary))]))
     columns: Columns = {"run": [entry.id for entry in entries]}
     columns |= {label(name): [entry.labels.get(name) for entry in entries] for name in names}
-    columns |= {name: [result.summary.get(name) for result in results] for name in told}
+    columns |= {name: [result.summary.get(name) for result in results] for name in numbers}
     return columns | {"error": [result.error or "" for result in results]}
 
 

@@ -29,13 +29,13 @@ def main() -> None:
     threading.Thread(target=_listen, args=(tasks,), daemon=True).start()
     while True:
         task = tasks.get()
-        told = 0.0
+        last = 0.0
 
         def progress(done: int, total: int) -> None:
-            nonlocal told
+            nonlocal last
             now = time.monotonic()
-            if now - told >= EVERY:
-                told = now
+            if now - last >= EVERY:
+                last = now
                 _say(out, {"done": done})
 
         began = time.perf_counter()

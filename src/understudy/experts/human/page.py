@@ -51,8 +51,8 @@ class Page:
             port=port,
         )
         opened = web.show(self.server.url, browser=browser)
-        told = "The page is open in your browser" if opened else "Open this page to answer"
-        print(f"{told}: {self.server.url}", file=sys.stderr, flush=True)
+        sentence = "The page is open in your browser" if opened else "Open this page to answer"
+        print(f"{sentence}: {self.server.url}", file=sys.stderr, flush=True)
 
     def _done(self, what: Any, *args: Any) -> dict[str, Any]:
         counted = what(*args)

@@ -80,7 +80,7 @@ class Looks:
             networks.save(self.path, policy, {**card, **self._about(returns, "while training")})
 
     def finish(self) -> None:
-        """Measures the best network over 20 fresh episodes, since the best of many looks flatters itself."""
+        """Measures the best network over 20 fresh episodes; the highest of many means is no fair estimate."""
         policy, card = TrainedPolicy.read(self.path, "expert")
         card = {name: card[name] for name in ("algorithm", "kind")}
         returns = play(networks.of(policy, card), self.make, episodes=20, seed=self.seed, number=1_000_000)
