@@ -73,6 +73,7 @@ def test_curves_are_drawn_and_switches_switch(browser, file, tmp_path):  # noqa:
         assert (tmp_path / "runs.csv").read_text().count("\nstudy/") == 9
         # A name that is a script is text wherever it stands.
         page.locator("#verdict [role=radio]").first.click()
+        assert page.locator("#verdict .tile-name").all_inner_texts()[:2] == ["Return", "Expert's return"]
         assert page.evaluate("window.evil") is None and EVIL in page.locator(".sentence").inner_text()
 
 
@@ -97,6 +98,10 @@ def test_a_live_page_follows_its_runs_and_wants_the_token(browser, tmp_path):  #
         page.evaluate("document.activeElement.blur()")
         page.wait_for_function("() => !document.querySelector('#compare').innerText.includes('unfinished')")
         assert page.locator("#compare td").all_inner_texts().count("3") == 2
+        assert page.locator("#verdict .tile-name").all_inner_texts()[:2] == [
+            "Score, share of expert",
+            "Return",
+        ]
         assert "token" not in page.url
         for headers in ({}, {"Host": "evil.example"}, {"Origin": "http://evil.example"}):
             address = server.address("/data") if headers else f"http://127.0.0.1:{server.port}/data"

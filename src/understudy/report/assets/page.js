@@ -9,7 +9,7 @@ function verdict(data) {
   const shares = known(best.share[0]);
   const tiles = h("div", { class: "tiles" },
     tile(shares ? "Score, share of expert" : "Return", shares ? percent(best.share[0]) : num(best.return[0]), known((shares ? best.share : best.return)[1]) ? `95 %: ${span(shares ? best.share : best.return, shares ? percent : num)}` : "no interval"),
-    tile("Return", num(best.return[0]), known(best.expert) ? `expert ${num(best.expert)}` : "expert not measured"),
+    shares ? tile("Return", num(best.return[0]), `expert ${num(best.expert)}`) : tile("Expert's return", num(best.expert), known(best.expert) ? "" : "not measured"),
     tile("Labels", whole(best.labels_count), `${whole(best.interactions)} interactions`),
     tile("Time", seconds(best.seconds), best.counted > 1 ? `a run, of ${best.counted}` : "to learn and to judge"),
     tile("Regret", num(best.regret[0]), known(best.regret[0]) ? (best.certified ? "certified" : "estimate") : "not looked for"));

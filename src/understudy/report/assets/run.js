@@ -70,7 +70,7 @@ function regret(run) {
   if (near) series.push({ label: "certified bound", x: limit.x, y: limit.y, colour: "#D55E00", dashes: [3, 4], width: 1.6, dots: limit.x.length === 1 });
   const chartOf = judged.x.length > 1 ? chart({ label: `Regret against rounds; it ends at ${num(value)}${known(made.bound) && proved ? `, the bound at ${num(made.bound)}` : ""}.`, x: "round", series, height: 230, show: whole,
     range: () => around(series.flatMap((each) => each.y), { zero: true }) }) : null;
-  return part(proved ? "Regret, and the bound it is under" : "Regret", words,
+  return part(proved && known(made.bound) ? "Regret, and the bound it is under" : "Regret", words,
     chartOf ? h("div", { class: "legend" }, key("#0072B2", proved ? "regret" : "regret, estimate", "line"), near ? key("#D55E00", "certified bound", "line dashed") : null) : null,
     chartOf, chartOf && limit.y.length ? note(near ? "" : `The certified bound, ${num(limit.y[limit.y.length - 1])} at the end, is far above and not drawn.`, banded ? " The band holds the true regret; it is often thinner than the line." : "") : null,
     judged.x.length === 1 && run.rounds > 1 ? note("It was found after the last round only; --comparator every finds it after every round.") : null);
