@@ -12,7 +12,7 @@ from pathlib import Path
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
 # Nearly all of the time goes into compiling programs that run for milliseconds. Without optimisation, with
 # the older emitter of fused loops, and without cutting each program into 32 modules for as many threads, that
-# is a fifth. `XLA_FLAGS= make test` compiles as users do.
+# is less than a third. `XLA_FLAGS= make test` compiles as users do.
 os.environ.setdefault(
     "XLA_FLAGS",
     "--xla_backend_optimization_level=0 --xla_backend_extra_options=xla_cpu_disable_new_fusion_emitters "

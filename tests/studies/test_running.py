@@ -149,7 +149,7 @@ def test_a_shard_that_always_kills_its_worker_is_given_up_and_the_rest_is_kept(t
     with pytest.raises(
         UserError, match=r"a shard of 1 runs lost its worker \(signal 9\).*finished runs are kept"
     ):
-        run(study, tmp_path / "study", workers=1, retries=1)
+        run(study, tmp_path / "study", workers=1, retries=0)
     assert len(list((tmp_path / "study" / "runs").glob("*.json"))) == 1
 
 
