@@ -44,6 +44,7 @@ MANUALS = [
     "docs/memory.md",
     "docs/person.md",
     "docs/pure.md",
+    "docs/studies/aggregation.md",
     "docs/studies/queries.md",
     "docs/certificates.md",
     "docs/commands.md",

@@ -10,7 +10,7 @@ from gymnasium import spaces
 
 from understudy.errors import UserError
 from understudy.experts.base import Expert, is_single, sample_rows
-from understudy.policies import batch_size, stacked, take
+from understudy.nested import batch_size, stacked, take
 
 
 def expert(answer, **fields) -> Expert:

@@ -14,9 +14,9 @@ from gymnasium import spaces
 import understudy
 from understudy import MLP, Camera, Linear, NatureCNN, Policy, Tabular, TrainedPolicy, UserError
 from understudy.exports import arrays, graph, to_onnx
-from understudy.policies import Actions, Committee, Encoded, Encoder, Normaliser, Observations, stacked
+from understudy.nested import at, stacked
+from understudy.policies import Actions, Committee, Encoded, Encoder, Normaliser, Observations
 from understudy.policies.activations import ACTIVATIONS
-from understudy.policies.nested import at
 from understudy.policies.recall import Recalled
 
 VECTOR = spaces.Box(-np.inf, np.inf, (5,))

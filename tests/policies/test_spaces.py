@@ -10,17 +10,8 @@ from gymnasium import spaces
 
 from understudy import UserError, imitate
 from understudy.experts.base import Expert, is_single
-from understudy.policies import (
-    Actions,
-    Camera,
-    Encoded,
-    Encoder,
-    NatureCNN,
-    Observations,
-    batch_size,
-    stacked,
-    take,
-)
+from understudy.nested import batch_size, stacked, take
+from understudy.policies import Actions, Camera, Encoded, Encoder, NatureCNN, Observations
 from understudy.policies.nature_cnn import by_matmul
 from understudy.runs.choose import choose_policy
 from understudy.spec import RunSpec

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, Protocol, final
 
 import numpy as np
 
-from ..policies import stacked
+from ..nested import stacked
 from .gymnasium import Maker
 
 LIGHT = tuple(f"gymnasium.envs.{kind}." for kind in ("classic_control", "toy_text", "box2d"))

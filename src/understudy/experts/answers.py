@@ -10,7 +10,7 @@ import numpy as np
 from gymnasium import spaces
 
 from ..errors import UserError
-from ..policies import batch_size
+from ..nested import batch_size
 from .base import Expert
 
 # How far float32 arithmetic may put an action beyond a bound of size one, or a sum of probabilities off one.

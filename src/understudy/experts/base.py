@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal, final
 import numpy as np
 
 from ..errors import UserError
-from ..policies import batch_size, stacked
+from ..nested import batch_size, stacked
 
 if TYPE_CHECKING:  # importing this room is cheap, and networks bring JAX
     from ..policies import Network

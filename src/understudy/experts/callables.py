@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import UserError, said
-from ..policies import batch_size, stacked, take
+from ..nested import batch_size, stacked, take
 from .base import Expert
 
 

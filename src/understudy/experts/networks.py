@@ -11,7 +11,8 @@ import numpy as np
 
 from .. import disk
 from ..errors import UserError, damaged
-from ..policies import Network, TrainedPolicy, batch_size, take
+from ..nested import batch_size, take
+from ..policies import Network, TrainedPolicy
 from ..policies.traced import answering
 from .base import KINDS, Expert
 

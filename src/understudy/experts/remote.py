@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import UserError
-from ..policies import batch_size, take
+from ..nested import batch_size, take
 from .base import Expert, Kind
 from .calls import in_thread, outcomes
 

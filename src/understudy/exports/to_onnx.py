@@ -9,8 +9,8 @@ import numpy as np
 
 from .. import disk
 from ..errors import MissingExtra, UserError
-from ..policies import TrainedPolicy, stacked
-from ..policies.nested import at
+from ..nested import at, stacked
+from ..policies import TrainedPolicy
 from . import NEAR
 from .graph import Graph, graph
 

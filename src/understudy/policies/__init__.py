@@ -17,7 +17,6 @@ from .gru import GRU
 from .linear import Linear, Tabular
 from .mlp import MLP
 from .nature_cnn import NatureCNN
-from .nested import batch_size, joined, stacked, take
 from .network import Network, require_fit, softmax
 from .normaliser import Normaliser
 from .observations import Observations, not_finite
@@ -73,16 +72,12 @@ __all__ = [
     "Seen",
     "Tabular",
     "TrainedPolicy",
-    "batch_size",
     "count",
     "flat",
     "from_config",
-    "joined",
     "load",
     "not_finite",
     "require_fit",
     "save",
     "softmax",
-    "stacked",
-    "take",
 ]

@@ -9,7 +9,7 @@ from typing import Any, final
 import numpy as np
 
 from ..errors import UserError
-from .nested import at, take
+from ..nested import at, take
 
 OBSERVATIONS = "Box, Discrete, MultiDiscrete, MultiBinary, and Dict or Tuple of these"
 

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, final
 import numpy as np
 
 from ..errors import UserError, unknown
-from .nested import at, batch_size
+from ..nested import at, batch_size
 from .observations import Observations
 
 INFO = "info:"

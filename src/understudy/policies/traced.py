@@ -10,8 +10,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from ..nested import at
 from .actions import Actions
-from .nested import at
 from .normaliser import Normaliser
 from .observations import Leaf, Observations
 from .trained import TrainedPolicy

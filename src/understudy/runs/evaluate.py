@@ -13,7 +13,8 @@ import numpy as np
 from ..envs.gymnasium import Maker, derive, maker
 from ..envs.vector import Seen, VectorEnv, vector
 from ..errors import UserError
-from ..policies import Actions, History, not_finite, take
+from ..nested import take
+from ..policies import Actions, History, not_finite
 from ..policies.sight import Sight
 from ..spec import FIELDS
 from ..spec.values import checked
@@ -229,7 +230,7 @@ def acting(player: Any) -> Callable[[Any, Any], Any]:
     """A player as a function of (observation, info); see `evaluate`."""
     player = _policy(player)
     if hasattr(player, "label"):
-        from ..policies import stacked
+        from ..nested import stacked
 
         return lambda observation, info: player.act(stacked([observation]), [info])[0]
     if hasattr(player, "act"):

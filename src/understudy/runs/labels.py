@@ -9,7 +9,7 @@ import numpy as np
 
 from ..envs.vector import Seen
 from ..errors import UserError, said
-from ..policies import joined, take
+from ..nested import joined, take
 
 
 class Answers(NamedTuple):

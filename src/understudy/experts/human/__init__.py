@@ -12,7 +12,7 @@ from ...envs.gymnasium import Maker
 from ...envs.pictures import Pictures, Scene
 from ...envs.vector import Seen
 from ...errors import UserError, unknown
-from ...policies import take
+from ...nested import take
 from ..base import Expert
 from .controls import Controls, image, table
 from .desk import GRACE, Desk

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import UserError
+from .errors import UserError
 
 
 def batch_size(observations: Any) -> int:
