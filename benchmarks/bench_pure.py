@@ -28,7 +28,6 @@ from pathlib import Path
 from fastest import fastest
 
 BEGAN = time.perf_counter()
-PARTS = ("collect", "round", "run", "cached", "seeds", "study")
 BATCH = 256
 
 
@@ -224,7 +223,6 @@ def collect(asked):
 def round_(asked):
     bench = bench_of(asked)
     bare, adam = bench.bare_scan(), bench.bare_adam()
-    bench.jax.block_until_ready((bare(), adam()))
     times = {"bare_collect": fastest(bare), "bare_adam": fastest(adam)}
     bench.runner.advance()
     mine = []
@@ -354,6 +352,9 @@ def study(asked):
     return {"unfinished": not whole, "facts": told, "claims": [one[:2] for one in claims.together(judged)]}
 
 
+PARTS = {"collect": collect, "round": round_, "run": run, "cached": cached, "seeds": seeds, "study": study}
+
+
 def main() -> int:
     reader = argparse.ArgumentParser()
     reader.add_argument("folder", nargs="?")
@@ -400,7 +401,7 @@ def main() -> int:
             continue
         began, made = time.perf_counter(), len(_COMPILED)
         try:
-            found = {"round": round_}.get(part, globals().get(part))(asked)  # type: ignore[misc]
+            found = first(asked) if part == "first" else PARTS[part](asked)
         except Exception as error:  # a part that fails must not take the others' time on a lent machine
             traceback.print_exc()
             found = {"error": f"{type(error).__name__}: {error}"}

@@ -147,9 +147,7 @@ class RunSpec(Settings):
         if self.policy == "mlp":
             made["widths"] = (64, 64)
             made |= {"max_iterations": 500} if self.solver == "auto" else {}
-        for name, value in made.items():
-            if getattr(self, name) == default(FIELDS[name]):
-                object.__setattr__(self, name, value)
+        self._fill(made)
 
     def _spread(self) -> None:
         """Sets how a budget of labels is spent, where the preset practical decides and nothing was said about
@@ -165,6 +163,10 @@ class RunSpec(Settings):
             del made["first_interactions"]
         if self.best is False or not self.episodes:
             del made["best"], made["evaluate_every"]
+        self._fill(made)
+
+    def _fill(self, made: Mapping[str, Any]) -> None:
+        """Sets those of these settings that still have their defaults."""
         for name, value in made.items():
             if getattr(self, name) == default(FIELDS[name]):
                 object.__setattr__(self, name, value)
