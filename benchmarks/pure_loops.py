@@ -1,0 +1,132 @@
+"""What `bench_pure` compares: a run under way, and the same work as a bare scan and bare Adam."""
+
+from __future__ import annotations
+
+import argparse
+import time
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import optax
+
+from understudy.envs.gymnasium import maker
+from understudy.runs import Runner, RunState, World, parts, storage
+from understudy.runs.collected import Wanted
+from understudy.spec import RunSpec
+
+BATCH, ROUNDS = 256, 12
+
+
+class Bench:
+    """A run after its first round, with what the bare loops need of it; `first` are that round's seconds."""
+
+    def __init__(self, asked: argparse.Namespace):
+        self.size, self.envs, self.adam = asked.envs * asked.steps, asked.envs, asked.adam
+        spec = RunSpec.of(settings(asked) | {"env": asked.env, "episodes": 0})
+        make = maker(spec.env)
+        self.env = make()
+        self.made = parts(World.of(make, self.env, spec), spec)
+        self.run = RunState(self.made, storage(self.made, keep=False)[0])
+        self.runner = Runner([self.run], make, first=self.env)
+        began = time.perf_counter()
+        self.runner.advance()
+        self.first = time.perf_counter() - began
+        self._params = jax.tree.map(jnp.asarray, self.run.params)
+
+    def ours(self, number: int = 2) -> Any:
+        """A call that collects a round, by the runner's own collector."""
+        wanted = Wanted([0], self.size, number, betas=[0.0], acting=lambda runs: [])
+        return lambda: self.runner.collector.collect(wanted)[0][0].inputs
+
+    def bare_scan(self) -> Any:
+        """A call that collects as much by a scan over vmapped steps. It acts by the policy, labels by the
+        expert, resets what has ended, and keeps inputs and labels, as any learner needs.
+        """
+        env, expert, policy, norm = self.env, self.made.expert.pure, self.run.game.policy, self.run.normaliser
+        mean, scale = (jnp.asarray(one, jnp.float32) for one in (norm.mean, norm.scale))
+        reset = jax.vmap(env.reset)
+
+        def turn(params: Any, state: Any, key: Any) -> Any:
+            rows = state.observation.astype(jnp.float32)
+            wanted, outputs = expert(rows), policy.apply(params, (rows - mean) / scale)
+            numbers = wanted.dtype.kind == "f"
+            action = jnp.clip(outputs, -1, 1) if numbers else jnp.argmax(outputs, axis=1)
+            new = jax.vmap(env.step)(state, action)
+            ended, fresh = new.terminated | new.truncated, reset(jax.random.split(key, self.envs))
+
+            def pick(a: Any, b: Any) -> Any:
+                return jnp.where(ended.reshape(-1, *[1] * (a.ndim - 1)), a, b)
+
+            return jax.tree.map(pick, fresh, new), (rows, wanted)
+
+        @jax.jit
+        def play(params: Any, state: Any, key: Any) -> Any:
+            keys = jax.random.split(key, self.size // self.envs)
+            return jax.lax.scan(lambda state, key: turn(params, state, key), state, keys)
+
+        first = jax.jit(lambda key: reset(jax.random.split(key, self.envs)))(jax.random.key(0))
+        return lambda: play(self._params, first, jax.random.key(1))
+
+    def bare_adam(self) -> Any:
+        """A call that takes a round's steps of Adam as a scan, on minibatches of a buffer of all rounds."""
+        policy, loss, rows = self.run.game.policy, self.run.game.loss, ROUNDS * self.size
+        inputs = jnp.zeros((rows, self.made.observations.width))
+        wanted = jnp.zeros((rows, self.made.actions.outputs))
+        adam = optax.adam(optax.cosine_decay_schedule(1e-3, self.adam))
+
+        def value(params: Any, x: Any, y: Any) -> Any:
+            return jnp.mean(jax.vmap(loss)(policy.apply(params, x), y))
+
+        @jax.jit
+        def play(params: Any, inputs: Any, wanted: Any, key: Any) -> Any:
+            def turn(carry: Any, key: Any) -> Any:
+                params, state = carry
+                at = jax.random.randint(key, (BATCH,), 0, 2 * self.size)
+                updates, state = adam.update(jax.grad(value)(params, inputs[at], wanted[at]), state)
+                return (optax.apply_updates(params, updates), state), None
+
+            return jax.lax.scan(turn, (params, adam.init(params)), jax.random.split(key, self.adam))[0]
+
+        return lambda: play(self._params, inputs, wanted, jax.random.key(0))
+
+
+def settings(asked: argparse.Namespace) -> dict[str, Any]:
+    """The settings of a run that all parts have in common."""
+    size = asked.envs * asked.steps
+    found = {"policy": "mlp", "envs": asked.envs, "interactions": size, "rounds": ROUNDS}
+    found |= {"comparator": "none", "max_iterations": asked.adam}
+    return found | ({"expert": asked.expert} if asked.expert else {})
+
+
+class ToyState(NamedTuple):
+    obs: Any
+    reward: Any
+    done: Any
+
+
+class Toy:
+    """A double pendulum's worth of arithmetic in Brax's shape, where neither gymnax nor MJX is installed."""
+
+    action_size, limit = 2, 200
+
+    def reset(self, key: Any) -> ToyState:
+        return self._state(jax.random.uniform(key, (6,), minval=-1.0, maxval=1.0))
+
+    def step(self, state: ToyState, action: Any) -> ToyState:
+        push = jnp.concatenate([0.2 * action, jnp.zeros(4)])
+        return self._state(jnp.sin(state.obs + 0.1 * jnp.roll(state.obs, 1) + push))
+
+    def _state(self, obs: Any) -> ToyState:
+        return ToyState(obs, 1.0 - jnp.abs(obs).mean(), jnp.zeros(()))
+
+
+def toy() -> Toy:
+    return Toy()
+
+
+def toy_expert(observation: Any) -> Any:
+    return jnp.tanh(observation[:2] * 2.0 - observation[2:4])
+
+
+toy_expert.pure = True
