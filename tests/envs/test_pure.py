@@ -7,9 +7,10 @@ import pytest
 from gymnasium.spaces import Box, Dict, Discrete, MultiDiscrete
 
 from drift import Drift, DriftState
+from understudy import spec
 from understudy.envs.gymnasium import derive, maker
 from understudy.envs.lanes import PureVector
-from understudy.envs.pure import as_pure, chosen, derived, key_of, words
+from understudy.envs.pure import LIBRARIES, as_pure, chosen, derived, key_of, words
 from understudy.errors import UserError
 from understudy.policies import Actions, Normaliser, Observations, traced
 
@@ -62,6 +63,10 @@ def test_an_object_without_states_is_refused():
 
     with pytest.raises(UserError, match="must give a state with obs, reward and done"):
         maker(Wrong())
+
+
+def test_every_name_that_the_spec_calls_pure_can_be_made():
+    assert set(LIBRARIES) == set(spec.pure.LIBRARIES)
 
 
 def test_an_unknown_model_is_refused():

@@ -1,5 +1,7 @@
 """MJX, Brax and Playground themselves: minutes of compiling, so `make test-mjx`."""
 
+import itertools
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -8,40 +10,64 @@ import pytest
 from understudy import experts, imitate
 from understudy.envs.gymnasium import maker
 from understudy.envs.pure import key_of
+from understudy.runs.collected import TERMINATED
 
 pytestmark = pytest.mark.mjx
 
 
-@pytest.mark.parametrize("name", ["Hopper", "Walker2d"])
-def test_mjx_steps_as_gymnasium_does(name):
-    """The same start and actions: observations, rewards and ends agree to single precision."""
-    pytest.importorskip("mujoco.mjx")
-    import gymnasium as gym
+class Gymnasiums:
+    """One action in the state that an observation shows, of which it lacks the place along the track alone:
+    the next observation, the reward and whether the episode ends.
+    """
 
-    env, host = maker(f"mjx:{name}")(), gym.make(f"{name}-v5").unwrapped
+    def __init__(self, name):
+        import gymnasium as gym
+
+        self.env = gym.make(f"{name}-v5").unwrapped
+        self.env.reset(seed=0)
+
+    def __call__(self, seen, action):
+        middle = len(seen) // 2
+        self.env.set_state(np.concatenate([[0.0], seen[:middle]]), seen[middle:].astype(float))
+        return self.env.step(action)[:3]
+
+
+def test_hopper_is_learned_on_the_device_in_gymnasiums_physics():
+    """One compiled program for both: every step of a run, its falls included, is one of Gymnasium's."""
+    pytest.importorskip("mujoco.mjx")
+    small = {"widths": (32, 32), "max_iterations": 300, "comparator": "none", "episodes": 0}
+    run = imitate("mjx:Hopper", envs=8, interactions=320, rounds=3, **small)
+    names = "inputs", "targets", "executed", "rewards", "flags", "slots"
+    seen, wanted, played, rewards, flags, slots = (np.asarray(run.samples(name)) for name in names)
+    missed = np.mean(np.sum((run.policy(seen) - wanted) ** 2, axis=1))
+    assert missed < 0.5 * run.ledger["loss"][0]
+    theirs, falls = Gymnasiums("Hopper"), 0
+    for slot in range(8):
+        mine = np.flatnonzero(slots == slot)
+        for now, later in itertools.pairwise(mine):
+            if np.abs(seen[now]).max() > 9.9:  # speeds are shown clipped
+                continue
+            after, reward, ended = theirs(seen[now], played[now])
+            assert bool(flags[now] & TERMINATED) == ended
+            np.testing.assert_allclose(rewards[now], reward, atol=5e-3)
+            falls += ended
+            if not ended:
+                np.testing.assert_allclose(seen[later], after, atol=5e-3)
+    assert falls
+
+
+def test_walker_steps_as_gymnasiums_does():
+    pytest.importorskip("mujoco.mjx")
+    env, theirs = maker("mjx:Walker2d")(), Gymnasiums("Walker2d")
     state, step = jax.jit(env.reset)(key_of(3)), jax.jit(env.step)
-    place, speed, _ = (np.asarray(one, np.float64) for one in state.inner)
-    host.reset(seed=0)
-    host.set_state(place, speed)
     rng = np.random.default_rng(0)
-    for turn in range(25):
+    for _ in range(10):
         action = rng.uniform(-0.3, 0.3, env.action_space.shape).astype(np.float32)
+        after, reward, ended = theirs(np.asarray(state.observation), action)
         state = step(state, jnp.asarray(action))
-        seen, reward, ended, *_ = host.step(action)
-        np.testing.assert_allclose(state.observation, seen, atol=2e-3, err_msg=str(turn))
+        np.testing.assert_allclose(state.observation, after, atol=2e-3)
         np.testing.assert_allclose(state.reward, reward, atol=5e-3)
         assert bool(state.terminated) == ended
-        if ended:
-            break
-    assert turn > 5
-
-
-def test_hopper_is_learned_on_the_device():
-    pytest.importorskip("mujoco.mjx")
-    small = {"widths": (64, 64), "max_iterations": 300, "comparator": "none", "episodes": 0}
-    # The expert drives, so that the losses of all rounds are on states of one kind.
-    run = imitate("mjx:Hopper", envs=16, interactions=1600, rounds=3, beta=1.0, **small)
-    assert run.ledger["loss"][-1] < 0.5 * run.ledger["loss"][0]
 
 
 @pytest.mark.parametrize("name", ["brax:inverted_pendulum", "playground:CartpoleBalance"])
@@ -61,6 +87,8 @@ def test_environments_of_other_libraries(name):
         envs=4,
         interactions=80,
         rounds=2,
-        episodes=2,
+        episodes=0,
     )
-    assert run.ledger["episodes"].tolist() == [4, 4] and np.isfinite(run.evaluation.mean)
+    assert run.ledger["episodes"].tolist() == [4, 4]
+    assert np.unique(np.asarray(run.samples("inputs")), axis=0).shape[0] > 100
+    assert (np.asarray(run.samples("rewards")) > 0).all()  # upright, or nearly

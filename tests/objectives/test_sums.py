@@ -9,9 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from understudy import CrossEntropy, Huber, Linear, Squared
+from understudy import GRU, MLP, CrossEntropy, Huber, Linear, Squared, ftl, online
 from understudy.data import batch
 from understudy.objectives import Objective, empty_samples, empty_statistics
+from understudy.online import make_game
 
 SIZES = (5, 2, 7, 1)
 
@@ -121,3 +122,20 @@ def test_the_objective_adds_tilt_and_weight_and_divides_by_the_rounds():
     inner = problem.within(jnp.asarray(3.0))
     gaps = [float(inner.value(jnp.asarray(w))) - whole(w, 3.0) for w in (W, C, B)]
     assert np.ptp(gaps) < 1e-12
+
+
+@pytest.mark.parametrize("policy", [MLP(widths=(4,)), GRU(width=4, widths=())], ids=["rows", "sequences"])
+def test_a_large_round_is_the_sum_of_its_parts(monkeypatch, policy):
+    """Loss, outputs and gradient of a network on a round that is added up in parts, the last one not full."""
+    rng = np.random.default_rng(0)
+    shape = (policy.minibatch * 2 + 3,) + ((5,) if policy.memory else ())
+    one = batch(rng.normal(size=(*shape, 3)), rng.normal(size=(*shape, 2)), rng.uniform(size=shape))
+    params = policy.init(jax.random.key(0), 3, 2)
+    game = make_game(policy, Squared(), ftl(), "adam", params)
+    whole = game._measured(params, one)
+    monkeypatch.setattr(online, "LARGE", 1)
+    parts = game._measured(params, one)
+    for a, b in zip(jax.tree.leaves(parts), jax.tree.leaves(whole), strict=True):
+        assert a.shape == b.shape
+        np.testing.assert_allclose(a, b, rtol=1e-9, atol=1e-12)
+    assert any((a != b).any() for a, b in zip(jax.tree.leaves(parts), jax.tree.leaves(whole), strict=True))

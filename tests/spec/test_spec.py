@@ -128,6 +128,15 @@ def test_rounds_follow_from_the_settings():
     assert [RunSpec(**PENDULUM, learner="bc").mixing.beta(t) for t in (1, 9)] == [1.0, 1.0]
 
 
+def test_a_round_of_pure_environments_has_steps_for_each_of_them():
+    pure = {"env": "gymnax:CartPole-v1", "envs": 64}
+    assert RunSpec(**pure).interactions == RunSpec.of(pure).interactions == 6400
+    assert RunSpec(**PENDULUM, envs=64).interactions == RunSpec(env=pure["env"]).interactions == 1000
+    said = RunSpec(**pure, interactions=1000)
+    for again in (RunSpec.of(said.changes()), RunSpec.of(said.plain()), said.replace(rounds=3)):
+        assert again.interactions == 1000
+
+
 def test_the_preset_decides_what_was_not_given():
     practical, paper = RunSpec(**PENDULUM), RunSpec(**PENDULUM, preset="paper")
     assert [one.decided("standardise") for one in (practical, paper)] == [True, False]

@@ -15,6 +15,7 @@ import numpy as np
 
 from ..errors import MissingExtra, UserError, nearest, said
 from ..registry import module
+from ..spec import is_pure
 
 STREAMS = {
     "collect": 1,
@@ -76,7 +77,7 @@ class Maker:
         except Exception as error:  # whatever a constructor or the import behind it may raise
             raise UserError(f"env: {self.name!r} cannot be made ({said(error)}).") from error
         if not isinstance(made, gym.Env):
-            from .pure import as_pure, is_pure
+            from .pure import as_pure
 
             if is_pure(made):
                 return as_pure(made)
@@ -119,7 +120,7 @@ def maker(env: Any, env_kwargs: Mapping[str, Any] | None = None, infos: Sequence
         if keywords:
             raise UserError("env_kwargs: this environment is made already; give them with its id.")
         return Maker(env.spec.id, functools.partial(gym.make, env.spec), True)
-    from .pure import as_pure, is_pure
+    from .pure import as_pure
 
     if is_pure(env):
         if keywords:

@@ -18,6 +18,7 @@ import numpy as np
 from jax import Array
 
 from ..errors import MissingExtra, UserError, said
+from ..spec import is_pure
 from .gymnasium import STREAMS
 
 LIMIT = 1000
@@ -276,16 +277,7 @@ LIBRARIES: dict[str, Callable[..., PureEnv]] = {
     "mjx": _mjx,
     "playground": playground,
 }
-"""Prefixes of environments' names, as in gymnax:CartPole-v1."""
-
-
-def is_pure(env: Any) -> bool:
-    """Whether an object has the shape of a pure environment and is none of Gymnasium's."""
-    import gymnasium as gym
-
-    if isinstance(env, type | gym.Env | gym.vector.VectorEnv):
-        return False
-    return isinstance(env, PureEnv) or (hasattr(env, "reset") and hasattr(env, "step"))
+"""What makes an environment whose name begins so (see `spec.pure`)."""
 
 
 def as_pure(env: Any) -> PureEnv:
@@ -296,4 +288,4 @@ def as_pure(env: Any) -> PureEnv:
 def named(env: str) -> Callable[..., PureEnv] | None:
     """What makes the pure environment of this name; None where it is none's."""
     library, _, name = env.partition(":")
-    return functools.partial(LIBRARIES[library], name) if name and library in LIBRARIES else None
+    return functools.partial(LIBRARIES[library], name) if is_pure(env) else None

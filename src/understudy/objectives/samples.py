@@ -18,6 +18,8 @@ from ..policies import Params, Policy, flat
 
 WIDE = 1000
 """Parameters from which a Hessian is made pair by pair on a CPU; below, one product is quicker."""
+CHUNK, BUSY = 256, 32
+"""Rows of a buffer that are read at a time; on an accelerator so many minibatches, which keep it busy."""
 
 
 class Samples(eqx.Module):
@@ -175,13 +177,15 @@ class Samples(eqx.Module):
 
 
 def empty_samples(
-    policy: Policy, loss: Loss, like: Batch, *, capacity: int, chunk: int = 256, reader: Any = None
+    policy: Policy, loss: Loss, like: Batch, *, capacity: int, chunk: int | None = None, reader: Any = None
 ) -> Samples:
     """A buffer for `capacity` rows shaped like those of `like`, plus room for one padded round.
 
     With a `reader` there is no buffer: the rows are read where they are.
     """
     rows = capacity + like.inputs.shape[0]
+    if chunk is None:
+        chunk = CHUNK if jax.default_backend() == "cpu" else BUSY * policy.minibatch
     chunk = min(chunk, rows)
     rows = 0 if reader is not None else -(-rows // chunk) * chunk
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from .fit import fits, registries
 from .mixing import Mixing, mixing
 from .presets import PRESETS, Preset
+from .pure import is_pure
 from .runspec import RunSpec
 from .settings import FIELDS, OPTIONS, PARTS, WORLD, Settings
 from .timetable import ROUNDS
@@ -25,5 +26,6 @@ __all__ = [
     "mixing",
     "read_toml",
     "fits",
+    "is_pure",
     "registries",
 ]

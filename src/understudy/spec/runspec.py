@@ -57,6 +57,8 @@ class RunSpec(Settings):
         if self.by_person:
             self._for_person()
         self._spread()
+        if self.interactions is None:
+            object.__setattr__(self, "interactions", timetable.pace(self.env, self.envs))
         _ = self.mixing, self.workers, self.student_infos
         if self.expert_sees is not None:
             _sight(self.expert_sees, "expert_sees")
@@ -248,14 +250,20 @@ class RunSpec(Settings):
         """Every setting as plain data, objects described: what config.json keeps and resuming compares."""
         return {name: describe(getattr(self, name)) for name in FIELDS}
 
+    def _unsaid(self, name: str) -> bool:
+        """Whether a setting is what it is where nothing is said."""
+        if name == "interactions":
+            return self.interactions == timetable.STEPS == timetable.pace(self.env, self.envs)
+        return getattr(self, name) == default(FIELDS[name])
+
     def changes(self) -> dict[str, Any]:
         """The settings that differ from their defaults, with env, learner and seed always: enough to make it
         again with `RunSpec.of`. Objects cannot be written down so, and are refused.
         """
         found = {}
-        for name, field in FIELDS.items():
+        for name in FIELDS:
             value = getattr(self, name)
-            if name not in ("env", "learner", "seed") and value == default(field):
+            if name not in ("env", "learner", "seed") and self._unsaid(name):
                 continue
             try:
                 found[name] = json.loads(json.dumps(value, allow_nan=False))
@@ -273,7 +281,7 @@ class RunSpec(Settings):
         return hash(json.dumps(self.plain(), sort_keys=True, default=str))
 
     def __repr__(self) -> str:
-        shown = {name: value for name, value in self.plain().items() if value != default(FIELDS[name])}
+        shown = {name: value for name, value in self.plain().items() if not self._unsaid(name)}
         return f"RunSpec({', '.join(f'{name}={value!r}' for name, value in shown.items())})"
 
 

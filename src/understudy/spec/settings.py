@@ -110,8 +110,9 @@ class Settings:
     demos: str | None = None
     """Recorded demonstrations, as a first round that costs nothing: an .npz with observations and actions,
     minari:ID, or the folder of another run."""
-    interactions: int = _least(1000, 1, 1_000_000_000)
-    """Environment steps in a round."""
+    interactions: int = _least(None, 1, 1_000_000_000)
+    """Environment steps in a round (default: 1000; in a pure environment 100 for each of `envs`, if that is
+    more)."""
     first_interactions: int | None = _least(None, 1, 1_000_000_000)
     """Environment steps in round 1, where they are not as many."""
     envs: int = _least(1, 1, 100_000)

@@ -7,14 +7,27 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from ..errors import UserError
+from .pure import is_pure
 
 if TYPE_CHECKING:
     from .runspec import RunSpec
 
 ROUNDS = 25
 """Rounds of a run for which neither rounds nor a budget is given."""
+STEPS, EACH = 1000, 100
+"""Interactions of a round where nothing is said, and those of each environment where thousands are cheap."""
 MOST = 100_000
 """No plan has more rounds."""
+
+
+def pace(env: Any, envs: int) -> int:
+    """Interactions of a round where nothing is said. Pure environments are stepped all at once, so that none
+    of them is cheaper than all: each has `EACH` steps.
+
+    >>> pace("CartPole-v1", 4096), pace("gymnax:CartPole-v1", 4096), pace("gymnax:CartPole-v1", 1)
+    (1000, 409600, 1000)
+    """
+    return max(STEPS, EACH * envs) if is_pure(env) else STEPS
 
 
 def planned(spec: RunSpec) -> tuple[tuple[int, int], ...]:
