@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
@@ -47,9 +48,21 @@ def batch(
         kind = dtype if np.issubdtype(values.dtype, np.floating) else None
         full = np.zeros((rows, *values.shape[1:]), kind or values.dtype)
         full[:size] = values
-        return jnp.asarray(full)
+        return jax.device_put(full)
 
-    return Batch(padded(inputs), padded(targets), padded(weights), jnp.asarray(size, jnp.int32))
+    return Batch(padded(inputs), padded(targets), padded(weights), jax.device_put(np.int32(size)))
+
+
+def zeros(shape: tuple[int, ...], like: Any) -> Array:
+    """Zeros of the dtype of `like`. On a CPU they come from the host: there is no program to compile."""
+    if isinstance(like, jax.core.Tracer) or jax.default_backend() != "cpu":
+        return jnp.zeros(shape, like.dtype)
+    return jax.device_put(np.zeros(shape, like.dtype))
+
+
+def zeros_like(tree: Any) -> Any:
+    """The tree with `zeros` for leaves."""
+    return jax.tree.map(lambda leaf: zeros(leaf.shape, leaf), tree)
 
 
 def stack(rounds: Sequence[tuple[np.ndarray, np.ndarray]], *, rows: int, room: int) -> Batch:

@@ -13,7 +13,7 @@ import numpy as np
 import optax
 from jax import Array
 
-from .data import Batch
+from .data import Batch, zeros
 from .errors import UserError
 from .learners import AnyLearner, Learner, started
 from .losses import Absolute, Loss, Squared
@@ -104,7 +104,7 @@ class Game(eqx.Module):
 
     def init(self, params: Params, losses: Losses | Limited) -> GameState:
         state = self.learner.init(params)
-        zero = jnp.zeros((), jax.tree.leaves(params)[0].dtype)
+        zero = zeros((), jax.tree.leaves(params)[0])
         first = GameState(state, losses, params, certificate.start(params), zero)
         # Every leaf its own buffer: the compiled round takes the state over, and none can be given twice.
         leaves, structure = jax.tree.flatten(first)

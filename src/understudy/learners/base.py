@@ -12,6 +12,7 @@ import numpy as np
 import optax
 from jax import Array
 
+from ..data import zeros, zeros_like
 from ..objectives import Losses, Objective
 from ..policies import Params
 from ..solvers import Solution, project
@@ -71,10 +72,10 @@ class Learner(eqx.Module):
     def init(self, params: Params) -> LearnerState:
         """The state before round 1, at w_1 = `params`."""
         params = project(params, self.radius)
-        zeros = optax.tree.zeros_like(params)
-        number = jnp.zeros((), jax.tree.leaves(params)[0].dtype)
-        each = zeros if self.diagonal else number
-        return LearnerState(params, params, zeros, each, each, zeros, jnp.zeros((), jnp.int32))
+        none = zeros_like(params)
+        number = zeros((), jax.tree.leaves(params)[0])
+        each = none if self.diagonal else number
+        return LearnerState(params, params, none, each, each, none, jax.device_put(np.int32(0)))
 
     def update(
         self, state: LearnerState, losses: Losses, gradient: Params, solve: Solve

@@ -12,7 +12,7 @@ import optax
 from jax import Array
 from jax.flatten_util import ravel_pytree
 
-from ..data import Batch
+from ..data import Batch, zeros
 from ..losses import Loss
 from ..policies import Params, Policy, flat
 
@@ -189,10 +189,7 @@ def empty_samples(
     chunk = min(chunk, rows)
     rows = 0 if reader is not None else -(-rows // chunk) * chunk
 
-    def zeros(values: Array) -> Array:
-        return jnp.zeros((rows, *values.shape[1:]), values.dtype)
-
-    none = jnp.zeros((), jnp.int32)
-    return Samples(
-        policy, loss, zeros(like.inputs), zeros(like.targets), zeros(like.weights), none, none, chunk, reader
-    )
+    columns = (like.inputs, like.targets, like.weights)
+    empty = [zeros((rows, *column.shape[1:]), column) for column in columns]
+    none = zeros((), like.size)
+    return Samples(policy, loss, *empty, none, none, chunk, reader)

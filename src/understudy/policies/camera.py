@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 import equinox as eqx
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from .. import threefry
 from ..errors import UserError
 from .base import Params, Policy
 from .mlp import MLP
@@ -29,6 +29,7 @@ class Camera(Policy):
     height, width) or (height, width, channels), as fractions of 255; all others are numbers. `width`:
     features of the image; widths, activation, head, low and high are the MLP's.
 
+    >>> import jax
     >>> policy = Camera(shape=(8, 8, 3), place=2)
     >>> params = policy.init(jax.random.key(0), features=2 + 8 * 8 * 3 + 1, outputs=4)
     >>> policy.apply(params, jnp.zeros((5, 195))).shape
@@ -76,7 +77,7 @@ class Camera(Policy):
         dtype, size = dtype or jnp.float32, int(np.prod(self.shape))
         if self.place + size > features:
             raise UserError(f"policy: camera has an image of {size} numbers; the rows have {features}.")
-        keys = jax.random.split(key, len(self.layers) + 2)
+        keys = threefry.split(key, len(self.layers) + 2)
         conv, channels, sides = [], self.shape[2 if self.last else 0], self.sides
         for one, (kernel, stride, wide) in zip(keys, self.layers):
             conv.append(layer(one, (kernel, kernel, channels, wide), dtype))

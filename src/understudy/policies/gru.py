@@ -7,8 +7,10 @@ from typing import Any, ClassVar
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import Array
 
+from .. import threefry
 from ..errors import UserError
 from .base import Params, Policy
 from .mlp import MLP
@@ -65,12 +67,12 @@ class GRU(Policy):
 
     def init(self, key: Array, features: int, outputs: int, dtype: Any = None) -> Params:
         dtype, limit = dtype or jnp.result_type(float), self.width**-0.5
-        keys = jax.random.split(key, 3)
+        keys = threefry.split(key, 3)
 
         def part(key: Array, rows: int) -> dict[str, Array]:
             shape = rows, 3 * self.width
-            weight = jax.random.uniform(key, shape, dtype, minval=-limit, maxval=limit)
-            return {"weight": weight, "bias": jnp.zeros(shape[1], dtype)}
+            weight = threefry.uniform(key, shape, dtype, limit)
+            return {"weight": weight, "bias": jax.device_put(np.zeros(shape[1], dtype))}
 
         return {
             "inputs": part(keys[0], features - 1),

@@ -12,6 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from .. import threefry
 from ..errors import UserError, unknown
 from .activations import ACTIVATIONS
 from .base import Params, Policy, numbers
@@ -77,10 +78,8 @@ class MLP(Policy):
         layers = []
         for index, (fan_in, fan_out) in enumerate(itertools.pairwise(sizes)):
             limit = fan_in**-0.5 * (0.01 if index == len(sizes) - 2 else 1.0)
-            weight = jax.random.uniform(
-                jax.random.fold_in(key, index), (fan_in, fan_out), dtype, minval=-limit, maxval=limit
-            )
-            layers.append({"weight": weight, "bias": jnp.zeros(fan_out, dtype)})
+            weight = threefry.uniform(threefry.fold_in(key, index), (fan_in, fan_out), dtype, limit)
+            layers.append({"weight": weight, "bias": jax.device_put(np.zeros(fan_out, dtype))})
         return layers
 
     def apply(self, params: Params, inputs: Array) -> Array:

@@ -20,6 +20,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from .. import threefry
 from ..errors import UserError, unknown
 from .base import Params, Policy
 
@@ -136,7 +137,7 @@ class NatureCNN(Policy):
                 f"which are {self.stack * height * width} bytes; the observations have {features}."
             )
         dtype = dtype or jnp.float32
-        keys = jax.random.split(key, 5)
+        keys = threefry.split(key, 5)
         conv, channels = [], self.stack
         for one, (kernel, _, wide) in zip(keys, LAYERS):
             conv.append(layer(one, (kernel, kernel, channels, wide), dtype))
@@ -192,5 +193,5 @@ def layer(key: Array, shape: tuple[int, ...], dtype: Any, scale: float = 1.0) ->
     """A new layer, its weights uniform and its biases zero."""
     fan_in = int(np.prod(shape[:-1]))
     limit = scale * np.sqrt(3.0 / fan_in) * (np.sqrt(2.0) if scale == 1.0 else 1.0)
-    weight = jax.random.uniform(key, shape, dtype, -limit, limit)
-    return {"weight": weight, "bias": jnp.zeros(shape[-1:], dtype)}
+    weight = threefry.uniform(key, shape, dtype, limit)
+    return {"weight": weight, "bias": jax.device_put(np.zeros(shape[-1:], dtype))}

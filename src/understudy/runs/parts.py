@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, final
 
 import jax
 
-from .. import experts
+from .. import experts, threefry
 from ..envs.gymnasium import Maker, derive
 from ..errors import UserError
 from ..experts.start import start
@@ -134,7 +134,7 @@ def parts(world: World, spec: RunSpec) -> Parts:
     teacher = _labelling(world.expert, spec.labels)
     if teacher.on_reset is not None:
         _in_order(spec)
-    key = jax.random.key(derive(spec.seed, "params"))
+    key = threefry.key(derive(spec.seed, "params"))
     with jax.enable_x64(architecture.linear):
         params = architecture.init(key, seen.width, actions.outputs)
         normaliser = Normaliser.identity(seen.width)

@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 
+from .. import threefry
 from ..data import Batch, batch
 from ..envs.gymnasium import derive
 from ..errors import UserError
@@ -48,7 +49,7 @@ class Question(NamedTuple):
     game: Game
     batch: Batch
     key: jax.Array
-    judge: jax.Array
+    judge: np.ndarray
 
 
 def precision(game: Game) -> Any:
@@ -85,7 +86,7 @@ class RunState:
         self.rows: list[dict[str, Any]] = []
         self.times: list[dict[str, float]] = []
         self._dtype = jnp.float64 if game.policy.linear else jnp.float32
-        self._key = jax.random.key(derive(plan.seed, "solver"))
+        self._key = threefry.key(derive(plan.seed, "solver"))
         self.reader: Any = Reader(samples, self._dtype) if mapped else None
         if mapped and not samples.keeps:
             self.reader = UNREAD
@@ -98,8 +99,10 @@ class RunState:
         self.params = self._first = jax.tree.map(np.array, parts.params)
         self.recent: list[Any] = []
         self.best: Best | None = None
-        rule, top = parts.rule, largest(game.policy, game.loss, parts.actions)
-        self.visited = None if rule is None else Visited(rule, top, min(most for _, most in plan.rounds[:3]))
+        self.visited: Visited | None = None
+        if parts.rule is not None:
+            top = largest(game.policy, game.loss, parts.actions)
+            self.visited = Visited(parts.rule, top, min(most for _, most in plan.rounds[:3]))
 
     def _like(self) -> Batch:
         seen = self.parts.observations
@@ -127,7 +130,7 @@ class RunState:
         else:
             parts = self.game.policy, self.game.loss, like
             whole = empty_samples(*parts, capacity=capacity, reader=self.reader)
-        key = jax.random.key(derive(self.plan.seed, "memory"))
+        key = threefry.key(derive(self.plan.seed, "memory"))
         many = len(self.plan.rounds)
         return limited(spec.memory, whole, like, rounds=many, samples=capacity, key=key)
 
@@ -195,7 +198,7 @@ class RunState:
             game = self.game if self.automatic is None else self.automatic.tuned(self.game)
             due = self.plan.due(self.plan.judged, t, self.queries + round.queries)
             exact = due and self.game.policy.linear
-            return Question(game, one, jax.random.fold_in(self._key, t), jnp.asarray(exact))
+            return Question(game, one, threefry.fold_in(self._key, t), np.asarray(exact))
 
     def batch(self, inputs: Any, targets: Any, weights: Any, slots: Any) -> Batch:
         """The samples of a round that have a label, as the learner sees them; of a policy with memory all, in
@@ -290,7 +293,7 @@ class RunState:
         """For networks: the best in hindsight, searched for from where the learner is."""
         if self.game.policy.linear or not self.plan.search:
             return {}
-        key = jax.random.fold_in(jax.random.fold_in(self._key, t), 1)
+        key = threefry.fold_in(threefry.fold_in(self._key, t), 1)
         start = jax.tree.map(jnp.asarray, self.params)
         all_losses = losses()
         whole = all_losses.whole if isinstance(all_losses, Limited) else all_losses

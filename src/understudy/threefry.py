@@ -1,0 +1,104 @@
+"""JAX's random numbers on the host: the bits of `jax.random`, without a program to compile.
+
+A network's first parameters are drawn once. As programs their draws take longer to compile than a hundred
+steps of a solver do. Inside a traced function, with other keys than JAX's usual ones, and for other numbers
+than float32, `jax.random` itself draws.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import numpy as np
+from jax import Array
+
+IMPLEMENTATION = "threefry2x32"
+ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
+
+
+def key(seed: int) -> Array:
+    """``jax.random.key(seed)`` for 0 ≤ seed < 2³².
+
+    >>> jax.random.key_data(key(3)).tolist()
+    [0, 3]
+    """
+    if str(jax.config.jax_default_prng_impl) != IMPLEMENTATION:  # pyright: ignore[reportAttributeAccessIssue]
+        return jax.random.key(seed)
+    return _wrapped(np.array([0, seed], np.uint32))
+
+
+def fold_in(key: Array, number: int) -> Array:
+    """``jax.random.fold_in(key, number)`` for 0 ≤ number < 2³².
+
+    >>> key = jax.random.key(0)
+    >>> bool(fold_in(key, 7) == jax.random.fold_in(key, 7))
+    True
+    """
+    words = _words(key)
+    if words is None:
+        return jax.random.fold_in(key, number)
+    return _wrapped(np.concatenate(_hash(words, np.zeros(1, np.uint32), np.full(1, number, np.uint32))))
+
+
+def split(key: Array, count: int) -> list[Array]:
+    """``jax.random.split(key, count)``, one by one.
+
+    >>> key = jax.random.key(0)
+    >>> [int(a == b) for a, b in zip(split(key, 3), jax.random.split(key, 3))]
+    [1, 1, 1]
+    """
+    words = _words(key)
+    if words is None:
+        return list(jax.random.split(key, count))
+    return [_wrapped(one) for one in np.stack(_hash(words, *_counters(count)), axis=1)]
+
+
+def uniform(key: Array, shape: tuple[int, ...], dtype: Any, limit: float) -> Array:
+    """``jax.random.uniform(key, shape, dtype, -limit, limit)``; ``share·2·limit − limit`` is rounded once, as
+    XLA does where it optimises and the processor has such an operation.
+
+    >>> key = jax.random.key(0)
+    >>> drawn = uniform(key, (2, 3), np.float32, 0.5)
+    >>> bool((drawn == jax.random.uniform(key, (2, 3), np.float32, -0.5, 0.5)).all())  # an exact product
+    True
+    """
+    words = _words(key)
+    if words is None or np.dtype(dtype) != np.float32:
+        return jax.random.uniform(key, shape, dtype, -limit, limit)
+    first, second = _hash(words, *_counters(int(np.prod(shape))))
+    share = ((first ^ second) >> np.uint32(9) | np.uint32(0x3F800000)).view(np.float32) - np.float32(1)
+    low, high = np.float32(-limit), np.float32(limit)
+    # In float64 both product and sum are exact, so this rounds once.
+    exact = share.astype(np.float64) * np.float64(high - low) + np.float64(low)
+    return jax.device_put(np.maximum(low, exact.astype(np.float32)).reshape(shape))
+
+
+def _wrapped(words: np.ndarray) -> Array:
+    return jax.random.wrap_key_data(jax.device_put(words), impl=IMPLEMENTATION)
+
+
+def _words(key: Array) -> np.ndarray | None:
+    """The two numbers of a key; None where `jax.random` has to draw."""
+    usual = jax.config.jax_threefry_partitionable  # pyright: ignore[reportAttributeAccessIssue]
+    if isinstance(key, jax.core.Tracer) or not usual or str(jax.random.key_impl(key)) != IMPLEMENTATION:
+        return None
+    return np.asarray(jax.random.key_data(key))
+
+
+def _counters(count: int) -> tuple[np.ndarray, np.ndarray]:
+    numbers = np.arange(count, dtype=np.uint64)
+    return (numbers >> np.uint64(32)).astype(np.uint32), numbers.astype(np.uint32)
+
+
+def _hash(key: np.ndarray, first: np.ndarray, second: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Threefry-2x32 with 20 rounds (Salmon et al. 2011) of the counters ``first·2³² + second``."""
+    keys = [*key, key[0] ^ key[1] ^ np.uint32(0x1BD11BDA)]
+    first, second = first + keys[0], second + keys[1]
+    for turn in range(5):
+        for distance in ROTATIONS[turn % 2]:
+            first = first + second
+            second = (second << np.uint32(distance) | second >> np.uint32(32 - distance)) ^ first
+        first = first + keys[(turn + 1) % 3]
+        second = second + (keys[(turn + 2) % 3] + np.uint32(turn + 1))
+    return first, second
