@@ -93,7 +93,8 @@ def _counters(count: int) -> tuple[np.ndarray, np.ndarray]:
 
 def _hash(key: np.ndarray, first: np.ndarray, second: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Threefry-2x32 with 20 rounds (Salmon et al. 2011) of the counters ``first·2³² + second``."""
-    keys = [*key, key[0] ^ key[1] ^ np.uint32(0x1BD11BDA)]
+    one, two = key[:1], key[1:]  # arrays, which overflow without a warning
+    keys = [one, two, one ^ two ^ np.uint32(0x1BD11BDA)]
     first, second = first + keys[0], second + keys[1]
     for turn in range(5):
         for distance in ROTATIONS[turn % 2]:
