@@ -14,7 +14,8 @@ from understudy.envs import atari
 from understudy.envs.gymnasium import derive, maker
 from understudy.envs.vector import vector
 from understudy.errors import MissingExtra, UserError
-from understudy.runs.frames import FrameStore
+from understudy.runs.frames import FrameColumn, distinct
+from understudy.runs.rounds import Sums
 
 
 class Games:
@@ -135,22 +136,16 @@ def test_games_side_by_side_are_the_games_alone():
 
 @pytest.mark.parametrize("game", ["pong", "breakout"])
 def test_every_rebuilt_stack_is_the_environments(game, tmp_path):
-    """Beginnings, ends and several slots included; in memory and mapped from a file."""
+    """Beginnings, ends, several slots and several rounds included; in memory and mapped from files."""
     games = Games(game, 3, seed=1, max_frames=200)
-    stores = [
-        FrameStore((4, 84, 84), capacity=10),
-        FrameStore((4, 84, 84), capacity=600, limit=0, folder=tmp_path),
-    ]
-    seen = []
-    for before, _, _ in played(games, 200):
-        seen.append(before.copy())
-        for store in stores:
-            store.append(before, range(3))
+    seen = [before.copy() for before, _, _ in played(games, 200)]
     assert games.episode.min() >= 3
-    for store in stores:
-        assert len(store) == 600 and store.frames <= 600 + 1
-        assert np.array_equal(store[np.arange(600)], np.concatenate(seen))
-    assert stores[1].mapped and not stores[0].mapped
+    whole, slots = np.concatenate(seen).reshape(600, -1), np.tile(np.arange(3), 200)
+    for column in (FrameColumn((4, 84, 84), Sums(folder)) for folder in (None, tmp_path)):
+        for part in (slice(0, 240), slice(240, 600)):
+            column.append(whole[part], slots[part])
+        assert np.array_equal(column.rows(600)[:], whole)
+    assert (tmp_path / "frames.bin").stat().st_size <= (600 + 3 * 4) * 84 * 84
 
 
 def test_a_stack_that_ignored_the_boundary_would_be_seen():
@@ -161,30 +156,22 @@ def test_a_stack_that_ignored_the_boundary_would_be_seen():
     assert not np.array_equal(naive, seen)
 
 
-def test_ten_thousand_interactions_fit_in_ninety_megabytes():
-    store = FrameStore((4, 84, 84), capacity=10_000)
-    rng = np.random.default_rng(0)
-    stack = np.zeros((1, 4, 84, 84), np.uint8)
-    for step in range(10_000):
-        if step % 400 == 0:
-            stack = np.zeros_like(stack)
-        stack = np.concatenate(
-            [stack[:, 1:], np.full((1, 1, 84, 84), 1 + rng.integers(255), np.uint8)], axis=1
-        )
-        store.append(stack, [0])
-    assert len(store) == 10_000 and store.nbytes <= 90e6
+def test_a_thousand_interactions_fit_in_nine_megabytes(tmp_path):
+    rng, empty = np.random.default_rng(0), np.zeros((3, 84, 84), np.uint8)
+    frames = [np.full((84, 84), 1 + rng.integers(255), np.uint8) for _ in range(500)]
+    stacks = np.lib.stride_tricks.sliding_window_view([*empty, *frames], 4, axis=0).transpose(0, 3, 1, 2)
+    column = FrameColumn((4, 84, 84), Sums(tmp_path))
+    for _ in range(2):  # episodes
+        column.append(stacks.reshape(500, -1), np.zeros(500, int))
+    assert len(column.rows(1000)) == 1000
+    assert sum(file.stat().st_size for file in tmp_path.iterdir()) <= 9e6
 
 
 def test_foreign_stacks_are_kept_too():
     """Any stacks of bytes, unrelated to each other: nothing is assumed, only saved where it can be."""
-    rng = np.random.default_rng(0)
-    stacks = rng.integers(0, 2, (40, 3, 2, 2), dtype=np.uint8)
-    store = FrameStore((3, 2, 2), capacity=1)
-    for stack in stacks:
-        store.append(stack[None], [0])
-    assert np.array_equal(store[np.arange(40)], stacks)
-    with pytest.raises(UserError, match="expected stacks of bytes"):
-        store.append(np.zeros((1, 3, 2, 3), np.uint8), [0])
+    stacks = np.random.default_rng(0).integers(0, 2, (40, 3, 2, 2), dtype=np.uint8)
+    frames, index = distinct(stacks, np.zeros(40, int))
+    assert np.array_equal(frames[index], stacks)
 
 
 def test_labels_may_be_the_experts_mode_and_features_anothers_network():
