@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import difflib
+import importlib
 import traceback
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 
 class UserError(ValueError):
@@ -23,6 +25,18 @@ class MissingExtra(UserError):
         super().__init__(f"{feature} needs the extra '{extra}': pip install 'understudy[{extra}]'.")
 
 
+def needs(module: str, feature: str, extra: str) -> Any:
+    """An optional module, or the sentence that says how to install it.
+
+    >>> needs("math", "counting", "numbers").floor(1.5)
+    1
+    """
+    try:
+        return importlib.import_module(module)
+    except ImportError:
+        raise MissingExtra(feature, extra) from None
+
+
 def unknown(field: str, value: object, accepted: Iterable[str]) -> UserError:
     """The error for a name that is not registered, with the nearest one that exists.
 
@@ -31,6 +45,28 @@ def unknown(field: str, value: object, accepted: Iterable[str]) -> UserError:
     """
     names = sorted(accepted)
     return UserError(f"{field}: unknown value {value!r}{nearest(value, names)} Accepted: {', '.join(names)}.")
+
+
+def among(field: str, value: Any, accepted: Collection[str]) -> None:
+    """Refuses a name that is not among those accepted.
+
+    >>> among("loss", "huber", ["squared", "huber"])
+    """
+    if value not in accepted:
+        raise unknown(field, value, accepted)
+
+
+def whole(field: str, value: Any, least: int = 1) -> None:
+    """Refuses what is not a whole number of at least `least`.
+
+    >>> whole("rounds", 0)
+    Traceback (most recent call last):
+    understudy.errors.UserError: rounds: 0 is not a whole number ≥ 1.
+    """
+    # By its kind, and not by the class: this file imports no NumPy.
+    kind = getattr(getattr(value, "dtype", None), "kind", "i" if isinstance(value, int) else "")
+    if isinstance(value, bool) or kind not in "iu" or not kind or value < least:
+        raise UserError(f"{field}: {value!r} is not a whole number ≥ {least}.")
 
 
 def nearest(value: object, names: Sequence[str]) -> str:

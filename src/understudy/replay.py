@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
@@ -22,6 +23,7 @@ from .regret.bounds import Bound
 from .streaming import columns, play_rounds
 
 
+@dataclasses.dataclass(eq=False, repr=False)
 class Replay:
     """What `replay` returns.
 
@@ -38,22 +40,15 @@ class Replay:
         call share its time equally.
     """
 
-    def __init__(
-        self,
-        game: Game,
-        rounds: list[tuple[np.ndarray, np.ndarray]],
-        ledger: Ledger,
-        certificate: Certificate,
-        params: Params,
-        comparator: Params,
-        predictions: np.ndarray,
-        iterates: list[Params] | None,
-        times: np.ndarray,
-    ):
-        self.game, self._rounds = game, rounds
-        self.ledger, self.certificate = ledger, certificate
-        self.params, self.comparator = params, comparator
-        self.predictions, self.iterates, self.times = predictions, iterates, times
+    game: Game
+    _rounds: list[tuple[np.ndarray, np.ndarray]]
+    ledger: Ledger
+    certificate: Certificate
+    params: Params
+    comparator: Params
+    predictions: np.ndarray
+    iterates: list[Params] | None
+    times: np.ndarray
 
     def __repr__(self) -> str:
         return f"Replay({self.ledger!r}, {self.certificate.kind})"

@@ -58,7 +58,7 @@ def draw(rng: np.random.Generator, shape: tuple[int, int, int], labels: bool, le
     sizes = np.full(T, m) if rng.random() < 0.5 else rng.integers(1, m + 1, size=T)
     numbers = np.array([rng.uniform(-2, 2), rng.uniform(-1.5, 1.5), rng.choice([1, 1, 1, 2, 3])])
     found = Candidate(X, y, sizes, numbers, np.asarray(rng.integers(learners)))
-    return _legal(found, rng, labels)
+    return _legal(found, labels)
 
 
 def change(
@@ -94,10 +94,10 @@ def change(
             sizes[t], numbers[2] = rng.integers(1, m + 1), rng.choice([1, 1, 1, 2, 3])
         else:
             learner = np.asarray(rng.integers(learners))
-    return _legal(Candidate(X, y, sizes, numbers, learner), rng, labels)
+    return _legal(Candidate(X, y, sizes, numbers, learner), labels)
 
 
-def _legal(one: Candidate, rng: np.random.Generator, labels: bool) -> Candidate:
+def _legal(one: Candidate, labels: bool) -> Candidate:
     """Numbers kept where double precision can tell a false bound from rounding; shares within [0, 1]."""
     X, y = np.clip(one.X, -1e4, 1e4), np.clip(one.y, -1e6, 1e6)
     if labels:

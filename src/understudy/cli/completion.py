@@ -6,7 +6,7 @@ import dataclasses
 
 from tyro.conf import Positional
 
-from ..errors import unknown
+from ..errors import among
 
 SHELLS = ("bash", "fish", "zsh")
 BASH = """\
@@ -32,8 +32,7 @@ class Completion:
 
 def run(options: Completion) -> int:
     """Prints the script."""
-    if options.shell not in SHELLS:
-        raise unknown("shell", options.shell, SHELLS)
+    among("shell", options.shell, SHELLS)
     if options.shell == "fish":
         print("\n".join(_fish()))
     else:

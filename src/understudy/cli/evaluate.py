@@ -7,7 +7,7 @@ from pathlib import Path
 
 from tyro.conf import Positional
 
-from ..errors import UserError
+from ..errors import whole
 from ..progress import counted
 from ..report import tables
 from .options import Flag, Name, Whole
@@ -40,8 +40,7 @@ def run(options: Evaluate) -> int:
     from ..runs.evaluate import evaluate
 
     settings = read_config(options.run)["settings"]
-    if options.episodes < 1:
-        raise UserError(f"episodes: {options.episodes!r} is not a whole number ≥ 1.")
+    whole("episodes", options.episodes)
     policy = TrainedPolicy.load(options.run)
     make = world_of(settings, options.env, options.env_kwargs)
     name = make.name

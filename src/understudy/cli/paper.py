@@ -15,7 +15,7 @@ from typing import Any
 from rich.text import Text
 
 from .. import disk
-from ..errors import UserError, unknown
+from ..errors import UserError, among, unknown, whole
 from ..progress import stages
 from ..report import tables
 from .options import Flag, Folder, Name, Names, Whole
@@ -152,8 +152,7 @@ def _pure(options: Pure, name: str, *, full: int, quick: tuple[int, int], **more
     seeds, rounds = quick if options.quick else (full, module.ROUNDS)
     if options.seeds is not None:
         seeds = _enough(options.seeds)
-    if options.seed < 0:
-        raise UserError(f"seed: {options.seed} is not a whole number ≥ 0.")
+    whole("seed", options.seed, 0)
     began = _clock()
     with stages() as show:
         done = module.study(seeds=seeds, rounds=rounds, seed=options.seed, progress=show, **more)
@@ -169,8 +168,7 @@ def mujoco(options: PaperMujoco) -> int:
 
     scale = _scale(options, mujoco.SCALES)
     for name in options.part:
-        if name not in mujoco.PARTS:
-            raise unknown("part", name, mujoco.PARTS)
+        among("part", name, mujoco.PARTS)
     plays = [functools.partial(mujoco.part, name, scale) for name in options.part or scale.parts]
     return _host(options, scale.seeds, plays, mujoco_report)
 
@@ -201,8 +199,7 @@ def queries(options: PaperQueries) -> int:
     scale = _scale(options, queries.SCALES)
     for field, known in (("env", queries.WORLDS), ("series", queries.SERIES)):
         for name in getattr(options, field):
-            if name not in known:
-                raise unknown(field, name, known)
+            among(field, name, known)
     scale = dataclasses.replace(scale, series=options.series or scale.series)
     plays = [functools.partial(queries.part, name, scale) for name in options.env or scale.envs]
     return _host(options, scale.seeds, plays, queries_report)
@@ -221,8 +218,7 @@ def aggregation(options: PaperAggregation) -> int:
 def _scale(options: Host, scales: Mapping[str, Any]) -> Any:
     """The scale that was asked for, with its seeds."""
     disk.refuse_taken(options.out)
-    if options.scale not in scales:
-        raise unknown("scale", options.scale, scales)
+    among("scale", options.scale, scales)
     scale = scales[options.scale]
     return scale if options.seeds is None else dataclasses.replace(scale, seeds=_enough(options.seeds))
 

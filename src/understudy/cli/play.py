@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 from pathlib import Path
 from typing import Any
 
 from tyro.conf import Positional
 
-from ..errors import UserError
+from ..errors import UserError, whole
 from ..progress import counted
 from ..spec import WORLD, RunSpec
 from .options import Flag, Name
@@ -41,8 +42,7 @@ def run(options: Play) -> int:
     from ..runs import acting, read_config, world_of
 
     settings = read_config(options.run)["settings"]
-    if options.steps < 1:
-        raise UserError(f"steps: {options.steps!r} is not a whole number ≥ 1.")
+    whole("steps", options.steps)
     make = world_of(settings, options.env, options.env_kwargs)
     policy = TrainedPolicy.load(options.run)
     acts = {settings["name"]: acting(policy)}
@@ -61,11 +61,6 @@ def _expert(settings: dict[str, Any], make: Any) -> Any:
     """The run's expert, where it can be had again from its name alone."""
     from ..runs import World
 
-    env = make()
-    try:
+    with contextlib.suppress(UserError), contextlib.closing(make()) as env:
         found = World.of(make, env, RunSpec.of({name: settings.get(name) for name in WORLD})).expert
         return found if found.person is None else None  # nobody is asked for a video
-    except UserError:
-        return None
-    finally:
-        env.close()

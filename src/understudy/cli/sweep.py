@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from tyro.conf import Positional, arg
 
-from ..errors import UserError, unknown
+from ..errors import UserError, among
 from ..progress import stages
 from ..report import tables
 from ..spec import FIELDS
@@ -122,8 +122,7 @@ def made(options: Sweep) -> tuple[Study, dict[str, Any]]:
     if options.study.endswith(".toml"):
         study, tuning = read(options.study, given | {"grid": axes})
         for name in tuning:
-            if name not in TUNING:
-                raise unknown("tune", name, TUNING)
+            among("tune", name, TUNING)
     else:
         study = Study(options.study, grid=axes, **given)
     if options.tune:

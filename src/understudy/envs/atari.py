@@ -18,7 +18,7 @@ from typing import Any, final
 import gymnasium as gym
 import numpy as np
 
-from ..errors import MissingExtra, UserError, nearest, unknown
+from ..errors import MissingExtra, UserError, among, nearest, needs, whole
 from .gymnasium import Maker
 from .vector import Seen
 
@@ -47,16 +47,9 @@ class Settings:
     max_frames: int = 108_000
 
     def __post_init__(self):
-        for name, least in (
-            ("stack", 1),
-            ("frame_skip", 1),
-            ("size", 36),
-            ("noop_max", 0),
-            ("max_frames", 1),
-        ):
-            value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < least:
-                raise UserError(f"{name}: {value!r} is not a whole number ≥ {least}.")
+        limits = {"stack": 1, "frame_skip": 1, "size": 36, "noop_max": 0, "max_frames": 1}
+        for name, least in limits.items():
+            whole(name, getattr(self, name), least)
         sticky = self.sticky
         if isinstance(sticky, bool) or not isinstance(sticky, (int, float)) or not 0 <= sticky <= 1:
             raise UserError(f"sticky: {sticky!r} is not accepted; it is a probability, a number in [0, 1].")
@@ -92,17 +85,15 @@ def settings(given: Any = None) -> Settings:
     """
     names = [field.name for field in dataclasses.fields(Settings)]
     for name in given or {}:
-        if name not in names:
-            raise unknown("env_kwargs: Atari has no such setting", name, names)
+        among("env_kwargs: Atari has no such setting", name, names)
     return Settings(**dict(given or {}))
 
 
 def _ale() -> Any:
-    try:
-        import ale_py
-        from ale_py import roms, vector_env
-    except ImportError:
-        raise MissingExtra("env: Atari", "atari") from None
+    needs("ale_py", "env: Atari", "atari")
+    import ale_py
+    from ale_py import roms, vector_env
+
     ale_py.ALEInterface.setLoggerMode(ale_py.LoggerMode.Error)  # its banner is not our output
     return roms, vector_env
 

@@ -23,7 +23,6 @@ from .base import Expert
 from .dense import expert
 from .msgpack import unpack
 
-SUFFIXES = (".msgpack", ".npz")
 KEYS = ("state", "proprio", "obs")
 """Which of several groups of observations the policy sees, where brax keeps statistics of all."""
 

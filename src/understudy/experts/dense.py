@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import UserError, unknown
+from ..errors import UserError, among
 from ..policies import MLP, Actions, Network, Normaliser, require_fit
 from ..policies.activations import ACTIVATIONS
 from .base import Expert
@@ -33,8 +33,7 @@ def expert(
     """
     from gymnasium import spaces
 
-    if activation not in ACTIVATIONS:
-        raise unknown("activation", activation, ACTIVATIONS)
+    among("activation", activation, ACTIVATIONS)
     if not layers:
         raise UserError(f"{what}: holds no dense layer.")
     takes, gives = layers[0]["weight"].shape[0], layers[-1]["bias"].size

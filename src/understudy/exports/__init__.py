@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, final
 
 from .. import disk
-from ..errors import UserError, unknown
+from ..errors import UserError, among
 from ..policies import TrainedPolicy
 from ..runs import Run
 
@@ -49,8 +49,7 @@ def export(what: Any, to: str, out: str | os.PathLike[str] | None = None) -> Exp
     ...     export(run, "numpy", f"{folder}/cartpole.npz").beside
     ('...understudy_policy.py',)
     """
-    if to not in FORMS:
-        raise unknown("to", to, FORMS)
+    among("to", to, FORMS)
     found, stem = _found(what)
     if to in ("onnx", "numpy"):
         trained = found.policy if isinstance(found, Run) else found

@@ -17,7 +17,7 @@ import jax
 import numpy as np
 
 from .. import disk
-from ..errors import MissingExtra, UserError
+from ..errors import UserError, needs
 from ..runs import Run, world_of
 from .episodes import Episode, episodes
 
@@ -34,11 +34,7 @@ def write(run: Run, folder: Path) -> int:
     `expert_action`, `by_expert`, `asked`, `next.reward` and `next.done`, and LeRobot's own columns. Parts
     with more than one axis are kept flat, their shape is in info.json.
     """
-    try:
-        import pyarrow  # type: ignore[import-not-found]
-        import pyarrow.parquet as parquet  # type: ignore[import-not-found]
-    except ImportError:
-        raise MissingExtra("export: LeRobot", "tables") from None
+    pyarrow, parquet = (needs(one, "export: LeRobot", "tables") for one in ("pyarrow", "pyarrow.parquet"))
     fps, task = _fps(run.settings), {"task_index": 0, "task": run.settings["env"]}
     lengths, stats, features, frames = [], [], {}, 0
     with disk.new_folder(folder) as draft:

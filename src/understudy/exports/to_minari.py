@@ -10,7 +10,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from ..errors import MissingExtra, UserError
+from ..errors import UserError, needs
 from ..runs import Run
 from .episodes import Episode, episodes, space
 
@@ -24,11 +24,7 @@ def write(run: Run, name: str) -> int:
     acted (`by_expert`), `asked`, the learner's `target` and the `weight` of every sample. An episode that was
     still under way ends as truncated, as Minari's own collector has it.
     """
-    try:
-        import minari  # type: ignore[import-not-found]
-    except ImportError:
-        raise MissingExtra("export: Minari", "minari") from None
-    made = run.settings
+    minari, made = needs("minari", "export: Minari", "minari"), run.settings
     buffers = [_buffer(minari, number, one) for number, one in enumerate(episodes(run))]
     try:
         with warnings.catch_warnings():  # that there is no author, no link to code

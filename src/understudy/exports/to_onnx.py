@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from .. import disk
-from ..errors import MissingExtra, UserError
+from ..errors import UserError, needs
 from ..nested import at, stacked
 from ..policies import TrainedPolicy
 from . import NEAR
@@ -20,10 +20,8 @@ OPSET, IR = 17, 8
 
 def write(trained: TrainedPolicy, path: Path) -> Graph:
     """Writes the model: one input for every part of the observation, the outputs `outputs` and `action`."""
-    try:
-        from onnx import checker, helper, numpy_helper  # type: ignore[import-not-found]
-    except ImportError:
-        raise MissingExtra("export: ONNX", "onnx") from None
+    needs("onnx", "export: ONNX", "onnx")
+    from onnx import checker, helper, numpy_helper  # type: ignore[import-not-found]
 
     def typed(dtype: Any) -> int:
         return helper.np_dtype_to_tensor_dtype(np.dtype(dtype))

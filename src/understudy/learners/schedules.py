@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from ..errors import UserError, unknown
+from ..errors import UserError, among
 
 Number = Array | np.ndarray | float
 
@@ -77,8 +77,7 @@ def schedule(kind: str | Schedule, step: Any, *, field: str = "eta", start: int 
     """
     if isinstance(kind, Schedule):
         return kind
-    if kind not in SCHEDULES:
-        raise unknown("schedule", kind, SCHEDULES)
+    among("schedule", kind, SCHEDULES)
     inverse = 1.0 / positive(field, step)
     name = {"constant": "constant", "sqrt": "root", "adaptive": "adaptive"}[kind]
     zero = np.asarray(0.0)

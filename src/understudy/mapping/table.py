@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from .. import disk
-from ..errors import UserError, unknown
+from ..errors import UserError, among, unknown
 
 
 class Table:
@@ -56,8 +56,7 @@ class Table:
         """The rows whose labels have these values; at least one must."""
         mask = np.ones(len(self), bool)
         for name, value in labels.items():
-            if name not in self.labels:
-                raise unknown("label", name, self.labels)
+            among("label", name, self.labels)
             mask &= self.labels[name] == value
         if not mask.any():
             wanted = ", ".join(f"{name}={value!r}" for name, value in labels.items())

@@ -78,7 +78,7 @@ def study(
         memory(found, stage("limited memory", len(found) * 2 * len(MEMORIES) * 12)),
         views(found, stage("parameterisations", len(found) * len(VIEWS) * 12)),
         replayed(driven, best, stage("interactive runs", len(driven) * 4)) if driven else None,
-        untuned(found, best, stage("untuned AdaFTRL", len(found) * 2)),
+        untuned(found, stage("untuned AdaFTRL", len(found) * 2)),
     )
 
 
@@ -256,7 +256,7 @@ def replayed(found: Iterable[Stream], best: dict[tuple[str, str], float], counte
     return rows.table()
 
 
-def untuned(found: Sequence[Stream], best: dict[tuple[str, str], float], counted: Any = None) -> Table:
+def untuned(found: Sequence[Stream], counted: Any = None) -> Table:
     """AdaFTRL with α = 1, and with α = D/√2, D the largest distance of that run from the best."""
     rows = Rows(counted)
     for stream in found:

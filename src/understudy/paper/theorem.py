@@ -16,7 +16,7 @@ from matplotlib.figure import Figure
 
 from ..data import batch
 from ..envs.tabular import MDP, cliff_walk, fork, random_mdp
-from ..errors import UserError
+from ..errors import UserError, whole
 from ..learners import ftl
 from ..losses import LOSSES
 from ..online import make_game
@@ -94,8 +94,7 @@ def exhibits(
     """
     if not 0 <= gamma < 1:
         raise UserError(f"gamma: {gamma!r} is not in [0, 1).")
-    if rounds < 1:
-        raise UserError(f"rounds: {rounds!r} is not a whole number ≥ 1.")
+    whole("rounds", rounds)
     path = cliff_walk(rounds + 1, gamma)
     wrong = np.tile([0.0, 1.0], (len(path.start), 1))
     chance = random_mdp(40, 4, gamma, seed)

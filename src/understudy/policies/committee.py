@@ -11,7 +11,7 @@ import jax
 import numpy as np
 from jax import Array
 
-from ..errors import UserError
+from ..errors import whole
 from .base import Params
 from .mlp import MLP
 
@@ -33,8 +33,7 @@ class Committee(MLP):
     name: ClassVar[str] = "committee"
 
     def __check_init__(self):
-        if isinstance(self.members, bool) or not isinstance(self.members, int) or self.members < 1:
-            raise UserError(f"members: {self.members!r} is not a whole number ≥ 1.")
+        whole("members", self.members)
 
     @property
     def member(self) -> MLP:

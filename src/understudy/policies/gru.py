@@ -11,7 +11,7 @@ import numpy as np
 from jax import Array
 
 from .. import threefry
-from ..errors import UserError
+from ..errors import whole
 from .base import Params, Policy
 from .mlp import MLP
 
@@ -51,9 +51,7 @@ class GRU(Policy):
 
     def __check_init__(self):
         for field, least in (("width", 1), ("length", 1), ("burn", 0)):
-            value = getattr(self, field)
-            if isinstance(value, bool) or not isinstance(value, int) or value < least:
-                raise UserError(f"{field}: {value!r} is not a whole number ≥ {least}.")
+            whole(field, getattr(self, field), least)
         _ = self.mlp
 
     @property

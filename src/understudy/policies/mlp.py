@@ -13,7 +13,7 @@ import numpy as np
 from jax import Array
 
 from .. import threefry
-from ..errors import UserError, unknown
+from ..errors import UserError, among
 from .activations import ACTIVATIONS
 from .base import Params, Policy, numbers
 
@@ -49,10 +49,8 @@ class MLP(Policy):
     def __check_init__(self):
         if any(not isinstance(width, int) or width < 1 for width in self.widths):
             raise UserError(f"widths: {self.widths!r} must be positive whole numbers, as in (256, 256).")
-        if self.activation not in ACTIVATIONS:
-            raise unknown("activation", self.activation, ACTIVATIONS)
-        if self.head not in HEADS:
-            raise unknown("head", self.head, HEADS)
+        among("activation", self.activation, ACTIVATIONS)
+        among("head", self.head, HEADS)
         if (self.low is None) != (self.high is None) or (self.low is not None and self.head == "identity"):
             raise UserError("low, high: bounds are given together, and to a tanh head only.")
         if self.head == "sb3-tanh" and self.low is None:

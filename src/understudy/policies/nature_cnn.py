@@ -21,7 +21,7 @@ import numpy as np
 from jax import Array
 
 from .. import threefry
-from ..errors import UserError, unknown
+from ..errors import UserError, among
 from .base import Params, Policy
 
 LAYERS = ((8, 4, 32), (4, 2, 64), (3, 1, 64))
@@ -112,8 +112,7 @@ class NatureCNN(Policy):
     minibatch: ClassVar[int] = 64
 
     def __check_init__(self):
-        if self.method not in METHODS:
-            raise unknown("method", self.method, METHODS)
+        among("method", self.method, METHODS)
         if min(self.places) < 1:
             raise UserError(f"size: {self.size!r} pixels are too few for NatureCNN; 36 are the least.")
         if self.method == "matmul" and self.sides[0] != self.sides[1]:

@@ -218,9 +218,3 @@ def _cut_space(space: Any, part: Part, field: str) -> Any:
     if not len(space.low[cut]):
         raise _nothing(field, part.name, len(space.low))
     return spaces.Box(space.low[cut], space.high[cut], dtype=space.dtype.type)
-
-
-def _count(batch: Any) -> int:
-    while isinstance(batch, Mapping | tuple):
-        batch = next(iter(batch.values())) if isinstance(batch, Mapping) else batch[0]
-    return len(batch)

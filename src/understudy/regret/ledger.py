@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from .. import disk
-from ..errors import unknown
+from ..errors import among
 
 COLUMNS: dict[str, str] = {
     "round": "t, from 1",
@@ -57,8 +57,7 @@ class Ledger(Mapping[str, np.ndarray]):
         return len(next(iter(self._columns.values())))
 
     def __getitem__(self, name: str) -> np.ndarray:
-        if name not in self._columns:
-            raise unknown("ledger column", name, self._columns)
+        among("ledger column", name, self._columns)
         return self._columns[name]
 
     def __iter__(self):

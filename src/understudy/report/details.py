@@ -55,8 +55,7 @@ def inspect(
                 progress=progress,
             )
     made["moments"] = [
-        _plain(found, one, run) | ({"clip": films[at]} if at in films else {})
-        for at, one in enumerate(chosen)
+        _plain(found, one) | ({"clip": films[at]} if at in films else {}) for at, one in enumerate(chosen)
     ]
     return made
 
@@ -74,7 +73,7 @@ def timeline(run: Run) -> dict[str, Any]:
     return {"x": edges[:-1].tolist(), "acted": acted.round(4).tolist(), "asked": asked.round(4).tolist()}
 
 
-def _plain(found: Compared, one: Moment, run: Run) -> dict[str, Any]:
+def _plain(found: Compared, one: Moment) -> dict[str, Any]:
     acts = found.actions
     mine, theirs = found.mine[one.at], found.theirs[one.at]
     made: dict[str, Any] = {

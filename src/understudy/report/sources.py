@@ -13,7 +13,7 @@ from typing import Any, final
 import numpy as np
 
 from .. import disk
-from ..errors import UserError
+from ..errors import UserError, damaged
 from ..runs import NAMES, TIMES, read_config, read_ledger, read_summary, rounds
 from ..runs.reading import verified
 from ..runs.resume import FREE
@@ -172,14 +172,9 @@ def _run(path: Path, *, check: bool) -> Source:
 
 def _study(path: Path) -> list[Source]:
     kept = disk.read_json(path / "study.json", "report")
-    try:
+    with damaged(f"report: {path / 'study.json'}"):
         versions, runs = kept["versions"], [(one["id"], one["settings"]) for one in kept["runs"]]
-    except (KeyError, TypeError) as error:
-        raise UserError(f"report: {path / 'study.json'} is damaged ({error!r}).") from None
-    made = []
-    for name, settings in runs:
-        made.append(_entry(path, name, settings, versions))
-    return made
+    return [_entry(path, name, settings, versions) for name, settings in runs]
 
 
 def _entry(path: Path, name: str, settings: Mapping[str, Any], versions: Mapping[str, str]) -> Source:

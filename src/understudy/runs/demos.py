@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from .. import disk
-from ..errors import MissingExtra, UserError
+from ..errors import UserError, needs
 from ..experts import Expert
 from ..experts.answers import checked
+from ..nested import joined, take
 from ..policies import Actions, Recalled, Seen
 from .collected import EXPERT, Round, not_finite_rows
 
@@ -127,32 +127,17 @@ def _archive(source: str) -> Demos:
 
 
 def _minari(source: str) -> Demos:
-    try:
-        import minari  # type: ignore[import-not-found]
-    except ImportError:
-        raise MissingExtra("demos: minari", "minari") from None
+    minari = needs("minari", "demos: minari", "minari")
     name = source.removeprefix("minari:")
     try:
         episodes = list(minari.load_dataset(name, download=True).iterate_episodes())
     except Exception as error:
         raise UserError(f"demos: Minari cannot load {name!r} ({type(error).__name__}: {error}).") from None
     # An episode of T actions has T + 1 observations, the last of which nobody acted on.
-    seen = [_first(one.observations, len(one.actions)) for one in episodes]
+    seen = [take(one.observations, slice(len(one.actions))) for one in episodes]
     begins = [np.arange(len(one.actions)) == 0 for one in episodes]
     labels = np.concatenate([np.asarray(one.actions) for one in episodes])
-    return Demos(_joined(seen), labels, np.concatenate(begins))
-
-
-def _first(observations: Any, count: int) -> Any:
-    if isinstance(observations, Mapping):
-        return {key: _first(one, count) for key, one in observations.items()}
-    return np.asarray(observations)[:count]
-
-
-def _joined(parts: list[Any]) -> Any:
-    if isinstance(parts[0], Mapping):
-        return {key: _joined([one[key] for one in parts]) for key in parts[0]}
-    return np.concatenate(parts)
+    return Demos(joined(seen), labels, np.concatenate(begins))
 
 
 def _of_run(source: str, observations: Seen, actions: Actions) -> Round:

@@ -12,7 +12,7 @@ import numpy as np
 
 from ..envs.gymnasium import Maker, derive, maker
 from ..envs.vector import Seen, VectorEnv, vector
-from ..errors import UserError
+from ..errors import UserError, whole
 from ..nested import take
 from ..policies import Actions, History, not_finite
 from ..policies.sight import Sight
@@ -206,8 +206,7 @@ def evaluate(
     >>> found.lengths.tolist(), found.mean
     ([10, 10], 10.0)
     """
-    if episodes < 1:
-        raise UserError(f"episodes: {episodes!r} is not a whole number ≥ 1.")
+    whole("episodes", episodes)
     make = env if isinstance(env, Maker) else maker(env, env_kwargs)
     one = acting(player)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import os
 from pathlib import Path
@@ -9,7 +10,7 @@ from typing import Any, final
 
 import numpy as np
 
-from ..errors import UserError
+from ..errors import UserError, damaged
 from ..policies import TrainedPolicy
 from ..regret import Certificate, Ledger
 from .evaluate import Evaluation
@@ -22,6 +23,7 @@ UNFINISHED = Certificate(math.nan, math.nan, {}, "estimate", reason="the run is 
 
 
 @final
+@dataclasses.dataclass(eq=False, repr=False)
 class Run:
     """What `imitate` returns.
 
@@ -38,26 +40,19 @@ class Run:
         whether it answers alike.
     """
 
-    def __init__(
-        self,
-        policy: TrainedPolicy,
-        ledger: Ledger,
-        certificate: Certificate,
-        settings: dict[str, Any],
-        evaluation: Evaluation | None,
-        expert_evaluation: Evaluation | None,
-        samples: SampleLog | None,
-        seconds: dict[str, float],
-        folder: Path | None,
-        keep: Any = None,
-        expert_calls: int = 0,
-        kept_round: int | None = None,
-    ):
-        self.policy, self.ledger, self.certificate, self.settings = policy, ledger, certificate, settings
-        self.evaluation, self.expert_evaluation = evaluation, expert_evaluation
-        self.seconds, self.folder, self.expert_calls = seconds, folder, expert_calls
-        self.kept_round = ledger.rounds if kept_round is None else kept_round
-        self._samples, self._keep = samples, keep
+    policy: TrainedPolicy
+    ledger: Ledger
+    certificate: Certificate
+    settings: dict[str, Any]
+    evaluation: Evaluation | None
+    expert_evaluation: Evaluation | None
+    _samples: SampleLog | None
+    seconds: dict[str, float]
+    folder: Path | None
+    _around: Any = None
+    """Ends, with the run, the temporary folder that its samples are in."""
+    expert_calls: int = 0
+    kept_round: int = 0
 
     def samples(self, column: str) -> np.ndarray:
         """One column of all samples: inputs, targets, executed, rewards, flags, slots or weights."""
@@ -127,14 +122,12 @@ class Run:
         else:
             seconds = dict.fromkeys((*TIMES, "total"), math.nan)
             outcome = {"certificate": UNFINISHED.described(), "seconds": seconds}
-        try:
+        with damaged(f"run: {folder / 'summary.json'}"):
             made = Certificate.read(outcome["certificate"])
             mine, theirs = (_evaluation(outcome.get(name)) for name in ("evaluation", "expert_evaluation"))
             seconds = outcome["seconds"]
             kept = outcome.get("summary", {})
-            calls, number = int(kept.get("expert_evaluation_calls", 0)), kept.get("kept_round")
-        except (KeyError, TypeError, ValueError) as error:
-            raise UserError(f"run: {folder / 'summary.json'} is damaged ({error}).") from None
+            calls, number = int(kept.get("expert_evaluation_calls", 0)), kept.get("kept_round", ledger.rounds)
         policy, samples = TrainedPolicy.load(folder), None
         if any(name.startswith("samples/") for name in record.grown):
             samples = SampleLog(policy.observations, policy.actions, folder=folder / "samples")

@@ -23,7 +23,7 @@ from typing import Any, final
 
 from .. import disk
 from ..disk import csv_line, reporting
-from ..errors import UserError
+from ..errors import UserError, damaged
 from ..machine import cores, versions
 from ..regret import Ledger
 from . import rounds, snapshot
@@ -234,7 +234,7 @@ class Folder:
         grown = self._record.grown
         with reporting(self.path):
             arrays, plain = read_checkpoint(self.path / self._record.checkpoint)
-            try:
+            with damaged(f"run: {str(self.path)!r}"):
                 self._sums.back({name: one for name, one in grown.items() if "/" not in name})
                 ours = {k.removeprefix("samples/"): one for k, one in grown.items() if "/" in k}
                 run.samples.back(plain["rows"], ours)
@@ -244,12 +244,6 @@ class Folder:
                     for one in disk.read_csv(self.path / "times.csv", "run")
                 ]
                 return snapshot.restored(run, arrays, plain, rows, times)
-            except (KeyError, ValueError, TypeError) as error:
-                if isinstance(error, UserError):
-                    raise
-                raise UserError(
-                    f"run: {str(self.path)!r} is damaged ({type(error).__name__}: {error})."
-                ) from error
 
     def finish(self, summary: dict[str, Any], policy: Any) -> None:
         """Says that the run is over, with its outcome."""

@@ -5,8 +5,8 @@ program.
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
-from typing import Any, NamedTuple, Protocol, final
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol, final
 
 import jax
 import jax.numpy as jnp
@@ -136,11 +136,8 @@ class _Loaded:
         return found
 
 
-class Learnt(NamedTuple):
-    """The error of a run's solve, or None."""
-
-    run: int
-    error: UserError | None
+Solved = tuple[Any, dict[str, Any], Callable[[], Any]]
+"""What `RunState.answer` takes of a solve: the new parameters, the record, and the losses so far, on call."""
 
 
 def by_program(runs: Sequence[RunState], *, together: bool) -> list[OneProgram]:
@@ -174,28 +171,31 @@ class OneProgram:
             for run in runs:
                 run.state = None
 
-    def learn(self, rounds: dict[int, Any], clock: Clock) -> list[Learnt]:
-        """Ends a round of every run that has one."""
+    def learn(self, rounds: dict[int, Any], clock: Clock) -> dict[int, UserError]:
+        """Ends a round of every run that has one; the errors of those whose solve failed."""
         here = [(i, number) for i, number in enumerate(self.numbers) if number in rounds]
-        if not here:
-            return []
-        if self.together:
-            return self._all(rounds, here, clock)
-        return [self._one(self.runs[i], number, rounds[number], clock.copy()) for i, number in here]
+        errors: dict[int, UserError] = {}
+        clock, solved = clock.copy(), None
+        if self.together and here:
+            solved = self._all(rounds, here)
+            clock.lap("solve", len(here))
+        for i, number in here:
+            run, own = self.runs[i], clock.copy()
+            try:
+                answer = self._one(run, rounds[number]) if solved is None else solved[i]
+                run.answer(rounds[number], *answer, own)
+            except UserError as error:
+                errors[number] = error
+        return errors
 
-    def _one(self, run: RunState, number: int, round: Any, clock: Clock) -> Learnt:
-        try:
-            with precision(run.game):
-                game, batch, key, judge = run.question(round)
-                run.state, record = compiled(game)(run.state, batch, key, judge)
-                record, params = jax.device_get(record), jax.tree.map(np.array, run.state.learner.params)
-            run.answer(round, params, record, lambda: run.state.losses, clock)
-        except UserError as error:
-            return Learnt(number, error)
-        return Learnt(number, None)
+    def _one(self, run: RunState, round: Any) -> Solved:
+        with precision(run.game):
+            game, batch, key, judge = run.question(round)
+            run.state, record = compiled(game)(run.state, batch, key, judge)
+            record, params = jax.device_get(record), jax.tree.map(np.array, run.state.learner.params)
+        return params, record, lambda: run.state.losses
 
-    def _all(self, rounds: dict[int, Any], here: list[tuple[int, int]], clock: Clock) -> list[Learnt]:
-        clock = clock.copy()
+    def _all(self, rounds: dict[int, Any], here: list[tuple[int, int]]) -> dict[int, Solved]:
         with precision(self.runs[0].game):
             asked = {i: self.runs[i].question(rounds[number]) for i, number in here}
             # A run that has failed keeps its place in the stack, and is fed with a neighbour's round.
@@ -207,19 +207,11 @@ class OneProgram:
             batches, keys = over_devices((batches, keys))
             self._state, records = play(self._state, batches, keys, spare.judge)
             records, params = jax.device_get((records, self._state.learner.params))
-        clock.lap("solve", len(here))
-        found = []
-        for i, number in here:
-            mine = jax.tree.map(lambda leaf, i=i: np.array(leaf[i]), params)
-            record = {name: values[i] for name, values in records.items()}
-            losses = functools.partial(self._losses, i)
-            try:
-                self.runs[i].answer(rounds[number], mine, record, losses, clock.copy())
-                found.append(Learnt(number, None))
-            except UserError as error:
-                found.append(Learnt(number, error))
-        return found
-
-    def _losses(self, i: int) -> Any:
-        """The losses of run i, taken out of the stack."""
-        return jax.tree.map(lambda leaf: leaf[i], self._state.losses)
+        return {
+            i: (
+                jax.tree.map(lambda leaf, i=i: np.array(leaf[i]), params),
+                {name: values[i] for name, values in records.items()},
+                lambda i=i: jax.tree.map(lambda leaf: leaf[i], self._state.losses),
+            )
+            for i, _ in here
+        }

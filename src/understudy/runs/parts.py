@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import math
 from collections.abc import Mapping
@@ -10,7 +11,7 @@ from typing import Any, NamedTuple, final
 import jax
 
 from .. import experts, threefry
-from ..envs.gymnasium import Maker, derive
+from ..envs.gymnasium import Maker, derive, maker
 from ..errors import UserError
 from ..experts.start import start
 from ..machine import memory
@@ -47,6 +48,13 @@ class World(NamedTuple):
         if self.sight is None:
             return Observations.of(self.observation_space, tabular=tabular)
         return self.sight.observations(self.observation_space, tabular=tabular)
+
+    @classmethod
+    def made(cls, spec: RunSpec) -> World:
+        """The world of a spec; an environment is made for it, and closed."""
+        make = maker(spec.env, spec.env_kwargs, spec.student_infos)
+        with contextlib.closing(make()) as env:
+            return cls.of(make, env, spec)
 
     @classmethod
     def of(cls, make: Maker, spaces: Any, spec: RunSpec) -> World:

@@ -156,6 +156,8 @@ def _receive(stream: IO[bytes] | None) -> dict[str, np.ndarray]:
 
 def main() -> None:
     """Makes the expert of the spec that comes first, and answers batches until the input ends."""
+    from .parts import World
+
     # What the expert prints goes to the error stream: the output is for answers.
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
@@ -165,26 +167,13 @@ def main() -> None:
             arrays = _receive(sys.stdin.buffer)
             try:
                 if expert is None:
-                    expert = _made(arrays["settings"].tobytes().decode())
+                    expert = World.made(RunSpec.of(json.loads(arrays["settings"].tobytes()))).expert
                     _send(answers, {})
                 else:
                     _send(answers, {"labels": expert.label(_batch(arrays))})
             except Exception as error:
                 text = str(error) if isinstance(error, UserError) else f"{type(error).__name__}: {error}"
                 _send(answers, {"error": np.frombuffer(text.encode(), np.uint8)})
-
-
-def _made(settings: str) -> Any:
-    from ..envs.gymnasium import maker
-    from .parts import World
-
-    spec = RunSpec.of(json.loads(settings))
-    make = maker(spec.env, spec.env_kwargs, spec.student_infos)
-    first = make()
-    try:
-        return World.of(make, first, spec).expert
-    finally:
-        first.close()
 
 
 if __name__ == "__main__":

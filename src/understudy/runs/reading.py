@@ -86,9 +86,7 @@ def _known(number: Any, file: Path) -> None:
 def read_checkpoint(file: Path) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
     """The arrays and the plain data of a round from which a run goes on."""
     arrays, metadata = disk.read_tensors(file, "run")
-    try:
+    with damaged(f"run: {file}"):
         plain = json.loads(metadata["run"])
-    except (KeyError, ValueError) as error:
-        raise UserError(f"run: {file} is damaged ({type(error).__name__}).") from None
     _known(plain.get("format"), file)
     return arrays, plain

@@ -9,7 +9,7 @@ import warnings
 from pathlib import Path
 from typing import Any
 
-from ..errors import UserError, unknown
+from ..errors import UserError, among
 from ..machine import cores, versions
 from ..spec import FIELDS, ROUNDS
 from .reading import read_config
@@ -34,8 +34,7 @@ def resuming(value: Any) -> frozenset[str]:
         return frozenset({"exact"} if value else ())
     ways = str(value).split(",")
     for way in ways:
-        if way not in RESUMES:
-            raise unknown("resume", way, RESUMES)
+        among("resume", way, RESUMES)
     return frozenset(ways)
 
 

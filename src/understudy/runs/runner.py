@@ -27,7 +27,7 @@ from .collected import Collects, Driver, Wanted
 from .device import Device, possible
 from .evaluate import Evaluation
 from .evaluations import Evaluations
-from .groups import Learnt, Members, OneProgram, by_architecture, by_program
+from .groups import Members, OneProgram, by_architecture, by_program
 from .plan import Clock
 from .questions import Questions
 from .state import RunState
@@ -181,7 +181,7 @@ class Runner:
             self._ask_twice(going)
         self._tick("solving")
         clock.lap("collect", len(going))  # the seconds of what is done together are split evenly
-        self._failed({one.run: one.error for one in self._learn(rounds, clock)})
+        self._failed(self._learn(rounds, clock))
         due = [i for i in going if self.runs[i].round == t]
         due = [i for i in due if self.runs[i].plan.due(self.runs[i].plan.evaluated, t, self.runs[i].queries)]
         self._evaluate(due, t)
@@ -250,7 +250,7 @@ class Runner:
         """The demonstrations of these runs, as their first round."""
         return {i: self.runs[i].parts.demos for i in going}, {}
 
-    def _learn(self, rounds: dict[int, Any], clock: Clock) -> list[Learnt]:
+    def _learn(self, rounds: dict[int, Any], clock: Clock) -> dict[int, UserError]:
         if self._programs is None:
             self._programs = by_program(self.runs, together=self.together)
         if self.together and len(self._programs) > 1 and not self.round:
@@ -259,7 +259,7 @@ class Runner:
                 found = pool.map(lambda one: one.learn(rounds, clock), self._programs)
         else:
             found = (one.learn(rounds, clock) for one in self._programs)
-        return [one for some in found for one in some]
+        return {run: error for some in found for run, error in some.items()}
 
     def _failed(self, errors: Mapping[int, UserError | None]) -> None:
         for i, error in errors.items():

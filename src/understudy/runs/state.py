@@ -255,14 +255,14 @@ class RunState:
             "by_expert": round.by_expert(),
             "handovers": round.handovers(),
             "episodes": round.episodes(),
-            "visited_high": self._visited_high(round, record),
+            "visited_high": self._visited_high(record),
             "return_mean": np.nan,
             "return_std": np.nan,
         }
         self.rows.append(row | _plain(record, judged=judged))
         self.times.append(clock.laps)
 
-    def _visited_high(self, round: Round, record: dict[str, Any]) -> float:
+    def _visited_high(self, record: dict[str, Any]) -> float:
         """See the column of that name. Where every state is labelled the loss is known."""
         if self.visited is not None:
             return self.visited.high()

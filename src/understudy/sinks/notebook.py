@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, final
 
-from ..errors import MissingExtra
+from ..errors import needs
 from .base import Sink, Started, numbers
 
 PANELS = {
@@ -23,11 +23,8 @@ class Notebook(Sink):
     """
 
     def __init__(self):
-        try:
-            from IPython.display import display  # pyright: ignore[reportMissingImports]
-        except ImportError:
-            raise MissingExtra("sink: 'notebook'", "notebook") from None
-        self._display, self._title = display, ""
+        self._display = needs("IPython.display", "sink: 'notebook'", "notebook").display
+        self._title = ""
         self._handle: Any = None
         self._rows: list[dict[str, Any]] = []
 

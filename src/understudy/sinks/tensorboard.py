@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, final
 
-from ..errors import MissingExtra, UserError
+from ..errors import UserError, needs
 from .base import Sink, Started, numbers
 
 
@@ -21,11 +21,8 @@ class TensorBoard(Sink):
     """
 
     def __init__(self, place: str | None = None):
-        try:
-            from tensorboard.summary.writer.event_file_writer import EventFileWriter  # pyright: ignore[reportMissingImports]
-        except ImportError:
-            raise MissingExtra("sink: 'tensorboard'", "tensorboard") from None
-        self.place, self._make = place, EventFileWriter
+        module = "tensorboard.summary.writer.event_file_writer"
+        self.place, self._make = place, needs(module, "sink: 'tensorboard'", "tensorboard").EventFileWriter
         self._writer: Any = None
 
     def begin(self, started: Started) -> None:

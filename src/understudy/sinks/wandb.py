@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, final
 
-from ..errors import MissingExtra, UserError, said
+from ..errors import UserError, needs, said
 from .base import Sink, Started, numbers
 
 
@@ -18,11 +18,7 @@ class WeightsAndBiases(Sink):
     """
 
     def __init__(self, place: str | None = None):
-        try:
-            import wandb  # pyright: ignore[reportMissingImports]
-        except ImportError:
-            raise MissingExtra("sink: 'wandb'", "wandb") from None
-        self.place, self._client = place or "understudy", wandb
+        self.place, self._client = place or "understudy", needs("wandb", "sink: 'wandb'", "wandb")
         self._run: Any = None
 
     def begin(self, started: Started) -> None:

@@ -13,7 +13,7 @@ import numpy as np
 import optax
 from jax import Array
 
-from ..errors import UserError
+from ..errors import UserError, whole
 from ..objectives import Counts, Objective, Samples
 from ..policies import Params
 
@@ -148,10 +148,8 @@ def check_number(field: str, value: Any, *, zero: bool = False) -> None:
 
 def check_count(field: str, value: Any) -> None:
     """Refuses what is not a whole number ≥ 1."""
-    if isinstance(value, Array):
-        return
-    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 1:
-        raise UserError(f"{field}: {value!r} is not a whole number ≥ 1.")
+    if not isinstance(value, Array):
+        whole(field, value)
 
 
 def first_status(value: Array, gradient: Params, tolerance: float) -> Array:

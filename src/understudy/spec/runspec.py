@@ -14,7 +14,7 @@ import os
 from collections.abc import Mapping
 from typing import Any, final
 
-from ..errors import UserError, unknown
+from ..errors import UserError, among
 from . import timetable
 from .fit import fits
 from .mixing import Mixing, mixing
@@ -102,8 +102,7 @@ class RunSpec(Settings):
     def of(cls, settings: Mapping[str, Any]) -> RunSpec:
         """The spec of named settings; None counts as not given, and a name that does not exist is refused."""
         for name in settings:
-            if name not in FIELDS:
-                raise unknown("run", name, FIELDS)
+            among("run", name, FIELDS)
         # An encoder of None is the pixels themselves.
         given: dict[str, Any] = {
             name: value for name, value in settings.items() if value is not None or name == "encoder"

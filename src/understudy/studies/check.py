@@ -5,11 +5,10 @@ It must not start JAX: on an accelerator that would take the memory which a work
 
 from __future__ import annotations
 
-from ..envs.gymnasium import maker
 from ..policies import Actions
 from ..runs import World
 from ..runs.choose import choose
-from ..spec import FIELDS, WORLD, RunSpec
+from ..spec import FIELDS, WORLD
 from .study import Study
 
 
@@ -19,15 +18,6 @@ def check(study: Study) -> None:
     names = [name for name in FIELDS if name != "seed"]
     for spec in {entry.spec.key(*names): entry.spec for entry in study.runs}.values():
         if spec.key(*WORLD) not in worlds:
-            worlds[spec.key(*WORLD)] = _world(spec)
+            worlds[spec.key(*WORLD)] = World.made(spec)
         world = worlds[spec.key(*WORLD)]
         choose(spec, world.shown, Actions.of(world.action_space), world.expert)
-
-
-def _world(spec: RunSpec) -> World:
-    make = maker(spec.env, spec.env_kwargs, spec.student_infos)
-    env = make()
-    try:
-        return World.of(make, env, spec)
-    finally:
-        env.close()

@@ -8,7 +8,7 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-from ..errors import MissingExtra, UserError
+from ..errors import UserError, needs
 from ..registry import register_again, registered
 from .engines import FEW, Shard, Work, accelerator, environment
 from .shard import Result, play
@@ -18,10 +18,7 @@ PASSED_ON = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NPRO
 
 def connect(address: str | None) -> Any:
     """Ray, connected to the cluster at `address`, or to one of this machine alone that ends with us."""
-    try:
-        import ray  # pyright: ignore[reportMissingImports] # an extra
-    except ImportError:
-        raise MissingExtra("engine: ray", "ray") from None
+    ray = needs("ray", "engine: ray", "ray")
     if ray.is_initialized():
         return ray
     _knock(address)

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from .. import disk
-from ..errors import UserError, unknown
+from ..errors import UserError, among
 from ..machine import cores
 from ..registry import registered
 from .shard import Result, play
@@ -204,6 +204,5 @@ def engine(name: str) -> Callable[[Sequence[Shard], Work], None]:
         from .cluster import play_on
 
         return play_on
-    if name not in ENGINES:
-        raise unknown("engine", name, ENGINES)
+    among("engine", name, ENGINES)
     return {"local": local, "inline": inline}[name]

@@ -143,12 +143,8 @@ def opened(path: str | os.PathLike[str]) -> tuple[Study, dict[str, tuple[Result,
 
 
 def _read(path: Path) -> dict[str, Any]:
-    try:
-        found = disk.read_json(path, "out")
+    found = disk.read_json(path, "out")
+    with damaged(f"out: {str(path)!r}"):
         if found["format"] != FORMAT:
             raise UserError(f"out: {str(path)!r} has the format {found['format']}; {FORMAT} is read here.")
-    except (ValueError, KeyError, TypeError) as error:
-        if isinstance(error, UserError):
-            raise
-        raise UserError(f"out: {str(path)!r} is damaged; name another folder.") from None
     return found

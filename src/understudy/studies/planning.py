@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from ..errors import UserError
+from ..errors import UserError, whole
 from ..machine import cores
 from ..spec import WORLD, RunSpec
 from .engines import ENGINES, Work, accelerator, engine, local
@@ -40,8 +40,8 @@ def divide(entries: Sequence[Entry], workers: int, most: int | None = None) -> l
     >>> [len(shard) for shard in divide(study.runs, workers=2)]
     [3, 2, 3, 2]
     """
-    if most is not None and most < 1:
-        raise UserError(f"shard: {most} is not a whole number ≥ 1.")
+    if most is not None:
+        whole("shard", most)
     groups: dict[str, list[Entry]] = {}
     for entry in entries:
         groups.setdefault(entry.spec.key(*SIDE_BY_SIDE), []).append(entry)
@@ -64,8 +64,7 @@ def how_many(workers: int | None) -> int:
     """Worker processes: as many as cores unless said otherwise, and one on an accelerator."""
     if workers is None:
         return 1 if accelerator() else cores()
-    if isinstance(workers, bool) or not isinstance(workers, int) or workers < 1:
-        raise UserError(f"workers: {workers!r} is not a whole number ≥ 1.")
+    whole("workers", workers)
     return workers
 
 

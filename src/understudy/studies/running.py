@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, final
 
-from ..errors import UserError
+from ..errors import whole
 from . import planning, tables
 from .check import check
 from .engines import Work, engine
@@ -87,8 +87,7 @@ def run(
     >>> len(done), done.rounds["queries"]
     (2, [50, 100, 50, 100])
     """
-    if isinstance(retries, bool) or not isinstance(retries, int) or retries < 0:
-        raise UserError(f"retries: {retries!r} is not a whole number ≥ 0.")
+    whole("retries", retries, 0)
     count = planning.how_many(workers)
     planning.check_engine(engine, address)
     check(study)

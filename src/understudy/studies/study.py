@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, final
 
-from ..errors import UserError, unknown
+from ..errors import UserError, among, unknown
 from ..spec import FIELDS, OPTIONS, RunSpec, fits, read_toml, registries
 from .grids import values
 
@@ -66,8 +66,7 @@ class Study:
             for name in names:
                 if name == "seed":
                     raise UserError(f"{field}: seed is not set so; seeds says how many, or which.")
-                if name not in ACCEPTED:
-                    raise unknown(field, name, ACCEPTED)
+                among(field, name, ACCEPTED)
         if both := [name for name in settings if name in (grid or {})]:
             raise UserError(f"grid: {both[0]} is an axis and a setting of all runs; leave one of them.")
         self.settings = {name: value for name, value in settings.items() if value is not None}

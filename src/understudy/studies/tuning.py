@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, final
 
 from ..disk import lock, reporting
-from ..errors import UserError, unknown
+from ..errors import UserError, among, whole
 from . import tables
 from .planning import Plan
 from .ranking import Choice, choose, means, ranked, setting_of, values_of
@@ -105,8 +105,7 @@ def tune(
     ([('ftl', 1), ('ogd', 3)], 3, 3)
     """
     axes = _axes(study, over)
-    if isinstance(keep, bool) or not isinstance(keep, int) or keep < 1:
-        raise UserError(f"keep: {keep!r} is not a whole number ≥ 1.")
+    whole("keep", keep)
     if out is None:
         with tempfile.TemporaryDirectory(prefix="understudy-") as temporary:
             return tune(
@@ -212,8 +211,7 @@ def _candidates(study: Study, over: Sequence[str]) -> dict[str, list[tuple[Any, 
 def _axes(study: Study, over: str | Sequence[str]) -> tuple[str, ...]:
     axes = (over,) if isinstance(over, str) else tuple(over)
     for name in axes:
-        if name not in study.grid:
-            raise unknown("tune", name, study.grid)
+        among("tune", name, study.grid)
     return axes
 
 

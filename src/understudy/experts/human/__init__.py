@@ -11,7 +11,7 @@ from ... import web
 from ...envs.gymnasium import Maker
 from ...envs.pictures import Pictures, Scene
 from ...envs.vector import Seen
-from ...errors import UserError, unknown
+from ...errors import UserError, among
 from ...nested import take
 from ..base import Expert
 from .controls import Controls, image, table
@@ -46,8 +46,7 @@ def person(
     >>> person("terminal").name
     'person'
     """
-    if door not in DOORS:
-        raise unknown("expert: person", door, DOORS)
+    among("expert: person", door, DOORS)
 
     def ask(observations: Any, infos: Any) -> Any:
         raise UserError("expert: a person is asked by a run (train, imitate), not by a function.")

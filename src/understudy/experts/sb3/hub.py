@@ -7,11 +7,10 @@ The archive is `{algo}-{env}.zip`, and statistics, where observations were norma
 from __future__ import annotations
 
 import dataclasses
-import importlib
 import re
 from pathlib import Path
 
-from ...errors import MissingExtra, UserError, said
+from ...errors import UserError, needs, said
 from ..base import Expert
 
 _NAME = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
@@ -60,12 +59,8 @@ def load(
 
 def download(repo: str, filename: str, revision: str | None) -> Path | None:
     """The local copy of a file on the hub, downloaded once; None where the repository has no such file."""
-    try:
-        client = importlib.import_module("huggingface_hub")
-        errors = importlib.import_module("huggingface_hub.errors")
-    except ImportError:
-        here = f"expert: there is no folder or file {repo!r} here; to look for it on the Hugging Face Hub"
-        raise MissingExtra(f"{here} one", "hub") from None
+    here = f"expert: there is no folder or file {repo!r} here; to look for it on the Hugging Face Hub one"
+    client, errors = (needs(one, here, "hub") for one in ("huggingface_hub", "huggingface_hub.errors"))
     try:
         return Path(client.hf_hub_download(repo, filename, revision=revision))
     except errors.LocalEntryNotFoundError:  # not in the local copy, and the hub could not be reached

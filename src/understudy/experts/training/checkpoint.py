@@ -9,14 +9,13 @@ from __future__ import annotations
 
 import io
 import json
-import zipfile
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from ... import disk
-from ...errors import UserError
+from ...errors import UserError, damaged
 
 STATES = ("actor_state", "qf_state", "vf_state")
 BUFFER = ("observations", "next_observations", "actions", "rewards", "dones", "timeouts")
@@ -75,9 +74,8 @@ def read(path: Path, model: Any, record: dict[str, Any]) -> dict[str, Any]:
     """Puts a checkpoint into a fresh model; one that was made with other settings is refused."""
     import jax
 
-    try:
-        with np.load(beside(path), allow_pickle=False) as file:
-            arrays = {name: file[name] for name in file.files}
+    arrays = disk.read_npz(beside(path), "resume")
+    with damaged(f"resume: the checkpoint {beside(path)}"):
         kept = json.loads(arrays.pop("record").tobytes())
         for name in ("algo", "env", "env_kwargs", "recipe", "seed"):
             if kept[name] != json.loads(json.dumps(record[name])):
@@ -85,10 +83,6 @@ def read(path: Path, model: Any, record: dict[str, Any]) -> dict[str, Any]:
                     f"resume: the checkpoint was made with {name} {kept[name]!r}, not {record[name]!r}."
                 )
         _restore(model, arrays, kept["counters"], jax)
-    except UserError:
-        raise
-    except (OSError, EOFError, ValueError, TypeError, KeyError, zipfile.BadZipFile) as error:
-        raise UserError(f"resume: the checkpoint {beside(path)} is damaged ({error}).") from None
     return kept
 
 

@@ -19,7 +19,7 @@ from typing import Any, final
 import numpy as np
 
 from ...envs.gymnasium import maker
-from ...errors import MissingExtra, UserError
+from ...errors import needs, whole
 from .. import networks
 from ..base import Expert
 from .looks import Evaluated, Looks
@@ -42,11 +42,7 @@ class Trained:
 
 def require_sbx() -> Any:
     """SBX, or one sentence that says how to get it."""
-    try:
-        import sbx  # pyright: ignore[reportMissingImports]
-    except ImportError:
-        raise MissingExtra("expert train", "train") from None
-    return sbx
+    return needs("sbx", "expert train", "train")
 
 
 def train(
@@ -81,10 +77,11 @@ def train(
     make = maker(env, env_kwargs)
     algo = algo or algorithms.usual(make)
     chosen = recipe(algo, make.name, {**(settings or {}), **({} if steps is None else {"steps": steps})})
-    total, every = chosen["steps"], _every(evaluate_every, chosen["steps"])
-    for name, value in (("seed", seed), ("episodes", episodes - 1)):
-        if type(value) is not int or value < 0:
-            raise UserError(f"{name}: a whole number ≥ {0 if name == 'seed' else 1} is needed.")
+    total = chosen["steps"]
+    every = max(1, min(10_000, total // 10)) if evaluate_every is None else evaluate_every
+    whole("evaluate_every", every)
+    whole("seed", seed, 0)
+    whole("episodes", episodes)
     name = f"{algo}-{make.name.replace('/', '-').replace(':', '-')}"
     path = Path(out) if out is not None else Path("experts", f"{name}.safetensors")
     path = path.with_name(f"{path.name.removesuffix('.safetensors')}.safetensors")
@@ -126,14 +123,6 @@ def train(
             checkpoint.remove(path)
         model.env.close()
     return Trained(networks.load(path), path, looks.curve, ended)
-
-
-def _every(given: int | None, total: int) -> int:
-    if given is None:
-        return max(1, min(10_000, total // 10))
-    if type(given) is not int or given < 1:
-        raise UserError(f"evaluate_every: {given!r} is not a whole number ≥ 1.")
-    return given
 
 
 @contextlib.contextmanager

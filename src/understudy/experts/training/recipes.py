@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from ...errors import UserError, unknown
+from ...errors import UserError, among
 
 _OFF_POLICY: dict[str, Any] = {
     "steps": 300_000,
@@ -102,14 +102,12 @@ def recipe(algo: str, env_id: str, changes: Mapping[str, Any] | None = None) -> 
     >>> recipe("sac", "Hopper-v5", {"gamma": 0.98})["gamma"], recipe("sac", "Hopper-v5")["steps"]
     (0.98, 250000)
     """
-    if algo not in RECIPES:
-        raise unknown("algo", algo, RECIPES)
+    among("algo", algo, RECIPES)
     base = RECIPES[algo]
     family = re.sub(r"-v\d+$", "", env_id).rpartition(":")[2]
     changes = dict(changes or {})
     for key, value in changes.items():
-        if key not in base:
-            raise unknown(f"settings of {algo}", key, base)
+        among(f"settings of {algo}", key, base)
         _check(key, value, base[key])
     return {**base, **FOR_ENVS.get((algo, family), {}), **changes}
 
