@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib
 import sys
 import types
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
@@ -41,13 +42,26 @@ _ROOMS += ("sinks", "studies")
 if TYPE_CHECKING:
     from . import asking, checks, experts, learners, losses, objectives, policies, regret, sinks, solvers
     from . import studies as studies
+    from .asking import Rule
     from .cache import use_cache
     from .envs.pure import PureEnv
     from .errors import UserError
     from .experts import Expert
     from .exports import Exported, export
     from .imitation import imitate
-    from .learners import Learner, adaftrl, adagrad, alt_ftrl, ftl, ftrl, linearised, ogd, schedule, theorem
+    from .learners import (
+        AnyLearner,
+        Learner,
+        adaftrl,
+        adagrad,
+        alt_ftrl,
+        ftl,
+        ftrl,
+        linearised,
+        ogd,
+        schedule,
+        theorem,
+    )
     from .loading import load
     from .losses import Absolute, BinaryCrossEntropy, CrossEntropy, Huber, Loss, Squared
     from .mapping import grid, map_runs
@@ -57,6 +71,7 @@ if TYPE_CHECKING:
     from .report.page import write_report
     from .runs import Run
     from .runs.evaluate import evaluate
+    from .sinks import Sink
     from .solvers import (
         Solution,
         Solver,
@@ -74,22 +89,22 @@ if TYPE_CHECKING:
     from .studies import Study, tune
 
 
-def register_learner(name: str, maker: Any) -> None:
+def register_learner(name: str, maker: Callable[..., AnyLearner]) -> None:
     """Makes ``maker()`` available as the learner `name`, wherever a learner's name is accepted."""
     importlib.import_module(".learners", __name__).LEARNERS.register(name, maker)
 
 
-def register_loss(name: str, maker: Any) -> None:
+def register_loss(name: str, maker: Callable[..., Loss]) -> None:
     """Makes ``maker(**options)`` available as the loss `name`."""
     importlib.import_module(".losses", __name__).LOSSES.register(name, maker)
 
 
-def register_policy(name: str, maker: Any) -> None:
+def register_policy(name: str, maker: Callable[..., Policy]) -> None:
     """Makes ``maker(**options)`` available as the policy `name`; a class can also be read back from a run."""
     importlib.import_module(".policies", __name__).POLICIES.register(name, maker)
 
 
-def register_expert(name: str, maker: Any) -> None:
+def register_expert(name: str, maker: Callable[..., Any]) -> None:
     """Makes ``maker(**options)`` available as the expert `name`: it returns an `Expert`, a function of an
     observation, or an object with `predict`.
     """
@@ -101,21 +116,21 @@ def register_expert(name: str, maker: Any) -> None:
     experts.EXPERTS.register(name, maker)
 
 
-def register_ask(name: str, maker: Any) -> None:
+def register_ask(name: str, maker: Callable[..., Rule]) -> None:
     """Makes ``maker(**options)`` available as the query rule `name`; of ``name:50`` the 50 is its option
     `number`.
     """
     importlib.import_module(".asking", __name__).RULES.register(name, maker)
 
 
-def register_sink(name: str, maker: Any) -> None:
+def register_sink(name: str, maker: Callable[..., Sink]) -> None:
     """Makes ``maker(**options)`` available as the sink `name`; of ``name:here`` the text is its option
     `place`.
     """
     importlib.import_module(".sinks", __name__).SINKS.register(name, maker)
 
 
-def register_solver(name: str, maker: Any) -> None:
+def register_solver(name: str, maker: Callable[..., Callable[..., Solution]]) -> None:
     """Makes ``maker(**options)`` available as the solver `name`."""
     importlib.import_module(".solvers", __name__).SOLVERS.register(name, maker)
 

@@ -24,7 +24,7 @@ def load(path: str | os.PathLike[str]) -> Any:
       `TrainedPolicy`
     - a Stable-Baselines3 .zip: an `Expert`
 
-    Nothing in a file is executed.
+    Nothing in a file is executed. The type of what is returned is `Any`: who names the file knows its kind.
 
     >>> from understudy.experts.shipped import FOLDER
     >>> load(FOLDER / "sac-Hopper-v5.safetensors").actions.shape

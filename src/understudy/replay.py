@@ -10,16 +10,18 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.typing import ArrayLike
 
 from .data import Batch, batch, check_rounds
 from .errors import UserError
-from .learners import LEARNERS, Learner
-from .losses import LOSSES
+from .learners import LEARNERS, AnyLearner, Learner
+from .losses import LOSSES, Loss
 from .objectives import limited, plain
 from .online import Game, certify, make_game, remembering
 from .policies import POLICIES, Params, Policy, Tabular
 from .regret import COLUMNS, Certificate, Ledger, bounds
 from .regret.bounds import Bound
+from .solvers import Solution
 from .streaming import columns, play_rounds
 
 
@@ -128,12 +130,12 @@ def _excess(policy: Policy, loss: Any, exact: Any) -> Callable[[Batch, Params], 
 
 
 def replay(
-    rounds: Iterable[Any],
+    rounds: Iterable[tuple[ArrayLike, ArrayLike]],
     *,
     policy: str | Policy = "linear",
-    loss: Any = "squared",
-    learner: Any = "ftl",
-    solver: Any = "auto",
+    loss: str | Loss = "squared",
+    learner: str | AnyLearner = "ftl",
+    solver: str | Callable[..., Solution] = "auto",
     keep_iterates: bool = False,
     comparator: str | Sequence[int] = "every",
     seed: int = 0,

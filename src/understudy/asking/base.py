@@ -5,11 +5,15 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Callable
-from typing import Any, NamedTuple, Protocol, final, runtime_checkable
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, final, runtime_checkable
 
 import numpy as np
 
 from ..errors import UserError
+
+if TYPE_CHECKING:  # importing this room is cheap
+    from ..losses import Loss
+    from ..policies import Params, Policy
 
 
 class Asked(NamedTuple):
@@ -35,9 +39,9 @@ class View:
     rows: np.ndarray
     known: np.ndarray
     targets: np.ndarray
-    policy: Any
-    params: Any
-    loss: Any
+    policy: Policy
+    params: Params
+    loss: Loss
     most: int
     rng: np.random.Generator
 

@@ -17,7 +17,10 @@ from ..errors import UserError
 from ..nested import batch_size, stacked
 
 if TYPE_CHECKING:  # importing this room is cheap, and networks bring JAX
+    from gymnasium import Space
+
     from ..policies import Network
+    from .human import Person
 
 Ask = Callable[[Any, Any], Any]
 Kind = Literal["action", "distribution"]
@@ -42,8 +45,8 @@ class Expert:
     name: str
     ask: Ask = dataclasses.field(repr=False)
     kind: Kind = "action"
-    observation_space: Any = dataclasses.field(default=None, repr=False)
-    action_space: Any = dataclasses.field(default=None, repr=False)
+    observation_space: Space[Any] | None = dataclasses.field(default=None, repr=False)
+    action_space: Space[Any] | None = dataclasses.field(default=None, repr=False)
     card: Mapping[str, Any] = dataclasses.field(default_factory=dict, repr=False)
     needs_infos: bool = False
     on_reset: Callable[[], None] | None = dataclasses.field(default=None, repr=False)
@@ -59,7 +62,7 @@ class Expert:
     """Calls that were made to find out what it is."""
     batch: int = 32
     """Most observations in one call of a slow expert; 1: it is asked about them one at a time."""
-    person: Any = dataclasses.field(default=None, repr=False)
+    person: Person | None = dataclasses.field(default=None, repr=False)
     """Who is asked in place of `ask`, where it is a person (`experts.human`)."""
     workers: int | None = None
     """Calls that may be under way at once, for an expert that is slow or dear; None: it is neither. A run
@@ -115,7 +118,7 @@ class Expert:
         return self.predict(observation)[0]
 
     def _no_labels(self) -> np.ndarray:
-        space = self.action_space
+        space: Any = self.action_space
         if space is None:
             raise UserError(f"expert {self.name!r}: was asked about nothing, and its actions are unknown.")
         if self.kind == "distribution":

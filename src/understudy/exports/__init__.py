@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Any, NamedTuple, final
+from typing import NamedTuple, final
 
 from .. import disk
 from ..errors import UserError, among
@@ -31,7 +31,9 @@ class Exported(NamedTuple):
     difference: float | None = None
 
 
-def export(what: Any, to: str, out: str | os.PathLike[str] | None = None) -> Exported:
+def export(
+    what: Run | TrainedPolicy | str | os.PathLike[str], to: str, out: str | os.PathLike[str] | None = None
+) -> Exported:
     """Writes a policy, or the episodes of a run, in a form that other programs read.
 
     Args:
@@ -69,7 +71,7 @@ def export(what: Any, to: str, out: str | os.PathLike[str] | None = None) -> Exp
     return Exported(to, str(place), episodes=to_lerobot.write(found, place))
 
 
-def _found(what: Any) -> tuple[Run | TrainedPolicy, str]:
+def _found(what: Run | TrainedPolicy | str | os.PathLike[str]) -> tuple[Run | TrainedPolicy, str]:
     """The run or the policy, and a name for its files."""
     if isinstance(what, Run):
         return what, "policy" if what.folder is None else what.folder.resolve().name

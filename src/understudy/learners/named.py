@@ -8,7 +8,7 @@ import equinox as eqx
 import numpy as np
 
 from .base import Learner
-from .schedules import Schedule, first_round, positive, schedule
+from .schedules import Number, Schedule, first_round, positive, schedule
 
 LAST, MEAN = np.asarray(True), np.asarray(False)
 
@@ -29,7 +29,7 @@ def ftl(*, radius: float | None = None) -> Learner:
 
 
 def ftrl(
-    *, eta: Any, schedule: str | Schedule = "sqrt", start: int | None = None, radius: float | None = None
+    *, eta: Number, schedule: str | Schedule = "sqrt", start: int | None = None, radius: float | None = None
 ) -> Learner:
     """FTRL, the memory-efficient reformulation, with ``η_t = eta/√t`` by default:
 
@@ -46,7 +46,7 @@ def ftrl(
 
 
 def alt_ftrl(
-    *, eta: Any, schedule: str | Schedule = "sqrt", start: int | None = None, radius: float | None = None
+    *, eta: Number, schedule: str | Schedule = "sqrt", start: int | None = None, radius: float | None = None
 ) -> Learner:
     """Alt-FTRL, the same update around the weighted mean c_t of past iterates, ``σ_i = 1/η_i − 1/η_{i−1}``:
 
@@ -58,7 +58,7 @@ def alt_ftrl(
     return Learner(_schedule(schedule, eta, start), around_last=MEAN, radius=_radius(radius), name="alt_ftrl")
 
 
-def adaftrl(*, alpha: Any = 1.0, start: int | None = None, radius: float | None = None) -> Learner:
+def adaftrl(*, alpha: Number = 1.0, start: int | None = None, radius: float | None = None) -> Learner:
     """AdaFTRL: FTRL with ``η_t = alpha/√(Σ_{i≤t} ||∇l_i(w_i)||²)``; needs no knowledge of the problem.
 
     >>> adaftrl().name
@@ -73,7 +73,7 @@ def adaftrl(*, alpha: Any = 1.0, start: int | None = None, radius: float | None 
     )
 
 
-def ogd(*, eta: Any, schedule: str | Schedule = "sqrt", radius: float | None = None) -> Learner:
+def ogd(*, eta: Number, schedule: str | Schedule = "sqrt", radius: float | None = None) -> Learner:
     """Online gradient descent: ``w_{t+1} = w_t − η_t ∇l_t(w_t)``, projected onto the ball of a `radius`.
 
     It is `ftrl` on linearised losses.
@@ -86,7 +86,7 @@ def ogd(*, eta: Any, schedule: str | Schedule = "sqrt", radius: float | None = N
     )
 
 
-def adagrad(*, alpha: Any, diagonal: bool = False, radius: float | None = None) -> Learner:
+def adagrad(*, alpha: Number, diagonal: bool = False, radius: float | None = None) -> Learner:
     """AdaGrad: ``w_{t+1} = w_t − alpha g_t / √(Σ_{i≤t} ||g_i||²)``, `diagonal` with a sum per coordinate.
 
     It is `adaftrl` on linearised losses. The accumulator starts at 0. On the ball of a `radius` the

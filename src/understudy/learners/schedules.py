@@ -69,7 +69,7 @@ def first_round(value: Any) -> np.ndarray | None:
 SCHEDULES = {"constant", "sqrt", "adaptive"}
 
 
-def schedule(kind: str | Schedule, step: Any, *, field: str = "eta", start: int | None = None) -> Schedule:
+def schedule(kind: str | Schedule, step: Number, *, field: str = "eta", start: int | None = None) -> Schedule:
     """A schedule by name: `constant` η_t = η, `sqrt` η_t = η/√t, `adaptive` η_t = η/√(Σ_{i≤t} ||g_i||²).
 
     >>> float(schedule("sqrt", 0.5).weight(jnp.asarray(4), jnp.asarray(0.0)))

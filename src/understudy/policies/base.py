@@ -10,6 +10,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jax import Array
+from jax.typing import DTypeLike
 
 Params = Any
 """A pytree of arrays. For a linear policy it is one array of shape (features, outputs)."""
@@ -26,7 +27,7 @@ class Policy(eqx.Module):
     """Samples (sequences, of a policy with memory) in a step of a solver that draws minibatches."""
 
     @abc.abstractmethod
-    def init(self, key: Array, features: int, outputs: int, dtype: Any = None) -> Params:
+    def init(self, key: Array, features: int, outputs: int, dtype: DTypeLike | None = None) -> Params:
         """The first parameters, for inputs of `features` numbers and `outputs` action dimensions."""
 
     @abc.abstractmethod

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
+from jax.typing import DTypeLike
 
 from .. import threefry
 from ..errors import UserError
@@ -73,7 +74,7 @@ class Camera(Policy):
     def layers(self) -> tuple[tuple[int, int, int], ...]:
         return LAYERS if min(self.sides) >= 36 else SMALL
 
-    def init(self, key: Array, features: int, outputs: int, dtype: Any = None) -> Params:
+    def init(self, key: Array, features: int, outputs: int, dtype: DTypeLike | None = None) -> Params:
         dtype, size = dtype or jnp.float32, int(np.prod(self.shape))
         if self.place + size > features:
             raise UserError(f"policy: camera has an image of {size} numbers; the rows have {features}.")

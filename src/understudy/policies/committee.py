@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import equinox as eqx
 import jax
 import numpy as np
 from jax import Array
+from jax.typing import DTypeLike
 
 from ..errors import whole
 from .base import Params
@@ -40,7 +41,7 @@ class Committee(MLP):
         """The architecture of one member."""
         return MLP(**{field.name: getattr(self, field.name) for field in dataclasses.fields(MLP)})
 
-    def init(self, key: Array, features: int, outputs: int, dtype: Any = None) -> Params:
+    def init(self, key: Array, features: int, outputs: int, dtype: DTypeLike | None = None) -> Params:
         keys = jax.random.split(key, self.members)
         return jax.vmap(lambda one: self.member.init(one, features, outputs, dtype))(keys)
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
+from jax.typing import DTypeLike
 
 from .. import threefry
 from ..errors import whole
@@ -63,7 +64,7 @@ class GRU(Policy):
         """What sees the state and the row."""
         return MLP(self.widths, self.activation, self.head, self.low, self.high)
 
-    def init(self, key: Array, features: int, outputs: int, dtype: Any = None) -> Params:
+    def init(self, key: Array, features: int, outputs: int, dtype: DTypeLike | None = None) -> Params:
         dtype, limit = dtype or jnp.result_type(float), self.width**-0.5
         keys = threefry.split(key, 3)
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jax import Array
+from jax.typing import DTypeLike
 
 from ..errors import UserError
 from .base import Params, Policy, numbers
@@ -32,7 +33,7 @@ class Linear(Policy):
     def linear(self) -> bool:
         return True
 
-    def init(self, key: Array, features: int, outputs: int, dtype: Any = None) -> Params:
+    def init(self, key: Array, features: int, outputs: int, dtype: DTypeLike | None = None) -> Params:
         return jnp.zeros((features + self.bias, outputs), dtype)
 
     def design(self, inputs: Array) -> Array:
@@ -67,7 +68,7 @@ class Tabular(Policy):
     def linear(self) -> bool:
         return True
 
-    def init(self, key: Array, features: int, outputs: int, dtype: Any = None) -> Params:
+    def init(self, key: Array, features: int, outputs: int, dtype: DTypeLike | None = None) -> Params:
         return jnp.zeros((self.states, outputs), dtype)
 
     def _numbers(self, inputs: Array) -> Array:

@@ -11,6 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
+from jax.typing import DTypeLike
 
 from .. import threefry
 from ..errors import UserError, among
@@ -70,7 +71,7 @@ class MLP(Policy):
         middle = numpy.asarray([(high + low) / 2 for low, high in edges], dtype)
         return lambda x: middle + half * numpy.tanh(x)
 
-    def init(self, key: Array, features: int, outputs: int, dtype: Any = None) -> Params:
+    def init(self, key: Array, features: int, outputs: int, dtype: DTypeLike | None = None) -> Params:
         dtype = dtype or jnp.result_type(float)
         sizes = (features, *self.widths, outputs)
         layers = []

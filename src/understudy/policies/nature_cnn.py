@@ -19,6 +19,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
+from jax.typing import DTypeLike
 
 from .. import threefry
 from ..errors import UserError, among
@@ -128,7 +129,7 @@ class NatureCNN(Policy):
         """Height and width of what the last convolution gives."""
         return _out(self.sides[0]), _out(self.sides[1])
 
-    def init(self, key: Array, features: int, outputs: int, dtype: Any = None) -> Params:
+    def init(self, key: Array, features: int, outputs: int, dtype: DTypeLike | None = None) -> Params:
         height, width = self.sides
         if features != self.stack * height * width:
             raise UserError(

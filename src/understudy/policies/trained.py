@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, final
 
@@ -73,7 +73,7 @@ class TrainedPolicy:
         self._state = None
 
     @property
-    def on_reset(self) -> Any:
+    def on_reset(self) -> Callable[[], None] | None:
         """`reset`, where there is something to forget; else None."""
         return self.reset if self.remembers else None
 

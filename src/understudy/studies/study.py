@@ -7,13 +7,17 @@ import hashlib
 import itertools
 import json
 import math
+import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, final
+from typing import TYPE_CHECKING, Any, NamedTuple, final
 
 from ..errors import UserError, among, unknown
 from ..spec import FIELDS, OPTIONS, RunSpec, fits, read_toml, registries
 from .grids import values
+
+if TYPE_CHECKING:
+    from .running import Results
 
 STEP = "step"
 """An axis of its own: η of ftrl, alt_ftrl and ogd, α of adaftrl and adagrad."""
@@ -120,7 +124,7 @@ class Study:
             "grid": {k: list(v) for k, v in self.grid.items()},
         }
 
-    def run(self, out: Any = None, **options: Any) -> Any:
+    def run(self, out: str | os.PathLike[str] | None = None, **options: Any) -> Results:
         """Plays every run that is not in the folder `out` yet; see `understudy.studies.run`."""
         from .running import run
 
