@@ -33,7 +33,7 @@ from .regret import certificate
 from .regret.interval import above, below, measured
 from .solvers import NEWTON_LIMIT, SOLVERS, ClosedForm, InBall, Unsolved, auto, lbfgs, newton
 
-LARGE = 8192
+LARGE = 2048
 """Samples of a round from which a network's loss and gradient are added up in parts, which the caches of a
 CPU hold: 3.5 times as fast with 100,000 samples, and the activations of a part are all that is in memory."""
 JUDGED = ("comparator", "regret", "regret_low", "regret_high", "norm", "bound", "comparator_error")

@@ -30,6 +30,8 @@ def test_a_teacher_answers_as_its_maker_did(name):
     with np.load(FOLDER / f"{Path(name).stem}-outputs.npz") as known:
         found = expert.label(known["observations"])
         assert np.abs(found - known["actions"]).max() < 1e-6
+        assert expert.pure is not None  # the same on the device, where thousands of environments are
+        assert np.abs(expert.pure(known["observations"]) - known["actions"]).max() < 1e-5
         other = resolve(str(FOLDER / name), activation="relu", **SPACES)
         assert np.abs(other.label(known["observations"]) - known["actions"]).max() > 1e-3
     assert expert.card["normalised"] and expert.name == Path(name).stem

@@ -9,7 +9,7 @@ import pytest
 
 from drift import Drift, back
 from understudy import imitate
-from understudy.runs import runner
+from understudy.runs import groups, runner
 from understudy.runs.device import Device
 from understudy.studies import play
 
@@ -57,6 +57,31 @@ def test_the_device_has_the_numbers_of_the_host(monkeypatch, settings):
         alike(other, here)
 
 
+class Groups(Drift):
+    """Drift in two groups of observations: the student's, without the drift, and the teacher's."""
+
+    def reset(self, key):
+        return self._grouped(super().reset(key))
+
+    def step(self, state, action):
+        return self._grouped(super().step(state._replace(obs=state.obs["privileged_state"]), action))
+
+    def _grouped(self, state):
+        return state._replace(obs={"state": state.obs[:1], "privileged_state": state.obs})
+
+
+def test_a_teacher_of_brax_sees_another_group_than_its_student_on_the_device(monkeypatch):
+    layer = {"kernel": np.array([[-1.0, 0.0], [-0.8, 0.0]]), "bias": np.zeros(2)}
+    teacher = {"mean": np.zeros(2), "std": np.ones(2)}, {"params": {"hidden_0": layer}}
+    settings = SMALL | {"expert": teacher, "expert_sees": "privileged_state", "student_sees": "state"}
+    made = []
+    monkeypatch.setattr(Device, "close", lambda self: made.append(self))
+    there = imitate(Groups(), **settings, stack=2)
+    assert made and there.samples("inputs").shape[1] == 2
+    on_host(monkeypatch)
+    alike(there, imitate(Groups(), **settings, stack=2))
+
+
 @pytest.mark.parametrize("changes", [{"memory": "reservoir:30", "stack": 3}, GRU], ids=["reservoir", "gru"])
 def test_a_resumed_run_ends_with_the_same_bytes(tmp_path, changes):
     settings = SMALL | {"expert": back, "evaluate_every": 1, "comparator": "every"} | changes
@@ -83,38 +108,63 @@ def test_a_window_of_one_round_forgets_the_others():
     assert np.abs(run.policy.params - fitted(inputs, wanted)).max() > 1e-3
 
 
-def test_seeds_in_one_program_are_the_runs_alone():
-    runs = [SMALL | {"env": "drift:make", "expert": "drift:back", "seed": seed} for seed in (0, 1)]
-    alone, together = play(runs), play(runs, together=True)
-    for one, other in zip(alone, together, strict=True):
-        assert one.error is None and other.error is None
-        for name in ("loss", "queries", "episodes", "return_mean"):
-            values = [[row[name] for row in result.rows] for result in (one, other)]
-            np.testing.assert_allclose(*values, rtol=1e-4, err_msg=name)
-    assert alone[0].rows[1]["loss"] != alone[1].rows[1]["loss"]
+MANY: list[dict] = [
+    SMALL | {"env": "drift:make", "expert": "drift:back", "seed": 0},
+    SMALL | {"env": "drift:make", "expert": "drift:back", "seed": 1},
+    SMALL | {"env": "drift:make", "expert": "drift:back", "learner": "ftrl", "eta": 0.02},
+    SMALL | {"env": "drift:make", "expert": "drift:back", "learner": "adaftrl", "alpha": 9.0},
+]
+TOLD = ("loss", "queries", "episodes", "return_mean")
+
+
+def columns(results):
+    assert [one.error for one in results] == [None] * len(results)
+    return np.array([[[row[name] for row in one.rows] for name in TOLD] for one in results])
+
+
+@pytest.fixture(scope="module")
+def alone():
+    """What came of `MANY`, each played by itself."""
+    return columns(play(MANY))
+
+
+def test_seeds_learners_and_step_sizes_in_one_program_are_the_runs_alone(monkeypatch, alone):
+    mapped = []
+    together = groups.compiled_together
+    monkeypatch.setattr(groups, "compiled_together", lambda games: mapped.append(games) or together(games))
+    found = columns(play(MANY, together=True))
+    assert {len(games) for games in mapped} == {4}
+    np.testing.assert_allclose(found, alone, rtol=1e-4)
+    assert len(set(alone[:, 0, 2])) == 4  # four losses of the last round: none is another's
 
 
 SPREAD = """
 import jax, numpy as np
-from drift import Drift, back
-from understudy import imitate
-from understudy.runs.spread import over_devices
-assert len(jax.devices()) == 2
-assert len(over_devices(jax.numpy.zeros((4, 3))).sharding.device_set) == 2
-run = imitate(Drift(), expert=back, policy="linear", rounds=3, interactions=50, envs=16, episodes=3, search=0)
-np.save(OUT, np.stack([run.ledger[name] for name in ("loss", "episodes", "return_mean")]))
+from test_device import MANY, columns
+from understudy.runs import groups
+from understudy.studies import play
+
+seen = []
+def spread(tree):
+    found = over_devices(tree)
+    seen.extend(len(leaf.sharding.device_set) for leaf in jax.tree.leaves(found))
+    return found
+
+over_devices, groups.over_devices = groups.over_devices, spread
+together = columns(play(MANY, together=True))
+assert len(jax.devices()) == 2 and set(seen) == {2}, seen
+np.save(OUT, np.concatenate([together, columns(play(MANY[:1]))]))
 """
 
 
-def test_environments_spread_over_two_devices_change_nothing(tmp_path):
+def test_runs_and_environments_spread_over_two_devices_change_nothing(tmp_path, alone):
     flags = os.environ["XLA_FLAGS"] + " --xla_force_host_platform_device_count=2"
-    places = [os.path.dirname(__file__) + "/..", os.environ.get("PYTHONPATH", "")]
+    here = os.path.dirname(__file__)
+    places = [here, here + "/..", os.environ.get("PYTHONPATH", "")]
     env = os.environ | {"XLA_FLAGS": flags, "PYTHONPATH": os.pathsep.join(places), "JAX_PLATFORMS": "cpu"}
     out = tmp_path / "rows.npy"
     subprocess.run([sys.executable, "-c", f"OUT = {str(out)!r}\n{SPREAD}"], env=env, check=True)
-    alone = imitate(Drift(), expert=back, **SMALL)
-    wanted = np.stack([alone.ledger[name] for name in ("loss", "episodes", "return_mean")])
-    np.testing.assert_allclose(np.load(out), wanted, rtol=2e-4)
+    np.testing.assert_allclose(np.load(out), np.concatenate([alone, alone[:1]]), rtol=2e-4)
 
 
 def test_gymnax_cartpole_is_gymnasiums(monkeypatch):

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from functools import partial
+from types import SimpleNamespace
 
+import jax
 import numpy as np
 import pytest
 
@@ -11,6 +13,7 @@ from compiled import PLAIN
 from quick import SIZE
 from runs.pieces import resumed
 from understudy import UserError, imitate
+from understudy.runs import samples
 
 NETWORK = SIZE | {"widths": (8,), "episodes": 1, "expert_episodes": 0, "search": 20}
 SHORT = {"solver_options": {"max_iterations": 30}}
@@ -30,6 +33,16 @@ def test_mapped_samples_give_the_same_run_as_samples_in_memory(env, tmp_path):
         assert len(column) == 120
         assert column.tobytes() == outside.samples(name).tobytes() == kept.samples(name).tobytes()
     assert isinstance(outside.samples("inputs"), np.memmap)
+
+
+def test_on_an_accelerator_samples_stay_in_its_memory(monkeypatch):
+    """Up to a quarter of it, where nobody says otherwise: here it has 64 GiB, and the machine 40."""
+    assert samples.room(2 << 30) == 2 << 30
+    device = SimpleNamespace(memory_stats=lambda: {"bytes_limit": 64 << 30})
+    monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
+    monkeypatch.setattr(jax, "devices", lambda: [device])
+    monkeypatch.setattr(samples, "memory", lambda: 40 << 30)
+    assert (samples.room(2 << 30), samples.room(1 << 30)) == (10 << 30, 1 << 30)
 
 
 def test_a_mapped_run_is_resumed(tmp_path):

@@ -10,9 +10,10 @@ import numpy as np
 from ..errors import UserError, among
 from ..policies import MLP, Actions, Network, Normaliser, require_fit
 from ..policies.activations import ACTIVATIONS
+from ..policies.traced import answering
 from .base import Expert
 from .networks import from_network
-from .sb3.layout import flat_size, rows_of
+from .sb3.layout import as_rows, flat_size, rows_of
 
 
 def expert(
@@ -66,4 +67,10 @@ def expert(
         "architecture": {"network": "mlp", "widths": widths, "activation": activation},
         "normalised": normaliser is not None,
     }
-    return from_network(network, observation_space=seen, action_space=acts, card={**card, **about})
+    return from_network(
+        network,
+        observation_space=seen,
+        action_space=acts,
+        card={**card, **about},
+        pure=answering(network, as_rows(seen), actions),
+    )

@@ -47,7 +47,7 @@ def of(policy: TrainedPolicy, card: Mapping[str, Any]) -> Expert:
         observation_space=policy.observations.space(),
         action_space=policy.actions.space(),
         card={**card, "kind": kind},
-        pure=answering(policy, distribution=kind == "distribution"),
+        pure=answering(network, policy.observations, policy.actions, distribution=kind == "distribution"),
     )
 
 

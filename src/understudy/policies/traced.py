@@ -12,9 +12,9 @@ from jax import Array
 
 from ..nested import at
 from .actions import Actions
+from .network import Network
 from .normaliser import Normaliser
 from .observations import Leaf, Observations
-from .trained import TrainedPolicy
 
 
 def rows(observations: Observations, batch: Any) -> Array:
@@ -84,17 +84,21 @@ def standardised(normaliser: Normaliser, numbers: Array) -> Array:
     )
 
 
-def answering(policy: TrainedPolicy, *, distribution: bool = False) -> Callable[[Any], Array] | None:
-    """A policy as a function of n observations on the device, which gives what `TrainedPolicy.network` does;
-    None for one that sees through a frozen image network.
+def answering(
+    network: Network, seen: Any, actions: Actions, *, distribution: bool = False
+) -> Callable[[Any], Array] | None:
+    """A network as a function of n observations on the device: its outputs as actions or, with
+    `distribution`, as probabilities. None for one that sees through a frozen image network, or otherwise than
+    `Observations` do.
     """
-    seen, acts = policy.observations, policy.actions
-    if not isinstance(seen, Observations):
+    if network.encoder is not None or not isinstance(seen, Observations):
         return None
 
     def answers(batch: Any) -> Array:
-        params = jax.tree.map(jnp.asarray, policy.params)
-        outputs = policy.policy.apply(params, standardised(policy.normaliser, rows(seen, batch)))
-        return jax.nn.softmax(outputs) if distribution else plays(acts, outputs)
+        params, inputs = jax.tree.map(jnp.asarray, network.params), rows(seen, batch)
+        if network.normaliser is not None:
+            inputs = standardised(network.normaliser, inputs)
+        outputs = network.policy.apply(params, inputs)
+        return jax.nn.softmax(outputs) if distribution else plays(actions, outputs)
 
     return answers

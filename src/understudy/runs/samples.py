@@ -7,12 +7,15 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, final
 
+import jax
 import numpy as np
 
 from ..errors import UserError
 from ..losses import Squared
+from ..machine import memory
 from ..online import draws
 from ..policies import Actions, Normaliser, Seen
+from ..spec import FIELDS
 from .collected import Round
 from .frames import FrameColumn, stack_shape
 from .rounds import Sum, Sums
@@ -152,24 +155,35 @@ UNREAD = _Unread()
 """One object for all runs, so that they share their programs."""
 
 
+def room(asked: int) -> int:
+    """Bytes of samples that stay in memory. An accelerator waits long for rows from files, so its limit,
+    where none but the default is `asked` for, is a quarter of its memory, or of the machine's if that is
+    less.
+    """
+    if asked != FIELDS["memory_limit"].default or jax.default_backend() == "cpu":
+        return asked
+    there = (jax.devices()[0].memory_stats() or {}).get("bytes_limit", 0)
+    return max(asked, min(there, memory() or there) // 4)
+
+
 def storage(parts: Parts, *, folder: Path | None = None, keep: bool = True) -> tuple[SampleLog, bool, Any]:
     """Where a run's samples go: the log, whether the learner reads them from it, and an object whose end is
     the end of a temporary folder.
 
-    More than `memory_limit` bytes are in files, which the learner maps; a solver that reads all of them at
-    once is refused then. Frames are kept once in the log, and minibatches of stacks rebuilt from it. Without
-    `keep` nothing is kept that the learner does not read.
+    More bytes than there is `room` for are in files, which the learner maps; a solver that reads all of them
+    at once is refused then. Frames are kept once in the log, and minibatches of stacks rebuilt from it.
+    Without `keep` nothing is kept that the learner does not read.
     """
     codecs, game, spec = (parts.observations, parts.actions), parts.game, parts.spec
     keep = keep or (parts.rule is not None and parts.rule.reads)
     log, around = SampleLog(*codecs, folder=folder), None
-    size = (spec.total + parts.plan.demos) * log.width()
+    size, limit = (spec.total + parts.plan.demos) * log.width(), room(spec.memory_limit)
     # Statistics of linear policies hold no samples, so it does not matter to them how many there are.
     streams = game.policy.linear and isinstance(game.loss, Squared) and not draws(game.solver)
-    large = size > spec.memory_limit and (keep or not streams)
+    large = size > limit and (keep or not streams)
     if large and game.policy.memory:
         raise UserError(
-            f"memory_limit: {spec.total} samples need {size} bytes, more than {spec.memory_limit}, and those "
+            f"memory_limit: {spec.total} samples need {size} bytes, more than {limit}, and those "
             f"of the policy {game.policy.name!r}, which learns from sequences, are kept in memory; raise it."
         )
     mapped = (large and not streams) or (log.frames is not None and draws(game.solver))
@@ -180,7 +194,7 @@ def storage(parts: Parts, *, folder: Path | None = None, keep: bool = True) -> t
         return (log if keep else SampleLog(*codecs, keep=False)), mapped, around
     if large and not streams and not draws(game.solver):
         raise UserError(
-            f"memory_limit: {spec.total} samples need {size} bytes, more than {spec.memory_limit}, and this "
+            f"memory_limit: {spec.total} samples need {size} bytes, more than {limit}, and this "
             "solver reads them all at once; raise the limit or take one that draws minibatches, as adam does."
         )
     if large and folder is None:

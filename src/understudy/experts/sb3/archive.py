@@ -19,7 +19,8 @@ from typing import Any
 import numpy as np
 
 from ...errors import UserError, damaged, said
-from ...policies import softmax
+from ...policies import Actions, softmax
+from ...policies.traced import answering
 from ..base import Expert
 from ..networks import from_network
 from . import layout, pickles, torchfile, values
@@ -107,7 +108,11 @@ def _load(path: Path, what: str, activation: str | None, vec_normalize: Any, nam
         "made": f"read from {path.name}, written by Stable-Baselines3 {version or '(version unknown)'}",
     }
     seen, acts = settings.observation_space, settings.action_space
-    return from_network(net, kind=kind, observation_space=seen, action_space=acts, card=card)
+    # A mean that is bounded before its tanh (state-dependent exploration) has a head of its own.
+    actions, soft = Actions.of(acts), kind == "distribution"
+    plain = soft or getattr(net.head, "__func__", None) is Actions.plays
+    pure = answering(net, layout.as_rows(seen), actions, distribution=soft) if plain else None
+    return from_network(net, kind=kind, observation_space=seen, action_space=acts, card=card, pure=pure)
 
 
 def _json(data: bytes, what: str) -> dict[str, Any]:

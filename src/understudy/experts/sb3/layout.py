@@ -192,6 +192,14 @@ def rows_of(space: Any, single: bool, what: str) -> See:
     return see
 
 
+def as_rows(space: Any) -> Observations | None:
+    """What sees a space as `rows_of` does; None for images, and for whole numbers in a Box, which
+    `Observations` take as bytes.
+    """
+    numbers = not isinstance(space, spaces.Box) or (space.dtype.kind == "f" and len(space.shape) < 3)
+    return Observations.of(space) if numbers else None
+
+
 def _pictures(space: Any, fractions: bool, normaliser: Normaliser | None, flat: bool, what: str) -> See:
     """Images with their channels first, or as rows. Bytes that are read as fractions of 255 stay bytes."""
     shape = tuple(space.shape)
