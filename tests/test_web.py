@@ -27,8 +27,8 @@ def events(request):
 
 ROUTES = {
     "GET /": lambda request: "<!doctype html><title>é</title>",
-    "GET /values": lambda request: {"rest": request.rest, "query": dict(request.query)},
-    "GET /frames/*": lambda request: Reply(request.rest.encode(), "image/png"),
+    "GET /values": lambda request: {"query": dict(request.query)},
+    "GET /frame": lambda request: Reply(b"7", "image/png"),
     "POST /answer": lambda request: [request.json],
     "GET /fails": fails,
     "GET /events": events,
@@ -92,7 +92,7 @@ def test_a_browser_gets_a_cookie_and_an_address_without_the_token(server):
     assert away[1]["Location"].startswith("/") and not away[1]["Location"].startswith("//")
     # A script may keep the token in the address.
     read = urllib.request.urlopen(server.address("/values", n=2)).read()
-    assert json.loads(read) == {"rest": "", "query": {"n": "2"}}
+    assert json.loads(read) == {"query": {"n": "2"}}
 
 
 def test_foreign_names_and_foreign_pages_are_refused_though_they_hold_the_token(server):
@@ -124,7 +124,7 @@ def test_what_a_handler_gives_is_sent_as_what_it_is(server):
     assert (status, headers["Content-Type"]) == (200, "text/html; charset=utf-8") and "é" in body.decode()
     assert headers["Content-Security-Policy"] == POLICY and "default-src 'none'" in POLICY
     assert headers["Cache-Control"] == "no-store" and "Access-Control-Allow-Origin" not in headers
-    assert ask(server, "/frames/a%20b.png?x=1")[2] == b"a b.png"
+    assert ask(server, "/frame?x=1")[2] == b"7"
     assert ask(server, "/answer", "POST", {"a": [1, None]})[2] == b'[{"a": [1, null]}]'
     lines = ask(server, "/events")[2].decode().split("\n\n")
     assert lines == ["retry: 1000", ":", 'data: {"n": 0}', 'data: {"n": 1}', 'data: {"n": 2}', ""]

@@ -77,6 +77,15 @@ def _sync_folder(folder: Path) -> None:
         os.close(handle)
 
 
+def write_npz(path: File, arrays: Mapping[str, Any]) -> None:
+    """Writes named arrays as an npz archive."""
+    import numpy as np
+
+    packed = io.BytesIO()
+    np.savez(packed, allow_pickle=False, **arrays)
+    write(path, packed.getvalue())
+
+
 # Folders.
 
 

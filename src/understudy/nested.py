@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -53,6 +53,28 @@ def joined(batches: Sequence[Any]) -> Any:
     if isinstance(first, tuple):
         return tuple(joined([one[i] for one in batches]) for i in range(len(first)))
     return np.concatenate(batches)
+
+
+def parts(batch: Any, path: tuple[str | int, ...] = ()) -> Iterator[tuple[tuple[str | int, ...], np.ndarray]]:
+    """The arrays of a batch, each with its place: keys of dicts, numbers in tuples.
+
+    >>> [path for path, _ in parts({"a": np.zeros(2), "b": (np.ones(2),)})]
+    [('a',), ('b', 0)]
+    """
+    if isinstance(batch, Mapping | tuple):
+        for key, one in batch.items() if isinstance(batch, Mapping) else enumerate(batch):
+            yield from parts(one, (*path, key))
+    else:
+        yield path, np.asarray(batch)
+
+
+def nest(found: Sequence[tuple[tuple[str | int, ...], Any]]) -> Any:
+    """The batch that `parts` took apart."""
+    if not found[0][0]:
+        return found[0][1]
+    keys = list(dict.fromkeys(path[0] for path, _ in found))
+    inner = {key: nest([(path[1:], one) for path, one in found if path[0] == key]) for key in keys}
+    return tuple(inner.values()) if isinstance(keys[0], int) else inner
 
 
 def at(observation: Any, path: tuple[str | int, ...]) -> Any:

@@ -36,6 +36,20 @@ def clock(seconds: float) -> str:
     return f"{hours}:{minutes:02d}:{whole % 60:02d}" if hours else f"{minutes}:{whole % 60:02d}"
 
 
+def spelled(seconds: float) -> str:
+    """Seconds as a person says them.
+
+    >>> spelled(4.26), spelled(42.3), spelled(330), spelled(9000)
+    ('4.3 s', '42 s', '5 min 30 s', '2 h 30 min')
+    """
+    whole = round(seconds)
+    if whole < 60:
+        return f"{seconds:.1f} s" if seconds < 9.95 else f"{whole} s"
+    return (
+        f"{whole // 60} min {whole % 60} s" if whole < 3600 else f"{whole // 3600} h {whole % 3600 // 60} min"
+    )
+
+
 @final
 class Bar:
     """How much of `total` is done, how long the rest will take, and a few notes.

@@ -53,12 +53,9 @@ _log = logging.getLogger(__name__)
 @final
 @dataclasses.dataclass(frozen=True)
 class Request:
-    """What a handler is given: the path, the part of it that ``*`` stood for, the query, and the JSON of the
-    body (None where there is none).
-    """
+    """What a handler is given: the path, the query, and the JSON of the body (None where there is none)."""
 
     path: str
-    rest: str = ""
     query: Mapping[str, str] = dataclasses.field(default_factory=dict)
     json: Any = None
 
@@ -84,8 +81,8 @@ server lives), a `Reply` is sent as it is, everything else is JSON. A `UserError
 class Server:
     """A server on the loopback interface, from when it is made until it is closed.
 
-    routes: from "GET /" or "POST /answer" to a `Handler`; "GET /frames/*" takes every path below. Handlers
-    run in threads of their own, several at a time. port: 0 takes one that is free.
+    routes: from "GET /" or "POST /answer" to a `Handler`. Handlers run in threads of their own, several at a
+    time. port: 0 takes one that is free.
 
     >>> import urllib.request
     >>> with Server({"GET /sum": lambda request: {"sum": 1 + int(request.query["n"])}}) as server:
@@ -94,7 +91,7 @@ class Server:
     """
 
     def __init__(self, routes: Mapping[str, Handler], *, port: int = 0, token: str | None = None):
-        self.routes = {tuple(route.split(" ", 1)): handler for route, handler in routes.items()}
+        self.routes = dict(routes)
         self.token = secrets.token_urlsafe(24) if token is None else token
         self.closing = threading.Event()
         try:
@@ -118,17 +115,11 @@ class Server:
         """The address of the first page."""
         return self.address()
 
-    def find(self, method: str, path: str) -> tuple[Handler, str] | HTTPStatus:
-        """The handler of a path and what ``*`` stands for, or why there is none."""
-        known = False
-        for (verb, pattern), handler in self.routes.items():
-            whole = pattern == path
-            if not whole and not (pattern.endswith("*") and path.startswith(pattern[:-1])):
-                continue
-            if verb == method:
-                return handler, "" if whole else path[len(pattern) - 1 :]
-            known = True
-        return HTTPStatus.METHOD_NOT_ALLOWED if known else HTTPStatus.NOT_FOUND
+    def find(self, method: str, path: str) -> Handler | HTTPStatus:
+        """The handler of a path, or why there is none."""
+        known = any(route.split(" ", 1)[1] == path for route in self.routes)
+        missing = HTTPStatus.METHOD_NOT_ALLOWED if known else HTTPStatus.NOT_FOUND
+        return self.routes.get(f"{method} {path}", missing)
 
     def __enter__(self) -> Server:
         return self
@@ -209,9 +200,8 @@ class _Connection(http.server.BaseHTTPRequestHandler):
         found = owner.find(method, path)
         if isinstance(found, HTTPStatus):
             return self._fail(found, f"{method} {path} is not answered here.")
-        handler, rest = found
         try:
-            answer = handler(Request(path, rest, query, body))
+            answer = found(Request(path, query, body))
             reply = answer if isinstance(answer, Iterator) else _reply(answer)
         except UserError as error:
             return self._fail(HTTPStatus.BAD_REQUEST, str(error))

@@ -269,7 +269,7 @@ def test_an_expert_in_processes_answers_as_it_does_here(tmp_path, monkeypatch):
         expert.label(seen + 1)
     assert expert.label(seen).tolist() == [1, 0]
     for batch in ({"a": seen, "b": ({"c": seen}, seen)}, (seen, {"x": seen})):
-        again = processes._batch(dict(processes._leaves(batch)))
+        again = processes.unnamed(processes.named(batch))
         assert repr(again) == repr(batch)
     with pytest.raises(UserError, match="expert_workers: 'processes:0' is not"):
         RunSpec(env="CartPole-v1", expert_workers="processes:0")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 import time
 from collections.abc import Callable
@@ -145,8 +144,6 @@ def save(search: Search, finding: Finding, settings: dict[str, Any], out: Path) 
         out / f"{str(finding.kind).replace(', ', '-').replace(' ', '-').replace(':', '-')}-{finding.seed}.npz"
     )
     X, Y = (np.concatenate([pair[i] for pair in rounds]) for i in (0, 1))
-    stream = io.BytesIO()
-    np.savez(stream, X=X, Y=Y, sizes=np.array([len(x) for x, _ in rounds]))
-    disk.write(file, stream.getvalue())
+    disk.write_npz(file, {"X": X, "Y": Y, "sizes": np.array([len(x) for x, _ in rounds])})
     disk.write(file.with_suffix(".json"), json.dumps(settings, indent=2) + "\n")
     return file

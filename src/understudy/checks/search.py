@@ -287,18 +287,14 @@ def _play_all(static: Any, memory: str, numbers: Any, rounds: Batch) -> dict[str
             samples=T * m,
             key=jax.random.fold_in(key, 2**32 - 1),
         )
-        state = game.init(zero, losses)
 
-        def turn(state: Any, now: tuple[jax.Array, Batch]) -> Any:
+        def draw(now: tuple[jax.Array, Batch], params: Any) -> Any:
             t, batch = now
-            new, record = game.play(state, batch, jax.random.fold_in(key, t), t == T)
-            return new, (
-                state.learner.params,
-                {k: v for k, v in record.items() if k in CLAIMS or k == "norm"},
-            )
+            return (batch, jax.random.fold_in(key, t), t == T), {"iterates": params}
 
-        state, (iterates, record) = jax.lax.scan(turn, state, (jnp.arange(1, T + 1), one[1]))
-        last = jax.tree.map(lambda leaf: leaf[-1], record)
-        return last | {"iterates": iterates, "found": state.comparator}
+        rounds_of = (jnp.arange(1, T + 1), one[1])
+        state, record = game.play_all(game.init(zero, losses), rounds_of, draw)
+        last = {name: record[name][-1] for name in (*CLAIMS, "norm") if name in record}
+        return last | {"iterates": record["iterates"], "found": state.comparator}
 
     return jax.lax.map(play, (numbers, rounds))

@@ -8,9 +8,6 @@ import time
 from pathlib import Path
 from typing import Any
 
-from rich.box import SIMPLE_HEAD
-from rich.table import Table
-
 from ..errors import UserError
 from ..progress import counted
 
@@ -63,6 +60,7 @@ def run(options: Demo) -> int:
         )
     expert = runs["ftl"].expert_evaluation.mean
     tables.show(_table(runs, expert))
+    print("* bc's loss is on the expert's states, not its own.")
     plots.save(_figure(runs, expert), options.out / "demo.png")
     print(f"plot: {options.out / 'demo.png'}")
     try:
@@ -98,11 +96,10 @@ def _film(options: Demo, final: Any) -> None:
         video.record(options.out / "demo.mp4", make, acts, seed=seed, steps=STEPS, progress=update)
 
 
-def _table(runs: dict[str, Any], expert: float) -> Table:
-    title = f"{ENV}, expert {expert:.0f}"
-    note = "* bc's loss is on the expert's states, not its own."
-    table = Table(title=title, title_justify="left", title_style="bold", box=SIMPLE_HEAD, caption=note)
-    for heading in (
+def _table(runs: dict[str, Any], expert: float) -> Any:
+    from ..report import tables
+
+    headings = (
         "learner",
         "queries",
         "return",
@@ -111,22 +108,16 @@ def _table(runs: dict[str, Any], expert: float) -> Table:
         "regret",
         "collect",
         "solve",
-    ):
-        table.add_column(heading, justify="left" if heading == "learner" else "right")
+    )
+    rows = []
     for name, one in runs.items():
         got, ledger = one.summary(), one.ledger
         reached = ledger["queries"][ledger["return_mean"] >= 0.9 * expert]
-        table.add_row(
-            name,
-            f"{got['queries']:,}",
-            f"{got['return_mean']:.0f} ± {got['return_std']:.0f}",
-            f"{reached[0]:,}" if len(reached) else "not reached",
-            f"{got['average_loss']:.4f}" + ("*" if name == "bc" else ""),
-            f"{got['regret']:.3f}",
-            f"{got['seconds_collect']:.0f} s",
-            f"{got['seconds_solve']:.0f} s",
-        )
-    return table
+        row = [name, f"{got['queries']:,}", f"{got['return_mean']:.0f} ± {got['return_std']:.0f}"]
+        row += [f"{reached[0]:,}" if len(reached) else "not reached"]
+        row += [f"{got['average_loss']:.4f}" + ("*" if name == "bc" else ""), f"{got['regret']:.3f}"]
+        rows.append([*row, f"{got['seconds_collect']:.0f} s", f"{got['seconds_solve']:.0f} s"])
+    return tables.listed(f"{ENV}, expert {expert:.0f}", (*headings, "collect", "solve"), rows)
 
 
 def _figure(runs: dict[str, Any], expert: float) -> Any:

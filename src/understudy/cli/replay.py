@@ -144,7 +144,6 @@ def _certificate(result: Any) -> dict[str, Any]:
 
 
 def _write(folder: Path, options: Replay, result: Any, outcome: dict[str, Any]) -> None:
-    import numpy as np
 
     from ..report import plots
 
@@ -155,7 +154,7 @@ def _write(folder: Path, options: Replay, result: Any, outcome: dict[str, Any]) 
     kept = _certificate(result) | {k: v for k, v in outcome.items() if k not in ("seconds", "out")}
     disk.write(folder / "certificate.json", disk.to_json(kept, indent=2) + "\n")
     if options.keep_iterates:
-        np.savez(folder / "iterates.npz", **_stacked(result.iterates))  # type: ignore[arg-type]
+        disk.write_npz(folder / "iterates.npz", _stacked(result.iterates))
     plots.save(
         plots.regret({options.learner: result.ledger}, bound=result.certificate.kind == "certificate"),
         folder / "regret.png",

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple, final
 import numpy as np
 
 from ..errors import UserError
+from ..nested import nest
 from ..policies import Actions, Encoded, Observations, Recalled, Seen
 from ..policies.observations import Leaf
 from ..runs import Run
@@ -136,7 +137,7 @@ def decoded(observations: Seen, rows: np.ndarray) -> Any:
         (leaf.path, _values(_whole(leaf), rows[:, edges[i] : edges[i + 1]]))
         for i, leaf in enumerate(observations.leaves)
     ]
-    return _nested(parts)
+    return nest(parts)
 
 
 def _whole(leaf: Leaf) -> Leaf:
@@ -154,11 +155,3 @@ def _values(leaf: Leaf, block: np.ndarray) -> np.ndarray:
     edges = np.cumsum(leaf.counts)[:-1]
     chosen = np.stack([part.argmax(axis=1) for part in np.split(block, edges, axis=1)], axis=1)
     return (chosen + np.asarray(leaf.starts)).reshape(n, *leaf.shape)
-
-
-def _nested(parts: list[tuple[tuple[str | int, ...], np.ndarray]]) -> Any:
-    if not parts[0][0]:
-        return parts[0][1]
-    keys = list(dict.fromkeys(path[0] for path, _ in parts))
-    inner = {key: _nested([(path[1:], one) for path, one in parts if path[0] == key]) for key in keys}
-    return tuple(inner.values()) if isinstance(keys[0], int) else inner

@@ -13,11 +13,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import jax
 import numpy as np
 
 from .. import disk
 from ..errors import UserError, needs
+from ..nested import parts
 from ..runs import Run, world_of
 from .episodes import Episode, episodes
 
@@ -93,12 +93,8 @@ def _columns(one: Episode, number: int, first: int, fps: int) -> dict[str, np.nd
 
 
 def _seen(observations: Any) -> dict[str, np.ndarray]:
-    if isinstance(observations, np.ndarray):
-        return {"observation.state": observations}
-    leaves = jax.tree_util.tree_flatten_with_path(observations)[0]
     return {
-        "observation." + ".".join(str(getattr(key, "key", getattr(key, "idx", key))) for key in path): leaf
-        for path, leaf in leaves
+        ".".join(map(str, ("observation", *(path or ("state",))))): one for path, one in parts(observations)
     }
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -56,10 +56,15 @@ def ratio(above: np.ndarray, below: np.ndarray) -> tuple[float, float, float]:
     if not all(finite):
         value = float("nan") if not any(finite) else (float("inf") if finite[1] else 0.0)
         return value, value, value
-    drawn = np.random.default_rng(0).integers(len(above), size=(RESAMPLES, len(above)))
-    sampled = above[drawn].mean(axis=1) / below[drawn].mean(axis=1)
-    low, high = np.quantile(sampled, [0.025, 0.975])
-    return float(above.mean() / below.mean()), float(low), float(high)
+    low, high = _spread(len(above), lambda drawn: above[drawn].mean(axis=1) / below[drawn].mean(axis=1))
+    return float(above.mean() / below.mean()), low, high
+
+
+def _spread(count: int, statistic: Callable[[np.ndarray], np.ndarray]) -> tuple[float, float]:
+    """The 95 % interval of a statistic over resamples of `count` seeds, or games."""
+    drawn = np.random.default_rng(0).integers(count, size=(RESAMPLES, count))
+    low, high = np.quantile(statistic(drawn), [0.025, 0.975])
+    return float(low), float(high)
 
 
 def judge(
@@ -144,9 +149,7 @@ def mean(values: np.ndarray) -> tuple[float, float, float]:
     values = np.asarray(values, float)
     if not np.isfinite(values).all():
         return float("inf"), float("inf"), float("inf")
-    drawn = np.random.default_rng(0).integers(len(values), size=(RESAMPLES, len(values)))
-    low, high = np.quantile(values[drawn].mean(axis=1), [0.025, 0.975])
-    return float(values.mean()), float(low), float(high)
+    return float(values.mean()), *_spread(len(values), lambda drawn: values[drawn].mean(axis=1))
 
 
 def columns(claims: Iterable[Claim]) -> dict[str, np.ndarray]:

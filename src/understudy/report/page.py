@@ -26,6 +26,8 @@ from .sources import Source
 SCRIPTS = ("base.js", "charts.js", "compare.js", "run.js", "moments.js", "page.js")
 LOOKED_INTO = 12
 """Most runs whose samples are looked at."""
+LAST = ("average_loss", "regret", "regret_low", "regret_high", "bound")
+"""Columns of the ledger of which the table of runs has the last number."""
 PACKED = 3 << 20
 """Most bytes, packed, of the table of all rounds that a page carries."""
 
@@ -129,15 +131,10 @@ def tables(read: Sequence[Source]) -> dict[str, tuple[str, str, bytes]]:
         "seed": [one.settings.get("seed") for one in read],
         "state": [one.state for one in read],
         "rounds": [one.rounds for one in read],
-        "interactions": [one.last("interactions") for one in read],
-        "queries": [one.last("queries") for one in read],
+        **{name: [one.last(name) for one in read] for name in ("interactions", "queries")},
         "return_mean": [one.score for one in read],
         "expert_return": [one.expert for one in read],
-        "average_loss": [one.last("average_loss") for one in read],
-        "regret": [one.last("regret") for one in read],
-        "regret_low": [one.last("regret_low") for one in read],
-        "regret_high": [one.last("regret_high") for one in read],
-        "bound": [one.last("bound") for one in read],
+        **{name: [one.last(name) for one in read] for name in LAST},
         "certificate": [one.certificate.get("kind", "") for one in read],
         "seconds": [one.total for one in read],
         "settings": [disk.to_json(one.settings, sort=True) for one in read],

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from ..progress import spelled
 from .summaries import Interval
 from .tables import many, returned
 
@@ -33,7 +34,7 @@ def _verdict(env: str, groups: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     who = best["name"] if len(groups) == 1 else f"{best['name']}, the best of {len(groups)},"
     text = f"{who} {_reached(best, env)}, with {many(best['labels_count'], 'label')}"
     if math.isfinite(best["seconds"]):
-        text += f" in {seconds(best['seconds'])}" + (" a run" if counted > 1 else "")
+        text += f" in {spelled(best['seconds'])}" + (" a run" if counted > 1 else "")
     unfinished = [one for one in runs if one.state == "unfinished"]
     if len(runs) == 1 and unfinished:
         of = f" of {runs[0].planned}" if runs[0].planned else ""
@@ -114,20 +115,3 @@ def percent(share: float) -> str:
     ('99.1 %', '100 %')
     """
     return f"{100 * share:.1f}".removesuffix(".0") + " %"
-
-
-def seconds(spent: float) -> str:
-    """Seconds in the unit that suits them.
-
-    >>> seconds(4.26), seconds(93.0), seconds(5400.0)
-    ('4.3 s', '93 s', '1.5 h')
-    """
-    if spent < 10:
-        return f"{spent:.1f} s"
-    return (
-        f"{spent:.0f} s"
-        if spent < 600
-        else f"{spent / 60:.0f} min"
-        if spent < 5400
-        else f"{spent / 3600:.1f} h"
-    )

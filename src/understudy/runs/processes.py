@@ -24,6 +24,7 @@ from typing import IO, Any, final
 import numpy as np
 
 from ..errors import UserError
+from ..nested import nest, parts
 from ..spec import RunSpec
 
 
@@ -78,7 +79,7 @@ class _Pool:
                 timer = threading.Timer(self._timeout, _kill, (one, late))
                 timer.daemon = True
                 timer.start()
-            _send(one.stdin, dict(_leaves(observations)))
+            _send(one.stdin, named(observations))
             answer = _receive(one.stdout)
         except (OSError, EOFError) as error:
             if one is not None:
@@ -110,30 +111,14 @@ def _raised(answer: Mapping[str, np.ndarray]) -> None:
         raise UserError(answer["error"].tobytes().decode())
 
 
-def _leaves(batch: Any, path: str = "") -> Any:
-    """The arrays of a batch, by where they are: dicts by "/key", tuples by "#number"."""
-    if isinstance(batch, Mapping):
-        for key, one in batch.items():
-            yield from _leaves(one, f"{path}/{key}")
-    elif isinstance(batch, tuple):
-        for number, one in enumerate(batch):
-            yield from _leaves(one, f"{path}#{number}")
-    else:
-        yield f"at{path}", np.asarray(batch)
+def named(batch: Any) -> dict[str, np.ndarray]:
+    """The arrays of a batch, each under its place as JSON."""
+    return {json.dumps(path): one for path, one in parts(batch)}
 
 
-def _batch(leaves: Mapping[str, np.ndarray]) -> Any:
-    """The batch that `_leaves` took apart."""
-    if list(leaves) == ["at"]:
-        return leaves["at"]
-    mark = next(iter(leaves))[2]
-    parts: dict[str, dict[str, np.ndarray]] = {}
-    for path, one in leaves.items():
-        ends = [path.find(sign, 3) for sign in "/#" if path.find(sign, 3) > 0]
-        end = min(ends, default=len(path))
-        parts.setdefault(path[3:end], {})[f"at{path[end:]}"] = one
-    made = {key: _batch(inner) for key, inner in parts.items()}
-    return made if mark == "/" else tuple(made.values())
+def unnamed(arrays: Mapping[str, np.ndarray]) -> Any:
+    """The batch that `named` took apart."""
+    return nest([(tuple(json.loads(name)), one) for name, one in arrays.items()])
 
 
 def _send(stream: IO[bytes] | None, arrays: Mapping[str, np.ndarray]) -> None:
@@ -170,7 +155,7 @@ def main() -> None:
                     expert = World.made(RunSpec.of(json.loads(arrays["settings"].tobytes()))).expert
                     _send(answers, {})
                 else:
-                    _send(answers, {"labels": expert.label(_batch(arrays))})
+                    _send(answers, {"labels": expert.label(unnamed(arrays))})
             except Exception as error:
                 text = str(error) if isinstance(error, UserError) else f"{type(error).__name__}: {error}"
                 _send(answers, {"error": np.frombuffer(text.encode(), np.uint8)})

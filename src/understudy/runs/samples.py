@@ -23,8 +23,6 @@ from .rounds import Sum, Sums
 if TYPE_CHECKING:
     from .parts import Parts
 
-COLUMNS = ("inputs", "targets", "executed", "rewards", "flags", "slots", "weights")
-
 
 @final
 class SampleLog:

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from ..errors import UserError, whole
 from ..machine import cores
+from ..progress import spelled
 from ..spec import WORLD, RunSpec
 from .engines import ENGINES, Work, accelerator, engine, local
 from .shard import TOGETHER, Result
@@ -128,7 +129,7 @@ class Plan(NamedTuple):
         workers = f", {self.workers} worker{'s' if self.workers > 1 else ''}"
         rows.append(("engine", self.engine + ("" if self.engine == "inline" else workers)))
         if left and self.rate is not None and self.seconds is not None:
-            least, most = (clock(one) for one in self.seconds)
+            least, most = (spelled(one) for one in self.seconds)
             time = (
                 least if least == most else f"{least}, up to {most} with evaluation episodes of full length"
             )
@@ -136,20 +137,6 @@ class Plan(NamedTuple):
         elif left:
             rows.append(("estimated time", "not measured"))
         return rows
-
-
-def clock(seconds: float) -> str:
-    """Seconds as a person says them.
-
-    >>> clock(42.3), clock(330), clock(9000)
-    ('42 s', '5 min 30 s', '2 h 30 min')
-    """
-    whole = round(seconds)
-    if whole < 60:
-        return f"{whole} s"
-    if whole < 3600:
-        return f"{whole // 60} min {whole % 60} s"
-    return f"{whole // 3600} h {whole % 3600 // 60} min"
 
 
 def from_finished(done: Sequence[dict[str, Any]]) -> Rate | None:

@@ -7,7 +7,6 @@ resumed run is therefore as good as an uninterrupted one, but not the same numbe
 
 from __future__ import annotations
 
-import io
 import json
 from pathlib import Path
 from typing import Any
@@ -65,9 +64,7 @@ def write(path: Path, model: Any, record: dict[str, Any]) -> None:
             arrays[f"{name}.mean"], arrays[f"{name}.var"] = np.asarray(rms.mean), np.asarray(rms.var)
             arrays[f"{name}.count"] = np.asarray(rms.count)
     arrays["record"] = np.frombuffer(json.dumps({**record, "counters": counters}).encode(), np.uint8)
-    packed = io.BytesIO()
-    np.savez(packed, **arrays)  # type: ignore[arg-type]
-    disk.write(beside(path), packed.getvalue())
+    disk.write_npz(beside(path), arrays)
 
 
 def read(path: Path, model: Any, record: dict[str, Any]) -> dict[str, Any]:
