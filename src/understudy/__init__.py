@@ -73,6 +73,7 @@ if TYPE_CHECKING:
     from .runs.evaluate import evaluate
     from .sinks import Sink
     from .solvers import (
+        AnySolver,
         Solution,
         Solver,
         Status,
@@ -130,7 +131,7 @@ def register_sink(name: str, maker: Callable[..., Sink]) -> None:
     importlib.import_module(".sinks", __name__).SINKS.register(name, maker)
 
 
-def register_solver(name: str, maker: Callable[..., Callable[..., Solution]]) -> None:
+def register_solver(name: str, maker: Callable[..., AnySolver]) -> None:
     """Makes ``maker(**options)`` available as the solver `name`."""
     importlib.import_module(".solvers", __name__).SOLVERS.register(name, maker)
 

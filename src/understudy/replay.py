@@ -21,7 +21,7 @@ from .online import Game, certify, make_game, remembering
 from .policies import POLICIES, Params, Policy, Tabular
 from .regret import COLUMNS, Certificate, Ledger, bounds
 from .regret.bounds import Bound
-from .solvers import Solution
+from .solvers import AnySolver
 from .streaming import columns, play_rounds
 
 
@@ -135,7 +135,7 @@ def replay(
     policy: str | Policy = "linear",
     loss: str | Loss = "squared",
     learner: str | AnyLearner = "ftl",
-    solver: str | Callable[..., Solution] = "auto",
+    solver: str | AnySolver = "auto",
     keep_iterates: bool = False,
     comparator: str | Sequence[int] = "every",
     seed: int = 0,

@@ -14,7 +14,7 @@ from understudy.checks import CheckError, truth
 from understudy.checks.candidates import change, draw
 from understudy.checks.certificates import confirm, save
 from understudy.checks.search import CLAIMS, FAMILIES, Kind, Search, excess, kinds
-from understudy.cli.stream import read_stream
+from understudy.cli.replay import read_stream
 from understudy.learners import Learner
 from understudy.solvers import project
 

@@ -11,7 +11,7 @@ import pytest
 
 import understudy
 from understudy.cli import main
-from understudy.cli.stream import read_stream
+from understudy.cli.replay import read_stream
 from understudy.errors import UserError
 
 

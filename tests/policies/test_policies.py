@@ -54,11 +54,9 @@ def test_a_new_network_does_almost_nothing_and_depends_on_its_key():
     assert not np.array_equal(one[0]["weight"], other[0]["weight"])
 
 
-def test_actions():
+def test_a_table_gives_the_row_of_a_state():
     table = jnp.array([[0.1, 0.9], [0.8, 0.2]])
-    policy = Tabular(states=2)
-    np.testing.assert_array_equal(policy.act(table, jnp.array([0, 1]), categorical=True), [1, 0])
-    np.testing.assert_array_equal(policy.act(table, jnp.array([1])), table[1:])
+    np.testing.assert_array_equal(Tabular(states=2).apply(table, jnp.array([1, 0])), table[::-1])
 
 
 @pytest.mark.parametrize("states", [0, -1, 2.5, True])

@@ -57,11 +57,6 @@ class Policy(eqx.Module):
         """The feature rows (n, d) of a linear policy."""
         raise TypeError(f"the {self.name} policy is not linear in its parameters")
 
-    def act(self, params: Params, inputs: Array, *, categorical: bool = False) -> Array:
-        """The deterministic action: the outputs themselves, or the most likely of k choices (n,)."""
-        outputs = self.apply(params, inputs)
-        return jnp.argmax(outputs, axis=-1) if categorical else outputs
-
     def config(self) -> dict[str, Any]:
         """The architecture as plain data; `policies.from_config` reads it back."""
         fields = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}

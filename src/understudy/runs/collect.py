@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, final
+from typing import Any, final
 
 import numpy as np
 
@@ -17,10 +17,8 @@ from .columns import Columns
 from .episodes import Episodes
 from .journal import Kept
 from .labels import Answers, failure, seen_together, some_of
+from .players import Players
 from .questions import Questions
-
-if TYPE_CHECKING:
-    from .groups import Members
 
 
 @final
@@ -30,9 +28,6 @@ class Collector(Episodes):
     The label is always the expert's; the action played is the expert's with probability β, else the policy's.
     A quick expert is asked about every state when it is visited; a slow one, or one that a query rule spares,
     then only where it acts, and about the others (those that the rule chooses), at once, after the round.
-
-    A policy with memory begins a round in the midst of an episode with what its new parameters remember of
-    the last `burn` states; within the round its memory goes on, whoever acts.
     """
 
     def __init__(
@@ -79,15 +74,16 @@ class _Collecting:
         self.numbers = np.asarray(wanted.runs)[:, None] * e + np.arange(e)
         self.questions.begin(wanted.number)
         slots.begin(self.numbers)
-        self.by_expert, self.noise = np.empty((n, size), bool), np.zeros((n, size, acts.outputs), np.float32)
-        self.noisy = np.zeros(n, bool)
+        self.by_expert, noisy = np.empty((n, size), bool), np.zeros(n, bool)
+        noise = np.zeros((n, size, acts.outputs), np.float32)
         for i, run in enumerate(wanted.runs):
             most = None if wanted.most is None else wanted.most[run]
             self.by_expert[i], drawn = slots.drivers[run].draws(
                 acts, wanted.number, size, wanted.betas[i], most
             )
             if drawn is not None:
-                self.noise[i], self.noisy[i] = drawn, True
+                noise[i], noisy[i] = drawn, True
+        self.players = Players(slots, wanted, noise, noisy)
         self.columns = Columns(n, size, slots.observations, acts, slots.expert.kind)
         self.row = self.begun = self.columns.recover(found)
         self.live, self.errors = np.arange(n), dict[int, UserError]()
@@ -95,8 +91,6 @@ class _Collecting:
         self.taken = np.zeros((n, e), bool)  # where the expert has taken over
         self.later: list[tuple[Seen, np.ndarray, np.ndarray]] = []  # states to ask about after the round
         self.answers: Answers | None = None  # to states in which not all runs could go on
-        self.policies: list[tuple[Members, np.ndarray]] | None = None  # with their places in `live`
-        self.carried: dict[int, np.ndarray] = {}  # the states of policies with memory, by run
 
     def play(self, tick: Callable[..., None] | None) -> tuple[dict[int, Round], dict[int, UserError]]:
         wanted, slots, columns = self.wanted, self.slots, self.columns
@@ -146,7 +140,7 @@ class _Collecting:
             self._fail(wrong)
             bad = {slot // slots.envs for slot in wrong}
             self.live = live[[self.wanted.runs[i] not in bad for i in live.tolist()]]
-            self.policies = None
+            self.players.change()
             return False
         answers, self.answers = self.answers, None
         columns.inputs[place] = rows.reshape(*shape, -1)
@@ -161,9 +155,9 @@ class _Collecting:
             self.later.append((copy.deepcopy(some_of(seen, np.flatnonzero(~now).tolist())), *others))
         if self.questions.slow and now is not None and (silent := now & ~columns.labelled[place]).any():
             self.by_expert[self._places(silent)] = False  # the policy acts in its place
-            self.policies = None
+            self.players.change()
         actions = self._experts(answers, now, len(flat))
-        actions = self._act(rows.reshape(*shape, -1), ~self.by_expert[place], actions, part)
+        actions = self.players.act(live, rows.reshape(*shape, -1), self.by_expert, actions, part)
         columns.executed[place] = np.asarray(actions).reshape(*shape, -1)
         gained, terminated, truncated = slots.step(flat, rows, actions)
         columns.rewards[place] = gained.reshape(shape)
@@ -239,60 +233,6 @@ class _Collecting:
             return played
         actions[now.reshape(-1)] = played
         return actions
-
-    def _act(self, rows: np.ndarray, mine: np.ndarray, actions: np.ndarray, part: slice) -> np.ndarray:
-        """`actions` (live · e), with those of the policies where they act, `mine` (live, e)."""
-        acts, live = self.slots.actions, self.live
-        if self.policies is None:
-            self.policies = self._load()
-        for group, at in self.policies:
-            here, loud = mine[at], self.noisy[live[at]]
-            if not here.any() and not group.memory:
-                continue
-            outputs = self._outputs(group, rows[at], here, self.carried)
-            if not here.any():
-                continue
-            if loud.any():
-                outputs[loud] = outputs[loud] + self.noise[live[at[loud]], part]
-            if len(at) == len(live) and here.all():
-                return acts.plays(outputs.reshape(len(actions), -1))
-            theirs = np.zeros(mine.shape, bool)
-            theirs[at] = here
-            actions[theirs.reshape(-1)] = acts.plays(outputs[here])
-        return actions
-
-    def _load(self) -> list[tuple[Members, np.ndarray]]:
-        """The policies of the runs in which not all steps are the expert's."""
-        runs, live = self.wanted.runs, self.live.tolist()
-        where = {runs[i]: at for at, i in enumerate(live)}
-        groups = self.wanted.acting([runs[i] for i in live if not self.by_expert[i].all()])
-        for group in groups:
-            self._warm(group)
-        return [(group, np.array([where[run] for run in group.runs])) for group in groups]
-
-    def _warm(self, group: Members) -> None:
-        """Sets the states (e, memory) of runs that have none yet, from the last states of their slots."""
-        new = [run for run in group.runs if run not in self.carried] if group.memory else []
-        if not new:
-            return
-        e, history = self.slots.envs, self.slots.history
-        warm = {run: np.zeros((e, group.memory), np.float32) for run in group.runs}
-        kept = np.stack([history.kept[run * e : (run + 1) * e] for run in group.runs])
-        for j in range(kept.shape[2] - group.burn, kept.shape[2]):
-            self._outputs(group, kept[:, :, j], np.ones(kept.shape[:2], bool), warm)
-        self.carried |= {run: warm[run] for run in new}
-
-    def _outputs(
-        self, group: Members, rows: np.ndarray, mine: np.ndarray, states: dict[int, np.ndarray]
-    ) -> np.ndarray:
-        """The outputs of a group for rows (runs, e, width); states of policies with memory go one step on."""
-        if not group.memory:
-            return group.outputs(rows, mine)
-        here = np.stack([states[run][: rows.shape[1]] for run in group.runs])
-        outputs = group.outputs(rows, mine, here)
-        for run, state in zip(group.runs, here, strict=True):
-            states[run][: rows.shape[1]] = state
-        return outputs
 
     def _ask_later(self) -> None:
         """Asks about the states that wait and have a weight, all runs' at once."""

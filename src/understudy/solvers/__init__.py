@@ -12,12 +12,11 @@ from ..objectives import Objective
 from ..policies import Params, Policy
 from ..registry import Registry
 from .ball import InBall, project
-from .base import Progress, Solution, Solver, Status
+from .base import Progress, Solution, Solver, Status, Unsolved
 from .cells import Frequencies, cell_newton
 from .closed_form import ClosedForm, closed_form
 from .descent import Descent, Direction, block_lbfgs, gd, lbfgs, newton
 from .interior_point import InteriorPoint, interior_point
-from .none import Unsolved
 from .stochastic import SLS, Adam, ProximalSGD, adam, proximal_sgd, sls
 
 NEWTON_LIMIT = 1500

@@ -176,3 +176,19 @@ def escapes(objective: Objective, solution: Solution) -> Array:
     curvature = optax.tree.vdot(unit, objective.hessian_vector(solution.params, unit))
     size = 1.0 + optax.tree.norm(solution.params)
     return (objective.weight <= 0) & (norm > 1e-3 * size * jnp.maximum(curvature, 0.0)) & (norm > 1e-30)
+
+
+class Unsolved(eqx.Module):
+    """The solver that does not solve, for games that are judged elsewhere: it returns where it started, with
+    status RUNNING and nothing measured, and costs no compiling.
+    """
+
+    @property
+    def minibatch(self) -> bool:
+        return False
+
+    def __call__(self, objective: Objective, params: Params, key: Array | None = None) -> Solution:
+        nan = jnp.full((), jnp.nan, jax.tree.leaves(params)[0].dtype)
+        none = jnp.zeros((), jnp.int32)
+        status = jnp.full((), Status.RUNNING, jnp.int32)
+        return Solution(params, status, nan, nan, none, none, optax.tree.zeros_like(params), nan)

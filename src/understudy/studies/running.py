@@ -10,8 +10,11 @@ from pathlib import Path
 from typing import Any, final
 
 from ..errors import whole
+from ..policies import Actions
+from ..runs import World
+from ..runs.choose import choose
+from ..spec import FIELDS, WORLD
 from . import planning, tables
-from .check import check
 from .engines import Work, engine
 from .folder import StudyFolder, opened
 from .shard import Result
@@ -138,6 +141,20 @@ def plan(
         workers=count,
         rate=rate,
     )
+
+
+def check(study: Study) -> None:
+    """Refuses, before anything runs, environments, experts and parts that do not fit each other: makes every
+    environment once, and the parts of every run. It must not start JAX: on an accelerator that would take the
+    memory which a worker needs.
+    """
+    worlds: dict[str, World] = {}
+    names = [name for name in FIELDS if name != "seed"]
+    for spec in {entry.spec.key(*names): entry.spec for entry in study.runs}.values():
+        if spec.key(*WORLD) not in worlds:
+            worlds[spec.key(*WORLD)] = World.made(spec)
+        world = worlds[spec.key(*WORLD)]
+        choose(spec, world.shown, Actions.of(world.action_space), world.expert)
 
 
 def _left(study: Study, kept: dict[str, tuple[Result, Any]], retry_failed: bool) -> list[Entry]:

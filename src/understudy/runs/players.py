@@ -1,0 +1,90 @@
+"""The policies of the runs of a round while it is collected: their actions, their noise, what they remember."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, final
+
+import numpy as np
+
+from .collected import Wanted
+
+if TYPE_CHECKING:
+    from .episodes import Episodes
+    from .groups import Members
+
+
+@final
+class Players:
+    """What the policies play. `noise` (n, size, k) is added to the outputs of runs that are `noisy` (n,).
+
+    A policy with memory begins a round in the midst of an episode with what its new parameters remember of
+    the last `burn` states; within the round its memory goes on, whoever acts.
+    """
+
+    def __init__(self, slots: Episodes, wanted: Wanted, noise: np.ndarray, noisy: np.ndarray):
+        self._slots, self._wanted, self._noise, self._noisy = slots, wanted, noise, noisy
+        self._groups: list[tuple[Members, np.ndarray]] | None = None  # with their places among the live runs
+        self._carried: dict[int, np.ndarray] = {}  # the states of policies with memory, by run
+
+    def change(self) -> None:
+        """Other runs go on than before, or other steps are the expert's."""
+        self._groups = None
+
+    def act(
+        self, live: np.ndarray, rows: np.ndarray, by_expert: np.ndarray, actions: np.ndarray, part: slice
+    ) -> np.ndarray:
+        """`actions` (live · e), with those of the policies in the steps `part` that are not the expert's,
+        ``by_expert`` (n, size). `live` are the places of the runs that go on, rows (live, e, width) what
+        their slots show.
+        """
+        acts, mine = self._slots.actions, ~by_expert[live, part]
+        if self._groups is None:
+            self._groups = self._load(live.tolist(), by_expert)
+        for group, at in self._groups:
+            here, loud = mine[at], self._noisy[live[at]]
+            if not here.any() and not group.memory:
+                continue
+            outputs = self._outputs(group, rows[at], here, self._carried)
+            if not here.any():
+                continue
+            if loud.any():
+                outputs[loud] = outputs[loud] + self._noise[live[at[loud]], part]
+            if len(at) == len(live) and here.all():
+                return acts.plays(outputs.reshape(len(actions), -1))
+            theirs = np.zeros(mine.shape, bool)
+            theirs[at] = here
+            actions[theirs.reshape(-1)] = acts.plays(outputs[here])
+        return actions
+
+    def _load(self, live: list[int], by_expert: np.ndarray) -> list[tuple[Members, np.ndarray]]:
+        """The policies of the runs in which not all steps are the expert's."""
+        runs = self._wanted.runs
+        where = {runs[i]: at for at, i in enumerate(live)}
+        groups = self._wanted.acting([runs[i] for i in live if not by_expert[i].all()])
+        for group in groups:
+            self._warm(group)
+        return [(group, np.array([where[run] for run in group.runs])) for group in groups]
+
+    def _warm(self, group: Members) -> None:
+        """Sets the states (e, memory) of runs that have none yet, from the last states of their slots."""
+        new = [run for run in group.runs if run not in self._carried] if group.memory else []
+        if not new:
+            return
+        e, history = self._slots.envs, self._slots.history
+        warm = {run: np.zeros((e, group.memory), np.float32) for run in group.runs}
+        kept = np.stack([history.kept[run * e : (run + 1) * e] for run in group.runs])
+        for j in range(kept.shape[2] - group.burn, kept.shape[2]):
+            self._outputs(group, kept[:, :, j], np.ones(kept.shape[:2], bool), warm)
+        self._carried |= {run: warm[run] for run in new}
+
+    def _outputs(
+        self, group: Members, rows: np.ndarray, mine: np.ndarray, states: dict[int, np.ndarray]
+    ) -> np.ndarray:
+        """The outputs of a group for rows (runs, e, width); states of policies with memory go one step on."""
+        if not group.memory:
+            return group.outputs(rows, mine)
+        here = np.stack([states[run][: rows.shape[1]] for run in group.runs])
+        outputs = group.outputs(rows, mine, here)
+        for run, state in zip(group.runs, here, strict=True):
+            states[run][: rows.shape[1]] = state
+        return outputs
