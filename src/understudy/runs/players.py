@@ -1,4 +1,4 @@
-"""The policies of the runs of a round while it is collected: their actions, their noise, what they remember."""
+"""The policies of the runs of a round while it is collected: their actions, noise and memory."""
 
 from __future__ import annotations
 
