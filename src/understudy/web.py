@@ -1,4 +1,4 @@
-"""A page on this machine: a small HTTP server on the loopback interface, for who holds its token.
+"""A page on this machine: a small HTTP server on the loopback interface, which asks for a token.
 
 Other programs and other people's pages can reach a port of this machine too. So a request counts only with
 the token of the server, which is in the address that is printed and then in a cookie; with the server's own
@@ -72,8 +72,8 @@ class Reply:
 
 
 Handler = Callable[[Request], Any]
-"""Its answer: text is a page of HTML, an iterator's values are events (each as JSON; None only shows that the
-server lives), a `Reply` is sent as it is, everything else is JSON. A `UserError` is an answer of status 400.
+"""Its answer: text is a page of HTML, an iterator's values are events (each as JSON; None only keeps the
+connection open), a `Reply` is sent as it is, everything else is JSON. A `UserError` is an answer of status 400.
 """
 
 

@@ -1,4 +1,4 @@
-"""What any learner must do, whoever wrote it."""
+"""The conformance suite of learners: what every one of them must do."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A search for lies: an optimiser that makes (true regret − certified bound) as large as it can."""
+"""A search for false certificates: it makes (true regret − certified bound) as large as it can."""
 
 from __future__ import annotations
 

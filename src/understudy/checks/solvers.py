@@ -1,4 +1,4 @@
-"""What any solver must do, whoever wrote it."""
+"""The conformance suite of solvers: what every one of them must do."""
 
 from __future__ import annotations
 

@@ -149,7 +149,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"error: {error}" if error.args else "error: interrupted.", file=sys.stderr)
         return 130
     except BrokenPipeError:
-        # Whoever read our output has left, as `head` does; Python would complain again as it flushes.
+        # The reader of the output has ended, as `head` does; flushing it would raise again.
         sys.stdout = None  # type: ignore[assignment]
         return 141
     finally:

@@ -76,16 +76,16 @@ def run(options: ExpertTrain) -> int:
     tables.show(tables.facts(f"{card['algorithm']} on {options.env}", rows))
     if options.json:
         numbers = {"return_mean": measured["mean"], "return_std": measured["std"], "steps": best.steps}
-        told = {"env": options.env, "algo": card["algorithm"].lower(), "seed": options.seed, **numbers}
-        tables.json_line({**told, "ended": result.ended, "expert": str(result.path)})
+        about = {"env": options.env, "algo": card["algorithm"].lower(), "seed": options.seed, **numbers}
+        tables.json_line({**about, "ended": result.ended, "expert": str(result.path)})
     return 130 if result.ended == "stopped" else 0
 
 
-def told(curve: list[training.Evaluated]) -> str:
+def latest(curve: list[training.Evaluated]) -> str:
     """The latest look and the best in a few words.
 
     >>> from understudy.experts import training
-    >>> told([training.Evaluated(1000, 2.0, 12.5, 1.0), training.Evaluated(2000, 4.0, 9.0, 1.0)])
+    >>> latest([training.Evaluated(1000, 2.0, 12.5, 1.0), training.Evaluated(2000, 4.0, 9.0, 1.0)])
     'return 9.0 ± 1.0, best 12.5 at step 1,000'
     """
     if not curve:
@@ -102,10 +102,10 @@ def _progress(title: str) -> Iterator[Callable[[int, int, list[training.Evaluate
 
         def show(done: int, total: int, curve: list[training.Evaluated]) -> None:
             bar.total = total
-            bar.update(done, told(curve))
+            bar.update(done, latest(curve))
             if not moves and len(curve) > seen["looks"]:
                 seen["looks"], last = len(curve), curve[-1]
                 where = f"step {last.steps:,} of {total:,}"
-                bar.say(f"{title}: {where}  {told(curve)}  {last.seconds:.0f} s")
+                bar.say(f"{title}: {where}  {latest(curve)}  {last.seconds:.0f} s")
 
         yield show

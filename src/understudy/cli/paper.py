@@ -240,8 +240,8 @@ def theorem(options: PaperTheorem) -> int:
 
     disk.refuse_taken(options.out)
     asked = {"gamma": options.gamma, "rounds": options.rounds, "seed": options.seed}
-    with stages("cases") as told:
-        shown = theorem.exhibits(**asked, progress=lambda done, total: told("theorem", done, total))
+    with stages("cases") as show:
+        shown = theorem.exhibits(**asked, progress=lambda done, total: show("theorem", done, total))
     rows = [
         (
             one.name,

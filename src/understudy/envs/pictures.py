@@ -1,5 +1,5 @@
 """Pictures of states: an episode is a function of its seed and its actions, so any state of it can be drawn
-later, in an environment of its own, and nobody who needs no pictures pays for them.
+later, in an environment of its own. Where no pictures are asked for, they cost nothing.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class Pictures:
         """The scene and up to `before` states before it, oldest first; none where it cannot be drawn.
 
         `seen` is what the state shows. An environment that shows something else when it is played again is
-        not drawn any more: its pictures would lie.
+        not drawn any more: its pictures would be of other states.
         """
         if self._env is None or self._camera is None:
             return []
@@ -118,10 +118,14 @@ def opened(make: Maker, seed: int = 0) -> Opened:
     if not os.environ.get("DISPLAY"):
         os.environ.setdefault("MUJOCO_GL", "egl")
         if sys.platform.startswith("linux") and not os.environ.get("WAYLAND_DISPLAY"):
-            os.environ.setdefault("SDL_VIDEODRIVER", "dummy")  # pygame would complain of a missing screen
+            os.environ.setdefault(
+                "SDL_VIDEODRIVER", "dummy"
+            )  # else pygame warns of a missing screen
     env = None
     try:
-        os.environ.setdefault("PYGAME_HIDE_SUPPORT_PROMPT", "1")  # pygame would greet on the standard output
+        os.environ.setdefault(
+            "PYGAME_HIDE_SUPPORT_PROMPT", "1"
+        )  # else pygame prints a greeting
         env = make(render_mode="rgb_array")
         _can_draw(env)
         seen, info = env.reset(seed=seed)

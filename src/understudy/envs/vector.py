@@ -85,7 +85,7 @@ class GymnasiumVector:
         for slot, seed in zip(slots, seeds, strict=True):
             try:
                 self._seen[slot], self._infos[slot] = self._envs[slot].reset(seed=int(seed))
-            except Exception as error:  # the fault of one environment must not end its neighbours' runs
+            except Exception as error:  # an error in one environment must not end the other runs
                 self.broken[int(slot)] = error
 
     def observe(self, slots: np.ndarray) -> Seen:

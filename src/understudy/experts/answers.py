@@ -60,7 +60,7 @@ def require_spaces(expert: Expert, observation_space: Any = None, action_space: 
 
 
 def _same_observations(made: Any, has: Any) -> bool:
-    """Shapes decide: bounds of observations differ between versions of one environment and bind nobody."""
+    """By their shapes: the bounds of observations differ between versions of one environment."""
     if made == has:
         return True
     if isinstance(made, spaces.Dict) or isinstance(has, spaces.Dict):

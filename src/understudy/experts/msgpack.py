@@ -1,6 +1,6 @@
 """MessagePack as flax writes it: dicts, lists, numbers, texts and arrays; nothing else is accepted.
 
-The format is data only, but lengths in it are a stranger's: each is compared with what is left of the file.
+The format is data only, but lengths in it are not trusted: each is compared with what is left of the file.
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ TITLES = {"linear": "linear on the expert's features", "nature_cnn": "NatureCNN 
 
 
 def judged(parts: Sequence[Part]) -> list[claims.Claim]:
-    """The claims that the parts can speak of."""
+    """The claims that are about these parts."""
     return [claim for one in panels(parts) for claim in _within(one)]
 
 

@@ -24,7 +24,7 @@ LOW_RETURN = 0.9
 
 
 def judged(parts: Sequence[Part]) -> list[claims.Claim]:
-    """The paper's claims, and ours, in every setting that can speak of them."""
+    """The paper's claims, and ours, in every setting that they are about."""
     every = panels(parts)
     found = [claim for one in every for claim in _within(one)]
     by_key = {(one.part, one.env, one.loss, one.drive): one for one in every}
@@ -101,7 +101,7 @@ def draw(mine: Sequence[Panel], title: str) -> Any:
 
 
 def _in_sight(axes: Any, one: Panel) -> None:
-    """Cuts the picture where a learner has left the rails, and says who."""
+    """Limits the axis where a learner diverges, and names it."""
     tops = {name: float(np.nanmax(one.column(name, "average_loss"))) for name in one.learners}
     limit = 20 * float(np.median([*tops.values()]))
     gone = [look(name).label for name, top in tops.items() if not top <= limit]

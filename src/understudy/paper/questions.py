@@ -237,7 +237,7 @@ def _size(values: np.ndarray) -> np.ndarray:
 
 
 def replayed(found: Iterable[Stream], best: dict[tuple[str, str], float], counted: Any = None) -> Table:
-    """Each learner on the frozen stream, and let loose: its own run, where its own policy acts."""
+    """Each learner on the frozen stream, and in a run of its own, in which its own policy acts."""
     rows = Rows(counted)
     for stream in found:
         tried = {"ftl": float("nan"), "ftrl": best[stream.name, "ftrl"], "adaftrl": 1.0}

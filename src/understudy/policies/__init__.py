@@ -40,7 +40,7 @@ POLICIES: Registry[Policy] = Registry(
 
 
 def from_config(config: dict[str, Any]) -> Any:
-    """The policy that `Policy.config()` described; unknown fields are left to whoever wrote them."""
+    """The policy that `Policy.config()` described; fields that it does not have are left out."""
     name = config["policy"]
     if name not in POLICIES:  # never module:name, which would let a file choose what is imported
         raise unknown("policy", name, POLICIES.names())

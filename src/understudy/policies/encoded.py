@@ -74,7 +74,7 @@ class Encoded(Wrapped):
 
     @property
     def tensors(self) -> Params:
-        """The encoder's parameters, which travel with the policy: a saved policy needs nobody else's file."""
+        """The encoder's parameters, which are saved with the policy: it needs no other file."""
         return self.encoder.params
 
 

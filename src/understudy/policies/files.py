@@ -45,7 +45,7 @@ def save(path: str | os.PathLike[str], policy: Policy, params: Params, **extra: 
     """
     weights = Path(path).with_suffix(".safetensors")
     arrays, card = packed(policy, params, **extra)
-    # Not the story of the training, which has times in it: one seed, the same bytes.
+    # Without the record of the training, which has times in it: one seed, the same bytes.
     header = {name: value for name, value in card.items() if name != "training"}
     disk.write_tensors(weights, arrays, {HEADER: disk.to_json(header, sort=True)})
     disk.write(weights.with_suffix(".json"), disk.to_json(card, indent=2, sort=True) + "\n")

@@ -23,7 +23,7 @@ regret against *every* u with ||u|| ≤ B is at most ``Σ δ_t + ψ_T(w) + F(w) 
 The smaller of two is printed: w the best in hindsight, and w = w_{T+1}, which makes ψ_T(w) + F(w) least (data
 that are nearly separable have a best in hindsight far away, and ψ_T is large there).
 
-Residuals and gaps are measured here, not taken from the solver, so a solver that errs, or lies, makes the
+Residuals and gaps are measured here, not taken from the solver, so a solver that errs makes the
 bound large and not false. What rounding can have done is added: to the losses, to the gradients
 (at most `reach` times the roundings of a sum), to the steps of linearised learners, to the mean c_t.
 """

@@ -228,8 +228,8 @@ def _planned(settings: Mapping[str, Any]) -> int | None:
 
 
 def labels(sources: Sequence[Source]) -> list[dict[str, Any]]:
-    """What tells each run from the others but its seed: environment, learner, and the settings that differ
-    among runs of its environment.
+    """What sets each run apart from the others, but for its seed: environment, learner, and the settings that
+    differ among runs of its environment.
 
     >>> both = [{"env": "E", "learner": "ftrl", "eta": eta, "seed": 0} for eta in (0.1, 1.0)]
     >>> labels([Source("a", Path("a"), "finished", settings=one) for one in both])

@@ -133,7 +133,7 @@ def _minari(source: str) -> Demos:
         episodes = list(minari.load_dataset(name, download=True).iterate_episodes())
     except Exception as error:
         raise UserError(f"demos: Minari cannot load {name!r} ({type(error).__name__}: {error}).") from None
-    # An episode of T actions has T + 1 observations, the last of which nobody acted on.
+    # An episode of T actions has T + 1 observations, the last of which has no action.
     seen = [take(one.observations, slice(len(one.actions))) for one in episodes]
     begins = [np.arange(len(one.actions)) == 0 for one in episodes]
     labels = np.concatenate([np.asarray(one.actions) for one in episodes])

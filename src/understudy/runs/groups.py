@@ -198,7 +198,7 @@ class OneProgram:
     def _all(self, rounds: dict[int, Any], here: list[tuple[int, int]]) -> dict[int, Solved]:
         with precision(self.runs[0].game):
             asked = {i: self.runs[i].question(rounds[number]) for i, number in here}
-            # A run that has failed keeps its place in the stack, and is fed with a neighbour's round.
+            # A run that has failed keeps its place in the stack, and plays the round of another.
             spare = asked[here[0][0]]
             asked = [asked.get(i, spare) for i in range(len(self.runs))]
             batches = jax.tree.map(lambda *leaves: jnp.stack(leaves), *[one.batch for one in asked])

@@ -1,4 +1,4 @@
-"""Asking the expert: states in, labels out, whoever chose the states.
+"""Asking the expert: states in, labels out.
 
 A quick expert is asked with one call and fails as a whole. A slow or dear one (`Expert.workers`) is asked
 about a state once, with several calls under way, each with a time limit and a few attempts; states without an
@@ -217,7 +217,7 @@ class Questions:
 
         def call(part: list[int]) -> Any:
             given = self._call(seen, part)
-            for at, i in enumerate(part):  # here, in its thread: it is kept even if nobody waits any more
+            for at, i in enumerate(part):  # here, in its thread: it is kept even if its time is over
                 self._keep(int(runs[i]), keys[i], given[at], rows[i])
             return given
 

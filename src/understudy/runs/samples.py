@@ -143,7 +143,7 @@ class Reader:
 
 @final
 class _Unread:
-    """Stands for the reader of samples that nobody keeps or reads."""
+    """The reader of samples that are neither kept nor read."""
 
     def take(self, index: Any) -> Any:
         raise UserError("samples: they were not kept.")

@@ -1,4 +1,4 @@
-"""Sinks: TensorBoard, Weights & Biases, a plot in a notebook, or whatever else watches a run."""
+"""Sinks: TensorBoard, Weights & Biases, a plot in a notebook, or yours: they get every round of a run."""
 
 from __future__ import annotations
 

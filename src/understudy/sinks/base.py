@@ -1,4 +1,4 @@
-"""What watches a run from outside: one small protocol, and whoever speaks it."""
+"""Sinks get every round of a run: their protocol, and several of them called as one."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Started(NamedTuple):
 
 @runtime_checkable
 class Sink(Protocol):
-    """Takes what a run tells: `begin` once, `row` after every round, `end` once.
+    """Gets what a run does: `begin` once, `row` after every round, `end` once.
 
     Subclass it and write the methods you need, or give any object that has the three.
 

@@ -233,7 +233,7 @@ def _gap(problem: Problem, point: Point) -> Array:
 
 
 def _stiffness(problem: Problem, point: Point) -> Array:
-    """How hard a sample holds on to its answer, (n, k): without limit where the solution lies on its kink."""
+    """The curvature of the smoothed loss at each sample, (n, k): without limit on a kink."""
     return 1.0 / (problem.curvature + point.over / point.above + point.under / point.below)
 
 

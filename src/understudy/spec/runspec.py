@@ -138,7 +138,7 @@ class RunSpec(Settings):
         return self.expert == "person" or getattr(self.expert, "person", None) is not None
 
     def _for_person(self) -> None:
-        """Sets what nobody said about a run whose expert is a person, see `presets.for_person`."""
+        """Sets what was not given for a run whose expert is a person, see `presets.for_person`."""
         made = for_person(
             self.budget,
             self.rounds,

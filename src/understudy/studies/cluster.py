@@ -31,7 +31,7 @@ def connect(address: str | None) -> Any:
 
 
 def _knock(address: str | None) -> None:
-    """Refuses an address where nobody answers: Ray itself would wait for minutes."""
+    """Refuses an address where no server answers: Ray itself would wait for minutes."""
     host, _, port = (address or "").rpartition("://")[2].rpartition(":")
     if not host or not port.isdigit():
         return

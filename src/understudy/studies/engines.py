@@ -157,7 +157,7 @@ class _Process:
         self._process.stdin.close()
 
     def end(self) -> str:
-        """Ends the process where it still lives, and says in a few words how it went."""
+        """Ends the process if it still runs; returns, in a few words, how it ended."""
         if self._process.poll() is None:
             if self.shard is not None or self._process.stdin is None or not self._process.stdin.closed:
                 self._process.kill()
@@ -190,7 +190,7 @@ def environment() -> dict[str, str]:
 
 
 def accelerator() -> bool:
-    """Whether JAX will compute on an accelerator, told without starting it: it would take the memory."""
+    """Whether JAX will compute on an accelerator, found without starting JAX, which would take its memory."""
     asked = os.environ.get("JAX_PLATFORMS", "")
     if asked:
         return asked.split(",")[0] != "cpu"

@@ -41,7 +41,7 @@ class StudyFolder:
         self._stray = stray
         if self.path.exists() and not self.path.is_dir():
             raise UserError(f"out: {str(path)!r} is a file; name a folder.")
-        if look:  # nothing is written, and nobody kept out
+        if look:  # nothing is written or locked
             self._same(_read(self.path / "study.json"))
             return
         with reporting(self.path):

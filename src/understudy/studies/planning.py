@@ -1,4 +1,4 @@
-"""What a study will cost, told before it begins: runs, interactions, shards, and time as measured here."""
+"""What a study will cost, before it begins: runs, interactions, shards, and time as measured here."""
 
 from __future__ import annotations
 

@@ -200,7 +200,7 @@ def _accepted(learner: str) -> tuple[tuple[str, ...], bool]:
     """
     if learner == "bc":
         return (), True
-    fits("learner", learner, {})  # a name that nobody knows is refused as a run refuses it
+    fits("learner", learner, {})  # an unknown name is refused as a run refuses it
     registry = registries()["learner"]
     takes = registry.takes(learner)
     made = registry.make(learner, dict.fromkeys(registry.needs(learner), 1.0))

@@ -22,7 +22,7 @@ EVERY = 0.2
 
 
 def main() -> None:
-    # Whatever a library prints must not get between our lines: it goes where errors go.
+    # What libraries print goes to the error stream: the output is for results alone.
     out = os.fdopen(os.dup(1), "w", buffering=1, encoding="utf-8")
     os.dup2(2, 1)
     tasks: queue.Queue[dict[str, Any]] = queue.Queue()
@@ -51,7 +51,7 @@ def main() -> None:
 def _listen(tasks: queue.Queue[dict[str, Any]]) -> None:
     for line in sys.stdin:
         tasks.put(disk.from_json(line))
-    # Whoever gave out the work has gone, perhaps killed: nobody would read what we find.
+    # The process that gave out the work has ended, so no one reads the results.
     os._exit(0)
 
 

@@ -79,7 +79,7 @@ def read(data: bytes, what: str) -> Any:
     reader = _Reader()
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # the decoder has opinions on odd escapes
+            warnings.simplefilter("ignore")  # the decoder warns of odd escapes
             tree = reader.read(data)
     except UserError:
         raise

@@ -1,4 +1,4 @@
-"""Zip files from strangers: a sentence instead of a traceback, and no member that unpacks without end."""
+"""Zip files that are not trusted: a damaged one is one sentence, and no member unpacks without end."""
 
 from __future__ import annotations
 
