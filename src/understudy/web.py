@@ -73,7 +73,7 @@ class Reply:
 
 Handler = Callable[[Request], Any]
 """Its answer: text is a page of HTML, an iterator's values are events (each as JSON; None only keeps the
-connection open), a `Reply` is sent as it is, everything else is JSON. A `UserError` is an answer of status 400.
+connection open), a `Reply` is sent as it is, everything else is JSON. A `UserError` has the status 400.
 """
 
 

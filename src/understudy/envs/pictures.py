@@ -118,14 +118,10 @@ def opened(make: Maker, seed: int = 0) -> Opened:
     if not os.environ.get("DISPLAY"):
         os.environ.setdefault("MUJOCO_GL", "egl")
         if sys.platform.startswith("linux") and not os.environ.get("WAYLAND_DISPLAY"):
-            os.environ.setdefault(
-                "SDL_VIDEODRIVER", "dummy"
-            )  # else pygame warns of a missing screen
+            os.environ.setdefault("SDL_VIDEODRIVER", "dummy")  # else pygame warns of a missing screen
     env = None
     try:
-        os.environ.setdefault(
-            "PYGAME_HIDE_SUPPORT_PROMPT", "1"
-        )  # else pygame prints a greeting
+        os.environ.setdefault("PYGAME_HIDE_SUPPORT_PROMPT", "1")  # else pygame prints a greeting
         env = make(render_mode="rgb_array")
         _can_draw(env)
         seen, info = env.reset(seed=seed)
