@@ -1,9 +1,9 @@
-"""The evaluations of n runs on the host: of their policies after a round, and of the expert."""
+"""The evaluations of n runs: of their policies after a round, and of the expert; on the host or the device."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, final
+from typing import TYPE_CHECKING, Any, Protocol, final
 
 import numpy as np
 
@@ -12,41 +12,82 @@ from ..errors import UserError
 from .evaluate import Act, Evaluation, by_expert, by_policies, play_episodes
 from .groups import Members
 from .labels import failure
-from .parts import Parts
+from .state import RunState
+
+if TYPE_CHECKING:
+    from .device import Device
 
 LANES = 10
 """Most episodes that a run alone evaluates side by side."""
 
 
+class Evaluates(Protocol):
+    """Plays episodes with number t; see `play_episodes`."""
+
+    def of_runs(self, chosen: Sequence[int], t: int) -> list[Evaluation | UserError]:
+        """Of the acting policies of these runs."""
+        ...
+
+    def of_expert(self, seed: int, episodes: int, t: int) -> Evaluation | UserError:
+        """Of the expert."""
+        ...
+
+    def close(self) -> None: ...
+
+
 @final
-class Evaluations:
+class OnDevice:
+    """Evaluations of runs whose environments are on the device."""
+
+    def __init__(self, runs: Sequence[RunState], device: Device):
+        self._runs, self._device, self._limit = runs, device, runs[0].parts.spec.episode_limit
+
+    def of_runs(self, chosen: Sequence[int], t: int) -> list[Evaluation | UserError]:
+        runs = [self._runs[i] for i in chosen]
+        players = [(*run.acting(), run.normaliser) for run in runs]
+        about = [run.plan.seed for run in runs], [run.plan.episodes for run in runs]
+        return self._device.evaluate(*about, t, players, self._limit)
+
+    def of_expert(self, seed: int, episodes: int, t: int) -> Evaluation | UserError:
+        return self._device.evaluate([seed], [episodes], t, [None], self._limit)[0]
+
+    def close(self) -> None:
+        self._device.close()
+
+
+@final
+class OnHost:
     """Several runs play their episodes side by side, in environments that are made for it. A run `alone`
     plays one episode after another in an environment that stays, or in a few where environments are `light`
     and the answers are the same in any batch.
 
-    vector: makes so many slots of the environment, which has this name.
+    acting: from some of the runs to their policies, by architecture. vector: makes so many slots of the
+    environment, which has this name.
     """
 
     def __init__(
-        self, parts: Parts, vector: Callable[[int], VectorEnv], name: str, *, light: bool, alone: bool
+        self,
+        runs: Sequence[RunState],
+        acting: Callable[[Sequence[int]], list[Members]],
+        vector: Callable[[int], VectorEnv],
+        name: str,
+        *,
+        light: bool,
     ):
-        self._vector, self._name, self._light, self._alone = vector, name, light, alone
+        self._runs, self._acting, self._vector, self._name = runs, acting, vector, name
+        self._light, self._alone, parts = light, len(runs) == 1, runs[0].parts
         self._expert, self._limit = parts.expert, parts.spec.episode_limit
         self._codecs = parts.observations, parts.actions
         self._kept: dict[int, VectorEnv] = {}  # of a run alone, by lanes
 
-    def of_policies(
-        self,
-        groups: Sequence[tuple[Members, np.ndarray]],
-        seeds: Sequence[int],
-        episodes: Sequence[int],
-        t: int,
-    ) -> list[Evaluation | UserError]:
-        """Episodes number t of runs with these seeds; `groups` are policies, with the runs that have them."""
-        return self._play(seeds, episodes, lambda lanes: by_policies(groups, *self._codecs, lanes), t)
+    def of_runs(self, chosen: Sequence[int], t: int) -> list[Evaluation | UserError]:
+        where = {run: at for at, run in enumerate(chosen)}
+        groups = [(one, np.array([where[run] for run in one.runs])) for one in self._acting(chosen)]
+        plans = [self._runs[i].plan for i in chosen]
+        about = [plan.seed for plan in plans], [plan.episodes for plan in plans]
+        return self._play(*about, lambda lanes: by_policies(groups, *self._codecs, lanes), t)
 
     def of_expert(self, seed: int, episodes: int, t: int) -> Evaluation | UserError:
-        """Episodes number t of the expert."""
         hook = self._expert.on_reset
         alike = self._expert.alike and hook is None
         act = by_expert(self._expert)

@@ -26,7 +26,7 @@ from .collect import Collector
 from .collected import Collects, Driver, Wanted
 from .device import Device, possible
 from .evaluate import Evaluation
-from .evaluations import Evaluations
+from .evaluations import Evaluates, OnDevice, OnHost
 from .groups import Members, OneProgram, by_architecture, by_program
 from .plan import Clock
 from .questions import Questions
@@ -82,20 +82,20 @@ class Runner:
         first = make() if first is None else first
         journals = [None if folder is None else folder.journal for folder in self._folders]
         self.questions = Questions(self._expert, journals, parts.limits, self._asked)
-        self._device: Device | None = None
         self._collecting: VectorEnv | None = None
         self.collector: Collects
+        self._evaluations: Evaluates
         if possible(first, parts):
-            self.collector = self._device = Device(first, runs, drivers, envs, together=self.together)
+            device = Device(first, runs, drivers, envs, together=self.together)
+            self.collector, self._evaluations = device, OnDevice(runs, device)
         else:
             self._collecting = self._vector(len(runs) * envs, first)
             burn = max(getattr(run.game.policy, "burn", 0) for run in runs)
             self.collector = Collector(
                 self._collecting, self.questions, *self._codecs, drivers, envs, burn=burn
             )
-            self._evaluations = Evaluations(
-                parts, self._vector, make.name, light=self._collecting.many, alone=len(runs) == 1
-            )
+            light = self._collecting.many
+            self._evaluations = OnHost(runs, self._acting, self._vector, make.name, light=light)
         self._architectures = by_architecture(self.runs)
         self._programs: list[OneProgram] | None = None
         self._warned = False  # that the expert's answers differ
@@ -128,11 +128,9 @@ class Runner:
         """Closes the environments."""
         if self._expert.person is not None:
             self._expert.person.close()
-        if self._device is not None:
-            self._device.close()
+        self._evaluations.close()
         if self._collecting is not None:
             self._collecting.close()
-            self._evaluations.close()
 
     @property
     def round(self) -> int:
@@ -177,7 +175,7 @@ class Runner:
         except UserError as error:  # of the expert that they share
             rounds, errors = {}, dict.fromkeys(going, error)
         self._failed(errors)
-        if not t & (t - 1) and self._device is None:
+        if not t & (t - 1):
             self._ask_twice(going)
         self._tick("solving")
         clock.lap("collect", len(going))  # the seconds of what is done together are split evenly
@@ -280,15 +278,7 @@ class Runner:
         if not runs:
             return
         self._tick("evaluating")
-        plans = [self.runs[i].plan for i in runs]
-        about = [plan.seed for plan in plans], [plan.episodes for plan in plans]
-        if self._device is not None:
-            players = [(*self.runs[i].acting(), self.runs[i].normaliser) for i in runs]
-            found = self._device.evaluate(*about, t, players, self.runs[0].parts.spec.episode_limit)
-        else:
-            where = {run: at for at, run in enumerate(runs)}
-            groups = [(one, np.array([where[run] for run in one.runs])) for one in self._acting(runs)]
-            found = self._evaluations.of_policies(groups, *about, t)
+        found = self._evaluations.of_runs(runs, t)
         clock.lap("evaluate", len(runs))
         for i, result in zip(runs, found, strict=True):
             if isinstance(result, UserError):
@@ -317,7 +307,7 @@ class Runner:
                 continue
             if key not in known:
                 self._tick("measuring the expert")
-                known[key] = self._play_expert(*key)
+                known[key] = self._evaluations.of_expert(*key)
             found = known[key]
             if isinstance(found, UserError):
                 self.errors[i] = found
@@ -325,12 +315,6 @@ class Runner:
             run.expert_evaluation = found
             clock.lap("evaluate")
             run.times[-1]["evaluate"] += clock.laps["evaluate"]
-
-    def _play_expert(self, seed: int, episodes: int, t: int) -> Evaluation | UserError:
-        if self._device is not None:
-            limit = self.runs[0].parts.spec.episode_limit
-            return self._device.evaluate([seed], [episodes], t, [None], limit)[0]
-        return self._evaluations.of_expert(seed, episodes, t)
 
 
 def play_all(runner: Runner, progress: Callable[[int], None] | None = None) -> None:
