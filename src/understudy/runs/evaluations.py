@@ -1,4 +1,4 @@
-"""The evaluations of n runs: of their policies after a round, and of the expert; on the host or the device."""
+"""The evaluations of n runs, on the host or the device: of their policies, and of the expert."""
 
 from __future__ import annotations
 
