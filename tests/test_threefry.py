@@ -38,6 +38,23 @@ def test_uniform_numbers_have_the_bits_of_jax(seed: int):
         assert off <= (2**-23 if limit not in (1.0, 256**-0.5) else 0.0)
 
 
+def test_traced_draws_have_the_bits_of_jax():
+    def theirs(key: jax.Array, limit: jax.Array) -> tuple[jax.Array, jax.Array]:
+        key, now = jax.random.split(key)
+        return jax.random.key_data(key), jax.random.randint(now, (33,), 0, limit)
+
+    def ours(key: jax.Array, limit: jax.Array) -> tuple[jax.Array, jax.Array]:
+        key, now = threefry.split(key, 2)
+        return jax.random.key_data(key), threefry.below(now, 33, limit)
+
+    limits = jax.numpy.asarray([1, 2, 777, 65536, 2**31 - 1], jax.numpy.int32)
+    keys = jax.random.split(jax.random.key(9), len(limits))
+    for a, b in zip(jax.vmap(ours)(keys, limits), jax.vmap(theirs)(keys, limits), strict=True):
+        np.testing.assert_array_equal(a, b)
+    with jax.enable_x64(True):  # numbers of 64 bits are JAX's own
+        np.testing.assert_array_equal(jax.jit(ours)(keys[0], limits[2])[1], theirs(keys[0], limits[2])[1])
+
+
 def test_what_the_host_cannot_draw_is_drawn_by_jax():
     key = jax.random.key(3)
     traced = jax.jit(lambda key: MLP(widths=(4,)).init(key, 3, 2))(key)

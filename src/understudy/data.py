@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
+from jax.core import Tracer
 
 from .errors import UserError
 from .losses import Loss
@@ -55,7 +56,7 @@ def batch(
 
 def zeros(shape: tuple[int, ...], like: Any) -> Array:
     """Zeros of the dtype of `like`. On a CPU they come from the host: there is no program to compile."""
-    if isinstance(like, jax.core.Tracer) or jax.default_backend() != "cpu":
+    if isinstance(like, Tracer) or jax.default_backend() != "cpu":
         return jnp.zeros(shape, like.dtype)
     return jax.device_put(np.zeros(shape, like.dtype))
 

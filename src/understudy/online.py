@@ -28,7 +28,7 @@ from .objectives import (
     plain,
 )
 from .objectives.samples import BUSY
-from .policies import Params, Policy, count, flat
+from .policies import Params, Policy, count, flat, norm
 from .regret import certificate
 from .regret.interval import above, below, measured
 from .solvers import NEWTON_LIMIT, SOLVERS, ClosedForm, InBall, Unsolved, auto, lbfgs, newton
@@ -127,7 +127,7 @@ class Game(eqx.Module):
             "loss": loss,
             "cumulative_loss": cumulative,
             "average_loss": cumulative / rounds,
-            "gradient_norm": optax.tree.norm(gradient),
+            "gradient_norm": norm(gradient),
             "solver_status": solution.status,
             "solver_grad_norm": solution.grad_norm,
             "solver_iterations": solution.iterations,
@@ -148,7 +148,7 @@ class Game(eqx.Module):
             running = certificate.advance(running, self.learner, old, learner, losses, gradient, gap, seen)
             total = sum(jax.tree.leaves(jax.tree.map(jnp.sum, learner.weight)))
             record["weight"] = total / count(learner.weight)
-            record["residual"] = optax.tree.norm(learner.residual)
+            record["residual"] = norm(learner.residual)
             record["stability"] = running.stability
         else:
             record["weight"] = record["residual"] = record["stability"] = jnp.nan * loss
@@ -165,16 +165,16 @@ class Game(eqx.Module):
                 "comparator_status": found.status,
             }
             if self.certified:
-                norm = certificate.norm(running, self.learner.radius, found.params)
+                reach = certificate.norm(running, self.learner.radius, found.params)
                 slopes = None if found.dual is None else rounds * found.dual
-                low, high = below(losses, found.params, slopes, norm), above(losses, found.params)
+                low, high = below(losses, found.params, slopes, reach), above(losses, found.params)
                 # Every point gives a bound: the best in hindsight, and w_{t+1}, which the learner chose.
                 bounds = [
-                    certificate.bound(running, learner, u, top - low, norm)
+                    certificate.bound(running, learner, u, top - low, reach)
                     for u, top in ((found.params, high), (learner.params, above(losses, learner.params)))
                 ]
                 verdict |= {
-                    "norm": norm,
+                    "norm": reach,
                     "comparator_error": high - low,
                     "regret_low": cumulative - running.wrong - high,
                     "regret_high": cumulative + running.wrong - low,

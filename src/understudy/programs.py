@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
@@ -15,19 +15,19 @@ from jax import Array
 
 from .data import Batch
 from .errors import UserError
-from .learners import Learner
+from .learners import Learner, Schedule
 from .online import Game, GameState
 from .solvers import Solver
 
 
 @functools.lru_cache(maxsize=64)
-def _compiled(static: Any, around_last: bool | None) -> Any:
-    return jax.jit(_player(static, around_last), donate_argnums=1)
+def _compiled(static: Any, constant: Constant) -> Any:
+    return jax.jit(_player(static, constant), donate_argnums=1)
 
 
 @functools.lru_cache(maxsize=64)
-def _streamed(static: Any, around_last: bool | None, keep: bool) -> Any:
-    play, policy = _player(static, around_last), static.value.policy
+def _streamed(static: Any, constant: Constant, keep: bool) -> Any:
+    play, policy = _player(static, constant), static.value.policy
 
     @jax.jit  # traced once, though its shapes are asked for before the loop calls it
     def turn(arrays: Any, state: GameState, one: Batch, key: Array, judge: Array) -> Any:
@@ -54,37 +54,45 @@ def _streamed(static: Any, around_last: bool | None, keep: bool) -> Any:
 
 
 @functools.lru_cache(maxsize=64)
-def _mapped(static: Any, around_last: bool | None) -> Any:
-    together = jax.vmap(_player(static, around_last), in_axes=(0, 0, 0, 0, None))
+def _mapped(static: Any, constant: Constant) -> Any:
+    together = jax.vmap(_player(static, constant), in_axes=(0, 0, 0, 0, None))
     return jax.jit(together, donate_argnums=1)
 
 
-def _player(static: Any, around_last: bool | None) -> Callable[..., Any]:
-    """`Game.play` with the game's numbers for a first argument; its centre, where given, is a constant."""
+class Constant(NamedTuple):
+    """What a program takes for granted of its learners, so that the compiler leaves out the rest."""
+
+    around_last: bool | None = None
+    """Their centre; None: it is one of the numbers."""
+    free: bool = False
+    """Whether they have no penalty, as FTL."""
+
+
+def _player(static: Any, constant: Constant) -> Callable[..., Any]:
+    """`Game.play` with the game's numbers for a first argument."""
 
     def play(arrays: Any, state: GameState, batch: Batch, key: Array, judge: Array) -> Any:
         game = eqx.combine(arrays, static.value)
-        if around_last is not None:
-            # A constant lets the compiler leave out what only the other centre needs.
-            game = eqx.tree_at(lambda one: one.learner.around_last, game, np.asarray(around_last))
+        if constant.around_last is not None:
+            game = eqx.tree_at(lambda one: one.learner.around_last, game, np.asarray(constant.around_last))
+        if constant.free:
+            game = eqx.tree_at(lambda one: one.learner.schedule, game, Schedule())
         return game.play(state, batch, key, judge)
 
     return play
 
 
-def _centre(games: Sequence[Game]) -> bool | None:
-    """The centre that the games have in common; None where they have none, or have several."""
-    if not isinstance(games[0].learner, Learner):
-        return None
-    centres = {bool(game.learner.around_last) for game in games}
-    return centres.pop() if len(centres) == 1 else None
-
-
-def _shared_centre(game: Game) -> bool | None:
-    """None for a linear policy, whose program is small and better shared; a network's holds a copy of the
-    network for each use.
+def _constant(games: Sequence[Game]) -> Constant:
+    """What the games have in common. Nothing for a linear policy, whose program is small and better shared; a
+    network's holds a copy of the network for each use.
     """
-    return None if game.policy.linear else _centre([game])
+    if not isinstance(games[0].learner, Learner):
+        return Constant()
+    centres = {bool(game.learner.around_last) for game in games}
+    centre = centres.pop() if len(centres) == 1 else None
+    if games[0].policy.linear:
+        return Constant(centre if len(games) > 1 else None)  # a vmapped program is not shared
+    return Constant(centre, all(game.learner.free for game in games))
 
 
 class Static:
@@ -126,7 +134,7 @@ def compiled(game: Game) -> Callable[[GameState, Batch, Array, Array], tuple[Gam
     centre). The state is donated.
     """
     arrays, static = _halves(game)
-    return functools.partial(_compiled(static, _shared_centre(game)), arrays)
+    return functools.partial(_compiled(static, _constant([game])), arrays)
 
 
 def compiled_stream(game: Game, *, keep: bool = False) -> Callable[..., tuple[GameState, dict[str, Any]]]:
@@ -139,7 +147,7 @@ def compiled_stream(game: Game, *, keep: bool = False) -> Callable[..., tuple[Ga
     samples of the policy that was played and, with `keep`, its `params`. The state is donated.
     """
     arrays, static = _halves(game)
-    return functools.partial(_streamed(static, _shared_centre(game), keep), arrays)
+    return functools.partial(_streamed(static, _constant([game]), keep), arrays)
 
 
 def compiled_together(games: Sequence[Game]) -> Callable[[GameState, Batch, Array, Array], Any]:
@@ -149,7 +157,7 @@ def compiled_together(games: Sequence[Game]) -> Callable[[GameState, Batch, Arra
     """
     numbers, keys = zip(*map(_halves, games), strict=True)
     stacked = jax.tree.map(lambda *leaves: np.stack([np.asarray(leaf) for leaf in leaves]), *numbers)
-    return functools.partial(_mapped(keys[0], _centre(games)), stacked)
+    return functools.partial(_mapped(keys[0], _constant(games)), stacked)
 
 
 def _data(game: Game) -> Any:

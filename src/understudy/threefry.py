@@ -1,8 +1,8 @@
-"""JAX's random numbers on the host: the bits of `jax.random`, without a program to compile.
+"""The bits of `jax.random` with less to compile: on the host nothing at all.
 
 A network's first parameters are drawn once. As programs their draws take longer to compile than a hundred
-steps of a solver do. Inside a traced function, with other keys than JAX's usual ones, and for other numbers
-than float32, `jax.random` itself draws.
+steps of a solver do. With other keys than JAX's usual ones, and for other numbers than of 32 bits,
+`jax.random` itself draws; so it does for `fold_in` and `uniform` inside a traced function.
 """
 
 from __future__ import annotations
@@ -10,8 +10,10 @@ from __future__ import annotations
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jax import Array
+from jax.core import Tracer
 
 IMPLEMENTATION = "threefry2x32"
 ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
@@ -36,7 +38,7 @@ def fold_in(key: Array, number: int) -> Array:
     True
     """
     words = _words(key)
-    if words is None:
+    if words is None or isinstance(words, Tracer):
         return jax.random.fold_in(key, number)
     return _wrapped(np.concatenate(_hash(words, np.zeros(1, np.uint32), np.full(1, number, np.uint32))))
 
@@ -51,7 +53,29 @@ def split(key: Array, count: int) -> list[Array]:
     words = _words(key)
     if words is None:
         return list(jax.random.split(key, count))
+    if isinstance(words, Tracer):
+        both = jnp.stack(_apart(_hash(words, *_counters(count))), axis=1)
+        return [jax.random.wrap_key_data(both[i], impl=IMPLEMENTATION) for i in range(count)]
     return [_wrapped(one) for one in np.stack(_hash(words, *_counters(count)), axis=1)]
+
+
+def below(key: Array, count: int, limit: Array) -> Array:
+    """``jax.random.randint(key, (count,), 0, limit)`` for a limit ≥ 1 of 32 bits, where it is traced.
+
+    >>> key, limit = jax.random.key(0), jnp.asarray(10)
+    >>> bool((below(key, 4, limit) == jax.random.randint(key, (4,), 0, 10)).all())
+    True
+    """
+    words = _words(key)
+    if words is None or jnp.result_type(int) != np.int32:
+        return jax.random.randint(key, (count,), 0, limit)
+    # A key for the higher and one for the lower bits, and both halves of each number in one operation.
+    keys = jnp.stack(_apart(_hash(words, *_counters(2))))[:, :, None]
+    first, second = _hash(keys, *_counters(count))
+    high, low = (first ^ second)[0]
+    span = limit.astype(jnp.uint32)
+    share = np.uint32(1 << 16) % span
+    return (((high % span) * (share * share % span) + low % span) % span).astype(jnp.int32)
 
 
 def uniform(key: Array, shape: tuple[int, ...], dtype: Any, limit: float) -> Array:
@@ -64,7 +88,7 @@ def uniform(key: Array, shape: tuple[int, ...], dtype: Any, limit: float) -> Arr
     True
     """
     words = _words(key)
-    if words is None or np.dtype(dtype) != np.float32:
+    if words is None or isinstance(words, Tracer) or np.dtype(dtype) != np.float32:
         return jax.random.uniform(key, shape, dtype, -limit, limit)
     first, second = _hash(words, *_counters(int(np.prod(shape))))
     share = ((first ^ second) >> np.uint32(9) | np.uint32(0x3F800000)).view(np.float32) - np.float32(1)
@@ -78,12 +102,18 @@ def _wrapped(words: np.ndarray) -> Array:
     return jax.random.wrap_key_data(jax.device_put(words), impl=IMPLEMENTATION)
 
 
-def _words(key: Array) -> np.ndarray | None:
-    """The two numbers of a key; None where `jax.random` has to draw."""
+def _words(key: Array) -> Any:
+    """The two numbers of a key, by NumPy where it is no tracer; None where `jax.random` has to draw."""
     usual = jax.config.jax_threefry_partitionable  # pyright: ignore[reportAttributeAccessIssue]
-    if isinstance(key, jax.core.Tracer) or not usual or str(jax.random.key_impl(key)) != IMPLEMENTATION:
+    if not usual or str(jax.random.key_impl(key)) != IMPLEMENTATION:
         return None
-    return np.asarray(jax.random.key_data(key))
+    words = jax.random.key_data(key)
+    return words if isinstance(words, Tracer) else np.asarray(words)
+
+
+def _apart(words: Any) -> Any:
+    """`words`, computed once: the compiler would fuse them into every number that is drawn with them."""
+    return jax.lax.optimization_barrier(words)
 
 
 def _counters(count: int) -> tuple[np.ndarray, np.ndarray]:
@@ -91,7 +121,7 @@ def _counters(count: int) -> tuple[np.ndarray, np.ndarray]:
     return (numbers >> np.uint64(32)).astype(np.uint32), numbers.astype(np.uint32)
 
 
-def _hash(key: np.ndarray, first: np.ndarray, second: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _hash(key: Any, first: Any, second: Any) -> tuple[Any, Any]:
     """Threefry-2x32 with 20 rounds (Salmon et al. 2011) of the counters ``first·2³² + second``."""
     one, two = key[:1], key[1:]  # arrays, which overflow without a warning
     keys = [one, two, one ^ two ^ np.uint32(0x1BD11BDA)]

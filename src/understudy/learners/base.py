@@ -13,7 +13,7 @@ import optax
 from jax import Array
 
 from ..data import zeros, zeros_like
-from ..objectives import Losses, Objective
+from ..objectives import Losses, Objective, plain
 from ..policies import Params
 from ..solvers import Solution, project
 from ..solvers.base import Status
@@ -69,6 +69,12 @@ class Learner(eqx.Module):
     diagonal: bool = eqx.field(static=True, default=False)
     name: str = eqx.field(static=True, default="learner")
 
+    @property
+    def free(self) -> bool:
+        """Whether there is no penalty in any round, as for FTL; its schedule's numbers must be known."""
+        schedule = self.schedule
+        return not any(np.any(one) for one in (schedule.constant, schedule.root, schedule.adaptive))
+
     def init(self, params: Params) -> LearnerState:
         """The state before round 1, at w_1 = `params`."""
         params = project(params, self.radius)
@@ -89,6 +95,8 @@ class Learner(eqx.Module):
     def regularised(self, state: LearnerState, gradient: Params) -> LearnerState:
         """The state with Λ_t, c_t and the sums that make them, given g_t; round t is still to be solved."""
         t = state.round + 1
+        if self.schedule.never:
+            return state._replace(weight=jnp.zeros_like(state.weight), round=t)
         squares = self._squares(state, gradient, t)
         weight = self.schedule.weight(t, squares)
         # σ_t ≥ 0 by definition of every schedule; rounding must not make it negative.
@@ -111,6 +119,10 @@ class Learner(eqx.Module):
         weight: Array,
         centre: Params,
     ) -> tuple[Solution, Params, Params]:
+        if self.schedule.never:
+            objective = plain(losses, state.params)
+            solution = solve(objective, state.params)
+            return solution, state.gradients, optax.tree.scale(objective.rounds, solution.residual)
         last = self.around_last & (weight > 0)
 
         def past() -> Params:

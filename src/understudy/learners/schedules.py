@@ -30,6 +30,12 @@ class Schedule(eqx.Module):
     start: Number | None = None
 
     @property
+    def never(self) -> bool:
+        """Whether Λ_t = 0 in every round, and that is known: no number is one of a program's arguments."""
+        numbers = (self.constant, self.root, self.adaptive)
+        return all(isinstance(one, float) and one == 0.0 for one in numbers)
+
+    @property
     def first(self) -> Number:
         """The first round that counts."""
         return 1 if self.start is None else self.start

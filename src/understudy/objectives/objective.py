@@ -29,6 +29,8 @@ class Objective(eqx.Module):
     centre: Params
     tilt: Params
     weight: Array
+    penalised: bool = eqx.field(static=True, default=True)
+    """False: tilt and weight are known to be zero, and nothing is compiled for them."""
 
     @property
     def rounds(self) -> Array:
@@ -36,10 +38,14 @@ class Objective(eqx.Module):
 
     def penalty(self, params: Params) -> Array:
         """``−<w − c, tilt> + (weight/2) ||w − c||²``, not divided by the rounds."""
+        if not self.penalised:
+            return jnp.zeros_like(self.weight)
         away = optax.tree.sub(params, self.centre)
         return 0.5 * self.weight * optax.tree.vdot(away, away) - optax.tree.vdot(away, self.tilt)
 
     def penalty_gradient(self, params: Params) -> Params:
+        if not self.penalised:
+            return optax.tree.zeros_like(params)
         return jax.tree.map(lambda w, c, b: self.weight * (w - c) - b, params, self.centre, self.tilt)
 
     def value(self, params: Params) -> Array:
@@ -94,6 +100,6 @@ class Objective(eqx.Module):
 
 def plain(losses: Losses, params: Params) -> Objective:
     """``F_t / t`` alone: FTL's problem, and the one that defines the best policy in hindsight."""
-    return Objective(
-        losses, params, optax.tree.zeros_like(params), jnp.zeros((), jax.tree.leaves(params)[0].dtype)
-    )
+    weight = jnp.zeros((), jax.tree.leaves(params)[0].dtype)
+    network = isinstance(losses, Samples) and not losses.policy.linear
+    return Objective(losses, params, optax.tree.zeros_like(params), weight, penalised=not network)

@@ -12,6 +12,7 @@ import optax
 from jax import Array
 from jax.flatten_util import ravel_pytree
 
+from .. import threefry
 from ..data import Batch, zeros
 from ..losses import Loss
 from ..policies import Params, Policy, flat
@@ -163,7 +164,7 @@ class Samples(eqx.Module):
 
     def minibatch(self, key: Array, size: int) -> tuple[Array, Array, Array]:
         """`size` rows drawn with replacement; their weights make the sum an estimate of ``F_t``, unbiased."""
-        index = jax.random.randint(key, (size,), 0, self.filled)
+        index = threefry.below(key, size, jnp.maximum(self.filled, 1))
         scale = self.filled.astype(self.weights.dtype) / size
         if self.reader is not None:
             inputs, targets, weights = self._read(index)
@@ -189,7 +190,10 @@ def empty_samples(
     chunk = min(chunk, rows)
     rows = 0 if reader is not None else -(-rows // chunk) * chunk
 
-    columns = (like.inputs, like.targets, like.weights)
-    empty = [zeros((rows, *column.shape[1:]), column) for column in columns]
+    def empty(column: Array) -> Array:
+        return zeros((rows, *column.shape[1:]), column)
+
     none = zeros((), like.size)
-    return Samples(policy, loss, *empty, none, none, chunk, reader)
+    return Samples(
+        policy, loss, empty(like.inputs), empty(like.targets), empty(like.weights), none, none, chunk, reader
+    )

@@ -8,7 +8,7 @@ from typing import Any
 from ..errors import UserError, unknown
 from ..registry import Registry
 from .actions import Actions
-from .base import Params, Policy, count, flat
+from .base import Params, Policy, count, flat, norm
 from .camera import Camera
 from .committee import Committee
 from .encoded import Encoded, Encoder
@@ -74,6 +74,7 @@ __all__ = [
     "TrainedPolicy",
     "count",
     "flat",
+    "norm",
     "from_config",
     "load",
     "not_finite",

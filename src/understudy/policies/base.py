@@ -9,7 +9,9 @@ from typing import Any, ClassVar
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import optax
 from jax import Array
+from jax.flatten_util import ravel_pytree
 from jax.typing import DTypeLike
 
 Params = Any
@@ -61,6 +63,16 @@ class Policy(eqx.Module):
         """The architecture as plain data; `policies.from_config` reads it back."""
         fields = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
         return {"policy": self.name} | {k: list(v) if isinstance(v, tuple) else v for k, v in fields.items()}
+
+
+def norm(params: Params) -> Array:
+    """||params||, over all layers at once: a sum for every layer would be one more to compile.
+
+    >>> float(norm([jnp.array([3.0]), jnp.array([[0.0, 4.0]])]))
+    5.0
+    """
+    leaves = jax.tree.leaves(params)
+    return optax.tree.norm(leaves[0] if len(leaves) == 1 else ravel_pytree(params)[0])
 
 
 def count(params: Params) -> int:

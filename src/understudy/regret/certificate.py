@@ -39,12 +39,14 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 from jax import Array
+from jax.core import Tracer
 
 from ..data import zeros
 from ..learners import Learner, LearnerState
 from ..learners.base import broadcast
 from ..objectives import Losses, Samples, Statistics
 from ..policies import Params, count
+from ..policies import norm as norm_of
 from .interval import Measured
 
 FACTOR = 10.0
@@ -85,7 +87,7 @@ def start(params: Params) -> Running:
 def _first_norm(params: Params) -> Array:
     """||w_1||: by NumPy, where it is known, since a program takes a third of a second to compile."""
     leaves = jax.tree.leaves(params)
-    if any(isinstance(leaf, jax.core.Tracer) for leaf in leaves):
+    if any(isinstance(leaf, Tracer) for leaf in leaves):
         return optax.tree.norm(params)
     found = np.sqrt(sum(np.sum(np.square(np.asarray(leaf))) for leaf in leaves))
     return jax.device_put(found.astype(leaves[0].dtype))
@@ -145,7 +147,9 @@ def advance(
     proved, none = seen is not None, jnp.zeros_like(running.norm)
     seen = Measured(*[none] * 5) if seen is None else seen
     eps = jnp.finfo(running.norm.dtype).eps
-    here, there = optax.tree.norm(old.params), optax.tree.norm(new.params)
+    here, there = none, norm_of(new.params)
+    if proved or learner.linear:
+        here = norm_of(old.params)
     reach, squares, samples = (
         getattr(running, n) + getattr(seen, n) for n in ("reach", "squares", "samples")
     )
@@ -165,7 +169,7 @@ def advance(
         fall = losses.fall_in_ball(total, new.weight, old.params, radius)
         rounding = none
     else:
-        total = optax.tree.norm(optax.tree.add(gradient, old.residual))
+        total = norm_of(optax.tree.add(gradient, old.residual))
         off, rounding = _off(losses, old, new, reach, squares, samples) if proved else (none, none)
         heavy = new.weight > 0
         fall = jnp.where(heavy, (total + off) ** 2 / jnp.where(heavy, 2 * new.weight, 1.0), jnp.inf)
@@ -178,7 +182,9 @@ def advance(
         # Welford: Σσ||w − c||² grows by σ Λ_{t−1}/Λ_t ||w_t − c_{t−1}||².
         return jnp.sum(jnp.where(b > 0, (b - a) * a / jnp.where(b > 0, b, 1.0), 0.0) * (w - c) ** 2)
 
-    spread = sum(jax.tree.leaves(jax.tree.map(moved, old.params, old.centre, before, after)))
+    spread: Any = none
+    if not learner.schedule.never:
+        spread = sum(jax.tree.leaves(jax.tree.map(moved, old.params, old.centre, before, after)))
     return Running(
         stability=running.stability + fall + running.gap,
         spread=running.spread + spread,

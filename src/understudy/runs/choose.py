@@ -200,7 +200,4 @@ def choose_solver(spec: RunSpec, policy: Policy, learner: Any) -> tuple[Any, dic
 
 def _free(learner: Any) -> bool:
     """Whether the learner has no penalty, as FTL."""
-    if not isinstance(learner, Learner):
-        return False
-    numbers = (learner.schedule.constant, learner.schedule.root, learner.schedule.adaptive)
-    return not any(np.any(number) for number in numbers)
+    return isinstance(learner, Learner) and learner.free
