@@ -70,8 +70,8 @@ def test_several_environments_a_run_too():
         same(state, understudy.imitate("CartPole-v1", envs=7, **COMMON | run))
 
 
-def test_together_is_apart_to_rounding_on_a_stream_that_is_the_same():
-    """Expert-driven rounds do not depend on the policy, so the vmapped program sees the same data."""
+def test_a_gpu_solves_and_acts_together_to_rounding_on_a_stream_that_is_the_same(monkeypatch):
+    """Expert-driven rounds do not depend on the policy, so the vmapped programs see the same data."""
     runs = [
         {"policy": "linear", "learner": understudy.ftrl(eta=eta), "beta": 1.0, "seed": seed}
         for eta in (0.1, 10.0)
@@ -83,13 +83,16 @@ def test_together_is_apart_to_rounding_on_a_stream_that_is_the_same():
     runs += [
         network | {"learner": one, "comparator": after} for one in learners for after in ("last", "none")
     ]
-    apart, together = played("Pendulum-v1", runs), played("Pendulum-v1", runs, together=True)
+    apart = played("Pendulum-v1", runs)
+    monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
+    together = played("Pendulum-v1", runs)
     assert any(group.together for group in together._programs)
     for one, other in zip(apart.runs, together.runs, strict=True):
         for name in ("loss", "average_loss", "regret", "bound", "weight"):
             assert np.allclose(one.ledger[name], other.ledger[name], rtol=1e-5, atol=1e-5, equal_nan=True), (
                 name
             )
+        np.testing.assert_allclose(one.ledger["return_mean"], other.ledger["return_mean"], rtol=1e-2)
         mine, theirs = one.certificate(), other.certificate()
         assert mine.bound == pytest.approx(theirs.bound, rel=1e-5, nan_ok=True)
         assert mine.constants == pytest.approx(theirs.constants, rel=1e-4, nan_ok=True)
