@@ -19,7 +19,7 @@ from rich.table import Table
 import understudy
 from understudy.data import batch
 from understudy.losses import Squared
-from understudy.online import make_game
+from understudy.making import make_game
 from understudy.policies import Linear
 from understudy.programs import compiled
 

@@ -30,7 +30,8 @@ import understudy
 from understudy import MLP, adam, experts, ftl
 from understudy.data import batch
 from understudy.losses import Squared
-from understudy.online import Game, make_game
+from understudy.making import make_game
+from understudy.online import Game
 from understudy.programs import compiled
 from understudy.solvers import Unsolved
 

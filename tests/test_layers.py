@@ -22,6 +22,7 @@ ORDER = """
     learners
     regret
     online
+    making
     programs
     streaming
     replay

@@ -16,8 +16,9 @@ from .data import Batch, batch, check_rounds
 from .errors import UserError
 from .learners import LEARNERS, AnyLearner, Learner
 from .losses import LOSSES, Loss
+from .making import make_game, remembering
 from .objectives import limited, plain
-from .online import Game, certify, make_game, remembering
+from .online import Game, certify
 from .policies import POLICIES, Params, Policy, Tabular
 from .regret import COLUMNS, Certificate, Ledger, bounds
 from .regret.bounds import Bound

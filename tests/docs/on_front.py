@@ -15,7 +15,7 @@ from docs.prose import ROOT
 from docs.tables import FAILS, HOLDS, OPEN, cell, claims, interval, rows, span, verdicts
 from understudy.data import batch
 from understudy.losses import Squared
-from understudy.online import make_game
+from understudy.making import make_game
 from understudy.policies import Linear
 
 STATED_FINDINGS = [

@@ -11,7 +11,7 @@ import understudy
 from reference import stream
 from understudy import MLP, Huber, Linear, Squared, adaftrl, alt_ftrl, ftl, ftrl
 from understudy.data import batch
-from understudy.online import make_game
+from understudy.making import make_game
 from understudy.programs import _streamed, compiled
 
 

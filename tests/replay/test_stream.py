@@ -13,7 +13,7 @@ from reference import rows, stream
 from understudy import adagrad, ftrl, ogd, streaming
 from understudy.data import batch
 from understudy.losses import LOSSES
-from understudy.online import make_game
+from understudy.making import make_game
 from understudy.policies import Linear
 from understudy.programs import _streamed, compiled
 

@@ -11,7 +11,7 @@ import pytest
 import understudy
 from reference import stream
 from understudy import Huber, Linear, ftrl, sls
-from understudy.online import make_game
+from understudy.making import make_game
 from understudy.programs import program
 from understudy.solvers import SOLVERS
 

@@ -11,7 +11,8 @@ import numpy as np
 from ..data import Batch, batch
 from ..learners import LEARNERS, Learner
 from ..losses import CrossEntropy, Squared
-from ..online import Game, GameState, make_game
+from ..making import make_game
+from ..online import Game, GameState
 from ..policies import Linear
 from ..programs import compiled
 from .base import Progress, Report, run

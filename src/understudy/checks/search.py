@@ -16,8 +16,9 @@ import numpy as np
 from ..data import Batch
 from ..learners import Learner, adaftrl, adagrad, alt_ftrl, ftl, ftrl, linearised, ogd
 from ..losses import LOSSES
+from ..making import around_mean, make_game
 from ..objectives import limited
-from ..online import Game, around_mean, make_game
+from ..online import Game
 from ..policies import Linear
 from ..solvers import SOLVERS
 from . import truth

@@ -13,9 +13,10 @@ from jax import Array
 
 from ..envs import gridworld
 from ..losses import CrossEntropy
+from ..making import make_game
 from ..mapping import Config, Table, map_runs
 from ..objectives import empty_counts
-from ..online import Game, make_game
+from ..online import Game
 from ..policies import Tabular
 from ..report.style import look
 from ..solvers import Descent, Frequencies, cell_newton, gd

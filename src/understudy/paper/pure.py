@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..learners import LEARNERS, Learner
+from ..making import around_mean
 from ..mapping import Config, Table, grid
-from ..online import around_mean
 from ..studies.grids import values
 from ..studies.ranking import Choice, choose, means, ranked
 

@@ -13,8 +13,8 @@ import numpy as np
 
 from ..errors import UserError
 from ..learners import Learner, adaftrl
+from ..making import around_mean
 from ..mapping import Table
-from ..online import around_mean
 from ..solvers import adam, gd, proximal_sgd, sls
 from .pure import NO_STEP, STEPS, Progress, best_step, counted, make
 from .streams import ENVIRONMENTS, ROUNDS, TOY, Stream, interactive, play, streams

@@ -16,8 +16,8 @@ from ..envs import toy
 from ..imitation import imitate
 from ..learners import Learner, ftl
 from ..losses import Squared
+from ..making import make_game
 from ..objectives import Limited, reservoir, window
-from ..online import make_game
 from ..policies import Linear
 from ..programs import compiled_stream
 from ..regret import Ledger

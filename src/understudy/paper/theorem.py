@@ -19,7 +19,7 @@ from ..envs.tabular import MDP, cliff_walk, fork, random_mdp
 from ..errors import UserError, whole
 from ..learners import ftl
 from ..losses import LOSSES
-from ..online import make_game
+from ..making import make_game
 from ..policies import Tabular
 from ..programs import compiled
 from ..regret.bounds import ftl_interpolation

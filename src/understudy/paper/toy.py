@@ -14,9 +14,10 @@ from jax import Array
 from ..data import Batch
 from ..envs import toy
 from ..losses import Absolute, CrossEntropy, Huber, Loss, Squared
+from ..making import make_game
 from ..mapping import Config, Table, map_runs
 from ..objectives import unkept
-from ..online import Game, make_game
+from ..online import Game
 from ..policies import Linear
 from ..report.style import look
 from ..solvers import Descent, Status, Unsolved, auto, newton

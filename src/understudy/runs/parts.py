@@ -15,7 +15,8 @@ from ..envs.gymnasium import Maker, derive, maker
 from ..errors import UserError
 from ..experts.start import start
 from ..machine import memory
-from ..online import Game, make_game, remembering
+from ..making import make_game, remembering
+from ..online import Game
 from ..policies import Actions, Encoded, Normaliser, Observations, Params, Policy, Recalled, Seen
 from ..policies.sight import Sight, without_infos
 from ..spec import RunSpec, describe
