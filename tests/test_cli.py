@@ -9,11 +9,14 @@ import signal
 import subprocess
 import sys
 import time
+import types
 import warnings
+from typing import Any
 
 import pytest
 
 import understudy
+import understudy.__main__ as entrance
 from understudy import cli
 from understudy.errors import UserError
 
@@ -194,3 +197,26 @@ def test_an_interrupt_inside_jax_s_garbage_collection_is_not_lost(monkeypatch):
     monkeypatch.undo()
     with pytest.raises(KeyboardInterrupt):
         cli._interrupted(signal.SIGINT, sys._getframe())
+
+
+def test_an_interrupt_while_jax_is_imported_comes_later():
+    """There it would crash the process. Only the code of JAX's modules themselves is meant."""
+
+    def frame(module: str, name: str, back: Any = None) -> Any:
+        code = types.SimpleNamespace(co_name=name)
+        return types.SimpleNamespace(f_code=code, f_globals={"__name__": module}, f_back=back)
+
+    importing = frame("jaxlib.client", "<module>")
+    assert cli._delicate(frame("importlib", "find", importing))
+    assert not cli._delicate(frame("jax.api", "jit", frame("mine", "<module>"))) and not cli._delicate(None)
+
+
+def test_an_interrupt_while_the_command_line_is_imported_is_one_line(monkeypatch, capsys):
+    class Importing(types.ModuleType):
+        def __getattr__(self, name: str) -> Any:
+            raise KeyboardInterrupt
+
+    monkeypatch.setitem(sys.modules, "understudy.cli", Importing("understudy.cli"))
+    monkeypatch.setattr(understudy, "cli", sys.modules["understudy.cli"])
+    assert entrance.main() == 130
+    assert capsys.readouterr().err == "error: interrupted.\n"

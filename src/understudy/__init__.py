@@ -9,10 +9,9 @@ from __future__ import annotations
 import importlib
 import sys
 import types
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
+TYPE_CHECKING = False  # that of `typing`, which takes longer to import than all of this
 
 _NAMES = {
     "imitation": "imitate",
@@ -40,6 +39,9 @@ _ROOMS = ("asking", "checks", "losses", "policies", "objectives", "solvers", "le
 _ROOMS += ("sinks", "studies")
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
     from . import asking, checks, experts, learners, losses, objectives, policies, regret, sinks, solvers
     from . import studies as studies
     from .asking import Rule

@@ -6,7 +6,7 @@ import contextlib
 import os
 import time
 import warnings
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from .envs.gymnasium import has_limit, maker
@@ -18,6 +18,9 @@ from .sinks import Started
 from .sinks import sinks as made_sinks
 from .sinks.base import Watch
 from .spec import RunSpec
+
+LONG = 1000
+"""Steps from which an episode that has not ended is worth a word: the limit of most environments."""
 
 
 def imitate(
@@ -95,8 +98,8 @@ def imitate(
                 watch.row(run.round, run.rows[-1])
                 if callable(tell):
                     tell(run.round, run.rows[-1])
-                if run.round == 1 and not run.rows[-1]["episodes"] and spec.evaluated and not ends:
-                    _warn_endless(spec, make.name)
+                if spec.evaluated and not ends:
+                    _warn_endless(run.rows, spec.envs, make.name)
             runner.finish()
             _raise(runner)
         if made.expert.person is not None:
@@ -143,11 +146,16 @@ def _warn_spent(spec: RunSpec) -> None:
         )
 
 
-def _warn_endless(spec: RunSpec, name: str) -> None:
-    """Long before the last evaluation, which such an environment would keep from ending."""
+def _warn_endless(rows: Sequence[Mapping[str, Any]], envs: int, name: str) -> None:
+    """Once, after the round in which an episode has become long, and none has ended: long before the last
+    evaluation, which such an environment would keep from ending.
+    """
+    before = rows[-2]["interactions"] if len(rows) > 1 else 0
+    if not before < LONG * envs <= rows[-1]["interactions"] or any(row["episodes"] for row in rows):
+        return
     warnings.warn(
-        f"env: no episode of {name} ended in the {spec.sizes[0]:,} steps of round 1, and it has no limit of "
-        f"its own; an evaluation stops with an error after {LIMIT:,} steps of one episode, unless "
+        f"env: no episode of {name} ended in the first {rows[-1]['interactions']:,} steps, and it has no "
+        f"limit of its own; an evaluation stops with an error after {LIMIT:,} steps of one episode, unless "
         "episode_limit (--episode-limit N) ends it before.",
         stacklevel=3,
     )

@@ -119,17 +119,18 @@ def test_what_a_function_raises_comes_with_its_line(here):
         maker(broken)()
 
 
-def test_episodes_without_an_end_are_noticed_in_round_1_and_the_remedy_is_taken_on_resume(here, monkeypatch):
+def test_episodes_without_an_end_are_noticed_early_and_the_remedy_is_taken_on_resume(here, monkeypatch):
     Tiny, act = load("env", "tiny_world:Tiny"), load("env", "tiny_world:act")
 
     monkeypatch.setattr("understudy.runs.evaluate.LIMIT", 60)
+    monkeypatch.setattr("understudy.imitation.LONG", 20)
     how = {"expert": act, "policy": "linear", "rounds": 2, "interactions": 20, "episodes": 2, "out": "run"}
 
     def endless():
         return Tiny(length=-1)
 
     seen, failed = [], pytest.raises(UserError, match=r"lasted 60 steps .* --episode-limit 1000")
-    with pytest.warns(UserWarning, match="no episode of .* ended in the 20 steps of round 1") as told, failed:
+    with pytest.warns(UserWarning, match="no episode of .* ended in the first 20 steps") as told, failed:
         imitate(endless, **how, progress=lambda number, row: seen.append((number, len(told))))
     assert len(told) == 1 and seen == [(1, 0)]  # in round 1, and the last round has no evaluation
     done = imitate(endless, **how, resume=True, episode_limit=9)
@@ -137,3 +138,5 @@ def test_episodes_without_an_end_are_noticed_in_round_1_and_the_remedy_is_taken_
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         imitate(lambda: Tiny(length=9), **how | {"out": None})  # those that end are not warned of
+        monkeypatch.setattr("understudy.imitation.LONG", 41)  # nor those of which too little was seen
+        imitate(lambda: Tiny(length=45), **how | {"out": None})

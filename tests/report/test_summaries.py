@@ -75,6 +75,10 @@ SPREAD = "FTL reaches 95 % of the expert's return on E-v0 (95 % interval 90 % to
     ("one", "text"),
     [
         (source(), SPREAD),
+        (
+            source(returns=(80.0, 91.5, 98.5)),
+            "FTL reaches 90.0 % of the expert's return on E-v0 (95 % interval 80.0 % to 98.5 %)",
+        ),
         (source(returns=(80.0,) * 3), "FTL reaches 80 % of the expert's return on E-v0 in every episode"),
         (
             source(returns=(-3.0, -1.0), expert=(-1.0, -1.0)),

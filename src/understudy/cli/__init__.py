@@ -157,13 +157,23 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _interrupted(number: int, frame: Any) -> None:
-    """Ctrl-C as Python has it, but for a moment in which it would be lost: what is raised in JAX's callback
-    of the garbage collector is ignored, so it comes again a little later.
+    """Ctrl-C as Python has it, but for moments in which it comes again a little later: what is raised in
+    JAX's callback of the garbage collector is ignored, and while JAX is imported it crashes the process.
     """
-    if frame is not None and frame.f_code.co_name == "_xla_gc_callback":
+    if _delicate(frame):
         threading.Timer(0.02, os.kill, (os.getpid(), number)).start()
     else:
         signal.default_int_handler(number, frame)
+
+
+def _delicate(frame: Any) -> bool:
+    """Whether an exception must not be raised in this frame."""
+    callback = frame is not None and frame.f_code.co_name == "_xla_gc_callback"
+    while frame is not None and not callback:
+        module = frame.f_globals.get("__name__", "").partition(".")[0]
+        callback = frame.f_code.co_name == "<module>" and module in ("jax", "jaxlib")
+        frame = frame.f_back
+    return callback
 
 
 def _sentence_of(usual: Any) -> Any:

@@ -51,7 +51,7 @@ def run(options: Evaluate) -> int:
     low, high = float(found.returns.min()), float(found.returns.max())
     rows = [
         ("return", tables.returned(found.mean, found.std)),
-        ("lowest, highest", f"{tables.returned(low)}, {tables.returned(high)}"),
+        ("lowest, highest", ", ".join(tables.returned(one, beside=(low, high)) for one in (low, high))),
         ("mean length", float(found.lengths.mean())),
         ("run", "finished" if kept else "not finished"),
     ]

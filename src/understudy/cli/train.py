@@ -81,12 +81,13 @@ def outcome(result: Any) -> Any:
     if unanswered := int(result.ledger["unanswered"][-1]):
         rows.append(("unanswered states", f"{unanswered:,}"))
     if summary["return_mean"] is not None:
-        rows.append(("return", tables.returned(summary["return_mean"], summary["return_std"])))
+        got = tables.returned(summary["return_mean"], summary["return_std"], beside=[theirs])
+        rows.append(("return", got))
         if summary["kept_round"] != summary["rounds"]:
             rows.append(("  of the policy of", f"round {summary['kept_round']}, the best (--best no)"))
     if theirs is not None:
         measured = "" if result.expert_evaluation else " (its card; --expert-episodes measures it)"
-        rows.append(("expert's return", tables.returned(theirs) + measured))
+        rows.append(("expert's return", tables.returned(theirs, beside=[summary["return_mean"]]) + measured))
     elif result.settings["expert_episodes"] is None and result.settings["episodes"]:
         person = result.settings["expert"] == "person"
         why = "it is a person" if person else "it is slow (--expert-episodes 10 would)"

@@ -9,7 +9,7 @@ import numpy as np
 import optax
 from jax import Array
 
-from ..data import Batch
+from ..data import Batch, zeros
 from ..losses import Squared
 from ..policies import Params, Policy
 
@@ -195,7 +195,5 @@ def empty_statistics(policy: Policy, loss: Squared, params: Params) -> Statistic
     """Statistics of no rounds, for parameters (d, k)."""
     features, outputs = np.shape(params)
     size = features + outputs
-    none = jnp.zeros((), jnp.int32)
-    return Statistics(
-        policy, loss, jnp.zeros((size, size), params.dtype), none, jnp.zeros(2, params.dtype), features
-    )
+    none = jax.device_put(np.int32(0))
+    return Statistics(policy, loss, zeros((size, size), params), none, zeros((2,), params), features)

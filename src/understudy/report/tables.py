@@ -116,13 +116,14 @@ def verdicts(title: str, rows: Iterable[tuple[str, bool | None, str]]) -> Table:
     return listed(title, ("check", "verdict", "detail"), marked)
 
 
-def returned(mean: float, std: float | None = None) -> str:
-    """A return, with its deviation: one decimal, and three where it is small.
+def returned(mean: float, std: float | None = None, *, beside: Iterable[float | None] = ()) -> str:
+    """A return, with its deviation: one decimal, and three where all that stand `beside` it are small too.
 
-    >>> returned(3448.27, 5.8), returned(0.745)
-    ('3448.3 ± 5.8', '0.745')
+    >>> returned(3448.27, 5.8), returned(0.745), returned(0.745, beside=[12.0])
+    ('3448.3 ± 5.8', '0.745', '0.7')
     """
-    places = 1 if max(abs(mean), std or 0.0) >= 10 else 3
+    sizes = [abs(one) for one in (mean, std, *beside) if one is not None and math.isfinite(one)]
+    places = 1 if max(sizes, default=0.0) >= 10 else 3
     return f"{mean:.{places}f}" + ("" if std is None else f" ± {std:.{places}f}")
 
 

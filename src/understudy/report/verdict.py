@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from ..progress import spelled
@@ -57,10 +58,11 @@ def _reached(best: Mapping[str, Any], env: str) -> str:
     if not math.isfinite(score.middle):
         return f"has an average loss of {best['average loss'].middle:.3g} on {env} and was not evaluated"
     if math.isfinite(share.middle):
-        return f"reaches {percent(share.middle)} of the expert's return on {env}{_span(best, share, percent)}"
-    span = _span(best, score, returned)
-    against = f", the expert {returned(expert)}" if math.isfinite(expert) else ""
-    return f"returns {returned(score.middle)} on {env}{span}{against}"
+        spell = functools.partial(percent, beside=share)
+        return f"reaches {spell(share.middle)} of the expert's return on {env}{_span(best, share, spell)}"
+    spell = functools.partial(returned, beside=(*score, expert))
+    against = f", the expert {spell(expert)}" if math.isfinite(expert) else ""
+    return f"returns {spell(score.middle)} on {env}{_span(best, score, spell)}{against}"
 
 
 def _span(best: Mapping[str, Any], one: Interval, spell: Callable[[float], str]) -> str:
@@ -108,10 +110,12 @@ def _below(one: Interval, best: Interval) -> bool:
     return math.isfinite(one.high) and one.high < best.low
 
 
-def percent(share: float) -> str:
-    """A share in per cent.
+def percent(share: float, *, beside: Iterable[float] = ()) -> str:
+    """A share in per cent, with a decimal where it or one that stands `beside` it has one.
 
-    >>> percent(0.9912), percent(1.0)
-    ('99.1 %', '100 %')
+    >>> percent(0.9912), percent(1.0), percent(0.9, beside=[0.873])
+    ('99.1 %', '100 %', '90.0 %')
     """
-    return f"{100 * share:.1f}".removesuffix(".0") + " %"
+    finite = [one for one in (share, *beside) if math.isfinite(one)]
+    whole = all(f"{100 * one:.1f}".endswith(".0") for one in finite)
+    return f"{100 * share:.{0 if whole else 1}f} %"

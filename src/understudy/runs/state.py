@@ -294,7 +294,7 @@ class RunState:
         if self.game.policy.linear or not self.plan.search:
             return {}
         key = threefry.fold_in(threefry.fold_in(self._key, t), 1)
-        start = jax.tree.map(jnp.asarray, self.params)
+        start = jax.tree.map(jax.device_put, self.params)
         all_losses = losses()
         whole = all_losses.whole if isinstance(all_losses, Limited) else all_losses
         least, _, status = hindsight.comparator(whole, start, key, self.plan.search)
