@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
 import pytest
 
 from understudy import Squared, UserError
 from understudy.asking import RULES, View, rule
+from understudy.asking.base import shortly_before
 from understudy.asking.distance import features, nearest
 from understudy.policies import MLP, Linear
 
@@ -168,3 +171,20 @@ def test_the_expert_drives_from_the_threshold_until_the_release():
         before = gate.driving(np.array([[x]]), before)
         driven.append(bool(before[0]))
     assert driven == [False, False, True, True, True, True, False, False]
+
+
+def test_states_shortly_before_a_fall_are_passed_over():
+    ends = np.zeros(60, bool)
+    ends[[9, 19, 59]] = True
+    alone, two = shortly_before(ends), shortly_before(np.repeat(ends, 2) & np.tile([True, False], 60), envs=2)
+    assert alone.nonzero()[0].tolist() == [8, 9, 18, 19, *range(52, 60)]
+    assert (two[::2] == alone).all() and not two[1::2].any()
+    assert shortly_before(np.arange(200) == 199).sum() == 15
+    seen = dataclasses.replace(view(), lost=alone)
+    far = dataclasses.replace(seen, rows=np.where(alone[:, None], 100.0 + STATES, STATES))
+    for text in ("distance:7", "disagreement:7"):
+        assert not alone[rule(text).choose(far).index].any()
+    assert alone[rule("distance:7", {"falls": True}).choose(far).index].any()  # they are the farthest
+    assert len(rule("distance:55").choose(far).index) == 55  # the others are not enough
+    floored = rule("distance:40", {"floor": 0.5}).choose(far)
+    assert alone[floored.index[floored.p < 1]].any()  # at random, so that each has p > 0

@@ -33,7 +33,8 @@ class View:
     rows (n, width): the states in question, as the policy sees them (standardised). known (m, width),
     targets (m, k): the states labelled so far and their labels. policy, params, loss: the policy that visited
     the states. most: how many may be asked about. rng: the rule's only randomness, which follows from the
-    run's seed and the round.
+    run's seed and the round. lost (n,): the states shortly before a terminal state, see `shortly_before`;
+    None: there is none.
     """
 
     rows: np.ndarray
@@ -44,6 +45,7 @@ class View:
     loss: Loss
     most: int
     rng: np.random.Generator
+    lost: np.ndarray | None = None
 
 
 class Gate(NamedTuple):
@@ -82,6 +84,30 @@ class Rule(Protocol):
     def choose(self, view: View) -> Asked:
         """At most ``view.most`` of the states of a round."""
         ...
+
+
+BEFORE, SHARE = 15, 5
+"""So many states of an episode are shortly before its end, and at most one in SHARE of them."""
+
+
+def shortly_before(ends: np.ndarray, envs: int = 1) -> np.ndarray:
+    """Which states of a round come shortly before a terminal state, (m,): the last BEFORE of the episode, but
+    at most a fifth of what was played of it. `ends` (m,): after which states an episode was terminated; row i
+    is of environment i modulo `envs`.
+
+    Where a robot falls, nothing can be done any more in the last moments, and what the expert would do there
+    says nothing about how not to get there. (An episode that was cut off by a limit of time had no such end.)
+
+    >>> shortly_before(np.array([False] * 9 + [True] + [False] * 4)).nonzero()[0].tolist()
+    [8, 9]
+    """
+    found = np.zeros(len(ends), bool)
+    for slot in range(envs):
+        begin, mine = 0, found[slot::envs]
+        for end in np.flatnonzero(ends[slot::envs]) + 1:
+            mine[end - min(BEFORE, (end - begin) // SHARE) : end] = True
+            begin = end
+    return found
 
 
 def whole(field: str, number: Any) -> int:

@@ -25,6 +25,7 @@ class Scored(abc.ABC):
     a share α, and the threshold is the (1 − α) quantile of `calibration`; how many states lie above it
     differs from round to round. `floor` is the share of the labels that is asked at random among the other
     states, so that every state has a probability above 0; without it the losses are means over the asked.
+    States shortly before a terminal state are passed over where there are enough others, unless `falls`.
 
     On the spot (``moment="spot"``, α only) the expert takes over where the score is above that threshold, set
     from the round before, and drives until it has fallen to `release` times it: SafeDAgger with `release` 1,
@@ -34,6 +35,7 @@ class Scored(abc.ABC):
     number: float
     floor: float = 0.0
     release: float = 0.5
+    falls: bool = False
     reads: ClassVar[bool] = True
 
     def __post_init__(self):
@@ -77,12 +79,19 @@ class Scored(abc.ABC):
         scores = self.score(view)(view.rows)
         return np.argsort(-scores, kind="stable")[:count]
 
+    def _highest(self, view: View, count: int) -> np.ndarray:
+        """As `highest`, without the states shortly before a terminal state if the others are enough."""
+        if view.lost is None or self.falls or np.count_nonzero(~view.lost) < count:
+            return self.highest(view, count)
+        others = np.flatnonzero(~view.lost)
+        return others[self.highest(dataclasses.replace(view, rows=view.rows[others], lost=None), count)]
+
     def choose(self, view: View) -> Asked:
         n = len(view.rows)
         if self.count is not None:
             count = min(self.count, view.most, n)
             random = min(math.ceil(self.floor * count), count)
-            return beside(np.sort(self.highest(view, count - random)), random, n, view.rng)
+            return beside(np.sort(self._highest(view, count - random)), random, n, view.rng)
         score = self.score(view)
         above = np.flatnonzero(score(view.rows) > self.threshold(view, score))
         random = math.ceil(self.floor * len(above) / (1.0 - self.floor)) if self.floor else 0

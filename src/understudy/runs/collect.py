@@ -104,7 +104,8 @@ class _Collecting:
                 self._fail({slot: failure("environment", error)})
         if wanted.asking is not None:
             for i in self.live.tolist():
-                weights = wanted.asking(wanted.runs[i], columns.inputs[i], ~self.by_expert[i])
+                ends = columns.flags[i] & TERMINATED > 0
+                weights = wanted.asking(wanted.runs[i], columns.inputs[i], ~self.by_expert[i], ends)
                 columns.weights[i] = weights
                 known = columns.weights[i, : self.begun]
                 known[:] = np.maximum(known, 1.0 / wanted.size)  # they have their labels

@@ -90,9 +90,10 @@ class Round:
         return found
 
 
-Asking = Callable[[int, np.ndarray, np.ndarray], np.ndarray]
-"""From a run, its round's inputs (m, width) and where the policy acted (m,) to the weights of the states in
-the round's loss, 0 for those that the expert is not asked about, (m,). Where the expert acted it was asked.
+Asking = Callable[[int, np.ndarray, np.ndarray, np.ndarray], np.ndarray]
+"""From a run, its round's inputs (m, width), where the policy acted (m,) and after which states an episode
+was terminated (m,) to the weights of the states in the round's loss, 0 for those that the expert is not asked
+about, (m,). Where the expert acted it was asked.
 """
 
 

@@ -17,7 +17,7 @@ import numpy as np
 from ..envs.pure import PureEnv, words
 from ..errors import UserError
 from ..policies import Observations, Policy, Recalled
-from .collected import Asking, Counts, Driver, Round, Wanted
+from .collected import TERMINATED, Asking, Counts, Driver, Round, Wanted
 from .evaluate import LIMIT, Evaluation
 from .keys import keys_again, plain_keys
 from .kit import Actor, Gathered, Kit, Lanes
@@ -154,7 +154,8 @@ class Device:
     ) -> Round:
         weights, labels = np.full(size, 1.0 / size), made.targets
         if asking is not None:
-            weights = asking(run, np.asarray(made.inputs), ~by_expert)
+            ends = np.asarray(made.flags) & TERMINATED > 0
+            weights = asking(run, np.asarray(made.inputs), ~by_expert, ends)
             labels = labels * jnp.asarray(weights > 0)[:, None]
         return Round(
             made.inputs,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..asking import Driven, Gate, View
-from ..asking.base import beside
+from ..asking.base import beside, shortly_before
 from ..envs.gymnasium import derive
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ def gate(run: RunState) -> tuple[Gate | None, int] | None:
     return made._replace(score=lambda rows: made.score(run.normaliser(rows))), run.left
 
 
-def weights(run: RunState, inputs: np.ndarray, free: np.ndarray) -> np.ndarray:
+def weights(run: RunState, inputs: np.ndarray, free: np.ndarray, ends: np.ndarray) -> np.ndarray:
     """What the query rule chooses of the states of a round, of which those that are not `free` are asked
     about anyway: their weights, see `collected.Asking`. They are 1/(M p), or one over the number of the
     asked where some states are never asked about.
@@ -39,7 +39,8 @@ def weights(run: RunState, inputs: np.ndarray, free: np.ndarray) -> np.ndarray:
     driven = size - len(states)
     most = run.left - driven
     if len(states) and most > 0:
-        view = _view(run, inputs[states], most)
+        lost = shortly_before(ends, run.parts.spec.envs)[states]
+        view = _view(run, inputs[states], most, lost)
         if run.parts.spec.moment == "spot":  # the rule has chosen already
             random = max(1, math.ceil(rule.floor * driven / (1.0 - rule.floor))) if rule.floor else 0
             chosen = beside(np.zeros(0, int), min(random, most), len(states), view.rng)
@@ -52,7 +53,7 @@ def weights(run: RunState, inputs: np.ndarray, free: np.ndarray) -> np.ndarray:
     return asked / max(asked.sum(), 1)
 
 
-def _view(run: RunState, rows: np.ndarray, most: int) -> View:
+def _view(run: RunState, rows: np.ndarray, most: int, lost: np.ndarray | None = None) -> View:
     """What the query rule sees of the coming round; `rows` are states before they are standardised."""
     known, rule = np.zeros(0, int), run.parts.rule
     if rule.reads and run.samples.rows:
@@ -67,4 +68,5 @@ def _view(run: RunState, rows: np.ndarray, most: int) -> View:
         loss=run.game.loss,
         most=most,
         rng=np.random.default_rng(derive(run.plan.seed, "ask", run.round + 1)),
+        lost=lost,
     )

@@ -267,8 +267,8 @@ class Runner:
         """The policies of these runs, by architecture."""
         return [one for group in self._architectures for one in group.load(chosen)]
 
-    def _asking(self, run: int, inputs: np.ndarray, free: np.ndarray) -> np.ndarray:
-        return querying.weights(self.runs[run], inputs, free)
+    def _asking(self, run: int, inputs: np.ndarray, free: np.ndarray, ends: np.ndarray) -> np.ndarray:
+        return querying.weights(self.runs[run], inputs, free, ends)
 
     def _evaluate(self, runs: Sequence[int], t: int, *, final: bool = False) -> None:
         """Plays the episodes of number t of these runs' acting policies, or, in the `final` evaluation, of
