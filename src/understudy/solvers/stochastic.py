@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-import dataclasses
-from collections.abc import Callable
 from dataclasses import KW_ONLY
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import optax
 from jax import Array
-from jax.flatten_util import ravel_pytree
 
 from .. import threefry
 from ..errors import UserError, unknown
 from ..objectives import Objective, Samples
-from ..policies import Params, Policy
+from ..policies import Params
 from .base import Progress, Solution, Solver, Status, check_count, check_number, first_status
 
 
@@ -52,20 +49,6 @@ def untried(progress: Progress) -> Array:
     return progress.evaluations == 0
 
 
-class InOnePiece(Policy):
-    """A policy whose parameters are one vector."""
-
-    policy: Policy
-    unravel: Callable[[Array], Params] = eqx.field(static=True)
-    name: ClassVar[str] = "in one piece"
-
-    def init(self, key: Array, features: int, outputs: int, dtype: Any = None) -> Params:
-        return ravel_pytree(self.policy.init(key, features, outputs, dtype))[0]
-
-    def apply(self, params: Params, inputs: Array) -> Array:
-        return self.policy.apply(self.unravel(params), inputs)
-
-
 class StochasticState(NamedTuple):
     progress: Progress
     memory: Any
@@ -86,19 +69,6 @@ class Stochastic(Solver[StochasticState]):
     @property
     def minibatch(self) -> bool:
         return self.batch_size is not None
-
-    def __call__(self, objective: Objective, params: Params, key: Array | None = None) -> Solution:
-        """The parameters of a network are one vector here: a step is then a few operations, and not as many
-        for every layer, which all have to be compiled.
-        """
-        losses = objective.losses
-        if len(jax.tree.leaves(params)) < 2 or not isinstance(losses, Samples):
-            return super().__call__(objective, params, key)
-        vector, unravel = ravel_pytree(params)
-        centre, tilt = (ravel_pytree(tree)[0] for tree in (objective.centre, objective.tilt))
-        losses = dataclasses.replace(losses, policy=InOnePiece(losses.policy, unravel))
-        found = super().__call__(Objective(losses, centre, tilt, objective.weight), vector, key)
-        return dataclasses.replace(found, params=unravel(found.params), residual=unravel(found.residual))
 
     def progress(self, state: StochasticState) -> Progress:
         return state.progress
