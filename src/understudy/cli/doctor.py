@@ -15,7 +15,7 @@ from .. import __version__
 from ..cache import use_cache
 from ..errors import said
 from ..machine import cores, memory, versions
-from .options import Flag
+from .options import Json
 
 CORE = ("jax", "jaxlib", "equinox", "optax", "numpy", "scipy", "gymnasium", "safetensors", "tyro", "rich")
 ASKED = ("JAX_PLATFORMS", "XLA_FLAGS", "CUDA_VISIBLE_DEVICES", "MUJOCO_GL", "UNDERSTUDY_CACHE")
@@ -26,8 +26,7 @@ ASKED = ("JAX_PLATFORMS", "XLA_FLAGS", "CUDA_VISIBLE_DEVICES", "MUJOCO_GL", "UND
 class Doctor:
     """Versions, devices, extras, and where compiled programs are kept; code 1 where JAX cannot compute."""
 
-    json: Flag = False
-    """Print the findings as one line of JSON, and all else to the error stream."""
+    json: Json = False
 
 
 def run(options: Doctor) -> int:

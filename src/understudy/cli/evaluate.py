@@ -10,7 +10,7 @@ from tyro.conf import Positional
 from ..errors import whole
 from ..progress import counted
 from ..report import tables
-from .options import Flag, Name, Whole
+from .options import Json, Name, Whole
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -29,8 +29,7 @@ class Evaluate:
     """Most steps of an episode, for an environment that has no limit of its own."""
     seed: int = 1
     """Seed of the episodes."""
-    json: Flag = False
-    """Print the result as one line of JSON, and all else to the error stream."""
+    json: Json = False
 
 
 def run(options: Evaluate) -> int:

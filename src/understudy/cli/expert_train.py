@@ -11,7 +11,7 @@ from ..errors import UserError
 from ..progress import Bar, shown
 from ..report import tables
 from ..spec.values import mapping
-from .options import Flag, Folder, Name, Number, Whole
+from .options import Flag, Folder, Json, Name, Number, Whole
 
 if TYPE_CHECKING:
     from ..experts import training
@@ -43,8 +43,7 @@ class ExpertTrain:
     """Keywords for the environment, as JSON: '{"max_episode_steps": 200}'."""
     resume: Flag = False
     """Go on from the checkpoint that Ctrl-C, or a kill, has left beside the file."""
-    json: Flag = False
-    """Print the result as one line of JSON, and all else to the error stream."""
+    json: Json = False
 
 
 ENDED = {"steps": "all steps made", "target": "target reached", "stopped": "stopped; --resume goes on"}

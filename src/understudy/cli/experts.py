@@ -6,15 +6,14 @@ import dataclasses
 from typing import Any
 
 from ..report import tables
-from .options import Flag
+from .options import Json
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ExpertsList:
     """The experts that come with the package."""
 
-    json: Flag = False
-    """Print the cards as one line of JSON, and all else to the error stream."""
+    json: Json = False
 
 
 def run(options: ExpertsList) -> int:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from tyro.conf import Positional
 
-from .options import Flag, Name
+from .options import Json, Name
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -22,8 +22,7 @@ class Export:
     layout of LeRobot's datasets."""
     out: Name = None
     """The file or folder to write, or the id of Minari's dataset; by default made of the run's name."""
-    json: Flag = False
-    """Print the result as one line of JSON, and all else to the error stream."""
+    json: Json = False
 
 
 def run(options: Export) -> int:

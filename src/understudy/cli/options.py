@@ -24,6 +24,8 @@ Number = Annotated[float | None, UNSET]
 Whole = Annotated[int | None, UNSET]
 Name = Annotated[str | None, UNSET]
 Flag = Annotated[bool, UNSET]
+JSON_HELP = "Print the result as one line of JSON, and all else to the error stream."
+Json = Annotated[bool, arg(help=JSON_HELP, help_behavior_hint="")]
 Folder = Annotated[Path | None, UNSET]
 Names = Annotated[tuple[str, ...], UNSET]
 Repeated = UseAppendAction[Annotated[tuple[str, ...], UNSET]]

@@ -18,7 +18,7 @@ from .. import disk
 from ..errors import UserError, among, unknown, whole
 from ..progress import stages
 from ..report import tables
-from .options import Flag, Folder, Name, Names, Whole
+from .options import Flag, Folder, Json, Name, Names, Whole
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -27,8 +27,7 @@ class Reported:
 
     out: Folder = None
     """Write figures (PNG, SVG), every number (CSV) and the claims to this new folder."""
-    json: Flag = False
-    """Print the verdicts as one line of JSON, and all else to the error stream."""
+    json: Json = False
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -14,7 +14,7 @@ from ..errors import UserError
 from ..progress import counted
 from ..report import tables
 from ..spec import OPTIONS
-from .options import Flag, Folder, Number, Whole, WithSettings, settings
+from .options import Flag, Folder, Json, Number, Whole, WithSettings, settings
 
 if TYPE_CHECKING:
     import numpy as np
@@ -58,8 +58,7 @@ class Replay(WithSettings):
     """Write ledger.csv, times.csv, certificate.json and regret.png to this new folder."""
     keep_iterates: Flag = False
     """Also write every iterate, w_1 to w_{T+1}, to iterates.npz."""
-    json: Flag = False
-    """Print the result as one line of JSON, and all else to the error stream."""
+    json: Json = False
 
 
 def run(options: Replay) -> int:

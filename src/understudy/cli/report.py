@@ -9,7 +9,7 @@ from typing import Annotated
 from tyro.conf import Positional, arg
 
 from ..progress import counted
-from .options import Flag
+from .options import Json
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -24,8 +24,7 @@ class Report:
     """How many moments of largest disagreement to show; of several runs at least two each."""
     seconds: float = 60.0
     """Time for drawing their clips; 0 draws none."""
-    json: Flag = False
-    """Print the result as one line of JSON, and all else to the error stream."""
+    json: Json = False
 
 
 def run(options: Report) -> int:

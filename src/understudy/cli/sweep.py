@@ -13,7 +13,7 @@ from ..errors import UserError, among
 from ..progress import stages
 from ..report import tables
 from ..spec import FIELDS
-from .options import Flag, Folder, Name, Names, Repeated, Whole, WithSettings, settings
+from .options import Flag, Folder, Json, Name, Names, Repeated, Whole, WithSettings, settings
 
 if TYPE_CHECKING:
     from ..studies import Results, Study, Tuned
@@ -56,8 +56,7 @@ class Sweep(WithSettings):
     """Play again the runs that have failed; without it they count as finished."""
     plan: Flag = False
     """Print the plan and stop."""
-    json: Flag = False
-    """Print the result as one line of JSON, and all else to the error stream."""
+    json: Json = False
 
 
 TUNING = ("over", "keep", "coarse", "seeds")

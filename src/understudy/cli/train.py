@@ -11,7 +11,7 @@ from tyro.conf import Positional
 from ..errors import UserError
 from ..report import tables
 from ..spec import FIELDS, RunSpec
-from .options import UNSET, Flag, Folder, Name, Repeated, WithSettings, settings
+from .options import UNSET, Flag, Folder, Json, Name, Repeated, WithSettings, settings
 
 
 @settings(name for name in FIELDS if name != "env")
@@ -34,8 +34,7 @@ class Train(WithSettings):
     tensorboard:logs or wandb:my-project; may be repeated."""
     no_browser: Flag = False
     """Print the address of the page on which a person answers (--expert person), and open no browser."""
-    json: Flag = False
-    """Print the result as one line of JSON, and all else to the error stream."""
+    json: Json = False
 
 
 def run(options: Train) -> int:
