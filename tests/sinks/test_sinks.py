@@ -7,13 +7,14 @@ import math
 import sys
 import warnings
 from types import SimpleNamespace
+from typing import Any, ClassVar
 
 import pytest
 
 import understudy
 from runs.counting import Counting, answering, half
 from runs.pieces import Stop, stopping
-from understudy import UserError, cli, imitate
+from understudy import Study, UserError, cli, imitate, register_sink
 from understudy.errors import MissingExtra
 from understudy.sinks import SINKS, Sink, Started, sink, sinks
 
@@ -193,3 +194,32 @@ def test_a_notebook_has_one_plot_that_grows(monkeypatch):
     assert lines["loss"][0].get_ydata().tolist() == run.ledger["loss"].tolist()
     assert lines["return"][0].get_xdata().tolist() == [2]  # it was evaluated after the last round
     assert Started("t", {}).folder is None
+
+
+class Pages(Diary):
+    """A diary that a study makes for each of its runs."""
+
+    books: ClassVar[list[Any]] = []
+
+    def begin(self, started):
+        super().begin(started)
+        self.books.append(self.pages)
+
+
+def test_every_run_of_a_study_has_sinks_of_its_own(tmp_path, monkeypatch):
+    monkeypatch.setattr(Pages, "books", [])
+    monkeypatch.setattr(SINKS, "makers", dict(SINKS.makers))
+    register_sink("pages", Pages)
+    study = Study("CartPole-v1", policy="linear", rounds=2, interactions=20, episodes=0, seeds=2)
+    done = study.run(tmp_path / "study", engine="inline", sinks=["pages"])
+    assert len(Pages.books) == 2
+    for pages, result in zip(Pages.books, done.results, strict=True):
+        assert [one[:2] for one in pages[1:-1]] == [(row["round"], row["loss"]) for row in result.rows]
+        assert pages[-1] == ("end", 40) and pages[0][3].parent == tmp_path / "study" / "sinks"
+    assert len({pages[0][1] for pages in Pages.books}) == 2
+    study.run(tmp_path / "study", engine="inline", sinks=["pages"])
+    assert len(Pages.books) == 2  # those that were there are not told again
+    with pytest.raises(UserError, match="is one object, and every run of a study has sinks of its own"):
+        study.run(engine="inline", sinks=[Diary()])
+    with pytest.raises(UserError, match="did you mean 'tensorboard'"):
+        study.run(engine="inline", sinks=["tensorbord"])

@@ -56,6 +56,9 @@ class Sweep(WithSettings):
     """Play again the runs that have failed; without it they count as finished."""
     plan: Flag = False
     """Print the plan and stop."""
+    sink: Repeated = ()
+    """Give every run that has ended to tensorboard, wandb or module:sink too, with a place after a colon;
+    each has a folder, or a run of its own, there. May be repeated."""
     json: Json = False
 
 
@@ -83,7 +86,7 @@ def run(options: Sweep) -> int:
     if options.plan:
         return 0
     began = time.perf_counter()
-    how = {**where, "address": options.address, "retries": options.retries}
+    how = {**where, "address": options.address, "retries": options.retries, "sinks": options.sink}
     with stages() as show:
         if tuning:
             done: Results | Tuned = tune(study, out=options.out, **tuning, **how, progress=show)

@@ -14,7 +14,7 @@ from ..policies import Actions
 from ..runs import World
 from ..runs.choose import choose
 from ..spec import FIELDS, WORLD
-from . import planning, tables
+from . import planning, tables, telling
 from .engines import Work, engine
 from .folder import StudyFolder, opened
 from .shard import Result
@@ -71,6 +71,7 @@ def run(
     retry_failed: bool = False,
     shard: int | None = None,
     stray: bool = False,
+    sinks: Sequence[str] = (),
     progress: Callable[[int, int], None] | None = None,
 ) -> Results:
     """Plays every run of a study that is not finished yet, and returns all of them.
@@ -83,6 +84,7 @@ def run(
       retry_failed: play again the runs in `out` that have failed, which otherwise count as finished.
       shard: most runs played side by side; fewer are lost with a worker.
       stray: the folder may hold runs that are not in this study; they stay, and stay out of the tables.
+      sinks: who gets the rounds of every run that has ended, by name (see `understudy.sinks.sink`).
       progress: called as ``progress(done, total)`` in rounds of runs.
 
     >>> study = Study("CartPole-v1", seeds=2, policy="linear", rounds=2, interactions=50, episodes=0)
@@ -93,12 +95,13 @@ def run(
     whole("retries", retries, 0)
     count = planning.how_many(workers)
     planning.check_engine(engine, address)
+    told = telling.checked(sinks)
     check(study)
     with contextlib.ExitStack() as stack:
         place = out or stack.enter_context(tempfile.TemporaryDirectory(prefix="understudy-"))
         folder = stack.enter_context(contextlib.closing(StudyFolder(place, study, stray=stray)))
         left = _left(study, folder.finished(), retry_failed)
-        _play(folder, left, engine, count, shard, progress, retries=retries, address=address)
+        _play(folder, left, engine, count, shard, progress, told, retries=retries, address=address)
         kept = folder.finished()
         results = [kept[entry.id][0] for entry in study.runs]
         folder.write_tables(study.runs, results)
@@ -170,6 +173,7 @@ def _play(
     workers: int,
     most: int | None,
     progress: Callable[[int, int], None] | None,
+    sinks: Sequence[str],
     **how: Any,
 ) -> None:
     study = folder.study
@@ -194,6 +198,7 @@ def _play(
         }
         for entry, result in zip(shard, results, strict=True):
             folder.write(entry, result, about)
+            telling.tell(sinks, folder.path, entry, result)
         tell(number, lengths[number])
 
     if shards:

@@ -83,6 +83,7 @@ def tune(
     keep: int = KEPT,
     coarse: Mapping[str, Any] | None = None,
     seeds: int | Sequence[int] | None = None,
+    sinks: Sequence[str] = (),
     progress: Callable[[str, int, int], None] | None = None,
     **options: Any,
 ) -> Tuned:
@@ -95,6 +96,7 @@ def tune(
       coarse: settings of the coarse pass beside or instead of `COARSE` (20 rounds of 100, no evaluation); an
         axis among them is not looked at: ``coarse={"env": "Hopper-v5"}`` tunes on one environment.
       seeds: seeds of the coarse pass; by default those of the study.
+      sinks: who gets the rounds of every run in full that has ended, as for `run`.
       progress: called as ``progress(stage, done, total)``.
       options: engine, workers, address, retries, retry_failed and shard, as for `run`.
 
@@ -108,9 +110,8 @@ def tune(
     whole("keep", keep)
     if out is None:
         with tempfile.TemporaryDirectory(prefix="understudy-") as temporary:
-            return tune(
-                study, over, temporary, keep=keep, coarse=coarse, seeds=seeds, progress=progress, **options
-            )
+            how = {"keep": keep, "coarse": coarse, "seeds": seeds, "sinks": sinks, "progress": progress}
+            return tune(study, over, temporary, **how, **options)
     folder = Path(out)
     if folder.exists() and not folder.is_dir():
         raise UserError(f"out: {str(out)!r} is a file; name a folder.")
@@ -130,7 +131,7 @@ def tune(
             tried = run(rough, folder / "coarse", progress=report("coarse"), **options)
         full = full_study(study, axes, tried, keep)
         # A longer grid may choose other candidates than those that the folder has already.
-        done = run(full, folder / "full", progress=report("full"), stray=True, **options)
+        done = run(full, folder / "full", progress=report("full"), stray=True, sinks=sinks, **options)
         tuned = Tuned(_choices(study, axes, tried, done), tried, done)
         with reporting(folder):
             tables.write(folder, "results", tuned.rounds)
