@@ -77,7 +77,8 @@ def _player(static: Any, constant: Constant) -> Callable[..., Any]:
             game = eqx.tree_at(lambda one: one.learner.around_last, game, np.asarray(constant.around_last))
         if constant.free:
             game = eqx.tree_at(lambda one: one.learner.schedule, game, Schedule())
-        return game.play(state, batch, key, judge)
+        with jax.default_matmul_precision("highest"):  # a GPU would multiply with ten bits
+            return game.play(state, batch, key, judge)
 
     return play
 
