@@ -5,8 +5,11 @@ from __future__ import annotations
 import gc
 import importlib.util
 import os
+import sys
 import tempfile
+import threading
 from pathlib import Path
+from typing import Any
 
 # Numbers are compared bit for bit in places, so the device must not depend on the machine.
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
@@ -28,7 +31,34 @@ import jax
 import pytest
 from hypothesis import settings
 
+# Workers and children share the bytecode of the sources, which takes longer to make than a small test.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
+
 HERE = Path(__file__).parent
+_thread = threading.local()
+
+
+def _few_contexts() -> None:
+    """JAX makes an MLIR context for every program, a quarter of what a small one costs. Here a hundred
+    programs share one. Where JAX has no such function any more, every program has its own again.
+    """
+    from jax._src.interpreters import mlir
+
+    make = getattr(mlir, "make_ir_context", None)
+    if make is None:
+        return
+
+    def shared() -> Any:
+        _thread.made = getattr(_thread, "made", -1) + 1
+        if _thread.made % 100 == 0:
+            _thread.context = make()
+        return _thread.context
+
+    mlir.make_ir_context = shared
+
+
+_few_contexts()
 
 # The first example compiles, which takes seconds; a deadline would only measure that.
 settings.register_profile("understudy", deadline=None, print_blob=True)
@@ -38,17 +68,42 @@ collect_ignore = [] if importlib.util.find_spec("stable_baselines3") else ["sb3"
 collect_ignore += [] if importlib.util.find_spec("ray") else ["ray"]
 
 
-# Rooms whose files take longest. They go first, so that no worker is left with one of them at the end.
-LONG = ("studies", "paper", "runs", "regret", "replay", "checks", "envs", "solvers")
+# Rooms that take longest, the longest first, so that no worker is left with one of them at the end.
+LONG = ("runs", "core", "solvers", "paper", "studies", "tests", "docs", "checks", "envs", "objectives")
+CORE = ("learners", "regret", "replay")
+"""Rooms that play the same games."""
+
+
+def _room(path: Path) -> str:
+    return "core" if path.parent.name in CORE else path.parent.name
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Long files first; everything under tests/sb3 and tests/ray carries the marker of that name."""
-    items.sort(key=lambda item: item.path.parent not in {HERE, *(HERE / room for room in LONG)})
+    """Long rooms first; everything under tests/sb3 and tests/ray carries the marker of that name."""
+    places = {room: place for place, room in enumerate(LONG)}
+    items.sort(key=lambda item: places.get(_room(item.path), len(LONG)))
     for item in items:
         for name in ("sb3", "ray"):
             if HERE / name in item.path.parents:
                 item.add_marker(getattr(pytest.mark, name))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """`--dist loadfile`, but the files of a room, and the examples in its sources, stay on one worker, where
+    they share compiled programs.
+    """
+    if config.getvalue("dist") != "loadfile":
+        return None
+    from xdist.scheduler import LoadFileScheduling
+
+    class Rooms(LoadFileScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            file = super()._split_scope(nodeid)
+            room = _room(Path(file))
+            return file if room in ("tests", "understudy") else room
+
+    return Rooms(config, log)
 
 
 def pytest_collection_finish() -> None:

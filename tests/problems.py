@@ -18,6 +18,8 @@ from understudy.programs import Static
 from understudy.solvers import Status
 
 FEATURES, OUTPUTS = 4, 2
+added = jax.jit(lambda losses, one: losses.add(one))
+"""Outside of a program every operation is a program of its own, and compiled."""
 
 
 def data(loss: str, seed: int = 0, *, rounds: int = 3, samples: int = 10, scales=None):
@@ -41,18 +43,21 @@ def objective(
     """The objective after all rounds of `listed`, on kept samples or on streaming statistics."""
     made, like = LOSSES.resolve(loss), batch(*listed[0])
     shape = listed[0][0].shape[1], listed[0][1].shape[1]
-    zero = jnp.zeros(shape)
+    zero = np.zeros(shape)
     rows = sum(len(X) for X, _ in listed)
     losses = (
-        empty_samples(Linear(), made, like, capacity=rows) if kept else empty_statistics(Linear(), made, zero)
+        empty_samples(Linear(), made, like, capacity=rows)
+        if kept
+        else empty_statistics(Linear(), made, jnp.asarray(zero))
     )
     for X, Y in listed:
-        losses = losses.add(batch(X, Y))
-    return Objective(losses, zero + jnp.asarray(centre), zero + jnp.asarray(tilt), jnp.asarray(float(weight)))
+        losses = added(losses, batch(X, Y))
+    numbers = (jnp.asarray(zero + np.asarray(part)) for part in (centre, tilt))
+    return Objective(losses, *numbers, jnp.asarray(float(weight)))
 
 
 def zeros(problem: Objective):
-    return jax.tree.map(jnp.zeros_like, problem.centre)
+    return jax.tree.map(lambda leaf: jnp.asarray(np.zeros_like(leaf)), problem.centre)
 
 
 @functools.cache

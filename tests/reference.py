@@ -7,6 +7,9 @@ import numpy as np
 FEATURES, OUTPUTS, ROUNDS, SAMPLES = 3, 2, 50, 4
 """One shape for all streams, so that tests share compiled programs."""
 
+FEW = 12
+"""Rounds of a short stream, of which there is one length too."""
+
 
 def stream(loss: str, seed: int = 0, *, rounds: int = ROUNDS, samples: int = SAMPLES, noise: float = 0.5):
     """Rounds [(X, Y), …] of a noisy linear expert; sampled labels for cross-entropy."""

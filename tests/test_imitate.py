@@ -17,6 +17,7 @@ from understudy.runs.evaluate import evaluate
 
 QUICK = SIZE | {"episodes": 1, "expert_episodes": 0}
 SHORT = {"widths": (8,), "solver_options": {"max_iterations": 20}, "comparator": "none"}
+UNJUDGED = {"comparator": "none"}  # half of the program
 
 
 def score(env: str, run, episodes: int = 40) -> float:
@@ -32,7 +33,10 @@ def score(env: str, run, episodes: int = 40) -> float:
     ("env", "options"),
     [
         ("CartPole-v1", {"policy": "linear", "rounds": 5, "interactions": 300}),
-        ("CartPole-v1", {"policy": "linear", "rounds": 5, "interactions": 300, "loss": "binary"}),
+        (
+            "CartPole-v1",
+            {"policy": "linear", "rounds": 5, "interactions": 300} | {"loss": "binary", **UNJUDGED},
+        ),
         pytest.param(
             "Pendulum-v1",
             {"rounds": 6, "interactions": 500, "comparator": "none", "episodes": 60},
@@ -43,7 +47,10 @@ def score(env: str, run, episodes: int = 40) -> float:
             {"rounds": 5, "interactions": 500, "comparator": "none", "episodes": 30},
             marks=pytest.mark.slow,
         ),
-        ("FrozenLake-v1", {"policy": "tabular", "rounds": 10, "interactions": 200, "episodes": 400}),
+        (
+            "FrozenLake-v1",
+            {"policy": "tabular", "rounds": 10, "interactions": 200, "episodes": 400, **UNJUDGED},
+        ),
         pytest.param(
             "FrozenLake-v1",
             {"policy": "linear", "rounds": 10, "interactions": 200, "episodes": 400},
@@ -94,6 +101,7 @@ def test_dict_observations_and_a_privileged_expert():
         rounds=4,
         interactions=250,
         episodes=5,
+        **UNJUDGED,
     )
     assert run.policy.observations.width == 4 + 2 + 4
     assert run.evaluation.mean >= 0.95 * run.expert_evaluation.mean > 400
@@ -118,7 +126,7 @@ class Panels(gym.Env):
 
 @pytest.mark.parametrize("policy", ["linear", pytest.param("mlp", marks=pytest.mark.slow)])
 def test_multidiscrete_actions(policy):
-    options = {"solver_options": {"max_iterations": 200}, "comparator": "none"} if policy == "mlp" else {}
+    options = UNJUDGED | ({"solver_options": {"max_iterations": 200}} if policy == "mlp" else {})
     run = imitate(
         Panels, expert=lambda seen: np.asarray(seen), policy=policy, rounds=3, interactions=100, **options
     )

@@ -100,11 +100,12 @@ def test_all_four_have_one_ledger_from_every_door_and_from_a_worker(outside, tmp
 
 @pytest.mark.parametrize("part", PARTS)
 def test_each_alone_is_found_by_module_and_name(outside, part):
+    plainly = SMALL | {"policy": "linear", "loss": "huber", "comparator": "none"}
     registered, placed = (
-        understudy.imitate(**SMALL | {"policy": "linear", "loss": "huber"} | {part: name})
+        understudy.imitate(**plainly | {part: name})
         for name in (outside[part], f"outside_parts:{PARTS[part]}")
     )
-    plain = understudy.imitate(**SMALL, policy="linear", loss="huber")
+    plain = understudy.imitate(**plainly)
     assert registered.ledger.to_csv() == placed.ledger.to_csv()
     same = plain.ledger.to_csv() == registered.ledger.to_csv()
     assert not same or part == "solver"  # the solver is Newton, which `auto` takes for this loss

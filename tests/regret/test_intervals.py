@@ -9,27 +9,28 @@ import pytest
 from scipy.optimize import linprog, minimize
 
 import understudy
+from reference import FEATURES, FEW, OUTPUTS, SAMPLES
 from understudy.data import batch
 from understudy.losses import LOSSES, Absolute
 from understudy.objectives import empty_counts, empty_samples
-from understudy.policies import MLP, Linear, Tabular
+from understudy.policies import Linear, Tabular
 from understudy.regret import Certificate
 from understudy.regret.interval import above, below
 from understudy.solvers import project
 
 FIVE = ("squared", "absolute", "huber", "cross-entropy", "binary-cross-entropy")
-ROUNDS, SAMPLES, FEATURES = 6, 5, 4
+SHAPE = FEATURES, OUTPUTS
 
 
 def stream(loss, condition, seed):
     """Rounds with features of this condition number, whose answers change sign now and then."""
     rng = np.random.default_rng(seed)
-    W = rng.normal(size=(FEATURES, 3))
+    W = rng.normal(size=SHAPE)
     turn, _ = np.linalg.qr(rng.normal(size=(FEATURES, FEATURES)))
     listed = []
-    for t in range(ROUNDS):
+    for t in range(FEW):
         X = rng.normal(size=(SAMPLES, FEATURES))
-        Y = X @ (W if t % 3 else -W) + 0.5 * rng.normal(size=(SAMPLES, 3))
+        Y = X @ (W if t % 3 else -W) + 0.5 * rng.normal(size=(SAMPLES, OUTPUTS))
         if loss == "cross-entropy":
             Y = np.exp(Y) / np.exp(Y).sum(axis=1, keepdims=True)
         if loss == "binary-cross-entropy":
@@ -78,7 +79,7 @@ def minimum(loss, listed):
             return total, (Q.T @ (a[:, None] * slopes)).ravel()
 
         options = {"gtol": 1e-10, "maxiter": 5000}
-        found = minimize(both, np.zeros(FEATURES * 3), jac=True, method="BFGS", options=options)
+        found = minimize(both, np.zeros(FEATURES * OUTPUTS), jac=True, method="BFGS", options=options)
         V = found.x.reshape(FEATURES, -1)
     return value(loss, Q @ V, Y, a)[0], np.linalg.solve(R, V)
 
@@ -87,7 +88,7 @@ def minimum(loss, listed):
 @pytest.mark.parametrize("loss", FIVE)
 def test_the_interval_holds_the_true_regret(loss, condition):
     listed = stream(loss, condition, seed=3)
-    made = understudy.replay(listed, loss=loss, learner=understudy.ogd(eta=0.1), comparator="last")
+    made = understudy.replay(listed, loss=loss, learner=understudy.ftrl(eta=0.1), keep_iterates=True)
     least_loss, best = minimum(loss, listed)
     true = made.ledger["cumulative_loss"][-1] - least_loss
     slack = 1e-7 * (1 + abs(least_loss))  # the reference's own
@@ -107,7 +108,7 @@ def least(losses, params, slopes, norm):
 
 def kept(loss, listed):
     rounds = [batch(X, Y, dtype=np.float64) for X, Y in listed]
-    losses = empty_samples(Linear(), loss, rounds[0], capacity=ROUNDS * SAMPLES)
+    losses = empty_samples(Linear(), loss, rounds[0], capacity=FEW * SAMPLES)
     for one in rounds:
         losses = losses.add(one)
     return losses
@@ -148,7 +149,7 @@ def test_slopes_outside_the_conjugates_domain_would_prove_what_is_false():
         # Orthogonal to the features, so that nothing is charged, and ten times as steep as a slope can be.
         slopes = -10 * np.sign(Y - X @ best)
         slopes -= X @ np.linalg.lstsq((X * a[:, None]).T @ X, (X * a[:, None]).T @ slopes, rcond=None)[0]
-        room = np.zeros((len(kept(Absolute(), listed).weights), 3))
+        room = np.zeros((len(kept(Absolute(), listed).weights), OUTPUTS))
         room[: len(X)] = a[:, None] * slopes
         arguments = jnp.asarray(best), jnp.asarray(room), jnp.asarray(10 * np.linalg.norm(best))
         assert float(least(kept(Unclipped(), listed), *arguments)[0]) > 2 * true
@@ -212,10 +213,8 @@ def test_a_certificate_is_the_same_after_json():
 
 def test_without_a_penalty_the_reason_stands_in_for_the_bound():
     listed = stream("huber", 1.0, seed=0)
-    without = understudy.replay(listed, loss="huber", learner=understudy.ftl(), comparator="last").certificate
+    without = understudy.replay(
+        listed, loss="huber", learner=understudy.ftl(), keep_iterates=True
+    ).certificate
     assert without.bound == np.inf and "without a penalty" in without.reason
     assert without.low <= without.regret <= without.high  # the interval needs none
-    network = understudy.replay(
-        listed, policy=MLP(widths=(4,)), max_iterations=1, comparator="last"
-    ).certificate
-    assert network.kind == "estimate" and "not linear" in network.reason

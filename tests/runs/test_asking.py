@@ -15,6 +15,7 @@ from understudy.runs.collected import EXPERT
 from understudy.spec import RunSpec
 
 SMALL = {"policy": "linear", "interactions": 40, "episodes": 0, "expert_episodes": 0, "envs": 2}
+CARTPOLE = {"env": "CartPole-v1", "loss": "squared"}
 
 
 def play(ask: str, **more):
@@ -92,7 +93,7 @@ def test_the_loss_of_a_round_is_weighted_by_one_over_p():
 def test_one_run_beside_others_and_one_resumed_choose_the_same_states(tmp_path):
     from understudy.studies.shard import play as shard
 
-    settings = SMALL | {"env": "CartPole-v1", "rounds": 3, "ask": "distance:6", "first_interactions": 20}
+    settings = SMALL | CARTPOLE | {"rounds": 3, "ask": "distance:6", "first_interactions": 20}
     alone, _ = resumed(partial(imitate, **settings, seed=1), tmp_path, 2)
     beside = shard([settings | {"seed": seed} for seed in (0, 1)])[1]
     assert [row["loss"] for row in beside.rows] == alone.ledger["loss"].tolist()
@@ -136,13 +137,19 @@ def test_the_mean_of_the_last_policies_acts_is_kept_and_resumed(tmp_path):
     assert run.policy.policy.members == 3
     started = imitate(**settings | {"episodes": 0}, init=tmp_path / "whole")
     assert started.ledger.rounds == 4  # from the last member
-    linear = imitate(**SMALL | {"env": "CartPole-v1", "rounds": 3, "episodes": 1}, average=2)
+    linear = imitate(**SMALL | CARTPOLE | {"rounds": 3, "episodes": 1}, average=2)
     assert linear.policy.policy.name == "linear"
 
 
 def test_the_best_policy_is_kept_and_judged_by_episodes_that_did_not_choose_it(tmp_path):
-    settings = SMALL | {"env": "CartPole-v1", "rounds": 6, "interactions": 6, "average": 2, "seed": 5}
-    settings |= {"episodes": 4, "evaluate_every": 1, "ask": "random:2", "first_round": "agent"}
+    settings = SMALL | CARTPOLE | {"rounds": 6, "interactions": 6, "average": 2, "seed": 4}
+    settings |= {
+        "comparator": "none",
+        "episodes": 4,
+        "evaluate_every": 1,
+        "ask": "random:2",
+        "first_round": "agent",
+    }
     run, again = resumed(partial(imitate, **settings, best=True), tmp_path, 1, 4, 6)
     last = imitate(**settings)
     assert run.kept_round == again.kept_round == Run.load(tmp_path / "whole").kept_round < 6
@@ -152,9 +159,9 @@ def test_the_best_policy_is_kept_and_judged_by_episodes_that_did_not_choose_it(t
     assert run.kept_round == 6 - np.argmax(returns[::-1]) and np.ptp(returns) > 0
     short = imitate(**settings | {"rounds": run.kept_round})
     assert np.allclose(run.policy.params, short.policy.params, rtol=1e-6)
-    fresh = evaluate(run.policy, "CartPole-v1", episodes=4, seed=5, number=7)
+    fresh = evaluate(run.policy, "CartPole-v1", episodes=4, seed=4, number=7)
     assert run.evaluation.returns.tolist() == fresh.returns.tolist() == again.evaluation.returns.tolist()
-    chose = evaluate(run.policy, "CartPole-v1", episodes=4, seed=5, number=run.kept_round)
+    chose = evaluate(run.policy, "CartPole-v1", episodes=4, seed=4, number=run.kept_round)
     assert chose.mean == returns.max() and chose.returns.tolist() != fresh.returns.tolist()
     spec = RunSpec(env="CartPole-v1", budget=100)
     assert (spec.best, spec.evaluate_every) == (True, 2)

@@ -17,7 +17,7 @@ from understudy.experts import person
 from understudy.runs.journal import Journal
 
 SMALL = {"rounds": 2, "ask": "random:4", "interactions": 40, "episodes": 1, "comparator": "none"}
-SMALL |= {"policy": "linear"}
+SMALL |= {"policy": "linear", "loss": "squared"}  # of which the program is small
 
 
 def right(shown):
@@ -163,11 +163,7 @@ def test_on_the_spot_a_person_takes_over_and_what_they_drive_is_labelled(tmp_pat
         "CartPole-v1",
         expert=hand.expert,
         moment="spot",
-        policy="linear",
-        rounds=1,
-        interactions=24,
-        episodes=0,
-        comparator="none",
+        **SMALL | {"rounds": 1, "ask": None, "interactions": 24, "episodes": 0},
     )
     hand.stop()
     flags = run.samples("flags")
@@ -181,9 +177,9 @@ def test_on_the_spot_a_person_takes_over_and_what_they_drive_is_labelled(tmp_pat
 
 def test_a_first_round_that_the_person_drives_is_played_step_by_step():
     hand = Hand()
-    settings = {"first_round": "expert", "first_interactions": 8, "budget": 12, "ask": "random:4"}
-    settings |= {"interactions": 20, "episodes": 0, "comparator": "none", "policy": "linear"}
-    run = imitate("CartPole-v1", expert=hand.expert, **settings)
+    settings = {"first_round": "expert", "first_interactions": 8, "budget": 12, "rounds": None}
+    settings |= {"interactions": 20, "episodes": 0}
+    run = imitate("CartPole-v1", expert=hand.expert, **SMALL | settings)
     hand.stop()
     assert run.ledger["by_expert"].tolist() == [1.0, 0.0] and hand.answers == 12
     assert [view["mode"] for view in hand.seen[:3]] == ["drive"] * 3

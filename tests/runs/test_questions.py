@@ -23,7 +23,8 @@ from understudy.runs.questions import Limits, Questions
 from understudy.spec import RunSpec
 
 BOX = gym.spaces.Box(-1, 1, (1,), np.float32)
-SMALL = {"policy": "linear", "rounds": 3, "interactions": 20, "episodes": 1, "expert_episodes": 0}
+SMALL = {"policy": "linear", "loss": "squared", "rounds": 3, "interactions": 20}
+SMALL |= {"episodes": 1, "expert_episodes": 0}
 
 
 def states(*values: float) -> tuple[Seen, np.ndarray, np.ndarray]:

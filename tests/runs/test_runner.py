@@ -44,7 +44,7 @@ def same(state, run):
     assert state.expert_evaluation.returns.tobytes() == run.expert_evaluation.returns.tobytes()
 
 
-NETWORK = {"policy": understudy.MLP(widths=(8, 8)), "solver_options": {"max_iterations": 20}, "search": 20}
+NETWORK = {"policy": understudy.MLP(widths=(8,)), "solver_options": {"max_iterations": 20}, "search": 20}
 RUNS = [
     {"policy": "linear", "learner": "ftl", "seed": 0, "preset": "paper"},
     {"policy": "linear", "learner": understudy.ftrl(eta=0.1), "seed": 1, "episodes": 3},
@@ -78,7 +78,7 @@ def test_a_gpu_solves_and_acts_together_to_rounding_on_a_stream_that_is_the_same
         for seed in (0, 1)
     ]
     runs[0] |= {"comparator": "every"}  # the others are judged after their last rounds all the same
-    network = NETWORK | {"policy": understudy.MLP(widths=(8,)), "beta": 1.0, "seed": 2}
+    network = NETWORK | {"beta": 1.0, "seed": 2}
     learners = understudy.ftl(), understudy.alt_ftrl(eta=1.0)
     runs += [
         network | {"learner": one, "comparator": after} for one in learners for after in ("last", "none")

@@ -32,7 +32,7 @@ def test_the_minimiser_is_that_of_the_closed_form(learner, proximal):
     assert np.abs(replay(stream(), learner=ftl()).params - exact.params).max() > 1e-2
 
 
-@pytest.mark.parametrize("decay", ["linear", "cosine"])
+@pytest.mark.parametrize("decay", [pytest.param("linear", marks=pytest.mark.slow), "cosine"])
 def test_a_step_that_decays_ends_nearer_on_minibatches(decay):
     best = replay(stream(), learner=ftl()).params
     options = {"learning_rate": 0.05, "max_iterations": 2000, "batch_size": 4}
@@ -97,12 +97,10 @@ def test_passes_make_the_steps_grow_with_the_samples(passes, steps):
     start = policy.init(jax.random.key(0), 3, 1)
     losses = empty_samples(policy, Squared(), one, capacity=24).add(one)
     options = {"batch_size": 4, "decay": "linear", "passes": passes}
-    found = adam(max_iterations=5, **options)(plain(losses, start), start, jax.random.key(0))
+    _, found = solve(adam(max_iterations=5, **options), plain(losses, start), start)
     assert found.iterations == steps
     # The decay is over all of these steps.
-    same = adam(max_iterations=steps, **options | {"passes": None})(
-        plain(losses, start), start, jax.random.key(0)
-    )
+    _, same = solve(adam(max_iterations=steps, **options | {"passes": None}), plain(losses, start), start)
     assert all(map(np.allclose, jax.tree.leaves(found.params), jax.tree.leaves(same.params)))
     with pytest.raises(UserError, match=r"passes: 2\.0 are for minibatches"):
         adam(passes=2.0)

@@ -10,6 +10,8 @@ from scipy import optimize
 
 import understudy
 from problems import ended, objective, solve
+from reference import FEATURES as WIDTH
+from reference import FEW, OUTPUTS, SAMPLES
 from understudy import interior_point
 from understudy.checks import truth
 from understudy.data import batch
@@ -170,12 +172,13 @@ def test_newton_on_features_of_any_condition(loss):
 
 
 def test_ftl_on_constant_rows_moves_as_little_as_it_must():
-    """Five answers a round from one point: each FTL step goes straight to the nearest best answer."""
+    """Answers to one point in every round: each FTL step goes straight to the nearest best answer."""
     rng = np.random.default_rng(5)
-    rounds = [(np.full((4, 3), 2.0), rng.normal(size=(4, 1))) for _ in range(6)]
+    rounds = [(np.full((SAMPLES, WIDTH), 2.0), rng.normal(size=(SAMPLES, OUTPUTS))) for _ in range(FEW)]
     played = understudy.replay(rounds, loss="absolute", learner="ftl", keep_iterates=True)
     assert played.iterates is not None
-    for t in range(1, 7):
+    for t in range(1, FEW + 1):
         X, y = (np.concatenate([pair[i] for pair in rounds[:t]]) for i in (0, 1))
-        _, best = nearest(X, y[:, 0], np.full(len(y), 0.25), played.iterates[t - 1][:, 0])
-        np.testing.assert_allclose(played.iterates[t][:, 0], best, atol=1e-9)
+        for k in range(OUTPUTS):
+            _, best = nearest(X, y[:, k], np.full(len(y), 1 / SAMPLES), played.iterates[t - 1][:, k])
+            np.testing.assert_allclose(played.iterates[t][:, k], best, atol=1e-9)

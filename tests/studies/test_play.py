@@ -55,6 +55,7 @@ def test_one_run_has_one_ledger_through_every_door(tmp_path, case):
 def test_what_was_collected_beside_others_is_what_was_evaluated():
     """Runs of 1 and 3 episodes, of two codings of one space, and one that cannot be made, in one call."""
     base = {"env": "FrozenLake-v1", "expert": f"{HERE}:down", "rounds": 1, "interactions": 30}
+    base |= {"loss": "squared"}
     runs = [
         base | {"policy": policy, "episodes": episodes, "learner": "ftl"}
         for policy in ("linear", "tabular")

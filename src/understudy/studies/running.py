@@ -87,10 +87,10 @@ def run(
       sinks: who gets the rounds of every run that has ended, by name (see `understudy.sinks.sink`).
       progress: called as ``progress(done, total)`` in rounds of runs.
 
-    >>> study = Study("CartPole-v1", seeds=2, policy="linear", rounds=2, interactions=50, episodes=0)
+    >>> study = Study("CartPole-v1", seeds=2, policy="linear", rounds=3, interactions=40, episodes=0)
     >>> done = run(study, engine="inline")
     >>> len(done), done.rounds["queries"]
-    (2, [50, 100, 50, 100])
+    (2, [40, 80, 120, 40, 80, 120])
     """
     whole("retries", retries, 0)
     count = planning.how_many(workers)
