@@ -21,7 +21,7 @@ from .collected import TERMINATED, Asking, Counts, Driver, Round, Wanted
 from .evaluate import LIMIT, Evaluation
 from .keys import keys_again, plain_keys
 from .kit import Actor, Gathered, Kit, Lanes
-from .spread import over_devices, to_one_device
+from .spread import apart, over_devices, stacked, to_one_device
 
 if TYPE_CHECKING:
     from .state import RunState
@@ -141,12 +141,11 @@ class Device:
             each.append(one)
         alone = len(group) == 1
         play = self._kit.collecting(policy, e, size, alone)
-        given = each[0] if alone else jax.tree.map(lambda *leaves: jnp.stack(leaves), *each)
-        lanes, made = play(*given)
+        given = each[0] if alone else stacked(each)
+        made = play(*given)
         found = {}
-        for at, run in enumerate(group):
-            mine = (lanes, made) if alone else jax.tree.map(lambda leaf, i=at: leaf[i], (lanes, made))
-            self._lanes[run], found[run] = mine[0], to_one_device(mine[1])
+        for run, (lanes, mine) in zip(group, [made] if alone else apart(made, len(group)), strict=True):
+            self._lanes[run], found[run] = lanes, to_one_device(mine)
         return found
 
     def _round(
@@ -187,9 +186,9 @@ class Device:
             if not many:
                 continue
             given = [made[i][1] for i in group]
-            stacked = given[0] if alone else jax.tree.map(lambda *leaves: jnp.stack(leaves), *given)
             play = self._kit.evaluating(policy, many, limit, alone)
-            results = jax.device_get(play(*stacked, np.uint32(number)))
+            arrays = given[0] if alone else stacked(given)
+            results = jax.device_get(play(*arrays, np.uint32(number)))
             for at, i in enumerate(group):
                 mine = results if alone else tuple(one[at] for one in results)
                 found[i] = self._evaluation(*mine)

@@ -9,7 +9,6 @@ from collections.abc import Callable, Sequence
 from typing import Any, Protocol, final
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from ..errors import UserError
@@ -17,7 +16,7 @@ from ..policies import Committee
 from ..policies.acting import forward_rows, forward_stack, forward_step
 from ..programs import compiled, compiled_together, program
 from .plan import Clock
-from .spread import over_devices
+from .spread import over_devices, stacked
 from .state import RunState, precision
 
 
@@ -166,8 +165,7 @@ class OneProgram:
         self._state: Any = None
         if self.together:
             with precision(runs[0].game):
-                stacked = jax.tree.map(lambda *leaves: jnp.stack(leaves), *[one.state for one in runs])
-                self._state = over_devices(stacked)
+                self._state = over_devices(stacked([one.state for one in runs]))
             for run in runs:
                 run.state = None
 
@@ -201,10 +199,8 @@ class OneProgram:
             # A run that has failed keeps its place in the stack, and plays the round of another.
             spare = asked[here[0][0]]
             asked = [asked.get(i, spare) for i in range(len(self.runs))]
-            batches = jax.tree.map(lambda *leaves: jnp.stack(leaves), *[one.batch for one in asked])
             play = compiled_together([one.game for one in asked])
-            keys = jnp.stack([one.key for one in asked])
-            batches, keys = over_devices((batches, keys))
+            batches, keys = over_devices(stacked([(one.batch, one.key) for one in asked]))
             self._state, records = play(self._state, batches, keys, spare.judge)
             records, params = jax.device_get((records, self._state.learner.params))
         return {
