@@ -52,9 +52,9 @@ def imitate(
         an expert may be any callable from observations to actions, or an object with `predict`.
 
     >>> import understudy
-    >>> run = understudy.imitate("CartPole-v1", policy="linear", rounds=2, interactions=200, episodes=2)
+    >>> run = understudy.imitate("CartPole-v1", policy="linear", rounds=3, interactions=40, episodes=2)
     >>> run.ledger["queries"].tolist(), run.policy([0.0, 0.0, 0.1, 0.0])
-    ([200, 400], np.int64(1))
+    ([40, 80, 120], np.int64(1))
     """
     began, watch = time.perf_counter(), Watch(made_sinks(sinks))
     ways = resuming(resume)

@@ -16,10 +16,11 @@ from understudy.solvers import Solution, Status
 
 @pytest.mark.parametrize(
     "learner",
-    [understudy.ftl(), understudy.alt_ftrl(eta=0.3), understudy.adagrad(alpha=0.5, diagonal=True)],
+    [understudy.alt_ftrl(eta=0.3), understudy.adagrad(alpha=0.5, diagonal=True)],
     ids=lambda learner: learner.name,
 )
 def test_shipped_learners_pass(learner):
+    """FTL is the example of `checks.learner`."""
     assert understudy.checks.learner(learner).passed
 
 

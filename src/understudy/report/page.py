@@ -53,7 +53,7 @@ def write_report(
 
     >>> import tempfile
     >>> from understudy import imitate
-    >>> run = imitate("CartPole-v1", policy="linear", rounds=2, interactions=50, episodes=0)
+    >>> run = imitate("CartPole-v1", policy="linear", rounds=3, interactions=40, episodes=0)
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     file = write_report(run.save(f"{folder}/run"), out=f"{folder}/report.html", seconds=0)
     ...     file.read_text().startswith("<!doctype html>")
