@@ -12,6 +12,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
+from jax.typing import ArrayLike
 
 from .data import Batch
 from .errors import UserError
@@ -130,7 +131,9 @@ def program(game: Game) -> Any:
     return static, tuple(np.shape(leaf) for leaf in jax.tree.leaves(arrays))
 
 
-def compiled(game: Game) -> Callable[[GameState, Batch, Array, Array], tuple[GameState, dict[str, Array]]]:
+def compiled(
+    game: Game,
+) -> Callable[[GameState, Batch, Array, ArrayLike], tuple[GameState, dict[str, Array]]]:
     """`game.play`, compiled once for all games that differ in numbers only (networks: and have the same
     centre). The state is donated.
     """
@@ -151,7 +154,7 @@ def compiled_stream(game: Game, *, keep: bool = False) -> Callable[..., tuple[Ga
     return functools.partial(_streamed(static, _constant([game]), keep), arrays)
 
 
-def compiled_together(games: Sequence[Game]) -> Callable[[GameState, Batch, Array, Array], Any]:
+def compiled_together(games: Sequence[Game]) -> Callable[[GameState, Batch, Array, ArrayLike], Any]:
     """`play` of many games of one program at once: states, batches and keys are stacked, `judge` is for all.
 
     What a GPU wants; a CPU is faster with one after another.
