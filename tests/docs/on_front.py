@@ -26,7 +26,7 @@ STATED_BENCHMARKS = [r"round 1,000 as in round 10|wheel has 8\.0 MB"]
 STATED_IMITATE = [
     r"1,000 steps of Adam, batch 256, step 1e-3|round 2 \(√t: 3\)|N\(mean, 0\.1²\)",
     r"[Rr]ounds? \d+\b|[αη] = \d+\b(?! D)|10 D(?:/G)?|‖w₂ − w₁‖|α = 10 D",
-    r"every 5,000 queries|beyond 2 GiB",
+    r"every 5,000 queries|beyond 2 GiB|a quarter of its memory",
     # What a variant that is no longer there gave.
     r"had 0\.33 on at 5,000 queries|\(two seeds, 10 episodes\), AdaFTRL",
 ]
@@ -48,6 +48,10 @@ def state_bytes(features: int, outputs: int) -> int:
 
 
 def readme() -> Iterator[str]:
+    for one in rows("queries/labels", series="distance").to_dict("records"):
+        found = [f"{one[name]:g}" for name in ("labels_to_90", "labels_to_90_least", "labels_to_90_most")]
+        kept = f"{one['kept_score']:.3f} ({one['kept_score_least']:.2f})"
+        yield f"| {one['env']} | {one['labels']:,} | {found[0]} ({found[1]} to {found[2]}) | {kept} |"
     shown = [("Hopper-v5", "FTL"), ("Walker2d-v5", "FTL"), ("Walker2d-v5", "Alt-FTRL")]
     for env, learner in shown:
         few, many = scores()[env, learner][:2]

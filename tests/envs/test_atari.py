@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import builtins
+import sys
 
 import numpy as np
 import pytest
@@ -71,14 +71,7 @@ def test_unknown_games_and_settings_are_refused_with_the_nearest():
 
 
 def test_without_the_extra_a_sentence_says_so(monkeypatch):
-    real = builtins.__import__
-
-    def refuse(name, *rest, **more):
-        if name.startswith("ale_py"):
-            raise ImportError(name)
-        return real(name, *rest, **more)
-
-    monkeypatch.setattr(builtins, "__import__", refuse)
+    monkeypatch.setitem(sys.modules, "ale_py", None)
     for name in ("Pong", "ALE/Breakout-v5"):
         with pytest.raises(MissingExtra, match=r"pip install 'understudy\[atari\]'"):
             maker(name)

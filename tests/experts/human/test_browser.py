@@ -127,14 +127,14 @@ class Held:
         self.run.desk._read = controls.read
         self.page = Page(self.run.desk, {"env": "X", "controls": controls.plain, "why": ""}, browser=False)
         self.go, routes = threading.Event(), self.page.server.routes
-        quick = routes["POST", "/answer"]
+        quick = routes["POST /answer"]
 
         def slow(request):
             done = quick(request) if after else None
             self.go.wait(20)
             return done or quick(request)
 
-        routes["POST", "/answer"] = slow
+        routes["POST /answer"] = slow
         self.context = browser.new_context()
 
     def tab(self):
