@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -37,22 +37,22 @@ def take(batch: Any, index: Any) -> Any:
 
 def stacked(observations: Sequence[Any]) -> Any:
     """n observations as one batch."""
-    first = observations[0]
-    if isinstance(first, Mapping):
-        return {key: stacked([one[key] for one in observations]) for key in first}
-    if isinstance(first, tuple):
-        return tuple(stacked([one[i] for one in observations]) for i in range(len(first)))
-    return np.asarray(first)[None] if len(observations) == 1 else np.stack(observations)
+    return _merged(observations, lambda some: np.asarray(some[0])[None] if len(some) == 1 else np.stack(some))
 
 
 def joined(batches: Sequence[Any]) -> Any:
     """Several batches as one, in their order."""
-    first = batches[0]
+    return _merged(batches, np.concatenate)
+
+
+def _merged(some: Sequence[Any], merge: Callable[[Sequence[Any]], np.ndarray]) -> Any:
+    """Nested arrays as one, place by place."""
+    first = some[0]
     if isinstance(first, Mapping):
-        return {key: joined([one[key] for one in batches]) for key in first}
+        return {key: _merged([one[key] for one in some], merge) for key in first}
     if isinstance(first, tuple):
-        return tuple(joined([one[i] for one in batches]) for i in range(len(first)))
-    return np.concatenate(batches)
+        return tuple(_merged([one[i] for one in some], merge) for i in range(len(first)))
+    return merge(some)
 
 
 def parts(batch: Any, path: tuple[str | int, ...] = ()) -> Iterator[tuple[tuple[str | int, ...], np.ndarray]]:

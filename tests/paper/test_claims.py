@@ -8,7 +8,7 @@ import pytest
 
 from understudy.mapping import Table
 from understudy.paper import claims, toy
-from understudy.paper.pure import STEPS, at_best, best_step, ends, steps_of
+from understudy.paper.protocol import STEPS, at_best, best_step, ends, steps_of
 from understudy.studies.ranking import choose
 
 

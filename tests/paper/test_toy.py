@@ -11,7 +11,7 @@ import understudy
 from understudy.envs import toy as env
 from understudy.mapping import METHODS
 from understudy.paper import toy, toy_figures
-from understudy.paper.pure import make
+from understudy.paper.protocol import make
 
 ROUNDS = 25
 NAMES = {"ftl": np.nan, "ftrl": 0.1, "ogd": 0.01}

@@ -277,7 +277,7 @@ LIBRARIES: dict[str, Callable[..., PureEnv]] = {
     "mjx": _mjx,
     "playground": playground,
 }
-"""What makes an environment whose name begins so (see `spec.pure`)."""
+"""What makes an environment whose name begins so (see `spec.kinds`)."""
 
 
 def as_pure(env: Any) -> PureEnv:

@@ -12,7 +12,7 @@ from ..report import plots
 from ..report.style import INK, look, style
 from . import claims, host
 from .host import Panel, Part, facts, panels
-from .pure import UNTUNED
+from .protocol import UNTUNED
 
 __all__ = ["facts", "judged", "write"]
 OFFLINE, ONLINE = ("ftl", "ftrl", "adaftrl"), ("ogd", "adagrad")

@@ -22,7 +22,7 @@ from ..report.style import look
 from ..solvers import Descent, Frequencies, cell_newton, gd
 from ..solvers.descent import Steepest
 from .claims import SLACK, Claim, compare, judge, ratio, same
-from .pure import NO_STEP, UNTUNED, Outcome, Progress, Wanted, make, spread, steps_of, two_stages
+from .protocol import NO_STEP, UNTUNED, Outcome, Progress, Wanted, make, spread, steps_of, two_stages
 
 ROUNDS = 1000
 RADIUS = 20.0

@@ -15,7 +15,7 @@ from ..report.style import FAINT, INK
 from . import reporting
 from .claims import Claim
 from .gridworld import FIXED, LEARNERS, RADIUS, judged
-from .pure import UNTUNED, Outcome, facts
+from .protocol import UNTUNED, Outcome, facts
 
 __all__ = ["facts", "figures", "judged", "write"]
 TITLES = {

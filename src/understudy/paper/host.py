@@ -23,7 +23,7 @@ from ..studies.study import Entry
 from ..studies.tables import to_csv
 from . import reporting
 from .claims import Claim, judge, ratio
-from .pure import UNTUNED, Progress
+from .protocol import UNTUNED, Progress
 
 ORDER = ("ftl", "ftrl", "alt_ftrl", "adaftrl", UNTUNED, "ogd", "adagrad", "bc")
 """In which learners are drawn and listed."""

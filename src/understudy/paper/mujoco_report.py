@@ -15,7 +15,7 @@ from ..report.style import look, style
 from . import claims, host
 from .host import Panel, Part, facts, panels
 from .mujoco import PARTS
-from .pure import UNTUNED
+from .protocol import UNTUNED
 
 __all__ = ["facts", "judged", "write"]
 REGULARISED, ONLINE = ("ftrl", "alt_ftrl", "adaftrl"), ("ogd", "adagrad")

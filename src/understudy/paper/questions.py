@@ -16,7 +16,7 @@ from ..learners import Learner, adaftrl
 from ..making import around_mean
 from ..mapping import Table
 from ..solvers import adam, gd, proximal_sgd, sls
-from .pure import NO_STEP, STEPS, Progress, best_step, counted, make
+from .protocol import NO_STEP, STEPS, Progress, best_step, counted, make
 from .streams import ENVIRONMENTS, ROUNDS, TOY, Stream, interactive, play, streams
 
 GD_STEPS = (1, 3, 10, 30)

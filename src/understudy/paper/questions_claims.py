@@ -9,7 +9,7 @@ import numpy as np
 from ..mapping import Table
 from ..report.style import look
 from .claims import SLACK, Claim, judge, mean, ratio
-from .pure import at_best
+from .protocol import at_best
 from .questions import GD_STEPS, MEMORIES, Answers
 from .streams import TOY
 

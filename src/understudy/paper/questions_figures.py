@@ -15,7 +15,7 @@ from ..report import plots
 from ..report.style import DASHDOT, DASHED, DOTTED, INK, SOLID, Look, look
 from . import reporting
 from .claims import Claim, mean
-from .pure import STEPS, at_best
+from .protocol import STEPS, at_best
 from .questions import FORMS, VIEWS, Answers, Rows, step_for
 from .questions_claims import end, exponent, judged
 from .streams import TOY

@@ -14,7 +14,7 @@ from ..mapping import Table, write_csv
 from ..report import plots
 from . import claims
 from .claims import Claim
-from .pure import Outcome, chosen_columns
+from .protocol import Outcome, chosen_columns
 
 Columns = Mapping[str, Any]
 

@@ -22,7 +22,7 @@ from ..policies import Linear
 from ..report.style import look
 from ..solvers import Descent, Status, Unsolved, auto, newton
 from .claims import SLACK, Claim, compare, judge, ratio, same
-from .pure import NO_STEP, UNTUNED, Outcome, Progress, Wanted, make, spread, steps_of, two_stages
+from .protocol import NO_STEP, UNTUNED, Outcome, Progress, Wanted, make, spread, steps_of, two_stages
 
 ROUNDS = 250
 LOSSES: dict[str, Loss] = {

@@ -12,7 +12,7 @@ from ..report import plots
 from ..report.style import DASHDOT, DASHED, SOLID, Look, look
 from . import reporting
 from .claims import Claim
-from .pure import STEPS, UNTUNED, Outcome, facts
+from .protocol import STEPS, UNTUNED, Outcome, facts
 from .toy import PROBLEMS, judged, unsolved
 
 __all__ = ["facts", "figures", "judged", "write"]

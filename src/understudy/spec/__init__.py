@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from .fit import fits, registries
+from .kinds import is_pure
 from .mixing import Mixing, mixing
 from .presets import PRESETS, Preset
-from .pure import is_pure
 from .runspec import RunSpec
 from .settings import FIELDS, OPTIONS, PARTS, WORLD, Settings
 from .timetable import ROUNDS

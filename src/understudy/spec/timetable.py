@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from ..errors import UserError
-from .pure import is_pure
+from .kinds import is_pure
 
 if TYPE_CHECKING:
     from .runspec import RunSpec

@@ -1,4 +1,4 @@
-"""What the studies in pure environments share: learners by name, the grid of steps, tuning, then all rounds.
+"""What the studies of toy and gridworld share: learners by name, the grid of steps, tuning, then all rounds.
 
 The paper's protocol: steps of eleven decades, judged by the regret of ten rounds; the best is played in full.
 """
