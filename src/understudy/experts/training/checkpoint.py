@@ -71,7 +71,10 @@ def read(path: Path, model: Any, record: dict[str, Any]) -> dict[str, Any]:
     """Puts a checkpoint into a fresh model; one that was made with other settings is refused."""
     import jax
 
-    arrays = disk.read_npz(beside(path), "resume")
+    try:
+        arrays = disk.read_npz(beside(path), "resume")
+    except UserError as error:
+        raise UserError(f"{str(error)[:-1]}: the checkpoint is damaged.") from None
     with damaged(f"resume: the checkpoint {beside(path)}"):
         kept = json.loads(arrays.pop("record").tobytes())
         for name in ("algo", "env", "env_kwargs", "recipe", "seed"):
