@@ -94,7 +94,7 @@ def _constant(games: Sequence[Game]) -> Constant:
     centre = centres.pop() if len(centres) == 1 else None
     if games[0].policy.linear:
         return Constant(centre if len(games) > 1 else None)  # a vmapped program is not shared
-    return Constant(centre, all(game.learner.free for game in games))
+    return Constant(centre, all(game.learner.schedule.zero for game in games))
 
 
 class Static:

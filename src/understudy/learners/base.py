@@ -69,12 +69,6 @@ class Learner(eqx.Module):
     diagonal: bool = eqx.field(static=True, default=False)
     name: str = eqx.field(static=True, default="learner")
 
-    @property
-    def free(self) -> bool:
-        """Whether there is no penalty in any round, as for FTL; its schedule's numbers must be known."""
-        schedule = self.schedule
-        return not any(np.any(one) for one in (schedule.constant, schedule.root, schedule.adaptive))
-
     def init(self, params: Params) -> LearnerState:
         """The state before round 1, at w_1 = `params`."""
         params = project(params, self.radius)
@@ -95,7 +89,7 @@ class Learner(eqx.Module):
     def regularised(self, state: LearnerState, gradient: Params) -> LearnerState:
         """The state with Λ_t, c_t and the sums that make them, given g_t; round t is still to be solved."""
         t = state.round + 1
-        if self.schedule.never:
+        if self.schedule.zero:
             return state._replace(weight=jnp.zeros_like(state.weight), round=t)
         squares = self._squares(state, gradient, t)
         weight = self.schedule.weight(t, squares)
@@ -119,7 +113,7 @@ class Learner(eqx.Module):
         weight: Array,
         centre: Params,
     ) -> tuple[Solution, Params, Params]:
-        if self.schedule.never:
+        if self.schedule.zero:
             objective = plain(losses, state.params)
             solution = solve(objective, state.params)
             return solution, state.gradients, optax.tree.scale(objective.rounds, solution.residual)

@@ -30,10 +30,10 @@ class Schedule(eqx.Module):
     start: Number | None = None
 
     @property
-    def never(self) -> bool:
-        """Whether Λ_t = 0 in every round, and that is known: no number is one of a program's arguments."""
+    def zero(self) -> bool:
+        """Whether Λ_t = 0 in every round, as for FTL, and that is known: arguments of a program are not."""
         numbers = (self.constant, self.root, self.adaptive)
-        return all(isinstance(one, float) and one == 0.0 for one in numbers)
+        return not any(isinstance(one, Array) or np.any(one) for one in numbers)
 
     @property
     def first(self) -> Number:

@@ -101,5 +101,4 @@ class Objective(eqx.Module):
 def plain(losses: Losses, params: Params) -> Objective:
     """``F_t / t`` alone: FTL's problem, and the one that defines the best policy in hindsight."""
     weight = jnp.zeros((), jax.tree.leaves(params)[0].dtype)
-    network = isinstance(losses, Samples) and not losses.policy.linear
-    return Objective(losses, params, optax.tree.zeros_like(params), weight, penalised=not network)
+    return Objective(losses, params, optax.tree.zeros_like(params), weight, penalised=False)

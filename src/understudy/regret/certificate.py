@@ -183,7 +183,7 @@ def advance(
         return jnp.sum(jnp.where(b > 0, (b - a) * a / jnp.where(b > 0, b, 1.0), 0.0) * (w - c) ** 2)
 
     spread: Any = none
-    if not learner.schedule.never:
+    if not learner.schedule.zero:
         spread = sum(jax.tree.leaves(jax.tree.map(moved, old.params, old.centre, before, after)))
     return Running(
         stability=running.stability + fall + running.gap,

@@ -200,4 +200,4 @@ def choose_solver(spec: RunSpec, policy: Policy, learner: Any) -> tuple[Any, dic
 
 def _free(learner: Any) -> bool:
     """Whether the learner has no penalty, as FTL."""
-    return isinstance(learner, Learner) and learner.free
+    return isinstance(learner, Learner) and learner.schedule.zero
