@@ -33,8 +33,8 @@ class View:
     rows (n, width): the states in question, as the policy sees them (standardised). known (m, width),
     targets (m, k): the states labelled so far and their labels. policy, params, loss: the policy that visited
     the states. most: how many may be asked about. rng: the rule's only randomness, which follows from the
-    run's seed and the round. lost (n,): the states shortly before a terminal state, see `shortly_before`;
-    None: there is none.
+    run's seed and the round. lost (n,): the states shortly before a terminal state, see `shortly_before`,
+    where the rule has ``falls = False`` and so passes over them; else None.
     """
 
     rows: np.ndarray

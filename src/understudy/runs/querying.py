@@ -39,7 +39,8 @@ def weights(run: RunState, inputs: np.ndarray, free: np.ndarray, ends: np.ndarra
     driven = size - len(states)
     most = run.left - driven
     if len(states) and most > 0:
-        lost = shortly_before(ends, run.parts.spec.envs)[states]
+        spares = getattr(rule, "falls", True) is False
+        lost = shortly_before(ends, run.parts.spec.envs)[states] if spares else None
         view = _view(run, inputs[states], most, lost)
         if run.parts.spec.moment == "spot":  # the rule has chosen already
             random = max(1, math.ceil(rule.floor * driven / (1.0 - rule.floor))) if rule.floor else 0
