@@ -6,11 +6,12 @@
     python benchmarks/bench_pure.py FOLDER --env gymnax:CartPole-v1 --tiny        every part, minutes on a CPU
 
 Parts are: collect (steps a second of a bare scan and of ours), round (bare collecting and bare Adam against
-ours), run (a whole run: seconds and return), cached (compiling, from the cache), seeds (64 runs in one
-program), study (all rounds against the current one alone, 10⁴ to 10⁷ interactions). Each part that ends
-leaves FOLDER/PART.json and is not done again; one that fails leaves its error in the output and the others go
-on; no part begins after --seconds. `programs` are those that were compiled or read from the cache in a part,
-`large_programs` those that took more than half a second.
+ours), run (a whole run: seconds and return), cached (compiling, from the cache), students (the run with every
+number of Adam steps in --students and --student-seeds seeds each, in one program: their returns), seeds (64
+runs in one program), study (all rounds against the current one alone, with --size interactions). Each part
+that ends leaves FOLDER/PART.json and is not done again; one that fails leaves its error in the output and the
+others go on; no part begins after --seconds. `programs` are those that were compiled or read from the cache
+in a part, `large_programs` those that took more than half a second.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ import traceback
 from pathlib import Path
 
 HERE = Path(__file__).parent
-NAMES = ("collect", "round", "run", "cached", "seeds", "study")
+NAMES = ("collect", "round", "run", "cached", "students", "seeds", "study")
 
 
 def asked_for() -> argparse.Namespace:
@@ -34,18 +35,23 @@ def asked_for() -> argparse.Namespace:
     reader.add_argument("--env", default=None)
     reader.add_argument("--expert", default=None)
     reader.add_argument("--envs", type=int, default=4096)
-    reader.add_argument("--steps", type=int, default=100)
-    reader.add_argument("--episodes", type=int, default=20)
+    reader.add_argument("--rounds", type=int, default=24)
+    reader.add_argument("--steps", type=int, default=50, help="of every environment, a round")
+    reader.add_argument("--episodes", type=int, default=64)
     reader.add_argument("--seeds", type=int, default=64)
     reader.add_argument("--scale", default="full", help="of the study: full or small")
     reader.add_argument("--study-seeds", type=int, default=None)
+    reader.add_argument("--size", type=int, nargs="*", help="of the study: interactions of a run")
+    reader.add_argument("--students", type=int, nargs="*", help="steps of Adam a round")
+    reader.add_argument("--student-seeds", type=int, default=3)
     reader.add_argument("--seconds", type=float, default=450.0, help="no part begins later")
     reader.add_argument("--adam", type=int, default=1000, help="steps of Adam a round")
+    reader.add_argument("--batch", type=int, default=None, help="samples in a minibatch")
     reader.add_argument("--parts", nargs="*", default=None, choices=[*NAMES, "first"])
     reader.add_argument("--tiny", action="store_true", help="the least that every part can be tried with")
     asked = reader.parse_args()
     if asked.tiny:
-        asked.envs, asked.steps, asked.adam, asked.episodes, asked.seeds = 64, 20, 20, 2, 4
+        asked.envs, asked.steps, asked.adam, asked.episodes, asked.seeds, asked.rounds = 64, 20, 20, 2, 4, 5
         asked.scale, asked.study_seeds = "small", 2
     if asked.env is None:
         asked.env, asked.expert = "pure_loops:toy", "pure_loops:toy_expert"
@@ -66,7 +72,8 @@ def main() -> int:
 
     listen()
     device = jax.devices()[0].device_kind
-    print(f"{asked.env}, {asked.envs} environments, {asked.steps} steps a round, {device}", flush=True)
+    plan = f"{asked.rounds} rounds of {asked.steps} steps"
+    print(f"{asked.env}, {asked.envs} environments, {plan}, {device}", flush=True)
     failed = 0
     for part in asked.parts:
         file = None if asked.folder is None else Path(asked.folder, f"{part}.json")

@@ -15,7 +15,7 @@ from understudy.runs import Runner, RunState, World, parts, storage
 from understudy.runs.collected import Wanted
 from understudy.spec import RunSpec
 
-BATCH, ROUNDS = 256, 12
+BATCH = 256
 
 
 class Bench:
@@ -23,6 +23,7 @@ class Bench:
 
     def __init__(self, asked: argparse.Namespace):
         self.size, self.envs, self.adam = asked.envs * asked.steps, asked.envs, asked.adam
+        self.rounds, self.batch = asked.rounds, asked.batch or BATCH
         spec = RunSpec.of(settings(asked) | {"env": asked.env, "episodes": 0})
         make = maker(spec.env)
         self.env = make()
@@ -70,7 +71,7 @@ class Bench:
 
     def bare_adam(self) -> Any:
         """A call that takes a round's steps of Adam as a scan, on minibatches of a buffer of all rounds."""
-        policy, loss, rows = self.run.game.policy, self.run.game.loss, ROUNDS * self.size
+        policy, loss, rows = self.run.game.policy, self.run.game.loss, self.rounds * self.size
         inputs = jnp.zeros((rows, self.made.observations.width))
         wanted = jnp.zeros((rows, self.made.actions.outputs))
         adam = optax.adam(optax.cosine_decay_schedule(1e-3, self.adam))
@@ -82,7 +83,7 @@ class Bench:
         def play(params: Any, inputs: Any, wanted: Any, key: Any) -> Any:
             def turn(carry: Any, key: Any) -> Any:
                 params, state = carry
-                at = jax.random.randint(key, (BATCH,), 0, 2 * self.size)
+                at = jax.random.randint(key, (self.batch,), 0, 2 * self.size)
                 updates, state = adam.update(jax.grad(value)(params, inputs[at], wanted[at]), state)
                 return (optax.apply_updates(params, updates), state), None
 
@@ -94,8 +95,8 @@ class Bench:
 def settings(asked: argparse.Namespace) -> dict[str, Any]:
     """The settings of a run that all parts have in common."""
     size = asked.envs * asked.steps
-    found = {"policy": "mlp", "envs": asked.envs, "interactions": size, "rounds": ROUNDS}
-    found |= {"comparator": "none", "max_iterations": asked.adam}
+    found = {"policy": "mlp", "envs": asked.envs, "interactions": size, "rounds": asked.rounds}
+    found |= {"comparator": "none", "max_iterations": asked.adam, "batch_size": asked.batch}
     return found | ({"expert": asked.expert} if asked.expert else {})
 
 

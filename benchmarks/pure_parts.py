@@ -114,7 +114,7 @@ def run(asked: argparse.Namespace) -> dict[str, Any]:
 def cached(asked: argparse.Namespace) -> dict[str, Any]:
     """The first rounds in a new process, twice: nothing compiled yet, and everything in the cache."""
     call = [sys.executable, str(Path(__file__).with_name("bench_pure.py")), "--parts", "first"]
-    for name in ("env", "expert", "envs", "steps", "adam"):
+    for name in ("env", "expert", "envs", "rounds", "steps", "adam", "batch"):
         value = getattr(asked, name)
         call += [] if value is None else [f"--{name}", str(value)]
     found = {}
@@ -147,6 +147,33 @@ def first(asked: argparse.Namespace) -> dict[str, Any]:
     }
 
 
+def students(asked: argparse.Namespace) -> dict[str, Any]:
+    """Whether the run's student is an expert with every seed, and with how many steps of Adam."""
+    from understudy.studies import play
+
+    one = settings(asked) | {"env": asked.env, "episodes": asked.episodes}
+    steps = asked.students or [asked.adam]
+    wanted = [(many, seed) for many in steps for seed in range(asked.student_seeds)]
+    done = play([one | {"max_iterations": many, "seed": seed} for many, seed in wanted])
+    return {
+        "rounds": asked.rounds,
+        "batch": asked.batch,
+        "expert_return": [result.summary["expert_return"] for result in done][: asked.student_seeds],
+        "seconds": {name: sum(result.seconds[name] for result in done) for name in done[0].seconds},
+        "students": [
+            {
+                "adam": many,
+                "seed": seed,
+                "return": result.summary["return_mean"],
+                "std": result.summary["return_std"],
+                "losses": [float(f"{row['loss']:.3g}") for row in result.rows],
+                "error": result.error,
+            }
+            for (many, seed), result in zip(wanted, done, strict=True)
+        ],
+    }
+
+
 def seeds(asked: argparse.Namespace) -> dict[str, Any]:
     """Many seeds in one program, and one of them alone."""
     from understudy.studies import play
@@ -176,7 +203,7 @@ def study(asked: argparse.Namespace) -> dict[str, Any]:
     if asked.study_seeds:
         scale = dataclasses.replace(scale, seeds=asked.study_seeds)
     folder, done, lasted = Path(asked.folder or "."), [], 0.0
-    for total in scale.totals:
+    for total in asked.size or scale.totals:
         if time.perf_counter() - BEGAN + 1.3 * lasted > asked.seconds and done:
             break
         began = time.perf_counter()
@@ -187,10 +214,18 @@ def study(asked: argparse.Namespace) -> dict[str, Any]:
     (folder / "report").mkdir(parents=True, exist_ok=True)
     aggregation_report.write(folder / "report", done, judged)
     return {
-        "unfinished": len(done) < len(scale.totals),
+        "unfinished": len(done) < len(asked.size or scale.totals),
         "facts": dict(aggregation_report.facts(done)),
         "claims": [one[:2] for one in claims.together(judged)],
     }
 
 
-PARTS = {"collect": collect, "round": round_, "run": run, "cached": cached, "seeds": seeds, "study": study}
+PARTS = {
+    "collect": collect,
+    "round": round_,
+    "run": run,
+    "cached": cached,
+    "students": students,
+    "seeds": seeds,
+    "study": study,
+}

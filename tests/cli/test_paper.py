@@ -45,3 +45,16 @@ def test_a_small_study_from_the_command_line(monkeypatch, tmp_path, capsys):
     assert {"regret.png", "regret.svg", "rounds.csv.gz", "claims.md"} <= {
         path.name for path in folder.iterdir()
     }
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        (["--size", "12345"], "size: unknown value '12345'"),
+        (["--size", "1000", "--series", "window:2"], "series: unknown value 'window:2'"),
+    ],
+)
+def test_sizes_and_series_that_the_study_does_not_have_are_refused(options, sentence, capsys):
+    assert cli.main(["paper", "aggregation", "--scale", "small", *options]) == 2
+    out, err = capsys.readouterr()
+    assert out == "" and err.startswith(f"error: {sentence}")

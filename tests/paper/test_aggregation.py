@@ -14,6 +14,7 @@ from understudy.paper.aggregation import Part, Scale
 TINY = Scale(
     env="drift:make",
     totals=(96,),
+    seeds=2,
     rounds=3,
     steps=8,
     episodes=2,

@@ -11,6 +11,7 @@ from drift import Drift, back
 from understudy import imitate
 from understudy.runs import groups, runner
 from understudy.runs.device import Device
+from understudy.runs.kit import Kit
 from understudy.studies import play
 
 SMALL = {"policy": "linear", "rounds": 3, "interactions": 50, "envs": 16, "episodes": 3, "search": 0}
@@ -132,8 +133,13 @@ def test_seeds_learners_and_step_sizes_in_one_program_are_the_runs_alone(monkeyp
     mapped = []
     together = groups.compiled_together
     monkeypatch.setattr(groups, "compiled_together", lambda games: mapped.append(games) or together(games))
-    found = columns(play(MANY, together=True))
-    assert {len(games) for games in mapped} == {4}
+    traced, evaluate = [], Kit._evaluate
+    monkeypatch.setattr(Kit, "_evaluate", lambda *given: traced.append(given) or evaluate(*given))
+    results = play(MANY, together=True)
+    found = columns(results)
+    assert {len(games) for games in mapped} == {4} and len(traced) == 1  # the expert plays in it too
+    experts = [one.summary["expert_return"] for one in results]
+    assert experts[0] == experts[2] == experts[3] != experts[1]  # one for each seed
     np.testing.assert_allclose(found, alone, rtol=1e-4)
     assert len(set(alone[:, 0, 2])) == 4  # four losses of the last round: none is another's
 
@@ -142,6 +148,7 @@ SPREAD = """
 import jax, numpy as np
 from test_device import MANY, columns
 from understudy.runs import groups
+from understudy.runs.kit import Kit
 from understudy.studies import play
 
 seen = []

@@ -111,6 +111,10 @@ class PaperAggregation(Host):
 
     env: Name = None
     """The pure environment (full: mjx:Hopper; small: gymnax:Pendulum-v1)."""
+    size: Names = ()
+    """Interactions of a run, such as 10000; by default all that the scale has."""
+    series: Names = ()
+    """ftl, window:1, window:3, ftrl or adaftrl; by default all that the scale has."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -209,8 +213,13 @@ def aggregation(options: PaperAggregation) -> int:
     from ..paper import aggregation, aggregation_report
 
     scale = _scale(options, aggregation.SCALES)
-    scale = scale if options.env is None else dataclasses.replace(scale, env=options.env)
-    plays = [functools.partial(aggregation.part, total, scale) for total in scale.totals]
+    sizes = {str(total): total for total in scale.totals}
+    for field, known in (("size", sizes), ("series", scale.series)):
+        for name in getattr(options, field):
+            among(field, name, known)
+    env, series = options.env or scale.env, options.series or scale.series
+    scale = dataclasses.replace(scale, env=env, series=series)
+    plays = [functools.partial(aggregation.part, sizes[name], scale) for name in options.size or sizes]
     return _host(options, scale.seeds, plays, aggregation_report)
 
 

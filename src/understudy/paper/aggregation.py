@@ -40,7 +40,7 @@ class Scale:
     env: str = "mjx:Hopper"
     series: tuple[str, ...] = tuple(SERIES)
     totals: tuple[int, ...] = (10_000, 100_000, 1_000_000, 10_000_000)
-    seeds: int = 2
+    seeds: int = 3
     rounds: int = 10
     steps: int = 100
     episodes: int = 20
@@ -53,6 +53,7 @@ SCALES = {
         env="gymnax:Pendulum-v1",
         series=("ftl", "window:1", "ftrl", "adaftrl"),
         totals=(1000, 10_000),
+        seeds=2,
         steps=50,
         episodes=5,
         settings={"widths": (32, 32), "max_iterations": 300},

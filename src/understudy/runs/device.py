@@ -60,6 +60,7 @@ class Device:
         burn = max(getattr(run.game.policy, "burn", 0) for run in runs)
         self._kit = Kit(env, parts.observations, parts.actions, parts.expert, burn)
         self._lanes: dict[int, Lanes] = {}
+        self._widths: dict[Any, int] = {}
         for run in runs:
             run.on_device = True
 
@@ -77,10 +78,10 @@ class Device:
         found: dict[int, Gathered] = {}
         acting = {run: self.runs[run].acting() for run in runs}
         seeds = {run: words(self.drivers[run].seed) for run in runs}
-        kinds = [(acting[i][0], (acting[i][1], seeds[i]), draws[i][1] is None) for i in runs]
+        kinds = [(acting[i][0], (acting[i][1], seeds[i]), (draws[i][1] is None, size)) for i in runs]
         self._foresee()
-        for group in self._groups(kinds):
-            found |= self._gather([runs[i] for i in group], size, draws, acting)
+        for group, width in self._groups(kinds):
+            found |= self._gather([runs[i] for i in group], width, size, draws, acting)
         rounds: dict[int, Round] = {}
         errors: dict[int, UserError] = {}
         for run in runs:
@@ -96,32 +97,40 @@ class Device:
         return rounds, errors
 
     def _foresee(self) -> None:
-        """Compiles the evaluation of a run alone beside its first round: both hold a copy of the physics,
-        which is what takes long.
+        """Compiles the evaluations beside the first round: both hold a copy of the physics, which is what
+        takes long.
         """
-        run = self.runs[0]
-        plan = run.plan
-        if self._lanes or len(self.runs) > 1 or plan.average > 1 or not plan.episodes:
+        plans = [run.plan for run in self.runs]
+        if self._lanes or max(plan.average for plan in plans) > 1:
             return
-        policy, given = self._player(plan.seed, None)
-        limit = run.parts.spec.episode_limit
-        self._kit.compile_aside(policy, plan.episodes, limit, (*given, np.uint32(0)))
+        seeds, episodes = [plan.seed for plan in plans], [plan.episodes for plan in plans]
+        players = [(*run.acting(), run.normaliser) for run in self.runs]
+        made = self._players(seeds, [0] * len(plans), players)
+        limit = self.runs[0].parts.spec.episode_limit
+        for group, width in self._groups([(*one, many) for one, many in zip(made, episodes, strict=True)]):
+            policy, many = made[group[0]][0], episodes[group[0]]
+            if many:
+                given = _filled([made[i][1] for i in group], width)
+                self._kit.compile_aside(policy, many, limit, width == 1, given)
 
-    def _groups(self, given: Sequence[tuple[Policy, Any, Any]]) -> list[list[int]]:
+    def _groups(self, given: Sequence[tuple[Policy, Any, Any]]) -> list[tuple[list[int], int]]:
         """The places of those that one program plays: a policy, its arrays, and what else must agree. One by
-        one where runs are not played together.
+        one where runs are not played together. Beside them how many the program plays, which stays what it
+        was at first, so that it is compiled once.
         """
-        if not self.together:
-            return [[i] for i in range(len(given))]
         found: dict[Any, list[int]] = {}
         for i, (policy, arrays, other) in enumerate(given):
             leaves, structure = jax.tree.flatten((policy, arrays))
-            shapes = tuple((np.shape(leaf), str(np.asarray(leaf).dtype)) for leaf in leaves)
+            shapes = tuple((np.shape(leaf), str(jnp.result_type(leaf))) for leaf in leaves)
             found.setdefault((structure, shapes, other), []).append(i)
-        return list(found.values())
+        groups = []
+        for kind, places in found.items():
+            width = self._widths.setdefault(kind, len(places) if self.together else 1)
+            groups += [(places[i : i + width], width) for i in range(0, len(places), width)]
+        return groups
 
     def _gather(
-        self, group: list[int], size: int, draws: Mapping[int, Any], acting: Mapping[int, Any]
+        self, group: list[int], width: int, size: int, draws: Mapping[int, Any], acting: Mapping[int, Any]
     ) -> dict[int, Gathered]:
         policy, e = acting[group[0]][0], self.envs
         steps = -(-size // e)
@@ -139,12 +148,9 @@ class Device:
             actor = self._actor(acting[run][1], self.runs[run].normaliser)
             one = actor, lanes, seed, by_step(by_expert), None if noise is None else by_step(noise)
             each.append(one)
-        alone = len(group) == 1
-        play = self._kit.collecting(policy, e, size, alone)
-        given = each[0] if alone else stacked(each)
-        made = play(*given)
+        made = self._kit.collecting(policy, e, size, width == 1)(*_filled(each, width))
         found = {}
-        for run, (lanes, mine) in zip(group, [made] if alone else apart(made, len(group)), strict=True):
+        for run, (lanes, mine) in zip(group, [made] if width == 1 else apart(made, width), strict=False):
             self._lanes[run], found[run] = lanes, to_one_device(mine)
         return found
 
@@ -174,34 +180,40 @@ class Device:
         return Actor(single, *(jnp.asarray(one, jnp.float32) for one in (normaliser.mean, normaliser.scale)))
 
     def evaluate(
-        self, seeds: Sequence[int], episodes: Sequence[int], number: int, players: Sequence[Any], limit: Any
+        self,
+        seeds: Sequence[int],
+        episodes: Sequence[int],
+        numbers: Sequence[int],
+        players: Sequence[Any],
+        limit: Any,
     ) -> list[Evaluation | UserError]:
         """Whole episodes of players: (policy, params, normaliser), or None for the expert. As
-        `evaluate.play_episodes`, with all episodes of a player side by side.
+        `evaluate.play_episodes`, with all episodes of all players side by side.
         """
-        found: list[Evaluation | UserError | None] = [None] * len(players)
-        made = [self._player(*one) for one in zip(seeds, players, strict=True)]
-        for group in self._groups([(policy, given, many) for (policy, given), many in zip(made, episodes)]):
-            policy, many, alone = made[group[0]][0], episodes[group[0]], len(group) == 1
+        found: list[Evaluation | UserError] = [Evaluation(np.zeros(0), np.zeros(0, np.int64))] * len(players)
+        made = self._players(seeds, numbers, players)
+        for group, width in self._groups([(*one, many) for one, many in zip(made, episodes, strict=True)]):
+            policy, many = made[group[0]][0], episodes[group[0]]
             if not many:
                 continue
-            given = [made[i][1] for i in group]
-            play = self._kit.evaluating(policy, many, limit, alone)
-            arrays = given[0] if alone else stacked(given)
-            results = jax.device_get(play(*arrays, np.uint32(number)))
+            play = self._kit.evaluating(policy, many, limit, width == 1)
+            results = jax.device_get(play(*_filled([made[i][1] for i in group], width)))
             for at, i in enumerate(group):
-                mine = results if alone else tuple(one[at] for one in results)
-                found[i] = self._evaluation(*mine)
-        nothing = Evaluation(np.zeros(0), np.zeros(0, np.int64))
-        return [nothing if one is None else one for one in found]
+                found[i] = self._evaluation(*(results if width == 1 else (one[at] for one in results)))
+        return found
 
-    def _player(self, seed: int, player: Any) -> tuple[Policy, Any]:
-        """A player's architecture, and its arrays. The expert plays through the program of a policy, whose
-        answers it does not take: a second program would take as long to compile as the first.
+    def _players(
+        self, seeds: Sequence[int], numbers: Sequence[int], players: Sequence[Any]
+    ) -> list[tuple[Policy, Any]]:
+        """The players' architectures, and their arrays. The expert plays through the program of a policy,
+        whose answers it does not take: a second program would take as long to compile as the first.
         """
-        run = self.runs[0]
-        policy, params, normaliser = (*run.acting(), run.normaliser) if player is None else player
-        return policy, (self._actor(params, normaliser), words(seed), np.bool_(player is None))
+        run, made = self.runs[0], []
+        for seed, number, player in zip(seeds, numbers, players, strict=True):
+            policy, params, normaliser = (*run.acting(), run.normaliser) if player is None else player
+            actor = self._actor(params, normaliser)
+            made.append((policy, (actor, words(seed), np.bool_(player is None), np.uint32(number))))
+        return made
 
     def _evaluation(self, returns: Any, lengths: Any, over: Any, finite: Any) -> Evaluation | UserError:
         if not finite.all():
@@ -249,3 +261,8 @@ class Device:
 
     def close(self) -> None:
         self.env.close()
+
+
+def _filled(each: Sequence[Any], width: int) -> Any:
+    """The arrays of so many, stacked, the last of them copies of the first; of one alone as they are."""
+    return each[0] if width == 1 else stacked([*each, *[each[0]] * (width - len(each))])

@@ -28,8 +28,8 @@ class Evaluates(Protocol):
         """Of the acting policies of these runs."""
         ...
 
-    def of_expert(self, seed: int, episodes: int, t: int) -> Evaluation | UserError:
-        """Of the expert."""
+    def of_expert(self, asked: Sequence[tuple[int, int, int]]) -> list[Evaluation | UserError]:
+        """Of the expert: for every seed, so many episodes, with number t."""
         ...
 
     def close(self) -> None: ...
@@ -46,10 +46,11 @@ class OnDevice:
         runs = [self._runs[i] for i in chosen]
         players = [(*run.acting(), run.normaliser) for run in runs]
         about = [run.plan.seed for run in runs], [run.plan.episodes for run in runs]
-        return self._device.evaluate(*about, t, players, self._limit)
+        return self._device.evaluate(*about, [t] * len(runs), players, self._limit)
 
-    def of_expert(self, seed: int, episodes: int, t: int) -> Evaluation | UserError:
-        return self._device.evaluate([seed], [episodes], t, [None], self._limit)[0]
+    def of_expert(self, asked: Sequence[tuple[int, int, int]]) -> list[Evaluation | UserError]:
+        seeds, episodes, numbers = ([one[i] for one in asked] for i in range(3))
+        return self._device.evaluate(seeds, episodes, numbers, [None] * len(asked), self._limit)
 
     def close(self) -> None:
         self._device.close()
@@ -87,7 +88,10 @@ class OnHost:
         about = [plan.seed for plan in plans], [plan.episodes for plan in plans]
         return self._play(*about, lambda lanes: by_policies(groups, *self._codecs, lanes), t)
 
-    def of_expert(self, seed: int, episodes: int, t: int) -> Evaluation | UserError:
+    def of_expert(self, asked: Sequence[tuple[int, int, int]]) -> list[Evaluation | UserError]:
+        return [self._of_expert(*one) for one in asked]
+
+    def _of_expert(self, seed: int, episodes: int, t: int) -> Evaluation | UserError:
         hook = self._expert.on_reset
         alike = self._expert.alike and hook is None
         act = by_expert(self._expert)

@@ -211,17 +211,26 @@ class Kit:
         leaves, structure = jax.tree.flatten(policy)
         key = "evaluate", structure, tuple(map(id, leaves)), episodes, limit, alone
         one = functools.partial(self._evaluate, policy, episodes, limit)
-        return self._once(key, lambda: jax.jit(one if alone else jax.vmap(one, in_axes=(0, 0, 0, None))))
+        return self._once(key, lambda: jax.jit(one if alone else jax.vmap(one)))
 
-    def compile_aside(self, policy: Policy, episodes: int, limit: int | None, given: Any) -> None:
-        """Begins to compile the evaluation of one player in a thread; who plays it first waits for it."""
-        play = self.evaluating(policy, episodes, limit, True)
+    def compile_aside(
+        self, policy: Policy, episodes: int, limit: int | None, alone: bool, given: Any
+    ) -> None:
+        """Begins to compile the evaluation of players in a thread; who plays it first waits for it."""
+        play = self.evaluating(policy, episodes, limit, alone)
+        if not hasattr(play, "lower"):  # it is under way
+            return
         lowered = play.lower(*given)  # here, so that the round's program finds the environment traced
         pool = ThreadPoolExecutor(1)
         made = pool.submit(lowered.compile)
         pool.shutdown(wait=False)
+        shapes = jax.tree.map(jnp.shape, given)
+
+        def ready(*now: Any) -> Any:
+            return (made.result() if jax.tree.map(jnp.shape, now) == shapes else play)(*now)
+
         key = next(key for key, one in self._made.items() if one is play)
-        self._made[key] = lambda *now: made.result()(*now)
+        self._made[key] = ready
 
     def _evaluate(
         self,

@@ -25,7 +25,6 @@ from . import querying
 from .collect import Collector
 from .collected import Collects, Driver, Wanted
 from .device import Device, possible
-from .evaluate import Evaluation
 from .evaluations import Evaluates, OnDevice, OnHost
 from .groups import Members, OneProgram, by_architecture, by_program
 from .plan import Clock
@@ -298,23 +297,23 @@ class Runner:
             run = self.runs[i]
             run.settle()
             self._evaluate([i], last + 1 if run.plan.best else run.round, final=run.plan.best)
-        known: dict[tuple[int, int, int], Evaluation | UserError] = {}
+        asked: dict[tuple[int, int, int], list[int]] = {}
         for i in done:
-            run, clock = self.runs[i], Clock()
-            spec = run.parts.spec
-            key = run.plan.seed, spec.expert_measured, last + run.plan.best
-            if self.errors[i] is not None or not self._measured(spec):
-                continue
-            if key not in known:
-                self._tick("measuring the expert")
-                known[key] = self._evaluations.of_expert(*key)
-            found = known[key]
-            if isinstance(found, UserError):
-                self.errors[i] = found
-                continue
-            run.expert_evaluation = found
-            clock.lap("evaluate")
-            run.times[-1]["evaluate"] += clock.laps["evaluate"]
+            plan, spec = self.runs[i].plan, self.runs[i].parts.spec
+            if self.errors[i] is None and self._measured(spec):
+                asked.setdefault((plan.seed, spec.expert_measured, last + plan.best), []).append(i)
+        if asked:
+            self._tick("measuring the expert")
+        clock = Clock()
+        found = self._evaluations.of_expert(list(asked))
+        clock.lap("evaluate", max(1, sum(map(len, asked.values()))))
+        for mine, result in zip(asked.values(), found, strict=True):
+            for i in mine:
+                if isinstance(result, UserError):
+                    self.errors[i] = result
+                    continue
+                self.runs[i].expert_evaluation = result
+                self.runs[i].times[-1]["evaluate"] += clock.laps["evaluate"]
 
 
 def play_all(runner: Runner, progress: Callable[[int], None] | None = None) -> None:
