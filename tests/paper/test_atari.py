@@ -35,6 +35,8 @@ def test_the_full_study_is_the_papers():
     free = atari.study("breakout", "nature_cnn", full, ("ftl", "ftrl", "adaftrl", "bc"))
     assert free.runs[0].labels == {"env": "ALE/Breakout-v5", "learner": "ftl", "seed": 0}
     assert free.runs[0].spec.max_iterations == 2000 and len(free.runs) == 4 * 3
+    stepped = atari.study("breakout", "nature_cnn", full, atari.STEPPED["nature_cnn"])
+    assert stepped.runs[0].spec.max_iterations is None and len(stepped.runs) == 2 * 7 * 3
 
 
 def test_agents_of_the_paper_sample_and_others_play_the_mode():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from types import SimpleNamespace
 
 import gymnasium as gym
 import numpy as np
@@ -12,7 +13,7 @@ from runs.pieces import content, resumed
 from understudy import imitate
 from understudy.errors import UserError
 from understudy.policies import Actions, NatureCNN, Observations
-from understudy.runs import Run, SampleLog
+from understudy.runs import Run, SampleLog, samples
 from understudy.runs.collected import Round
 from understudy.runs.rounds import sum_of
 
@@ -128,7 +129,7 @@ def test_pictures_that_are_no_stacks_are_kept_as_they_are():
     assert SampleLog(Observations.of(space), Actions.of(ACTIONS)).frames is None
 
 
-def test_a_network_on_pixels_learns_and_resumes_byte_for_byte(tmp_path):
+def test_a_network_on_pixels_learns_and_resumes_byte_for_byte(tmp_path, monkeypatch):
     options = {
         "expert": centre,
         "policy": NatureCNN(size=36, width=32, method="matmul"),
@@ -147,6 +148,12 @@ def test_a_network_on_pixels_learns_and_resumes_byte_for_byte(tmp_path):
     assert loaded.samples("inputs").shape == (120, 4 * 36 * 36)
     inside = imitate(Dots, **options)  # in memory: the same run
     assert inside.ledger["loss"].tolist() == straight.ledger["loss"].tolist()
+    device = SimpleNamespace(memory_stats=lambda: None)
+    seen = SimpleNamespace(default_backend=lambda: "gpu", devices=lambda: [device])
+    monkeypatch.setattr(samples, "jax", seen)
+    monkeypatch.setattr(samples.Reader, "take", None)  # an accelerator holds the stacks and calls nobody
+    held = imitate(Dots, **options)
+    np.testing.assert_allclose(held.ledger["loss"], straight.ledger["loss"], rtol=1e-5)
 
 
 def test_observations_that_are_no_stacks_are_refused():

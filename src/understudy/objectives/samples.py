@@ -18,7 +18,7 @@ from ..losses import Loss
 from ..policies import Params, Policy, flat
 
 WIDE = 1000
-"""Parameters from which a Hessian is made pair by pair on a CPU; below, one product is quicker."""
+"""Parameters from which a Hessian is made pair by pair, in little memory; below, one product is quicker."""
 CHUNK, BUSY = 256, 32
 """Rows of a buffer that are read at a time; on an accelerator so many minibatches, which keep it busy."""
 
@@ -117,7 +117,7 @@ class Samples(eqx.Module):
             flat, unravel = ravel_pytree(params)
             return self._over_chunks(lambda *rows: jax.hessian(lambda w: self._loss(unravel(w), *rows))(flat))
 
-        if params.size > WIDE and jax.default_backend() == "cpu":
+        if params.size > WIDE:
             return self._wide_hessian(params, basis)
 
         def linear(inputs: Array, targets: Array, weights: Array) -> Array:

@@ -91,7 +91,7 @@ def study(game: str, policy: str, scale: Scale, learners: Sequence[str], **chang
     }
     if linear:
         settings["solver"] = "newton"
-    else:
+    elif not set(learners) <= set(STEPPED[policy]):  # those take single steps, and have no solver
         settings |= {"max_iterations": scale.iterations, "learning_rate": 5e-4}
     if "adagrad" in learners:
         settings["diagonal"] = True

@@ -169,8 +169,9 @@ def storage(parts: Parts, *, folder: Path | None = None, keep: bool = True) -> t
     the end of a temporary folder.
 
     More bytes than there is `room` for are in files, which the learner maps; a solver that reads all of them
-    at once is refused then. Frames are kept once in the log, and minibatches of stacks rebuilt from it.
-    Without `keep` nothing is kept that the learner does not read.
+    at once is refused then. Frames are kept once in the log, and minibatches of stacks rebuilt from it; an
+    accelerator, which would wait for every one of them, holds the stacks where it has the room. Without
+    `keep` nothing is kept that the learner does not read.
     """
     codecs, game, spec = (parts.observations, parts.actions), parts.game, parts.spec
     keep = keep or (parts.rule is not None and parts.rule.reads)
@@ -184,7 +185,8 @@ def storage(parts: Parts, *, folder: Path | None = None, keep: bool = True) -> t
             f"memory_limit: {spec.total} samples need {size} bytes, more than {limit}, and those "
             f"of the policy {game.policy.name!r}, which learns from sequences, are kept in memory; raise it."
         )
-    mapped = (large and not streams) or (log.frames is not None and draws(game.solver))
+    held = jax.default_backend() != "cpu" and (spec.total + parts.plan.demos) * codecs[0].width <= limit
+    mapped = (large and not streams) or (log.frames is not None and draws(game.solver) and not held)
     if spec.memory != "all" and not game.policy.linear:
         # The learner has a memory of its own; the others are read by the search for the best in hindsight.
         mapped, large = True, large and keep
