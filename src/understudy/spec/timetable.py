@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 ROUNDS = 25
 """Rounds of a run for which neither rounds nor a budget is given."""
-STEPS, EACH = 1000, 100
+STEPS, EACH = 1000, 50
 """Interactions of a round where nothing is said, and those of each environment where thousands are cheap."""
 MOST = 100_000
 """No plan has more rounds."""
@@ -25,7 +25,7 @@ def pace(env: Any, envs: int) -> int:
     of them is cheaper than all: each has `EACH` steps.
 
     >>> pace("CartPole-v1", 4096), pace("gymnax:CartPole-v1", 4096), pace("gymnax:CartPole-v1", 1)
-    (1000, 409600, 1000)
+    (1000, 204800, 1000)
     """
     return max(STEPS, EACH * envs) if is_pure(env) else STEPS
 
