@@ -130,7 +130,7 @@ def test_rounds_follow_from_the_settings():
 
 def test_a_round_of_pure_environments_has_steps_for_each_of_them():
     pure = {"env": "gymnax:CartPole-v1", "envs": 64}
-    assert RunSpec(**pure).interactions == RunSpec.of(pure).interactions == 6400
+    assert RunSpec(**pure).interactions == RunSpec.of(pure).interactions == 3200
     assert RunSpec(**PENDULUM, envs=64).interactions == RunSpec(env=pure["env"]).interactions == 1000
     said = RunSpec(**pure, interactions=1000)
     for again in (RunSpec.of(said.changes()), RunSpec.of(said.plain()), said.replace(rounds=3)):
