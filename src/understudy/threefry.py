@@ -54,7 +54,7 @@ def split(key: Array, count: int) -> list[Array]:
     if words is None:
         return list(jax.random.split(key, count))
     if isinstance(words, Tracer):
-        both = jnp.stack(_apart(_hash(words, *_counters(count))), axis=1)
+        both = jnp.stack(_apart(_traced_hash(words, *_counters(count))), axis=1)
         return [jax.random.wrap_key_data(both[i], impl=IMPLEMENTATION) for i in range(count)]
     return [_wrapped(one) for one in np.stack(_hash(words, *_counters(count)), axis=1)]
 
@@ -70,8 +70,8 @@ def below(key: Array, count: int, limit: Array) -> Array:
     if words is None or jnp.result_type(int) != np.int32:
         return jax.random.randint(key, (count,), 0, limit)
     # A key for the higher and one for the lower bits, and both halves of each number in one operation.
-    keys = jnp.stack(_apart(_hash(words, *_counters(2))))[:, :, None]
-    first, second = _hash(keys, *_counters(count))
+    keys = jnp.stack(_apart(_traced_hash(words, *_counters(2))))[:, :, None]
+    first, second = _traced_hash(keys, *_counters(count))
     high, low = (first ^ second)[0]
     span = limit.astype(jnp.uint32)
     share = np.uint32(1 << 16) % span
@@ -133,3 +133,7 @@ def _hash(key: Any, first: Any, second: Any) -> tuple[Any, Any]:
         first = first + keys[(turn + 1) % 3]
         second = second + (keys[(turn + 2) % 3] + np.uint32(turn + 1))
     return first, second
+
+
+_traced_hash = jax.jit(_hash)
+"""The same inside a program: 120 operations that are traced once a shape, whatever programs draw."""

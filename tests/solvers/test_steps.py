@@ -53,8 +53,8 @@ def test_accepted_steps_of_descent_satisfy_armijo(solver):
             break  # there only rounding is left to compare
         accepted += 1
         move = after.params - before.params
-        np.testing.assert_allclose(move, old.step * old.direction, atol=1e-12)
-        slope = jnp.vdot(both_of(problem, before.params)[1], old.direction)
+        np.testing.assert_allclose(move, old.step * new.direction, atol=1e-12)
+        slope = jnp.vdot(both_of(problem, before.params)[1], new.direction)
         assert float(slope) < 0
         drop = solver.c * float(old.step) * float(slope)
         assert (

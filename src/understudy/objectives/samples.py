@@ -79,16 +79,19 @@ class Samples(eqx.Module):
         if self.reader is not None:
             return self._read(index * self.chunk + jnp.arange(self.chunk, dtype=index.dtype))
 
+        start = index * self.chunk
+
         def take(buffer: Array) -> Array:
-            return jax.lax.dynamic_slice_in_dim(buffer, index * self.chunk, self.chunk)
+            return jax.lax.dynamic_slice_in_dim(buffer, start, self.chunk, allow_negative_indices=False)
 
         return take(self.inputs), take(self.targets), take(self.weights)
 
     def _over_chunks(self, function: Any) -> Any:
         """Σ over the chunks in use of ``function(inputs, targets, weights)``, a pytree."""
+        function = jax.jit(function, inline=True)  # traced once, for its shapes and for the loop
         shapes = jax.eval_shape(function, *self._chunk(jnp.zeros((), self.filled.dtype)))
         zero = jax.tree.map(lambda s: jnp.zeros(s.shape, s.dtype), shapes)
-        used = (self.filled + self.chunk - 1) // self.chunk
+        used = jax.lax.div(self.filled + (self.chunk - 1), jnp.full_like(self.filled, self.chunk))
         return jax.lax.fori_loop(
             jnp.zeros_like(used),
             used,

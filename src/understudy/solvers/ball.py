@@ -14,7 +14,7 @@ from jax.flatten_util import ravel_pytree
 
 from ..objectives import Objective
 from ..policies import Params
-from .base import Solution, Status
+from .base import Solution, Status, solved
 
 NEWTON_TURNS = 60
 """Turns of the search for the weighted projection's multiplier; ten are enough, a bisection needs them
@@ -62,7 +62,7 @@ class InBall(eqx.Module):
         return jax.lax.cond(inside, lambda _: free, lambda _: self._bound(objective, params, key, free), None)
 
     def _solve(self, objective: Objective, params: Params, key: Array | None) -> Solution:
-        return self.solver(objective, params, key)  # type: ignore[operator]
+        return solved(self.solver, objective, params, key)
 
     def _error(self, solution: Solution) -> Array:
         """Negative outside the ball, positive inside."""

@@ -135,6 +135,14 @@ class Solver(eqx.Module, Generic[State]):
         return eqx.tree_at(lambda s: s.status, solution, status.astype(jnp.int32))
 
 
+@eqx.filter_jit
+def solved(solver: Any, objective: Objective, params: Params, key: Array | None) -> Solution:
+    """``solver(objective, params, key)``. Inside a program: traced and lowered once, however often objectives
+    of one form are minimised in it.
+    """
+    return solver(objective, params, key)
+
+
 def check_number(field: str, value: Any, *, zero: bool = False) -> None:
     """Refuses what is not a positive finite number (or zero, where allowed); arrays pass."""
     if isinstance(value, Array):

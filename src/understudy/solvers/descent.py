@@ -139,7 +139,7 @@ class NewtonStep(Direction):
 
 class DescentState(NamedTuple):
     progress: Progress
-    direction: Params
+    direction: Params  # of the last step tried
     slope: Array
     step: Array
     memory: Any
@@ -168,17 +168,15 @@ class Descent(Solver[DescentState]):
 
     def init(self, objective: Objective, params: Params, key: Array) -> DescentState:
         value, gradient = objective.value_and_gradient(params)
-        direction, slope, memory = self._aim(
-            objective, params, gradient, self.direction.init(objective, params)
-        )
         status = first_status(value, gradient, self.tolerance)
         progress = Progress(params, value, gradient, _count(0), _count(1), status)
         step = jnp.asarray(self.first_step, value.dtype)
         if not self.direction.warm_step and not isinstance(self.direction, NewtonStep):
             # A first quasi-Newton direction is the bare gradient: its length means nothing yet.
             step = jnp.minimum(step, 1.0 / jnp.maximum(optax.tree.norm(gradient), 1e-30))
+        memory, floor = self.direction.init(objective, params), -1e20 * (1.0 + jnp.abs(value))
         return DescentState(
-            progress, direction, slope, step, memory, _count(0), -1e20 * (1.0 + jnp.abs(value))
+            progress, optax.tree.zeros_like(gradient), jnp.zeros_like(value), step, memory, _count(0), floor
         )
 
     def _aim(
@@ -192,31 +190,32 @@ class Descent(Solver[DescentState]):
 
     def step(self, objective: Objective, state: DescentState) -> DescentState:
         old = state.progress
-        trial = optax.tree.add_scale(old.params, state.step, state.direction)
+        # A direction is taken before the first step along it, here and nowhere else: its program is long.
+        direction, slope, memory = jax.lax.cond(
+            state.backtracks == 0,
+            lambda: self._aim(objective, old.params, old.gradient, state.memory),
+            lambda: (state.direction, state.slope, state.memory),
+        )
+        trial = optax.tree.add_scale(old.params, state.step, direction)
         value, gradient = objective.value_and_gradient(trial)
         norm, before = optax.tree.norm(gradient), optax.tree.norm(old.gradient)
         finite = jnp.isfinite(value) & jnp.isfinite(norm)
-        enough = value <= old.value + self.c * state.step * state.slope
+        enough = value <= old.value + self.c * state.step * slope
         # Close to the minimum differences of J are rounding; there the gradient tells whether a step is good.
         rounding = 16 * jnp.finfo(value.dtype).eps * jnp.abs(old.value)
         level = (value <= old.value + rounding) & (norm < before)
         accepted = finite & (enough | level)
 
-        def move(_: None) -> DescentState:
-            direction, slope, memory = self._aim(objective, trial, gradient, state.memory)
-            status = jnp.where(norm <= self.tolerance, Status.CONVERGED, Status.RUNNING)
-            status = jnp.where(value < state.floor, Status.NO_MINIMISER, status).astype(jnp.int32)
-            done = Progress(trial, value, gradient, old.iterations + 1, old.evaluations + 1, status)
-            step = state.step * self.growth if self.direction.warm_step else jnp.ones_like(state.step)
-            return DescentState(done, direction, slope, step, memory, _count(0), state.floor)
-
-        def shorten(_: None) -> DescentState:
-            tries = state.backtracks + 1
-            status = jnp.where(tries > self.max_backtracks, Status.STALLED, Status.RUNNING).astype(jnp.int32)
-            done = old._replace(evaluations=old.evaluations + 1, status=status)
-            return state._replace(progress=done, step=state.step * self.shrink, backtracks=tries)
-
-        return jax.lax.cond(accepted, move, shorten, None)
+        status = jnp.where(norm <= self.tolerance, Status.CONVERGED, Status.RUNNING)
+        status = jnp.where(value < state.floor, Status.NO_MINIMISER, status).astype(jnp.int32)
+        longer = state.step * self.growth if self.direction.warm_step else jnp.ones_like(state.step)
+        there = Progress(trial, value, gradient, old.iterations + 1, old.evaluations + 1, status)
+        tries = state.backtracks + 1
+        status = jnp.where(tries > self.max_backtracks, Status.STALLED, Status.RUNNING).astype(jnp.int32)
+        here = old._replace(evaluations=old.evaluations + 1, status=status)
+        moved, shortened = (there, longer, _count(0)), (here, state.step * self.shrink, tries)
+        progress, step, tries = jax.tree.map(lambda a, b: jnp.where(accepted, a, b), moved, shortened)
+        return DescentState(progress, direction, slope, step, memory, tries, state.floor)
 
     def progress(self, state: DescentState) -> Progress:
         return state.progress

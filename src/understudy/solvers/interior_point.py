@@ -264,11 +264,13 @@ def _step(problem: Problem, point: Point, slow: Array, trust: Array) -> Point:
     def newton(upper_target: Array, lower_target: Array) -> tuple[Array, Array, Array, Array]:
         """Moves W, u and the slacks towards ``over·(b − u)`` and ``under·(b + u)`` changed by the targets."""
         pull = mismatch - upper_target / above + lower_target / below
-        move = jnp.zeros_like(point.params)
-        for _ in range(3):
+
+        def refine(_: Array, move: Array) -> Array:
             turn = stiffness * (pull - problem.rows @ move)
             right = problem.rows.T @ turn - residual - problem.weight * move
-            move = move + solve(lower, right)
+            return move + solve(lower, right)
+
+        move = jax.lax.fori_loop(0, 3, refine, jnp.zeros_like(point.params))
         turn = stiffness * (pull - problem.rows @ move)
         return (
             move,
