@@ -89,6 +89,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
+    """One worker more than there are cores: tests that wait for a child, a browser or a clock leave one."""
+    from understudy.machine import cores
+
+    return cores() + 1
+
+
+@pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     """`--dist loadfile`, but the files of a room, and the examples in its sources, stay on one worker, where
     they share compiled programs.

@@ -8,10 +8,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import jax
 import numpy as np
 import pytest
 
 from understudy import cache
+from understudy.cli import main
 
 PROGRAM = """
 import json, sys
@@ -25,19 +27,21 @@ monitoring.register_event_listener(count)
 import jax
 from understudy.cli import main
 
-if "--no-cache" in sys.argv:  # neither importing nor replaying sets a cache up
+out, place, *arguments = sys.argv[1:]
+if not place:  # first without a cache, which neither importing nor replaying sets up
     import understudy
     understudy.replay([([[1.0]], [[1.0]])])
-    assert jax.config.jax_compilation_cache_dir is None
-out, place = sys.argv[1:3]
-code = main([*sys.argv[3:], "--out", out])
+    assert main([*arguments, "--no-cache", "--out", out + "-without"]) == 0
+    assert jax.config.jax_compilation_cache_dir is None and not any(counts.values())
+    jax.clear_caches()
+code = main([*arguments, "--out", out])
 print(json.dumps(counts | {"code": code}), file=sys.stderr)
 if place:  # once more, with every file of the cache cut in half
     from pathlib import Path
     for file in Path(place).iterdir():
         file.write_bytes(file.read_bytes()[: file.stat().st_size // 2])
     jax.clear_caches()
-    assert main([*sys.argv[3:], "--out", out + "-broken"]) == 0
+    assert main([*arguments, "--out", out + "-broken"]) == 0
 """
 
 
@@ -48,14 +52,16 @@ def stream(tmp_path_factory):
     return path
 
 
-def run(stream: Path, out: Path, *options: str, cut: Path | str = "", **environment: str) -> dict:
-    """`understudy replay` in a process of its own: what it counted, and its ledger. With `cut`, a folder of
-    programs, it then damages them and replays again.
+ARGUMENTS = ["--learner", "ogd", "--eta", "0.1"]
+
+
+def run(stream: Path, out: Path, cut: Path | str = "", **environment: str) -> dict:
+    """`understudy replay` in a process of its own: what it counted, and its ledger. Without `cut` it replays
+    without a cache before; with `cut`, a folder of programs, it damages them afterwards and replays again.
     """
     kept = {k: v for k, v in os.environ.items() if not k.startswith(("JAX_", "UNDERSTUDY_", "XDG_"))}
     done = subprocess.run(
-        [sys.executable, "-c", PROGRAM, str(out), str(cut), "replay", str(stream), "--learner", "ogd",
-         "--eta", "0.1", *options],
+        [sys.executable, "-c", PROGRAM, str(out), str(cut), "replay", str(stream), *ARGUMENTS],
         env=kept | {"JAX_PLATFORMS": "cpu"} | environment, capture_output=True, text=True, check=True,
     )  # fmt: skip
     last = json.loads(next(line for line in done.stderr.splitlines() if line.startswith("{")))
@@ -71,18 +77,20 @@ def test_the_second_run_compiles_nothing_and_a_broken_cache_changes_nothing(stre
     second = run(stream, tmp_path / "2", cut=place, **home)
     assert second["compiled"] == 0 and second["found"] > 0
     broken = (tmp_path / "2-broken" / "ledger.csv").read_text()
-    without = run(stream, tmp_path / "4", "--no-cache", **home)
-    assert without["compiled"] == without["found"] == 0  # nobody asked a cache, the library neither
-    assert first["ledger"] == second["ledger"] == broken == without["ledger"]
+    without = (tmp_path / "1-without" / "ledger.csv").read_text()
+    assert first["ledger"] == second["ledger"] == broken == without
 
 
 def test_a_folder_that_is_none_means_no_cache(stream, tmp_path, monkeypatch):
     file = tmp_path / "file"
     file.write_text("not a folder")
-    assert run(stream, tmp_path / "1", UNDERSTUDY_CACHE=str(file))["found"] == 0
     monkeypatch.delenv("JAX_COMPILATION_CACHE_DIR", raising=False)
+    monkeypatch.setenv("UNDERSTUDY_CACHE", str(file))
+    place = jax.config.jax_compilation_cache_dir
+    assert main(["replay", str(stream), *ARGUMENTS, "--out", str(tmp_path / "1")]) == 0
     before = dict(os.environ)
-    assert cache.use_cache(file) is None
+    assert cache.use_cache(file) is None and cache.use_cache() is None
+    assert jax.config.jax_compilation_cache_dir == place
     for word in ("off", "0", "", " None "):
         monkeypatch.setenv("UNDERSTUDY_CACHE", word)
         assert cache.use_cache() is None

@@ -114,9 +114,11 @@ def _pass(
     second = jnp.concatenate([push, jnp.zeros_like(taken)])
     right = jnp.stack([first, second], axis=1)
     factor = jax.scipy.linalg.lu_factor(firm)
-    found = jax.scipy.linalg.lu_solve(factor, right)
-    for _ in range(2):
-        found = found + jax.scipy.linalg.lu_solve(factor, right - whole @ found)
+
+    def refine(_: Array, found: Array) -> Array:
+        return found + jax.scipy.linalg.lu_solve(factor, right - whole @ found)
+
+    found = jax.lax.fori_loop(0, 3, refine, jnp.zeros_like(right))
     params, pull = found[:features, 0], found[features:, 0] * taken
     turned = held.at[index].add(jnp.where(heavy, pull, -found[features:, 1] * taken))
     error = jnp.where(chosen, 0.0, targets - rows @ params)
