@@ -9,11 +9,13 @@ import subprocess
 import sys
 import venv
 from pathlib import Path
+from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
 from understudy import __version__, cli
-from understudy.cli import completion, doctor
+from understudy.cli import completion, demo, doctor
 
 ROOT = Path(__file__).parents[2]
 
@@ -66,6 +68,16 @@ def test_every_option_is_offered_and_other_shells_have_scripts(capsys):
         assert cli.main(["completion", shell]) == 0
         assert "complete" in capsys.readouterr().out
     assert cli.main(["completion", "csh"]) == 2
+
+
+def test_every_cell_of_the_demo_stands_below_a_heading():
+    numbers = {"queries": 1000, "return_mean": 3000.0, "return_std": 5.0, "average_loss": 0.01, "regret": 0.1}
+    got = numbers | {"seconds_collect": 3.0, "seconds_solve": 2.0}
+    ledger = {"queries": np.array([1000]), "return_mean": np.array([3000.0])}
+    made = demo._table({"bc": SimpleNamespace(summary=lambda: got, ledger=ledger)}, 3200.0)
+    cells = {column.header: str(next(iter(column.cells))) for column in made.columns}
+    assert len(cells) == len(made.columns) == 8 and cells["to 90 %"] == "1,000"
+    assert cells["loss"] == "0.0100*" and cells["solve"] == "2 s"
 
 
 @pytest.mark.slow

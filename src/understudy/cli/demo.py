@@ -99,16 +99,8 @@ def _film(options: Demo, final: Any) -> None:
 def _table(runs: dict[str, Any], expert: float) -> Any:
     from ..report import tables
 
-    headings = (
-        "learner",
-        "queries",
-        "return",
-        "queries to 90 %",
-        "average loss",
-        "regret",
-        "collect",
-        "solve",
-    )
+    # Eight columns fit into a terminal of 80 only with short headings.
+    headings = ("learner", "queries", "return", "to 90 %", "loss", "regret", "collect", "solve")
     rows = []
     for name, one in runs.items():
         got, ledger = one.summary(), one.ledger
@@ -117,7 +109,8 @@ def _table(runs: dict[str, Any], expert: float) -> Any:
         row += [f"{reached[0]:,}" if len(reached) else "not reached"]
         row += [f"{got['average_loss']:.4f}" + ("*" if name == "bc" else ""), f"{got['regret']:.3f}"]
         rows.append([*row, f"{got['seconds_collect']:.0f} s", f"{got['seconds_solve']:.0f} s"])
-    return tables.listed(f"{ENV}, expert {expert:.0f}", (*headings, "collect", "solve"), rows)
+    title = f"{ENV}, expert {expert:.0f} (to 90 %: queries until then; loss: the average)"
+    return tables.listed(title, headings, rows)
 
 
 def _figure(runs: dict[str, Any], expert: float) -> Any:
