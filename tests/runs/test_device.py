@@ -9,7 +9,7 @@ import pytest
 
 from drift import Drift, back
 from understudy import imitate
-from understudy.runs import groups, runner
+from understudy.runs import environments, groups
 from understudy.runs.device import Device
 from understudy.runs.kit import Kit
 from understudy.studies import play
@@ -19,7 +19,7 @@ COLUMNS = ("loss", "cumulative_loss", "queries", "interactions", "episodes", "by
 
 
 def on_host(monkeypatch):
-    monkeypatch.setattr(runner, "possible", lambda *_: False)
+    monkeypatch.setattr(environments, "possible", lambda *_: False)
 
 
 def alike(one, other, tolerance=2e-4):

@@ -7,8 +7,9 @@ from .collected import Round
 from .evaluate import Evaluation, acting, world_of
 from .finished import Run
 from .folder import Folder, write_run
+from .ledger import EXTRA, NAMES, TIMES
 from .parts import Parts, World, parts
-from .plan import EXTRA, NAMES, TIMES, Plan
+from .plan import Plan
 from .reading import FORMAT, read_config, read_ledger, read_summary
 from .resume import resumed, resuming
 from .runner import Runner, play_all

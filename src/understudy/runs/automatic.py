@@ -7,7 +7,6 @@ from typing import Any, final
 import equinox as eqx
 import numpy as np
 
-from ..learners import Learner
 from ..online import Game
 
 FACTOR = 10.0
@@ -21,13 +20,12 @@ class Automatic:
     """Sets 1/α of an adaptive, or 1/η of a √t schedule, once the first rounds have shown the size of things.
 
     Round 1 is solved without a penalty, and the distance D = ||w_2 − w_1|| it travels is the scale of the
-    parameters: α = factor·D. For η_t = η/√t the gradient's size G is needed too, that of round 2, the first
-    of a
-    trained network: η = factor·D/G. The schedule counts from the round after.
+    parameters: α = 10 D. For η_t = η/√t the gradient's size G is needed too, that of round 2, the first of a
+    trained network: η = 10 D/G. The schedule counts from the round after.
     """
 
-    def __init__(self, adaptive: bool, *, factor: float | None = None):
-        self.adaptive, self.factor = adaptive, FACTOR if factor is None else factor
+    def __init__(self, adaptive: bool):
+        self.adaptive = adaptive
         self._distance = self._scale = np.nan
 
     @property
@@ -43,18 +41,14 @@ class Automatic:
         if t == 1:
             self._distance = distance
         if self.adaptive or t == 2:
-            travelled = self.factor * max(self._distance, 1e-12)
+            travelled = FACTOR * max(self._distance, 1e-12)
             self._scale = travelled if self.adaptive else travelled / max(gradient, 1e-12)
 
     def tuned(self, game: Game) -> Game:
         """The game with its schedule's number set. Before the schedule starts the number has no effect."""
-        return eqx.tree_at(lambda one: one.learner, game, self.scaled(game.learner))
-
-    def scaled(self, learner: Learner) -> Learner:
-        """The learner with its schedule's number set."""
         inverse = np.asarray(1.0 / self._scale if self.settled else 1.0)
-        where = (lambda l: l.schedule.adaptive) if self.adaptive else (lambda l: l.schedule.root)
-        return eqx.tree_at(where, learner, inverse)
+        part = "adaptive" if self.adaptive else "root"
+        return eqx.tree_at(lambda one: getattr(one.learner.schedule, part), game, inverse)
 
     def numbers(self) -> list[Any]:
         return [float(self._distance).hex(), float(self._scale).hex()]

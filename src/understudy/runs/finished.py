@@ -15,7 +15,7 @@ from ..policies import TrainedPolicy
 from ..regret import Certificate, Ledger
 from .evaluate import Evaluation
 from .folder import write_run
-from .plan import TIMES
+from .ledger import TIMES
 from .reading import read_config, read_ledger, read_summary, verified
 from .samples import SampleLog
 

@@ -28,7 +28,7 @@ from ..machine import cores, versions
 from ..regret import Ledger
 from . import rounds, snapshot
 from .journal import Journal
-from .plan import NAMES, TIMES
+from .ledger import NAMES, TIMES
 from .reading import FORMAT, read_checkpoint, read_config, read_ledger, rows_of
 from .resume import GROWING, longer, refuse_other
 from .rounds import Record, Sums, sum_of
@@ -144,7 +144,7 @@ class Folder:
         refuse_other(self.path, config, self._config, self.resume)
         whole = self._record.damage(self.path) is None
         if self._record.finished and whole and not hurt:
-            self.finished = not self._more(config["settings"])
+            self.finished = not any(longer(name, config["settings"], self._config) for name in GROWING)
         if not self.finished:
             self._reopen(config)
 
@@ -159,10 +159,6 @@ class Folder:
                 "give all settings of the run, and it is written again."
             )
         disk.write(self.path / "config.json", text)
-
-    def _more(self, was: dict[str, Any]) -> bool:
-        """Whether the run is longer now than it was."""
-        return any(longer(name, was, self._config) for name in GROWING)
 
     def _reopen(self, config: dict[str, Any]) -> None:
         """The round that counts, without an outcome and with the settings of now."""

@@ -15,7 +15,7 @@ from ..errors import UserError
 from ..policies import Committee
 from ..policies.acting import forward_rows, forward_stack, forward_step
 from ..programs import compiled, compiled_together, program
-from .plan import Clock
+from .ledger import Clock
 from .spread import over_devices, stacked
 from .state import RunState, precision
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import equinox as eqx
-import jax
 import jax.numpy as jnp
 from jax import Array
 
@@ -14,27 +13,11 @@ from ..policies import Params
 from ..solvers import adam
 
 
-class Found(NamedTuple):
-    """The least Σ l_s(w) seen, the parameters that have it, and how the search ended."""
-
-    total: Array
-    params: Params
-    status: Array
-
-
 @eqx.filter_jit
-def search(losses: Losses, start: Params, key: Array, steps: int) -> Found:
-    """Adam with a step that decays to nothing, from `start`, which stays the answer where nothing better is
-    found.
+def search(losses: Losses, start: Params, key: Array, steps: int) -> tuple[Any, Any]:
+    """The least Σ l_s(w) that Adam finds from `start` with a step that decays to nothing, at most that of
+    `start`, and how the search ended.
     """
     solver = adam(batch_size=losses.policy.minibatch, max_iterations=steps, measure=False, decay="cosine")
     found = solver(plain(losses, start), start, key)
-    before, after = losses.value(start), losses.value(found.params)
-    params = jax.tree.map(lambda new, old: jnp.where(after < before, new, old), found.params, start)
-    return Found(jnp.minimum(after, before), params, found.status)
-
-
-def comparator(losses: Any, start: Params, key: Array, steps: int) -> tuple[float, Params, int]:
-    """`search` with the numbers brought to the host."""
-    found = search(losses, start, key, steps)
-    return float(found.total), found.params, int(found.status)
+    return jnp.minimum(losses.value(found.params), losses.value(start)), found.status

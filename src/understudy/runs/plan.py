@@ -1,34 +1,11 @@
-"""What is decided before a run's first round, the columns of its ledger, and where its time goes."""
+"""What is decided before a run's first round."""
 
 from __future__ import annotations
 
 import dataclasses
-import time
 from typing import final
 
-from ..regret import COLUMNS
 from ..spec import Mixing
-
-EXTRA = {
-    "interactions": "environment steps so far",
-    "queries": "expert labels so far",
-    "unanswered": "states so far that a slow expert gave no label for",
-    "asked": "share of the round's states that have a label",
-    "breaks": "times so far that the run was resumed with a new episode in place of the one under way",
-    "beta": "probability that the expert acted",
-    "by_expert": "share of the round's steps that the expert acted",
-    "handovers": "times in the round that the expert took over from the policy within an episode",
-    "episodes": "episodes that ended in the round",
-    "agreement": "share of the round's states where the policy's most likely action was the expert's; nan "
-    "where actions are not one choice",
-    "visited_high": "with probability 95 %, in all rounds at once, cumulative loss on all states visited, "
-    "labelled or not, is at most this; nan where cumulative_loss is an estimate of it without a proof",
-    "return_mean": "mean return of the policy after the round; nan where it was not evaluated",
-    "return_std": "its standard deviation over episodes",
-}
-"""Columns of a run's ledger beside `understudy.regret.COLUMNS`."""
-NAMES = ["round", "samples", *EXTRA, *(name for name in COLUMNS if name not in ("round", "samples"))]
-TIMES = ("collect", "solve", "judge", "evaluate")
 
 
 @final
@@ -81,23 +58,3 @@ class Plan:
         one that spends the budget.
         """
         return t in chosen or (self.last(t, queries) and len(self.rounds) in chosen)
-
-
-class Clock:
-    """Seconds spent in each part of a round."""
-
-    def __init__(self):
-        self.laps: dict[str, float] = dict.fromkeys((str(name) for name in TIMES), 0.0)
-        self._last = time.perf_counter()
-
-    def lap(self, name: str, share: int = 1) -> None:
-        """Counts the time since the last lap, or one of `share` equal parts of it."""
-        now = time.perf_counter()
-        self.laps[name] += (now - self._last) / share
-        self._last = now
-
-    def copy(self) -> Clock:
-        """Another clock with the same laps, started now."""
-        new = Clock()
-        new.laps |= self.laps
-        return new

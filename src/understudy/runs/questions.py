@@ -223,9 +223,9 @@ class Questions:
 
         while left:
             parts, left = left, []
-            start = functools.partial(_start, call, parts)
             limits = {"workers": self.expert.workers, **self.limits._asdict()}
-            for p, given, reason, attempts in outcomes(start, len(parts), **limits):
+            calls = outcomes(lambda p, parts=parts: in_thread(call, parts[p]), len(parts), **limits)
+            for p, given, reason, attempts in calls:
                 if reason is None:
                     labels |= dict(zip(parts[p], given, strict=True))
                 elif not isinstance(reason, Exception):
@@ -287,7 +287,3 @@ class Questions:
     def dear(self) -> bool:
         """Whether the expert is slow: it says so, or has taken more than `PACE` seconds a label."""
         return self.slow or self.seconds > PACE * max(self.labels, 1)
-
-
-def _start(call: Callable[[list[int]], Any], parts: list[list[int]], p: int) -> Any:
-    return in_thread(call, parts[p])

@@ -12,7 +12,7 @@ from .. import disk
 from ..errors import UserError, damaged
 from ..regret import Ledger
 from . import rounds
-from .plan import NAMES
+from .ledger import NAMES
 from .rounds import Record
 
 FORMAT = 3
@@ -23,9 +23,7 @@ WHOLE |= {"solver_iterations", "solver_evaluations"}
 
 
 def verified(path: Path) -> Record:
-    """The last round of a run, after its files were compared with their checksums."""
-    if not (path / "config.json").is_file():
-        raise UserError(f"run: {str(path)!r} is not the folder of a run (it has no config.json).")
+    """The last round of a run (see `read_config`), after its files were compared with their checksums."""
     wrong = f"{str(path)!r} has no round yet"
     for _ in range(3):  # a process that writes to it may be between two rounds
         kept = rounds.numbers(path)

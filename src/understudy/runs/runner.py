@@ -15,19 +15,15 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, final
 
 import jax
-import numpy as np
 
 from ..envs.gymnasium import Maker
-from ..envs.vector import VectorEnv, vector
 from ..errors import UserError
 from ..progress import clock
 from . import querying
-from .collect import Collector
-from .collected import Collects, Driver, Wanted
-from .device import Device, possible
-from .evaluations import Evaluates, OnDevice, OnHost
+from .collected import Wanted
+from .environments import Environments
 from .groups import Members, OneProgram, by_architecture, by_program
-from .plan import Clock
+from .ledger import Clock
 from .questions import Questions
 from .state import RunState
 
@@ -73,36 +69,18 @@ class Runner:
         self.errors: list[UserError | None] = [None] * len(runs)
         self._folders = list(folders) or [None] * len(runs)
         self._progress = tick or (lambda stage, interactions=None, queries=None: None)
-        parts, self._make, self._threads = runs[0].parts, make, threads
-        envs = min(parts.spec.envs, parts.spec.interactions)
-        self._expert, self._codecs = parts.expert, (parts.observations, parts.actions)
+        self._expert = runs[0].parts.expert
+        if self._expert.person is not None and len(runs) > 1:
+            raise UserError("expert: a person answers one run at a time.")
         self.together = jax.default_backend() != "cpu" if together is None else together
-        drivers = [Driver(run.plan.seed, run.parts.noise) for run in runs]
-        first = make() if first is None else first
         journals = [None if folder is None else folder.journal for folder in self._folders]
-        self.questions = Questions(self._expert, journals, parts.limits, self._asked)
-        self._collecting: VectorEnv | None = None
-        self.collector: Collects
-        self._evaluations: Evaluates
-        if possible(first, parts):
-            device = Device(first, runs, drivers, envs, together=self.together)
-            self.collector, self._evaluations = device, OnDevice(runs, device)
-        else:
-            self._collecting = self._vector(len(runs) * envs, first)
-            burn = max(getattr(run.game.policy, "burn", 0) for run in runs)
-            self.collector = Collector(
-                self._collecting, self.questions, *self._codecs, drivers, envs, burn=burn
-            )
-            light = self._collecting.many
-            self._evaluations = OnHost(runs, self._acting, self._vector, make.name, light=light)
+        self.questions = Questions(self._expert, journals, runs[0].parts.limits, self._asked)
         self._architectures = by_architecture(self.runs)
         self._programs: list[OneProgram] | None = None
         self._warned = False  # that the expert's answers differ
-        if self._expert.person is not None:
-            if len(runs) > 1:
-                raise UserError("expert: a person answers one run at a time.")
-            assert self._collecting is not None  # a person is no traced expert
-            self._expert.person.open(make, self._collecting.observation_space, self._collecting.action_space)
+        how = {"threads": threads, "together": self.together}
+        self._environments = Environments(runs, make, first, self.questions, self._acting, **how)
+        self.collector, self._evaluations = self._environments.collector, self._environments.evaluations
 
     def _tick(self, stage: str, *done: int) -> None:
         self._progress(stage, *done)
@@ -113,10 +91,6 @@ class Runner:
         if wanted > 1:
             self._progress(f"asking, {done:,} of {wanted:,} labels, {clock(left)} left")
 
-    def _vector(self, count: int, first: Any = None) -> VectorEnv:
-        infos = bool(self._expert.needs_infos)
-        return vector(self._make, count, threads=self._threads, infos=infos, first=first)
-
     def __enter__(self) -> Runner:
         return self
 
@@ -125,11 +99,7 @@ class Runner:
 
     def close(self) -> None:
         """Closes the environments."""
-        if self._expert.person is not None:
-            self._expert.person.close()
-        self._evaluations.close()
-        if self._collecting is not None:
-            self._collecting.close()
+        self._environments.close()
 
     @property
     def round(self) -> int:
@@ -162,15 +132,13 @@ class Runner:
         if not going:
             return
         t = self.runs[going[0]].round + 1
-        plans = [self.runs[i].plan for i in going]
         if self._expert.person is not None:
             self._tell_person(t)
         try:
-            rounds, errors = (
-                self._recorded(going)
-                if t == 1 and plans[0].demos
-                else self.collector.collect(self._wanted(going, t), self._tick)
-            )
+            if t == 1 and self.runs[going[0]].plan.demos:
+                rounds, errors = {i: self.runs[i].parts.demos for i in going}, {}
+            else:
+                rounds, errors = self.collector.collect(self._wanted(going, t), self._tick)
         except UserError as error:  # of the expert that they share
             rounds, errors = {}, dict.fromkeys(going, error)
         self._failed(errors)
@@ -179,9 +147,8 @@ class Runner:
         self._tick("solving")
         clock.lap("collect", len(going))  # the seconds of what is done together are split evenly
         self._failed(self._learn(rounds, clock))
-        due = [i for i in going if self.runs[i].round == t]
-        due = [i for i in due if self.runs[i].plan.due(self.runs[i].plan.evaluated, t, self.runs[i].queries)]
-        self._evaluate(due, t)
+        done = [(i, self.runs[i]) for i in going if self.runs[i].round == t]
+        self._evaluate([i for i, run in done if run.plan.due(run.plan.evaluated, t, run.queries)], t)
         for i in going:
             folder = self._folders[i]
             if folder is not None and self.errors[i] is None:
@@ -190,14 +157,14 @@ class Runner:
     def _wanted(self, going: Sequence[int], t: int) -> Wanted:
         """Round t of these runs, as it is to be collected."""
         runs = [self.runs[i] for i in going]
-        plan = runs[0].plan
+        plan, rule = runs[0].plan, self.runs[0].parts.rule
         return Wanted(
             going,
             plan.sizes[t - 1],
             number=t,
             betas=[run.plan.mixing.beta(t) for run in runs],
             acting=self._acting,
-            asking=None if self.runs[0].parts.rule is None else self._asking,
+            asking=None if rule is None else lambda i, *round: querying.weights(self.runs[i], *round),
             most={i: self.runs[i].left for i in going} if plan.budget is not None else None,
             gates={i: found for i in going if (found := querying.gate(self.runs[i])) is not None},
         )
@@ -243,10 +210,6 @@ class Runner:
             returns=returns,
         )
 
-    def _recorded(self, going: Sequence[int]) -> tuple[dict[int, Any], dict[int, UserError]]:
-        """The demonstrations of these runs, as their first round."""
-        return {i: self.runs[i].parts.demos for i in going}, {}
-
     def _learn(self, rounds: dict[int, Any], clock: Clock) -> dict[int, UserError]:
         if self._programs is None:
             self._programs = by_program(self.runs, together=self.together)
@@ -265,9 +228,6 @@ class Runner:
     def _acting(self, chosen: Sequence[int]) -> list[Members]:
         """The policies of these runs, by architecture."""
         return [one for group in self._architectures for one in group.load(chosen)]
-
-    def _asking(self, run: int, inputs: np.ndarray, free: np.ndarray, ends: np.ndarray) -> np.ndarray:
-        return querying.weights(self.runs[run], inputs, free, ends)
 
     def _evaluate(self, runs: Sequence[int], t: int, *, final: bool = False) -> None:
         """Plays the episodes of number t of these runs' acting policies, or, in the `final` evaluation, of

@@ -42,7 +42,7 @@ class SampleLog:
         folder: Path | None = None,
         keep: bool = True,
     ):
-        self.folder, self.rows, self._keep = folder, 0, keep
+        self.folder, self.rows, self.keeps = folder, 0, keep
         self._kinds: dict[str, tuple[Any, tuple[int, ...]]] = {
             "inputs": (observations.dtype, (observations.width,)),
             "targets": (np.dtype(np.float32), (actions.outputs,)),
@@ -61,11 +61,6 @@ class SampleLog:
         if folder is not None:
             folder.mkdir(parents=True, exist_ok=True)
 
-    @property
-    def keeps(self) -> bool:
-        """Whether rounds can be read again."""
-        return self._keep
-
     def width(self) -> int:
         """Bytes of one sample."""
         plain = sum(
@@ -75,7 +70,7 @@ class SampleLog:
 
     def append(self, round: Round) -> None:
         """Adds a round; in files it is on the disk when this returns. Without `keep` it is counted only."""
-        if not self._keep:
+        if not self.keeps:
             self.rows += len(round)
             return
         if self.frames is not None:

@@ -24,7 +24,7 @@ from . import hindsight
 from .collected import Round
 from .evaluate import Evaluation
 from .keys import plain_keys
-from .plan import NAMES, Clock
+from .ledger import NAMES, Clock, row_of
 from .samples import UNREAD, Reader, SampleLog
 from .sequences import Sequences
 from .visited import Visited, largest, per_sample
@@ -243,30 +243,8 @@ class RunState:
         clock.lap("judge")
         self.round, self.interactions = t, self.interactions + round.interactions
         self.queries, self.unanswered = self.queries + round.queries, self.unanswered + round.unanswered
-        row: dict[str, Any] = {
-            "round": t,
-            "samples": round.labelled,
-            "interactions": self.interactions,
-            "queries": self.queries,
-            "unanswered": self.unanswered,
-            "breaks": self.breaks,
-            "asked": round.labelled / len(round),
-            "beta": self.plan.mixing.beta(t),
-            "by_expert": round.by_expert(),
-            "handovers": round.handovers(),
-            "episodes": round.episodes(),
-            "visited_high": self._visited_high(record),
-            "return_mean": np.nan,
-            "return_std": np.nan,
-        }
-        self.rows.append(row | _plain(record, judged=judged))
+        self.rows.append(row_of(self, round, record, judged=judged))
         self.times.append(clock.laps)
-
-    def _visited_high(self, record: dict[str, Any]) -> float:
-        """See the column of that name. Where every state is labelled the loss is known."""
-        if self.visited is not None:
-            return self.visited.high()
-        return np.nan if self.unanswered else float(record["cumulative_loss"])
 
     def assess(self, result: Evaluation, *, final: bool = False) -> None:
         """Enters the returns of the policy after the last round; those that are `final` chose nothing."""
@@ -297,9 +275,9 @@ class RunState:
         start = jax.tree.map(jax.device_put, self.params)
         all_losses = losses()
         whole = all_losses.whole if isinstance(all_losses, Limited) else all_losses
-        least, _, status = hindsight.comparator(whole, start, key, self.plan.search)
-        regret = float(record["cumulative_loss"]) - least
-        return {"comparator": least, "regret": regret, "comparator_status": status}
+        least, status = map(np.asarray, hindsight.search(whole, start, key, self.plan.search))
+        regret = float(record["cumulative_loss"]) - float(least)
+        return {"comparator": float(least), "regret": regret, "comparator_status": status}
 
     @property
     def ledger(self) -> Ledger:
@@ -309,16 +287,3 @@ class RunState:
         """Measured regret and bound after the last judged round; proved for linear policies only."""
         judged = [row for row in self.rows if row["comparator_status"]]
         return certify(self.game, judged[-1] if judged else {})
-
-
-def _plain(record: dict[str, Any], *, judged: bool) -> dict[str, Any]:
-    """A round's record as plain numbers and words."""
-    row: dict[str, Any] = {}
-    for name in NAMES:
-        if name in ("solver_status", "comparator_status"):
-            asked = name == "solver_status" or (judged and np.isfinite(record["comparator"]))
-            row[name] = Status(int(record[name])).name.lower() if asked else ""
-        elif name in record:
-            value = np.asarray(record[name])
-            row[name] = int(value) if value.dtype.kind == "i" else float(value)
-    return row
