@@ -17,7 +17,8 @@ from .cells import Frequencies, cell_newton
 from .closed_form import ClosedForm, closed_form
 from .descent import Descent, Direction, block_lbfgs, gd, lbfgs, newton
 from .interior_point import InteriorPoint, interior_point
-from .stochastic import SLS, Adam, ProximalSGD, adam, proximal_sgd, sls
+from .line_search import SLS, sls
+from .stochastic import Adam, ProximalSGD, adam, proximal_sgd
 
 NEWTON_LIMIT = 1500
 """Up to this many parameters `auto` forms the Hessian of a linear policy; beyond, L-BFGS
