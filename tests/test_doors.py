@@ -115,7 +115,7 @@ def from_python(run, monkeypatch):
 def from_line(run):
     command, rest = cli._find(typed(run))
     assert command is not None
-    return asked(cli._parse(command, rest))
+    return asked(cli.parse(command, rest))
 
 
 def from_file(run, path):

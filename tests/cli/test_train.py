@@ -206,7 +206,7 @@ def spec_of(*typed: str) -> RunSpec:
     """The spec of a typed line."""
     command, rest = cli._find(["train", *typed])
     assert command is not None
-    return asked(cli._parse(command, rest))
+    return asked(cli.parse(command, rest))
 
 
 def decided(spec: RunSpec) -> tuple:

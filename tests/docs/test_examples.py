@@ -48,7 +48,7 @@ def test_a_call_is_read(call):
     command, rest = cli._find([one for one in shlex.split(call.partition(" | ")[0]) if one != "…"])
     assert command is not None
     if rest:
-        cli._parse(command, rest)
+        cli.parse(command, rest)
 
 
 def test_a_call_that_does_not_exist_is_refused():
@@ -56,7 +56,7 @@ def test_a_call_that_does_not_exist_is_refused():
     command, rest = cli._find(shlex.split("train Hopper-v5 --learners ftl"))
     assert command is not None
     with pytest.raises(understudy.UserError, match="learners"):
-        cli._parse(command, rest)
+        cli.parse(command, rest)
 
 
 @pytest.mark.parametrize("page", PAGES)

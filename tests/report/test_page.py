@@ -73,7 +73,7 @@ def test_the_tables_inside_are_the_ledgers(run, tmp_path):
 
 
 def test_the_command_of_a_run_makes_the_same_run(run):
-    from understudy.cli import _find, _parse
+    from understudy.cli import _find, parse
     from understudy.cli.train import asked
     from understudy.runs import resumed
     from understudy.spec import RunSpec
@@ -81,7 +81,7 @@ def test_the_command_of_a_run_makes_the_same_run(run):
     [source] = read(run)
     words = command(source).split()[1:]
     found, rest = _find(words)
-    spec = asked(_parse(found, rest))
+    spec = asked(parse(found, rest))
     assert spec.changes() == RunSpec.of(resumed(run, {})).changes()
 
 

@@ -68,7 +68,7 @@ def _parsed(args: list[str]) -> None:
     command, rest = cli._find(args)
     if command is None:
         return
-    options = cli._parse(command, [one for one in rest if one != cli.NO_CACHE])
+    options = cli.parse(command, [one for one in rest if one != cli.NO_CACHE])
     if command.words == "train":
         from understudy.cli.train import asked
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import importlib
-import io
 import os
 import re
 import signal
@@ -17,12 +16,13 @@ import threading
 import traceback
 import warnings
 from collections.abc import Sequence
-from typing import Any, get_args
+from typing import Any
 
 from .. import __version__
 from ..cache import use_cache
 from ..errors import UserError, said, unknown
 from ..progress import silent
+from .parsing import parse
 
 NO_CACHE, DEBUG, QUIET = "--no-cache", "--debug", "--quiet"
 """Options of every command: compile anew, and keep nothing; print the whole traceback of an error; show no
@@ -135,15 +135,11 @@ def main(argv: Sequence[str] | None = None) -> int:
             signal.signal(signal.SIGINT, _interrupted)
     try:
         return _run([one for one in args if one != DEBUG])
-    except UserError as error:
+    except (UserError, MemoryError) as error:
         if DEBUG in args:
             traceback.print_exception(error)
-        print(f"error: {error}", file=sys.stderr)
-        return 2
-    except MemoryError as error:
-        if DEBUG in args:
-            traceback.print_exception(error)
-        print(f"error: there is not enough memory ({said(error)}).", file=sys.stderr)
+        full = isinstance(error, MemoryError)
+        print(f"error: {f'there is not enough memory ({said(error)}).' if full else error}", file=sys.stderr)
         return 2
     except KeyboardInterrupt as error:
         print(f"error: {error}" if error.args else "error: interrupted.", file=sys.stderr)
@@ -204,20 +200,16 @@ def _run(args: list[str]) -> int:
     command, rest = _find(args)
     if command is None:
         return 0
-    options = _parse(command, [one for one in rest if one not in (NO_CACHE, QUIET)])
+    options = parse(command, [one for one in rest if one not in (NO_CACHE, QUIET)])
     if NO_CACHE not in rest:
         use_cache()
-    with silent(QUIET in rest), _apart("--json" in rest):
+    with contextlib.ExitStack() as around:
+        around.enter_context(silent(QUIET in rest))
+        if "--json" in rest:  # then the output is one line, and tables go to the error stream
+            from ..report.tables import json_only
+
+            around.enter_context(json_only())
         return int(command.function(options) or 0)
-
-
-def _apart(json: bool) -> contextlib.AbstractContextManager[None]:
-    """With --json the output is one line, and tables go to the error stream."""
-    if not json:
-        return contextlib.nullcontext()
-    from ..report.tables import json_only
-
-    return json_only()
 
 
 def _all() -> list[Command]:
@@ -251,66 +243,3 @@ def _find(args: list[str]) -> tuple[Command | None, list[str]]:
         print(f"Usage: understudy {args[0]} COMMAND [OPTIONS]\n\n{_listing(members)}")
         return None, []
     raise unknown(args[0], args[1], names)
-
-
-def _parse(command: Command, args: list[str]) -> Any:
-    import tyro
-
-    options = command.options
-    if any(field.name == "resume" and field.type == "Name" for field in dataclasses.fields(options)):
-        args = ["--resume=exact" if one == "--resume" else one for one in args]  # its value may be left out
-    _refuse(options, args)
-    complaint = io.StringIO()
-    try:
-        with contextlib.redirect_stderr(complaint):
-            return tyro.cli(
-                options,
-                prog=f"understudy {command.words}",
-                args=args,
-                config=(tyro.conf.FlagCreatePairsOff, tyro.conf.DisallowNone),
-            )
-    except SystemExit as leaving:
-        if leaving.code:
-            raise UserError(
-                f"{_sentence(complaint.getvalue())} (see understudy {command.words} --help)"
-            ) from None
-        raise
-
-
-def _refuse(options: type, args: list[str]) -> None:
-    """Refuses, in our own words, an option that does not exist and a number that is not one."""
-    listed = [field for field in dataclasses.fields(options) if field.default is not dataclasses.MISSING]
-    fields = {f"--{field.name.replace('_', '-')}": field for field in listed}
-    for index, given in enumerate(args):
-        if given == "--":
-            break
-        if not given.startswith("--"):
-            continue
-        typed, _, value = given.partition("=")
-        name = typed.replace("_", "-")
-        if name == "--help":
-            continue
-        if name not in fields:
-            raise unknown("option", typed, fields)
-        kind = _number(fields[name].type)
-        text = value or next(iter(args[index + 1 :]), "")
-        try:
-            _ = kind and text and kind(text)
-        except ValueError:
-            wanted = "a whole number" if kind is int else "a number"
-            raise UserError(f"{name}: {text!r} is not {wanted}.") from None
-
-
-def _number(kind: Any) -> type | None:
-    """int or float for an option that is such a number; `kind` is an annotation, or the name of one."""
-    if isinstance(kind, str):
-        return {"Number": float, "float": float, "Whole": int, "int": int}.get(kind)
-    return next((one for one in (int, float) if get_args(kind)[0] == one | None), None)
-
-
-def _sentence(box: str) -> str:
-    """The first paragraph inside a box that was drawn for a screen, on one line."""
-    lines = [line.strip("│ ").strip() for line in box.splitlines()]
-    inside = [line for line in lines if not line.startswith("╭")]
-    upto = next((i for i, line in enumerate(inside) if line.startswith(("─", "╰"))), len(inside))
-    return " ".join(" ".join(inside[:upto]).split())

@@ -46,10 +46,10 @@ def words() -> dict[str, list[str]]:
     >>> words()["check"]
     ['certificate', 'learner', 'solver']
     """
-    from . import COMMANDS, DEBUG, NO_CACHE, QUIET
+    from . import DEBUG, NO_CACHE, QUIET, _all
 
     found: dict[str, list[str]] = {"": []}
-    for command in (one for group in COMMANDS.values() for one in group):
+    for command in _all():
         first, _, second = command.words.partition(" ")
         if first not in found[""]:
             found[""].append(first)
@@ -73,10 +73,10 @@ def _bash() -> str:
 
 
 def _fish() -> list[str]:
-    from . import COMMANDS
+    from . import _all
 
     lines = ["complete -c understudy -n __fish_use_subcommand -f"]
-    about = {command.words: command.line for group in COMMANDS.values() for command in group}
+    about = {command.words: command.line for command in _all()}
     for before, after in words().items():
         first, _, second = before.partition(" ")
         seen = "__fish_use_subcommand" if not before else f"__fish_seen_subcommand_from {first}"

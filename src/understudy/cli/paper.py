@@ -15,7 +15,7 @@ from typing import Any
 from rich.text import Text
 
 from .. import disk
-from ..errors import UserError, among, unknown, whole
+from ..errors import UserError, among, whole
 from ..progress import stages
 from ..report import tables
 from .options import Flag, Folder, Json, Name, Names, Whole
@@ -181,12 +181,9 @@ def atari(options: PaperAtari) -> int:
     from ..paper import atari, atari_report
 
     scale = _scale(options, atari.SCALES)
-    for field, value, known in (
-        ("game", options.game, atari.GAMES),
-        ("policy", options.policy, atari.POLICIES),
-    ):
-        if value is not None and value not in known:
-            raise unknown(field, value, known)
+    for field, known in (("game", atari.GAMES), ("policy", atari.POLICIES)):
+        if getattr(options, field) is not None:
+            among(field, getattr(options, field), known)
     plays = []
     for policy in atari.POLICIES if options.policy is None else (options.policy,):
         games = tuple(atari.GAMES) if policy == "linear" else scale.end_to_end

@@ -133,7 +133,7 @@ def _outcome(options: Replay, result: Any) -> dict[str, Any]:
         "rounds": result.ledger.rounds,
         "samples": int(result.ledger["samples"].sum()),
         **last,
-        **_certificate(result),
+        **result.certificate._asdict(),
         "solver_status": dict(zip(statuses.tolist(), counts.tolist(), strict=True)),
         "comparator_status": str(result.ledger["comparator_status"][-1]),
         "seconds": float(result.times.sum()),
@@ -142,19 +142,14 @@ def _outcome(options: Replay, result: Any) -> dict[str, Any]:
     return disk.plain(outcome)
 
 
-def _certificate(result: Any) -> dict[str, Any]:
-    return result.certificate._asdict()
-
-
 def _write(folder: Path, options: Replay, result: Any, outcome: dict[str, Any]) -> None:
-
     from ..report import plots
 
     result.ledger.to_csv(folder / "ledger.csv")
     seconds = result.times.tolist()
     disk.write(folder / "times.csv", disk.to_csv({"round": range(1, len(seconds) + 1), "seconds": seconds}))
     # Times differ from run to run, so the certificate keeps none: same seed, same bytes.
-    kept = _certificate(result) | {k: v for k, v in outcome.items() if k not in ("seconds", "out")}
+    kept = result.certificate._asdict() | {k: v for k, v in outcome.items() if k not in ("seconds", "out")}
     disk.write(folder / "certificate.json", disk.to_json(kept, indent=2) + "\n")
     if options.keep_iterates:
         disk.write_npz(folder / "iterates.npz", _stacked(result.iterates))
@@ -182,10 +177,12 @@ def read_stream(path: Path) -> list[Round]:
 
     Nothing in the file is executed: arrays that would need unpickling are refused.
     """
-    arrays = _arrays(path)
-    for name in ("X", "Y"):
-        if name not in arrays:
-            raise UserError(f"stream: {path} holds {_listed(arrays)}; arrays named X and Y are needed.")
+    if not path.is_file():
+        raise UserError(f"stream: there is no file {str(path)!r}.")
+    arrays = disk.read_npz(path, "stream")
+    if "X" not in arrays or "Y" not in arrays:
+        held = f"the arrays {', '.join(sorted(arrays))}" if arrays else "no arrays"
+        raise UserError(f"stream: {path} holds {held}; arrays named X and Y are needed.")
     X, Y = arrays["X"], arrays["Y"]
     if X.ndim == 0 or Y.ndim == 0 or len(X) != len(Y):
         raise UserError(
@@ -205,12 +202,6 @@ def read_stream(path: Path) -> list[Round]:
     return list(zip(X, Y, strict=True))
 
 
-def _arrays(path: Path) -> dict[str, np.ndarray]:
-    if not path.is_file():
-        raise UserError(f"stream: there is no file {str(path)!r}.")
-    return disk.read_npz(path, "stream")
-
-
 def _split(X: np.ndarray, Y: np.ndarray, sizes: np.ndarray) -> list[Round]:
     import numpy as np
 
@@ -220,7 +211,3 @@ def _split(X: np.ndarray, Y: np.ndarray, sizes: np.ndarray) -> list[Round]:
         raise UserError(f"stream: sizes add up to {int(sizes.sum())}, but X has {len(X)} rows.")
     cuts = np.cumsum(sizes)[:-1]
     return list(zip(np.split(X, cuts), np.split(Y, cuts), strict=True))
-
-
-def _listed(arrays: dict[str, np.ndarray]) -> str:
-    return f"the arrays {', '.join(sorted(arrays))}" if arrays else "no arrays"

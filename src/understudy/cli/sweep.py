@@ -143,9 +143,7 @@ def _show(study: Study, done: Results | Tuned) -> None:
     from ..studies import Tuned
 
     if isinstance(done, Tuned):
-        columns = done.table()
-        _table("chosen", columns)
-        return
+        return _table("chosen", done.table())
     groups: dict[str, dict[str, Any]] = {}
     for entry, result in zip(done.entries, done.results, strict=True):
         labels = {name: value for name, value in entry.labels.items() if name != "seed"}
