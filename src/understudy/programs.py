@@ -176,13 +176,10 @@ def compiled_together(games: Sequence[Game]) -> Callable[[GameState, Batch, Arra
 def _data(game: Game) -> Any:
     """Which leaves of a game are data: all arrays, and the numbers of its solvers (not their switches)."""
 
-    def leaf(value: Any) -> bool:
-        return isinstance(value, (Array, np.ndarray, np.generic))
-
     def number(value: Any) -> bool:
-        return leaf(value) or (isinstance(value, (int, float)) and not isinstance(value, bool))
+        return eqx.is_array(value) or (isinstance(value, (int, float)) and not isinstance(value, bool))
 
     def part(value: Any) -> Any:
-        return jax.tree.map(number if isinstance(value, Solver) else leaf, value)
+        return jax.tree.map(number if isinstance(value, Solver) else eqx.is_array, value)
 
     return jax.tree.map(part, game, is_leaf=lambda value: isinstance(value, Solver))

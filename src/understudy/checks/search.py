@@ -141,10 +141,8 @@ class Search:
         learner = dataclasses.replace(learner, name="")  # the name would select another program
         name, options = SOLVING[self.kind.solver]
         solver = name if name == "auto" else SOLVERS.maker(name)(**options)
-        return make_game(Linear(), LOSSES.resolve(self.kind.loss), learner, solver, self._zero())
-
-    def _zero(self) -> jax.Array:
-        return jnp.zeros((self.shape[2], self.outputs))
+        zero = jnp.zeros((self.shape[2], self.outputs))
+        return make_game(Linear(), LOSSES.resolve(self.kind.loss), learner, solver, zero)
 
     def restart(self, seed: int, generations: int = GENERATIONS) -> Finding:
         """One population from its first draw to its last generation; the same seed, the same finding."""
@@ -203,7 +201,7 @@ class Search:
         count = len(crowd)
         crowd = crowd + crowd[:1] * (POPULATION - count)  # one shape, one program
         games = [self.game(one) for one in crowd]
-        numbers, static = zip(*(eqx.partition(game, _is_number) for game in games), strict=True)
+        numbers, static = zip(*(eqx.partition(game, eqx.is_array) for game in games), strict=True)
         stacked = jax.tree.map(lambda *leaves: np.stack(leaves), *numbers)
         m = self.shape[1]
         inside = np.arange(m) < np.stack([one.sizes for one in crowd])[..., None]
@@ -254,9 +252,7 @@ def excess(claims: dict[str, np.ndarray], name: str, least: np.ndarray, floor: f
     with np.errstate(invalid="ignore", divide="ignore"):
         size = np.abs(regret) + np.abs(claim)
         found = sign * (regret - claim) / (size + floor * claims["cost"] + 1e-300)
-    silent = (
-        -np.inf if name != "bound" else np.inf
-    )  # the ends of the interval are nan where nothing is proved
+    silent = np.inf if name == "bound" else -np.inf  # an end of the interval is nan where nothing is proved
     found = np.where(np.isnan(claim), silent, np.where(claim == sign * np.inf, -np.inf, found))
     found = np.where(claims["cost"] < 1e100, found, -np.inf)  # a learner that left the numbers' range
     return found if floor else np.where(size < 1e-8 * claims["cost"], -1.0, found)
@@ -265,10 +261,6 @@ def excess(claims: dict[str, np.ndarray], name: str, least: np.ndarray, floor: f
 def _difference(W: np.ndarray) -> np.ndarray:
     """Parameters (…, d, k) as the vector the truth reads: the only column, or the second less the first."""
     return W[..., 0] if W.shape[-1] == 1 else W[..., 1] - W[..., 0]
-
-
-def _is_number(leaf: Any) -> bool:
-    return isinstance(leaf, (jax.Array, np.ndarray))
 
 
 def _play_all(static: Any, memory: str, numbers: Any, rounds: Batch) -> dict[str, jax.Array]:

@@ -89,7 +89,10 @@ def resolve(
 
         shown = Sight.of(expert_sees, "expert_sees").space(observation_space)
     expert = _make(spec, env_id, {"observation_space": shown, "action_space": action_space}, given)
-    _require_spaces(expert, shown, action_space)
+    if shown is not None or action_space is not None:
+        from .answers import require_spaces
+
+        require_spaces(expert, shown, action_space)
     if expert_sees is not None:
         from .privileged import seeing
 
@@ -101,13 +104,6 @@ def resolve(
     from .answers import checked
 
     return checked(expert, action_space)
-
-
-def _require_spaces(expert: Expert, observation_space: Any, action_space: Any) -> None:
-    if observation_space is not None or action_space is not None:
-        from .answers import require_spaces
-
-        require_spaces(expert, observation_space, action_space)
 
 
 def _make(spec: Any, env_id: str | None, spaces: dict[str, Any], options: dict[str, Any]) -> Expert:

@@ -82,6 +82,11 @@ def from_callable(
             answers = [call(take(observations, i), **{wants: info_at(infos, i)}) for i in rows]
         return _stacked(answers, name)
 
+    traced = None
+    if getattr(function, "pure", False) and wants is None:
+        import jax
+
+        traced = function if many else jax.vmap(function)
     probed = 0
     if kind is None:
         kind = "action"
@@ -99,15 +104,9 @@ def from_callable(
         needs_infos=wants is not None,
         on_reset=getattr(function, "on_reset", None),
         probed=probed,
-        pure=_traced(function, many) if getattr(function, "pure", False) and wants is None else None,
+        pure=traced,
         batch=32 if many else 1,
     )
-
-
-def _traced(function: Callable[..., Any], many: bool) -> Callable[[Any], Any]:
-    import jax
-
-    return function if many else jax.vmap(function)
 
 
 def from_predictor(
@@ -178,11 +177,9 @@ def _reporting(function: Callable[..., Any], name: str) -> Callable[..., Any]:
         except UserError:
             raise
         except Exception as error:
-            shape = (
-                {key: np.shape(value) for key, value in observation.items()}
-                if isinstance(observation, dict)
-                else (np.shape(observation))
-            )
+            shape: Any = np.shape(observation)
+            if isinstance(observation, dict):
+                shape = {key: np.shape(value) for key, value in observation.items()}
             raise UserError(
                 f"expert {name!r}: failed on observations of shape {shape} ({said(error)})."
             ) from error

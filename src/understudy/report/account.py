@@ -13,7 +13,7 @@ import numpy as np
 
 from ..spec import FIELDS
 from .sources import Source, labels
-from .style import LOOKS, OTHERS, look
+from .style import DASHDOT, DASHED, DOTTED, LOOKS, OTHERS, SOLID, look
 from .summaries import Interval, curve, interval, iqm, ratio, short, thinned
 from .verdict import verdicts
 
@@ -22,7 +22,8 @@ CURVES = {"return": "return_mean", "loss": "loss", "average loss": "average_loss
 DETAILED = 60
 """Most runs that are shown by themselves: of each group the best, the median and the worst come first."""
 SPELLED = {"eta": "η", "alpha": "α"}
-DASHES = {"-": [], "dashed": [6, 3], "dotted": [2, 3], "dashdot": [8, 3, 2, 3]}
+DASHES = {SOLID: [], DASHED: [6, 3], DOTTED: [2, 3], DASHDOT: [8, 3, 2, 3]}
+"""A page's spelling of the line styles of figures."""
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", *OTHERS)
 # Columns of a run that a page draws.
 SHOWN = ("round", "interactions", "queries", "loss", "average_loss", "regret", "regret_low", "regret_high")
@@ -55,9 +56,8 @@ def grouped(sources: Sequence[Source]) -> list[dict[str, Any]]:
         key = json.dumps(mine, sort_keys=True, default=str)
         found.setdefault(key, {"labels": mine, "sources": []})["sources"].append(one)
     groups = list(found.values())
-    names = [name_of(group["labels"]) for group in groups]
-    for group, name in zip(groups, names, strict=True):
-        group |= {"name": name} | came_to(group["sources"])
+    for group in groups:
+        group |= {"name": name_of(group["labels"])} | came_to(group["sources"])
     # Best first, by the score and then by the loss; a group of which nothing is known comes last.
     return sorted(groups, key=lambda one: (one["labels"]["env"], *_rank(one)))
 
@@ -148,13 +148,12 @@ def _repeats(one: Source, other: Source) -> bool:
 def groups_plain(groups: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Groups as the page reads them, with their colours and curves."""
     made = []
-    looks = _looks(groups)
-    for group, (colour, dashes) in zip(groups, looks, strict=True):
-        runs = group["sources"]
-        states = Counter(one.state for one in runs)
-        kept = {k: v for k, v in group.items() if k != "sources"}
-        made.append(kept | {"colour": colour, "dashes": dashes, "runs": len(runs), "states": dict(states)})
-        made[-1]["curves"] = curves(runs)
+    for group, (colour, dashes) in zip(groups, _looks(groups), strict=True):
+        kept, runs = dict(group), group["sources"]
+        del kept["sources"]
+        states = dict(Counter(one.state for one in runs))
+        kept |= {"colour": colour, "dashes": dashes, "runs": len(runs), "states": states}
+        made.append(kept | {"curves": curves(runs)})
     return made
 
 
@@ -169,8 +168,7 @@ def _looks(groups: Sequence[Mapping[str, Any]]) -> list[tuple[str, list[int]]]:
         drawn, place = look(one["labels"]["learner"]), count[one["labels"]["env"]]
         count[one["labels"]["env"]] += 1
         if own:
-            styles = {"-": "-", str((0, (5, 2))): "dashed", str((0, (1, 1.4))): "dotted"}
-            found.append((drawn.colour, DASHES[styles.get(str(drawn.dashes), "dashdot")]))
+            found.append((drawn.colour, DASHES[drawn.dashes]))
         else:
             found.append((PALETTE[place % len(PALETTE)], list(DASHES.values())[place // len(PALETTE) % 4]))
     return found

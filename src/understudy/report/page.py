@@ -69,7 +69,8 @@ def write_report(
     disk.named("out", target, ".html", ".htm")
     with disk.reporting(target):  # before the work, which may take a minute
         target.parent.mkdir(parents=True, exist_ok=True)
-    read = gathered([Path(one) for one in paths])
+    folders = sources.found([Path(one) for one in paths])
+    read = [one for path in folders for one in sources.read(path, check=True)]
     found = account(read)
     look_into(found, read, moments=moments, seconds=seconds, progress=progress)
     files = tables(read)
@@ -77,11 +78,6 @@ def write_report(
     with disk.reporting(target):
         disk.write(target, document(found, files))
     return target
-
-
-def gathered(paths: Sequence[Path], *, check: bool = True) -> list[Source]:
-    """Every run at and below `paths`."""
-    return [one for path in sources.found(paths) for one in sources.read(path, check=check)]
 
 
 def look_into(

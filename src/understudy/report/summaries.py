@@ -104,7 +104,7 @@ def curve(xs: Sequence[Any], ys: Sequence[Any], *, points: int = POINTS) -> dict
         if not len(places):  # they have no place in common, so the first stands alone
             places, pairs = pairs[0][0], pairs[:1]
     if len(places) > points:
-        places = places[np.unique(np.linspace(0, len(places) - 1, points).round().astype(int))]
+        places = places[thinned(len(places), points)]
     rows = np.stack([np.interp(places, x, y) for x, y in pairs])
     made: dict[str, Any] = {"x": short(places), "middle": short(rows.mean(axis=0)), "runs": len(rows)}
     if len(rows) > 1:
