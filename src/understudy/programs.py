@@ -166,7 +166,7 @@ def compiled_stream(game: Game, *, keep: bool = False) -> Callable[..., tuple[Ga
 def compiled_together(games: Sequence[Game]) -> Callable[[GameState, Batch, Array, ArrayLike], Any]:
     """`play` of many games of one program at once: states, batches and keys are stacked, `judge` is for all.
 
-    What a GPU wants; a CPU is faster with one after another.
+    It is the fast way on a GPU; a CPU is faster with one after another.
     """
     numbers, keys = zip(*map(_halves, games), strict=True)
     stacked = jax.tree.map(lambda *leaves: np.stack([np.asarray(leaf) for leaf in leaves]), *numbers)

@@ -177,73 +177,55 @@ def replay(
     loss = LOSSES.resolve(loss)
     checked = check_rounds(rounds, loss)
     policy = _policy(policy, checked)
-    learner = LEARNERS.resolve(learner)
+    resolved = LEARNERS.resolve(learner)
     judged = _judged(comparator, len(checked))
-    learner = remembering(memory, learner, loss)
+    resolved = remembering(memory, resolved, loss)
     if isinstance(seed, bool) or not isinstance(seed, (int, np.integer)) or not 0 <= seed < 2**63:
         raise UserError(f"seed: {seed!r} is not a whole number from 0 to 2⁶³ − 1.")
+    options = {"tolerance": tolerance, "max_iterations": max_iterations, "batch_size": batch_size}
     with jax.enable_x64(True):
-        return _run(
-            checked, policy, loss, learner, solver, keep_iterates, judged, int(seed), progress,
-            memory, tolerance=tolerance, max_iterations=max_iterations, batch_size=batch_size,
+        rows, samples = max(len(X) for X, _ in checked), sum(len(X) for X, _ in checked)
+        key = jax.random.key(int(seed))
+        features, outputs = int(np.prod(checked[0][0].shape[1:])), checked[0][1].shape[1]
+        params = policy.init(jax.random.fold_in(key, 0), features, outputs, jnp.float64)
+        game = make_game(policy, loss, resolved, solver, params, **options)
+        like = batch(*checked[0], rows=rows)
+        losses = limited(
+            memory,
+            game.empty(params, like, samples),
+            like,
+            rounds=len(checked),
+            samples=samples,
+            key=jax.random.fold_in(key, 2**32 - 1),
+        )
+        state = game.init(params, losses)
+        kept: dict[str, list[Any]] = {name: [] for name in COLUMNS}
+        predictions, iterates, times = [], [], []
+        played = play_rounds(game, state, checked, key, judged=judged, keep=keep_iterates)
+        for state, record, seconds in played:  # noqa: B007 - the last state is read below
+            first, count = len(times) + 1, len(record["loss"])
+            sizes = np.array([len(X) for X, _ in checked[first - 1 : first - 1 + count]])
+            predictions.append(record["outputs"][np.arange(rows) < sizes[:, None]])
+            if keep_iterates:
+                # Copies: a view would keep the whole buffer of the call, most of it empty, alive.
+                iterates += [
+                    jax.tree.map(lambda leaf, i=i: leaf[i].copy(), record["params"]) for i in range(count)
+                ]
+            times += [seconds / count] * count
+            new = columns(first, sizes, record, judged)
+            for name, values in new.items():
+                kept[name] += values
+            for i in range(count if progress is not None else 0):
+                progress(first + i, {name: values[i] for name, values in new.items()})  # type: ignore[misc]
+        ledger = Ledger(kept)
+        verdict = certify(game, {name: values[-1] for name, values in kept.items()})
+        final, best = (jax.tree.map(np.array, tree) for tree in (state.learner.params, state.comparator))
+        return Replay(
+            game, checked, ledger, verdict, final, best,
+            np.concatenate(predictions),
+            [*iterates, jax.tree.map(np.copy, final)] if keep_iterates else None,
+            np.asarray(times),
         )  # fmt: skip
-
-
-def _run(
-    checked: list[tuple[np.ndarray, np.ndarray]],
-    policy: Policy,
-    loss: Any,
-    learner: Any,
-    solver: Any,
-    keep_iterates: bool,
-    judged: set[int],
-    seed: int,
-    progress: Callable[[int, dict[str, Any]], None] | None,
-    memory: str,
-    **options: Any,
-) -> Replay:
-    rows, samples = max(len(X) for X, _ in checked), sum(len(X) for X, _ in checked)
-    key = jax.random.key(seed)
-    features, outputs = int(np.prod(checked[0][0].shape[1:])), checked[0][1].shape[1]
-    params = policy.init(jax.random.fold_in(key, 0), features, outputs, jnp.float64)
-    game = make_game(policy, loss, learner, solver, params, **options)
-    like = batch(*checked[0], rows=rows)
-    losses = limited(
-        memory,
-        game.empty(params, like, samples),
-        like,
-        rounds=len(checked),
-        samples=samples,
-        key=jax.random.fold_in(key, 2**32 - 1),
-    )
-    state = game.init(params, losses)
-    kept: dict[str, list[Any]] = {name: [] for name in COLUMNS}
-    predictions, iterates, times = [], [], []
-    played = play_rounds(game, state, checked, key, judged=judged, keep=keep_iterates)
-    for state, record, seconds in played:  # noqa: B007 - the last state is read below
-        first, count = len(times) + 1, len(record["loss"])
-        sizes = np.array([len(X) for X, _ in checked[first - 1 : first - 1 + count]])
-        predictions.append(record["outputs"][np.arange(rows) < sizes[:, None]])
-        if keep_iterates:
-            # Copies: a view would keep the whole buffer of the call, most of it empty, alive.
-            iterates += [
-                jax.tree.map(lambda leaf, i=i: leaf[i].copy(), record["params"]) for i in range(count)
-            ]
-        times += [seconds / count] * count
-        new = columns(first, sizes, record, judged)
-        for name, values in new.items():
-            kept[name] += values
-        for i in range(count if progress is not None else 0):
-            progress(first + i, {name: values[i] for name, values in new.items()})  # type: ignore[misc]
-    ledger = Ledger(kept)
-    verdict = certify(game, {name: values[-1] for name, values in kept.items()})
-    final, best = (jax.tree.map(np.array, tree) for tree in (state.learner.params, state.comparator))
-    return Replay(
-        game, checked, ledger, verdict, final, best,
-        np.concatenate(predictions),
-        [*iterates, jax.tree.map(np.copy, final)] if keep_iterates else None,
-        np.asarray(times),
-    )  # fmt: skip
 
 
 def _policy(policy: str | Policy, checked: list[tuple[np.ndarray, np.ndarray]]) -> Policy:

@@ -168,7 +168,7 @@ class Camera:
             viewer.scn.flags[int(flag)] = 0
 
     def follow(self) -> None:
-        """Moves to where the robot is, and takes the thread's turn, which other panels may have had."""
+        """Moves to where the robot is, and makes its context the thread's: another panel's may be."""
         if self._renderer is not None and self._renderer.viewer is not None:
             self._renderer.viewer.make_context_current()
         if self._from is not None:

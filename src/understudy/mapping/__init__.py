@@ -70,68 +70,53 @@ def map_runs(
         if set(config.labels) != names or "seed" in names:
             raise UserError("configs: every configuration needs the same names, none of them 'seed'.")
     wanted = [(config, number) for config in configs for number in chosen]
+    labels = {name: np.asarray([config.labels[name] for config, _ in wanted]) for name in configs[0].labels}
+    labels["seed"] = np.asarray([number for _, number in wanted])
     with jax.enable_x64(double):
-        labels = {
-            name: np.asarray([config.labels[name] for config, _ in wanted]) for name in configs[0].labels
+        began = time.perf_counter()
+        platform = jax.default_backend()
+        root = jax.random.key(seed)
+        distinct = {number: place for place, number in enumerate(dict.fromkeys(n for _, n in wanted))}
+        folded = np.asarray(
+            jax.random.key_data(jax.vmap(lambda n: jax.random.fold_in(root, n))(np.asarray([*distinct])))
+        )
+        keys = folded[[distinct[number] for _, number in wanted]]
+        entry = _entry(run)
+        sorted_groups = groups([config for config, _ in wanted])
+        choices = [
+            pick(entry, group, keys[0], platform) if method == "auto" else Picked(method, "asked for")
+            for group in sorted_groups
+        ]
+        pairs = list(zip(sorted_groups, choices, strict=True))
+        plans = [tasks(group, keys, choice.method, platform) for group, choice in pairs]
+        spread = any(choice.method == "threads" for choice in choices)
+        threads = (workers or cores()) if spread and platform == "cpu" else 1
+        compiled = _compile(entry, sorted_groups, plans, threads, double)
+        ready = time.perf_counter()
+        results: list[Any] = [None] * len(wanted)
+        finished = 0
+
+        def done(task: Task, result: Any) -> None:
+            nonlocal finished
+            for row, place in enumerate(task.places):
+                results[place] = {k: v[row] for k, v in result.items()} if task.vectorised else result
+            finished += len(task.places)
+            if progress is not None:
+                progress(finished, wanted[task.places[-1]][0].labels)
+
+        calls = [(one, task) for one, plan in zip(compiled, plans, strict=True) for task in plan]
+        perform(calls, threads, double, done)
+        ended = time.perf_counter()
+        columns = {name: np.stack([np.asarray(result[name]) for result in results]) for name in results[0]}
+        info = {
+            "methods": [{"method": c.method, "why": c.why, "runs": len(g.places)} for g, c in pairs],
+            "programs": len(sorted_groups),
+            "workers": threads,
+            "platform": platform,
+            "compile_seconds": ready - began,
+            "run_seconds": ended - ready,
         }
-        labels["seed"] = np.asarray([number for _, number in wanted])
-        found, info = _mapped(run, wanted, seed, method, workers or cores(), double, progress)
-    return Table(labels, found, info)
-
-
-def _mapped(
-    run: Callable[..., Any],
-    wanted: list[tuple[Config, int]],
-    seed: int,
-    method: str,
-    workers: int,
-    double: bool,
-    progress: Callable[[int, Any], None] | None,
-) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
-    began = time.perf_counter()
-    platform = jax.default_backend()
-    root = jax.random.key(seed)
-    distinct = {number: place for place, number in enumerate(dict.fromkeys(n for _, n in wanted))}
-    folded = np.asarray(
-        jax.random.key_data(jax.vmap(lambda n: jax.random.fold_in(root, n))(np.asarray([*distinct])))
-    )
-    keys = folded[[distinct[number] for _, number in wanted]]
-    entry = _entry(run)
-    sorted_groups = groups([config for config, _ in wanted])
-    choices = [
-        pick(entry, group, keys[0], platform) if method == "auto" else Picked(method, "asked for")
-        for group in sorted_groups
-    ]
-    pairs = list(zip(sorted_groups, choices, strict=True))
-    plans = [tasks(group, keys, choice.method, platform) for group, choice in pairs]
-    spread = any(choice.method == "threads" for choice in choices)
-    threads = workers if spread and platform == "cpu" else 1
-    compiled = _compile(entry, sorted_groups, plans, threads, double)
-    ready = time.perf_counter()
-    results: list[Any] = [None] * len(wanted)
-    finished = 0
-
-    def done(task: Task, result: Any) -> None:
-        nonlocal finished
-        for row, place in enumerate(task.places):
-            results[place] = {k: v[row] for k, v in result.items()} if task.vectorised else result
-        finished += len(task.places)
-        if progress is not None:
-            progress(finished, wanted[task.places[-1]][0].labels)
-
-    calls = [(one, task) for one, plan in zip(compiled, plans, strict=True) for task in plan]
-    perform(calls, threads, double, done)
-    ended = time.perf_counter()
-    columns = {name: np.stack([np.asarray(result[name]) for result in results]) for name in results[0]}
-    info = {
-        "methods": [{"method": c.method, "why": c.why, "runs": len(g.places)} for g, c in pairs],
-        "programs": len(sorted_groups),
-        "workers": threads,
-        "platform": platform,
-        "compile_seconds": ready - began,
-        "run_seconds": ended - ready,
-    }
-    return columns, info
+        return Table(labels, columns, info)
 
 
 @functools.lru_cache(maxsize=64)

@@ -50,7 +50,7 @@ class Run:
     seconds: dict[str, float]
     folder: Path | None
     _around: Any = None
-    """Ends, with the run, the temporary folder that its samples are in."""
+    """The temporary folder that its samples are in, which is removed with the run."""
     expert_calls: int = 0
     kept_round: int = 0
 

@@ -160,8 +160,8 @@ def room(asked: int) -> int:
 
 
 def storage(parts: Parts, *, folder: Path | None = None, keep: bool = True) -> tuple[SampleLog, bool, Any]:
-    """Where a run's samples go: the log, whether the learner reads them from it, and an object whose end is
-    the end of a temporary folder.
+    """Where a run's samples go: the log, whether the learner reads them from it, and the temporary folder
+    that must live as long (None: there is none).
 
     More bytes than there is `room` for are in files, which the learner maps; a solver that reads all of them
     at once is refused then. Frames are kept once in the log, and minibatches of stacks rebuilt from it; an

@@ -35,7 +35,7 @@ FEW = "finished runs are kept, and the same command goes on from them"
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Work:
-    """How shards are to be played, and whom to tell.
+    """How shards are to be played, and what is called on the way.
 
     done: called with the shard's number, its results and the seconds it took. progress: called with the
     shard's number and how many rounds of it are done. retries: how often a shard may lose its worker and be

@@ -14,7 +14,7 @@ from ..errors import UserError
 
 RANGE = re.compile(r"([^:,]+):([^:,]+):(log|lin)(\d+)")
 MOST = 10_000
-"""Most values along one axis; a longer one is a slip of the pen."""
+"""Most values along one axis; a longer one is a typing error."""
 
 
 def values(field: str, given: Any) -> tuple[Any, ...]:

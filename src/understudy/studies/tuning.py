@@ -9,6 +9,7 @@ full at once.
 
 from __future__ import annotations
 
+import contextlib
 import math
 import os
 import tempfile
@@ -108,23 +109,20 @@ def tune(
     """
     axes = _axes(study, over)
     whole("keep", keep)
-    if out is None:
-        with tempfile.TemporaryDirectory(prefix="understudy-") as temporary:
-            how = {"keep": keep, "coarse": coarse, "seeds": seeds, "sinks": sinks, "progress": progress}
-            return tune(study, over, temporary, **how, **options)
-    folder = Path(out)
-    if folder.exists() and not folder.is_dir():
-        raise UserError(f"out: {str(out)!r} is a file; name a folder.")
-    if (folder / "study.json").is_file():
-        raise UserError(f"out: {str(out)!r} holds a study that was not tuned; name another folder.")
-    with reporting(folder):
-        folder.mkdir(parents=True, exist_ok=True)
-    held = lock(folder)
 
     def report(stage: str) -> Callable[[int, int], None]:
         return lambda done, total: progress(stage, done, total) if progress is not None else None
 
-    try:
+    with contextlib.ExitStack() as stack:
+        folder = Path(out or stack.enter_context(tempfile.TemporaryDirectory(prefix="understudy-")))
+        if folder.exists() and not folder.is_dir():
+            raise UserError(f"out: {str(out)!r} is a file; name a folder.")
+        if (folder / "study.json").is_file():
+            raise UserError(f"out: {str(out)!r} holds a study that was not tuned; name another folder.")
+        with reporting(folder):
+            folder.mkdir(parents=True, exist_ok=True)
+        if (held := lock(folder)) is not None:
+            stack.callback(held.close)
         rough = coarse_study(study, axes, coarse or {}, study.seeds if seeds is None else seeds)
         tried = None
         if rough is not None:
@@ -138,9 +136,6 @@ def tune(
             tables.write(folder, "summary", tuned.summary)
             tables.write(folder, "choices", tuned.table())
         return tuned
-    finally:
-        if held is not None:
-            held.close()
 
 
 def plans(

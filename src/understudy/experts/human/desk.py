@@ -249,7 +249,7 @@ class Desk:
     def steer(
         self, *, taken: bool | None = None, paused: bool | None = None, speed: int | None = None
     ) -> None:
-        """Takes or gives back the wheel, stops or goes on, at another speed."""
+        """Takes over or gives back, stops or goes on, at another speed."""
         with self._changed:
             if taken is not None:
                 self.taken = taken

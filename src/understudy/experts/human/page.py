@@ -16,7 +16,7 @@ from ... import web
 from .desk import SPEEDS, Desk
 
 BEAT = 10.0
-"""Seconds after which a page without news hears that the run lives."""
+"""Seconds after which a page without news is sent an empty message, which keeps the connection open."""
 STREAMS = 3
 """Pages that are sent news as they come. A browser opens six connections to a server, and answers need some
 of them; pages beyond that ask again every second."""

@@ -69,8 +69,6 @@ def write(path: Path, model: Any, record: dict[str, Any]) -> None:
 
 def read(path: Path, model: Any, record: dict[str, Any]) -> dict[str, Any]:
     """Puts a checkpoint into a fresh model; one that was made with other settings is refused."""
-    import jax
-
     try:
         arrays = disk.read_npz(beside(path), "resume")
     except UserError as error:
@@ -82,11 +80,13 @@ def read(path: Path, model: Any, record: dict[str, Any]) -> dict[str, Any]:
                 raise UserError(
                     f"resume: the checkpoint was made with {name} {kept[name]!r}, not {record[name]!r}."
                 )
-        _restore(model, arrays, kept["counters"], jax)
+        _restore(model, arrays, kept["counters"])
     return kept
 
 
-def _restore(model: Any, arrays: dict[str, np.ndarray], counters: dict[str, Any], jax: Any) -> None:
+def _restore(model: Any, arrays: dict[str, np.ndarray], counters: dict[str, Any]) -> None:
+    import jax
+
     leaves, structure = jax.tree_util.tree_flatten(trees(model))
     fresh = []
     for i, old in enumerate(leaves):
