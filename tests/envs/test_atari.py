@@ -10,9 +10,8 @@ import pytest
 pytest.importorskip("ale_py")
 
 from understudy import imitate
-from understudy.envs import atari
 from understudy.envs.gymnasium import derive, maker
-from understudy.envs.vector import vector
+from understudy.envs.vector import GymnasiumVector, vector
 from understudy.errors import MissingExtra, UserError
 from understudy.runs.frames import FrameColumn, distinct
 from understudy.runs.rounds import Sums
@@ -105,7 +104,7 @@ def test_sticky_actions_change_the_course_of_a_game():
 def test_games_side_by_side_are_the_games_alone():
     """In company or alone, the same seed and actions give the same game."""
     games = Games("pong", 3, seed=5, threads=2, max_frames=100)
-    assert isinstance(games.slots, atari.AtariVector)
+    assert isinstance(games.slots, GymnasiumVector)
     rng = np.random.default_rng(0)
     single = [maker("Pong", {"max_frames": 100})() for _ in range(3)]
     episode = np.zeros(3, int)

@@ -12,7 +12,6 @@ import dataclasses
 import math
 import re
 import warnings
-from collections.abc import Sequence
 from typing import Any, final
 
 import gymnasium as gym
@@ -20,7 +19,6 @@ import numpy as np
 
 from ..errors import MissingExtra, UserError, among, nearest, needs, whole
 from .gymnasium import Maker
-from .vector import Seen
 
 
 @final
@@ -213,48 +211,6 @@ class AtariEnv(gym.Env):
 
 def _single(infos: dict[str, Any]) -> dict[str, Any]:
     return {key: value[0] for key, value in infos.items()}
-
-
-@final
-class AtariVector:
-    """A vector environment (see `VectorEnv`) of one game: `threads` slots are stepped at the same time.
-
-    ALE's own vector environment steps all of its games or none, so every slot is one of its own.
-    """
-
-    many = False
-
-    def __init__(self, make: Maker, count: int, first: AtariEnv, *, threads: int = 1):
-        self._envs: list[AtariEnv] = [first, *(make() for _ in range(count - 1))]
-        self.observation_space, self.action_space = first.observation_space, first.action_space
-        self._images = np.zeros((count, *self.observation_space.shape), np.uint8)  # type: ignore[misc]
-        self._infos: list[dict[str, Any]] = [{}] * count
-        self._threads = max(1, threads)
-        self.broken: dict[int, Exception] = {}
-
-    def begin(self, slots: Sequence[int] | np.ndarray, seeds: Sequence[int]) -> None:
-        for slot, seed in zip(slots, seeds, strict=True):
-            self._images[slot], self._infos[slot] = self._envs[slot].reset(seed=int(seed))
-
-    def observe(self, slots: np.ndarray) -> Seen:
-        return Seen(self._images[slots], [self._infos[slot] for slot in slots.tolist()])
-
-    def step(self, slots: np.ndarray, actions: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        rewards, ended, chosen = np.empty(len(slots)), np.zeros((2, len(slots)), bool), slots.tolist()
-        for i in range(len(chosen) + self._threads):
-            if i >= self._threads:
-                done = i - self._threads
-                slot = chosen[done]
-                self._images[slot], rewards[done], ended[0, done], ended[1, done], self._infos[slot] = (
-                    self._envs[slot].receive()
-                )
-            if i < len(chosen):
-                self._envs[chosen[i]].send(actions[i])
-        return rewards, ended[0], ended[1]
-
-    def close(self) -> None:
-        for env in self._envs:
-            env.close()
 
 
 def atari_maker(name: str, env_kwargs: Any = None) -> Maker:

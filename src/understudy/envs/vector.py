@@ -1,9 +1,9 @@
 """Vector environments: n slots of one environment, each with one episode under way.
 
 Nothing resets by itself. Whoever steps a slot begins its next episode, with a seed, so every step is a sample
-and an episode is a function of its seed and its actions: it can be played again. There are four
-implementations: any Gymnasium environment (here), Hopper and Walker2d on MuJoCo itself (`mujoco`), Atari on
-ALE (`atari`), all of which step to the bits of one Gymnasium environment, and pure environments (`lanes`).
+and an episode is a function of its seed and its actions: it can be played again. There are three
+implementations: any Gymnasium environment (here), Hopper and Walker2d on MuJoCo itself (`mujoco`), both of
+which step to the bits of one Gymnasium environment, and pure environments (`lanes`).
 """
 
 from __future__ import annotations
@@ -62,9 +62,11 @@ class VectorEnv(Protocol):
 
 @final
 class GymnasiumVector:
-    """Any Gymnasium environments, one object a slot, stepped one after another."""
+    """Any Gymnasium environments, one object a slot, stepped one after another. Those that step in threads of
+    their own (`AtariEnv.send` and `receive`) are stepped `threads` at a time; 0: there are none.
+    """
 
-    def __init__(self, make: Maker, count: int, first: Any = None):
+    def __init__(self, make: Maker, count: int, first: Any = None, *, threads: int = 0):
         self._envs: list[Any] = [make() if first is None else first]
         try:
             while len(self._envs) < count:
@@ -77,6 +79,7 @@ class GymnasiumVector:
         self.action_space = self._envs[0].action_space
         entry = str(getattr(self._envs[0].spec, "entry_point", None))
         self.many = make.by_id and entry.startswith(LIGHT)
+        self._threads = threads
         self._seen: list[Any] = [None] * count
         self._infos: list[Any] = [{}] * count
         self.broken: dict[int, Exception] = {}
@@ -94,13 +97,18 @@ class GymnasiumVector:
 
     def step(self, slots: np.ndarray, actions: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         rewards, ended = np.empty(len(slots)), np.zeros((2, len(slots)), bool)
+        ahead, envs = self._threads, [self._envs[slot] for slot in slots.tolist()]
+        for env, action in zip(envs[:ahead], actions, strict=False):
+            env.send(action)
         for i, slot in enumerate(slots.tolist()):
             try:
-                seen, rewards[i], ended[0, i], ended[1, i], info = self._envs[slot].step(actions[i])
+                made = envs[i].receive() if ahead else envs[i].step(actions[i])
+                seen, rewards[i], ended[0, i], ended[1, i], info = made
+                self._seen[slot], self._infos[slot] = seen, info
             except Exception as error:
                 self.broken[slot], rewards[i] = error, np.nan
-                continue
-            self._seen[slot], self._infos[slot] = seen, info
+            if ahead and i + ahead < len(envs):
+                envs[i + ahead].send(actions[i + ahead])
         return rewards, ended[0], ended[1]
 
     def close(self) -> None:
@@ -132,11 +140,9 @@ def vector(make: Maker, count: int, *, threads: int = 1, infos: bool = False, fi
         return PureVector(first, count)
     with contextlib.ExitStack() as undo:
         undo.callback(first.close)
-        found: Any = None
-        if make.by_id and isinstance(first, atari.AtariEnv):
-            found = atari.AtariVector(make, count, first, threads=threads)
-        elif make.by_id and not infos:
-            found = mujoco.physics(first, count, threads=threads)
-        found = GymnasiumVector(make, count, first) if found is None else found
+        found: Any = mujoco.physics(first, count, threads=threads) if make.by_id and not infos else None
+        if found is None:
+            ahead = max(1, threads) if isinstance(first, atari.AtariEnv) else 0
+            found = GymnasiumVector(make, count, first, threads=ahead)
         undo.pop_all()
     return found

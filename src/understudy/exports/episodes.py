@@ -53,11 +53,10 @@ class Kept(NamedTuple):
 def split(run: Run) -> Kept:
     """Which rows of a run's samples are an episode, in the order of their first steps."""
     flags, slots = np.asarray(run.samples("flags")), np.asarray(run.samples("slots"))
-    demos = (run.settings.get("resolved") or {}).get("demos") or {}
-    played = np.arange(len(flags)) >= int(demos.get("samples", 0))
+    played = np.arange(len(flags)) >= run.demos
     played &= flags & BREAK == 0
     breaks = np.diff(run.ledger["breaks"], prepend=0) > 0  # a new episode began with these rounds
-    begun = np.append(0, run.ledger["interactions"][:-1])[breaks] + int(demos.get("samples", 0))
+    begun = np.append(0, run.ledger["interactions"][:-1])[breaks] + run.demos
     found = []
     for slot in np.unique(slots[played]):
         rows = np.flatnonzero(played & (slots == slot))

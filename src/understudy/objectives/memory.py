@@ -33,21 +33,11 @@ class Window(eqx.Module):
     def add(self, batch: Batch) -> Window:
         """The window with one more round, in the place of the oldest."""
         kept, rows = self.kept, batch.inputs.shape[0]
-        first = (kept.rounds % self.size) * rows
-
-        def put(buffer: Array, new: Array) -> Array:
-            start = (first,) + (jnp.zeros((), first.dtype),) * (buffer.ndim - 1)
-            return jax.lax.dynamic_update_slice(buffer, new.astype(buffer.dtype), start)
-
         rounds = kept.rounds + 1
-        new = (
-            put(kept.inputs, batch.inputs),
-            put(kept.targets, batch.targets),
-            put(kept.weights, batch.weights),  # padding weighs nothing, so a ring of whole rounds may hold it
-            jnp.minimum(rounds, self.size) * rows,
-            rounds,
-        )
-        return Window(_with(kept, *new), self.size)
+        # Padding weighs nothing, so a ring of whole rounds may hold it.
+        kept = kept.put(batch, (kept.rounds % self.size) * rows)
+        counts = jnp.minimum(rounds, self.size) * rows, rounds
+        return Window(eqx.tree_at(lambda one: (one.filled, one.rounds), kept, counts), self.size)
 
     def recall(self) -> Samples:
         """The estimate of F_t."""

@@ -47,23 +47,20 @@ class Samples(eqx.Module):
     def add(self, batch: Batch) -> Samples:
         """The sum with one more round: its rows go after those in use, its padding is overwritten next."""
 
-        def put(buffer: Array, rows: Array) -> Array:
-            if self.reader is not None:
-                return buffer
-            start = (self.filled,) + (jnp.zeros((), self.filled.dtype),) * (buffer.ndim - 1)
+        kept = self if self.reader is not None else self.put(batch, self.filled)
+        counts = self.filled + batch.size, self.rounds + 1
+        return eqx.tree_at(lambda one: (one.filled, one.rounds), kept, counts)
+
+    def put(self, batch: Batch, first: Array) -> Samples:
+        """The buffer with the rows of a round from row `first` on."""
+        names = ("inputs", "targets", "weights")
+
+        def at(buffer: Array, rows: Array) -> Array:
+            start = (first,) + (jnp.zeros((), first.dtype),) * (buffer.ndim - 1)
             return jax.lax.dynamic_update_slice(buffer, rows.astype(buffer.dtype), start)
 
-        return Samples(
-            self.policy,
-            self.loss,
-            put(self.inputs, batch.inputs),
-            put(self.targets, batch.targets),
-            put(self.weights, batch.weights),
-            self.filled + batch.size,
-            self.rounds + 1,
-            self.chunk,
-            self.reader,
-        )
+        new = [at(getattr(self, name), getattr(batch, name)) for name in names]
+        return eqx.tree_at(lambda one: [getattr(one, name) for name in names], self, new)
 
     def _read(self, index: Array) -> tuple[Array, Array, Array]:
         """Rows from the reader: a call back to the host, in any order, which always gives the same."""

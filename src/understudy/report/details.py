@@ -62,8 +62,7 @@ def inspect(
 
 def timeline(run: Run) -> dict[str, Any]:
     """The shares of steps that the expert acted, and of states it was asked about, along the interactions."""
-    demos = (run.settings["resolved"].get("demos") or {}).get("samples", 0)
-    flags, weights = (np.asarray(run.samples(name)[demos:]) for name in ("flags", "weights"))
+    flags, weights = (np.asarray(run.samples(name)[run.demos :]) for name in ("flags", "weights"))
     if not len(flags):
         return {"x": [], "acted": [], "asked": []}
     edges = np.unique(np.linspace(0, len(flags), min(BINS, len(flags)) + 1).round().astype(int))

@@ -162,8 +162,7 @@ def worst(run: Run, found: Compared, count: int, apart: int = 40) -> list[Moment
     """The states with the largest disagreement, those where choices differ first; two of one episode are at
     least `apart` steps from each other.
     """
-    demos = (run.settings["resolved"].get("demos") or {}).get("samples", 0)
-    slots, flags = np.asarray(run.samples("slots")), np.asarray(run.samples("flags"))
+    demos, slots, flags = run.demos, np.asarray(run.samples("slots")), np.asarray(run.samples("flags"))
     executed = run.samples("executed")
     ended = flags & (TERMINATED | TRUNCATED) > 0
     bounds = np.append(demos, demos + np.asarray(run.ledger["interactions"], int))

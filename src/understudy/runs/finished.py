@@ -61,6 +61,11 @@ class Run:
         return self._samples.column(column)
 
     @property
+    def demos(self) -> int:
+        """How many of the samples, the first ones, are recorded demonstrations."""
+        return int((self.settings["resolved"].get("demos") or {}).get("samples", 0))
+
+    @property
     def card_return(self) -> float:
         """The return that the expert's card states for the environment; nan where it states none."""
         return float(self.settings["resolved"].get("card_return") or math.nan)
