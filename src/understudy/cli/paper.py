@@ -247,16 +247,8 @@ def theorem(options: PaperTheorem) -> int:
     asked = {"gamma": options.gamma, "rounds": options.rounds, "seed": options.seed}
     with stages("cases") as show:
         shown = theorem.exhibits(**asked, progress=lambda done, total: show("theorem", done, total))
-    rows = [
-        (
-            one.name,
-            len(one.regret),
-            one.regret[-1],
-            one.bound[-1],
-            "stays below" if one.holds else "exceeds it",
-        )
-        for one in shown
-    ]
+    verdict = {True: "stays below", False: "exceeds it"}
+    rows = [(one.name, len(one.regret), one.regret[-1], one.bound[-1], verdict[one.holds]) for one in shown]
     title = "FTL's regret against C(1 − γ^T)/(1 − γ), exact expectations"
     tables.show(tables.listed(title, ("case", "rounds", "regret", "bound", "verdict"), rows))
     if options.out is not None:

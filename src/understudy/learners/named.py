@@ -8,7 +8,8 @@ import equinox as eqx
 import numpy as np
 
 from .base import Learner
-from .schedules import Number, Schedule, first_round, positive, schedule
+from .schedules import Number, Schedule, first_round, positive
+from .schedules import schedule as scheduled
 
 LAST, MEAN = np.asarray(True), np.asarray(False)
 
@@ -42,7 +43,9 @@ def ftrl(
     'ftrl'
     """
     centre = LAST if radius is None else MEAN
-    return Learner(_schedule(schedule, eta, start), around_last=centre, radius=_radius(radius), name="ftrl")
+    return Learner(
+        scheduled(schedule, eta, start=start), around_last=centre, radius=_radius(radius), name="ftrl"
+    )
 
 
 def alt_ftrl(
@@ -55,7 +58,9 @@ def alt_ftrl(
     >>> alt_ftrl(eta=0.1).name
     'alt_ftrl'
     """
-    return Learner(_schedule(schedule, eta, start), around_last=MEAN, radius=_radius(radius), name="alt_ftrl")
+    return Learner(
+        scheduled(schedule, eta, start=start), around_last=MEAN, radius=_radius(radius), name="alt_ftrl"
+    )
 
 
 def adaftrl(*, alpha: Number = 1.0, start: int | None = None, radius: float | None = None) -> Learner:
@@ -66,7 +71,7 @@ def adaftrl(*, alpha: Number = 1.0, start: int | None = None, radius: float | No
     """
     centre = LAST if radius is None else MEAN
     return Learner(
-        _schedule("adaptive", alpha, start, "alpha"),
+        scheduled("adaptive", alpha, field="alpha", start=start),
         around_last=centre,
         radius=_radius(radius),
         name="adaftrl",
@@ -82,7 +87,7 @@ def ogd(*, eta: Number, schedule: str | Schedule = "sqrt", radius: float | None 
     'ogd'
     """
     return Learner(
-        _schedule(schedule, eta, 1), linear=True, around_last=LAST, radius=_radius(radius), name="ogd"
+        scheduled(schedule, eta, start=1), linear=True, around_last=LAST, radius=_radius(radius), name="ogd"
     )
 
 
@@ -99,7 +104,7 @@ def adagrad(*, alpha: Number, diagonal: bool = False, radius: float | None = Non
     >>> adagrad(alpha=0.1, diagonal=True).name
     'adagrad'
     """
-    step = _schedule("adaptive", alpha, 1, "alpha")
+    step = scheduled("adaptive", alpha, field="alpha", start=1)
     return Learner(step, True, LAST, _radius(radius), diagonal=bool(diagonal), name="adagrad")
 
 
@@ -116,11 +121,6 @@ def linearised(learner: Learner) -> Learner:
         learner.diagonal,
         f"linearised_{learner.name}",
     )
-
-
-def _schedule(kind: str | Schedule, step: Any, start: int | None, field: str = "eta") -> Schedule:
-    first_round(start)
-    return schedule(kind, step, field=field, start=start)
 
 
 def started(learner: Any, start: int) -> Any:

@@ -81,6 +81,7 @@ def schedule(kind: str | Schedule, step: Number, *, field: str = "eta", start: i
     >>> float(schedule("sqrt", 0.5).weight(jnp.asarray(4), jnp.asarray(0.0)))
     4.0
     """
+    first = first_round(start)
     if isinstance(kind, Schedule):
         return kind
     among("schedule", kind, SCHEDULES)
@@ -88,7 +89,7 @@ def schedule(kind: str | Schedule, step: Number, *, field: str = "eta", start: i
     name = {"constant": "constant", "sqrt": "root", "adaptive": "adaptive"}[kind]
     zero = np.asarray(0.0)
     parts = {"constant": zero, "root": zero, "adaptive": zero} | {name: np.asarray(inverse)}
-    return Schedule(**parts, start=first_round(start))
+    return Schedule(**parts, start=first)
 
 
 def theorem(*, smoothness: float, interpolation: float) -> Schedule:

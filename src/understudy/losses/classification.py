@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import equinox as eqx
 import jax
@@ -27,10 +27,10 @@ class CrossEntropy(Loss):
     """
 
     groups: tuple[int, ...] | None = eqx.field(static=True, default=None)
-
-    @property
-    def categorical(self) -> bool:
-        return True
+    categorical: ClassVar[bool] = True
+    convex: ClassVar[bool] = True
+    curvature: ClassVar[float] = 0.5
+    steepness: ClassVar[float] = 1.0
 
     def __call__(self, outputs: Array, target: Array) -> Array:
         if self.groups is None:
@@ -38,18 +38,6 @@ class CrossEntropy(Loss):
         edges = list(np.cumsum(self.groups)[:-1])
         logs = [jax.nn.log_softmax(part) for part in jnp.split(outputs, edges)]
         return -jnp.sum(target * jnp.concatenate(logs))
-
-    @property
-    def convex(self) -> bool:
-        return True
-
-    @property
-    def curvature(self) -> float:
-        return 0.5
-
-    @property
-    def steepness(self) -> float:
-        return 1.0
 
     def _together(self, size: int) -> np.ndarray:
         """(k, k), 1 where two outputs belong to one choice."""
@@ -102,24 +90,13 @@ class BinaryCrossEntropy(Loss):
     0.693147
     """
 
-    @property
-    def logits(self) -> bool:
-        return True
+    logits: ClassVar[bool] = True
+    convex: ClassVar[bool] = True
+    curvature: ClassVar[float] = 0.25
+    steepness: ClassVar[float] = 1.0
 
     def __call__(self, outputs: Array, target: Array) -> Array:
         return jnp.sum(jax.nn.softplus(outputs) - target * outputs)
-
-    @property
-    def convex(self) -> bool:
-        return True
-
-    @property
-    def curvature(self) -> float:
-        return 0.25
-
-    @property
-    def steepness(self) -> float:
-        return 1.0
 
     def dual(self, slope: Array, target: Array) -> tuple[Array, Array]:
         p = jnp.clip(slope + target, 0.0, 1.0)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -20,6 +22,7 @@ class Squared(Loss):
     """
 
     half: bool = eqx.field(static=True, default=False)
+    convex: ClassVar[bool] = True
 
     @property
     def scale(self) -> float:
@@ -27,10 +30,6 @@ class Squared(Loss):
 
     def __call__(self, outputs: Array, target: Array) -> Array:
         return self.scale * jnp.sum((outputs - target) ** 2)
-
-    @property
-    def convex(self) -> bool:
-        return True
 
     @property
     def curvature(self) -> float:
@@ -59,6 +58,7 @@ class Absolute(Loss):
     """
 
     rounding: float = eqx.field(static=True, default=0.0)
+    steepness: ClassVar[float] = 1.0
 
     def __call__(self, outputs: Array, target: Array) -> Array:
         error = outputs - target
@@ -72,10 +72,6 @@ class Absolute(Loss):
     @property
     def convex(self) -> bool:
         return not self.rounding  # a slope of 0 beside the kink is none of |·|
-
-    @property
-    def steepness(self) -> float:
-        return 1.0
 
     def dual(self, slope: Array, target: Array) -> tuple[Array, Array]:
         linear = slope * target
@@ -96,6 +92,8 @@ class Huber(Loss):
     """
 
     delta: float = eqx.field(static=True, default=1.0)
+    convex: ClassVar[bool] = True
+    curvature: ClassVar[float] = 1.0
 
     def __check_init__(self):
         if not isinstance(self.delta, (int, float)) or not 0 < self.delta < np.inf:
@@ -105,14 +103,6 @@ class Huber(Loss):
         error = outputs - target
         inside = jnp.clip(error, -self.delta, self.delta)
         return jnp.sum(inside * (error - 0.5 * inside))
-
-    @property
-    def convex(self) -> bool:
-        return True
-
-    @property
-    def curvature(self) -> float:
-        return 1.0
 
     @property
     def steepness(self) -> float:

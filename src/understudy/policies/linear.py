@@ -28,10 +28,7 @@ class Linear(Policy):
 
     bias: bool = eqx.field(static=True, default=False)
     name: ClassVar[str] = "linear"
-
-    @property
-    def linear(self) -> bool:
-        return True
+    linear: ClassVar[bool] = True
 
     def init(self, key: Array, features: int, outputs: int, dtype: DTypeLike | None = None) -> Params:
         return jnp.zeros((features + self.bias, outputs), dtype)
@@ -59,14 +56,11 @@ class Tabular(Policy):
 
     states: int = eqx.field(static=True)
     name: ClassVar[str] = "tabular"
+    linear: ClassVar[bool] = True
 
     def __check_init__(self):
         if isinstance(self.states, bool) or not isinstance(self.states, int) or self.states < 1:
             raise UserError(f"states: {self.states!r} is not a positive whole number.")
-
-    @property
-    def linear(self) -> bool:
-        return True
 
     def init(self, key: Array, features: int, outputs: int, dtype: DTypeLike | None = None) -> Params:
         return jnp.zeros((self.states, outputs), dtype)

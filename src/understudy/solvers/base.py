@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import abc
 import enum
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
 import equinox as eqx
 import jax
@@ -191,9 +191,7 @@ class Unsolved(eqx.Module):
     status RUNNING and nothing measured, and costs no compiling.
     """
 
-    @property
-    def minibatch(self) -> bool:
-        return False
+    minibatch: ClassVar[bool] = False
 
     def __call__(self, objective: Objective, params: Params, key: Array | None = None) -> Solution:
         nan = jnp.full((), jnp.nan, jax.tree.leaves(params)[0].dtype)
