@@ -46,7 +46,6 @@ class Samples(eqx.Module):
 
     def add(self, batch: Batch) -> Samples:
         """The sum with one more round: its rows go after those in use, its padding is overwritten next."""
-
         kept = self if self.reader is not None else self.put(batch, self.filled)
         counts = self.filled + batch.size, self.rounds + 1
         return eqx.tree_at(lambda one: (one.filled, one.rounds), kept, counts)
