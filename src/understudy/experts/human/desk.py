@@ -6,34 +6,18 @@ so that two tabs, or one key pressed twice, do not answer two. It is kept before
 
 from __future__ import annotations
 
-import dataclasses
 import threading
 import time
 from collections.abc import Callable, Sequence
 from typing import Any, final
 
 from ...errors import UserError
+from .asked import Asked, Drop, Keep, Question, Show
 
 GRACE = 2.0
 """Seconds after the last answer of a round in which it can still be taken back."""
 SPEEDS = (0, 1, 2, 5, 10, 15, 20, 30, 50)
 """Steps a second of an episode that a person watches or drives; 0: one step a key."""
-
-
-@final
-@dataclasses.dataclass(eq=False)
-class Question:
-    """A state: `show()` draws it, once, in the run's thread, as plain data for a page."""
-
-    number: int
-    show: Callable[[], dict[str, Any]]
-    shown: dict[str, Any] | None = None
-    answer: Any = None
-    skipped: bool = False
-
-    @property
-    def open(self) -> bool:
-        return self.answer is None and not self.skipped
 
 
 @final
@@ -53,11 +37,8 @@ class Desk:
         self.taken, self.paused, self.speed = False, True, 10
         self.viewers = 0
         """Pages that are open: nothing moves by itself where nobody looks."""
-        self._questions: list[Question] = []
-        self._handled: list[Question] = []
-        self._keep: Callable[[int, Any], None] = lambda index, action: None
-        self._drop: Callable[[int], None] = lambda index: None
-        self._first = self._count = self.skipped = 0
+        self._asked = Asked()
+        self._count = self.skipped = 0
         self.known = False
         self._held: Any = None
         self._until: float | None = None
@@ -68,9 +49,9 @@ class Desk:
 
     def ask(
         self,
-        shows: Sequence[Callable[[], dict[str, Any]]],
-        keep: Callable[[int, Any], None],
-        drop: Callable[[int], None],
+        shows: Sequence[Show],
+        keep: Keep,
+        drop: Drop,
         *,
         known: bool = False,
     ) -> dict[int, Any]:
@@ -83,7 +64,7 @@ class Desk:
         while True:
             with self._changed:
                 self._raise()
-                undrawn = next((one for one in self._pending() if one.shown is None), None)
+                undrawn = next((one for one in self._asked.pending if one.shown is None), None)
                 if undrawn is None:
                     if self._over():
                         return self._end()
@@ -94,16 +75,13 @@ class Desk:
                 undrawn.shown = shown
                 self._change()
 
-    def drive(self, show: Callable[[], dict[str, Any]], keep: Callable[[int, Any], None]) -> Any:
+    def drive(self, show: Show, keep: Keep) -> Any:
         """The action in a state that waits for it: the key that is pressed or, at a speed, the one that was
         pressed last. None where the person gives the wheel back.
         """
         shown = show()
         with self._changed:
-            self._begin("drive", [lambda: shown], keep, lambda index: None)
-            question, was = self._questions[0], self.taken
-            question.shown = shown
-            self._change()
+            question, was = self._now("drive", shown, keep), self.taken
             while question.open:
                 self._raise()
                 due = self._due()
@@ -118,7 +96,7 @@ class Desk:
             self._count += 1
             return question.answer
 
-    def watch(self, show: Callable[[], dict[str, Any]]) -> bool:
+    def watch(self, show: Show) -> bool:
         """Shows a state in which the policy is about to act, for as long as the speed says; whether the
         person takes over. At speed 0 it waits for a step.
         """
@@ -126,10 +104,8 @@ class Desk:
             return True
         shown = show()
         with self._changed:
-            self._begin("watch", [lambda: shown], self._keep, self._drop)
-            self._questions[0].shown = shown
-            self._change()
-            while not self.taken and self._questions[0].open:
+            question = self._now("watch", shown, lambda index, action: None)
+            while not self.taken and question.open:
                 self._raise()
                 due = self._due()
                 if due <= 0:
@@ -150,32 +126,30 @@ class Desk:
     def close(self, stage: str = "The run has ended.") -> None:
         """The end; nobody waits any more."""
         with self._changed:
-            self.mode, self.stage, self._questions, self._until = "done", stage, [], None
+            self.mode, self.stage, self._asked, self._until = "done", stage, Asked(), None
             self._change()
 
-    def _begin(self, mode: str, shows: Any, keep: Any, drop: Any, known: bool = False) -> None:
+    def _begin(self, mode: str, shows: Sequence[Show], keep: Keep, drop: Drop, known: bool = False) -> None:
         with self._changed:
-            self._first += len(self._questions)
-            self._questions = [Question(self._first + i, show) for i, show in enumerate(shows)]
-            self._handled, self._until, self.mode = [], None, mode
-            self._keep, self._drop, self.known = keep, drop, known
-            if mode == "label":
-                self._change()
+            self._asked.begin(shows, keep, drop)
+            self._until, self.mode, self.known = None, mode, known
+            self._change()
+
+    def _now(self, mode: str, shown: dict[str, Any], keep: Keep) -> Question:
+        """The question about the state that the environment is in, which is drawn already."""
+        self._begin(mode, [lambda: shown], keep, lambda index: None)
+        self._asked.questions[0].shown = shown
+        return self._asked.questions[0]
 
     def _end(self) -> dict[int, Any]:
-        found = {i: one.answer for i, one in enumerate(self._questions) if not one.skipped}
+        found = self._asked.answers()
         self._count += len(found)
-        self.skipped += len(self._questions) - len(found)
-        self._first, self._questions = self._first + len(self._questions), []
-        self.mode, self._until, self._handled = "wait", None, []
-        self._change()
+        self.skipped += len(self._asked.questions) - len(found)
+        self._begin("wait", (), lambda index, action: None, lambda index: None)
         return found
 
-    def _pending(self) -> list[Question]:
-        return [one for one in self._questions if one.open]
-
     def _over(self) -> bool:
-        return not self._pending() and (self._until is None or time.monotonic() >= self._until)
+        return not self._asked.pending and (self._until is None or time.monotonic() >= self._until)
 
     def _due(self) -> float:
         """Seconds until the next step; far away where nothing moves by itself."""
@@ -197,7 +171,7 @@ class Desk:
         """Answers question `number`; whether it counts, which a second answer does not."""
         action = self._read(value)
         with self._changed:
-            question = self._current()
+            question = self._asked.current
             if question is None or question.number != number or self.mode == "watch":
                 return False
             if self.mode == "drive":
@@ -217,25 +191,23 @@ class Desk:
     def skip(self, number: Any) -> bool:
         """Leaves question `number` without a label; in "watch" it lets the policy act."""
         with self._changed:
-            question = self._current()
+            question = self._asked.current
             if question is None or question.number != number or self.mode == "drive":
                 return False
-            others = [one for one in self._questions if one is not question]
+            others = [one for one in self._asked.questions if one is not question]
             if self.mode == "label" and not self.known and all(one.skipped for one in others):
                 raise UserError("skip: one state of a round needs a label, and this is the last one.")
-            question.skipped = True
-            self._handle(question)
+            self._asked.skip(question)
+            self._handled()
             return True
 
     def undo(self) -> bool:
         """Takes the last answer of the round back; whether there was one."""
         with self._changed:
-            if self.mode != "label" or not self._handled:
+            if self.mode != "label" or not self._asked.handled:
                 return False
-            question = self._handled.pop()
-            if not question.skipped:
-                self._guarded(self._drop, question.number - self._first)
-            question.answer, question.skipped, self._until = None, False, None
+            self._guarded(self._asked.undo)
+            self._until = None
             self._change()
             return True
 
@@ -273,22 +245,21 @@ class Desk:
     def view(self) -> dict[str, Any]:
         """Everything that a person sees now, as plain data."""
         with self._changed:
-            question = self._current()
-            given = sum(one.answer is not None for one in self._questions) if self.mode == "label" else 0
-            now = None
+            asked, question, now = self._asked, self._asked.current, None
+            given = sum(one.answer is not None for one in asked.questions) if self.mode == "label" else 0
             if question is not None and question.shown is not None:
                 now = {"number": question.number, **question.shown}
             facts = dict(self.facts)
             facts["labels"] = facts.get("labels", 0) + self._count + given
-            facts["skipped"] = self.skipped + sum(one.skipped for one in self._questions)
+            facts["skipped"] = self.skipped + sum(one.skipped for one in asked.questions)
             return {
                 "version": self.version,
                 "mode": self.mode,
                 "stage": self.stage,
                 "question": now,
-                "at": len(self._handled) + (question is not None),
-                "of": len(self._questions),
-                "undo": bool(self._handled) and self.mode == "label",
+                "at": len(asked.handled) + (question is not None),
+                "of": len(asked.questions),
+                "undo": bool(asked.handled) and self.mode == "label",
                 "grace": None if self._until is None else max(0.0, self._until - time.monotonic()),
                 "taken": self.taken,
                 "paused": self.paused,
@@ -296,17 +267,12 @@ class Desk:
                 "facts": facts,
             }
 
-    def _current(self) -> Question | None:
-        return next(iter(self._pending()), None)
-
     def _settle(self, question: Question, action: Any) -> None:
-        self._guarded(self._keep, question.number - self._first, action)
-        question.answer = action
-        self._handle(question)
+        self._guarded(self._asked.settle, question, action)
+        self._handled()
 
-    def _handle(self, question: Question) -> None:
-        self._handled.append(question)
-        if not self._pending():
+    def _handled(self) -> None:
+        if not self._asked.pending:
             self._until = time.monotonic() + self.grace
         self._change()
 
