@@ -82,15 +82,15 @@ class Learner(eqx.Module):
     ) -> tuple[LearnerState, Solution]:
         """The state after a round with gradient g_t at w_t; `losses` already hold the round."""
         ahead = self.regularised(state, gradient)
-        update = self._linear_step if self.linear else self._full_step
-        solution, gradients, residual = update(state, losses, gradient, solve, ahead.weight, ahead.centre)
-        return ahead._replace(params=solution.params, gradients=gradients, residual=residual), solution
+        if self.linear:
+            return self._linear_step(state, gradient, ahead)
+        return self._full_step(state, losses, gradient, solve, ahead)
 
     def regularised(self, state: LearnerState, gradient: Params) -> LearnerState:
         """The state with Λ_t, c_t and the sums that make them, given g_t; round t is still to be solved."""
         t = state.round + 1
         if self.schedule.zero:
-            return state._replace(weight=jnp.zeros_like(state.weight), round=t)
+            return state._replace(weight=optax.tree.zeros_like(state.weight), round=t)
         squares = self._squares(state, gradient, t)
         weight = self.schedule.weight(t, squares)
         # σ_t ≥ 0 by definition of every schedule; rounding must not make it negative.
@@ -105,19 +105,14 @@ class Learner(eqx.Module):
         return jax.tree.map(lambda s, n: s + jnp.where(t >= self.schedule.first, n, 0.0), state.squares, new)
 
     def _full_step(
-        self,
-        state: LearnerState,
-        losses: Losses,
-        gradient: Params,
-        solve: Solve,
-        weight: Array,
-        centre: Params,
-    ) -> tuple[Solution, Params, Params]:
+        self, state: LearnerState, losses: Losses, gradient: Params, solve: Solve, ahead: LearnerState
+    ) -> tuple[LearnerState, Solution]:
         if self.schedule.zero:
             objective = plain(losses, state.params)
             solution = solve(objective, state.params)
-            return solution, state.gradients, optax.tree.scale(objective.rounds, solution.residual)
-        last = self.around_last & (weight > 0)
+            residual = optax.tree.scale(objective.rounds, solution.residual)
+            return ahead._replace(params=solution.params, residual=residual), solution
+        weight, last = ahead.weight, self.around_last & (ahead.weight > 0)
 
         def past() -> Params:
             return jax.tree.map(lambda f, g: f - g, losses.gradient(state.params), gradient)
@@ -127,22 +122,16 @@ class Learner(eqx.Module):
         # Without weight there is no penalty; the centre then says which of several minimisers: the nearest to
         # w_t.
         here = last | (weight <= 0)
-        around = jax.tree.map(lambda w, c: jnp.where(here, w, c), state.params, centre)
+        around = jax.tree.map(lambda w, c: jnp.where(here, w, c), state.params, ahead.centre)
         objective = Objective(losses, around, tilt, weight)
         solution = solve(objective, state.params)
         left = optax.tree.scale(objective.rounds, solution.residual)
         residual = jax.tree.map(lambda r, new: jnp.where(last, r, 0.0) + new, state.residual, left)
-        return solution, state.gradients, residual
+        return ahead._replace(params=solution.params, residual=residual), solution
 
     def _linear_step(
-        self,
-        state: LearnerState,
-        losses: Losses,
-        gradient: Params,
-        solve: Solve,
-        weight: Params,
-        centre: Params,
-    ) -> tuple[Solution, Params, Params]:
+        self, state: LearnerState, gradient: Params, ahead: LearnerState
+    ) -> tuple[LearnerState, Solution]:
         gradients = optax.tree.add(state.gradients, gradient)
 
         def step(w: Array, g: Array, c: Array, total: Array, each: Array) -> Array:
@@ -150,8 +139,8 @@ class Learner(eqx.Module):
             # Λ = 0 means that every gradient so far was zero: there is nowhere to go.
             return start - jnp.where(each > 0, push / jnp.where(each > 0, each, 1.0), 0.0)
 
-        each = broadcast(weight, gradient)
-        params = jax.tree.map(step, state.params, gradient, centre, gradients, each)
+        each = broadcast(ahead.weight, gradient)
+        params = jax.tree.map(step, state.params, gradient, ahead.centre, gradients, each)
         # In the norm of the weights, ||x||² = Σ Λ_j x_j², where the regret's proof adds up its steps: the
         # point of the ball nearest in another norm can be further from the comparator in this one.
         params = project(params, self.radius, each if self.diagonal else None)
@@ -161,7 +150,8 @@ class Learner(eqx.Module):
         ok = jnp.where(jnp.isfinite(optax.tree.norm(params)), Status.CONVERGED, Status.NOT_FINITE).astype(
             jnp.int32
         )
-        return Solution(params, ok, none * jnp.nan, none, one, one, zeros, none), gradients, zeros
+        solution = Solution(params, ok, none * jnp.nan, none, one, one, zeros, none)
+        return ahead._replace(params=params, gradients=gradients, residual=zeros), solution
 
 
 def broadcast(weight: Any, like: Params) -> Params:
