@@ -102,8 +102,7 @@ class _Reader:
 
     def extension(self, size: int, depth: int) -> Any:
         """flax's arrays (1), and numbers of NumPy (3): shape, type and bytes."""
-        code, inside = self.number(">b"), _Reader(self.take(0), self.what)
-        inside.data = self.take(size)
+        code, inside = self.number(">b"), _Reader(self.take(size), self.what)
         if code not in (1, 3):
             raise UserError(f"{self.what}: holds an extension {code}, which is not accepted.")
         parts = inside.value(depth + 1)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from .. import disk
-from ..errors import among
+from ..errors import UserError, among
 
 COLUMNS: dict[str, str] = {
     "round": "t, from 1",
@@ -75,13 +75,7 @@ class Ledger(Mapping[str, np.ndarray]):
 
     def to_pandas(self) -> Any:
         """A pandas DataFrame (pandas must be installed)."""
-        try:
-            import pandas  # pyright: ignore[reportMissingImports] # an extra
-        except ImportError:
-            from ..errors import UserError
-
-            raise UserError("to_pandas: pandas is not installed: pip install pandas.") from None
-        return pandas.DataFrame(self._columns)
+        return to_pandas(self._columns)
 
     def to_csv(self, path: str | os.PathLike[str] | None = None) -> str:
         """The ledger as CSV text, numbers with every digit; also written to `path`, whole and synced."""
@@ -89,3 +83,12 @@ class Ledger(Mapping[str, np.ndarray]):
         if path is not None:
             disk.write(path, text)
         return text
+
+
+def to_pandas(columns: Mapping[str, Any]) -> Any:
+    """Columns as a pandas DataFrame (pandas must be installed)."""
+    try:
+        import pandas  # pyright: ignore[reportMissingImports] # an extra
+    except ImportError:
+        raise UserError("to_pandas: pandas is not installed: pip install pandas.") from None
+    return pandas.DataFrame(dict(columns))

@@ -54,15 +54,12 @@ class InBall(eqx.Module):
         return getattr(self.solver, "measure", True)
 
     def __call__(self, objective: Objective, params: Params, key: Array | None = None) -> Solution:
-        free = self._solve(objective, params, key)
+        free = solved(self.solver, objective, params, key)
         inside = jnp.isfinite(free.value) & (optax.tree.norm(free.params) <= self.radius)
         # Where only infinity is better, a bounded domain has a minimiser: this point, to the tolerance.
         status = jnp.where(free.status == Status.NO_MINIMISER, Status.CONVERGED, free.status)
         free = eqx.tree_at(lambda one: one.status, free, status.astype(jnp.int32))
         return jax.lax.cond(inside, lambda _: free, lambda _: self._bound(objective, params, key, free), None)
-
-    def _solve(self, objective: Objective, params: Params, key: Array | None) -> Solution:
-        return solved(self.solver, objective, params, key)
 
     def _error(self, solution: Solution) -> Array:
         """Negative outside the ball, positive inside."""
@@ -71,10 +68,10 @@ class InBall(eqx.Module):
     def _bound(self, objective: Objective, params: Params, key: Array | None, free: Solution) -> Solution:
         push = objective.rounds * optax.tree.norm(objective.gradient(optax.tree.zeros_like(params)))
         high = jnp.maximum(push / self.radius, jnp.finfo(free.value.dtype).tiny)
-        start = self._project(params)
+        start = project(params, self.radius)
         # At `high` the minimiser lies inside, by monotonicity of the gradient; at 0 it lies outside (or
         # nowhere).
-        end = self._solve(objective.within(high), start, key)
+        end = solved(self.solver, objective.within(high), start, key)
         first = Bracket(
             end,
             jnp.zeros_like(high),
@@ -97,7 +94,9 @@ class InBall(eqx.Module):
             middle = b.low + (b.high - b.low) * jnp.clip(
                 jnp.where(jnp.isfinite(share), share, 0.5), 1e-3, 0.999
             )
-            found = self._solve(objective.within(middle), self._project(b.solution.params), key)
+            found = solved(
+                self.solver, objective.within(middle), project(b.solution.params, self.radius), key
+            )
             error = self._error(found)
             outside = error < 0
             # Illinois: an end that stays put twice has its error halved, so that both ends move.
@@ -115,7 +114,7 @@ class InBall(eqx.Module):
 
         last = jax.lax.while_loop(going, turn, first)
         found = last.solution
-        params = self._project(found.params)
+        params = project(found.params, self.radius)
         value = objective.value(params)
         # An inexact solver may end inside: there the constraint pulls at nothing, and its multiplier is 0.
         multiplier = jnp.where(optax.tree.norm(params) >= self.radius * (1 - close), last.multiplier, 0.0)
@@ -127,9 +126,6 @@ class InBall(eqx.Module):
         return Solution(
             params, status, value, norm, last.iterations, last.evaluations, residual, found.gap, found.dual
         )
-
-    def _project(self, params: Params) -> Params:
-        return project(params, self.radius)
 
 
 def project(

@@ -11,6 +11,7 @@ from typing import Any, final
 
 from ..errors import whole
 from ..policies import Actions
+from ..regret.ledger import to_pandas
 from ..runs import World
 from ..runs.choose import choose
 from ..spec import FIELDS, WORLD
@@ -51,7 +52,7 @@ class Results:
 
     def to_pandas(self) -> Any:
         """One row per run and round, as a pandas DataFrame (pandas must be installed)."""
-        return tables.to_pandas(self.rounds)
+        return to_pandas(self.rounds)
 
     def __len__(self) -> int:
         return len(self.entries)

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 from .. import disk
-from ..errors import UserError
 from ..runs import NAMES
 from .shard import Result
 from .study import Entry
@@ -113,15 +112,6 @@ def to_parquet(columns: Mapping[str, Sequence[Any]]) -> bytes | None:
     sink = io.BytesIO()
     pyarrow.parquet.write_table(pyarrow.table(arrays), sink)
     return sink.getvalue()
-
-
-def to_pandas(columns: Mapping[str, Sequence[Any]]) -> Any:
-    """A pandas DataFrame (pandas must be installed)."""
-    try:
-        import pandas  # pyright: ignore[reportMissingImports] # an extra
-    except ImportError:
-        raise UserError("to_pandas: pandas is not installed: pip install pandas.") from None
-    return pandas.DataFrame(dict(columns))
 
 
 def _nothing(value: Any) -> bool:

@@ -19,6 +19,7 @@ from typing import Any, final
 
 from ..disk import lock, reporting
 from ..errors import UserError, among, whole
+from ..regret.ledger import to_pandas
 from . import tables
 from .planning import Plan
 from .ranking import Choice, choose, means, ranked, setting_of, values_of
@@ -56,7 +57,7 @@ class Tuned:
 
     def to_pandas(self) -> Any:
         """One row per stage, run and round, as a pandas DataFrame (pandas must be installed)."""
-        return tables.to_pandas(self.rounds)
+        return to_pandas(self.rounds)
 
     def table(self) -> tables.Columns:
         """The choices as columns."""
