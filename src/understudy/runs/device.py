@@ -7,7 +7,7 @@ those of `collect` and `evaluate`, so the same run on the host has the same numb
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, final
 
 import jax
@@ -103,15 +103,9 @@ class Device:
         plans = [run.plan for run in self.runs]
         if self._lanes or max(plan.average for plan in plans) > 1:
             return
-        seeds, episodes = [plan.seed for plan in plans], [plan.episodes for plan in plans]
-        players = [(*run.acting(), run.normaliser) for run in self.runs]
-        made = self._players(seeds, [0] * len(plans), players)
-        limit = self.runs[0].parts.spec.episode_limit
-        for group, width in self._groups([(*one, many) for one, many in zip(made, episodes, strict=True)]):
-            policy, many = made[group[0]][0], episodes[group[0]]
-            if many:
-                given = _filled([made[i][1] for i in group], width)
-                self._kit.compile_aside(policy, many, limit, width == 1, given)
+        asked = [(plan.seed, plan.episodes, 0) for plan in plans]
+        for _, program, given in self._programs(asked, self.runs):
+            self._kit.compile_aside(*program, given)
 
     def _groups(self, given: Sequence[tuple[Policy, Any, Any]]) -> list[tuple[list[int], int]]:
         """The places of those that one program plays: a policy, its arrays, and what else must agree. One by
@@ -179,41 +173,46 @@ class Device:
         single = jax.tree.map(lambda leaf: jnp.asarray(leaf, jnp.float32), params)
         return Actor(single, *(jnp.asarray(one, jnp.float32) for one in (normaliser.mean, normaliser.scale)))
 
-    def evaluate(
-        self,
-        seeds: Sequence[int],
-        episodes: Sequence[int],
-        numbers: Sequence[int],
-        players: Sequence[Any],
-        limit: Any,
+    def of_runs(self, chosen: Sequence[int], t: int) -> list[Evaluation | UserError]:
+        """See `Evaluates`."""
+        runs = [self.runs[i] for i in chosen]
+        return self._play([(run.plan.seed, run.plan.episodes, t) for run in runs], runs)
+
+    def of_expert(self, asked: Sequence[tuple[int, int, int]]) -> list[Evaluation | UserError]:
+        """See `Evaluates`."""
+        return self._play(asked, [None] * len(asked))
+
+    def _play(
+        self, asked: Sequence[tuple[int, int, int]], players: Sequence[RunState | None]
     ) -> list[Evaluation | UserError]:
-        """Whole episodes of players: (policy, params, normaliser), or None for the expert. As
-        `evaluate.play_episodes`, with all episodes of all players side by side.
+        """Whole episodes of runs, or of the expert (None): as `evaluate.play_episodes`, with all episodes of
+        all players side by side.
         """
         found: list[Evaluation | UserError] = [Evaluation(np.zeros(0), np.zeros(0, np.int64))] * len(players)
-        made = self._players(seeds, numbers, players)
-        for group, width in self._groups([(*one, many) for one, many in zip(made, episodes, strict=True)]):
-            policy, many = made[group[0]][0], episodes[group[0]]
-            if not many:
-                continue
-            play = self._kit.evaluating(policy, many, limit, width == 1)
-            results = jax.device_get(play(*_filled([made[i][1] for i in group], width)))
+        for group, program, given in self._programs(asked, players):
+            results, alone = jax.device_get(self._kit.evaluating(*program)(*given)), program[-1]
             for at, i in enumerate(group):
-                found[i] = self._evaluation(*(results if width == 1 else (one[at] for one in results)))
+                found[i] = self._evaluation(*(results if alone else (one[at] for one in results)))
         return found
 
-    def _players(
-        self, seeds: Sequence[int], numbers: Sequence[int], players: Sequence[Any]
-    ) -> list[tuple[Policy, Any]]:
-        """The players' architectures, and their arrays. The expert plays through the program of a policy,
-        whose answers it does not take: a second program would take as long to compile as the first.
+    def _programs(
+        self, asked: Sequence[tuple[int, int, int]], players: Sequence[RunState | None]
+    ) -> Iterator[tuple[list[int], tuple[Policy, int, int | None, bool], Any]]:
+        """What plays these episodes (seed, how many, number): the places of the players, what selects their
+        program, and its arguments. The expert plays through the program of a policy, whose answers it does
+        not take: a second program would take as long to compile as the first.
         """
-        run, made = self.runs[0], []
-        for seed, number, player in zip(seeds, numbers, players, strict=True):
-            policy, params, normaliser = (*run.acting(), run.normaliser) if player is None else player
-            actor = self._actor(params, normaliser)
-            made.append((policy, (actor, words(seed), np.bool_(player is None), np.uint32(number))))
-        return made
+        made, limit = [], self.runs[0].parts.spec.episode_limit
+        for (seed, episodes, number), player in zip(asked, players, strict=True):
+            run = self.runs[0] if player is None else player
+            policy, params = run.acting()
+            actor = self._actor(params, run.normaliser)
+            made.append((policy, (actor, words(seed), np.bool_(player is None), np.uint32(number)), episodes))
+        for group, width in self._groups(made):
+            policy, _, episodes = made[group[0]]
+            if episodes:
+                given = _filled([made[i][1] for i in group], width)
+                yield group, (policy, episodes, limit, width == 1), given
 
     def _evaluation(self, returns: Any, lengths: Any, over: Any, finite: Any) -> Evaluation | UserError:
         if not finite.all():

@@ -10,7 +10,7 @@ from ..envs.vector import VectorEnv, vector
 from .collect import Collector
 from .collected import Collects, Driver
 from .device import Device, possible
-from .evaluations import Evaluates, OnDevice, OnHost
+from .evaluations import Evaluates, OnHost
 from .groups import Members
 from .questions import Questions
 from .state import RunState
@@ -49,7 +49,7 @@ class Environments:
         self._collecting: VectorEnv | None = None
         if possible(first, parts):
             device = Device(first, runs, drivers, envs, together=together)
-            self.collector, self.evaluations = device, OnDevice(runs, device)
+            self.collector = self.evaluations = device
             return
         self._collecting = env = self._vector(len(runs) * envs, first)
         burn = max(getattr(run.game.policy, "burn", 0) for run in runs)

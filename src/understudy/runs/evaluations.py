@@ -1,9 +1,9 @@
-"""The evaluations of n runs, on the host or the device: of their policies, and of the expert."""
+"""The evaluations of n runs: of their policies, and of the expert. Those on the device are in `device`."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Protocol, final
+from typing import Any, Protocol, final
 
 import numpy as np
 
@@ -13,9 +13,6 @@ from .evaluate import Act, Evaluation, by_expert, by_policies, play_episodes
 from .groups import Members
 from .labels import failure
 from .state import RunState
-
-if TYPE_CHECKING:
-    from .device import Device
 
 LANES = 10
 """Most episodes that a run alone evaluates side by side."""
@@ -33,27 +30,6 @@ class Evaluates(Protocol):
         ...
 
     def close(self) -> None: ...
-
-
-@final
-class OnDevice:
-    """Evaluations of runs whose environments are on the device."""
-
-    def __init__(self, runs: Sequence[RunState], device: Device):
-        self._runs, self._device, self._limit = runs, device, runs[0].parts.spec.episode_limit
-
-    def of_runs(self, chosen: Sequence[int], t: int) -> list[Evaluation | UserError]:
-        runs = [self._runs[i] for i in chosen]
-        players = [(*run.acting(), run.normaliser) for run in runs]
-        about = [run.plan.seed for run in runs], [run.plan.episodes for run in runs]
-        return self._device.evaluate(*about, [t] * len(runs), players, self._limit)
-
-    def of_expert(self, asked: Sequence[tuple[int, int, int]]) -> list[Evaluation | UserError]:
-        seeds, episodes, numbers = ([one[i] for one in asked] for i in range(3))
-        return self._device.evaluate(seeds, episodes, numbers, [None] * len(asked), self._limit)
-
-    def close(self) -> None:
-        self._device.close()
 
 
 @final
