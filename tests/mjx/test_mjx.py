@@ -1,6 +1,7 @@
 """MJX, Brax and Playground themselves: minutes of compiling, so `make test-mjx`."""
 
 import itertools
+from pathlib import Path
 
 import jax
 import jax.numpy as jnp
@@ -20,10 +21,10 @@ class Gymnasiums:
     the next observation, the reward and whether the episode ends.
     """
 
-    def __init__(self, name):
+    def __init__(self, name, **keywords):
         import gymnasium as gym
 
-        self.env = gym.make(f"{name}-v5").unwrapped
+        self.env = gym.make(f"{name}-v5", **keywords).unwrapped
         self.env.reset(seed=0)
 
     def __call__(self, seen, action):
@@ -56,9 +57,17 @@ def test_hopper_is_learned_on_the_device_in_gymnasiums_physics():
     assert falls
 
 
-def test_walker_steps_as_gymnasiums_does():
+@pytest.mark.parametrize("integrator", ["RK4", "Euler"])
+def test_walker_steps_as_gymnasiums_does(integrator, tmp_path):
+    """Our own stages of Runge and Kutta, and the methods that are left to MJX."""
     pytest.importorskip("mujoco.mjx")
-    env, theirs = maker("mjx:Walker2d")(), Gymnasiums("Walker2d")
+    from gymnasium.envs import mujoco
+
+    text = (Path(mujoco.__file__).parent / "assets" / "walker2d_v5.xml").read_text()
+    assert 'integrator="RK4"' in text
+    (tmp_path / "walker.xml").write_text(text.replace("RK4", integrator))
+    model = {"xml_file": str(tmp_path / "walker.xml")}
+    env, theirs = maker("mjx:Walker2d", model)(), Gymnasiums("Walker2d", **model)
     state, step = jax.jit(env.reset)(key_of(3)), jax.jit(env.step)
     rng = np.random.default_rng(0)
     for _ in range(10):
