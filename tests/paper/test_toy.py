@@ -9,9 +9,10 @@ from scipy.optimize import linprog
 
 import understudy
 from understudy.envs import toy as env
-from understudy.mapping import METHODS
+from understudy.mapping import METHODS, Table
 from understudy.paper import toy, toy_figures
 from understudy.paper.protocol import make
+from understudy.solvers import Status
 
 ROUNDS = 25
 NAMES = {"ftl": np.nan, "ftrl": 0.1, "ogd": 0.01}
@@ -97,6 +98,21 @@ def test_no_learner_ends_below_the_best_in_hindsight_by_luck_of_the_solver(runs,
     with jax.enable_x64(True):
         zero = [float(toy.LOSSES[loss](np.zeros(3), y)) for y in Y]
     assert (least <= np.cumsum(zero) + 1e-9).all() and (np.diff(least) > -1e-6).all()
+
+
+def test_there_is_no_regret_in_a_round_whose_best_was_not_found(monkeypatch):
+    """The value where a solver gave up is above what others paid: it would make their regret negative."""
+    labels = {
+        "problem": ["adversarial"] * 2,
+        "loss": ["logistic"] * 2,
+        "seed": [0, 0],
+        "learner": ["ftl", "ogd"],
+    }
+    status = [[Status.NO_MINIMISER, Status.ITERATION_CAP, Status.CONVERGED], [Status.CONVERGED] * 3]
+    results = {"objective": [[0.0, 900.0, 2.0], [0.0] * 3], "cumulative": [[5.0, 6.0, 7.0], [1.0, 2.0, 3.0]]}
+    monkeypatch.setattr(toy, "map_runs", lambda *_, **__: Table(labels, {"status": status, **results}))
+    regret = toy.play(3, [])["regret"]
+    np.testing.assert_array_equal(regret, [[5.0, np.nan, 5.0], [1.0, np.nan, 1.0]])
 
 
 def agree(method: str, losses: list[str], names: list[str]) -> None:

@@ -78,6 +78,19 @@ def test_separable_labels_have_no_minimiser(name):
     assert solve(solver, objective("cross-entropy", rounds(Y)))[0] is Status.CONVERGED
 
 
+def test_newton_comes_back_from_logits_that_separable_data_drove_off():
+    """Curvature is zero out there, so steps along it end at the cap; the minimiser is near zero."""
+    rng = np.random.default_rng(3)
+    X, Y = rng.normal(size=(30, 4)), np.eye(2)[rng.integers(0, 2, 30)]
+    problem = objective("cross-entropy", [(X[i : i + 10], Y[i : i + 10]) for i in (0, 10, 20)])
+    status, near = solve(newton(tolerance=1e-10), problem)
+    assert status is Status.CONVERGED
+    afar = 1e5 * np.outer(rng.normal(size=4), [1.0, -1.0])
+    status, found = solve(newton(tolerance=1e-10), problem, jnp.asarray(afar))
+    assert status is Status.CONVERGED
+    assert float(found.value) == pytest.approx(float(near.value), abs=1e-9)
+
+
 def test_a_tilt_along_a_flat_direction_has_no_minimiser():
     """Squared loss with one feature always zero, a tilt along it and no weight: it falls for ever."""
     listed = [(X * [1, 1, 1, 0], Y) for X, Y in data("squared")]

@@ -36,6 +36,8 @@ LEARNERS = ("ftl", "ftrl", "alt_ftrl", "adaftrl", "ogd", "adagrad", "adagrad_nor
 PROBLEMS = ("simple", "adversarial")
 BESIDE = ("interpolated", "noisy")
 """Beside the paper: the expert in the class and no noise at all, and noise of unit scale."""
+FOUND = (Status.CONVERGED, Status.STALLED, Status.NO_MINIMISER)
+"""The solves whose value is the least: to the tolerance, to rounding, or an infimum that nothing attains."""
 POLICY = Linear()
 ZERO = np.zeros((toy.FEATURES, toy.OUTPUTS))
 
@@ -64,7 +66,7 @@ def game(loss: str, learner: str, step: float) -> Game:
     """
     exact = auto(POLICY, LOSSES[loss], ZERO.size)
     if isinstance(exact, Descent):
-        exact = newton(tolerance=1e-8)
+        exact = newton(tolerance=1e-8, max_iterations=2000)
     return make_game(POLICY, LOSSES[loss], make(learner, step), exact, ZERO, hindsight=Unsolved())
 
 
@@ -104,11 +106,13 @@ def play(rounds: int, wanted: list[Config], **options: Any) -> Table:
     """Runs configurations made by `configs`, FTL's among them, and adds comparator and regret.
 
     States do not depend on the policy, so one comparator serves all learners of a problem, loss and seed: the
-    value at the minimiser of all losses so far, which is what FTL finds in every round.
+    value at the minimiser of all losses so far, which is what FTL finds in every round. Where its
+    solver stopped early, comparator and regret of the round are nan.
     """
     table = map_runs(run_of(rounds), wanted, **options)
     rows = list(zip(*(table[name].tolist() for name in ("problem", "loss", "seed")), strict=True))
-    best = {rows[row]: table["objective"][row] for row in np.flatnonzero(table["learner"] == "ftl")}
+    found = np.where(np.isin(table["status"], FOUND), table["objective"], np.nan)
+    best = {rows[row]: found[row] for row in np.flatnonzero(table["learner"] == "ftl")}
     least = np.stack([best[key] for key in rows])
     with np.errstate(invalid="ignore"):
         return table.with_results(comparator=least, regret=table["cumulative"] - least)

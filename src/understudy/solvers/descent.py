@@ -13,7 +13,7 @@ import optax
 from jax import Array
 from jax.flatten_util import ravel_pytree
 
-from ..objectives import Objective, Samples
+from ..objectives import Counts, Objective, Samples
 from ..policies import Params
 from .base import Progress, Solver, Status, first_status
 from .piecewise import orthonormal
@@ -24,6 +24,10 @@ class Direction(eqx.Module):
 
     warm_step: bool = eqx.field(static=True, default=False)
     """Whether the first step tried is the last one accepted, grown, rather than 1."""
+
+    def start(self, objective: Objective, params: Params) -> Params:
+        """Where to begin, given the parameters of the round before."""
+        return params
 
     def init(self, objective: Objective, params: Params) -> Any:
         return ()
@@ -109,7 +113,18 @@ class NewtonStep(Direction):
 
     The Hessian's condition is the square of the features'. Where theirs is beyond 1e5 (linear policies), H
     and g are those of an orthonormal basis of the features, chosen once a solve.
+
+    Logits that separable data have driven far off are flat: curvature tells nothing there, and a step is at
+    most 100 long. One label that contradicts them makes zero the better start, so the lower one is taken.
     """
+
+    def start(self, objective: Objective, params: Params) -> Params:
+        losses = objective.losses
+        if not (isinstance(losses, (Samples, Counts)) and losses.loss.logits):
+            return params
+        zero = optax.tree.zeros_like(params)
+        lower = objective.value(zero) < objective.value(params)
+        return jax.tree.map(lambda a, b: jnp.where(lower, a, b), zero, params)
 
     def init(self, objective: Objective, params: Params) -> Any:
         losses = objective.losses
@@ -167,6 +182,7 @@ class Descent(Solver[DescentState]):
     max_backtracks: int = 60
 
     def init(self, objective: Objective, params: Params, key: Array) -> DescentState:
+        params = self.direction.start(objective, params)
         value, gradient = objective.value_and_gradient(params)
         status = first_status(value, gradient, self.tolerance)
         progress = Progress(params, value, gradient, _count(0), _count(1), status)
