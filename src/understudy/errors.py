@@ -79,7 +79,7 @@ def nearest(value: object, names: Sequence[str]) -> str:
     return f", did you mean {near[0]!r}?" if near else "."
 
 
-def said(error: BaseException | str, most: int = 300) -> str:
+def said(error: BaseException | str) -> str:
     """What an exception or a file says, on one line and not too long; for an exception also the line of the
     user's own file that raised it.
 
@@ -89,7 +89,7 @@ def said(error: BaseException | str, most: int = 300) -> str:
     ("KeyError: 'torso'", 'two lines')
     """
     text = error if isinstance(error, str) else f"{type(error).__name__}: {error}"
-    return " ".join(text.split())[:most] + ("" if isinstance(error, str) else _place(error))
+    return " ".join(text.split())[:300] + ("" if isinstance(error, str) else _place(error))
 
 
 def _place(error: BaseException) -> str:

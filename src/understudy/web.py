@@ -90,9 +90,9 @@ class Server:
     b'{"sum": 3}'
     """
 
-    def __init__(self, routes: Mapping[str, Handler], *, port: int = 0, token: str | None = None):
+    def __init__(self, routes: Mapping[str, Handler], *, port: int = 0):
         self.routes = dict(routes)
-        self.token = secrets.token_urlsafe(24) if token is None else token
+        self.token = secrets.token_urlsafe(24)
         self.closing = threading.Event()
         try:
             self._http = _Http((HOST, port), _Connection)

@@ -62,11 +62,10 @@ def save(made: Figure, *paths: Path) -> None:
             made.savefig(path, metadata=nameless.get(path.suffix))
 
 
-def curve(axes: Axes, x: Any, y: Any, *, name: str, label: str | None = None) -> None:
+def curve(axes: Axes, x: Any, y: Any, *, name: str) -> None:
     """One run, in the look of `name`; a single point is a dot."""
     drawn, dot = look(name), "o" if len(x) == 1 else ""
-    label = drawn.label if label is None else label
-    axes.plot(x, y, color=drawn.colour, linestyle=drawn.dashes, label=label, marker=dot)
+    axes.plot(x, y, color=drawn.colour, linestyle=drawn.dashes, label=drawn.label, marker=dot)
 
 
 def band(

@@ -77,8 +77,8 @@ def _spread(values: np.ndarray) -> tuple[float, float]:
     return float(low), float(high)
 
 
-def curve(xs: Sequence[Any], ys: Sequence[Any], *, points: int = POINTS) -> dict[str, Any] | None:
-    """The mean of several curves and the band between their 5 % and 95 % quantiles, at `points` places at
+def curve(xs: Sequence[Any], ys: Sequence[Any]) -> dict[str, Any] | None:
+    """The mean of several curves and the band between their 5 % and 95 % quantiles, at `POINTS` places at
     most.
 
     Where the curves have the same places, those are taken, else places where all of them are, between which
@@ -103,8 +103,7 @@ def curve(xs: Sequence[Any], ys: Sequence[Any], *, points: int = POINTS) -> dict
         places = every[(every >= low) & (every <= high)]
         if not len(places):  # they have no place in common, so the first stands alone
             places, pairs = pairs[0][0], pairs[:1]
-    if len(places) > points:
-        places = places[thinned(len(places), points)]
+    places = places[thinned(len(places))]
     rows = np.stack([np.interp(places, x, y) for x, y in pairs])
     made: dict[str, Any] = {"x": short(places), "middle": short(rows.mean(axis=0)), "runs": len(rows)}
     if len(rows) > 1:

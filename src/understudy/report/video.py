@@ -172,7 +172,7 @@ def _command(path: Path, picture: np.ndarray, rate: float) -> list[str]:
     return [program, "-y", "-loglevel", "error", *raw, "-an", *codec, str(path)]
 
 
-def marked(picture: np.ndarray, colour: tuple[int, int, int] = (213, 94, 0)) -> np.ndarray:
+def marked(picture: np.ndarray) -> np.ndarray:
     """The picture with a frame of colour.
 
     >>> marked(np.zeros((40, 40, 3), np.uint8))[0, 0].tolist()
@@ -180,7 +180,7 @@ def marked(picture: np.ndarray, colour: tuple[int, int, int] = (213, 94, 0)) -> 
     """
     picture, width = np.array(picture, copy=True), max(3, min(picture.shape[:2]) // 50)
     for edge in (np.s_[:width], np.s_[-width:], np.s_[:, :width], np.s_[:, -width:]):
-        picture[edge] = colour
+        picture[edge] = (213, 94, 0)
     return picture
 
 
