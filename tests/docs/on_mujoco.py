@@ -24,6 +24,7 @@ STATED = [
     r"1,000 steps of Adam on minibatches of 256|2,000 interactions|95 %|1,000 minibatch steps",
     # The stochastic line search, with the command that makes it before its table.
     r"FTL on Hopper, three seeds, 1,000 accepted steps a round.*?9 minutes on two cores, 5\.9 evaluations",
+    r"one seed, 20\b|in 7 minutes on a GPU",
 ]
 
 

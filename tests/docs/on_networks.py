@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from docs.on_mujoco import NETWORKS, OFFLINE, SETTINGS, back, loss, loss_table, percents, ratios
-from docs.tables import FAILS, HOLDS, OPEN, claims, interval, rows, span, verdicts
+from docs.tables import FAILS, HOLDS, OPEN, cell, claims, interval, least, rows, span, table, verdicts
 
 
 def networks() -> Iterator[str]:
@@ -76,3 +76,26 @@ def networks() -> Iterator[str]:
     ]
     adam = [f"{loss(*one):.3f}, {back(*one):,.0f}" for one in tuned]
     yield f"| Adam, its step tuned | {' | '.join(adam)} |"
+    yield from line_search()
+
+
+def line_search() -> Iterator[str]:
+    """The coarse half of the tuning with SLS."""
+    here = "mujoco/sls-coarse"
+    yield f"11 steps, {len(table(here))} runs"
+    powers = {1e-2: "0.01", 1.0: "1", 10.0: "10", 1e3: "10³", 1e4: "10⁴", 1e5: "10⁵"}
+    for drive in ("agent", "expert"):
+        for loss_setting in ("squared", "absolute"):
+            cells = []
+            for learner in ("ftrl", "alt_ftrl", "adaftrl"):
+                value, step = least(here, "average_loss", loss=loss_setting, drive=drive, learner=learner)
+                cells.append(f"{value:.3f} ({powers[step]})")
+            yield f"| {loss_setting}, {drive}-driven | {' | '.join(cells)} |"
+    ours, other = (
+        least(here, "average_loss", loss="squared", drive="expert", learner=one)[0]
+        for one in ("alt_ftrl", "ftrl")
+    )
+    yield f"(Alt-FTRL has {ours / other:.2f} of its loss)"
+    one = {"loss": "squared", "drive": "agent", "learner": "ftrl"}
+    jumps = [cell(here, "average_loss", step=step, **one) for step in (0.1, 10.0, 1e5)]
+    yield "(FTRL squared: {:.2f} at 0.1, {:.2f} at 10, {:.0f} at 10⁵)".format(*jumps)
