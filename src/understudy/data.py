@@ -80,7 +80,7 @@ def stack(rounds: Sequence[tuple[np.ndarray, np.ndarray]], *, rows: int, room: i
         inputs[t, : len(X)], targets[t, : len(Y)] = X, Y
     used = np.arange(rows) < sizes[:, None]
     weights = np.where(used, 1.0 / np.maximum(sizes, 1)[:, None], 0.0)
-    return Batch(*(jnp.asarray(one) for one in (inputs, targets, weights, sizes)))
+    return Batch(*jax.device_put((inputs, targets, weights, sizes)))
 
 
 def check_rounds(rounds: Iterable[Any], loss: Loss) -> list[tuple[np.ndarray, np.ndarray]]:

@@ -61,7 +61,7 @@ class Replay:
         exact = getattr(self.game.hindsight, "solver", self.game.hindsight)  # unconstrained, also on a ball
         excess = _excess(self.game.policy, self.game.loss, exact)
         with jax.enable_x64(True):
-            best = jax.tree.map(jnp.asarray, self.comparator)
+            best = jax.device_put(self.comparator)
             rows = max(len(X) for X, _ in self._rounds)
             batches = (batch(X, Y, rows=rows) for X, Y in self._rounds)
             return np.array([max(float(excess(one, best)), 0.0) for one in batches])
@@ -112,7 +112,7 @@ class Replay:
         largest = 0.0
         with jax.enable_x64(True):
             for X, _ in self._rounds:
-                rows = np.asarray(self.game.policy.design(jnp.asarray(X))) / np.sqrt(len(X))
+                rows = np.asarray(self.game.policy.design(jax.device_put(X))) / np.sqrt(len(X))
                 largest = max(largest, float(np.linalg.norm(rows, 2)) ** 2)
         return loss.curvature * largest
 

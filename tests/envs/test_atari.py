@@ -103,13 +103,13 @@ def test_sticky_actions_change_the_course_of_a_game():
 
 def test_games_side_by_side_are_the_games_alone():
     """In company or alone, the same seed and actions give the same game."""
-    games = Games("pong", 3, seed=5, threads=2, max_frames=100)
+    games = Games("pong", 3, seed=5, threads=2, max_frames=60)
     assert isinstance(games.slots, GymnasiumVector)
     rng = np.random.default_rng(0)
-    single = [maker("Pong", {"max_frames": 100})() for _ in range(3)]
+    single = [maker("Pong", {"max_frames": 60})() for _ in range(3)]
     episode = np.zeros(3, int)
     seen = [env.reset(seed=derive(5, "collect", i, 0))[0] for i, env in enumerate(single)]
-    for _ in range(65):
+    for _ in range(40):
         actions = rng.integers(0, 6, 3)
         assert np.array_equal(games.observations, np.stack(seen))
         # Some slots first, the others then: any choice of them is stepped.
@@ -122,22 +122,22 @@ def test_games_side_by_side_are_the_games_alone():
                 seen[i] = env.reset(seed=derive(5, "collect", i, int(episode[i])))[0]
     assert games.episode.min() >= 2
     games.slots.close()
-    courses = [[before for before, _, _ in played(Games("pong", 1, seed=s), 60)] for s in (5, 6)]
+    courses = [[before for before, _, _ in played(Games("pong", 1, seed=s), 30)] for s in (5, 6)]
     assert not np.array_equal(*courses)
 
 
 @pytest.mark.parametrize("game", ["pong", "breakout"])
 def test_every_rebuilt_stack_is_the_environments(game, tmp_path):
     """Beginnings, ends, several slots and several rounds included; in memory and mapped from files."""
-    games = Games(game, 3, seed=1, max_frames=100)
-    seen = [before.copy() for before, _, _ in played(games, 100)]
+    games = Games(game, 3, seed=1, max_frames=60)
+    seen = [before.copy() for before, _, _ in played(games, 60)]
     assert games.episode.min() >= 3
-    whole, slots = np.concatenate(seen).reshape(300, -1), np.tile(np.arange(3), 100)
+    whole, slots = np.concatenate(seen).reshape(180, -1), np.tile(np.arange(3), 60)
     for column in (FrameColumn((4, 84, 84), Sums(folder)) for folder in (None, tmp_path)):
-        for part in (slice(0, 120), slice(120, 300)):
+        for part in (slice(0, 72), slice(72, 180)):
             column.append(whole[part], slots[part])
-        assert np.array_equal(column.rows(300)[:], whole)
-    assert (tmp_path / "frames.bin").stat().st_size <= (300 + 3 * 4) * 84 * 84
+        assert np.array_equal(column.rows(180)[:], whole)
+    assert (tmp_path / "frames.bin").stat().st_size <= (180 + 3 * 4) * 84 * 84
 
 
 def test_a_stack_that_ignored_the_boundary_would_be_seen():

@@ -114,10 +114,23 @@ def _leaves_its_input(thing: Any) -> tuple[bool, str]:
     rounds = _stream(2, noise=0.1)
     game, state = _start(thing, rounds, Squared())
     before = jax.device_get(state.learner)
-    game.play(state, rounds[0], jax.random.key(0), jnp.asarray(False))
+    losses, gradient, solve = _posed(game, state, rounds[0])
+    thing.update(state.learner, losses, gradient, solve)  # not compiled: a program cannot reach its input
     after = jax.device_get(state.learner)
     same = _equal(before, after)
     return same, "the old state is untouched" if same else "update changed the state it was given"
+
+
+def _posed(game: Game, state: GameState, one: Batch) -> tuple[Any, Any, Any]:
+    """What a learner is given after a round: the losses with it, its gradient, and a solver, compiled."""
+
+    @jax.jit
+    def given(losses: Any, params: Any) -> tuple[Any, Any]:
+        kept = losses.add(one)
+        return kept, jax.tree.map(jnp.subtract, kept.gradient(params), losses.gradient(params))
+
+    solve = jax.jit(lambda objective, params: game.solver(objective, params, jax.random.key(0)))
+    return *given(state.losses, state.learner.params), solve
 
 
 def _survives_calm(thing: Any) -> tuple[bool, str]:

@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import optax
 from jax import Array
 
+from ..losses import Huber
 from ..objectives import Objective
 from ..policies import Params
 from .active_set import polish
@@ -126,13 +127,16 @@ class InteriorPoint(Solver[InteriorState]):
         """Minimises `objective` from `params`; `key` is not read."""
         state = self.init(objective, params, key)  # type: ignore[arg-type]
         problem = state.problem
-        point, no = state.point, jnp.zeros_like(state.norm, bool)
-        found = Found(point.params, point.dual, state.norm, state.gap, state.status, no)
+        found = _raw(state)
 
         def going(state: InteriorState) -> Array:
             return (state.progress.status == Status.RUNNING) & (
                 state.progress.iterations < self.max_iterations
             )
+
+        if isinstance(objective.losses.loss, Huber):  # no kinks: nothing to polish
+            state = jax.lax.while_loop(going, lambda state: self.step(objective, state), state)
+            return self._solution(objective, problem, _raw(state), state.progress)
 
         def again(carry: tuple[Array, InteriorState, Found]) -> Array:
             turn, _, found = carry
@@ -162,8 +166,7 @@ class InteriorPoint(Solver[InteriorState]):
         gap = jnp.sum(problem.used * (problem.bound * jnp.abs(error) - dual * error), axis=0)
         norm, limit = _norm(problem, gradient), self._share(gap)
         better = fits & (norm <= limit) & (gap <= limit) & (state.gap <= 1e-6)
-        raw = Found(point.params, point.dual, state.norm, state.gap, state.status, jnp.zeros_like(fits))
-        old = jax.tree.map(lambda a, b: jnp.where(first, a, b), raw, old)
+        old = jax.tree.map(lambda a, b: jnp.where(first, a, b), _raw(state), old)
         ended = jnp.full_like(state.status, Status.CONVERGED)
         new = Found(params, dual, norm, gap, ended, nearest & better)
         take = better & (first | ~old.nearest)
@@ -200,6 +203,12 @@ class InteriorPoint(Solver[InteriorState]):
             jnp.maximum(jnp.sum(found.gap), rounding),
             -found.dual,
         )
+
+
+def _raw(state: InteriorState) -> Found:
+    """The end of a run as it is."""
+    point, no = state.point, jnp.zeros_like(state.norm, bool)
+    return Found(point.params, point.dual, state.norm, state.gap, state.status, no)
 
 
 def _norm(problem: Problem, gradient: Array) -> Array:
