@@ -132,9 +132,9 @@ def test_a_large_round_is_the_sum_of_its_parts(monkeypatch, policy):
     one = batch(rng.normal(size=(*shape, 3)), rng.normal(size=(*shape, 2)), rng.uniform(size=shape))
     params = policy.init(jax.random.key(0), 3, 2)
     game = make_game(policy, Squared(), ftl(), "adam", params)
-    whole = game._measured(params, one)
+    whole = jax.jit(lambda params: game._measured(params, one))(params)
     monkeypatch.setattr(online, "LARGE", 1)
-    parts = game._measured(params, one)
+    parts = jax.jit(lambda params: game._measured(params, one))(params)
     for a, b in zip(jax.tree.leaves(parts), jax.tree.leaves(whole), strict=True):
         assert a.shape == b.shape
         np.testing.assert_allclose(a, b, rtol=1e-9, atol=1e-12)
