@@ -134,3 +134,5 @@ def test_shards_hold_one_environment_and_size_and_every_run_once():
         assert len({(e.settings["env"], e.settings["interactions"]) for e in shard}) == 1
     assert sorted(len(shard) for shard in shards) == [2] * 8 + [3] * 4
     assert max(len(shard) for shard in divide(study.runs, workers=1, most=2)) == 2
+    many = Study("CartPole-v1", seeds=7, policy="linear", envs=20_000, interactions=40_000)
+    assert [len(shard) for shard in divide(many.runs, workers=1)] == [3, 2, 2]

@@ -18,6 +18,10 @@ MOST = {"linear": 100, "network": 8, "accelerator": 512}
 """Most runs in a shard: a worker's death loses one. Networks take long on a CPU; on an accelerator the more
 the better.
 """
+LANES = 65_536
+"""Environments of a shard at most, where it has more than one run: so many fill a large GPU, and what has
+ended is kept sooner.
+"""
 SIDE_BY_SIDE = (*WORLD, *TOGETHER, "policy", "widths", "episodes", "evaluate_every", "preset")
 """Runs that agree in these can be played side by side."""
 CALIBRATION, CALIBRATED_ROUNDS = 6, 2
@@ -48,7 +52,7 @@ def divide(entries: Sequence[Entry], workers: int, most: int | None = None) -> l
         groups.setdefault(entry.spec.key(*SIDE_BY_SIDE), []).append(entry)
     shards = []
     for group in groups.values():
-        limit = most or MOST[_kind(group[0].spec)]
+        limit = most or max(1, min(MOST[_kind(group[0].spec)], LANES // group[0].spec.envs))
         pieces = min(len(group), workers * -(-len(group) // (limit * workers)))
         # Dealt like cards: neighbours in a grid, such as all runs of the slowest loss, go to all workers.
         shards += [group[piece::pieces] for piece in range(pieces)]
