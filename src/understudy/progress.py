@@ -66,15 +66,14 @@ class Bar:
         self.title, self.total, self.unit, self._now = title, total, unit, now
         self.done, self.began = 0, now()
         self.notes: Callable[[], Sequence[str]] = tuple
-        self._first: tuple[float, int] | None = None
-        self._start = self.began, 0
+        self._start: tuple[float, int] | None = None
         self._said = -math.inf
 
     def update(self, done: int, *notes: str) -> None:
         """Enters what is done and the notes, the most important first; it is shown when it is due."""
-        if self._first is None:
+        if self._start is None:
             # What was there before, as in a run that is resumed, took no time today.
-            self._first = self._start = self._now(), done
+            self._start = self._now(), done
         self.done = done
         if notes:
             self.notes = lambda: notes
@@ -86,9 +85,7 @@ class Bar:
     @property
     def left(self) -> float | None:
         """Seconds until the end, at the speed so far; None where that is not known."""
-        since, before = self._start
-        if self.done <= before:
-            since, before = self._first or (0.0, self.done)
+        since, before = self._start or (0.0, self.done)
         spent, made = self._now() - since, self.done - before
         return spent * (self.total - self.done) / made if made > 0 and spent > 0 else None
 

@@ -57,6 +57,16 @@ def test_a_sweep_ends_with_its_tables_and_goes_on(tmp_path, capsys):
     assert "6, 3 of them finished" in capsys.readouterr().out
 
 
+def test_an_interrupted_sweep_says_how_to_go_on(tmp_path, capsys, monkeypatch):
+    def stopped(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("understudy.studies.run", stopped)
+    assert main(["sweep", *ROOM, *SHORT, "--out", str(tmp_path / "s")]) == 130
+    kept = f"what has ended is kept in {str(tmp_path / 's')!r}; the same command goes on"
+    assert capsys.readouterr().err.endswith(f"error: interrupted: {kept}.\n")
+
+
 def test_a_file_tunes(tmp_path, capsys):
     path = tmp_path / "study.toml"
     path.write_text(

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import math
 import time
+from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from tyro.conf import Positional, arg
@@ -87,7 +90,7 @@ def run(options: Sweep) -> int:
         return 0
     began = time.perf_counter()
     how = {**where, "address": options.address, "retries": options.retries, "sinks": options.sink}
-    with stages() as show:
+    with _telling(options.out), stages() as show:
         if tuning:
             done: Results | Tuned = tune(study, out=options.out, **tuning, **how, progress=show)
         else:
@@ -105,6 +108,16 @@ def run(options: Sweep) -> int:
     if options.json:
         tables.json_line({"runs": len(full), "failed": len(failed), "out": str(options.out)})
     return int(len(failed) == len(full))
+
+
+@contextlib.contextmanager
+def _telling(out: Path | None) -> Iterator[None]:
+    """An interrupt says what is kept and how to go on."""
+    try:
+        yield
+    except KeyboardInterrupt as error:
+        kept = f"what has ended is kept in {str(out)!r}; the same command goes on"
+        raise KeyboardInterrupt(f"interrupted: {kept}.") from error
 
 
 def made(options: Sweep) -> tuple[Study, dict[str, Any]]:

@@ -111,7 +111,7 @@ class Settings:
     """Recorded demonstrations, as a first round that costs nothing: an .npz with observations and actions,
     minari:ID, or the folder of another run."""
     interactions: int = _least(None, 1, 1_000_000_000)
-    """Environment steps in a round (default: 1000; in a pure environment 100 for each of `envs`, if that is
+    """Environment steps in a round (default: 1000; in a pure environment 50 for each of `envs`, if that is
     more)."""
     first_interactions: int | None = _least(None, 1, 1_000_000_000)
     """Environment steps in round 1, where they are not as many."""
