@@ -49,9 +49,11 @@ def state_bytes(features: int, outputs: int) -> int:
 
 def readme() -> Iterator[str]:
     for one in rows("queries/labels", series="distance").to_dict("records"):
-        found = [f"{one[name]:g}" for name in ("labels_to_90", "labels_to_90_least", "labels_to_90_most")]
+        needed = [one[name] for name in ("labels_to_90", "labels_to_90_least", "labels_to_90_most")]
+        found = [f"{labels:,.0f}" if np.isfinite(labels) else "not reached" for labels in needed]
+        reached = f"{found[0]} ({found[1]} to {found[2]})" if np.isfinite(needed[0]) else found[0]
         kept = f"{one['kept_score']:.3f} ({one['kept_score_least']:.2f})"
-        yield f"| {one['env']} | {one['labels']:,} | {found[0]} ({found[1]} to {found[2]}) | {kept} |"
+        yield f"| {one['env']} | {one['labels']:,} | {reached} | {kept} |"
     shown = [("Hopper-v5", "FTL"), ("Walker2d-v5", "FTL"), ("Walker2d-v5", "Alt-FTRL")]
     for env, learner in shown:
         few, many = scores()[env, learner][:2]

@@ -6,11 +6,15 @@ from functools import partial
 
 import numpy as np
 import pytest
+from gymnasium import spaces
 
 from runs.counting import Counting, answering, half
 from runs.pieces import resumed
-from understudy import UserError, evaluate, imitate
+from understudy import CrossEntropy, Huber, Squared, UserError, evaluate, imitate
+from understudy.experts import Expert
+from understudy.policies import Actions
 from understudy.runs import Run
+from understudy.runs.choose import choose
 from understudy.runs.collected import EXPERT
 from understudy.spec import RunSpec
 
@@ -55,6 +59,21 @@ def test_a_budget_is_spent_exactly_over_as_many_rounds_as_it_takes():
     assert asked == run.ledger["queries"][-1] == 45  # the expert does not act where nothing is left
     run, asked = play("fraction:0.3", rounds=30, budget=45, first_interactions=20)
     assert asked == 45 and run.ledger.rounds < 10 and np.isfinite(run.ledger["regret"][-1])
+
+
+def test_the_loss_of_few_labels_is_hubers():
+    expert, wide, push = Expert("x", ask=print), spaces.Box(-3, 1, (2,), np.float32), spaces.Discrete(2)
+
+    def loss(actions=wide, **settings):
+        made = RunSpec(env="Hopper-v5", **{"budget": 100, **settings})
+        return choose(made, spaces.Box(-1, 1, (3,), np.float32), Actions.of(actions), expert).loss
+
+    assert loss() == Huber(delta=0.4)  # a tenth of the range
+    assert loss(ask="all") == Huber(delta=0.4)
+    for other in ({"budget": None}, {"preset": "paper"}, {"policy": "linear"}, {"loss": "squared"}):
+        assert loss(**other) == Squared()
+    assert loss(spaces.Box(-np.inf, np.inf, (2,), np.float32)) == Squared()
+    assert loss(loss="huber") == Huber() and loss(push) == CrossEntropy()
 
 
 def test_a_budget_alone_is_spread_by_the_practical_preset():

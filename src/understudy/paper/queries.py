@@ -33,8 +33,8 @@ class World(NamedTuple):
 WORLDS = {
     "Hopper-v5": World(400, 0.0, 400),
     "Walker2d-v5": World(1000, 0.0, 1000),
-    "HalfCheetah-v5": World(5000, 0.0, 5000),
-    "Ant-v5": World(1500, 0.0, 1500),
+    "HalfCheetah-v5": World(5000, 0.0, 5000, {"evaluate_every": 2}),
+    "Ant-v5": World(1500, 0.0, 1500, {"evaluate_every": 2}),
     "CartPole-v1": World(200, 20.0),
     "Pendulum-v1": World(800, -1250.0),
     "Acrobot-v1": World(400, -500.0),

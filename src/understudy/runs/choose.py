@@ -19,7 +19,7 @@ from ..policies import GRU, MLP, POLICIES, Actions, Camera, Observations, Policy
 from ..policies.camera import LEAST
 from ..solvers import SOLVERS
 from ..spec import PRESETS, RunSpec
-from ..spec.presets import FEW, PASSES
+from ..spec.presets import EDGE, FEW, PASSES
 from .automatic import Automatic
 
 SCALES = {"ftrl": "eta", "alt_ftrl": "eta", "adaftrl": "alpha"}
@@ -40,22 +40,28 @@ class Chosen(NamedTuple):
 def choose(spec: RunSpec, space: Any, actions: Actions, teacher: Any) -> Chosen:
     """The parts for observations in `space`, `actions` and an expert; nothing here starts JAX."""
     policy = choose_policy(spec, space, actions, teacher)
-    loss = choose_loss(spec, actions, teacher)
+    loss = choose_loss(spec, policy, actions, teacher)
     learner, automatic = choose_learner(spec, policy)
     return Chosen(policy, loss, learner, automatic, *choose_solver(spec, policy, learner))
 
 
-def choose_loss(spec: RunSpec, actions: Actions, teacher: Any) -> Loss:
-    """The loss; `auto` is squared for Box actions and cross-entropy for choices."""
+def choose_loss(spec: RunSpec, policy: Policy, actions: Actions, teacher: Any) -> Loss:
+    """The loss; `auto` is cross-entropy for choices and squared for Box actions, or Huber's, which a few
+    labels that do not fit disturb less, where networks learn from a budget of them.
+    """
     loss, given = spec.loss, spec.options("loss")
     if isinstance(loss, str):
-        name = ("cross-entropy" if actions.categorical else "squared") if loss == "auto" else loss
-        made = LOSSES.make(name, given)
+        if loss == "auto":
+            few = spec.budget is not None and PRESETS[spec.preset].automatic and isinstance(policy, MLP)
+            loss = "cross-entropy" if actions.categorical else "squared"
+            if few and actions.bounded and not given:
+                loss, given = "huber", {"delta": EDGE * float(np.mean(actions.high - actions.low))}  # type: ignore[operator]
+        made = LOSSES.make(loss, given)
     else:
         made = LOSSES.resolve(loss)
     if made.logits and not actions.categorical:
         raise UserError("loss: cross-entropy is for Discrete and MultiDiscrete actions, these are Box.")
-    if teacher.kind == "distribution" and spec.labels == "expert" and not made.logits and loss != "auto":
+    if teacher.kind == "distribution" and spec.labels == "expert" and not made.logits and spec.loss != "auto":
         raise UserError(
             f"loss: {loss!r} does not fit an expert that gives distributions; cross-entropy does."
         )

@@ -63,6 +63,13 @@ PASSES = 200.0
 """And with how many passes over the labels at least, where the budget is spread over many rounds."""
 
 
+EDGE = 0.1
+"""Where the Huber loss, which `auto` is where labels are few, turns from a square to a line: a share of the
+range of the actions. Labels to 90 % in the median of five seeds with the squared loss, 0.1 and 0.05: Hopper
+360, 340, 320; Walker2d 700, 650, 850; HalfCheetah above 5,000, 4,500, 4,500 (docs/studies/queries.md).
+"""
+
+
 def for_person(budget: int | None, rounds: int | None, *, spot: bool, vectors: bool) -> dict[str, Any]:
     """What is decided where the expert is a person and nothing is said: few labels, short rounds that are
     learnt from at once, and no round that the person drives from its first step on.

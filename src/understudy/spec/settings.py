@@ -87,8 +87,8 @@ class Settings:
     labels: str = _among("expert", "expert", "mode")
     """What is learned: the expert's answer (a distribution where it gives one), or its mode."""
     loss: Any = "auto"
-    """auto (squared for Box actions, else cross-entropy), squared, absolute, huber, cross-entropy, or
-    module:function."""
+    """auto (squared for Box actions, huber for networks with a budget of labels, else cross-entropy),
+    squared, absolute, huber, cross-entropy, or module:function."""
     solver: Any = "auto"
     """auto, closed-form, newton, lbfgs, gd, adam, sls, proximal-sgd, interior-point, or module:function."""
     learning_rate: float | None = _of("solver")
