@@ -78,6 +78,10 @@ def test_every_row_of_the_table_leads_somewhere(command, capsys):
         (["check"], "check: what? Accepted: certificate, learner, solver."),
         (["check", "lerner", "ftl"], "check: unknown value 'lerner', did you mean 'learner'?"),
         (["replay", "x.npz", "--etta", "1"], "option: unknown value '--etta', did you mean '--eta'?"),
+        (
+            ["sweep", "CartPole-v1", "--resume"],
+            "--resume: a study has no such option; the same command goes on",
+        ),
         (["replay", "x.npz", "--etta=1"], "option: unknown value '--etta', did you mean '--eta'?"),
         (["replay", "x.npz", "--max_iteration", "1"], "did you mean '--max-iterations'?"),
         (["replay", "x.npz", "--eta", "large"], "--eta: 'large' is not a number."),

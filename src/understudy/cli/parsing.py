@@ -51,6 +51,8 @@ def _refuse(options: type, args: list[str]) -> None:
         name = typed.replace("_", "-")
         if name == "--help":
             continue
+        if name == "--resume" and name not in fields and "--workers" in fields:
+            raise UserError("--resume: a study has no such option; the same command goes on where it was.")
         if name not in fields:
             raise unknown("option", typed, fields)
         kind = _number(fields[name].type)
