@@ -215,8 +215,9 @@ def replay(
             new = columns(first, sizes, record, judged)
             for name, values in new.items():
                 kept[name] += values
-            for i in range(count if progress is not None else 0):
-                progress(first + i, {name: values[i] for name, values in new.items()})  # type: ignore[misc]
+            if progress is not None:
+                for i in range(count):
+                    progress(first + i, {name: values[i] for name, values in new.items()})
         ledger = Ledger(kept)
         verdict = certify(game, {name: values[-1] for name, values in kept.items()})
         final, best = (jax.tree.map(np.array, tree) for tree in (state.learner.params, state.comparator))

@@ -52,10 +52,10 @@ def choose_loss(spec: RunSpec, policy: Policy, actions: Actions, teacher: Any) -
     loss, given = spec.loss, spec.options("loss")
     if isinstance(loss, str):
         if loss == "auto":
-            few = spec.budget is not None and PRESETS[spec.preset].automatic and isinstance(policy, MLP)
             loss = "cross-entropy" if actions.categorical else "squared"
-            if few and actions.bounded and not given:
-                loss, given = "huber", {"delta": EDGE * float(np.mean(actions.high - actions.low))}  # type: ignore[operator]
+            if _few(spec, policy) and actions.bounded and not given:
+                assert actions.low is not None and actions.high is not None
+                loss, given = "huber", {"delta": EDGE * float(np.mean(actions.high - actions.low))}
         made = LOSSES.make(loss, given)
     else:
         made = LOSSES.resolve(loss)
@@ -195,13 +195,18 @@ def choose_solver(spec: RunSpec, policy: Policy, learner: Any) -> tuple[Any, dic
             if policy.memory:
                 # 33,000 labels of Hopper without velocities: held-out error 0.063 so, with 1e-3 0.108.
                 network["learning_rate"] = 3e-3
-            if spec.budget is not None and isinstance(policy, MLP):
+            if _few(spec, policy):
                 network |= FEW
                 if spec.decided("average") > 1:
                     # Networks that started apart err apart, and their mean errs less.
                     network |= {"fresh": spec.init is None, "passes": PASSES}
     SOLVERS.refuse_foreign(solver, given)
     return solver, network | given
+
+
+def _few(spec: RunSpec, policy: Policy) -> bool:
+    """Whether a network on vectors learns from few labels, and the preset decides how."""
+    return spec.budget is not None and PRESETS[spec.preset].automatic and isinstance(policy, MLP)
 
 
 def _free(learner: Any) -> bool:
