@@ -108,9 +108,11 @@ class Game(eqx.Module):
         return jax.tree.unflatten(structure, _copies(leaves))
 
     def play(
-        self, state: GameState, batch: Batch, key: Array, judge: Array
+        self, state: GameState, batch: Batch, key: Array, judge: Array | None
     ) -> tuple[GameState, dict[str, Array]]:
-        """Measures the loss, updates the learner and, where `judge`, finds the best in hindsight."""
+        """Measures the loss, updates the learner and, where `judge`, finds the best in hindsight. With None
+        the program has no search for it, which is up to half of the compiling.
+        """
         old = state.learner
         (loss, outputs), gradient = self._measured(old.params, batch)
         kept = state.losses.add(batch)
@@ -179,7 +181,9 @@ class Game(eqx.Module):
                 }
             return found.params, verdict
 
-        comparator, verdict = jax.lax.cond(judge, best, lambda _: (state.comparator, nothing), None)
+        comparator, verdict = state.comparator, nothing
+        if judge is not None:
+            comparator, verdict = jax.lax.cond(judge, best, lambda _: (comparator, nothing), None)
         return GameState(learner, kept, comparator, running, cumulative), record | verdict
 
     def play_all(

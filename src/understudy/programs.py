@@ -81,7 +81,7 @@ class Constant(NamedTuple):
 def _player(static: Any, constant: Constant) -> Callable[..., Any]:
     """`Game.play` with the game's numbers for a first argument."""
 
-    def play(arrays: Any, state: GameState, batch: Batch, key: Array, judge: Array) -> Any:
+    def play(arrays: Any, state: GameState, batch: Batch, key: Array, judge: Array | None) -> Any:
         game = eqx.combine(arrays, static.value)
         if constant.around_last is not None:
             game = eqx.tree_at(lambda one: one.learner.around_last, game, np.asarray(constant.around_last))
@@ -142,7 +142,7 @@ def program(game: Game) -> Any:
 
 def compiled(
     game: Game,
-) -> Callable[[GameState, Batch, Array, ArrayLike], tuple[GameState, dict[str, Array]]]:
+) -> Callable[[GameState, Batch, Array, ArrayLike | None], tuple[GameState, dict[str, Array]]]:
     """`game.play`, compiled once for all games that differ in numbers only (networks: and have the same
     centre). The state is donated.
     """
@@ -163,7 +163,7 @@ def compiled_stream(game: Game, *, keep: bool = False) -> Callable[..., tuple[Ga
     return functools.partial(_streamed(static, _constant([game]), keep), arrays)
 
 
-def compiled_together(games: Sequence[Game]) -> Callable[[GameState, Batch, Array, ArrayLike], Any]:
+def compiled_together(games: Sequence[Game]) -> Callable[[GameState, Batch, Array, ArrayLike | None], Any]:
     """`play` of many games of one program at once: states, batches and keys are stacked, `judge` is for all.
 
     It is the fast way on a GPU; a CPU is faster with one after another.

@@ -19,7 +19,7 @@ from ..objectives import Limited, empty_samples, limited
 from ..online import Game, certify
 from ..policies import MLP, Committee, Normaliser, Policy, TrainedPolicy
 from ..regret import Certificate, Ledger
-from ..solvers import Status, Unsolved
+from ..solvers import Status
 from . import hindsight
 from .collected import Round
 from .evaluate import Evaluation
@@ -44,12 +44,14 @@ class Best(NamedTuple):
 
 
 class Question(NamedTuple):
-    """A round as `Game.play` takes it: the game with its numbers of now, and three of its arguments."""
+    """A round as `Game.play` takes it: the game with its numbers of now, and three of its arguments. A run
+    that is never judged there, such as a network's (see `RunState._judge`), has no `judge`.
+    """
 
     game: Game
     batch: Batch
     key: jax.Array
-    judge: np.ndarray
+    judge: np.ndarray | None
 
 
 def precision(game: Game) -> Any:
@@ -73,10 +75,6 @@ class RunState:
 
     def __init__(self, parts: Parts, samples: SampleLog, *, mapped: bool = False):
         game, plan = parts.game, parts.plan
-        if not game.policy.linear:
-            # The best network is searched for here, apart from the round (see `_judge`): half as much to
-            # compile.
-            game = Game(game.policy, game.loss, game.learner, game.solver, Unsolved())
         self.parts, self.plan, self.game, self.samples = parts, plan, game, samples
         self.automatic, self.on_device = parts.automatic, False
         self.evaluation: Evaluation | None = None
@@ -196,9 +194,10 @@ class RunState:
                 rng = np.random.default_rng(derive(self.plan.seed, "ask", t, 1))
                 self.visited.add(round.weights, losses, rng)
             game = self.game if self.automatic is None else self.automatic.tuned(self.game)
-            due = self.plan.due(self.plan.judged, t, self.queries + round.queries)
-            exact = due and self.game.policy.linear
-            return Question(game, one, threefry.fold_in(self._key, t), np.asarray(exact))
+            judge = None
+            if self.plan.judged and self.game.policy.linear:
+                judge = np.asarray(self.plan.due(self.plan.judged, t, self.queries + round.queries))
+            return Question(game, one, threefry.fold_in(self._key, t), judge)
 
     def batch(self, inputs: Any, targets: Any, weights: Any, slots: Any) -> Batch:
         """The samples of a round that have a label, as the learner sees them; of a policy with memory all, in
