@@ -38,7 +38,7 @@ JUDGED = ("comparator", "regret", "regret_low", "regret_high", "norm", "bound", 
 
 
 @jax.jit
-def _copies(leaves: list[Array]) -> list[Array]:
+def copies(leaves: list[Array]) -> list[Array]:
     """Each leaf in a buffer of its own, by one program for all of them."""
     return [jnp.copy(leaf) for leaf in leaves]
 
@@ -105,7 +105,7 @@ class Game(eqx.Module):
         first = GameState(state, losses, params, certificate.start(params), zero)
         # Every leaf its own buffer: the compiled round takes the state over, and none can be given twice.
         leaves, structure = jax.tree.flatten(first)
-        return jax.tree.unflatten(structure, _copies(leaves))
+        return jax.tree.unflatten(structure, copies(leaves))
 
     def play(
         self, state: GameState, batch: Batch, key: Array, judge: Array | None

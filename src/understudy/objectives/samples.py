@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import weakref
 from typing import Any
 
 import equinox as eqx
@@ -23,6 +25,22 @@ CHUNK, BUSY = 256, 32
 """Rows of a buffer that are read at a time; on an accelerator so many minibatches, which keep it busy."""
 
 
+_readers: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()
+_numbers = itertools.count()
+
+
+def _number(reader: Any) -> Array:
+    """The number of a reader, by which a program finds it on the host."""
+    found = next((number for number, one in _readers.items() if one is reader), None)
+    if found is None:
+        _readers[found := next(_numbers)] = reader
+    return jax.device_put(np.asarray(found, np.int32))
+
+
+def _taken(number: Any, index: Any) -> Any:
+    return _readers[int(number)].take(index)
+
+
 class Samples(eqx.Module):
     """The sum of round losses ``F_t(w) = Σ_i l_i(w)``, evaluated on kept data.
 
@@ -31,7 +49,8 @@ class Samples(eqx.Module):
 
     With a `reader` the rows are kept elsewhere, in files too large for memory: the buffer is empty, whoever
     calls `add` has written the round there before, and ``reader.take(index)`` gives inputs, targets and
-    weights of the rows asked for, weight 0 for those beyond the last.
+    weights of the rows asked for, weight 0 for those beyond the last. Which reader that is, is a number among
+    the data, so one program serves all of them; whoever made a reader keeps it while it is read.
     """
 
     policy: Policy
@@ -42,7 +61,7 @@ class Samples(eqx.Module):
     filled: Array
     rounds: Array
     chunk: int = eqx.field(static=True)
-    reader: Any = eqx.field(static=True, default=None)
+    reader: Array | None = None
 
     def add(self, batch: Batch) -> Samples:
         """The sum with one more round: its rows go after those in use, its padding is overwritten next."""
@@ -65,7 +84,7 @@ class Samples(eqx.Module):
         """Rows from the reader: a call back to the host, in any order, which always gives the same."""
         buffers = (self.inputs, self.targets, self.weights)
         shapes = tuple(jax.ShapeDtypeStruct((index.shape[0], *b.shape[1:]), b.dtype) for b in buffers)
-        return jax.pure_callback(self.reader.take, shapes, index, vmap_method="sequential")
+        return jax.pure_callback(_taken, shapes, self.reader, index, vmap_method="sequential")
 
     def _loss(self, params: Params, inputs: Array, targets: Array, weights: Array) -> Array:
         outputs = flat(self.policy.apply(params, inputs))
@@ -192,7 +211,7 @@ def empty_samples(
     def empty(column: Array) -> Array:
         return zeros((rows, *column.shape[1:]), column)
 
-    none = zeros((), like.size)
+    none, number = zeros((), like.size), None if reader is None else _number(reader)
     return Samples(
-        policy, loss, empty(like.inputs), empty(like.targets), empty(like.weights), none, none, chunk, reader
+        policy, loss, empty(like.inputs), empty(like.targets), empty(like.weights), none, none, chunk, number
     )

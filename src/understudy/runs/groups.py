@@ -148,7 +148,8 @@ def by_program(runs: Sequence[RunState], *, together: bool) -> list[OneProgram]:
         leaves, structure = jax.tree.flatten(run.state)
         shapes = tuple((leaf.shape, str(leaf.dtype)) for leaf in leaves)
         judged = run.plan.judged if run.game.policy.linear else None
-        found.setdefault((program(run.game), structure, shapes, judged), []).append(number)
+        kind = program(run.game), structure, shapes, judged, id(run.reader)  # one reads for all, or none does
+        found.setdefault(kind, []).append(number)
     return [OneProgram(numbers, [runs[i] for i in numbers], together) for numbers in found.values()]
 
 

@@ -145,7 +145,7 @@ class _Unread:
 
 
 UNREAD = _Unread()
-"""One object for all runs, so that they share their programs."""
+"""One object for all runs, so that they may be solved together."""
 
 
 def room(asked: int) -> int:

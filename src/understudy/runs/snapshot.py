@@ -11,7 +11,7 @@ import numpy as np
 
 from ..errors import UserError
 from ..objectives import Limited, Samples, Statistics
-from ..online import GameState
+from ..online import GameState, copies
 from ..policies import Normaliser
 from .keys import keys_again, plain_keys
 from .state import Best, RunState, precision
@@ -63,7 +63,7 @@ def restored(
         run.visited.restore(plain["visited"])
     with precision(run.game):
         leaves, structure = jax.tree.flatten(_small(run))
-        kept = [jnp.asarray(arrays[f"state.{i:03d}"]) for i in range(len(leaves))]
+        kept = copies([arrays[f"state.{i:03d}"] for i in range(len(leaves))])
         if any(a.shape != b.shape or a.dtype != b.dtype for a, b in zip(kept, leaves, strict=True)):
             raise UserError("run: the checkpoint is damaged: its arrays are not those of this run.")
         _refill(run, jax.tree.unflatten(structure, kept))

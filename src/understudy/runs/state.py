@@ -59,6 +59,11 @@ def precision(game: Game) -> Any:
     return jax.enable_x64(True) if game.policy.linear else contextlib.nullcontext()
 
 
+@jax.jit
+def _distance(params: Any, others: Any) -> jax.Array:
+    return optax.tree.norm(optax.tree.sub(params, others))
+
+
 @final
 class RunState:
     """A run under way. `question` and `answer` are the two halves of a round's solve; between them is one
@@ -226,9 +231,8 @@ class RunState:
         self.recent = [*self.recent, params][-self.plan.average :]
         if self.automatic is not None and not self.automatic.settled:
             with precision(self.game):
-                now = jax.tree.map(jnp.asarray, params)
-                travelled = optax.tree.norm(optax.tree.sub(now, self._first))
-            self.automatic.see(t, distance=float(travelled), gradient=float(record["gradient_norm"]))
+                travelled = float(_distance(params, self._first))
+            self.automatic.see(t, distance=travelled, gradient=float(record["gradient_norm"]))
         status = Status(int(record["solver_status"]))
         if status in (Status.DIVERGED, Status.NOT_FINITE):
             raise UserError(
