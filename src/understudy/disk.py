@@ -145,6 +145,16 @@ def new_folder(path: Path) -> Iterator[Path]:
 # CSV.
 
 
+def columns(rows: Iterable[Mapping[str, Any]]) -> dict[str, list[Any]]:
+    """Rows with the same names as columns; none where there is no row.
+
+    >>> columns([{"round": 1, "loss": 0.5}, {"round": 2, "loss": 0.25}])
+    {'round': [1, 2], 'loss': [0.5, 0.25]}
+    """
+    rows = list(rows)
+    return {name: [row[name] for row in rows] for name in rows[0]} if rows else {}
+
+
 def to_csv(columns: Mapping[str, Iterable[Any]], spell: Callable[[Any], str] = str) -> str:
     """Columns of equal length as CSV, a header first. `str` spells a float with every digit.
 

@@ -25,7 +25,8 @@ _REGISTRIES: dict[str, Registry[Any]] = {}
 class Registry(Generic[T]):
     """Maps names to constructors of objects of one `kind`, and turns names into objects.
 
-    `group`: entry points of installed packages in the group ``understudy.GROUP`` count as registered.
+    A constructor may be given as ``module:name``, which is imported when it is asked for. `group`: entry
+    points of installed packages in the group ``understudy.GROUP`` count as registered.
 
     >>> numbers = Registry("number", int, {"one": lambda: 1, "power": lambda n: 2**n}, aliases={"1": "one"})
     >>> numbers.resolve("1"), numbers.resolve(7), numbers.make("power", {"n": 3}), numbers.names()
@@ -36,7 +37,7 @@ class Registry(Generic[T]):
         self,
         field: str,
         kind: Any,
-        makers: Mapping[str, Callable[..., T]],
+        makers: Mapping[str, Callable[..., T] | str],
         *,
         aliases: Mapping[str, str] | None = None,
         group: str | None = None,
@@ -75,7 +76,8 @@ class Registry(Generic[T]):
         """The constructor, or for ``module:name`` what that is."""
         key = self.aliases.get(name, name)
         if key in self.makers:
-            return self.makers[key]
+            found = self.makers[key]
+            return load(self.field, found) if isinstance(found, str) else found
         if key in self._installed():
             return self._installed()[key].load()
         if ":" in key:

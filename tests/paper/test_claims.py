@@ -100,4 +100,4 @@ def test_one_failure_fails_the_claim_and_doubt_is_told():
     ]
     assert claims.together(made) == [("c", claims.OPEN, "holds in 1 of 2; cannot be told in: b")]
     assert "| c | b | m = 1 [0.9, 1.1] | < 1 | cannot be told |" in claims.markdown(made)
-    assert claims.columns(made)["verdict"].tolist() == [claims.HOLDS, claims.OPEN]
+    assert [one.verdict for one in made] == [claims.HOLDS, claims.OPEN]

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import understudy
+from understudy.mapping import Table
 from understudy.paper import questions, questions_claims, questions_figures, streams
 from understudy.paper.streams import TOY, Stream, play
 
@@ -59,7 +60,7 @@ def wide(stream: Stream) -> Stream:
 
 
 def test_ftl_is_indifferent_to_features_and_ftrl_is_not(found):
-    table = questions.views([wide(found[0])])
+    table = Table.of(questions.views([wide(found[0])]))
     for view in ("rotated", "random", "scaled", "whitened"):
         assert table.where(learner="ftl", view=view)["apart"].max() < 1e-9
     ftrl = table.where(learner="ftrl", step=1.0)

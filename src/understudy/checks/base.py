@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
+import jax
+import numpy as np
+
 from ..errors import UserError
 
 
@@ -31,6 +34,12 @@ class Report:
         marks = {True: "pass", False: "FAIL", None: "   –"}
         lines = [f"{marks[row.passed]}  {row.name}: {row.detail}" for row in self.rows]
         return "\n".join([f"{self.subject}: {'passed' if self.passed else 'FAILED'}", *lines])
+
+
+def equal(one: Any, other: Any) -> bool:
+    """Whether two trees have the same numbers, to the bit."""
+    leaves = zip(jax.tree.leaves(one), jax.tree.leaves(other), strict=True)
+    return all(np.array_equal(a, b) for a, b in leaves)
 
 
 class CheckError(AssertionError):

@@ -15,7 +15,7 @@ from ..making import make_game
 from ..online import Game, GameState
 from ..policies import Linear
 from ..programs import compiled
-from .base import Progress, Report, run
+from .base import Progress, Report, equal, run
 
 ROUNDS, SAMPLES, FEATURES, OUTPUTS = 24, 4, 3, 2
 
@@ -76,11 +76,6 @@ def _shape(tree: Any) -> list[tuple[Any, Any]]:
     return [(np.shape(leaf), np.asarray(leaf).dtype) for leaf in jax.tree.leaves(tree)]
 
 
-def _equal(one: Any, other: Any) -> bool:
-    leaves = zip(jax.tree.leaves(one), jax.tree.leaves(other), strict=True)
-    return all(np.array_equal(a, b) for a, b in leaves)
-
-
 def _keeps_its_size(thing: Any) -> tuple[bool, str]:
     _, states = _play(thing, _stream(0, noise=0.1), Squared())
     same = all(
@@ -105,7 +100,7 @@ def _compiles_once(thing: Any) -> tuple[bool, str]:
 
 def _repeats_itself(thing: Any) -> tuple[bool, str]:
     first, second = (_play(thing, _stream(1, noise=0.1), Squared())[1][-1] for _ in range(2))
-    same = _equal(first, second)
+    same = equal(first, second)
     return same, "same input, same bits" if same else "two runs on the same stream differ"
 
 
@@ -117,7 +112,7 @@ def _leaves_its_input(thing: Any) -> tuple[bool, str]:
     losses, gradient, solve = _posed(game, state, rounds[0])
     thing.update(state.learner, losses, gradient, solve)  # not compiled: a program cannot reach its input
     after = jax.device_get(state.learner)
-    same = _equal(before, after)
+    same = equal(before, after)
     return same, "the old state is untouched" if same else "update changed the state it was given"
 
 

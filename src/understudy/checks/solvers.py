@@ -15,7 +15,7 @@ from ..losses import Absolute, BinaryCrossEntropy, CrossEntropy, Huber, Loss, Sq
 from ..objectives import Objective, Samples, empty_samples, empty_statistics
 from ..policies import Linear
 from ..solvers import SOLVERS, ClosedForm, Solution, Status, auto, newton
-from .base import Progress, Report, run
+from .base import Progress, Report, equal, run
 
 SAMPLES, FEATURES, OUTPUTS = 40, 4, 3
 LOSSES: dict[str, Loss] = {
@@ -141,9 +141,7 @@ def _admits_failure(thing: Subject) -> tuple[bool, str]:
 def _repeats_itself(thing: Subject) -> tuple[bool, str]:
     objective, start, first = _served(thing)
     second = thing(objective, start)
-    same = all(
-        np.array_equal(a, b) for a, b in zip(jax.tree.leaves(first), jax.tree.leaves(second), strict=True)
-    )
+    same = equal(first, second)
     return same, "same key, same bits" if same else "two runs with the same key differ"
 
 

@@ -218,9 +218,9 @@ def _all() -> list[Command]:
 
 def _listing(shown: list[Command]) -> str:
     """Group by group, the commands among `shown` with one line each."""
-    blocks = []
+    blocks, width = [], max(len(command.words) for command in shown)
     for title, group in COMMANDS.items():
-        lines = [f"  {command.words:<15} {command.line}" for command in group if command in shown]
+        lines = [f"  {command.words:<{width}}  {command.line}" for command in group if command in shown]
         if lines:
             blocks.append("\n".join([f"{title}:", *lines]))
     return "\n\n".join(blocks)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import sys
 from collections.abc import Callable
 from typing import Annotated, Any
@@ -13,29 +12,24 @@ from ..errors import UserError
 from ..progress import stages
 from ..report import tables
 from ..spec import OPTIONS
-from .options import Folder, Name, WithSettings, settings
+from .options import Folder, Name, Options
 
 
-@settings(OPTIONS["learner"])
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class CheckLearner(WithSettings):
+class CheckLearner(Options, settings=OPTIONS["learner"]):
     """Put a learner through the conformance suite."""
 
     learner: Positional[Annotated[str, arg(metavar="LEARNER")]]
     """A learner's name, or your own as module:function."""
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class CheckSolver:
+class CheckSolver(Options):
     """Put a solver through the conformance suite."""
 
     solver: Positional[Annotated[str, arg(metavar="SOLVER")]]
     """A solver's name, or your own as module:function."""
 
 
-@settings(OPTIONS["learner"])
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class CheckCertificate(WithSettings):
+class CheckCertificate(Options, settings=OPTIONS["learner"]):
     """Search for streams on which the regret is above its certified bound."""
 
     learner: Positional[Annotated[str, arg(metavar="LEARNER")]] = "all"

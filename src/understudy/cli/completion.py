@@ -7,6 +7,7 @@ import dataclasses
 from tyro.conf import Positional
 
 from ..errors import among
+from .options import Options
 
 SHELLS = ("bash", "fish", "zsh")
 BASH = """\
@@ -22,8 +23,7 @@ complete -o default -F _understudy understudy
 ZSH = "autoload -U +X compinit && compinit\nautoload -U +X bashcompinit && bashcompinit\n"
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Completion:
+class Completion(Options):
     """Print a script for a shell, as in: eval "$(understudy completion bash)"."""
 
     shell: Positional[str] = "bash"

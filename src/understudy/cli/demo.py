@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import shutil
 import time
 from pathlib import Path
@@ -10,10 +9,10 @@ from typing import Any
 
 from ..errors import UserError
 from ..progress import counted
+from .options import Options
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Demo:
+class Demo(Options):
     """Hopper with the shipped expert: FTL, AdaFTRL and behavioural cloning; table, plot and video."""
 
     out: Path = Path("demo-out")

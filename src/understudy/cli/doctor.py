@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import importlib.metadata
 import os
 import platform
@@ -15,15 +14,14 @@ from .. import __version__
 from ..cache import use_cache
 from ..errors import said
 from ..machine import cores, memory, versions
-from .options import Json
+from .options import Json, Options
 
 CORE = ("jax", "jaxlib", "equinox", "optax", "numpy", "scipy", "gymnasium", "safetensors", "tyro", "rich")
 ASKED = ("JAX_PLATFORMS", "XLA_FLAGS", "CUDA_VISIBLE_DEVICES", "MUJOCO_GL", "UNDERSTUDY_CACHE")
 """Variables that change what a run does or where it runs; shown where they are set."""
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Doctor:
+class Doctor(Options):
     """Versions, devices, extras, and where compiled programs are kept; code 1 where JAX cannot compute."""
 
     json: Json = False

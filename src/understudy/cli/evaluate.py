@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from pathlib import Path
 
 from tyro.conf import Positional
@@ -10,11 +9,10 @@ from tyro.conf import Positional
 from ..errors import whole
 from ..progress import counted
 from ..report import tables
-from .options import Json, Name, Whole
+from .options import Json, Name, Options, Whole
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Evaluate:
+class Evaluate(Options):
     """Play episodes with the policy of a run, in fresh seeded environments."""
 
     run: Positional[Path]

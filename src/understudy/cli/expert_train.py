@@ -11,14 +11,13 @@ from ..errors import UserError
 from ..progress import Bar, shown
 from ..report import tables
 from ..spec.values import mapping
-from .options import Flag, Folder, Json, Name, Number, Whole
+from .options import Flag, Folder, Json, Name, Number, Options, Whole
 
 if TYPE_CHECKING:
     from ..experts import training
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class ExpertTrain:
+class ExpertTrain(Options):
     """Train an expert with SBX (extra `train`): the best network, its card and curve, ready for --expert."""
 
     env: Name = None

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import Any
 
 from ..report import tables
-from .options import Json
+from .options import Json, Options
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class ExpertsList:
+class ExpertsList(Options):
     """The experts that come with the package."""
 
     json: Json = False

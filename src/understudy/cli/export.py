@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import dataclasses
 from pathlib import Path
 
 from tyro.conf import Positional
 
-from .options import Json, Name
+from .options import Json, Name, Options
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Export:
+class Export(Options):
     """Write the policy of a run, or its episodes, in a form that other programs read."""
 
     run: Positional[Path]

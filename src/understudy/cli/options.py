@@ -1,4 +1,4 @@
-"""Types that the parser reads, and options that are settings of a run. Nothing here may import jax."""
+"""Types that the parser reads, and what every command's options are. Nothing here may import jax."""
 
 from __future__ import annotations
 
@@ -8,15 +8,13 @@ import functools
 import inspect
 import itertools
 import textwrap
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, TypeVar
+from typing import Annotated, Any, ClassVar, dataclass_transform
 
 from tyro.conf import UseAppendAction, arg
 
 from ..spec import FIELDS, Settings
-
-T = TypeVar("T", bound="WithSettings")
 
 # No "(default: None)" in the help: an option that was not given leaves the choice to its reader.
 UNSET = arg(help_behavior_hint="")
@@ -40,36 +38,32 @@ KINDS: dict[str, tuple[Any, Any]] = {
 """Types of settings and what stands for not given; all others are words, which the spec reads."""
 
 
-class WithSettings:
-    """Options among which are settings of a run."""
+@dataclass_transform(frozen_default=True, kw_only_default=True)
+class Options:
+    """Options of a command: a subclass becomes a frozen dataclass, and gets the `settings` of a run that it
+    names, with their help and none of them given.
+    """
 
     SETTINGS: ClassVar[tuple[str, ...]] = ()
 
-    def given(self) -> dict[str, Any]:
-        """The settings that were typed, by name."""
-        found = {name: getattr(self, name) for name in self.SETTINGS}
-        # By identity: a step size of 0.0 equals False, and must reach what refuses it.
-        return {k: v for k, v in found.items() if v is not None and v is not False and v != ()}
-
-
-def settings(names: Iterable[str]) -> Callable[[type[T]], type[T]]:
-    """A decorator: adds settings of a run to a command's options, with their help and none of them given."""
-
-    def extend(options: type[T]) -> type[T]:
-        listed, texts, made = tuple(names), _docs(), []
+    def __init_subclass__(cls, *, settings: Iterable[str] = ()):
+        listed, texts = tuple(settings), _docs() if settings else {}
         for name in listed:
             kind, empty = KINDS.get(str(FIELDS[name].type), (str | None, None))
             default = FIELDS[name].default
             plain = default not in (dataclasses.MISSING, None, False)
             # An empty hint hides "(default: None)", which would say nothing.
             hint = arg(help=texts[name], help_behavior_hint=f"(default: {default})" if plain else "")
-            made.append((name, Annotated[kind, hint], dataclasses.field(default=empty)))
-        own = {"SETTINGS": listed, "__doc__": options.__doc__, "__module__": options.__module__}
-        return dataclasses.make_dataclass(
-            options.__name__, made, bases=(options,), namespace=own, frozen=True, kw_only=True
-        )
+            cls.__annotations__[name] = Annotated[kind, hint]
+            setattr(cls, name, empty)
+        cls.SETTINGS = listed or cls.SETTINGS
+        dataclasses.dataclass(frozen=True, kw_only=True)(cls)
 
-    return extend
+    def given(self) -> dict[str, Any]:
+        """The settings that were typed, by name."""
+        found = {name: getattr(self, name) for name in self.SETTINGS}
+        # By identity: a step size of 0.0 equals False, and must reach what refuses it.
+        return {k: v for k, v in found.items() if v is not None and v is not False and v != ()}
 
 
 @functools.cache

@@ -8,9 +8,9 @@ import importlib
 import os
 import tempfile
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from rich.text import Text
 
@@ -18,22 +18,23 @@ from .. import disk
 from ..errors import UserError, among, whole
 from ..progress import stages
 from ..report import tables
-from .options import Flag, Folder, Json, Name, Names, Whole
+from .options import Flag, Folder, Json, Name, Names, Options, Whole
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Reported:
-    """What every study can be asked for."""
+class Reported(Options):
+    """What every study can be asked for. `NAME` is that of its module, which another beside it reports on."""
 
+    NAME: ClassVar[str] = ""
     out: Folder = None
     """Write figures (PNG, SVG), every number (CSV) and the claims to this new folder."""
     json: Json = False
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
 class Pure(Reported):
-    """A study in this process."""
+    """A study in this process. `SEEDS` are those of the whole study, `QUICK` makes it a small one."""
 
+    SEEDS: ClassVar[int] = 1
+    QUICK: ClassVar[dict[str, Any]] = {}
     seeds: Whole = None
     """Seeds per setting; by default 20 (toy), 10 (gridworld) or 5 (questions), and 3 with --quick."""
     quick: Flag = False
@@ -42,7 +43,6 @@ class Pure(Reported):
     """Seed of the whole study; the same seed gives the same bytes in every CSV."""
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
 class Host(Reported):
     """A study in host environments, on worker processes."""
 
@@ -59,13 +59,28 @@ class Host(Reported):
     address: Name = None
     """Address of the Ray cluster."""
 
+    def plays(self, study: Any, scale: Any) -> list[Callable[..., Any]]:
+        """The parts of a study that are asked for, each as a function of folder, progress and engine."""
+        raise NotImplementedError
+
+    def known(self, **names: Collection[str]) -> None:
+        """Refuses what is typed for a field and not among the names that it has."""
+        for field, accepted in names.items():
+            typed = getattr(self, field)
+            for name in (typed,) if isinstance(typed, str) else typed or ():
+                among(field, name, accepted)
+
 
 class PaperToy(Pure):
     """The toy figure: six learners, four losses, tuned on ten rounds and run for 250; the claims checked."""
 
+    NAME, SEEDS, QUICK = "toy", 20, {"rounds": 50}
+
 
 class PaperGridworld(Pure):
     """The gridworld figure: an expert that turns in every round, 1000 rounds; the claims checked."""
+
+    NAME, SEEDS, QUICK = "gridworld", 10, {"rounds": 100}
 
 
 class PaperQuestions(Pure):
@@ -76,39 +91,59 @@ class PaperQuestions(Pure):
     runs, AdaFTRL untuned.
     """
 
+    NAME, SEEDS, QUICK = "questions", 5, {"rounds": 30, "environments": ("Hopper-v5",)}
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
+
 class PaperMujoco(Host):
     """Hopper and Walker2d: linear policies and networks, two losses and drives, tuned; the claims checked."""
 
+    NAME = "mujoco"
     part: Names = ()
     """linear, linear-100 (rounds of 100), network or network-sls; by default all that the scale has."""
 
+    def plays(self, study: Any, scale: Any) -> list[Callable[..., Any]]:
+        self.known(part=study.PARTS)
+        return [functools.partial(study.part, name, scale) for name in self.part or scale.parts]
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
+
 class PaperAtari(Host):
     """Pong and Breakout from pixels: linear on the expert's features, and NatureCNN end to end."""
 
+    NAME = "atari"
     game: Name = None
     """pong or breakout; both by default."""
     policy: Name = None
     """linear or nature_cnn; both by default."""
 
+    def plays(self, study: Any, scale: Any) -> list[Callable[..., Any]]:
+        self.known(game=study.GAMES, policy=study.POLICIES)
+        found = []
+        for policy in study.POLICIES if self.policy is None else (self.policy,):
+            games = tuple(study.GAMES) if policy == "linear" else scale.end_to_end
+            for game in games if self.game is None else (self.game,):
+                found.append(functools.partial(study.part, game, policy, scale))
+        return found
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
+
 class PaperQueries(Host):
     """Return against labels: query rules, DAgger and BC in eight environments; the claims checked."""
 
+    NAME = "queries"
     env: Names = ()
     """Environments of the study; by default all that the scale has."""
     series: Names = ()
     """distance (the default of a budget), random, disagreement, adaftrl, last, all (DAgger) or bc."""
 
+    def plays(self, study: Any, scale: Any) -> list[Callable[..., Any]]:
+        self.known(env=study.WORLDS, series=study.SERIES)
+        scale = dataclasses.replace(scale, series=self.series or scale.series)
+        return [functools.partial(study.part, name, scale) for name in self.env or scale.envs]
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
+
 class PaperAggregation(Host):
     """All rounds against the current round alone, FTRL and AdaFTRL, from 10⁴ to 10⁷ interactions."""
 
+    NAME = "aggregation"
     env: Name = None
     """The pure environment (full: mjx:Hopper; small: gymnax:Pendulum-v1)."""
     size: Names = ()
@@ -116,8 +151,13 @@ class PaperAggregation(Host):
     series: Names = ()
     """ftl, window:1, window:3, ftrl or adaftrl; by default all that the scale has."""
 
+    def plays(self, study: Any, scale: Any) -> list[Callable[..., Any]]:
+        sizes = {str(total): total for total in scale.totals}
+        self.known(size=sizes, series=scale.series)
+        scale = dataclasses.replace(scale, env=self.env or scale.env, series=self.series or scale.series)
+        return [functools.partial(study.part, sizes[name], scale) for name in self.size or sizes]
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
+
 class PaperTheorem(Reported):
     """The theorem on FTL under interpolation, exhibited without sampling on tabular MDPs."""
 
@@ -132,110 +172,43 @@ class PaperTheorem(Reported):
 COLOURS = {"holds": "green", "does not hold": "bold red", "cannot be told": "yellow"}
 
 
-def toy(options: PaperToy) -> int:
-    """The toy study: four losses, two problems, all learners."""
-    return _pure(options, "toy", full=20, quick=(3, 50))
-
-
-def gridworld(options: PaperGridworld) -> int:
-    """The gridworld study: own walks, a recorded stream, an L2 ball."""
-    return _pure(options, "gridworld", full=10, quick=(3, 100))
-
-
-def questions(options: PaperQuestions) -> int:
-    """Records the streams and asks the questions; Hopper and the toy problem alone where it is quick."""
-    hopper = {"environments": ("Hopper-v5",)} if options.quick else {}
-    return _pure(options, "questions", full=5, quick=(3, 30), **hopper)
-
-
-def _pure(options: Pure, name: str, *, full: int, quick: tuple[int, int], **more: Any) -> int:
+def pure(options: Pure) -> int:
     """Plays a study with the seeds and rounds of its size, and reports."""
-    module = importlib.import_module(f"..paper.{name}", __package__)
+    study = importlib.import_module(f"..paper.{options.NAME}", __package__)
+    reporter = importlib.import_module(f"..paper.{options.NAME}_figures", __package__)
     disk.refuse_taken(options.out)
-    seeds, rounds = quick if options.quick else (full, module.ROUNDS)
+    size = {"seeds": options.SEEDS, "rounds": study.ROUNDS}
+    if options.quick:
+        size = {"seeds": 3, **options.QUICK}
     if options.seeds is not None:
-        seeds = _enough(options.seeds)
+        size["seeds"] = _enough(options.seeds)
     whole("seed", options.seed, 0)
     began = _clock()
     with stages() as show:
-        done = module.study(seeds=seeds, rounds=rounds, seed=options.seed, progress=show, **more)
-    rows = [("seeds", seeds), ("rounds", rounds)]
-    return _report(
-        options, importlib.import_module(f"..paper.{name}_figures", __package__), done, rows, began
-    )
+        done = study.study(**size, seed=options.seed, progress=show)
+    return _report(options, reporter, done, [(name, size[name]) for name in ("seeds", "rounds")], began)
 
 
-def mujoco(options: PaperMujoco) -> int:
+def host(options: Host) -> int:
     """Runs what is not in the folder of the study yet, and reports on all of it."""
-    from ..paper import mujoco, mujoco_report
-
-    scale = _scale(options, mujoco.SCALES)
-    for name in options.part:
-        among("part", name, mujoco.PARTS)
-    plays = [functools.partial(mujoco.part, name, scale) for name in options.part or scale.parts]
-    return _host(options, scale.seeds, plays, mujoco_report)
-
-
-def atari(options: PaperAtari) -> int:
-    """Runs what is not in the folder of the study yet, and reports on all of it."""
-    from ..paper import atari, atari_report
-
-    scale = _scale(options, atari.SCALES)
-    for field, known in (("game", atari.GAMES), ("policy", atari.POLICIES)):
-        if getattr(options, field) is not None:
-            among(field, getattr(options, field), known)
-    plays = []
-    for policy in atari.POLICIES if options.policy is None else (options.policy,):
-        games = tuple(atari.GAMES) if policy == "linear" else scale.end_to_end
-        for game in games if options.game is None else (options.game,):
-            plays.append(functools.partial(atari.part, game, policy, scale))
-    return _host(options, scale.seeds, plays, atari_report)
-
-
-def queries(options: PaperQueries) -> int:
-    """Runs what is not in the folder of the study yet, and reports on all of it."""
-    from ..paper import queries, queries_report
-
-    scale = _scale(options, queries.SCALES)
-    for field, known in (("env", queries.WORLDS), ("series", queries.SERIES)):
-        for name in getattr(options, field):
-            among(field, name, known)
-    scale = dataclasses.replace(scale, series=options.series or scale.series)
-    plays = [functools.partial(queries.part, name, scale) for name in options.env or scale.envs]
-    return _host(options, scale.seeds, plays, queries_report)
-
-
-def aggregation(options: PaperAggregation) -> int:
-    """Runs what is not in the folder of the study yet, and reports on all of it."""
-    from ..paper import aggregation, aggregation_report
-
-    scale = _scale(options, aggregation.SCALES)
-    sizes = {str(total): total for total in scale.totals}
-    for field, known in (("size", sizes), ("series", scale.series)):
-        for name in getattr(options, field):
-            among(field, name, known)
-    env, series = options.env or scale.env, options.series or scale.series
-    scale = dataclasses.replace(scale, env=env, series=series)
-    plays = [functools.partial(aggregation.part, sizes[name], scale) for name in options.size or sizes]
-    return _host(options, scale.seeds, plays, aggregation_report)
-
-
-def _scale(options: Host, scales: Mapping[str, Any]) -> Any:
-    """The scale that was asked for, with its seeds."""
+    study = importlib.import_module(f"..paper.{options.NAME}", __package__)
+    reporter = importlib.import_module(f"..paper.{options.NAME}_report", __package__)
     disk.refuse_taken(options.out)
-    among("scale", options.scale, scales)
-    scale = scales[options.scale]
-    return scale if options.seeds is None else dataclasses.replace(scale, seeds=_enough(options.seeds))
-
-
-def _host(options: Host, seeds: int, plays: Sequence[Callable[..., Any]], reporter: Any) -> int:
-    """Plays the parts of a study in host environments, in the folder that keeps them, and reports."""
+    among("scale", options.scale, study.SCALES)
+    scale = study.SCALES[options.scale]
+    if options.seeds is not None:
+        scale = dataclasses.replace(scale, seeds=_enough(options.seeds))
+    plays = options.plays(study, scale)
     how = {"engine": options.engine, "workers": options.workers, "address": options.address}
     began = _clock()
     with tempfile.TemporaryDirectory(prefix="understudy-") as temporary:
         with stages() as show:
             parts = [play(options.keep or Path(temporary), show, **how) for play in plays]
-        return _report(options, reporter, parts, [("scale", options.scale), ("seeds", seeds)], began)
+        return _report(options, reporter, parts, [("scale", options.scale), ("seeds", scale.seeds)], began)
+
+
+toy = gridworld = questions = pure
+queries = aggregation = mujoco = atari = host
 
 
 def theorem(options: PaperTheorem) -> int:

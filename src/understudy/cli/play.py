@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +11,10 @@ from tyro.conf import Positional
 from ..errors import UserError, whole
 from ..progress import counted
 from ..spec import WORLD, RunSpec
-from .options import Flag, Name
+from .options import Flag, Name, Options
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Play:
+class Play(Options):
     """Make a video of a run's policy, side by side with its expert where that one can be had by name."""
 
     run: Positional[Path]

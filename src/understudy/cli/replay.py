@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -14,7 +13,7 @@ from ..errors import UserError
 from ..progress import counted
 from ..report import tables
 from ..spec import OPTIONS
-from .options import Flag, Folder, Json, Number, Whole, WithSettings, settings
+from .options import Flag, Folder, Json, Number, Options, Whole
 
 if TYPE_CHECKING:
     import numpy as np
@@ -22,9 +21,7 @@ if TYPE_CHECKING:
     Round = tuple[np.ndarray, np.ndarray]
 
 
-@settings(OPTIONS["learner"])
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Replay(WithSettings):
+class Replay(Options, settings=OPTIONS["learner"]):
     """Play a recorded stream of losses to a learner, and report its regret.
 
     The stream is an npz file with X (rounds, samples, features) and Y (rounds, samples, outputs), or labels

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import dataclasses
 from pathlib import Path
 from typing import Annotated
 
 from tyro.conf import Positional, arg
 
 from ..progress import counted
-from .options import Json
+from .options import Json, Options
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Report:
+class Report(Options):
     """Write one self-contained HTML file about runs and studies: verdict, curves, regret, moments, spec."""
 
     paths: Positional[Annotated[tuple[Path, ...], arg(metavar="FOLDER…")]]

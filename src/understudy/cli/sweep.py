@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import math
 import time
 from collections.abc import Iterator
@@ -16,15 +15,13 @@ from ..errors import UserError, among
 from ..progress import stages
 from ..report import tables
 from ..spec import FIELDS
-from .options import Flag, Folder, Json, Name, Names, Repeated, Whole, WithSettings, settings
+from .options import Flag, Folder, Json, Name, Names, Options, Repeated, Whole
 
 if TYPE_CHECKING:
     from ..studies import Results, Study, Tuned
 
 
-@settings(name for name in FIELDS if name not in ("env", "learner", "seed"))
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Sweep(WithSettings):
+class Sweep(Options, settings=(name for name in FIELDS if name not in ("env", "learner", "seed"))):
     """Train a whole grid of runs on every core, in a folder that a kill does not harm.
 
     The same command again goes on where it was. A plan is printed first.

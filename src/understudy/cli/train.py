@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from typing import Annotated, Any
 
@@ -11,12 +10,10 @@ from tyro.conf import Positional
 from ..errors import UserError
 from ..report import tables
 from ..spec import FIELDS, RunSpec
-from .options import UNSET, Flag, Folder, Json, Name, Repeated, WithSettings, settings
+from .options import UNSET, Flag, Folder, Json, Name, Options, Repeated
 
 
-@settings(name for name in FIELDS if name != "env")
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Train(WithSettings):
+class Train(Options, settings=(name for name in FIELDS if name != "env")):
     """Imitate an expert in a Gymnasium environment, round by round."""
 
     env: Annotated[Positional[str | None], UNSET] = None

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import dataclasses
 import threading
 from pathlib import Path
 from typing import Annotated
 
 from tyro.conf import Positional, arg
 
-from .options import Flag
+from .options import Flag, Options
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Watch:
+class Watch(Options):
     """Show runs and studies on a page while they go on, to this machine only: the address holds a token."""
 
     paths: Positional[Annotated[tuple[Path, ...], arg(metavar="FOLDER…")]]

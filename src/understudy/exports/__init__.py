@@ -57,7 +57,14 @@ def export(
         trained = found.policy if isinstance(found, Run) else found
         ending = ".onnx" if to == "onnx" else ".npz"
         place = disk.named("out", Path(out or stem + ending), ending)
-        return (_onnx if to == "onnx" else _numpy)(trained, place)
+        if to == "onnx":
+            from . import to_onnx
+
+            to_onnx.write(trained, place)
+            return Exported(to, str(place), difference=to_onnx.difference(trained, place))
+        from . import arrays
+
+        return Exported(to, str(place), beside=(str(arrays.write(trained, place)),))
     if not isinstance(found, Run):
         raise UserError(f"export: {to} keeps episodes, and {str(what)!r} is a policy; name a run's folder.")
     if to == "minari":
@@ -83,17 +90,3 @@ def _found(what: Run | TrainedPolicy | str | os.PathLike[str]) -> tuple[Run | Tr
     if path.is_dir():
         raise UserError(f"export: {str(what)!r} is not the folder of a run (it has no config.json).")
     return TrainedPolicy.read(path, "export")[0], path.stem
-
-
-def _onnx(trained: TrainedPolicy, path: Path) -> Exported:
-    from . import to_onnx
-
-    to_onnx.write(trained, path)
-    return Exported("onnx", str(path), difference=to_onnx.difference(trained, path))
-
-
-def _numpy(trained: TrainedPolicy, path: Path) -> Exported:
-    from . import arrays
-
-    files = arrays.write(trained, path)
-    return Exported("numpy", str(files[0]), beside=(str(files[1]),))

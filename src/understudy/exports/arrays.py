@@ -21,8 +21,8 @@ FIRST = (1980, 1, 1, 0, 0, 0)
 """The date of everything in an archive: the same policy, the same bytes."""
 
 
-def write(trained: TrainedPolicy, path: Path) -> list[Path]:
-    """Writes the archive and the reader; gives both files."""
+def write(trained: TrainedPolicy, path: Path) -> Path:
+    """Writes the archive, and the reader beside it, whose file it gives."""
     made = graph(trained)
     card = trained.packed()[1]
     texts = {"graph": made.described(), "card": card}
@@ -30,7 +30,7 @@ def write(trained: TrainedPolicy, path: Path) -> list[Path]:
     disk.write(path, _archive(arrays))
     reader = path.with_name(READER)
     disk.write(reader, Path(__file__).with_name(READER).read_bytes())
-    return [path, reader]
+    return reader
 
 
 def read(path: Path, field: str = "path") -> TrainedPolicy:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import gzip
 import io
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +30,21 @@ class Table:
         self.labels = {name: np.asarray(column) for name, column in labels.items()}
         self.results = {name: np.asarray(column) for name, column in results.items()}
         self.info = dict(info or {})
+
+    @classmethod
+    def of(
+        cls,
+        runs: Iterable[tuple[Mapping[str, Any], Mapping[str, Any]]],
+        progress: Callable[[int, Any], None] | None = None,
+    ) -> Table:
+        """The table of runs that come one by one, as labels and results; `progress` as for `map_runs`."""
+        labels, results = [], []
+        for label, result in runs:
+            labels.append(label)
+            results.append(result)
+            if progress is not None:
+                progress(len(labels), label)
+        return cls(disk.columns(labels), disk.columns(results))
 
     def __len__(self) -> int:
         return len(next(iter((self.labels or self.results).values())))

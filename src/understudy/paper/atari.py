@@ -14,10 +14,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ..studies import Results, Study
+from ..studies import Study
 from ..studies.ranking import setting_of
 from ..studies.study import Entry
-from .host import Part, Progress, is_untuned, play_part, played
+from .host import Part, Progress, is_untuned, joined, play_part, played
 
 GAMES = {"pong": "ALE/Pong-v5", "breakout": "ALE/Breakout-v5"}
 POLICIES = ("linear", "nature_cnn")
@@ -124,8 +124,7 @@ def part(
             return entry.labels["step"] == TUNED[game][entry.labels["learner"]] or is_untuned(entry)
 
         more = _run(name, whole.only(wanted), folder, progress, options)
-    entries, results = ([*getattr(found.final, n), *getattr(more.final, n)] for n in ("entries", "results"))
-    final = Results(entries, results, Path(folder, name))
+    final = joined(found.final, more.final)
     return Part(name, more.tuned, final, [*found.chosen, *more.chosen], linear)
 
 
@@ -134,9 +133,8 @@ def _run(
 ) -> Part:
     """Plays a study whose steps are known."""
     stage = "with steps" if "step" in some.grid else "without steps"
-    home = Path(folder, name)
-    home.mkdir(parents=True, exist_ok=True)
-    done = played(f"{name}: {stage}", some, home / stage.replace(" ", "-"), progress, **options)
+    home = Path(folder, name, stage.replace(" ", "-"))
+    done = played(f"{name}: {stage}", some, home, progress, **options)
     game = name.partition("-")[0]
     chosen = [
         setting_of(one.labels, ())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -150,12 +150,6 @@ def mean(values: np.ndarray) -> tuple[float, float, float]:
     if not np.isfinite(values).all():
         return float("inf"), float("inf"), float("inf")
     return float(values.mean()), *_spread(len(values), lambda drawn: values[drawn].mean(axis=1))
-
-
-def columns(claims: Iterable[Claim]) -> dict[str, np.ndarray]:
-    """The claims as columns for a CSV."""
-    rows = list(claims)
-    return {name: np.asarray([getattr(one, name) for one in rows]) for name in Claim._fields}
 
 
 def markdown(claims: Sequence[Claim]) -> str:

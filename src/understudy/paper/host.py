@@ -6,6 +6,7 @@ interactions in rounds of 100, the best few by average loss in full, the best of
 
 from __future__ import annotations
 
+import functools
 import math
 import os
 from collections.abc import Iterable, Mapping, Sequence
@@ -16,8 +17,9 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from .. import disk
 from ..report import plots
-from ..studies import Choice, Results, Study, Tuned, run, tune
+from ..studies import Results, Study, Tuned, run, tune
 from ..studies.ranking import setting_of
 from ..studies.study import Entry
 from ..studies.tables import to_csv
@@ -27,6 +29,8 @@ from .protocol import UNTUNED, Progress
 
 ORDER = ("ftl", "ftrl", "alt_ftrl", "adaftrl", UNTUNED, "ogd", "adagrad", "bc")
 """In which learners are drawn and listed."""
+WHERE = ("part", "env", "loss_setting", "drive", "learner", "step", "learning_rate")
+"""What the rows of a learner in a panel share."""
 KEPT = ("round", "interactions", "loss", "average_loss", "return_mean", "residual", "regret", "bound")
 KEPT += ("solver_status", "agreement")
 
@@ -43,10 +47,6 @@ class Part(NamedTuple):
     final: Results
     chosen: list[dict[str, Any]]
     untuned: bool
-
-    @property
-    def choices(self) -> list[Choice]:
-        return [] if self.tuned is None else self.tuned.choices
 
 
 def is_untuned(entry: Entry) -> bool:
@@ -67,12 +67,13 @@ def by_series(studies: Mapping[str, Study]) -> Study:
 
 def played(stage: str, some: Study, home: Path, progress: Progress | None, **options: Any) -> Results:
     """Plays the runs of a study that are not in `home` yet, and reports them as a stage."""
-
-    def report(done: int, total: int) -> None:
-        if progress is not None:
-            progress(stage, done, total)
-
+    report = None if progress is None else functools.partial(progress, stage)
     return run(some, home, progress=report, **options)
+
+
+def joined(one: Results, other: Results) -> Results:
+    """The runs of both."""
+    return Results([*one.entries, *other.entries], [*one.results, *other.results], None)
 
 
 def play_part(
@@ -97,15 +98,7 @@ def play_part(
       keep, coarse, seeds: as for `understudy.tune`.
     """
     home = Path(folder, name)
-    home.mkdir(parents=True, exist_ok=True)
-
-    def report(stage: str, done: int, total: int) -> None:
-        if progress is not None:
-            progress(f"{name}: {stage}", done, total)
-
-    def play(some: Study, stage: str) -> Results:
-        return played(f"{name}: {stage}", some, home / stage, progress, **options)
-
+    report = None if progress is None else lambda stage, *done: progress(f"{name}: {stage}", *done)
     over = [axis for axis in ("step", "learning_rate") if axis in whole.grid]
     how: dict[str, Any] = {"coarse": coarse, "seeds": seeds, "progress": report}
     tuned = tune(candidates or whole, over, home / "tuning", keep=keep, **how, **options)
@@ -115,13 +108,13 @@ def play_part(
         return setting_of(entry.labels, ()) in best or (untuned and is_untuned(entry))
 
     if candidates is not None:
-        return Part(name, tuned, play(whole.only(wanted), "final"), best, untuned)
+        final = played("final", whole.only(wanted), home / "final", report, **options)
+        return Part(name, tuned, final, best, untuned)
     done = tuned.full
     before = [entry.id for entry in done.entries]
     more = whole.only(lambda entry: wanted(entry) and entry.id not in before)
     if more.runs:
-        extra = play(more, "untuned")
-        done = Results([*done.entries, *extra.entries], [*done.results, *extra.results], home)
+        done = joined(done, played("untuned", more, home / "untuned", report, **options))
     return Part(name, tuned, done, best, untuned)
 
 
@@ -141,7 +134,7 @@ def rows(parts: Iterable[Part]) -> list[dict[str, Any]]:
                     "part": one.name,
                     "env": labels["env"],
                     "loss_setting": labels.get("loss", ""),
-                    "drive": "expert" if labels.get("beta") == 1.0 else "agent",
+                    "drive": "expert" if labels.get("beta") == 1.0 or learner == "bc" else "agent",
                     "learner": learner,
                     "step": labels.get("step"),
                     "learning_rate": labels.get("learning_rate"),
@@ -210,10 +203,6 @@ class Panel(NamedTuple):
             runs = self.column(learner, name)[:, : len(x)]
             plots.band(axes, x, runs, name=learner, label=labels.get(learner))
 
-    def first(self, learner: str) -> dict[str, Any]:
-        """The first row of a learner, for what all its rows share."""
-        return next(iter(self.found[learner].values()))[0]
-
     @property
     def experts(self) -> np.ndarray:
         """The expert's return, one number a seed."""
@@ -228,10 +217,11 @@ class Panel(NamedTuple):
 
 
 def panels(parts: Iterable[Part]) -> list[Panel]:
-    """The final runs by panel, in the study's order."""
+    """The final runs by panel, in the study's order; BC, which has the expert drive, is beside the agents."""
     found: dict[tuple[str, str, str, str], dict[str, dict[int, list[dict[str, Any]]]]] = {}
     for row in rows(parts):
-        key = (row["part"], row["env"], row["loss_setting"], row["drive"])
+        drive = "agent" if row["learner"] == "bc" else row["drive"]
+        key = (row["part"], row["env"], row["loss_setting"], drive)
         mine = found.setdefault(key, {}).setdefault(row["learner"], {})
         mine.setdefault(row["seed"], []).append(row)
     return [Panel(*key, learners) for key, learners in found.items()]
@@ -248,10 +238,8 @@ def facts(parts: Sequence[Part]) -> list[tuple[str, str]]:
 
 def round_columns(parts: Iterable[Part]) -> dict[str, np.ndarray]:
     """`rows` as columns; what is None is nan."""
-    table = rows(parts)
-    return {
-        name: np.asarray([math.nan if row[name] is None else row[name] for row in table]) for name in table[0]
-    }
+    table = disk.columns(rows(parts))
+    return {n: np.asarray([math.nan if v is None else v for v in one]) for n, one in table.items()}
 
 
 def choice_columns(parts: Sequence[Part]) -> dict[str, list[Any]]:
@@ -269,28 +257,22 @@ def choice_columns(parts: Sequence[Part]) -> dict[str, list[Any]]:
 
 def summary_columns(every: Iterable[Panel]) -> dict[str, list[Any]]:
     """One row per panel and learner: mean loss and return over seeds, beside the expert's return."""
-    found: dict[str, list[Any]] = {}
+    found = []
     for one in every:
         for name in one.learners:
-            returns, losses, first = one.return_of(name), one.loss_of(name), one.first(name)
+            returns, losses = one.return_of(name), one.loss_of(name)
             played = bool(np.isfinite(returns).any())
-            row = {
-                "part": one.part,
-                "env": one.env,
-                "loss_setting": one.loss,
-                "drive": one.drive,
-                "learner": name,
-                "step": first["step"],
-                "learning_rate": first["learning_rate"],
+            first = next(iter(one.found[name].values()))[0]
+            row = {column: value for column, value in first.items() if column in WHERE}
+            row |= {
                 "seeds": len(losses),
                 "average_loss": _short(losses.mean()),
                 "return": _short(np.nanmean(returns)) if played else None,
                 "return_least": _short(np.nanmin(returns)) if played else None,
                 "expert_return": _short(one.expert),
             }
-            for column, value in row.items():
-                found.setdefault(column, []).append(value)
-    return found
+            found.append(row)
+    return disk.columns(found)
 
 
 def _short(value: Any) -> float:

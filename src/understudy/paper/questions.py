@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Callable, Iterable, Sequence
+import itertools
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import jax
@@ -16,7 +17,7 @@ from ..learners import Learner, adaftrl
 from ..making import around_mean
 from ..mapping import Table
 from ..solvers import adam, gd, proximal_sgd, sls
-from .protocol import NO_STEP, STEPS, Progress, best_step, counted, make
+from .protocol import Progress, best_step, counted, make, steps_of
 from .streams import ENVIRONMENTS, ROUNDS, TOY, Stream, interactive, play, streams
 
 GD_STEPS = (1, 3, 10, 30)
@@ -27,6 +28,8 @@ STOCHASTIC = {"adam": adam, "proximal-sgd": proximal_sgd}
 FORMS = ("ftrl", "alt_ftrl", "adaftrl", "alt_adaftrl")
 MEMORIES = (1, 3, 10, 30)
 """Rounds in a window; a reservoir gets as many samples as such a window holds."""
+KEPT = ("loss", "regret", "residual")
+"""What most questions keep of every round."""
 VIEWS = ("as recorded", "rotated", "random", "scaled", "whitened")
 
 
@@ -56,17 +59,14 @@ def study(
     progress: Progress | None = None,
 ) -> Answers:
     """Records the streams and asks all five questions."""
-    stage = functools.partial(counted, progress)
     names = (*environments, TOY)
-    found = streams(
-        names,
-        seeds=seeds,
-        rounds=rounds,
-        seed=seed,
-        progress=stage("recording streams", len(names) * seeds),
-    )
-    steps, best = tuned(found, stage("every step size", len(found) * 34))
+    stage = functools.partial(counted, progress)
+    recording = stage("recording streams", len(names) * seeds)
+    found = streams(names, seeds=seeds, rounds=rounds, seed=seed, progress=recording)
     driven = [stream for stream in found if stream.ledger is not None]
+    count, solves = len(found), len(FORMS) * (len(GD_STEPS) + 4)
+    steps = Table.of(every_step(found), stage("every step size", count * 34))
+    best = best_steps(steps)
     return Answers(
         rounds,
         seeds,
@@ -74,55 +74,44 @@ def study(
         found,
         steps,
         best,
-        inexact(found, best, stage("inexact solves", len(found) * len(FORMS) * (len(GD_STEPS) + 4))),
-        memory(found, stage("limited memory", len(found) * 2 * len(MEMORIES) * 12)),
-        views(found, stage("parameterisations", len(found) * len(VIEWS) * 12)),
-        replayed(driven, best, stage("interactive runs", len(driven) * 4)) if driven else None,
-        untuned(found, stage("untuned AdaFTRL", len(found) * 2)),
+        Table.of(inexact(found, best), stage("inexact solves", count * solves)),
+        Table.of(memory(found), stage("limited memory", count * 2 * len(MEMORIES) * 12)),
+        Table.of(views(found), stage("parameterisations", count * len(VIEWS) * 12)),
+        Table.of(replayed(driven, best), stage("interactive runs", len(driven) * 4)) if driven else None,
+        Table.of(untuned(found), stage("untuned AdaFTRL", count * 2)),
     )
 
 
-class Rows:
-    """Collects runs, and reports how many there are."""
-
-    def __init__(self, counted: Callable[[int, Any], None] | None = None):
-        self._labels: list[dict[str, Any]] = []
-        self._results: list[dict[str, Any]] = []
-        self._counted = counted
-
-    def add(self, labels: dict[str, Any], results: dict[str, Any]) -> None:
-        self._labels.append(labels)
-        self._results.append(results)
-        if self._counted is not None:
-            self._counted(len(self._labels), None)
-
-    def table(self) -> Table:
-        def columns(rows: list[dict[str, Any]]) -> dict[str, np.ndarray]:
-            return {name: np.asarray([row[name] for row in rows]) for name in rows[0]}
-
-        return Table(columns(self._labels), columns(self._results))
+Runs = Iterator[tuple[dict[str, Any], dict[str, Any]]]
+"""Labels and results, run after run."""
 
 
-def _labels(stream: Stream, **more: Any) -> dict[str, Any]:
-    return {"stream": stream.name, "seed": stream.seed, **more}
+def _run(stream: Stream, record: dict[str, Any], *names: str, **labels: Any) -> Any:
+    """One run on a stream: its labels, and these columns of its record."""
+    about = {"stream": stream.name, "seed": stream.seed, **labels}
+    return about, {name: record[name] for name in names}
 
 
-def tuned(found: Sequence[Stream], counted: Any) -> tuple[Table, dict[tuple[str, str], float]]:
-    """FTRL, AdaFTRL and OGD at every step of eleven decades, and FTL; the best steps."""
-    rows = Rows(counted)
+def _candidates(*names: str) -> list[tuple[str, float]]:
+    """Every step of these learners."""
+    return [(name, step) for name in names for step in steps_of(name)]
+
+
+def every_step(found: Sequence[Stream]) -> Runs:
+    """FTRL, AdaFTRL and OGD at every step of eleven decades, and FTL."""
     for stream in found:
-        for name in ("ftl", "ftrl", "adaftrl", "ogd"):
-            for step in NO_STEP if name == "ftl" else STEPS:
-                record = play(stream, make(name, step))
-                kept = {key: record[key] for key in ("loss", "regret", "residual")}
-                rows.add(_labels(stream, learner=name, step=step), kept)
-    table = rows.table()
+        for name, step in _candidates("ftl", "ftrl", "adaftrl", "ogd"):
+            yield _run(stream, play(stream, make(name, step)), *KEPT, learner=name, step=step)
+
+
+def best_steps(steps: Table) -> dict[tuple[str, str], float]:
+    """The best step by stream and learner; both forms of a learner have the same."""
     best = {}
-    for stream in dict.fromkeys(one.name for one in found):
+    for stream in dict.fromkeys(steps["stream"].tolist()):
         for name in ("ftl", "ftrl", "adaftrl", "ogd"):
-            best[stream, name] = best_step(table.where(stream=stream, learner=name))
+            best[stream, name] = best_step(steps.where(stream=stream, learner=name))
         best[stream, "alt_ftrl"], best[stream, "alt_adaftrl"] = best[stream, "ftrl"], best[stream, "adaftrl"]
-    return table, best
+    return best
 
 
 def step_for(best: dict[tuple[str, str], float], stream: str, learner: str) -> float:
@@ -142,12 +131,12 @@ def solvers(rates: dict[str, float]) -> dict[str, Any]:
         return made | {"sls": sls(batch_size=BATCH, max_iterations=BUDGET)}
 
 
-def inexact(found: Sequence[Stream], best: dict[tuple[str, str], float], counted: Any = None) -> Table:
+def inexact(found: Sequence[Stream], best: dict[tuple[str, str], float]) -> Runs:
     """FTRL and AdaFTRL in both forms, with solvers from exact to a single step, at one step size.
 
     Rates of Adam and proximal SGD are the best of four decades for Alt-FTRL on the first seed.
     """
-    rows, rates = Rows(counted), {}
+    rates: dict[str, dict[str, float]] = {}
     for stream in found:
         if stream.name not in rates:
             learner = make("alt_ftrl", step_for(best, stream.name, "ftrl"))
@@ -158,11 +147,9 @@ def inexact(found: Sequence[Stream], best: dict[tuple[str, str], float], counted
         for solver, made in solvers(rates[stream.name]).items():
             for form in FORMS:
                 step = step_for(best, stream.name, form)
-                record = play(stream, make(form, step), made)
                 rate = rates[stream.name].get(solver, float("nan"))
-                kept = {key: record[key] for key in ("loss", "regret", "residual")}
-                rows.add(_labels(stream, learner=form, step=step, solver=solver, rate=rate), kept)
-    return rows.table()
+                labels = {"learner": form, "step": step, "solver": solver, "rate": rate}
+                yield _run(stream, play(stream, make(form, step), made), *KEPT, **labels)
 
 
 def _end(stream: Stream, learner: Learner, name: str, rate: float) -> float:
@@ -170,22 +157,16 @@ def _end(stream: Stream, learner: Learner, name: str, rate: float) -> float:
     return end if np.isfinite(end) else np.inf
 
 
-def memory(found: Sequence[Stream], counted: Any = None) -> Table:
+def memory(found: Sequence[Stream]) -> Runs:
     """FTL, and FTRL at every step, with windows and reservoirs of the same number of samples."""
-    rows = Rows(counted)
     for stream in found:
-        samples = stream.inputs.shape[1]
         sizes = [size for size in MEMORIES if size < stream.rounds]
-        for kind in ("window", "reservoir"):
-            unit = 1 if kind == "window" else samples
-            for size in sizes:
-                for name, steps in (("ftl", NO_STEP), ("ftrl", STEPS)):
-                    for step in steps:
-                        learner = around_mean(make(name, step))
-                        record = play(stream, learner, "auto", (kind, size * unit, max(sizes) * unit))
-                        labels = _labels(stream, learner=name, step=step, memory=kind, rounds_held=size)
-                        rows.add(labels, {key: record[key] for key in ("loss", "regret", "residual")})
-    return rows.table()
+        for kind, unit in (("window", 1), ("reservoir", stream.inputs.shape[1])):
+            for size, (name, step) in itertools.product(sizes, _candidates("ftl", "ftrl")):
+                learner = around_mean(make(name, step))
+                record = play(stream, learner, "auto", (kind, size * unit, max(sizes) * unit))
+                labels = {"learner": name, "step": step, "memory": kind, "rounds_held": size}
+                yield _run(stream, record, *KEPT, **labels)
 
 
 def matrices(stream: Stream) -> dict[str, np.ndarray]:
@@ -209,26 +190,22 @@ def matrices(stream: Stream) -> dict[str, np.ndarray]:
     }
 
 
-def views(found: Sequence[Stream], counted: Any = None) -> Table:
+def views(found: Sequence[Stream]) -> Runs:
     """FTL, and FTRL at every step, on the same streams through other features.
 
     `apart` is by how much the outputs played in a round differ from those played with the features as
     recorded and the same step, relative to the targets (root mean squares).
     """
-    rows = Rows(counted)
     for stream in found:
         plain: dict[tuple[str, str], np.ndarray] = {}
         for view, matrix in matrices(stream).items():
             seen = stream.through(matrix)
-            for name, steps in (("ftl", NO_STEP), ("ftrl", STEPS)):
-                for step in steps:
-                    record = play(seen, make(name, step))
-                    outputs = seen.inputs @ record["params"]
-                    like = plain.setdefault((name, str(step)), outputs)
-                    apart = _size(outputs - like) / np.sqrt(np.mean(stream.targets**2))
-                    kept = {"loss": record["loss"], "regret": record["regret"], "apart": apart}
-                    rows.add(_labels(stream, learner=name, step=step, view=view), kept)
-    return rows.table()
+            for name, step in _candidates("ftl", "ftrl"):
+                record = play(seen, make(name, step))
+                outputs = seen.inputs @ record["params"]
+                like = plain.setdefault((name, str(step)), outputs)
+                record["apart"] = _size(outputs - like) / np.sqrt(np.mean(stream.targets**2))
+                yield _run(stream, record, "loss", "regret", "apart", learner=name, step=step, view=view)
 
 
 def _size(values: np.ndarray) -> np.ndarray:
@@ -236,36 +213,30 @@ def _size(values: np.ndarray) -> np.ndarray:
     return np.sqrt(np.mean(values**2, axis=(1, 2)))
 
 
-def replayed(found: Iterable[Stream], best: dict[tuple[str, str], float], counted: Any = None) -> Table:
+def replayed(found: Iterable[Stream], best: dict[tuple[str, str], float]) -> Runs:
     """Each learner on the frozen stream, and in a run of its own, in which its own policy acts."""
-    rows = Rows(counted)
     for stream in found:
         tried = {"ftl": float("nan"), "ftrl": best[stream.name, "ftrl"], "adaftrl": 1.0}
         for name, step in (tried | {"ogd": best[stream.name, "ogd"]}).items():
             learner = make(name, step)
-            frozen = play(stream, learner)["loss"]
+            both = {"frozen": play(stream, learner)["loss"]}
             if name == "ftl":
-                own = stream.ledger["loss"]  # type: ignore[index] # it is the run that was recorded
+                both["interactive"] = stream.ledger["loss"]  # type: ignore[index] # the run that was recorded
             else:
                 try:
                     run = interactive(stream.name, learner, seed=stream.seed, rounds=stream.rounds)
-                    own = run.ledger["loss"]
+                    both["interactive"] = run.ledger["loss"]
                 except UserError:  # it left the finite numbers
-                    own = np.full(stream.rounds, np.inf)
-            rows.add(_labels(stream, learner=name, step=step), {"frozen": frozen, "interactive": own})
-    return rows.table()
+                    both["interactive"] = np.full(stream.rounds, np.inf)
+            yield _run(stream, both, *both, learner=name, step=step)
 
 
-def untuned(found: Sequence[Stream], counted: Any = None) -> Table:
+def untuned(found: Sequence[Stream]) -> Runs:
     """AdaFTRL with α = 1, and with α = D/√2, D the largest distance of that run from the best."""
-    rows = Rows(counted)
     for stream in found:
         first = play(stream, adaftrl())
+        yield _run(stream, first, "loss", "regret", rule="α = 1", step=1.0)
         away = np.linalg.norm((first["params"] - stream.best).reshape(stream.rounds, -1), axis=1).max()
-        steps = {"α = 1": 1.0, "α = D/√2": float(away) / np.sqrt(2)}
-        for name, step in steps.items():
-            record = first if name == "α = 1" else play(stream, adaftrl(alpha=step))
-            rows.add(
-                _labels(stream, rule=name, step=step), {"loss": record["loss"], "regret": record["regret"]}
-            )
-    return rows.table()
+        step = float(away) / np.sqrt(2)
+        second = play(stream, adaftrl(alpha=step))
+        yield _run(stream, second, "loss", "regret", rule="α = D/√2", step=step)

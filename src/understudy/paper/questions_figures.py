@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from pathlib import Path
 from typing import Any
 
@@ -10,13 +11,14 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import NullFormatter
 
+from .. import disk
 from ..mapping import Table
 from ..report import plots
 from ..report.style import DASHDOT, DASHED, DOTTED, INK, SOLID, Look, look
 from . import reporting
 from .claims import Claim, mean
 from .protocol import STEPS, at_best
-from .questions import FORMS, VIEWS, Answers, Rows, step_for
+from .questions import FORMS, VIEWS, Answers, step_for
 from .questions_claims import end, exponent, judged
 from .streams import TOY
 
@@ -220,25 +222,26 @@ def facts(study: Answers) -> list[tuple[str, str]]:
     return rows
 
 
-def summary(study: Answers) -> dict[str, np.ndarray]:
+def summary(study: Answers) -> dict[str, list[Any]]:
     """Question 1 by stream, learner and solver: regret, cost against exact, residual, its growth."""
-    rows, table = Rows(), study.inexact
-    for stream in study.names:
-        for form in FORMS:
-            exact = end(table.where(stream=stream, learner=form, solver="exact"))
-            for solver in SOLVERS:
-                mine = table.where(stream=stream, learner=form, solver=solver)
-                labels = {"stream": stream, "learner": form, "step": mine["step"][0], "solver": solver}
-                growth, last = mean(exponent(mine["residual"])), end(mine).mean()
-                found = {
-                    "rate": mine["rate"][0],
-                    "average_regret": last / study.rounds,
-                    "against_exact": last / exact.mean(),
-                    "residual": mine["residual"][:, -1].mean(),
-                }
-                ends = zip(("exponent", "exponent_low", "exponent_high"), growth, strict=True)
-                rows.add(labels, found | dict(ends))
-    return rows.table().long()
+    rows, table = [], study.inexact
+    for stream, form in itertools.product(study.names, FORMS):
+        exact = end(table.where(stream=stream, learner=form, solver="exact"))
+        for solver in SOLVERS:
+            mine = table.where(stream=stream, learner=form, solver=solver)
+            growth, last = mean(exponent(mine["residual"])), end(mine).mean()
+            row = {
+                "stream": stream,
+                "learner": form,
+                "step": mine["step"][0],
+                "solver": solver,
+                "rate": mine["rate"][0],
+                "average_regret": last / study.rounds,
+                "against_exact": last / exact.mean(),
+                "residual": mine["residual"][:, -1].mean(),
+            }
+            rows.append(row | dict(zip(("exponent", "exponent_low", "exponent_high"), growth, strict=True)))
+    return disk.columns(rows)
 
 
 def write(folder: Path, study: Answers, claims: list[Claim]) -> list[str]:

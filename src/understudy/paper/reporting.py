@@ -35,7 +35,7 @@ def write(
     """
     for name, made in figures.items():
         plots.save(made, folder / f"{name}.png", folder / f"{name}.svg")
-    for name, table in {**tables, "claims.csv": claims.columns(found)}.items():
+    for name, table in {**tables, "claims.csv": disk.columns(one._asdict() for one in found)}.items():
         if isinstance(table, str):
             disk.write(folder / name, table)
         else:

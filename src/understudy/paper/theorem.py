@@ -14,6 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 from matplotlib.figure import Figure
 
+from .. import disk
 from ..data import batch
 from ..envs.tabular import MDP, cliff_walk, fork, random_mdp
 from ..errors import UserError, whole
@@ -120,13 +121,13 @@ def exhibits(
 
 def columns(shown: list[Exhibit]) -> dict[str, list[Any]]:
     """Every round of every case, as columns."""
-    found: dict[str, list[Any]] = {"case": [], "round": [], "loss": [], "regret": [], "bound": []}
-    for one in shown:
-        count = len(one.losses)
-        rows = ([one.name] * count, range(1, count + 1), one.losses, one.regret, one.bound)
-        for name, values in zip(found, rows, strict=True):
-            found[name] += values.tolist() if isinstance(values, np.ndarray) else values
-    return found
+    return disk.columns(
+        {"case": one.name, "round": t, "loss": loss, "regret": regret, "bound": bound}
+        for one in shown
+        for t, (loss, regret, bound) in enumerate(
+            zip(one.losses.tolist(), one.regret.tolist(), one.bound.tolist(), strict=True), 1
+        )
+    )
 
 
 def draw(shown: list[Exhibit]) -> Figure:

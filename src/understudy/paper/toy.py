@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from .. import disk
 from ..data import Batch
 from ..envs import toy
 from ..losses import Absolute, CrossEntropy, Huber, Loss, Squared
@@ -142,16 +143,16 @@ def study(
     )
 
 
-def unsolved(runs: Table) -> dict[str, np.ndarray]:
+def unsolved(runs: Table) -> dict[str, list[Any]]:
     """How the inner solves ended, counted per loss and learner, for those that did not simply converge."""
     rows = []
     for loss in dict.fromkeys(runs["loss"].tolist()):
         for learner in dict.fromkeys(runs["learner"].tolist()):
             codes = runs.where(loss=loss, learner=learner)["status"].reshape(-1)
             for code, count in zip(*np.unique(codes, return_counts=True), strict=True):
-                rows.append((loss, learner, Status(int(code)).name.lower(), int(count), codes.size))
-    names = ("loss", "learner", "status", "rounds", "of")
-    return {name: np.asarray(column) for name, column in zip(names, zip(*rows, strict=True), strict=True)}
+                ended = {"status": Status(int(code)).name.lower(), "rounds": int(count), "of": codes.size}
+                rows.append({"loss": loss, "learner": learner, **ended})
+    return disk.columns(rows)
 
 
 def judged(study: Outcome) -> list[Claim]:

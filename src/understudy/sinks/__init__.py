@@ -9,27 +9,9 @@ from ..errors import UserError
 from ..registry import Registry
 from .base import Calling, Sink, Started
 
-
-def _tensorboard(place: str | None = None) -> Sink:
-    from .tensorboard import TensorBoard
-
-    return TensorBoard(place)
-
-
-def _wandb(place: str | None = None) -> Sink:
-    from .wandb import WeightsAndBiases
-
-    return WeightsAndBiases(place)
-
-
-def _notebook() -> Sink:
-    from .notebook import Notebook
-
-    return Notebook()
-
-
+HOMES = {"tensorboard": "TensorBoard", "wandb": "WeightsAndBiases", "notebook": "Notebook"}
 SINKS: Registry[Any] = Registry(
-    "sink", Sink, {"tensorboard": _tensorboard, "wandb": _wandb, "notebook": _notebook}, group="sinks"
+    "sink", Sink, {name: f"{__name__}.{name}:{one}" for name, one in HOMES.items()}, group="sinks"
 )
 
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, final
 
-from ..errors import UserError, among, unknown
+from ..errors import UserError, unknown
 from ..spec import FIELDS, OPTIONS, RunSpec, fits, read_toml, registries
 from .grids import values
 
@@ -66,11 +66,14 @@ class Study:
     ):
         if env is not None:
             settings = {"env": env, **settings}
-        for field, names in (("grid", grid or {}), ("study", settings)):
-            for name in names:
+        for field, given in (("grid", grid or {}), ("study", settings)):
+            for name, value in given.items():
                 if name == "seed":
                     raise UserError(f"{field}: seed is not set so; seeds says how many, or which.")
-                among(field, name, ACCEPTED)
+                if field == "study":
+                    _refuse_several(name, value)
+                if name not in ACCEPTED:
+                    raise unknown(field, name, (*ACCEPTED, "seeds", "grid", "tune"))
         if both := [name for name in settings if name in (grid or {})]:
             raise UserError(f"grid: {both[0]} is an axis and a setting of all runs; leave one of them.")
         self.settings = {name: value for name, value in settings.items() if value is not None}
@@ -152,14 +155,19 @@ def read(path: str | Path, changes: Mapping[str, Any] | None = None) -> tuple[St
     for name, table in tables.items():
         if not isinstance(table, dict):
             raise UserError(f"{name}: {table!r} is not a table; write [{name}] and its entries below.")
-    for name in found:
-        if name not in ("seeds", *ACCEPTED):
-            raise unknown("study", name, (*ACCEPTED, "seeds", "grid", "tune"))
     given = dict(changes or {})
     axes = given.pop("grid", {})
     kept = {name: axis for name, axis in tables["grid"].items() if name not in given}
     settings = {name: value for name, value in found.items() if name not in axes}
     return Study(grid=kept | axes, **(settings | given)), tables["tune"]
+
+
+def _refuse_several(name: str, value: Any) -> None:
+    """Several values, and a plural such as learners, are an axis."""
+    axis = name if name in ACCEPTED else name.removesuffix("s")
+    if axis in FIELDS and isinstance(value, (list, tuple)) and "tuple" not in str(FIELDS[axis].type):
+        several = ", ".join(map(repr, value))
+        raise UserError(f"{name}: several values are an axis; write {axis} = [{several}] in the grid.")
 
 
 def digest(settings: Mapping[str, Any]) -> str:
