@@ -12,8 +12,7 @@ from ..envs.vector import Seen, VectorEnv
 from ..errors import UserError
 from ..policies import Actions
 from ..policies import Seen as Sees
-from .collected import EXPERT, TERMINATED, TRUNCATED, Driver, Round, Wanted
-from .columns import Columns
+from .collected import EXPERT, TERMINATED, TRUNCATED, Columns, Driver, Round, Wanted
 from .episodes import Episodes
 from .journal import Kept
 from .labels import Answers, failure, seen_together, some_of

@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, final
 
-from ..errors import whole
+from ..errors import UserError, whole
 from ..policies import Actions
 from ..regret.ledger import to_pandas
 from ..runs import World
 from ..runs.choose import choose
+from ..sinks import Started
+from ..sinks import sinks as made_sinks
+from ..sinks.base import Watch
 from ..spec import FIELDS, WORLD
-from . import planning, tables, telling
+from . import planning, tables
 from .engines import Work, engine
 from .folder import StudyFolder, opened
 from .shard import Result
@@ -96,7 +100,7 @@ def run(
     whole("retries", retries, 0)
     count = planning.how_many(workers)
     planning.check_engine(engine, address)
-    told = telling.checked(sinks)
+    told = _named(sinks)
     check(study)
     with contextlib.ExitStack() as stack:
         place = out or stack.enter_context(tempfile.TemporaryDirectory(prefix="understudy-"))
@@ -199,9 +203,50 @@ def _play(
         }
         for entry, result in zip(shard, results, strict=True):
             folder.write(entry, result, about)
-            telling.tell(sinks, folder.path, entry, result)
+            _tell(sinks, folder.path, entry, result)
         tell(number, lengths[number])
 
     if shards:
         work = Work(done=done, progress=tell, workers=workers, **how)
         engine(name)([[entry.settings for entry in shard] for shard in shards], work)
+
+
+def _named(sinks: Any) -> list[str]:
+    """The names of sinks, all of which can be made here."""
+    made_sinks(sinks)
+    if others := [one for one in sinks if not isinstance(one, str)]:
+        raise UserError(
+            f"sinks: {others[0]!r} is one object, and every run of a study has sinks of its own; name them, "
+            "as in 'tensorboard' or 'my_module:MySink'."
+        )
+    return list(sinks)
+
+
+def _tell(sinks: Iterable[str], folder: Path, entry: Entry, result: Result) -> None:
+    """All rounds of a run that has ended, to new sinks: TensorBoard's files are in a folder of the run's
+    name, in ``sinks`` of the study's folder or in the place that was given.
+    """
+    name = run_name(entry)
+    places = [f"{one}/{name}" if one.startswith("tensorboard:") else one for one in sinks]
+    if not places:
+        return
+    mine = folder / "sinks" / name
+    mine.mkdir(parents=True, exist_ok=True)
+    watch = Watch(made_sinks(places))
+    watch.begin(Started(name, entry.settings, mine))
+    for row in result.rows:
+        watch.row(row["round"], row)
+    watch.summary = None if result.error else result.summary
+    watch.end()
+
+
+def run_name(entry: Entry) -> str:
+    """A run's values along the axes, and the beginning of its id: a folder's name.
+
+    >>> from understudy import Study
+    >>> run_name(Study("CartPole-v1", grid={"eta": [0.5]}, learner="ftrl").runs[0])[:-6]
+    'CartPole-v1-ftrl-eta=0.5-seed=0-'
+    """
+    given = {name: value for name, value in entry.labels.items() if value is not None}
+    words = [str(value) if name in ("env", "learner") else f"{name}={value}" for name, value in given.items()]
+    return re.sub(r"[^\w.=+-]+", "_", "-".join([*words, entry.id[:6]]))

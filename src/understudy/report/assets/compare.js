@@ -67,17 +67,21 @@ function curves(data) {
       return { label: one.name, x: made.x, y: made.middle, low: made.low, high: made.high, colour: one.colour, dashes: one.dashes, dots: made.x.length < 16 };
     });
     const expert = every.map((one) => one.expert).find(known);
+    // Where policies were evaluated once, the axis is that of all rounds: a dot at their end, and not in the middle.
+    const once = metric === "return" && series.length && series.every((one) => one.x.length === 1);
+    const rounds = once ? groups.flatMap((one) => (one.curves["average loss"][axis] || { x: [] }).x) : [];
+    const places = [...series.flatMap((one) => [one.x[0], one.x[one.x.length - 1]]), ...rounds];
+    const two = [Math.min(...places), Math.max(...places)];
     if (metric === "return" && known(expert) && series.length) {
-      const ends = series.flatMap((one) => [one.x[0], one.x[one.x.length - 1]]);
-      const two = [Math.min(...ends), Math.max(...ends)];
       series.unshift({ label: "expert", x: two[0] === two[1] ? [two[0]] : two, y: two[0] === two[1] ? [expert] : [expert, expert], colour: ink("--ink"), dashes: [2, 4], width: 1.4 });
     }
     const ends = found.map((one) => `${one.name} ends at ${num(one.curves[metric][axis].middle.slice(-1)[0])}`).slice(0, 8);
     return h("figure", {}, h("figcaption", {}, title), chart({
       label: `${title} against ${word}. ${ends.join("; ")}.`, x: word, series, log, height: 280,
-      show: axis === "seconds" ? num : whole,
+      show: axis === "seconds" ? num : whole, xrange: once && two[0] < two[1] ? () => two : undefined,
       range: () => around(series.flatMap((one) => [...one.y, ...(one.low || []), ...(one.high || [])])),
-      empty: metric === "return" ? "No policy was evaluated; --episodes 10 does it, --evaluate-every 5 also on the way." : "No round is done yet." }));
+      empty: metric === "return" ? "No policy was evaluated; --episodes 10 does it, --evaluate-every 5 also on the way." : "No round is done yet." }),
+      once ? note("Evaluated after the last round; --evaluate-every 5 does it on the way too.") : null);
   };
   const bands = groups.some((one) => Object.values(one.curves).some((found) => found.rounds && found.rounds.low));
   const change = (name) => (value) => { page[name] = value; renew("curves"); };
