@@ -59,11 +59,11 @@ def test_a_module_of_ones_own(parts, tmp_path, monkeypatch):
         "a_part_of_mine:number": "is a int, not a function that makes one",
         "a_part_of_mine:mad": "did you mean 'made'",
         "a_part_of_mine:": "not of the form module:function",
-        "no_such_module:made": "there is no module 'no_such_module'",
+        "no_such_module:made": "no module 'no_such_module'",
     }.items():
         with pytest.raises(UserError, match=sentence):
             parts.resolve(text)
-    with pytest.raises(UserError, match="is an object, so size cannot be passed on"):
+    with pytest.raises(UserError, match="is an object and takes no size"):
         parts.make("a_part_of_mine:made", {"size": 2})
 
 

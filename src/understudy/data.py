@@ -94,9 +94,7 @@ def check_rounds(rounds: Iterable[Any], loss: Loss) -> list[tuple[np.ndarray, np
     try:
         listed = list(rounds)
     except TypeError:
-        raise UserError(
-            f"rounds: expected a list of (X, Y) pairs, one per round, got {type(rounds).__name__}."
-        ) from None
+        raise UserError(f"rounds: expected a list of (X, Y) pairs, got {type(rounds).__name__}.") from None
     if not listed:
         raise UserError("rounds: the list is empty; at least one round (X, Y) is needed.")
     inputs = [_inputs(pair, t) for t, pair in enumerate(listed, 1)]
@@ -114,9 +112,7 @@ def check_rounds(rounds: Iterable[Any], loss: Loss) -> list[tuple[np.ndarray, np
         except UserError as error:
             raise UserError(f"rounds: round {t}: {error}") from None
         if X.shape[1:] != inputs[0].shape[1:]:
-            raise UserError(
-                f"rounds: X of round {t} has rows of shape {X.shape[1:]}, round 1 {inputs[0].shape[1:]}."
-            )
+            raise UserError(f"rounds: round {t} has rows {X.shape[1:]}, round 1 {inputs[0].shape[1:]}.")
         if outputs is not None and Y.shape[1] != outputs:
             raise UserError(f"rounds: Y of round {t} has {Y.shape[1]} outputs, round 1 has {outputs}.")
         checked.append((X, Y))

@@ -43,9 +43,7 @@ def make_game(
     if isinstance(solver, str):
         solver = _with(exact, options) if solver == "auto" else SOLVERS.make(solver, options)
     elif options:
-        raise UserError(
-            f"solver: {', '.join(sorted(options))} can be given with a solver's name only, not an object."
-        )
+        raise UserError(f"solver: {', '.join(sorted(options))} go with a solver's name, not an object.")
     solver = SOLVERS.resolve(solver)
     if draws(solver) and isinstance(exact, ClosedForm):
         # Minibatches keep the samples, and the closed form reads statistics.
@@ -53,9 +51,7 @@ def make_game(
     best: Any = exact if hindsight is None else hindsight
     if radius is not None and not (isinstance(learner, Learner) and learner.linear):
         if not policy.linear:
-            raise UserError(
-                "radius: a domain needs a policy that is linear in its parameters, or a linearised learner."
-            )
+            raise UserError("radius: a domain needs a linear policy or a linearised learner.")
         solver = InBall(solver, radius)
     if radius is not None:
         best = InBall(best, radius) if policy.linear else best

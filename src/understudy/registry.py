@@ -119,9 +119,7 @@ class Registry(Generic[T]):
                 raise UserError(f"{self.field}: {name!r} needs {', '.join(missing)}.")
             thing = thing(**options)
         elif options:
-            raise UserError(
-                f"{self.field}: {name!r} is an object, so {', '.join(options)} cannot be passed on to it."
-            )
+            raise UserError(f"{self.field}: {name!r} is an object and takes no {', '.join(options)}.")
         return self.resolve(thing)
 
     def resolve(self, value: Any) -> T:
@@ -214,12 +212,8 @@ def module(field: str, name: str) -> Any:
         return importlib.import_module(name)
     except ModuleNotFoundError as error:
         if error.name is not None and (name == error.name or name.startswith(f"{error.name}.")):
-            raise UserError(
-                f"{field}: there is no module {name!r}, neither installed nor in {here}."
-            ) from None
-        raise UserError(
-            f"{field}: the module {name!r} needs {error.name!r}, which is not installed."
-        ) from error
+            raise UserError(f"{field}: no module {name!r} is installed or in {here}.") from None
+        raise UserError(f"{field}: {name!r} needs {error.name!r}, which is not installed.") from error
     except Exception as error:
         raise UserError(f"{field}: the module {name!r} fails on import ({said(error)}).") from error
 

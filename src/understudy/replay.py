@@ -69,9 +69,7 @@ class Replay:
     def bounds(self) -> list[Bound]:
         """The theorems that apply to this run, with constants measured on it; needs `keep_iterates=True`."""
         if self.iterates is None:
-            raise UserError(
-                "bounds: the theorems need the distances of all iterates; replay with keep_iterates=True."
-            )
+            raise UserError("bounds: the theorems need all iterates; replay with keep_iterates=True.")
         learner, rounds = self.game.learner, self.ledger.rounds
         if not isinstance(learner, Learner) or not self.game.policy.linear:
             return []
@@ -238,9 +236,7 @@ def _policy(policy: str | Policy, checked: list[tuple[np.ndarray, np.ndarray]]) 
         for t, (X, _) in enumerate(checked, 1):
             whole = X.size == len(X) and np.array_equal(X, np.round(X))
             if not whole or X.min() < 0 or X.max() >= policy.states:
-                raise UserError(
-                    f"rounds: X of round {t} must be state numbers 0 … {policy.states - 1}, one a sample."
-                )
+                raise UserError(f"rounds: X of round {t} must be states 0 … {policy.states - 1}, one each.")
     return policy
 
 

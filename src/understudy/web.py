@@ -97,9 +97,7 @@ class Server:
         try:
             self._http = _Http((HOST, port), _Connection)
         except (OSError, OverflowError) as error:
-            raise UserError(
-                f"port: {port} cannot be had ({error}); give another, or none for a free one."
-            ) from None
+            raise UserError(f"port: {port} cannot be had ({error}); give another, or none.") from None
         self._http.owner = self
         self.port = int(self._http.server_address[1])
         self.hosts = (f"{HOST}:{self.port}", f"localhost:{self.port}")

@@ -136,7 +136,7 @@ def test_a_learner_of_the_users_own(stream, tmp_path, monkeypatch, capsys):
         ),
         (["my_learners_for_a_test:mime", "--eta", "1"], "did you mean 'mine'?"),
         (["my_learners_for_a_test:ready", "--eta", "1"], "is an object"),
-        (["no_such_module_at_all:mine"], "there is no module 'no_such_module_at_all'"),
+        (["no_such_module_at_all:mine"], "no module 'no_such_module_at_all'"),
         (["my_learners_for_a_test:"], "not of the form module:function"),
     ]:
         assert replay(stream, "--learner", *args) == 2

@@ -80,7 +80,7 @@ def test_a_module_of_the_current_folder_is_found(here, name, capsys):
 
 def test_a_missing_module_is_one_sentence(here, capsys):
     assert cli.main(["train", "tiny_wrld:Tiny-v0"]) == 2
-    assert "env: there is no module 'tiny_wrld', neither installed nor in" in capsys.readouterr().err
+    assert "env: no module 'tiny_wrld' is installed or in" in capsys.readouterr().err
 
 
 def test_an_environment_made_in_python_is_asked_for(here, capsys):

@@ -33,7 +33,7 @@ def ask(answer, space, kind="action", n=2):
         ([[0, 0, 0], [0, 0, 0]], BOX, "action", r"shape \(2, 3\)"),
         ([["a", "b"], ["c", "d"]], BOX, "action", "numbers are expected"),
         ([[0, 0], [0]], BOX, "action", "same shape"),
-        ([0, 3], spaces.Discrete(3), "action", "3 in environment 1 is not one of Discrete"),
+        ([0, 3], spaces.Discrete(3), "action", "3 in environment 1 is none of Discrete"),
         ([-1, 0], spaces.Discrete(3), "action", "-1 in environment 0"),
         ([0, 1], spaces.Discrete(3, start=1), "action", "0 in environment 0"),
         ([0.5, 1], spaces.Discrete(3), "action", "not whole numbers"),

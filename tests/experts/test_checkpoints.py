@@ -101,7 +101,7 @@ def test_what_does_not_fit_is_said_in_one_sentence(tmp_path):
     path = str(FOLDER / "rsl_rl-3.pt")
     with pytest.raises(UserError, match="takes 5 numbers, the observations have 4"):
         resolve(path, observation_space=Box(-1, 1, (4,)), action_space=SPACES["action_space"])
-    with pytest.raises(UserError, match=r"gives 2 numbers, the actions .* have 3"):
+    with pytest.raises(UserError, match=r"gives 2 numbers, actions .* have 3"):
         resolve(path, observation_space=SPACES["observation_space"], action_space=Box(-1, 1, (3,)))
     with pytest.raises(UserError, match=r"its actions are numbers \(Box\)"):
         resolve(path, observation_space=SPACES["observation_space"], action_space=Discrete(2))

@@ -72,7 +72,7 @@ def test_an_image_network_is_a_start_for_pixels_and_for_its_features():
 @pytest.mark.parametrize(
     ("env", "init", "options", "sentence"),
     [
-        ("CartPole-v1", "lqr-CartPole-v1", {}, "init: the expert 'lqr-CartPole-v1' is no network"),
+        ("CartPole-v1", "lqr-CartPole-v1", {}, "init: 'lqr-CartPole-v1' is no network"),
         (
             "Pendulum-v1",
             "pendulum",

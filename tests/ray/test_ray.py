@@ -79,5 +79,5 @@ def test_a_shard_that_always_kills_its_worker_is_given_up_and_the_rest_is_kept(t
 
 def test_a_cluster_that_is_not_there_is_one_sentence(tmp_path):
     study = slow(tmp_path / "log")
-    with pytest.raises(UserError, match=r"address: there is no Ray cluster at '127\.0\.0\.1:1'"):
+    with pytest.raises(UserError, match=r"address: no Ray cluster at '127\.0\.0\.1:1'"):
         run(study, tmp_path / "study", engine="ray", address="127.0.0.1:1")

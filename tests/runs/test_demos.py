@@ -112,7 +112,7 @@ def test_probabilities_and_keys(tmp_path):
             "3 rows of 4 numbers for 2 actions",
         ),
         ({"obs": np.zeros((2, 5)), "acts": np.zeros(2, int)}, r"2 rows of 5 numbers .* have 4|do not fit"),
-        ({"obs": np.zeros((2, 4)), "acts": np.array([0, 7])}, r"its action 7 in row 1 is not one of"),
+        ({"obs": np.zeros((2, 4)), "acts": np.array([0, 7])}, r"its action 7 in row 1 is none of"),
         ({"obs": np.full((2, 4), np.nan), "acts": np.array([0, 1])}, "an observation is not finite"),
         ({"obs": np.zeros((0, 4)), "acts": np.zeros(0, int)}, "there is no demonstration"),
         ({"obs": np.array([object()], object), "acts": np.zeros(1, int)}, "no .npz archive of plain arrays"),
@@ -128,7 +128,7 @@ def test_what_is_no_archive_is_refused(tmp_path):
     (tmp_path / "d.npz").write_bytes(b"PK")
     with pytest.raises(UserError, match=r"is no \.npz archive of plain arrays \(it is no zip file\)"):
         read(tmp_path / "d.npz")
-    with pytest.raises(UserError, match="there is no file or run"):
+    with pytest.raises(UserError, match="there is no '"):
         read(tmp_path / "e.npz")
     with pytest.raises(UserError, match="rounds: 0 is not accepted without demonstrations"):
         imitate("CartPole-v1", rounds=0)

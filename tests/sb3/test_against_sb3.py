@@ -195,7 +195,7 @@ def test_what_cannot_be_known_is_asked_or_refused(tmp_path):
     model(sb3.PPO, VECTOR, UNEVEN, policy_kwargs={**SMALL, "features_extractor_class": Halved}).save(
         tmp_path / "a"
     )
-    with pytest.raises(UserError, match="uses the feature extractor"):
+    with pytest.raises(UserError, match="uses the extractor"):
         archive.load(tmp_path / "a.zip")
     made = model(sb3.PPO, VECTOR, UNEVEN, policy=OwnPolicy, policy_kwargs=dict(SMALL))
     made.save(tmp_path / "b")

@@ -141,7 +141,7 @@ def test_tensorboard_reads_what_was_written(tmp_path):
     with pytest.raises(UserError, match="'tensorboard' has no folder to write to; give the run one"):
         go("tensorboard")
     (tmp_path / "file").write_text("")
-    with pytest.raises(UserError, match="'tensorboard' cannot write to"):
+    with pytest.raises(UserError, match="'tensorboard' cannot write"):
         go(f"tensorboard:{tmp_path / 'file'}")
 
 

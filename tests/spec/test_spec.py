@@ -57,7 +57,7 @@ def test_a_run_has_one_spelling(one, other):
         ({"widths": (0,)}, "widths: (0,) must be positive whole numbers"),
         ({"env_kwargs": "g=5"}, "env_kwargs: 'g=5' is not a JSON object"),
         ({"beta": 7}, "number in [0, 1]"),
-        ({"comparator": [30]}, "comparator: [30] is not 'every', 'last', 'none' or a list of rounds 1 … 25."),
+        ({"comparator": [30]}, "comparator: [30] is not 'every', 'last', 'none' or rounds among 1 … 25."),
         ({"comparator": "never"}, "comparator: 'never' is not"),
         ({"learner": "ftrll"}, "learner: unknown value 'ftrll', did you mean 'ftrl'?"),
         ({"learner": "nobody"}, "Accepted: adaftrl, adagrad, alt_ftrl, bc, ftl, ftrl, ogd."),

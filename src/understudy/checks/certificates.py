@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -110,14 +111,8 @@ def confirm(search: Search, finding: Finding) -> tuple[str, dict[str, Any]]:
     learner = search.learner(one)
     name, options = SOLVING[kind.solver]
     solver = name if name == "auto" else SOLVERS.maker(name)(**options)
-    result = replay(
-        one.rounds(search.labels),
-        loss=kind.loss,
-        learner=learner,
-        solver=solver,
-        memory=kind.memory,
-        comparator="last",
-    )
+    how = {"loss": kind.loss, "memory": kind.memory, "comparator": "last"}
+    result = replay(one.rounds(search.labels), learner=learner, solver=solver, **how)
     made = result.certificate
     schedule = {part: float(getattr(learner.schedule, part)) for part in ("constant", "root", "adaptive")}
     settings = {
@@ -140,9 +135,7 @@ def confirm(search: Search, finding: Finding) -> tuple[str, dict[str, Any]]:
 def save(search: Search, finding: Finding, settings: dict[str, Any], out: Path) -> Path:
     """Writes the stream (npz, as `understudy replay` reads it) and its settings (JSON) into a folder."""
     rounds = finding.candidate.rounds(search.labels)
-    file = (
-        out / f"{str(finding.kind).replace(', ', '-').replace(' ', '-').replace(':', '-')}-{finding.seed}.npz"
-    )
+    file = out / f"{re.sub('(, |[ :])', '-', str(finding.kind))}-{finding.seed}.npz"
     X, Y = (np.concatenate([pair[i] for pair in rounds]) for i in (0, 1))
     disk.write_npz(file, {"X": X, "Y": Y, "sizes": np.array([len(x) for x, _ in rounds])})
     disk.write(file.with_suffix(".json"), json.dumps(settings, indent=2) + "\n")

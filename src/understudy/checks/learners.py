@@ -43,11 +43,9 @@ def _stream(seed: int, *, noise: float = 0.0, labels: bool = False, calm: int = 
     rounds = []
     for t in range(ROUNDS):
         X = rng.normal(size=(SAMPLES, FEATURES))
-        Y = (
-            np.zeros((SAMPLES, OUTPUTS))
-            if t < calm
-            else X @ expert + noise * rng.normal(size=(SAMPLES, OUTPUTS))
-        )
+        Y = np.zeros((SAMPLES, OUTPUTS))
+        if t >= calm:
+            Y = X @ expert + noise * rng.normal(size=Y.shape)
         if labels:
             Y = np.eye(OUTPUTS)[np.argmax(Y + rng.gumbel(size=Y.shape), axis=1)]
         rounds.append(batch(X, Y))
@@ -132,10 +130,7 @@ def _survives_calm(thing: Any) -> tuple[bool, str]:
     """The first gradients may be exactly zero."""
     _, states = _play(thing, _stream(3, calm=3), Squared())
     finite = all(np.isfinite(leaf).all() for state in states for leaf in jax.tree.leaves(state.params))
-    return (
-        finite,
-        "finite after rounds without gradient" if finite else "not finite after rounds without gradient",
-    )
+    return finite, f"{'' if finite else 'not '}finite after rounds without gradient"
 
 
 def _learns(thing: Any) -> tuple[bool, str]:
@@ -163,16 +158,9 @@ def _certified(thing: Any) -> tuple[bool | None, str]:
     if not isinstance(thing, Learner):
         return None, "it is not of the family that the certificate covers"
     worst = -np.inf
-    streams = (
-        (Squared(), _stream(6)),
-        (Squared(), _stream(6, noise=0.5)),
-        (CrossEntropy(), _stream(6, labels=True)),
-    )
-    for loss, rounds in streams:
-        records, _ = _play(thing, rounds, loss)
-        regret, bound = (
-            np.array([float(record[name]) for record in records]) for name in ("regret", "bound")
-        )
+    for loss, how in ((Squared(), {}), (Squared(), {"noise": 0.5}), (CrossEntropy(), {"labels": True})):
+        records, _ = _play(thing, _stream(6, **how), loss)
+        regret, bound = (np.array([float(one[name]) for one in records]) for name in ("regret", "bound"))
         worst = max(worst, float(np.max(regret - bound - 1e-9 * (1 + np.abs(regret)))))
     return worst <= 0, f"largest (regret − bound) {worst:.3g}"
 

@@ -107,11 +107,10 @@ def _minimises(loss: str) -> Any:
         least = float(jax.jit(_reference(objective))(objective, start).value)
         first, last = float(objective.value(start)), float(objective.value(found.params))
         left = (last - least) / (first - least)
-        claims = int(found.status) == Status.CONVERGED
+        status = Status(int(found.status))
         # Who claims convergence must be there; who does not must at least be half way there.
-        return left <= (
-            1e-6 if claims else 0.5
-        ), f"{Status(int(found.status)).name.lower()}, {left:.1e} of the gap left"
+        most = 1e-6 if status == Status.CONVERGED else 0.5
+        return left <= most, f"{status.name.lower()}, {left:.1e} of the gap left"
 
     return check
 
@@ -151,9 +150,8 @@ def _can_be_mapped(thing: Subject) -> tuple[bool, str]:
     scales = jnp.array([0.5, 1.0, 4.0])
 
     def one(scale: Any) -> Any:
-        heavier = Objective(
-            objective.losses, objective.centre, objective.tilt, objective.weight * scale + scale
-        )
+        weight = objective.weight * scale + scale
+        heavier = Objective(objective.losses, objective.centre, objective.tilt, weight)
         return thing.thing(heavier, start, jax.random.key(0)).params
 
     together = jax.jit(jax.vmap(one))(scales)

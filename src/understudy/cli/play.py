@@ -47,9 +47,8 @@ def run(options: Play) -> int:
     if not options.alone and (expert := _expert(settings, make)) is not None:
         acts["expert"] = acting(expert)
     with counted(str(options.video), options.steps, "steps") as update:
-        returns = video.record(
-            options.video, make, acts, seed=options.seed, steps=options.steps, progress=update
-        )
+        how = {"seed": options.seed, "steps": options.steps, "progress": update}
+        returns = video.record(options.video, make, acts, **how)
     rows = [(name, f"return {tables.returned(value)}") for name, value in returns.items()]
     tables.show(tables.facts(f"{make.name}: {options.video}", rows))
     return 0

@@ -114,10 +114,8 @@ def _outcome(options: Replay, result: Any) -> dict[str, Any]:
     """The numbers a script wants, ready for JSON, where what is not finite is null."""
     import numpy as np
 
-    last = {
-        name: result.ledger[name][-1].item()
-        for name in ("loss", "cumulative_loss", "average_loss", "comparator")
-    }
+    named = ("loss", "cumulative_loss", "average_loss", "comparator")
+    last = {name: result.ledger[name][-1].item() for name in named}
     statuses, counts = np.unique(result.ledger["solver_status"], return_counts=True)
     outcome = {
         "learner": options.learner,
@@ -182,9 +180,7 @@ def read_stream(path: Path) -> list[Round]:
         raise UserError(f"stream: {path} holds {held}; arrays named X and Y are needed.")
     X, Y = arrays["X"], arrays["Y"]
     if X.ndim == 0 or Y.ndim == 0 or len(X) != len(Y):
-        raise UserError(
-            f"stream: X has shape {X.shape} and Y has shape {Y.shape}; their first axes must agree."
-        )
+        raise UserError(f"stream: X has shape {X.shape} and Y {Y.shape}; their first axes must agree.")
     if "sizes" in arrays:
         return _split(X, Y, arrays["sizes"])
     if X.ndim < 3:
@@ -193,9 +189,7 @@ def read_stream(path: Path) -> list[Round]:
             "array 'sizes' that says how many samples each round has."
         )
     if Y.ndim < 2 or X.shape[1] != Y.shape[1]:
-        raise UserError(
-            f"stream: X has shape {X.shape} and Y has shape {Y.shape}; rounds and samples must agree."
-        )
+        raise UserError(f"stream: X has shape {X.shape} and Y {Y.shape}; rounds and samples must agree.")
     return list(zip(X, Y, strict=True))
 
 

@@ -33,12 +33,8 @@ def run(options: Report) -> int:
     with counted(str(options.out), max(options.moments, 1), "moments") as update:
 
         def show(done: int, total: int, name: str) -> None:
-            update(
-                min(done, options.moments)
-                if total <= options.moments
-                else round(done * options.moments / total),
-                name,
-            )
+            most = options.moments
+            update(min(done, most) if total <= most else round(done * most / total), name)
 
         file = write_report(
             *options.paths, out=options.out, moments=options.moments, seconds=options.seconds, progress=show

@@ -97,9 +97,7 @@ def run(options: Sweep) -> int:
     failed = full.failed
     if failed:
         first = next(iter(failed.values()))
-        print(
-            f"{len(failed)} of {len(full)} runs failed (--retry-failed plays them again); the first: {first}"
-        )
+        print(f"{len(failed)} of {len(full)} runs failed (--retry-failed plays them again); first: {first}")
     seconds = time.perf_counter() - began
     print(f"{len(full)} runs in {options.out} after {seconds:.1f} s: results.csv, summary.csv")
     if options.json:
@@ -171,9 +169,8 @@ def _show(study: Study, done: Results | Tuned) -> None:
         for one in groups.values()
     ]
     rows.sort(key=lambda row: (row["failed"] > 0, math.isnan(row["average loss"]), row["average loss"]))
-    names = [
-        name for name in rows[0] if any(row[name] != rows[0][name] for row in rows) or name in study.grid
-    ]
+    first = rows[0]
+    names = [n for n in first if n in study.grid or any(row[n] != first[n] for row in rows)]
     names += [name for name in ("average loss", "return") if name not in names]
     _table("by average loss, mean over seeds", {name: [row[name] for row in rows] for name in names})
 

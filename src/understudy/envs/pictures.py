@@ -191,9 +191,7 @@ def _can_draw(env: Any) -> None:
 
 def _blind(name: str) -> UserError:
     if is_pure(name):
-        return UserError(
-            f"env: {name} draws no pictures; name another that does with env, as in --env CartPole-v1."
-        )
+        return UserError(f"env: {name} draws no pictures; name another with env, as in --env CartPole-v1.")
     return UserError(
         f"env: {name} draws no pictures; what makes it (a function, or the environment's __init__) needs "
         "the parameter render_mode, and the environment a render() that returns arrays (height, width, 3)."

@@ -51,9 +51,7 @@ def require_spaces(expert: Expert, observation_space: Any = None, action_space: 
     """Refuses an expert made for other observations or actions than these, where both are known."""
     made, has = expert.observation_space, observation_space
     if made is not None and has is not None and not _same_observations(made, has):
-        raise UserError(
-            f"expert {expert.name!r}: was made for observations {made}, the environment gives {has}."
-        )
+        raise UserError(f"expert {expert.name!r}: was made for observations {made}, not for {has}.")
     made, has = expert.action_space, action_space
     if made is not None and has is not None and not _same_actions(made, has):
         raise UserError(f"expert {expert.name!r}: was made for actions {made}, the environment takes {has}.")
@@ -91,9 +89,7 @@ def _verifier(expert: Expert, space: Any) -> Callable[[np.ndarray, int], np.ndar
     who = f"expert {expert.name!r}"
     if expert.kind == "distribution":
         if not isinstance(space, spaces.Discrete):
-            raise UserError(
-                f"{who}: gives distributions, which need Discrete actions, but the actions are {space}."
-            )
+            raise UserError(f"{who}: gives distributions, which need Discrete actions; these are {space}.")
         return lambda labels, n: _distribution(who, labels, n, int(space.n))
     if isinstance(space, spaces.Box):
         slack = (SLACK * np.maximum(1, np.abs(bound)) for bound in (space.low, space.high))
@@ -149,9 +145,7 @@ def _whole(
     inside = (labels >= first) & (labels < first + count)
     if not inside.all():
         row = int(np.argwhere(~inside)[0, 0])
-        raise UserError(
-            f"{who}: its action {_short(labels[row])} in environment {row} is not one of {space}."
-        )
+        raise UserError(f"{who}: its action {_short(labels[row])} in environment {row} is none of {space}.")
     return labels.astype(np.int64, copy=False)
 
 

@@ -140,9 +140,7 @@ def is_single(observation: Any, space: Any) -> bool:
     if isinstance(observation, Mapping):
         key = next(iter(observation))
         if not isinstance(inner, Mapping) or key not in inner:
-            raise UserError(
-                f"observation: has a key {key!r} which the observation space {space} does not have."
-            )
+            raise UserError(f"observation: its key {key!r} is not in the observation space {space}.")
         return is_single(observation[key], inner[key])
     if isinstance(observation, tuple) and isinstance(inner, tuple):
         return is_single(observation[0], inner[0])

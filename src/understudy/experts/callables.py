@@ -180,8 +180,6 @@ def _reporting(function: Callable[..., Any], name: str) -> Callable[..., Any]:
             shape: Any = np.shape(observation)
             if isinstance(observation, dict):
                 shape = {key: np.shape(value) for key, value in observation.items()}
-            raise UserError(
-                f"expert {name!r}: failed on observations of shape {shape} ({said(error)})."
-            ) from error
+            raise UserError(f"expert {name!r}: failed on observations {shape} ({said(error)}).") from error
 
     return call

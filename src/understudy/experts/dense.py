@@ -49,9 +49,7 @@ def expert(
         )
     actions = Actions.of(acts)
     if gives not in (actions.outputs, 2 * actions.outputs):
-        raise UserError(
-            f"{what}: its network gives {gives} numbers, the actions {acts} have {actions.outputs}."
-        )
+        raise UserError(f"{what}: its network gives {gives} numbers, actions {acts} have {actions.outputs}.")
     if normaliser is not None and normaliser.mean.size != takes:
         raise UserError(f"{what}: it normalises {normaliser.mean.size} numbers, its network takes {takes}.")
     params = [dict(layer) for layer in layers]

@@ -16,9 +16,7 @@ def encoder(expert: Expert) -> Encoder:
     """The convolutions and the dense layer of an expert that is a NatureCNN."""
     found = sees(expert)
     if found is None:
-        raise UserError(
-            f"encoder: the expert {expert.name!r} has no image network; name one that has, as 'ppo-pong'."
-        )
+        raise UserError(f"encoder: the expert {expert.name!r} has no image network; name one, as 'ppo-pong'.")
     made = found.network
     if made.sides[0] != made.sides[1] or expert.card.get("normalised"):
         raise UserError(

@@ -112,7 +112,5 @@ class _Reader:
             raise UserError(f"{self.what}: holds an array of {kind!r}; numbers are expected.")
         dtype = np.dtype(kind)
         if math.prod(shape) * dtype.itemsize != len(data):
-            raise UserError(
-                f"{self.what}: holds an array of shape {shape} whose {len(data)} bytes do not fit."
-            )
+            raise UserError(f"{self.what}: holds an array {shape} whose {len(data)} bytes do not fit.")
         return np.frombuffer(data, dtype.newbyteorder("<")).reshape(shape).astype(dtype)

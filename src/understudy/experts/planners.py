@@ -25,9 +25,7 @@ def value_iteration(table: Table, *, discount: float = 0.99, tolerance: float = 
     array([[1. , 1.2]])
     """
     if not 0 < discount < 1:
-        raise UserError(
-            f"discount: {discount!r} is out of range; a number strictly between 0 and 1 is expected."
-        )
+        raise UserError(f"discount: {discount!r} is not a number strictly between 0 and 1.")
     states, actions = len(table), len(table[0])
     rows = [
         (state * actions + action, *outcome)
@@ -63,9 +61,7 @@ def dynamic_programming(
     try:
         table = getattr(env.unwrapped, "P", None)
         if not isinstance(table, Mapping) or not hasattr(env.observation_space, "n"):
-            raise UserError(
-                f"expert: dynamic programming needs a transition table, which {env_id!r} does not have."
-            )
+            raise UserError(f"expert: dynamic programming needs a transition table; {env_id!r} has none.")
         q = value_iteration(table, discount=discount)
         spaces = {"observation_space": env.observation_space, "action_space": env.action_space}
     finally:

@@ -89,9 +89,7 @@ def _network(
         raise UserError(f"{what}: has no {chosen} of rsl_rl in it; it has {there}.")
     tensors, prefix = choices[chosen]
     if odd := [key for key in tensors if key.split(".")[0].startswith(RECURRENT)]:
-        raise UserError(
-            f"{what}: its {chosen} is recurrent ({odd[0]}); networks of dense layers can be read."
-        )
+        raise UserError(f"{what}: its {chosen} is recurrent ({odd[0]}); dense networks can be read.")
     return chosen, tensors, prefix
 
 

@@ -59,9 +59,7 @@ def _network(init: Any, spaces: dict[str, Any]) -> tuple[Network, str]:
         return init.network(), init.policy.name
     expert = resolve(init, **spaces)
     if expert.network is None:
-        raise UserError(
-            f"init: the expert {expert.name!r} is no network; name one that is, a policy's file or a run."
-        )
+        raise UserError(f"init: {expert.name!r} is no network; name one that is, a policy's file or a run.")
     return expert.network, expert.name
 
 

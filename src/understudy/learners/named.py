@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import equinox as eqx
@@ -113,14 +114,7 @@ def linearised(learner: Learner) -> Learner:
 
     Around the mean centre it is FTRL's lazy form, which on an active ball differs from OGD's greedy one.
     """
-    return Learner(
-        learner.schedule,
-        True,
-        learner.around_last,
-        learner.radius,
-        learner.diagonal,
-        f"linearised_{learner.name}",
-    )
+    return dataclasses.replace(learner, linear=True, name=f"linearised_{learner.name}")
 
 
 def started(learner: Any, start: int) -> Any:

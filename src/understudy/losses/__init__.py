@@ -34,13 +34,4 @@ LOSSES: Registry[Loss] = Registry(
     group="losses",
 )
 
-__all__ = [
-    "LOSSES",
-    "Absolute",
-    "BinaryCrossEntropy",
-    "CrossEntropy",
-    "Huber",
-    "Loss",
-    "Squared",
-    "one_hot",
-]
+__all__ = ["LOSSES", "Absolute", "BinaryCrossEntropy", "CrossEntropy", "Huber", "Loss", "Squared", "one_hot"]

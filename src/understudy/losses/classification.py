@@ -137,9 +137,7 @@ def one_hot(labels: np.ndarray, classes: int | None) -> np.ndarray:
         bad = int(whole.min() if whole.min() < 0 else whole.max())
         raise UserError(f"Y: label {bad} is outside 0 … {count - 1}.")
     if count > MOST_CLASSES:
-        raise UserError(
-            f"Y: label {count - 1} would make {count} classes; at most {MOST_CLASSES} are accepted."
-        )
+        raise UserError(f"Y: label {count - 1} would make {count} classes; {MOST_CLASSES} are the most.")
     rows = np.zeros((len(whole), count))
     rows[np.arange(len(whole)), whole] = 1.0
     return rows

@@ -49,9 +49,7 @@ def _pairs(name: str, axis: Any) -> list[tuple[Label, Any]]:
     if isinstance(axis, Mapping):
         pairs = list(axis.items())
     elif isinstance(axis, (str, bytes)) or not isinstance(axis, (Sequence, np.ndarray, range)):
-        raise UserError(
-            f"{name}: expected a sequence of values or a mapping from labels to values, got {axis!r}."
-        )
+        raise UserError(f"{name}: expected values or a mapping from labels to values, got {axis!r}.")
     else:
         pairs = [(_label(name, value), value) for value in axis]
     if not pairs:
@@ -63,9 +61,7 @@ def _label(name: str, value: Any) -> Label:
     plain = value.item() if isinstance(value, np.generic) else value
     if isinstance(plain, (str, int, float, bool)):
         return plain
-    raise UserError(
-        f"{name}: {value!r} has no label of its own; give the axis as a mapping from labels to values."
-    )
+    raise UserError(f"{name}: {value!r} has no label; give the axis as a mapping from labels to values.")
 
 
 class Group(NamedTuple):

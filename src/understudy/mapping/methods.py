@@ -50,9 +50,7 @@ def pick(run: Callable[..., Any], group: Group, key: Any, platform: str) -> Pick
     jaxpr = jax.make_jaxpr(lambda k, n: run(k, **eqx.combine(n, group.static.value)))(key, numbers)
     found = {equation.primitive.name for equation in _equations(jaxpr.jaxpr)}
     if "while" in found:
-        return Picked(
-            "threads", "the solver loops until it is done, and vmapped lanes would wait for the slowest"
-        )
+        return Picked("threads", "the solver loops until it is done, and lanes would wait for the slowest")
     if found & DECOMPOSITIONS:
         return Picked("threads", "decompositions are made one lane after the other, so the cores share them")
     return Picked("vmap", "no loop depends on the data, so neighbouring runs share their instructions")

@@ -61,11 +61,8 @@ class Table:
 
     def take(self, rows: Any) -> Table:
         """The rows with these numbers, or where a mask is true."""
-        picked = [
-            {name: column[rows] for name, column in columns.items()}
-            for columns in (self.labels, self.results)
-        ]
-        return Table(picked[0], picked[1], self.info)
+        labels, results = ({k: v[rows] for k, v in one.items()} for one in (self.labels, self.results))
+        return Table(labels, results, self.info)
 
     def where(self, **labels: Any) -> Table:
         """The rows whose labels have these values; at least one must."""

@@ -8,24 +8,6 @@ from .objective import Losses, Objective, plain
 from .samples import Samples, empty_samples
 from .statistics import Statistics, empty_statistics, triangle
 
-__all__ = [
-    "Counts",
-    "Limited",
-    "Losses",
-    "Objective",
-    "Reservoir",
-    "Samples",
-    "Statistics",
-    "Unkept",
-    "Window",
-    "empty_counts",
-    "empty_samples",
-    "empty_statistics",
-    "limited",
-    "parse_memory",
-    "plain",
-    "reservoir",
-    "triangle",
-    "unkept",
-    "window",
-]
+__all__ = ["Counts", "Limited", "Losses", "Objective", "Reservoir", "Samples", "Statistics", "Unkept"]
+__all__ += ["Window", "empty_counts", "empty_samples", "empty_statistics", "limited", "parse_memory", "plain"]
+__all__ += ["reservoir", "triangle", "unkept", "window"]

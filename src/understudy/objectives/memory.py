@@ -153,9 +153,7 @@ def parse_memory(memory: str) -> tuple[str, int] | None:
         return None
     kind, _, number = memory.partition(":") if isinstance(memory, str) else ("", "", "")
     if kind not in ("window", "reservoir") or not number.isdecimal() or int(number) < 1:
-        raise UserError(
-            f"memory: {memory!r} is not 'all', 'window:ROUNDS' or 'reservoir:SAMPLES', as in window:20."
-        )
+        raise UserError(f"memory: {memory!r} is not 'all', 'window:ROUNDS' or 'reservoir:SAMPLES'.")
     return kind, int(number)
 
 

@@ -57,24 +57,15 @@ def _grid(axes: Axes, pair: np.ndarray, colour: str) -> None:
         axes.plot([0, size], [line, line], color=FAINT, linewidth=1.0)
         axes.plot([line, line], [0, size], color=FAINT, linewidth=1.0)
     axes.plot([0, size, size, 0, 0], [0, 0, size, size, 0], color=INK, linewidth=1.6)
+    arrow = {"arrowstyle": "-|>", "color": colour, "linewidth": 1.3, "shrinkA": 0, "shrinkB": 0}
     for x in range(size):
         for y in range(size):
             for action in pair:
                 dx, dy = gridworld.MOVES[action] * 0.36
                 # The two arrows leave from a common tail that is set back, so that both fit the cell.
                 tail = np.asarray([x + 0.5, y + 0.5]) - 0.2 * gridworld.MOVES[pair].sum(axis=0) * 0.9
-                axes.annotate(
-                    "",
-                    xy=(tail[0] + dx * 1.5, tail[1] + dy * 1.5),
-                    xytext=tuple(tail),
-                    arrowprops={
-                        "arrowstyle": "-|>",
-                        "color": colour,
-                        "linewidth": 1.3,
-                        "shrinkA": 0,
-                        "shrinkB": 0,
-                    },
-                )
+                tip = (tail[0] + dx * 1.5, tail[1] + dy * 1.5)
+                axes.annotate("", xy=tip, xytext=tuple(tail), arrowprops=arrow)
     axes.set(aspect="equal", xlim=(-0.1, size + 0.1), ylim=(-0.1, size + 0.1))
     axes.axis("off")
 
@@ -127,7 +118,5 @@ def write(folder: Path, study: Outcome, claims: list[Claim]) -> list[str]:
     """Figures (PNG, SVG) and every number (CSV) into the folder; the names written."""
     keep, marks = ("cost", "reward", "cumulative", "cumulative_reward", "regret"), _marks(study)
     ends = {f"{name}_{mark}": study.runs[name][:, mark - 1] for name in keep[2:] for mark in marks}
-    drawn, by = ("regret", "cumulative_reward"), ("variant", "learner")
-    return reporting.write_pure(
-        folder, study, figures(study), claims, keep=keep, drawn=drawn, by=by, runs=ends
-    )
+    how = {"keep": keep, "drawn": ("regret", "cumulative_reward"), "by": ("variant", "learner")}
+    return reporting.write_pure(folder, study, figures(study), claims, **how, runs=ends)

@@ -142,8 +142,7 @@ def rows(parts: Iterable[Part]) -> list[dict[str, Any]]:
                 }
                 last = {"expert_return": result.summary["expert_return"]}
                 found += [
-                    where | {column: row.get(column, math.nan) for column in KEPT} | last
-                    for row in result.rows
+                    where | {name: row.get(name, math.nan) for name in KEPT} | last for row in result.rows
                 ]
     return found
 
@@ -204,16 +203,11 @@ class Panel(NamedTuple):
             plots.band(axes, x, runs, name=learner, label=labels.get(learner))
 
     @property
-    def experts(self) -> np.ndarray:
-        """The expert's return, one number a seed."""
-        seeds = {
-            s: one[-1]["expert_return"] for mine in self.found.values() for s, one in mine.items() if one
-        }
-        return np.asarray([seeds[seed] for seed in sorted(seeds)], float)
-
-    @property
     def expert(self) -> float:
-        return float(np.nanmean(self.experts)) if np.isfinite(self.experts).any() else math.nan
+        """The expert's return, mean over seeds."""
+        seeds = {s: rows[-1] for mine in self.found.values() for s, rows in mine.items() if rows}
+        returns = np.asarray([seeds[seed]["expert_return"] for seed in sorted(seeds)], float)
+        return float(np.nanmean(returns)) if np.isfinite(returns).any() else math.nan
 
 
 def panels(parts: Iterable[Part]) -> list[Panel]:

@@ -31,9 +31,7 @@ def judged(parts: Sequence[Part]) -> list[claims.Claim]:
     for one in every:
         fine = by_key.get(("linear-100", one.env, one.loss, one.drive))
         if one.part == "linear" and fine is not None and one.drive == "agent":
-            coarse, small = (
-                claims.ratio(each.loss_of("adagrad"), each.loss_of("ftl")) for each in (one, fine)
-            )
+            coarse, small = (claims.ratio(p.loss_of("adagrad"), p.loss_of("ftl")) for p in (one, fine))
             relative = tuple(float(a / coarse[0]) for a in small)
             claim = "(6) in rounds of 100 AdaGrad is nearer to FTL than in rounds of 1,000"
             where = f"{one.env}, {one.loss}"
@@ -108,8 +106,7 @@ def _in_sight(axes: Any, one: Panel) -> None:
     if gone:
         least = min(float(np.nanmin(one.column(name, "average_loss"))) for name in one.learners)
         axes.set_ylim(0.8 * least, limit)
-        text = f"{', '.join(gone)}: diverges"
-        axes.text(0.98, 0.97, text, transform=axes.transAxes, ha="right", va="top", fontsize=9)
+        _write(axes, f"{', '.join(gone)}: diverges")
 
 
 def _expert(axes: Any, one: Panel) -> None:
@@ -120,10 +117,11 @@ def _expert(axes: Any, one: Panel) -> None:
         axes.axhline(one.expert, color=drawn.colour, linestyle=":", linewidth=1.2)
         return
     axes.set_ylim(top=1.18 * best)
-    text = f"expert: {one.expert:,.0f}, far above"
-    axes.text(
-        0.98, 0.97, text, transform=axes.transAxes, ha="right", va="top", color=drawn.colour, fontsize=9
-    )
+    _write(axes, f"expert: {one.expert:,.0f}, far above", color=drawn.colour)
+
+
+def _write(axes: Any, text: str, **how: Any) -> None:
+    axes.text(0.98, 0.97, text, transform=axes.transAxes, ha="right", va="top", fontsize=9, **how)
 
 
 def write(folder: Path, parts: Sequence[Part], found: list[claims.Claim]) -> list[str]:

@@ -99,12 +99,8 @@ def two_stages(
 
 def spread(wanted: Wanted, axes: Callable[..., dict[str, Any]]) -> list[Config]:
     """One configuration per step that is wanted; ``axes(*labels, step)`` gives the axes beside the step."""
-    return [
-        one
-        for labels, steps in wanted.items()
-        for step in steps
-        for one in grid(**axes(*labels, step), step=[step])
-    ]
+    pairs = [(labels, step) for labels, steps in wanted.items() for step in steps]
+    return [one for labels, step in pairs for one in grid(**axes(*labels, step), step=[step])]
 
 
 def counted(progress: Progress | None, stage: str, total: int) -> Callable[[int, Any], None] | None:

@@ -103,13 +103,10 @@ def _memory(study: Answers) -> Iterator[Claim]:
         for name in ("ftl", "ftrl"):
             whole = end(at_best(study.steps.where(stream=stream, learner=name)))
             kept = study.memory.where(stream=stream, learner=name)
-            part = {
-                kind: end(at_best(kept.where(memory=kind, rounds_held=tenth)))
-                for kind in ("reservoir", "window")
-            }
             setting = f"{look(name).label} on {stream}"
             for claim, kind in ((TENTH, "reservoir"), (WINDOW, "window")):
-                yield judge(claim, setting, f"{kind}/all", ratio(part[kind], whole), below=SLACK)
+                part = end(at_best(kept.where(memory=kind, rounds_held=tenth)))
+                yield judge(claim, setting, f"{kind}/all", ratio(part, whole), below=SLACK)
             for size in np.unique(kept["rounds_held"]):
                 pair = [end(at_best(kept.where(memory=k, rounds_held=size))) for k in ("reservoir", "window")]
                 measure = "reservoir/window"

@@ -68,9 +68,8 @@ def inexact(study: Answers, stream: str) -> Figure:
                 if what == "residual" and solver == "exact":
                     continue  # rounding alone
                 runs = here.where(learner=form, solver=solver)[what]
-                plots.band(
-                    axes, rounds, runs / rounds if what == "regret" else runs, drawn=drawn, positive=True
-                )
+                values = runs / rounds if what == "regret" else runs
+                plots.band(axes, rounds, values, drawn=drawn, positive=True)
             if what == "regret":
                 last = f"{look(form).label}, around the last"
                 axes.set_title(last if form in ("ftrl", "adaftrl") else look(form).label)

@@ -103,9 +103,8 @@ def _toy(seed: int, rounds: int) -> tuple[np.ndarray, np.ndarray, None]:
 def _judged(stream: Stream) -> Stream:
     """With the best in hindsight: of every round, and its parameters at the end."""
     record, state = _play(stream, ftl(), "auto", None, judge=True)
-    return dataclasses.replace(
-        stream, least=np.asarray(record["comparator"]), best=np.asarray(state.comparator)
-    )
+    least, best = np.asarray(record["comparator"]), np.asarray(state.comparator)
+    return dataclasses.replace(stream, least=least, best=best)
 
 
 def play(

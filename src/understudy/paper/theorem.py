@@ -76,9 +76,8 @@ def play(
     # The largest divergence between two action distributions: 2 for both the squared and the absolute
     # distance.
     largest = 2.0
-    bound = np.array(
-        [ftl_interpolation(C=largest, gamma=mdp.gamma, rounds=t).value for t in range(1, rounds + 1)]
-    )
+    limits = (ftl_interpolation(C=largest, gamma=mdp.gamma, rounds=t) for t in range(1, rounds + 1))
+    bound = np.array([one.value for one in limits])
     return Exhibit(name, mdp.gamma, largest, losses, regret, bound)
 
 
@@ -101,16 +100,11 @@ def exhibits(
     chance = random_mdp(40, 4, gamma, seed)
     astray = np.roll(chance.expert, 1, axis=1)  # a deterministic policy that errs in every state
     crossing, clusters = fork(gamma)
-    alike = {"loss": "absolute", "clusters": clusters}
+    left, alike = np.tile([1.0, 0.0], (3, 1)), {"loss": "absolute", "clusters": clusters}
     cases: list[tuple[str, Any, Any, dict[str, Any]]] = [
         ("a path with pits, expert in the class", path, wrong, {}),
         ("a random MDP, expert in the class", chance, astray, {}),
-        (
-            "a fork where states look alike, expert not in the class",
-            crossing,
-            np.tile([1.0, 0.0], (3, 1)),
-            alike,
-        ),
+        ("a fork where states look alike, expert not in the class", crossing, left, alike),
     ]
     made = []
     for name, mdp, first, more in cases:

@@ -78,9 +78,8 @@ def name_of(mine: Mapping[str, Any]) -> str:
 
 
 def _short(value: Any) -> str:
-    text = (
-        f"{value:g}" if isinstance(value, float) else value if isinstance(value, str) else json.dumps(value)
-    )
+    text = f"{value:g}" if isinstance(value, float) else value
+    text = text if isinstance(text, str) else json.dumps(text)
     return text if len(text) <= 40 else text[:39] + "…"
 
 
@@ -217,13 +216,8 @@ def alone(run: Source, group: int) -> dict[str, Any]:
     columns = {name: short(run.columns[name][rows]) for name in SHOWN if name in run.columns}
     solves = Counter(map(str, run.columns.get("solver_status", ())))
     made = dict(run.certificate) | {"kind": "certificate" if run.certified else "estimate"}
-    for name, column in (
-        ("low", "regret_low"),
-        ("high", "regret_high"),
-        ("bound", "bound"),
-        ("norm", "norm"),
-    ):
-        made.setdefault(name, run.last(column))
+    for column in ("regret_low", "regret_high", "bound", "norm"):
+        made.setdefault(column.removeprefix("regret_"), run.last(column))
     return {
         "name": run.name,
         "folder": str(run.folder),

@@ -90,16 +90,10 @@ def look_into(
 ) -> None:
     """Adds to the account what the samples of its runs say; of many runs to the first of each group first."""
     chosen = [one for one, _ in detailed(grouped(read))]
-    able = [
-        at for at, one in enumerate(chosen) if one.study is None and one.rounds and one.state != "unreadable"
-    ]
-    seen: dict[int, int] = {}
-    order = []
-    for at in able:
-        group = found["runs"][at]["group"]
-        seen[group] = seen.get(group, 0) + 1
-        order.append((seen[group], at))
-    kept = [at for _, at in sorted(order)[:LOOKED_INTO]]
+    able = [i for i, one in enumerate(chosen) if not one.study and one.rounds and one.state != "unreadable"]
+    groups = [found["runs"][at]["group"] for at in able]
+    order = sorted((groups[:place].count(group), at) for place, (at, group) in enumerate(zip(able, groups)))
+    kept = [at for _, at in order[:LOOKED_INTO]]
     share = max(min(2, moments), -(-moments // max(len(kept), 1)))
     for number, at in enumerate(kept):
 
@@ -108,14 +102,11 @@ def look_into(
                 progress(number * share + done, len(kept) * share, chosen[at].name)
 
         show(0)
-        found["runs"][at] |= inspect(
-            chosen[at].folder, moments=share, seconds=seconds / len(kept), progress=show
-        )
+        run, limit = found["runs"][at], seconds / len(kept)
+        run |= inspect(chosen[at].folder, moments=share, seconds=limit, progress=show)
         show(share)
     for at in set(able) - set(kept):
-        found["runs"][at]["missing"] = (
-            f"samples are looked at for {LOOKED_INTO} runs of a page, not for this one."
-        )
+        found["runs"][at]["missing"] = f"samples are looked at for {LOOKED_INTO} runs of a page, not here."
 
 
 def tables(read: Sequence[Source]) -> dict[str, tuple[str, str, bytes]]:
@@ -141,9 +132,9 @@ def tables(read: Sequence[Source]) -> dict[str, tuple[str, str, bytes]]:
     for one in read:
         if not one.rounds:
             continue
-        for name, value in (("run", one.name), ("env", one.env), ("learner", one.learner)):
+        about = (one.name, one.env, one.learner, one.settings.get("seed"))
+        for name, value in zip(rounds, about, strict=False):
             rounds[name] += [value] * one.rounds
-        rounds["seed"] += [one.settings.get("seed")] * one.rounds
         for name in NAMES:
             rounds[name] += one.columns[name].tolist()
     if rounds["run"]:
@@ -159,9 +150,7 @@ def dressed(files: dict[str, tuple[str, str, bytes]], *, live: bool = False) -> 
     note = ""
     if "rounds.csv" in files and len(_packed(files["rounds.csv"][2])) > PACKED:
         size = len(files.pop("rounds.csv")[2]) / 1e6
-        note = (
-            f"The table of all rounds, {size:.0f} MB, is too large for a page; results.csv of a study has it."
-        )
+        note = f"The table of all rounds, {size:.0f} MB, is too large here; results.csv of a study has it."
     listed = [{"name": k, "type": v[0], "what": v[1], "size": len(v[2])} for k, v in files.items()]
     now = datetime.datetime.now().astimezone().strftime("%Y-%m-%d %H:%M %Z")
     return {"files": listed, "files_note": note, "made": now, "version": __version__, "live": live}

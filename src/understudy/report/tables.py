@@ -18,11 +18,7 @@ from .. import disk
 
 SHORT = 20
 """Columns whose cells are no longer than this are not broken."""
-MARKS = {
-    True: Text("passed", style="green"),
-    False: Text("FAILED", style="bold red"),
-    None: Text("–", style="dim"),
-}
+MARKS = {True: Text("passed", "green"), False: Text("FAILED", "bold red"), None: Text("–", "dim")}
 
 
 def show(table: Table) -> None:

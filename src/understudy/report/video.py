@@ -49,9 +49,7 @@ def record(
     with contextlib.ExitStack() as opened:
         panels = []
         for name, act in acts.items():
-            others = [
-                one for key, one in acts.items() if key != name and not getattr(one, "remembers", False)
-            ]
+            others = [a for key, a in acts.items() if key != name and not getattr(a, "remembers", False)]
             panel = Panel(make, name, act, seed=seed, other=others[0] if len(others) == 1 else None)
             panels.append(opened.enter_context(contextlib.closing(panel)))
         skip = max(1, round(panels[0].rate / RATE))

@@ -16,31 +16,6 @@ from .runner import Runner, play_all
 from .samples import SampleLog, storage
 from .state import RunState
 
-__all__ = [
-    "EXTRA",
-    "FORMAT",
-    "NAMES",
-    "TIMES",
-    "Automatic",
-    "Evaluation",
-    "Folder",
-    "Parts",
-    "Plan",
-    "Round",
-    "Run",
-    "RunState",
-    "Runner",
-    "SampleLog",
-    "World",
-    "acting",
-    "parts",
-    "play_all",
-    "read_config",
-    "read_ledger",
-    "read_summary",
-    "resuming",
-    "resumed",
-    "storage",
-    "world_of",
-    "write_run",
-]
+__all__ = ["EXTRA", "FORMAT", "NAMES", "TIMES", "Automatic", "Evaluation", "Folder", "Parts", "Plan", "Round"]
+__all__ += ["Run", "RunState", "Runner", "SampleLog", "World", "acting", "parts", "play_all", "read_config"]
+__all__ += ["read_ledger", "read_summary", "resuming", "resumed", "storage", "world_of", "write_run"]

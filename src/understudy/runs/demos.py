@@ -103,17 +103,14 @@ def _said(who: str, call: Any) -> Any:
     try:
         return call()
     except UserError as error:
-        raise UserError(
-            str(error).replace(f"expert {who!r}", who).replace("in environment", "in row")
-        ) from None
+        text = str(error).replace(f"expert {who!r}", who)
+        raise UserError(text.replace("in environment", "in row")) from None
 
 
 def _archive(source: str) -> Demos:
     path = Path(source)
     if not path.is_file():
-        raise UserError(
-            f"demos: there is no file or run {source!r}; an .npz, a run's folder or minari:ID is read."
-        )
+        raise UserError(f"demos: there is no {source!r}; an .npz, a run's folder or minari:ID is read.")
     arrays = disk.read_npz(source, "demos")
     found = {}
     for wanted, names in NAMES.items():
@@ -157,6 +154,5 @@ def _of_run(source: str, observations: Seen, actions: Actions) -> Round:
             "memory learns from whole episodes of one."
         )
     inputs, targets = run.samples("inputs")[has], run.samples("targets")[has]
-    return _round(
-        np.asarray(inputs), targets, actions.plays(targets).reshape(len(has), -1), f"demos {source!r}"
-    )
+    played = actions.plays(targets).reshape(len(has), -1)
+    return _round(np.asarray(inputs), targets, played, f"demos {source!r}")

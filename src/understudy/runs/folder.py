@@ -164,9 +164,7 @@ class Folder:
         """The round that counts, without an outcome and with the settings of now."""
         assert self._record is not None
         if self._record.round and self._record.checkpoint not in self._record.whole:
-            raise UserError(
-                f"resume: the run in {str(self.path)!r} was saved without its samples; it cannot go on."
-            )
+            raise UserError(f"resume: {str(self.path)!r} was saved without its samples; it cannot go on.")
         rounds.forget(self.path, self._record.round)
         if config["settings"] == json.loads(json.dumps(self._config)) and not self._record.finished:
             return

@@ -133,12 +133,8 @@ class Journal:
             head = f"{MAGIC} {kinds[0]} {_shape(kinds[1])} {kinds[2]} {_shape(kinds[3])}"
             self._file.write(f"{head} {zlib.crc32(head.encode()):08x}\n".encode())
             self._kinds = kinds
-        record = (
-            struct.pack("<I", self.round if number is None else number)
-            + key
-            + label.tobytes()
-            + row.tobytes()
-        )
+        given = struct.pack("<I", self.round if number is None else number)
+        record = given + key + label.tobytes() + row.tobytes()
         self._file.write(record + struct.pack("<I", zlib.crc32(record)))
         now = time.monotonic()
         if now - self._synced > EVERY:
@@ -164,11 +160,7 @@ class Journal:
             if zlib.crc32(record) != crc32:
                 lost += 1
                 continue
-            (number,), key, rest = (
-                struct.unpack_from("<I", record),
-                record[4 : 4 + KEY],
-                record[4 + KEY :],
-            )
+            (number,), key, rest = struct.unpack_from("<I", record), record[4 : 4 + KEY], record[4 + KEY :]
             if not number:
                 self.kept.pop(key, None)
                 continue

@@ -76,9 +76,7 @@ def rows_of(ledger: Ledger) -> list[dict[str, Any]]:
 
 def _known(number: Any, file: Path) -> None:
     if number != FORMAT:
-        raise UserError(
-            f"run: {file} has format {number!r}, of another version of understudy; {FORMAT} is read here."
-        )
+        raise UserError(f"run: {file} has format {number!r} of another version; {FORMAT} is read here.")
 
 
 def read_checkpoint(file: Path) -> tuple[dict[str, np.ndarray], dict[str, Any]]:

@@ -35,9 +35,7 @@ class TensorBoard(Sink):
         try:
             self._writer = self._make(str(folder))
         except OSError as error:
-            raise UserError(
-                f"sink: 'tensorboard' cannot write to {str(folder)!r} ({error.strerror})."
-            ) from None
+            raise UserError(f"sink: 'tensorboard' cannot write {str(folder)!r} ({error.strerror}).") from None
         from tensorboard.compat.proto.event_pb2 import SessionLog  # pyright: ignore[reportMissingImports]
         from tensorboard.plugins.text.summary_v2 import text_pb  # pyright: ignore[reportMissingImports]
 

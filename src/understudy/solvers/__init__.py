@@ -71,34 +71,7 @@ def auto(policy: Policy, loss: Loss, parameters: int) -> Any:
     return newton() if parameters <= NEWTON_LIMIT else block_lbfgs()
 
 
-__all__ = [
-    "NEWTON_LIMIT",
-    "SLS",
-    "SOLVERS",
-    "Adam",
-    "AnySolver",
-    "ClosedForm",
-    "Descent",
-    "Direction",
-    "Frequencies",
-    "InBall",
-    "InteriorPoint",
-    "Progress",
-    "ProximalSGD",
-    "Solution",
-    "Solver",
-    "Status",
-    "Unsolved",
-    "adam",
-    "auto",
-    "block_lbfgs",
-    "cell_newton",
-    "closed_form",
-    "gd",
-    "interior_point",
-    "lbfgs",
-    "newton",
-    "project",
-    "proximal_sgd",
-    "sls",
-]
+__all__ = ["NEWTON_LIMIT", "SLS", "SOLVERS", "Adam", "AnySolver", "ClosedForm", "Descent", "Direction"]
+__all__ += ["Frequencies", "InBall", "InteriorPoint", "Progress", "ProximalSGD", "Solution", "Solver"]
+__all__ += ["Status", "Unsolved", "adam", "auto", "block_lbfgs", "cell_newton", "closed_form", "gd"]
+__all__ += ["interior_point", "lbfgs", "newton", "project", "proximal_sgd", "sls"]

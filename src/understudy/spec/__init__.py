@@ -11,21 +11,5 @@ from .settings import FIELDS, OPTIONS, PARTS, WORLD, Settings
 from .timetable import ROUNDS
 from .values import describe, read_toml
 
-__all__ = [
-    "FIELDS",
-    "OPTIONS",
-    "PARTS",
-    "PRESETS",
-    "ROUNDS",
-    "WORLD",
-    "Mixing",
-    "Preset",
-    "RunSpec",
-    "Settings",
-    "describe",
-    "mixing",
-    "read_toml",
-    "fits",
-    "is_pure",
-    "registries",
-]
+__all__ = ["FIELDS", "OPTIONS", "PARTS", "PRESETS", "ROUNDS", "WORLD", "Mixing", "Preset", "RunSpec"]
+__all__ += ["Settings", "describe", "mixing", "read_toml", "fits", "is_pure", "registries"]

@@ -48,9 +48,7 @@ def mixing(beta: Any, *, first_round: str = "expert") -> Mixing:
     first = first_round == "expert"
     kind, _, text = beta.partition(":") if isinstance(beta, str) and ":" in beta else ("constant", "", beta)
     if kind not in KINDS:
-        raise UserError(
-            f"beta: {beta!r} is not accepted; give a number in [0, 1], linear:ROUNDS or exponential:RATE."
-        )
+        raise UserError(f"beta: {beta!r} is not a number in [0, 1], linear:ROUNDS or exponential:RATE.")
     try:
         value = float(text)
     except (TypeError, ValueError):

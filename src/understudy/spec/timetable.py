@@ -76,7 +76,5 @@ def judged(asked: Any, rounds: int) -> frozenset[int]:
     except (TypeError, ValueError):
         chosen = []
     if not chosen or not all(1 <= t <= rounds for t in chosen):
-        raise UserError(
-            f"comparator: {asked!r} is not 'every', 'last', 'none' or a list of rounds 1 … {rounds}."
-        )
+        raise UserError(f"comparator: {asked!r} is not 'every', 'last', 'none' or rounds among 1 … {rounds}.")
     return frozenset(chosen)

@@ -9,18 +9,5 @@ from .shard import Result, play
 from .study import Entry, Study, read
 from .tuning import Tuned, plans, tune
 
-__all__ = [
-    "Choice",
-    "Entry",
-    "Plan",
-    "Result",
-    "Results",
-    "Study",
-    "Tuned",
-    "plan",
-    "plans",
-    "play",
-    "read",
-    "run",
-    "tune",
-]
+__all__ = ["Choice", "Entry", "Plan", "Result", "Results", "Study", "Tuned", "plan", "plans", "play", "read"]
+__all__ += ["run", "tune"]

@@ -26,7 +26,7 @@ def connect(address: str | None) -> Any:
         ray.init(address=address, log_to_driver=False, logging_level="ERROR", configure_logging=True)
     except (ConnectionError, ValueError, RuntimeError) as error:
         first = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-        raise UserError(f"address: there is no Ray cluster at {address!r} ({first}).") from None
+        raise UserError(f"address: no Ray cluster at {address!r} ({first}).") from None
     return ray
 
 
@@ -38,9 +38,7 @@ def _knock(address: str | None) -> None:
     try:
         socket.create_connection((host, int(port)), timeout=10).close()
     except OSError as error:
-        raise UserError(
-            f"address: there is no Ray cluster at {address!r} ({error.strerror or error})."
-        ) from None
+        raise UserError(f"address: no Ray cluster at {address!r} ({error.strerror or error}).") from None
 
 
 def play_on(shards: Sequence[Shard], work: Work) -> None:
@@ -68,9 +66,7 @@ def play_on(shards: Sequence[Shard], work: Work) -> None:
                 results, seconds = ray.get(ready[0])
             except ray.exceptions.RayError as error:
                 said = str(error).strip().splitlines()
-                lost.append(
-                    f"a shard of {len(shards[number])} runs failed ({said[-1] if said else 'no word'})"
-                )
+                lost.append(f"a shard of {len(shards[number])} runs failed ({said[-1] if said else '?'})")
                 continue
             work.done(number, [Result(*one) for one in results], seconds)
     finally:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import collections
 import contextlib
 import dataclasses
+import functools
 import importlib.metadata
 import os
 import queue
@@ -53,9 +54,8 @@ def inline(shards: Sequence[Shard], work: Work) -> None:
     """One shard after the other in this process: for debugging, and where no process may be started."""
     for number, shard in enumerate(shards):
         began = time.perf_counter()
-        results = play(
-            shard, threads=cores(), progress=lambda done, total, number=number: work.progress(number, done)
-        )
+        show = functools.partial(work.progress, number)
+        results = play(shard, threads=cores(), progress=lambda done, total, show=show: show(done))
         work.done(number, results, time.perf_counter() - began)
 
 

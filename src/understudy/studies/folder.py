@@ -58,9 +58,7 @@ class StudyFolder:
         kept = self.path / "study.json"
         if not kept.is_file():
             if {one.name for one in self.path.iterdir()} - drafts:
-                raise UserError(
-                    f"out: the folder {str(self.path)!r} holds other things than a study; name another."
-                )
+                raise UserError(f"out: {str(self.path)!r} holds other things than a study; name another.")
         else:
             self._same(_read(kept))
         record = {
@@ -105,10 +103,8 @@ class StudyFolder:
         """What came of a run and of its shard; None where it is not finished, or its file is damaged."""
         try:
             found = disk.read_json(self.path_of(entry), "out")
-            columns = found["columns"]
-            rows = [
-                dict(zip(NAMES, row, strict=True)) for row in zip(*(columns[n] for n in NAMES), strict=True)
-            ]
+            columns = [found["columns"][name] for name in NAMES]
+            rows = [dict(zip(NAMES, row, strict=True)) for row in zip(*columns, strict=True)]
             result = Result(rows, found["summary"], found["error"], found["seconds"])
             settings = disk.from_json(disk.to_json(entry.settings, lossless=True))
             return (result, found["shard"]) if found["settings"] == settings else None

@@ -74,9 +74,7 @@ def axis(text: str) -> tuple[str, tuple[Any, ...]]:
     """
     name, equals, rest = text.partition("=")
     if not equals or not name or not rest:
-        raise UserError(
-            f"grid: {text!r} is not NAME=VALUES, such as step=1e-5:1e5:log11 or loss=squared,huber."
-        )
+        raise UserError(f"grid: {text!r} is not NAME=VALUES, as step=1e-5:1e5:log11 or loss=squared,huber.")
     return name.replace("-", "_"), values(name, rest)
 
 

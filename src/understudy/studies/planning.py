@@ -117,10 +117,8 @@ class Plan(NamedTuple):
 
     def rows(self) -> list[tuple[str, str]]:
         """The plan in words, as it is printed."""
-        left = sum(len(shard) for shard in self.shards)
-        rows = [
-            ("runs", f"{self.runs:,}" + (f", {self.finished:,} of them finished" if self.finished else ""))
-        ]
+        finished = f", {self.finished:,} of them finished" if self.finished else ""
+        rows = [("runs", f"{self.runs:,}{finished}")]
         if self.asked > self.runs:
             names = "; ".join(f"{', '.join(who)}: no {name}" for name, who in self.left_out.items())
             rows.append(("joined", f"{self.asked:,} combinations were asked for ({names})"))
@@ -128,19 +126,15 @@ class Plan(NamedTuple):
             return [*rows, ("left to do", "nothing")]
         rows.append(("interactions", f"{self.interactions:,}"))
         sizes = sorted({len(shard) for shard in self.shards})
-        spread = "" if not sizes else f" of {sizes[0]}" + (f" to {sizes[-1]}" if len(sizes) > 1 else "")
-        rows.append(("shards", f"{len(self.shards):,}{spread} runs"))
+        spread = f"{sizes[0]}" + (f" to {sizes[-1]}" if len(sizes) > 1 else "")
+        rows.append(("shards", f"{len(self.shards):,} of {spread} runs"))
         workers = f", {self.workers} worker{'s' if self.workers > 1 else ''}"
         rows.append(("engine", self.engine + ("" if self.engine == "inline" else workers)))
-        if left and self.rate is not None and self.seconds is not None:
-            least, most = (spelled(one) for one in self.seconds)
-            time = (
-                least if least == most else f"{least}, up to {most} with evaluation episodes of full length"
-            )
-            rows.append(("estimated time", f"{time} ({self.rate.how})"))
-        elif left:
-            rows.append(("estimated time", "not measured"))
-        return rows
+        if self.rate is None or self.seconds is None:
+            return [*rows, ("estimated time", "not measured")]
+        least, most = (spelled(one) for one in self.seconds)
+        more = "" if least == most else f", up to {most} with evaluation episodes of full length"
+        return [*rows, ("estimated time", f"{least}{more} ({self.rate.how})")]
 
 
 def from_finished(done: Sequence[dict[str, Any]]) -> Rate | None:

@@ -50,9 +50,7 @@ def means(runs: Iterable[tuple[Labels, float]], over: Sequence[str]) -> dict[str
     for labels, score in runs:
         mine = found.setdefault(repr(setting_of(labels, over)), {})
         mine.setdefault(values_of(labels, over), []).append(score if math.isfinite(score) else math.inf)
-    return {
-        key: {values: _mean(each) for values, each in candidates.items()} for key, candidates in found.items()
-    }
+    return {key: {values: _mean(each) for values, each in mine.items()} for key, mine in found.items()}
 
 
 def _mean(scores: Sequence[float]) -> float:

@@ -121,11 +121,8 @@ class Study:
 
     def described(self) -> dict[str, Any]:
         """The study as plain data, as a file would say it."""
-        return {
-            **self.settings,
-            "seeds": list(self.seeds),
-            "grid": {k: list(v) for k, v in self.grid.items()},
-        }
+        grid = {name: list(axis) for name, axis in self.grid.items()}
+        return {**self.settings, "seeds": list(self.seeds), "grid": grid}
 
     def run(self, out: str | os.PathLike[str] | None = None, **options: Any) -> Results:
         """Plays every run that is not in the folder `out` yet; see `understudy.studies.run`."""

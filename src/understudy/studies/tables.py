@@ -14,18 +14,8 @@ from ..runs import NAMES
 from .shard import Result
 from .study import Entry
 
-SUMMARY = (
-    "rounds",
-    "interactions",
-    "queries",
-    "average_loss",
-    "regret",
-    "bound",
-    "certificate",
-    "return_mean",
-    "return_std",
-    "expert_return",
-)
+SUMMARY = ("rounds", "interactions", "queries", "average_loss", "regret", "bound", "certificate")
+SUMMARY += ("return_mean", "return_std", "expert_return")
 """The first columns of summary.csv, in this order; other entries of a run's summary follow."""
 
 Columns = dict[str, list[Any]]

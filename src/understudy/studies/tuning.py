@@ -63,9 +63,9 @@ class Tuned:
         """The choices as columns."""
         settings = list(dict.fromkeys(name for one in self.choices for name in one.setting))
         over = list(dict.fromkeys(name for one in self.choices for name in one.values))
-        columns: tables.Columns = {
-            tables.label(n): [one.setting.get(n) for one in self.choices] for n in settings
-        }
+        columns: tables.Columns = {}
+        for name in settings:
+            columns[tables.label(name)] = [one.setting.get(name) for one in self.choices]
         for name in over:
             columns[tables.label(name)] = [one.values.get(name) for one in self.choices]
             columns[f"{name}_edge"] = [one.edge.get(name, "") for one in self.choices]
@@ -158,11 +158,11 @@ def plans(
     if rough is not None:
         found["coarse"] = plan(rough, out and Path(out, "coarse"), **options)
     candidates = _candidates(study, axes)
-    some = study.only(
-        lambda one: values_of(one.labels, axes) in candidates[repr(setting_of(one.labels, axes))][:keep]
-    )
-    found["full"] = plan(some, **options)
-    return found
+
+    def kept(one: Entry) -> bool:
+        return values_of(one.labels, axes) in candidates[repr(setting_of(one.labels, axes))][:keep]
+
+    return found | {"full": plan(study.only(kept), **options)}
 
 
 def coarse_study(

@@ -183,7 +183,7 @@ def test_statistics_are_applied_as_sb3_does():
     assert normalise is not None
     large = normalise(np.full(5, 1e9))
     np.testing.assert_array_equal(large, np.full(5, 1.5, np.float32))  # clip_obs of the fixture
-    with pytest.raises(UserError, match=r"statistics of shape \(5,\), the expert's observations are \(4,\)"):
+    with pytest.raises(UserError, match=r"statistics have the shape \(5,\), the observations \(4,\)"):
         vecnormalize.load(FIXTURES / "ppo-normalised.pkl", (4,))
     with pytest.raises(UserError, match="cannot be read"):
         vecnormalize.load(FIXTURES / "nothing.pkl", (5,))

@@ -9,7 +9,7 @@ from typing import Any, final
 
 from ... import web
 from ...envs.gymnasium import Maker
-from ...envs.pictures import Pictures, Scene
+from ...envs.pictures import Pictures
 from ...envs.vector import Seen
 from ...errors import UserError, among
 from ...nested import take
@@ -114,19 +114,16 @@ class Person:
         one, scene = take(seen.batch, i), seen.infos[i]["scene"]
 
         def show() -> dict[str, Any]:
-            pictures = [] if self._pictures is None else self._drawn(self._pictures, scene, one, still)
+            drawn, pictures = self._pictures, []
+            if drawn is not None:
+                before = 0 if still else int(min(FRAMES, max(2, CLIP * drawn.rate)))
+                pictures = drawn.draw(scene, one, before=before)
             if not pictures and (own := image(one)) is not None:
                 pictures = [own]
             rows = table(one, self._space, self._env, self._names[1])
             return {"frames": [encoded(each) for each in pictures], "table": rows, "step": scene.steps}
 
         return show
-
-    def _drawn(self, pictures: Pictures, scene: Scene, one: Any, still: bool) -> list[Any]:
-        if still:
-            return pictures.draw(scene, one)
-        before = int(min(FRAMES, max(2, CLIP * pictures.rate)))
-        return pictures.draw(scene, one, before=before)
 
     def close(self, stage: str = "The run has ended.") -> None:
         """Says how it ended, and closes the page."""

@@ -63,9 +63,7 @@ class Controls:
             self.plain = {"kind": "multi", "choices": [self._choices(int(n), plain=True) for n in counts]}
             self.plain["rows"] = self._names(len(counts))
         else:
-            raise UserError(
-                f"expert: a person cannot answer with {space}; Box, Discrete and the like, they can."
-            )
+            raise UserError(f"expert: a person cannot answer with {space}; with Box or Discrete they can.")
 
     def _names(self, count: int) -> list[str]:
         names = self._known if self._known is not None and len(self._known) == count else None
@@ -91,9 +89,7 @@ class Controls:
         low, high = space.low.reshape(-1), space.high.reshape(-1)
         _few(space, len(low))
         if not (np.isfinite(low).all() and np.isfinite(high).all()):
-            raise UserError(
-                f"expert: a person answers with sliders, which need bounds; the actions are {space}."
-            )
+            raise UserError(f"expert: a person's sliders need bounds; the actions are {space}.")
         names = self._names(len(low))
         return [
             {"name": n, "low": float(a), "high": float(b)} for n, a, b in zip(names, low, high, strict=True)
@@ -180,6 +176,4 @@ def _known(names: Mapping[str, Sequence[str]], env: str) -> Sequence[str] | None
 
 def _few(space: Any, count: int) -> None:
     if count > MOST:
-        raise UserError(
-            f"expert: a person cannot set {count} numbers for every state; {MOST} are the most ({space})."
-        )
+        raise UserError(f"expert: a person cannot set {count} numbers a state; {MOST} at most ({space}).")

@@ -25,9 +25,7 @@ class Terminal:
 
     def __init__(self, desk: Desk, setup: dict[str, Any], *, keys: Any = None, out: Any = None):
         if setup["controls"]["kind"] != "discrete":
-            raise UserError(
-                "expert: in a terminal a person answers with one choice; use the page (person:page)."
-            )
+            raise UserError("expert: in a terminal an answer is one choice; use the page (person:page).")
         self.desk, self._setup, self._out = desk, setup, out or sys.stderr
         self._choices = setup["controls"]["choices"][0]
         self._keys, self._closed = keys or _keys, False

@@ -119,9 +119,7 @@ def _json(data: bytes, what: str) -> dict[str, Any]:
     try:
         value = json.loads(data)
     except (ValueError, RecursionError):
-        raise UserError(
-            f"{what}: its member 'data' is not JSON, so it is no archive of Stable-Baselines3."
-        ) from None
+        raise UserError(f"{what}: its member 'data' is not JSON: no archive of Stable-Baselines3.") from None
     if not isinstance(value, dict):
         raise UserError(f"{what}: its member 'data' is not an archive of Stable-Baselines3.")
     return value
@@ -156,9 +154,7 @@ def _policy_settings(
     if isinstance(extractor, pickles.Global | pickles.Call):
         label = said(extractor.name) if isinstance(extractor, pickles.Global) else "a class of its own"
         if label not in _EXTRACTORS:
-            raise UserError(
-                f"{what}: uses the feature extractor {label}; {' and '.join(_EXTRACTORS)} can be read."
-            )
+            raise UserError(f"{what}: uses the extractor {label}; {' and '.join(_EXTRACTORS)} can be read.")
     policy_class = objects.get("policy_class")
     return {
         "activation": activation or _activation(given.get("activation_fn"), policy_class),

@@ -47,9 +47,7 @@ def load(
     filename = filename or f"{repo}.zip"
     path = download(name, filename, revision)
     if path is None:
-        raise UserError(
-            f"expert: the repository {name!r} on the hub has no file {filename!r}; give filename=."
-        )
+        raise UserError(f"expert: {name!r} on the hub has no file {filename!r}; give filename=.")
     statistics = vec_normalize or download(name, STATISTICS, revision)
     expert = archive.load(path, activation=activation, vec_normalize=statistics, name=name)
     return dataclasses.replace(
@@ -64,14 +62,10 @@ def download(repo: str, filename: str, revision: str | None) -> Path | None:
     try:
         return Path(client.hf_hub_download(repo, filename, revision=revision))
     except errors.LocalEntryNotFoundError:  # not in the local copy, and the hub could not be reached
-        raise UserError(
-            f"expert: {repo!r} could not be fetched, the Hugging Face Hub cannot be reached."
-        ) from None
+        raise UserError(f"expert: {repo!r} could not be fetched, the hub cannot be reached.") from None
     except errors.EntryNotFoundError:
         return None
     except errors.RepositoryNotFoundError:
-        raise UserError(
-            f"expert: there is no repository {repo!r} on the Hugging Face Hub (or it is private)."
-        ) from None
+        raise UserError(f"expert: there is no repository {repo!r} on the hub (or it is private).") from None
     except Exception as error:  # the network, the proxy, the disk: a library's worth of reasons
         raise UserError(f"expert: {repo!r} could not be fetched ({said(error)}).") from error

@@ -117,9 +117,7 @@ def dense_layers(tensors: Tensors, prefix: str, what: str) -> list[dict[str, np.
     ]
     if odd or expected - set(names):
         where = odd[0] if odd else sorted(expected - set(names))[0]
-        raise UserError(
-            f"{what}: {where!r} is not part of a plain network of dense layers, which is what can be read."
-        )
+        raise UserError(f"{what}: {where!r} is not part of a plain network of dense layers.")
     return [dense(tensors[f"{prefix}.{i}.weight"].T, tensors[f"{prefix}.{i}.bias"]) for i in numbers]
 
 
@@ -132,9 +130,7 @@ def _nature_cnn(tensors: Tensors, prefix: str, image: Any, what: str) -> Encoder
     }
     if names != known or len(image) != 3:
         odd = sorted(names - known or names)[0]
-        raise UserError(
-            f"{what}: its feature extractor ({odd}) is not NatureCNN, the only one that can be read."
-        )
+        raise UserError(f"{what}: its feature extractor ({odd}) is not NatureCNN, which alone can be read.")
     kernels = [tensors[f"{prefix}cnn.{i}.weight"].transpose(2, 3, 1, 0) for i in (0, 2, 4)]  # OIHW to HWIO
     biases = [tensors[f"{prefix}cnn.{i}.bias"] for i in (0, 2, 4)]
     last = tensors[f"{prefix}linear.0.weight"]
@@ -152,10 +148,8 @@ def _nature_cnn(tensors: Tensors, prefix: str, image: Any, what: str) -> Encoder
 
 
 def dense(weight: np.ndarray, bias: np.ndarray) -> dict[str, np.ndarray]:
-    return {
-        "weight": np.ascontiguousarray(weight, np.float32),
-        "bias": np.ascontiguousarray(bias, np.float32),
-    }
+    found = {"weight": weight, "bias": bias}
+    return {name: np.ascontiguousarray(one, np.float32) for name, one in found.items()}
 
 
 def _is_image(space: Any) -> bool:
@@ -172,9 +166,7 @@ def flat_size(space: Any, what: str) -> int:
         return int(space.nvec.sum())
     if isinstance(space, spaces.Box | spaces.MultiBinary):
         return int(np.prod(space.shape))
-    raise UserError(
-        f"{what}: sees {type(space).__name__} observations; Box, Discrete and MultiDiscrete can be read."
-    )
+    raise UserError(f"{what}: sees {type(space).__name__}; Box, Discrete and MultiDiscrete can be read.")
 
 
 def rows_of(space: Any, single: bool, what: str) -> See:
@@ -227,14 +219,10 @@ def _head(family: str, outputs: int, settings: Settings, limited: bool, what: st
     """The options of `MLP` that bound its outputs, and how answers are made of outputs (n, k)."""
     space, limit = settings.action_space, np.float32(settings.clip_mean)
     if not isinstance(space, spaces.Box | spaces.Discrete | spaces.MultiDiscrete):
-        raise UserError(
-            f"{what}: was trained for actions {space}; Box, Discrete and MultiDiscrete can be read."
-        )
+        raise UserError(f"{what}: its actions are {space}; Box, Discrete and MultiDiscrete can be read.")
     actions = Actions.of(space)
     if outputs != actions.outputs:
-        raise UserError(
-            f"{what}: its network gives {outputs} numbers, its actions {space} need {actions.outputs}."
-        )
+        raise UserError(f"{what}: it gives {outputs} numbers, its actions {space} need {actions.outputs}.")
     if actions.kind == "discrete" and family != "DQN":
         return {}, softmax
     if (

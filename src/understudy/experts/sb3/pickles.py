@@ -87,9 +87,7 @@ def read(data: bytes, what: str) -> Any:
         raise UserError(f"{what}: is damaged or no pickle ({said(error)}).") from None
     for found in reader.globals:
         if _starts_programs(found):
-            raise UserError(
-                f"{what}: would call {found}, which does not belong there; refused, nothing was run."
-            )
+            raise UserError(f"{what}: would call {found}, which is foreign there; refused, nothing was run.")
     return tree
 
 

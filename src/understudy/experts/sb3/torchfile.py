@@ -139,9 +139,7 @@ def _tensor(record: Any, archive: zipfile.ZipFile, root: str, what: str) -> np.n
     flat = np.frombuffer(data, STORAGES[kind.name], count=len(data) // np.dtype(STORAGES[kind.name]).itemsize)
     reach = offset + sum((size - 1) * stride for size, stride in zip(shape, strides, strict=True))
     if 0 not in shape and reach >= min(len(flat), count):
-        raise UserError(
-            f"{what}: holds a tensor of shape {tuple(shape)} that is larger than its {len(flat)} numbers."
-        )
+        raise UserError(f"{what}: holds a tensor {tuple(shape)} larger than its {len(flat)} numbers.")
     if int(np.prod(shape, dtype=object)) > len(flat):  # strides of zero would make a small file a huge tensor
         raise UserError(f"{what}: holds a tensor of shape {tuple(shape)} made of only {len(flat)} numbers.")
     steps = [stride * flat.itemsize for stride in strides]

@@ -44,9 +44,7 @@ def _normaliser(state: Any, shape: tuple[int, ...], what: str) -> Normaliser | N
     mean, variance = (values.array(inner[key], what).astype(np.float64) for key in ("mean", "var"))
     epsilon, limit = (float(values.number(state[key], what)) for key in ("epsilon", "clip_obs"))
     if mean.shape != shape or variance.shape != shape:
-        raise UserError(
-            f"{what}: has statistics of shape {mean.shape}, the expert's observations are {shape}."
-        )
+        raise UserError(f"{what}: its statistics have the shape {mean.shape}, the observations {shape}.")
     if not (np.isfinite(mean).all() and np.isfinite(variance).all() and (variance + epsilon > 0).all()):
         raise UserError(f"{what}: its statistics are not finite and positive.")
     deviation = np.sqrt(variance + epsilon)

@@ -77,9 +77,7 @@ def read(path: Path, model: Any, record: dict[str, Any]) -> dict[str, Any]:
         kept = json.loads(arrays.pop("record").tobytes())
         for name in ("algo", "env", "env_kwargs", "recipe", "seed"):
             if kept[name] != json.loads(json.dumps(record[name])):
-                raise UserError(
-                    f"resume: the checkpoint was made with {name} {kept[name]!r}, not {record[name]!r}."
-                )
+                raise UserError(f"resume: it was made with {name} {kept[name]!r}, not {record[name]!r}.")
         _restore(model, arrays, kept["counters"])
     return kept
 
@@ -104,9 +102,7 @@ def _restore(model: Any, arrays: dict[str, np.ndarray], counters: dict[str, Any]
         buffer = model.replay_buffer
         size = len(arrays["buffer.rewards"])
         if size > buffer.buffer_size:
-            raise UserError(
-                f"resume: the checkpoint holds {size} samples, more than these steps leave room for."
-            )
+            raise UserError(f"resume: its {size} samples are more than these steps leave room for.")
         for name in BUFFER:
             getattr(buffer, name)[:size] = arrays[f"buffer.{name}"]
         # A buffer that was full has room again where more steps are asked for now.
