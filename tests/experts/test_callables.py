@@ -160,7 +160,7 @@ def test_a_reference_is_imported_from_the_current_directory(module, reference, e
 @pytest.mark.parametrize(
     ("reference", "sentence"),
     [
-        ("my_exprt:act", "no module 'my_exprt' is installed nor in"),
+        ("my_exprt:act", "no module 'my_exprt' is installed or in"),
         ("my_expert:atc", "no such attribute: unknown value 'atc', did you mean 'act'"),
         ("my_expert:Nested.cat", "unknown value 'cat', did you mean 'act'"),
         ("my_broken:act", r"fails on import \(RuntimeError: at home, at my_broken.py:1 in <module>\)"),

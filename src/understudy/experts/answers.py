@@ -51,7 +51,9 @@ def require_spaces(expert: Expert, observation_space: Any = None, action_space: 
     """Refuses an expert made for other observations or actions than these, where both are known."""
     made, has = expert.observation_space, observation_space
     if made is not None and has is not None and not _same_observations(made, has):
-        raise UserError(f"expert {expert.name!r}: was made for observations {made}, not for {has}.")
+        raise UserError(
+            f"expert {expert.name!r}: was made for observations {made}, the environment gives {has}."
+        )
     made, has = expert.action_space, action_space
     if made is not None and has is not None and not _same_actions(made, has):
         raise UserError(f"expert {expert.name!r}: was made for actions {made}, the environment takes {has}.")

@@ -49,7 +49,7 @@ def _pairs(name: str, axis: Any) -> list[tuple[Label, Any]]:
     if isinstance(axis, Mapping):
         pairs = list(axis.items())
     elif isinstance(axis, (str, bytes)) or not isinstance(axis, (Sequence, np.ndarray, range)):
-        raise UserError(f"{name}: expected values or a mapping from labels to values, got {axis!r}.")
+        raise UserError(f"{name}: expected a sequence or a mapping from labels to values, got {axis!r}.")
     else:
         pairs = [(_label(name, value), value) for value in axis]
     if not pairs:
