@@ -7,6 +7,8 @@ reset draws them without a forward pass, so it costs next to nothing beside a st
 from __future__ import annotations
 
 import functools
+import importlib
+from pathlib import Path
 from typing import Any
 
 import jax
@@ -15,6 +17,7 @@ import numpy as np
 from jax import Array
 
 from ..errors import MissingExtra, unknown
+from .kept import Kept
 from .mujoco import Rules, _rules
 from .pure import PureEnv
 
@@ -57,11 +60,12 @@ def make(
             put: Any = mjx.put_model(physics)
             return put, mjx.make_data(put)
 
-    @jax.jit
-    def slope(place: Array, speed: Array, warm: Array, action: Array) -> Array:
-        """The accelerations: all of MJX's physics, once in a program."""
+    def pushed(place: Array, speed: Array, warm: Array, action: Array) -> Array:
         put, blank = model()
         return mjx.forward(put, _filled(blank, (place, speed, warm), action)).qacc
+
+    # The accelerations: all of MJX's physics, once in a program.
+    slope = Kept(pushed, (physics.nv,), _bytes(physics) + Path(__file__).read_bytes())
 
     def begin(key: Array) -> tuple[Any, Any]:
         first, second = jax.random.split(key)
@@ -108,6 +112,14 @@ def make(
 
     made.close()
     return PureEnv(f"mjx:{name}", begin, play, *spaces, rules.limit, serves=MODELS[name])
+
+
+def _bytes(physics: Any) -> bytes:
+    """Everything about a model of MuJoCo."""
+    library: Any = importlib.import_module("mujoco")
+    found = np.empty(library.mj_sizeModel(physics), np.uint8)
+    library.mj_saveModel(physics, None, found)
+    return found.tobytes()
 
 
 def _filled(blank: Any, state: Any, action: Array) -> Any:
