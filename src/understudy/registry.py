@@ -144,7 +144,7 @@ class Registry(Generic[T]):
 
     def _is_one(self, thing: Any) -> bool:
         """Whether `thing` is an object of this kind, and not what makes one."""
-        if not isinstance(thing, self.kind) or inspect.isclass(thing):  # a class has its objects' methods
+        if inspect.isclass(thing) or not isinstance(thing, self.kind):  # a class has its objects' methods
             return False
         if not inspect.isroutine(thing):
             return True

@@ -94,15 +94,15 @@ class Study:
         for chosen in itertools.product(*self.grid.values()):
             asked = self.settings | dict(zip(self.grid, chosen, strict=True))
             settings, dropped = _resolved(asked)
-            spec = RunSpec.of(settings)
+            specs = [RunSpec.of(settings | {"seed": seed}) for seed in self.seeds]
+            learner = specs[0].name
             for name in dropped:
                 learners = self.left_out.setdefault(name, [])
-                learners += [] if spec.name in learners else [spec.name]
-            labels = {"env": spec.env, "learner": spec.name}
+                learners += [] if learner in learners else [learner]
+            labels = {"env": specs[0].env, "learner": learner}
             labels |= {name: None if name in dropped else asked[name] for name in self.grid}
-            for seed in self.seeds:
-                made = spec.replace(seed=seed)
-                entry = Entry(digest(made.changes()), labels | {"seed": seed}, made)
+            for spec in specs:
+                entry = Entry(digest(spec.changes()), labels | {"seed": spec.seed}, spec)
                 found.setdefault(entry.id, entry)
         return list(found.values())
 
