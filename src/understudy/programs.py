@@ -40,14 +40,14 @@ def _streamed(static: Any, constant: Constant, keep: bool) -> Any:
     play, policy = _player(static, constant), static.value.policy
 
     @jax.jit  # traced once, though its shapes are asked for before the loop calls it
-    def turn(arrays: Any, state: GameState, one: Batch, key: Array, judge: Array) -> Any:
+    def turn(arrays: Any, state: GameState, one: Batch, key: Array, judge: Array | None) -> Any:
         played = state.learner.params
         extra = {"outputs": policy.apply(played, one.inputs)} | ({"params": played} if keep else {})
         new, record = play(arrays, state, one, key, judge)
         return new, record | extra
 
     def run(
-        arrays: Any, state: GameState, rounds: Batch, keys: Array, judged: Array, start: Array, stop: Array
+        arrays: Any, state: GameState, rounds: Batch, keys: Array, judged: Any, start: Array, stop: Array
     ) -> tuple[GameState, dict[str, Any]]:
         def at(i: Array) -> Any:
             return jax.tree.map(lambda leaf: _row(leaf, i), (rounds, keys, judged))
@@ -57,7 +57,7 @@ def _streamed(static: Any, constant: Constant, keep: bool) -> Any:
             return state, jax.tree.map(lambda rows, row: _with_row(rows, row, i), carry[1], record)
 
         shapes = jax.eval_shape(turn, arrays, state, *at(start))[1]
-        empty = jax.tree.map(lambda row: jnp.zeros((len(judged), *row.shape), row.dtype), shapes)
+        empty = jax.tree.map(lambda row: jnp.zeros((len(keys), *row.shape), row.dtype), shapes)
         return jax.lax.fori_loop(start, stop, body, (state, empty))
 
     return jax.jit(run, donate_argnums=1)
@@ -153,11 +153,12 @@ def compiled(
 def compiled_stream(game: Game, *, keep: bool = False) -> Callable[..., tuple[GameState, dict[str, Any]]]:
     """Many rounds in one compiled loop: ``run(state, rounds, keys, judged, start, stop)``.
 
-    `rounds`, `keys` and `judged` (whether to find the best in hindsight) have one entry a round in front, and
-    rounds start … stop − 1 of them are played. Which these are is data: one program for all, and the same
-    bits whether they are played in one call or in several. Returns the state after them and their records,
-    stacked, of which the entries start … stop − 1 are written. A record also has the `outputs` on the round's
-    samples of the policy that was played and, with `keep`, its `params`. The state is donated.
+    `rounds`, `keys` and `judged` (whether to find the best in hindsight; None: never) have one entry a round
+    in front, and rounds start … stop − 1 of them are played. Which these are is data: one program for all,
+    and the same bits whether they are played in one call or in several. Returns the state after them and
+    their records, stacked, of which the entries start … stop − 1 are written. A record also has the
+    `outputs` on the round's samples of the policy that was played and, with `keep`, its `params`. The state
+    is donated.
     """
     arrays, static = _halves(game)
     return functools.partial(_streamed(static, _constant([game]), keep), arrays)

@@ -34,7 +34,7 @@ class Replay:
       ledger: one row per round (see `understudy.regret.COLUMNS`), the same bytes for the same seed.
       certificate: measured regret, certified bound and constants after the last round.
       params: w_{T+1}, the parameters after the last round.
-      comparator: the best parameters in hindsight.
+      comparator: the best parameters in hindsight; None where they were not looked for.
       predictions: (N, k), the outputs on every sample, in order, of the parameters that were played on it,
         before they learned from it: prequential predictions. ``np.split(predictions,
         np.cumsum(ledger["samples"])[:-1])`` has them round by round.
@@ -48,7 +48,7 @@ class Replay:
     ledger: Ledger
     certificate: Certificate
     params: Params
-    comparator: Params
+    comparator: Params | None
     predictions: np.ndarray
     iterates: list[Params] | None
     times: np.ndarray
@@ -56,8 +56,15 @@ class Replay:
     def __repr__(self) -> str:
         return f"Replay({self.ledger!r}, {self.certificate.kind})"
 
+    def _needs_comparator(self, what: str) -> None:
+        if self.comparator is None:
+            raise UserError(
+                f"{what}: it needs the best in hindsight; replay with comparator='last', not 'none'."
+            )
+
     def interpolation(self) -> np.ndarray:
         """ε_t² = l_t(w*) − min_w l_t(w) of every round (T,), w* the best in hindsight over all rounds."""
+        self._needs_comparator("interpolation")
         exact = getattr(self.game.hindsight, "solver", self.game.hindsight)  # unconstrained, also on a ball
         excess = _excess(self.game.policy, self.game.loss, exact)
         with jax.enable_x64(True):
@@ -70,6 +77,7 @@ class Replay:
         """The theorems that apply to this run, with constants measured on it; needs `keep_iterates=True`."""
         if self.iterates is None:
             raise UserError("bounds: the theorems need all iterates; replay with keep_iterates=True.")
+        self._needs_comparator("bounds")
         learner, rounds = self.game.learner, self.ledger.rounds
         if not isinstance(learner, Learner) or not self.game.policy.linear:
             return []
@@ -156,7 +164,8 @@ def replay(
       learner: "ftl", "adaftrl" or an object such as ``understudy.ftrl(eta=0.1)``.
       solver: "auto", a name, or an object; `tolerance`, `max_iterations`, `batch_size` go with a name.
       keep_iterates: return w_1 … w_{T+1}.
-      comparator: in which rounds to find the best in hindsight: "every", "last", or round numbers.
+      comparator: in which rounds to find the best in hindsight: "every", "last", "none", or round numbers.
+        "none" has no regret and about half as much to compile.
       seed: for networks, minibatches and reservoirs; the same seed gives the same bytes.
       memory: what the learner may learn from: "all" rounds, the last W as "window:W", or K past samples, a
         uniform sample of all so far, as "reservoir:K"; scaled up to stand for all. Regret and certificate are
@@ -219,6 +228,7 @@ def replay(
         ledger = Ledger(kept)
         verdict = certify(game, {name: values[-1] for name, values in kept.items()})
         final, best = (jax.tree.map(np.array, tree) for tree in (state.learner.params, state.comparator))
+        best = best if judged else None
         return Replay(
             game, checked, ledger, verdict, final, best,
             np.concatenate(predictions),
@@ -246,8 +256,12 @@ def _judged(comparator: str | Sequence[int], rounds: int) -> set[int]:
             return set(range(1, rounds + 1))
         if comparator == "last":
             return {rounds}
+        if comparator == "none":
+            return set()
     elif isinstance(comparator, Iterable):
         chosen = list(comparator)
         if all(isinstance(t, (int, np.integer)) and 1 <= t <= rounds for t in chosen):
             return {int(t) for t in chosen} | {rounds}
-    raise UserError(f"comparator: {comparator!r} is not 'every', 'last' or a list of rounds 1 … {rounds}.")
+    raise UserError(
+        f"comparator: {comparator!r} is not 'every', 'last', 'none' or a list of rounds 1 … {rounds}."
+    )

@@ -43,7 +43,7 @@ def play_rounds(
         part = rounds[begin : begin + room]
         numbers = np.arange(begin + 1, begin + room + 1)
         batches, keys = stack(part, rows=rows, room=room), _keys(key, numbers)
-        asked, at = np.isin(numbers, list(judged)), 0
+        asked, at = np.isin(numbers, list(judged)) if judged else None, 0
         while at < len(part):
             stop, began = min(at + count, len(part)), time.perf_counter()
             state, record = run(state, batches, keys, asked, at, stop)

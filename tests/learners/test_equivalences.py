@@ -30,7 +30,7 @@ def schedules(loss):
 
 
 def play(learner, loss, **options):
-    options = {"comparator": "last", "keep_iterates": True} | options
+    options = {"comparator": "none", "keep_iterates": True} | options
     return understudy.replay(STREAMS[loss], loss=loss, learner=learner, **options)
 
 

@@ -18,7 +18,7 @@ def wide(rounds=6, features=9, samples=2, outputs=2, seed=0):
 
 def test_of_several_minimisers_the_nearest_to_the_last_iterate():
     listed = wide()
-    result = understudy.replay(listed, learner=understudy.ftl(), keep_iterates=True)
+    result = understudy.replay(listed, learner=understudy.ftl(), comparator="none", keep_iterates=True)
     for t in range(1, len(listed) + 1):
         A = sum(X.T @ X / len(X) for X, _ in listed[:t])
         B = sum(X.T @ Y / len(X) for X, Y in listed[:t])
@@ -49,7 +49,7 @@ def shifted_start(listed):
         state, play = game.init(start, game.empty(start, batches[0], 8)), programs.compiled(game)
         w = np.ones((9, 2))
         for t, one in enumerate(batches, 1):
-            state, _ = play(state, one, jax.random.key(0), jnp.asarray(True))
+            state, _ = play(state, one, jax.random.key(0), None)
             A = sum(X.T @ X / len(X) for X, _ in listed[:t])
             B = sum(X.T @ Y / len(X) for X, Y in listed[:t])
             w = w + np.linalg.pinv(A, rcond=1e-10) @ (B - A @ w)
@@ -63,7 +63,8 @@ def test_rounds_of_unequal_size_weigh_the_same(loss):
     rng = np.random.default_rng(5)
     sizes = [1, 7, 3, 12, 2, 5]
     listed = [(rng.normal(size=(m, 3)), rng.normal(size=(m, 2)) + m / 4) for m in sizes]
-    result = understudy.replay(listed, loss=loss, learner=understudy.ftl(), keep_iterates=True)
+    learner, options = understudy.ftl(), {"comparator": "none", "keep_iterates": True}
+    result = understudy.replay(listed, loss=loss, learner=learner, **options)
     assert result.ledger["samples"].tolist() == sizes
     W = result.iterates[-1]
 

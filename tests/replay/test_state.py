@@ -29,7 +29,7 @@ def played(learner, loss, rounds, capacity):
         rounds_made = [batch(*one) for one in listed]
         play, sizes = compiled(game), {}
         for t in range(1, rounds + 1):
-            state, _ = play(state, rounds_made[t % 20], jax.random.key(t), jnp.asarray(False))
+            state, _ = play(state, rounds_made[t % 20], jax.random.key(t), None)
             sizes[t] = size(state.learner), size(state)
         return sizes
 

@@ -84,6 +84,26 @@ def test_the_bytes_are_those_of_rounds_one_by_one(case, monkeypatch):
             np.testing.assert_array_equal(column, result.ledger[name])
 
 
+def test_without_a_comparator_the_same_rounds_are_played_by_a_smaller_program():
+    listed, options = stream("squared", rounds=FEW), {"learner": ftrl(eta=0.2), "keep_iterates": True}
+    whole = understudy.replay(listed, **options)
+    bare = understudy.replay(listed, comparator="none", **options)
+    same(bare.iterates, whole.iterates)
+    for name in ("loss", "weight", "residual", "stability"):
+        same(bare.ledger[name], whole.ledger[name])
+    assert np.isnan(bare.ledger["regret"]).all() and set(bare.ledger["comparator_status"]) == {""}
+    assert bare.comparator is None and "not looked for" in bare.certificate.reason
+    for name in ("bounds", "interpolation"):
+        with pytest.raises(understudy.UserError, match=f"^{name}: it needs the best in hindsight"):
+            getattr(bare, name)()
+    with jax.enable_x64(True):
+        one, params = batch(*listed[0]), jnp.zeros((3, 2))
+        game = make_game(Linear(), LOSSES.resolve("huber"), ftrl(eta=0.2), "auto", params)
+        given = game.init(params, game.empty(params, one, 8)), one, jax.random.key(0)
+        sizes = [len(str(jax.make_jaxpr(game.play)(*given, judge))) for judge in (None, jnp.asarray(True))]
+    assert sizes[0] < 0.6 * sizes[1]
+
+
 def test_rooms_of_a_few_rounds_change_nothing(monkeypatch):
     listed = stream("squared", rounds=FEW)
     whole = understudy.replay(listed, learner=ftrl(eta=0.2), keep_iterates=True)
