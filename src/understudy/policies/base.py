@@ -14,6 +14,8 @@ from jax import Array
 from jax.flatten_util import ravel_pytree
 from jax.typing import DTypeLike
 
+from ..errors import UserError
+
 Params = Any
 """A pytree of arrays. For a linear policy it is one array of shape (features, outputs)."""
 
@@ -58,6 +60,12 @@ class Policy(eqx.Module):
     def design(self, inputs: Array) -> Array:
         """The feature rows (n, d) of a linear policy."""
         raise TypeError(f"the {self.name} policy is not linear in its parameters")
+
+    def lessen_inputs(self, params: Params, by: Array) -> Params:
+        """The parameters with the weights of every input, as one vector, shortened by `by` times the square
+        root of their number, to zero where they are shorter: the proximal step of a group lasso.
+        """
+        raise UserError(f"lasso: the policy {self.name!r} has no weights of single inputs; mlp has.")
 
     def config(self) -> dict[str, Any]:
         """The architecture as plain data; `policies.from_config` reads it back."""

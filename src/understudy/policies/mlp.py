@@ -87,3 +87,10 @@ class MLP(Policy):
             x = ACTIVATIONS[self.activation].jax(x @ layer["weight"] + layer["bias"])
         outputs = x @ params[-1]["weight"] + params[-1]["bias"]
         return self.head_function(jnp, outputs.dtype)(outputs)
+
+    def lessen_inputs(self, params: Params, by: Array) -> Params:
+        weight = params[0]["weight"]
+        length = jnp.linalg.norm(weight, axis=1, keepdims=True)
+        least = by * weight.shape[1] ** 0.5
+        left = jnp.where(length > least, 1.0 - least / jnp.where(length > least, length, 1.0), 0.0)
+        return [params[0] | {"weight": weight * left}, *params[1:]]

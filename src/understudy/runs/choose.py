@@ -19,7 +19,7 @@ from ..policies import GRU, MLP, POLICIES, Actions, Camera, Observations, Policy
 from ..policies.camera import LEAST
 from ..solvers import SOLVERS
 from ..spec import PRESETS, RunSpec
-from ..spec.presets import EDGE, FEW, PASSES
+from ..spec.presets import EDGE, FEW, MANY, PASSES
 from .automatic import Automatic
 
 SCALES = {"ftrl": "eta", "alt_ftrl": "eta", "adaftrl": "alpha"}
@@ -42,7 +42,7 @@ def choose(spec: RunSpec, space: Any, actions: Actions, teacher: Any) -> Chosen:
     policy = choose_policy(spec, space, actions, teacher)
     loss = choose_loss(spec, policy, actions, teacher)
     learner, automatic = choose_learner(spec, policy)
-    return Chosen(policy, loss, learner, automatic, *choose_solver(spec, policy, learner))
+    return Chosen(policy, loss, learner, automatic, *choose_solver(spec, space, policy, learner))
 
 
 def choose_loss(spec: RunSpec, policy: Policy, actions: Actions, teacher: Any) -> Loss:
@@ -172,7 +172,7 @@ def choose_learner(spec: RunSpec, policy: Policy) -> tuple[Any, Automatic | None
     return started(made, 1 if not solves else 2 if found is None else found.start), found
 
 
-def choose_solver(spec: RunSpec, policy: Policy, learner: Any) -> tuple[Any, dict[str, Any]]:
+def choose_solver(spec: RunSpec, space: Any, policy: Policy, learner: Any) -> tuple[Any, dict[str, Any]]:
     """What to hand to `make_game`: for networks minibatches at a cost per round that does not grow.
 
     In the practical preset Adam's step falls to zero along a cosine in every round (Hopper, seed 0, loss of
@@ -197,6 +197,8 @@ def choose_solver(spec: RunSpec, policy: Policy, learner: Any) -> tuple[Any, dic
                 network["learning_rate"] = 3e-3
             if _few(spec, policy):
                 network |= FEW
+                if Observations.of(space).width > MANY["inputs"]:
+                    network |= {name: value for name, value in MANY.items() if name != "inputs"}
                 if spec.decided("average") > 1:
                     # Networks that started apart err apart, and their mean errs less.
                     network |= {"fresh": spec.init is None, "passes": PASSES}

@@ -34,11 +34,16 @@ def evaluate(objective: Objective, params: Params, rows: Any) -> tuple[Array, Pa
     return objective.minibatch_value_and_gradient(params, rows)
 
 
+def _samples(objective: Objective, name: str) -> Samples:
+    """The samples of an objective, for an option that needs them."""
+    if not isinstance(objective.losses, Samples):
+        raise UserError(f"{name}: it is for policies whose samples are kept, as those of networks are.")
+    return objective.losses
+
+
 def redrawn(objective: Objective, params: Params, key: Array) -> Params:
     """New random parameters of the objective's policy, shaped like `params`."""
-    losses = objective.losses
-    if not isinstance(losses, Samples):
-        raise UserError("fresh: True is for policies whose samples are kept, as those of networks are.")
+    losses = _samples(objective, "fresh")
     outputs = jax.eval_shape(losses.policy.apply, params, losses.inputs).shape[-1]
     made = losses.policy.init(key, losses.inputs.shape[-1], outputs)
     return jax.tree.map(lambda new, old: jnp.asarray(new, old.dtype), made, params)
@@ -131,7 +136,9 @@ class Adam(Stochastic):
 
     `weight_decay` λ also shrinks the parameters in every step, ``w ← (1 − lr_k λ) w − …``, outside the
     moments (AdamW; Loshchilov and Hutter 2019). The answer is then no minimiser of the objective, but a
-    network that has seen few labels errs less on other states. `fresh` starts every solve from new random
+    network that has seen few labels errs less on other states. So with `lasso` λ, which shortens the weights
+    of every input of the first layer by ``lr_k λ √width``, and takes inputs that say little about the actions
+    out of the network (the proximal step of a group lasso; Yuan and Lin 2006). `fresh` starts every solve from new random
     parameters instead of the last ones, so that the policies of several rounds err independently and their
     mean errs less.
     """
@@ -145,14 +152,16 @@ class Adam(Stochastic):
     decay: str = "none"
     proximal: bool = False
     weight_decay: float | None = None
+    lasso: float | None = None
     fresh: bool = False
     passes: float | None = None
 
     def __check_init__(self):
         if self.decay not in DECAYS:
             raise unknown("decay", self.decay, DECAYS)
-        if self.weight_decay is not None:
-            check_number("weight_decay", self.weight_decay, zero=True)
+        for name in ("weight_decay", "lasso"):
+            if getattr(self, name) is not None:
+                check_number(name, getattr(self, name), zero=True)
         if self.passes is not None:
             check_number("passes", self.passes)
             if self.batch_size is None:
@@ -194,6 +203,8 @@ class Adam(Stochastic):
                 return (v + step * (objective.weight * c + b)) / (1.0 + step * objective.weight)
 
             trial = jax.tree.map(nearer, trial, memory.nu, objective.centre, objective.tilt)
+        if self.lasso is not None:
+            trial = _samples(objective, "lasso").policy.lessen_inputs(trial, rate * self.lasso)
         return self.moved(objective, state, trial, memory)
 
 

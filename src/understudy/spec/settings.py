@@ -99,6 +99,9 @@ class Settings:
     """Samples (gru: sequences) per step of a solver that can take minibatches."""
     weight_decay: float | None = _of("solver")
     """Adam also shrinks the parameters by this times the step size in every step."""
+    lasso: float | None = _of("solver")
+    """Adam also shortens the weights of each input of a network by this times the step size in every step, so
+    that inputs that say little drop out."""
     fresh: bool | None = _of("solver")
     """Adam starts every round from new random parameters, not from the last ones: yes or no."""
     tolerance: float | None = _of("solver")
