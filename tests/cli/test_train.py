@@ -170,6 +170,7 @@ SETTINGS = {
     "max_iterations": ["--policy", "mlp", "--max-iterations", "7"],
     "batch_size": ["--policy", "mlp", "--batch-size", "16"],
     "weight_decay": ["--policy", "mlp", "--weight-decay", "0.1"],
+    "lasso": ["--policy", "mlp", "--lasso", "0.1"],
     "fresh": ["--policy", "mlp", "--fresh", "yes"],
     "stack": ["--stack", "2"],
     "tolerance": ["--loss", "huber", "--tolerance", "1e-3"],

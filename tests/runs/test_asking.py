@@ -17,6 +17,7 @@ from understudy.runs import Run
 from understudy.runs.choose import choose
 from understudy.runs.collected import EXPERT
 from understudy.spec import RunSpec
+from understudy.spec.presets import FEW, SPARSE
 
 SMALL = {"policy": "linear", "interactions": 40, "episodes": 0, "expert_episodes": 0, "envs": 2}
 CARTPOLE = {"env": "CartPole-v1", "loss": "squared"}
@@ -74,6 +75,19 @@ def test_the_loss_of_few_labels_is_hubers():
         assert loss(**other) == Squared()
     assert loss(spaces.Box(-np.inf, np.inf, (2,), np.float32)) == Squared()
     assert loss(loss="huber") == Huber() and loss(push) == CrossEntropy()
+
+
+def test_few_labels_of_many_inputs_have_a_lasso():
+    def options(inputs, **settings):
+        made = RunSpec(env="Hopper-v5", **{"budget": 100, **settings})
+        seen = spaces.Box(-1, 1, (inputs,), np.float32)
+        return choose(
+            made, seen, Actions.of(spaces.Box(-1, 1, (2,), np.float32)), Expert("x", ask=print)
+        ).options
+
+    assert options(65).items() >= SPARSE.items() and options(64)["weight_decay"] == FEW["weight_decay"]
+    assert options(65, lasso=0.0)["lasso"] == 0.0
+    assert "lasso" not in options(64) | options(65, budget=None) | options(65, preset="paper")
 
 
 def test_a_budget_alone_is_spread_by_the_practical_preset():

@@ -9,7 +9,7 @@ import optax
 import pytest
 
 from problems import solve
-from understudy import MLP, Squared, UserError, adam, alt_ftrl, ftl, ftrl, replay
+from understudy import MLP, Linear, Squared, UserError, adam, alt_ftrl, ftl, ftrl, replay
 from understudy.data import batch
 from understudy.objectives import empty_samples, plain
 
@@ -71,9 +71,58 @@ def test_weight_decay_is_that_of_adamw():
     assert np.abs(found - other).max() > 1e-2
 
 
-def test_a_negative_weight_decay_is_refused():
-    with pytest.raises(UserError, match="weight_decay"):
-        adam(weight_decay=-0.1)
+def test_the_lasso_is_a_proximal_step_on_the_weights_of_each_input():
+    """Against optax's Adam and the proximal operator by hand; a penalty in the gradient is another method."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((40, 3))
+    policy, rate, lasso, steps = MLP((4,)), 0.05, 0.3, 60
+    with jax.enable_x64(True):
+        start = policy.init(jax.random.key(0), 3, 1)
+        one = batch(X, X[:, :1], dtype=np.float64)
+        losses = empty_samples(policy, Squared(), one, capacity=40).add(one)
+
+        def error(params, penalty):
+            away = policy.apply(params, jnp.asarray(X)) - X[:, :1]
+            rows = jnp.sqrt(jnp.sum(params[0]["weight"] ** 2, axis=1) + 1e-30)
+            return jnp.sum(away**2) / len(X) + penalty * 2.0 * jnp.sum(rows)  # 2 is the root of the width
+
+        def descend(method, penalty, shorten):
+            params, state = start, method.init(start)
+            for _ in range(steps):
+                move, state = method.update(jax.grad(error)(params, penalty), state)
+                params = optax.apply_updates(params, move)
+                if shorten:
+                    rows = [
+                        row * max(0.0, 1 - 2 * rate * lasso / np.linalg.norm(row)) if np.any(row) else row
+                        for row in np.asarray(params[0]["weight"])
+                    ]
+                    params = [{**params[0], "weight": jnp.asarray(rows)}, *params[1:]]
+            return params
+
+        wanted = descend(optax.adam(rate), 0.0, shorten=True)
+        other = descend(optax.adam(rate), lasso, shorten=False)
+        solver = adam(learning_rate=rate, max_iterations=steps, lasso=lasso)
+        found = solve(solver, plain(losses, start), start)[1].params
+    weights = [np.asarray(made[0]["weight"]) for made in (found, wanted, other)]
+    assert all(
+        np.abs(a - b).max() < 1e-10 for a, b in zip(*map(jax.tree.leaves, (found, wanted)), strict=True)
+    )
+    assert np.abs(weights[0] - weights[2]).max() > 1e-2
+    # The targets know the first input alone: the others are out, to the last bit, and it is in.
+    assert weights[0][0].any() and not weights[0][1:].any() and weights[2][1:].any()
+
+
+@pytest.mark.parametrize("option", ["weight_decay", "lasso"])
+def test_negative_options_are_refused(option):
+    with pytest.raises(UserError, match=option):
+        adam(**{option: -0.1})
+
+
+def test_the_lasso_needs_inputs_with_weights_of_their_own():
+    with pytest.raises(UserError, match="lasso"):
+        replay(stream(1), learner=ftl(), solver=adam(lasso=0.1))
+    with pytest.raises(UserError, match="'linear' has no weights of single inputs"):
+        Linear().lessen_inputs(np.ones((2, 2)), np.ones(()))
 
 
 def test_fresh_forgets_where_it_starts():

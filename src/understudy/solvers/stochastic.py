@@ -138,9 +138,10 @@ class Adam(Stochastic):
     moments (AdamW; Loshchilov and Hutter 2019). The answer is then no minimiser of the objective, but a
     network that has seen few labels errs less on other states. So with `lasso` λ, which shortens the weights
     of every input of the first layer by ``lr_k λ √width``, and takes inputs that say little about the actions
-    out of the network (the proximal step of a group lasso; Yuan and Lin 2006). `fresh` starts every solve from new random
-    parameters instead of the last ones, so that the policies of several rounds err independently and their
-    mean errs less.
+    out of the network (the proximal step of a group lasso; Yuan and Lin 2006).
+
+    `fresh` starts every solve from new random parameters instead of the last ones, so that the policies of
+    several rounds err independently and their mean errs less.
     """
 
     _: KW_ONLY

@@ -59,11 +59,12 @@ FEW = {"max_iterations": 5000, "learning_rate": 3e-3, "batch_size": 64, "weight_
 """
 
 
-MANY = {"inputs": 64, "weight_decay": 0.1, "lasso": 0.1}
-"""And what changes where the inputs are more than so many, most of which may say little. Ant has 105, 78 of
-them forces of contact: on states in which a student runs, the squared error with 1,500 labels is 0.18 without
-the lasso and 0.14 with it, as with some 2,500 labels before. Robots with 11 and 17 inputs, all of which say
-something, lose by it (docs/studies/queries.md).
+MANY = 64
+SPARSE = {"weight_decay": 0.1, "lasso": 0.1}
+"""And what changes where inputs are more than `MANY`, most of which may say little. Ant has 105, 78 of them
+forces of contact: on states in which a student runs, the squared error with 1,500 labels is 0.18 without the
+lasso and 0.14 with it. Robots with 11 and 17 inputs, all of which say something, lose by it
+(docs/studies/queries.md).
 """
 
 
