@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from understudy import Absolute, CrossEntropy, Huber, Squared, UserError
+from understudy import Absolute, BinaryCrossEntropy, CrossEntropy, Huber, Squared, UserError
 from understudy.losses import one_hot
 
 LOSSES = {
@@ -50,6 +50,26 @@ def test_hand_values():
 def test_large_logits_overflow_nothing():
     loss, slope = jax.value_and_grad(CrossEntropy())(jnp.array([1000.0, 0.0]), jnp.array([0.0, 1.0]))
     assert float(loss) == pytest.approx(1000.0) and np.isfinite(slope).all()
+
+
+@pytest.mark.parametrize(
+    ("loss", "z", "y", "slopes"),
+    [
+        (CrossEntropy(), [19.0, 0.0], [1.0, 0.0], [-1, 1]),
+        (CrossEntropy(groups=(2,)), [-10.0, 9.0], [0.0, 1.0], [1, -1]),
+        (BinaryCrossEntropy(), [19.0], [1.0], [-1]),
+        (lambda z, y: -jnp.sum(y * jax.nn.log_softmax(z)), [19.0, 0.0], [1.0, 0.0], None),  # the control
+    ],
+)
+def test_the_derivatives_of_a_sure_answer_have_all_their_digits(loss, z, y, slopes):
+    """Wrong with chance q = 1 / (1 + e¹⁹), an answer has slopes ± q and curvatures q (1 − q). Softmax leaves
+    eight digits of 1 − p."""
+    q, known = 1 / (1 + np.exp(19.0)), np.array(slopes or [-1, 1])
+    with jax.enable_x64(True):
+        found = [one(loss)(jnp.asarray(z), jnp.asarray(y)) for one in (jax.grad, jax.hessian)]
+    slope, bend = (np.asarray(one) for one in found)
+    apart = max(abs(slope / (q * known) - 1).max(), abs(np.diagonal(bend) / (q * (1 - q)) - 1).max())
+    assert (apart < 1e-14) == (slopes is not None) and apart < 1e-6
 
 
 @pytest.mark.parametrize("name", LOSSES)

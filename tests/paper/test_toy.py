@@ -47,7 +47,7 @@ def runs():
 
 @pytest.fixture(scope="module")
 def rest():
-    return adversarial(REST)
+    return adversarial(REST + [("ftl", loss) for loss in toy.LOSSES])  # FTL's is the best in hindsight
 
 
 @pytest.mark.parametrize(

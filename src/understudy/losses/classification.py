@@ -34,10 +34,10 @@ class CrossEntropy(Loss):
 
     def __call__(self, outputs: Array, target: Array) -> Array:
         if self.groups is None:
-            return -jnp.sum(target * jax.nn.log_softmax(outputs))
+            return _choice(outputs, target)
         edges = list(np.cumsum(self.groups)[:-1])
-        logs = [jax.nn.log_softmax(part) for part in jnp.split(outputs, edges)]
-        return -jnp.sum(target * jnp.concatenate(logs))
+        pairs = zip(jnp.split(outputs, edges), jnp.split(target, edges), strict=True)
+        return jnp.sum(jnp.stack([_choice(*one) for one in pairs]))
 
     def _together(self, size: int) -> np.ndarray:
         """(k, k), 1 where two outputs belong to one choice."""
@@ -96,7 +96,8 @@ class BinaryCrossEntropy(Loss):
     steepness: ClassVar[float] = 1.0
 
     def __call__(self, outputs: Array, target: Array) -> Array:
-        return jnp.sum(jax.nn.softplus(outputs) - target * outputs)
+        sure, unsure = jax.nn.softplus(-outputs), jax.nn.softplus(outputs)  # for the two see `_choice`
+        return jnp.sum(jnp.where(outputs > 0, sure + (1.0 - target) * outputs, unsure - target * outputs))
 
     def dual(self, slope: Array, target: Array) -> tuple[Array, Array]:
         p = jnp.clip(slope + target, 0.0, 1.0)
@@ -119,6 +120,18 @@ class BinaryCrossEntropy(Loss):
                 "loss is 'cross-entropy'."
             )
         return rows
+
+
+def _choice(outputs: Array, target: Array) -> Array:
+    """``-Σ_a target_a log softmax(outputs)_a``, relative to the largest output.
+
+    Neither this nor its derivatives contain 1 − p of the largest p. Where an answer is nearly sure, that
+    difference would leave few digits of the gradient and the Hessian: at p = 1 − 1e-8 half of them.
+    """
+    others = jnp.arange(outputs.shape[0]) != jnp.argmax(outputs)
+    below = jnp.where(others, outputs - jnp.sum(jnp.where(others, 0.0, outputs)), 0.0)
+    rest = jnp.sum(jnp.where(others, jnp.exp(below), 0.0))
+    return jnp.sum(target) * jnp.log1p(rest) - jnp.sum(jnp.where(others, target, 0.0) * below)
 
 
 def _entropic(p: Array) -> Array:
