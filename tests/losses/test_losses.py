@@ -108,5 +108,5 @@ def test_labels_that_are_none(labels):
 
 
 def test_an_absurd_label_is_refused_before_memory_is_taken_for_it():
-    with pytest.raises(UserError, match="at most"):
+    with pytest.raises(UserError, match="the most"):
         CrossEntropy().targets(np.array([0, 10**12]))
