@@ -111,7 +111,7 @@ def confirm(search: Search, finding: Finding) -> tuple[str, dict[str, Any]]:
     learner = search.learner(one)
     name, options = SOLVING[kind.solver]
     solver = name if name == "auto" else SOLVERS.maker(name)(**options)
-    how = {"loss": kind.loss, "memory": kind.memory, "comparator": "last"}
+    how: dict[str, Any] = {"loss": kind.loss, "memory": kind.memory, "comparator": "last"}
     result = replay(one.rounds(search.labels), learner=learner, solver=solver, **how)
     made = result.certificate
     schedule = {part: float(getattr(learner.schedule, part)) for part in ("constant", "root", "adaptive")}

@@ -158,8 +158,9 @@ def _certified(thing: Any) -> tuple[bool | None, str]:
     if not isinstance(thing, Learner):
         return None, "it is not of the family that the certificate covers"
     worst = -np.inf
-    for loss, how in ((Squared(), {}), (Squared(), {"noise": 0.5}), (CrossEntropy(), {"labels": True})):
-        records, _ = _play(thing, _stream(6, **how), loss)
+    noisy, labels = _stream(6, noise=0.5), _stream(6, labels=True)
+    for loss, rounds in ((Squared(), _stream(6)), (Squared(), noisy), (CrossEntropy(), labels)):
+        records, _ = _play(thing, rounds, loss)
         regret, bound = (np.array([float(one[name]) for one in records]) for name in ("regret", "bound"))
         worst = max(worst, float(np.max(regret - bound - 1e-9 * (1 + np.abs(regret)))))
     return worst <= 0, f"largest (regret − bound) {worst:.3g}"
