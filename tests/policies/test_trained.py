@@ -73,7 +73,7 @@ def test_tabular_policies_act_by_state():
     assert actor.predict(np.arange(6))[0].tolist() == actor.params.argmax(axis=1).tolist()
 
 
-def test_a_policy_of_the_users_own_acts_through_one_compiled_row():
+def test_a_policy_of_the_users_own_acts_through_one_compiled_row(compilations):
     class Odd(Policy):
         name = "odd"
 
@@ -83,8 +83,11 @@ def test_a_policy_of_the_users_own_acts_through_one_compiled_row():
         def apply(self, params, inputs):
             return inputs * params
 
-    run = forward(Odd(), np.float32(2.0))
-    assert run(np.array([1.0, 3.0], np.float32)).tolist() == [2.0, 6.0]
+    row = np.array([1.0, 3.0], np.float32)
+    assert forward(Odd(), np.float32(2.0))(row).tolist() == [2.0, 6.0]
+    before = len(compilations)
+    assert forward(Odd(), np.float32(3.0))(row).tolist() == [3.0, 9.0]  # the next round's parameters
+    assert 0 < before == len(compilations)
 
 
 def test_predict_has_the_usual_signature():

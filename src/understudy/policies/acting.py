@@ -8,7 +8,6 @@ of it dispatch; a linear policy 1.5 and 9.5 (benchmarks/bench_acting.py).
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -26,6 +25,9 @@ Forward = Callable[[np.ndarray], np.ndarray]
 Step = Callable[[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]
 REMEMBERED = 256
 """Images whose features are remembered."""
+PROGRAMS = 16
+"""Compiled policies that are kept."""
+_PROGRAMS: dict[Any, tuple[Policy, Any]] = {}
 _SEEN: dict[Any, tuple[Params, dict[bytes, np.ndarray]]] = {}
 
 
@@ -101,9 +103,7 @@ def forward_step(policy: Policy, params: Params) -> Step:
     ((3, 2), (3, 1))
     """
     if not isinstance(policy, GRU):
-        import jax
-
-        program = jax.jit(policy.step)
+        program = _program(policy, "step")
 
         def each(state: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
             found = [program(params, state[i : i + 1], rows[i : i + 1]) for i in range(len(rows))]
@@ -192,7 +192,7 @@ def features(policy: NatureCNN, params: Params) -> Forward:
     """
     import jax
 
-    program, frozen = _program(policy), {name: params[name] for name in ("conv", "dense")}
+    program, frozen = _program(policy, "features"), {name: params[name] for name in ("conv", "dense")}
     made = policy.stack, policy.sides, policy.width, policy.method
     key = made, tuple(id(leaf) for leaf in jax.tree.leaves(frozen))
     # The parameters are kept beside what they gave, so that no others can take their place in memory.
@@ -223,16 +223,21 @@ def _host() -> Any:
         return None
 
 
-@functools.lru_cache(maxsize=16)
-def _program(policy: NatureCNN) -> Callable[[Params, np.ndarray], Any]:
-    import jax
-
-    return jax.jit(policy.features)
-
-
 def _compiled(policy: Policy, params: Params) -> Forward:
     """For policies this file does not know: one compiled program for a batch of one."""
+    program = _program(policy, "apply")
+    return lambda x: np.asarray(program(params, x[None]))[0]
+
+
+def _program(policy: Policy, method: str) -> Any:
+    """A compiled method of a policy, one for all parameters that it acts with, round after round."""
     import jax
 
-    program = jax.jit(policy.apply)
-    return lambda x: np.asarray(program(params, x[None]))[0]
+    leaves, structure = jax.tree.flatten(policy)
+    key = structure, tuple(id(leaf) if hasattr(leaf, "shape") else leaf for leaf in leaves), method
+    if key not in _PROGRAMS:
+        if len(_PROGRAMS) >= PROGRAMS:
+            _PROGRAMS.clear()
+        # With the policy, so that the ids of its leaves stay theirs.
+        _PROGRAMS[key] = policy, jax.jit(getattr(policy, method))
+    return _PROGRAMS[key][1]
