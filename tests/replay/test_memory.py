@@ -116,7 +116,7 @@ def test_minibatches_are_drawn_from_the_memory():
     [
         ("windo:3", "ftl", "memory: 'windo:3' is not 'all'"),
         ("window", "ftl", "'window:ROUNDS'"),
-        ("window:0", "ftl", "as in window:20"),
+        ("window:0", "ftl", "memory: 'window:0' is not 'all'"),
         ("reservoir:1.5", "ftl", "'reservoir:SAMPLES'"),
         (20, "ftl", "memory: 20 is not"),
         ("window:3", understudy.ogd(eta=0.1), "'ogd' keeps no past losses"),
