@@ -63,9 +63,14 @@ def test_weight_decay_is_that_of_adamw():
         def descend(method, added):
             w = jnp.zeros((4, 2))
             state = method.init(w)
-            for _ in range(steps):
+
+            @jax.jit
+            def step(w, state):
                 move, state = method.update(gradient(w) + added * w, state, w)
-                w = optax.apply_updates(w, move)
+                return optax.apply_updates(w, move), state
+
+            for _ in range(steps):
+                w, state = step(w, state)
             return np.asarray(w)
 
         wanted = descend(optax.adamw(rate, weight_decay=decay), 0.0)

@@ -50,9 +50,9 @@ def play(
 
     A run that fails leaves its sentence, and the others go on.
 
-    >>> run = {"env": "CartPole-v1", "policy": "linear", "rounds": 2, "interactions": 50, "episodes": 0}
+    >>> run = {"env": "Pendulum-v1", "policy": "linear", "rounds": 3, "interactions": 40, "episodes": 0}
     >>> [len(result.rows) for result in play([run, run | {"seed": 1}])]
-    [2, 2]
+    [3, 3]
     """
     made = [run if isinstance(run, RunSpec) else RunSpec.of(run) for run in runs]
     results: dict[int, Result] = {}

@@ -104,7 +104,7 @@ def tune(
 
     >>> study = Study("Pendulum-v1", grid={"learner": ["ftl", "ogd"], "step": [1e-3, 1e-2, 0.1]},
     ...               policy="linear", rounds=3, interactions=40, episodes=0)
-    >>> tuned = tune(study, engine="inline", keep=2, coarse={"rounds": 2, "interactions": 20})
+    >>> tuned = tune(study, engine="inline", keep=2, coarse={"rounds": 2})
     >>> [(one.setting["learner"], one.tried) for one in tuned.choices], len(tuned.coarse), len(tuned.full)
     ([('ftl', 1), ('ogd', 3)], 3, 3)
     """
