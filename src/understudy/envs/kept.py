@@ -119,15 +119,15 @@ def _now(*given: Any, kept: Kept) -> Any:
 
 
 def _batched(given: Any, axes: Any, *, kept: Kept) -> tuple[Array, int]:
-    """Batches of rows are more rows."""
+    """Batches of rows are more rows. Those that were there stay in front: they may be spread over devices."""
     count = next(one.shape[at] for one, at in zip(given, axes, strict=True) if at is not None)
 
     def flat(one: Array, at: int | None) -> Array:
-        one = jnp.broadcast_to(one, (count, *one.shape)) if at is None else jnp.moveaxis(one, at, 0)
+        one = jnp.repeat(one[:, None], count, axis=1) if at is None else jnp.moveaxis(one, at, 1)
         return one.reshape(-1, *one.shape[2:])
 
     made = _rows.bind(*map(flat, given, axes), kept=kept)
-    return made.reshape(count, -1, *kept.shape), 0
+    return made.reshape(-1, count, *kept.shape), 1
 
 
 def _lowered(context: Any, *given: Any, kept: Kept) -> Any:
