@@ -79,6 +79,7 @@ def make(
 
     def by_stages(_: Any, state: Any, action: Array) -> Any:
         (place, speed, warm), h = state, physics.opt.timestep
+        model()  # here, since nothing may be computed while a program is being lowered
 
         def stage(carry: Any, given: Array) -> Any:
             (rate, push, moved, gained), (far, weight) = carry, given
