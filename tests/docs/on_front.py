@@ -10,9 +10,9 @@ import jax.numpy as jnp
 import numpy as np
 
 import understudy
-from docs import on_mujoco, on_questions, on_toy
+from docs import on_atari_now, on_mujoco, on_questions, on_toy
 from docs.prose import ROOT
-from docs.tables import FAILS, HOLDS, OPEN, cell, claims, interval, rows, span, verdicts
+from docs.tables import FAILS, HOLDS, OPEN, bounds, claims, interval, rows, span, verdicts
 from understudy.data import batch
 from understudy.losses import Squared
 from understudy.making import make_game
@@ -117,7 +117,7 @@ def mujoco() -> Iterator[str]:
     yield f"match or beat FTL in {match.count(HOLDS)} of {len(match)} comparisons"
     for part, text in (
         ("linear", "FTL's average loss is {:.1f} times FTRL's"),
-        ("linear-100", "in rounds of 100 {:.1f} times"),
+        ("linear-100", "and {:.1f} times in rounds of 100"),
     ):
         gaps = [1 / one for one in on_mujoco.ratios("ftrl", "ftl", part, "agent")]
         assert gaps[2] == max(gaps)
@@ -159,16 +159,28 @@ def atari() -> Iterator[str]:
     }
     assert f"{shares['pong'].min():.2f}" == f"{shares['pong'].max():.2f}" == "1.00"
     yield f"have 1.00 of its return in Pong and {span(shares['breakout'], '.2f')} in Breakout"
-    networks = rows("atari/summary", policy="nature_cnn", learner=offline)
-    yield f"agree on {span(100 * networks['agreement_mean'])} % of the states"
-    pong = networks[networks["game"] == "pong"]["return"]
-    expert = rows("atari/games", game="pong", policy="linear", learner="expert")["return"].mean()
-    yield f"(returns of {span(pong, '.1f')}, the expert's is {expert:.1f})"
-    low = [
-        cell("atari/summary", one, game="breakout", policy="nature_cnn", learner="ftl")
-        for one in ("share_of_expert", "share_low", "share_high")
+    games, here = ("pong", "breakout"), "atari/linear"
+    agreed = [
+        100 * one for game in games for one in on_atari_now.last(here, "agreement", game, "adaftrl_untuned")
     ]
-    yield "has {:.2f} [{:.2f}, {:.2f}] of the expert's return".format(*low)
+    untuned = " and ".join(
+        bounds(on_atari_now.shared(here, game, "adaftrl_untuned"), ".2f") for game in games
+    )
+    ogd, adagrad = (
+        [on_atari_now.shared(here, game, learner).middle for game in games] for learner in ("ogd", "adagrad")
+    )
+    yield (
+        f"AdaFTRL untuned agrees on {span(agreed)} % and plays as well ({untuned}); OGD has {ogd[0]:.2f} and "
+        f"{ogd[1]:.2f}, AdaGrad {adagrad[0]:.2f} and {adagrad[1]:.2f}"
+    )
+    both = [(f"atari/{game}-nature_cnn", game, learner) for game in games for learner in offline]
+    agreed = [100 * x for here, game, one in both for x in on_atari_now.last(here, "agreement", game, one)]
+    yield f"agree on {span(agreed)} % of the states"
+    parts = (rows(f"{here}/summary", learner=one).iloc[0] for here, _, one in both)
+    yield (
+        "FTL, FTRL and AdaFTRL have {:.2f}, {:.2f} and {:.2f} of the expert's return in Pong, and {:.2f}, "
+        "{:.2f} and {:.2f} in Breakout".format(*(one["return"] / one["expert_return"] for one in parts))
+    )
 
 
 def questions() -> Iterator[str]:

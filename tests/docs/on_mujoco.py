@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import functools
+import math
 from collections.abc import Iterator
 
-from docs.tables import FAILS, HOLDS, OPEN, cell, claims, interval, rows, span, verdicts
+from docs.tables import FAILS, HOLDS, OPEN, cell, claims, form_of, interval, rows, span, verdicts
 
 PAGE = "docs/studies/mujoco.md"
 SETTINGS = [
@@ -22,22 +24,29 @@ STATED = [
     r"where the expert has 1:|linear policies also of 100",
     r"ten times as many solves|solve on 100 samples",
     r"1,000 steps of Adam on minibatches of 256|2,000 interactions|95 %|1,000 minibatch steps",
-    # The stochastic line search, with the command that makes it before its table.
-    r"FTL on Hopper, three seeds, 1,000 accepted steps a round.*?9 minutes on two cores, 5\.9 evaluations",
-    r"one seed, 20\b|in 7 minutes on a GPU",
+    # Runs that were played again, and of which only this was kept.
+    r"with the same steps, 147\b|two differ by 0\.008 %, one by 0\.06 % and one by 1\.1 %",
+    r"one seed, from round 7 on; 0\.6 % at the end|moves by more than 0\.2 %\. The other 14, one seed in two",
+    # The stochastic line search.
+    r"one seed, 20\b|with three seeds, 1,000 accepted steps|took 15 minutes of an\b",
+    r"its returns 702, 1,176, 25 and 272",
 ]
 
 
-def loss(part: str, env: str, kind: str, drive: str, learner: str) -> float:
-    return cell(
-        "mujoco/summary", "average_loss", part=part, env=env, loss_setting=kind, drive=drive, learner=learner
-    )
+def value(column: str, part: str, env: str, kind: str, drive: str, learner: str) -> float:
+    name = "mujoco/network-sls/summary" if part == "network-sls" else "mujoco/summary"
+    return cell(name, column, part=part, env=env, loss_setting=kind, drive=drive, learner=learner)
 
 
-def back(part: str, env: str, kind: str, drive: str, learner: str) -> float:
-    return cell(
-        "mujoco/summary", "return", part=part, env=env, loss_setting=kind, drive=drive, learner=learner
-    )
+loss = functools.partial(value, "average_loss")
+back = functools.partial(value, "return")
+
+
+def power(step: float) -> str:
+    """A step as the pages write it: 0.01, 1, 10, 10³."""
+    exponent = round(math.log10(step))
+    assert math.isclose(step, 10.0**exponent)
+    return f"10{'⁰¹²³⁴⁵⁶⁷⁸⁹'[exponent]}" if exponent > 1 else f"{step:g}"
 
 
 def ratios(above: str, below: str, part: str, drive: str, settings=SETTINGS) -> list[float]:
@@ -48,7 +57,7 @@ def percents(values: list[float]) -> list[float]:
     return [100 * abs(value - 1) for value in values]
 
 
-def loss_table(part: str, learners: list[str], returns: bool) -> Iterator[str]:
+def loss_table(part: str, learners: list[str], returns: bool, steps: bool = False) -> Iterator[str]:
     for drive in ("agent", "expert"):
         for env, kind in SETTINGS:
             losses = [loss(part, env, kind, drive, one) for one in learners]
@@ -58,8 +67,14 @@ def loss_table(part: str, learners: list[str], returns: bool) -> Iterator[str]:
             ]
             if returns:
                 cells = [
-                    f"{text}, {back(part, env, kind, drive, one):,.0f}".replace("-", "−")
+                    f"{text}, {form_of(back(part, env, kind, drive, one), ',.0f')}"
                     for one, text in zip(learners, cells, strict=True)
+                ]
+            if steps:
+                chosen = [value("step", part, env, kind, drive, one) for one in learners]
+                cells = [
+                    text if math.isnan(step) else f"{text} ({power(step)})"
+                    for step, text in zip(chosen, cells, strict=True)
                 ]
             yield f"| {env[:-3]}, {kind}, {drive}-driven | {' | '.join(cells)} |"
 
@@ -98,6 +113,9 @@ def linear() -> Iterator[str]:
         f"mean returns of {span(everything)}, where the experts have {experts[0]:,.0f} and {experts[1]:,.0f}"
     )
     yield from loss_table("linear", TABLE, returns=False)
+    runs = rows("mujoco/rounds", part="linear").replace({"learner": {"adaftrl_untuned": "adaftrl"}})
+    runs = runs.drop_duplicates(["env", "loss_setting", "drive", "learner", "step", "seed"])
+    yield f"of the {len(runs)} final runs have the average losses"
     beaten = claims("mujoco", "(2)", "linear, ")
     driven = claims("mujoco", "(6) expert-driven and linear", "linear, ")
     assert (
@@ -144,7 +162,7 @@ def linear() -> Iterator[str]:
         )
         for part in ("linear", "linear-100")
     ]
-    yield f"With α = 1 it is {span(both[0])} % above FTRL tuned, in rounds of 100 {span(both[1])} %"
+    yield f"With α = 1 it is {span(both[0])} % above FTRL tuned, and {span(both[1])} % in rounds of 100"
     low = claims("mujoco", "(5)", "linear, ")
     yield f"has the least loss and {interval(low[low['verdict'] == HOLDS])} of FTL's return"
     hopper = low[low["setting"].str.contains("Hopper")]

@@ -91,8 +91,13 @@ def form_of(value: float, form: str) -> str:
 def interval(row: pd.DataFrame, form: str = ".2f") -> str:
     """ "0.62 [0.38, 0.82]" of one claim."""
     assert len(row) == 1, f"{len(row)} claims"
-    value, low, high = (float(row[name].iloc[0]) for name in ("value", "low", "high"))
-    return f"{value:{form}} [{low:{form}}, {high:{form}}]"
+    return bounds((row[name].iloc[0] for name in ("value", "low", "high")), form)
+
+
+def bounds(three: Iterable[float], form: str) -> str:
+    """ "0.62 [0.38, 0.82]" of a value and the ends of its interval."""
+    value, low, high = (form_of(float(one), form) for one in three)
+    return f"{value} [{low}, {high}]"
 
 
 def verdict_table(study: str, shown: int = 8) -> list[str]:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from docs import on_atari, on_front, on_mujoco, on_networks, on_questions, on_toy, prose
+from docs import on_atari, on_atari_now, on_front, on_mujoco, on_networks, on_questions, on_toy, prose
 
 Sentences = Callable[[], Iterator[str]]
 
@@ -17,6 +17,11 @@ def mujoco() -> Iterator[str]:
     yield from on_mujoco.sentences()
     yield from on_networks.networks()
     yield on_front.scores_in_mujoco()
+
+
+def atari() -> Iterator[str]:
+    yield from on_atari.sentences()
+    yield from on_atari_now.sentences()
 
 
 # A page, the sentences that its tables give, and patterns of numbers that are settings or versions.
@@ -28,7 +33,7 @@ PAGES: dict[str, tuple[Sentences, list[str]]] = {
     on_mujoco.PAGE: (mujoco, on_mujoco.STATED),
     on_toy.PAGE: (on_toy.sentences, on_toy.STATED),
     on_questions.PAGE: (on_questions.sentences, on_questions.STATED),
-    on_atari.PAGE: (on_atari.sentences, on_atari.STATED),
+    on_atari.PAGE: (atari, on_atari.STATED),
 }
 # Pages without results: how commands, options and files work. Their numbers are settings and formats.
 MANUALS = [
