@@ -8,7 +8,17 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from docs import on_atari, on_atari_now, on_front, on_mujoco, on_networks, on_questions, on_toy, prose
+from docs import (
+    on_aggregation,
+    on_atari,
+    on_atari_now,
+    on_front,
+    on_mujoco,
+    on_networks,
+    on_questions,
+    on_toy,
+    prose,
+)
 
 Sentences = Callable[[], Iterator[str]]
 
@@ -34,6 +44,7 @@ PAGES: dict[str, tuple[Sentences, list[str]]] = {
     on_toy.PAGE: (on_toy.sentences, on_toy.STATED),
     on_questions.PAGE: (on_questions.sentences, on_questions.STATED),
     on_atari.PAGE: (atari, on_atari.STATED),
+    on_aggregation.PAGE: (on_aggregation.sentences, on_aggregation.STATED),
 }
 # Pages without results: how commands, options and files work. Their numbers are settings and formats.
 MANUALS = [
@@ -49,7 +60,6 @@ MANUALS = [
     "docs/memory.md",
     "docs/person.md",
     "docs/pure.md",
-    "docs/studies/aggregation.md",
     "docs/studies/queries.md",
     "docs/certificates.md",
     "docs/commands.md",

@@ -44,9 +44,11 @@ def test_every_series_spends_the_same_interactions_and_says_its_seconds_and_byte
 
 def test_the_report_has_claims_a_figure_and_tables(done, tmp_path):
     made = aggregation_report.judged([done])
-    assert {one.claim[:3] for one in made} == {f"({number})" for number in range(1, 7)}
+    assert {one.claim[:3] for one in made} == {f"({number})" for number in range(1, 9)}
     names = aggregation_report.write(tmp_path, [done], made)
-    assert {"aggregation.png", "aggregation.svg", "runs.csv", "claims.csv", "claims.md"} <= set(names)
+    assert {"aggregation.png", "aggregation.svg", "runs.csv", "rounds.csv", "claims.csv", "claims.md"} <= set(
+        names
+    )
     told = dict(aggregation_report.facts([done]))
     assert {"96: seconds a run", "96: MB learned from"} <= set(told) and told["runs that failed"] == "0"
 
@@ -78,10 +80,12 @@ def test_a_verdict_turns_with_the_losses_and_the_returns():
     assert found["(3)", "adaftrl/ftl"] == "cannot be told"
     assert found["(6)", "(6) all rounds (FTL): nine tenths of the expert's return"] == "holds"
     assert found["(6)", "(6) current round alone: nine tenths of the expert's return"] == "does not hold"
+    assert found["(7)", "ftl/window:1"] == found["(8)", "difference / abs(expert's)"] == "holds"
     # Exchanged, they turn.
     back = {"ftl": bad, "window:1": good, "adaftrl": good}
     found = verdicts({"ftl": more, "window:1": less, "adaftrl": less}, back, -100.0)
     assert found["(1)", "ftl/window:1"] == "does not hold" and found["(3)", "adaftrl/ftl"] == "holds"
+    assert found["(7)", "ftl/window:1"] == found["(8)", "difference / abs(expert's)"] == "does not hold"
     assert found["(6)", "(6) all rounds (FTL): nine tenths of the expert's return"] == "does not hold"
 
 

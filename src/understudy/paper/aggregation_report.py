@@ -9,8 +9,9 @@ from typing import Any
 
 import numpy as np
 
+from .. import disk
 from ..report import plots
-from ..report.style import Look, look
+from ..report.style import INK, Look, look
 from . import claims, reporting
 from .aggregation import NAMES, Part
 
@@ -21,6 +22,8 @@ LOOKS = {
     "ftrl": Look(look("ftrl").colour, "-", NAMES["ftrl"]),
     "adaftrl": Look(look("adaftrl").colour, "-", NAMES["adaftrl"]),
 }
+PAIR = ("ftl", "window:1")
+SPREAD = (np.min, np.median, np.max)
 
 
 def rows(parts: Sequence[Part]) -> list[dict[str, Any]]:
@@ -55,6 +58,16 @@ def rows(parts: Sequence[Part]) -> list[dict[str, Any]]:
     return found
 
 
+def rounds(parts: Sequence[Part]) -> Iterator[dict[str, Any]]:
+    """One row a round: its loss, and how many episodes ended in it."""
+    for one in parts:
+        for entry, result in zip(one.final.entries, one.final.results, strict=True):
+            labels = {name: entry.labels[name] for name in ("series", "seed")}
+            for row in result.rows:
+                shown = {name: row[name] for name in ("round", "loss", "episodes")}
+                yield {"env": one.scale.env, "interactions": one.total, **labels, **shown}
+
+
 def _of(every: Sequence[dict[str, Any]], total: int, series: str, name: str) -> np.ndarray:
     """One number a seed."""
     mine = [row for row in every if row["interactions"] == total and row["series"] == series]
@@ -62,7 +75,10 @@ def _of(every: Sequence[dict[str, Any]], total: int, series: str, name: str) -> 
 
 
 def judged(parts: Sequence[Part]) -> list[claims.Claim]:
-    """How the current round alone compares with all rounds, and FTRL and AdaFTRL with both."""
+    """How the current round alone compares with all rounds, and FTRL and AdaFTRL with both.
+
+    Claims 1 to 5 are of the loss on average over all rounds, which the theory bounds.
+    """
     return list(_judged(parts, rows(parts)))
 
 
@@ -80,17 +96,26 @@ def _judged(parts: Sequence[Part], every: Sequence[dict[str, Any]]) -> Iterator[
             a, b = (_of(every, one.total, name, "average_loss") for name in (mine, other))
             if len(a) and len(a) == len(b):
                 yield claims.judge(claim, where, f"{mine}/{other}", claims.ratio(a, b), below=1.0)
-        for series in ("ftl", "window:1"):
+        for series in PAIR:
             mine, expert = (_of(every, one.total, series, name) for name in ("return", "expert_return"))
             if len(mine):
                 size = np.abs(expert)  # returns may be negative
                 share = claims.ratio(size + mine - expert, size)
                 claim = f"(6) {NAMES[series]}: nine tenths of the expert's return"
-                yield claims.judge(claim, where, "1 + (return − expert's) / |expert's|", share, above=0.9)
+                yield claims.judge(claim, where, "1 + (return − expert's) / abs(expert's)", share, above=0.9)
+        names = ("last_loss", "return", "expert_return")
+        ftl, current = ({name: _of(every, one.total, series, name) for name in names} for series in PAIR)
+        if len(ftl["return"]) and len(ftl["return"]) == len(current["return"]):
+            claim = "(7) all rounds have less loss than the current round alone, in the last round"
+            found = claims.ratio(ftl["last_loss"], current["last_loss"])
+            yield claims.judge(claim, where, "/".join(PAIR), found, below=1.0)
+            claim = "(8) all rounds have more return than the current round alone"
+            found = claims.mean((ftl["return"] - current["return"]) / np.abs(ftl["expert_return"]))
+            yield claims.judge(claim, where, "difference / abs(expert's)", found, above=0.0)
 
 
 def facts(parts: Sequence[Part]) -> list[tuple[str, str]]:
-    """Per number of interactions the mean losses, returns, seconds and megabytes."""
+    """Per number of interactions the medians over seeds of loss, return, seconds and megabytes."""
     every, found = rows(parts), []
     for one in parts:
         for name, shown, size in (
@@ -100,7 +125,7 @@ def facts(parts: Sequence[Part]) -> list[tuple[str, str]]:
             ("memory_bytes", "MB learned from", 1e6),
         ):
             text = ", ".join(
-                f"{series} {claims.short(float(np.mean(values)) / size)}"
+                f"{series} {_told(float(np.median(values)) / size)}"
                 for series in one.scale.series
                 if len(values := _of(every, one.total, series, name))
             )
@@ -108,42 +133,56 @@ def facts(parts: Sequence[Part]) -> list[tuple[str, str]]:
     return [*found, ("runs that failed", str(sum(len(one.final.failed) for one in parts)))]
 
 
+def _told(value: float) -> str:
+    return f"{value:,.0f}" if abs(value) >= 1000 else claims.short(value)
+
+
 def draw(parts: Sequence[Part], every: Sequence[dict[str, Any]]) -> Any:
-    """Average loss, return, seconds and bytes against interactions."""
+    """Average loss, return, seconds and bytes against interactions: the median of the seeds, and bars from
+    the least to the greatest. Series stand a little beside each other, so that none hides another.
+    """
     shown = (
         ("average_loss", "average loss"),
-        ("return", "return"),
+        ("return", "return after the last round"),
         ("seconds", "seconds a run, compiled"),
-        ("memory_bytes", "bytes learned from"),
+        ("memory_bytes", "megabytes learned from"),
     )
-    totals = [one.total for one in parts]
-    with plots.panels(
-        range(1), range(len(shown)), size=(3.9, 3.1), xlabel="interactions", ylabel="", below=3
-    ) as (
-        made,
-        grid,
-    ):
-        for axes, _, column in grid:
-            name, title = shown[column]
-            for series in dict.fromkeys(row["series"] for row in every):
+    totals = np.array([one.total for one in parts])
+    names = list(dict.fromkeys(row["series"] for row in every))
+    with plots.panels(range(2), range(2), size=(4.7, 3.0), xlabel="interactions", below=3) as (made, grid):
+        for axes, row, column in grid:
+            name, title = shown[2 * row + column]
+            for place, series in enumerate(names):
                 found = [_of(every, total, series, name) for total in totals]
-                count = min(map(len, found))
-                if not count:
+                if not all(map(len, found)):
                     continue
-                values = np.array([one[:count] for one in found]).T
-                plots.band(axes, np.array(totals), values, drawn=LOOKS[series])
+                scale = 1e-6 if name == "memory_bytes" else 1.0
+                low, middle, high = (np.array([of(one) for one in found]) * scale for of in SPREAD)
+                x = totals * 1.07 ** (place - (len(names) - 1) / 2)
+                drawn, how = LOOKS[series], {"marker": "o", "markersize": 4.5, "elinewidth": 1.6}
+                bars = [middle - low, high - middle]
+                axes.errorbar(
+                    x, middle, bars, color=drawn.colour, linestyle=drawn.dashes, label=drawn.label, **how
+                )
             axes.set(title=title, xscale="log")
-            if column != 1:
-                axes.set_yscale("log")
-            else:
-                expert = float(np.nanmean([row["expert_return"] for row in every]))
-                if math.isfinite(expert):
-                    axes.axhline(expert, color="#999999", linewidth=0.8, linestyle=":")
+            if name != "return":
+                axes.set_yscale("linear" if name == "average_loss" else "log")
+                if name == "seconds":
+                    plots.decades(axes)
+                continue
+            expert = float(np.nanmean([row["expert_return"] for row in every]))
+            if math.isfinite(expert):
+                axes.axhline(expert, color=INK, linewidth=0.9, linestyle=":")
+                axes.annotate(
+                    "expert", (0.01, expert), xycoords=("axes fraction", "data"), va="bottom", size=9
+                )
+            axes.yaxis.set_major_formatter("{x:,.0f}")
     return made
 
 
 def write(folder: Path, parts: Sequence[Part], found: list[claims.Claim]) -> list[str]:
-    """The figure, a row a run and the claims; the names of the files."""
+    """The figure, a row a run, a row a round and the claims; the names of the files."""
     every = rows(parts)
-    table = {name: [row[name] for row in every] for name in every[0]} if every else {}
-    return reporting.write(folder, {"aggregation": draw(parts, every)}, {"runs.csv": table}, found)
+    tables = {"runs.csv": disk.columns(every), "rounds.csv": disk.columns(rounds(parts))}
+    figures = {"aggregation": draw(parts, every)}
+    return reporting.write(folder, figures, tables, found, digits={"rounds.csv": 6})
