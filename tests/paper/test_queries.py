@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 
 import numpy as np
 import pytest
 
+from understudy import UserError
 from understudy.paper import queries, queries_report
 from understudy.paper.queries_report import Curve
 
@@ -46,6 +48,22 @@ def test_labels_to_nine_tenths_and_the_least_score_afterwards():
     assert verdicts == {"(1)": "holds", "(2)": "does not hold", "(3)": "does not hold"}
     better = one._replace(kept=np.array([0.93, 0.5, 0.91]))
     assert [c.verdict for c in queries_report._judged([better]) if c.claim.startswith("(3)")] == ["holds"]
+
+
+def test_a_peer_has_the_score_of_its_last_evaluation(done, tmp_path):
+    runs = [[[100, 100.0, 1.0], [300, 480.0, 2.0]], [[100, 60.0, 1.0], [200, 260.0, 2.0], [400, 500.0, 3.0]]]
+    for seed, curve in enumerate(runs):
+        made = {"expert": 500.0, "curve": curve}
+        (tmp_path / f"CartPole-v0-imitation-{seed}.json").write_text(json.dumps(made))
+    found = queries.measured(tmp_path, "CartPole-v1")
+    assert [one["curve"] for one in found] == runs and not queries.measured(tmp_path, "Hopper-v5")
+    one = queries_report.curves([done._replace(peer=found)])[-1]
+    assert one.series == "imitation" and one.labels.tolist() == [100, 200, 300, 400]
+    wanted = (np.array([[100, 100, 480, 480], [60, 260, 260, 500]]) - 20) / 480
+    assert np.allclose(one.scores, wanted) and one.enough().tolist() == [300, 400]
+    assert queries_report.draw([one]).axes[0].get_xscale() == "log"
+    with pytest.raises(UserError, match="is no folder"):
+        queries.measured(tmp_path / "none", "CartPole-v1")
 
 
 def test_the_default_of_the_study_is_that_of_the_preset():

@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import dataclasses
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
+from .. import disk
+from ..errors import UserError
 from ..spec.presets import spread
 from ..studies import Results, Study
 from .host import Progress, by_series, played
@@ -50,6 +52,8 @@ SERIES = {
     "all": "all states (DAgger)",
     "bc": "BC",
 }
+PEER = "imitation"
+"""The peer whose DAgger is drawn beside them, where it was measured."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -63,6 +67,7 @@ class Scale:
     evaluations: int = 16
     share: float = 1.0
     settings: dict[str, Any] = dataclasses.field(default_factory=dict)
+    peer: Path | None = None
 
 
 SCALES = {
@@ -80,10 +85,13 @@ SCALES = {
 
 
 class Part(NamedTuple):
-    """What came of an environment."""
+    """What came of an environment; peer: a peer's runs, each with its expert's return and a curve of labels
+    and returns.
+    """
 
     env: str
     final: Results
+    peer: Sequence[Mapping[str, Any]] = ()
 
 
 AXES = ("ask", "learner", "average", "interactions", "first_interactions", "evaluate_every")
@@ -132,4 +140,13 @@ def part(
     env: str, scale: Scale, folder: str | os.PathLike[str], progress: Progress | None = None, **options: Any
 ) -> Part:
     """Plays the runs in an environment that are not in `folder` yet."""
-    return Part(env, played(env, study(env, scale), Path(folder, env), progress, stray=True, **options))
+    final = played(env, study(env, scale), Path(folder, env), progress, stray=True, **options)
+    return Part(env, final, () if scale.peer is None else measured(scale.peer, env))
+
+
+def measured(folder: Path, env: str) -> list[dict[str, Any]]:
+    """The peer's runs of an environment, of whichever version, in a folder of `make bench-imitation`."""
+    if not folder.is_dir():
+        raise UserError(f"peer: {folder} is no folder; it is the one that make bench-imitation writes.")
+    found = sorted(folder.glob(f"{env.partition('-')[0]}-*-{PEER}-*.json"))
+    return [disk.read_json(path, "peer") for path in found]

@@ -12,7 +12,7 @@ import numpy as np
 from ..report import plots
 from ..report.style import Look, look
 from . import claims, reporting
-from .queries import DEFAULT, SERIES, WORLDS, Part
+from .queries import DEFAULT, PEER, SERIES, WORLDS, Part
 
 ENOUGH, REACHED, FALLEN = 0.9, 0.95, 0.9
 """Of the expert's score: what is aimed at; what counts as learnt, after which it should not fall below."""
@@ -24,6 +24,7 @@ LOOKS = {
     "last": Look("#56B4E9", (0, (5, 2)), SERIES["last"]),
     "all": Look("#D55E00", "-", SERIES["all"]),
     "bc": look("bc"),
+    PEER: Look("#555555", (0, (1, 1)), "DAgger of imitation"),
 }
 
 
@@ -78,7 +79,24 @@ def curves(parts: Sequence[Part]) -> list[Curve]:
             labels = np.array([queries for queries, _ in mine[0][:count]])
             scores = [(some - random) / (expert - random) for some in (returns, np.array(kept[series]))]
             found.append(Curve(one.env, series, labels, *scores))
+        if one.peer:
+            found.append(peer(one))
     return found
+
+
+def peer(part: Part) -> Curve:
+    """The peer's runs, whose rounds have labels of their own: at each number that a run was evaluated with,
+    every run has the score of its last evaluation.
+    """
+    random = WORLDS[part.env].random
+    runs = [np.array([point[:2] for point in run["curve"]]) for run in part.peer]
+    labels = np.unique(np.concatenate([run[:, 0] for run in runs]))
+    labels = labels[labels >= max(run[0, 0] for run in runs)]
+    scores = [
+        (run[np.searchsorted(run[:, 0], labels, "right") - 1, 1] - random) / (mine["expert"] - random)
+        for run, mine in zip(runs, part.peer, strict=True)
+    ]
+    return Curve(part.env, PEER, labels, np.array(scores), np.array(scores)[:, -1])
 
 
 def median(values: np.ndarray) -> tuple[float, float, float]:
@@ -155,6 +173,8 @@ def draw(every: Sequence[Curve]) -> Any:
             for one in (one for one in every if one.env == env):
                 width = 2.6 if one.series == DEFAULT else 1.4
                 plots.band(axes, one.labels, one.scores, drawn=LOOKS[one.series], linewidth=width)
+                if one.series == PEER:  # its labels are tens of times as many
+                    axes.set_xscale("log")
             axes.axhline(ENOUGH, color="#999999", linewidth=0.8, linestyle=":")
             axes.set(title=env.partition("-")[0], ylim=(min(-0.05, axes.get_ylim()[0]), 1.1))
             if axes.get_ylim()[0] < -0.3:
