@@ -163,8 +163,9 @@ def draw(every: Sequence[Curve]) -> Any:
     envs = list(dict.fromkeys(one.env for one in every))
     wide = min(4, len(envs))
     rows = [envs[first : first + wide] for first in range(0, len(envs), wide)]
-    shape = (range(len(rows)), range(wide))
-    with plots.panels(*shape, size=(3.9, 3.1), xlabel="labels", ylabel="score", below=4) as (made, grid):
+    shape, names = (range(len(rows)), range(wide)), len({one.series for one in every})
+    tall = 3.1 + 0.22 * math.ceil(names / wide) / len(rows)  # a column of names a panel, below them
+    with plots.panels(*shape, size=(3.9, tall), xlabel="labels", ylabel="score", below=wide) as (made, grid):
         for axes, row, column in grid:
             if column >= len(rows[row]):
                 axes.set_axis_off()
