@@ -94,10 +94,10 @@ def test_a_budget_alone_is_spread_by_the_practical_preset():
     spec = RunSpec(env="Hopper-v5", budget=403)
     sizes, labels = zip(*spec.rounds_planned, strict=True)
     assert sum(labels) == 403 and labels[0] == sizes[0] == 200 and set(labels[1:-1]) == {20}
-    assert set(sizes[1:]) == {1000} and (spec.decided("ask"), spec.decided("average")) == ("distance:20", 5)
+    assert set(sizes[1:]) == {1000} and (spec.decided("ask"), spec.best) == ("distance:20", True)
     for other in ({"rounds": 3}, {"ask": "all"}, {"learner": "bc"}, {"preset": "paper"}, {"beta": 0.5}):
         made = RunSpec(env="Hopper-v5", budget=403, **other)
-        assert made.decided("ask") == "all" and made.decided("average") == 1
+        assert made.decided("ask") == "all" and not made.best
     assert RunSpec(env="Hopper-v5", budget=403, policy="nature_cnn").decided("ask") == "random:20"
     assert RunSpec(env="Hopper-v5", budget=403, first_interactions=7).rounds_planned[0] == (7, 7)
     with pytest.raises(UserError, match="budget: 10000000 takes more than 100,000 rounds"):
@@ -197,7 +197,7 @@ def test_the_best_policy_is_kept_and_judged_by_episodes_that_did_not_choose_it(t
     chose = evaluate(run.policy, "CartPole-v1", episodes=4, seed=4, number=run.kept_round)
     assert chose.mean == returns.max() and chose.returns.tolist() != fresh.returns.tolist()
     spec = RunSpec(env="CartPole-v1", budget=100)
-    assert (spec.best, spec.evaluate_every) == (True, 2)
+    assert (spec.best, spec.evaluate_every) == (True, 1)
     spec = RunSpec(env="CartPole-v1", budget=100, best=False)
     assert (spec.best, spec.evaluate_every) == (False, 0)
 

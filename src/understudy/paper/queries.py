@@ -35,8 +35,8 @@ class World(NamedTuple):
 WORLDS = {
     "Hopper-v5": World(400, 0.0, 400),
     "Walker2d-v5": World(1000, 0.0, 1000),
-    "HalfCheetah-v5": World(5000, 0.0, 5000, {"evaluate_every": 2}),
-    "Ant-v5": World(1500, 0.0, 1500, {"evaluate_every": 2}),
+    "HalfCheetah-v5": World(5000, 0.0, 5000),
+    "Ant-v5": World(1500, 0.0, 1500),
     "CartPole-v1": World(200, 20.0),
     "Pendulum-v1": World(800, -1250.0),
     "Acrobot-v1": World(400, -500.0),
@@ -48,7 +48,7 @@ SERIES = {
     "random": "random",
     "disagreement": "disagreement",
     "adaftrl": "distance, AdaFTRL",
-    "last": "distance, last policy alone",
+    "mean": "distance, mean of five policies",
     "all": "all states (DAgger)",
     "bc": "BC",
 }
@@ -105,11 +105,12 @@ def settings(series: str, env: str, scale: Scale) -> dict[str, Any]:
     made = spread(budget, vectors=True)
     each = int(made["ask"].partition(":")[2])
     made |= {"budget": budget, "episodes": scale.episodes, "comparator": "none", "learner": "ftl"}
+    made["average"] = 5 if series == "mean" else 1
     rounds = (budget - made["first_interactions"]) / each
     made |= {"interactions": 1000, "evaluate_every": max(1, round(rounds / scale.evaluations))}
     if series in ("all", "bc"):
         size = max(1, budget // 40)
-        made |= {"ask": "all", "average": 1, "interactions": size, "first_interactions": size}
+        made |= {"ask": "all", "interactions": size, "first_interactions": size}
         made |= {
             "learner": "bc" if series == "bc" else "ftl",
             "evaluate_every": max(1, round(40 / scale.evaluations)),
@@ -118,8 +119,6 @@ def settings(series: str, env: str, scale: Scale) -> dict[str, Any]:
         made["ask"] = f"{series}:{each}"
     elif series == "adaftrl":
         made["learner"] = series
-    elif series == "last":
-        made["average"] = 1
     made |= {**world.settings, **scale.settings}
     if made.get("policy") == "linear":
         made.pop("max_iterations", None)  # it is for networks

@@ -197,9 +197,10 @@ def choose_solver(spec: RunSpec, space: Any, policy: Policy, learner: Any) -> tu
                 network["learning_rate"] = 3e-3
             if _few(spec, policy):
                 network |= FEW | (SPARSE if Observations.of(space).width > MANY else {})
+                network["passes"] = PASSES
                 if spec.decided("average") > 1:
                     # Networks that started apart err apart, and their mean errs less.
-                    network |= {"fresh": spec.init is None, "passes": PASSES}
+                    network["fresh"] = spec.init is None
     SOLVERS.refuse_foreign(solver, given)
     return solver, network | given
 

@@ -33,9 +33,10 @@ class Preset:
 
 def spread(budget: int, *, vectors: bool) -> dict[str, Any]:
     """How the practical preset spends a budget of labels where nothing else is said: a quarter of it, but at
-    least 200 or half, on a first, expert-driven round, the rest in twentieths. The mean of the last five
-    policies acts. It is evaluated every second round, which costs no labels, and the best one is kept: with
-    so few labels a policy may stumble again in a later round.
+    least 200 or half, on a first, expert-driven round, the rest in twentieths. With so few labels a policy
+    may stumble again in a later round: all are evaluated, which costs no labels, and the best one is kept.
+    (The mean of the last five swings less, but four of them have not seen the newest labels, and what is kept
+    is worse; docs/studies/queries.md.)
 
     `vectors`: whether distances between the policy's inputs mean something.
 
@@ -46,9 +47,8 @@ def spread(budget: int, *, vectors: bool) -> dict[str, Any]:
     return {
         "ask": f"distance:{each}" if vectors else f"random:{each}",
         "first_interactions": max(1, min(budget // 2, max(200, budget // 4))),
-        "average": 5,
         "best": True,
-        "evaluate_every": 2,
+        "evaluate_every": 1,
     }
 
 

@@ -158,8 +158,6 @@ class RunSpec(Settings):
         if self.budget is None or self.preset != "practical" or not free or self.moment != "after":
             return
         made = spread(self.budget, vectors=self.policy not in ("nature_cnn", "tabular", "gru"))
-        if self.policy == "gru":
-            del made["average"]
         if self.demos is not None:
             del made["first_interactions"]
         if self.best is False or not self.episodes:
