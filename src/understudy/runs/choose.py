@@ -19,7 +19,7 @@ from ..policies import GRU, MLP, POLICIES, Actions, Camera, Observations, Policy
 from ..policies.camera import LEAST
 from ..solvers import SOLVERS
 from ..spec import PRESETS, RunSpec
-from ..spec.presets import EDGE, FEW, MANY, PASSES, SPARSE
+from ..spec.presets import EDGE, FEW, MANY, SPARSE
 from .automatic import Automatic
 
 SCALES = {"ftrl": "eta", "alt_ftrl": "eta", "adaftrl": "alpha"}
@@ -197,7 +197,8 @@ def choose_solver(spec: RunSpec, space: Any, policy: Policy, learner: Any) -> tu
                 network["learning_rate"] = 3e-3
             if _few(spec, policy):
                 network |= FEW | (SPARSE if Observations.of(space).width > MANY else {})
-                network["passes"] = PASSES
+                if "max_iterations" in given:
+                    del network["passes"]  # as many steps as were asked for, and no more
                 if spec.decided("average") > 1:
                     # Networks that started apart err apart, and their mean errs less.
                     network["fresh"] = spec.init is None
