@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from .groups import Members
 
 LIMIT = 100_000
+AGAIN = 1 << 30
+"""Added to the number of an evaluation, it gives that of the episodes by which it is confirmed."""
 Act = Callable[[Seen, np.ndarray, np.ndarray], tuple[Any, dict[int, UserError]]]
 """From what the active slots show, which those are (players, lanes), and where an episode begins (active,):
 an action for each, and the errors of players that cannot go on.
@@ -44,6 +46,10 @@ class Evaluation(NamedTuple):
     @property
     def std(self) -> float:
         return float(self.returns.std())
+
+    def with_more(self, more: Evaluation) -> Evaluation:
+        """These episodes and `more`."""
+        return Evaluation(*(np.concatenate(both) for both in zip(self, more, strict=True)))
 
 
 def play_episodes(

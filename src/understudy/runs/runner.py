@@ -22,6 +22,7 @@ from ..progress import clock
 from . import querying
 from .collected import Wanted
 from .environments import Environments
+from .evaluate import AGAIN, Evaluation
 from .groups import Members, OneProgram, by_architecture, by_program
 from .ledger import Clock
 from .questions import Questions
@@ -237,14 +238,20 @@ class Runner:
         if not runs:
             return
         self._tick("evaluating")
-        found = self._evaluations.of_runs(runs, t)
+        found = self._play(runs, t)
+        # What would be the best is played again: one lucky evaluation among many would keep a poor policy.
+        again = [i for i, result in found.items() if not final and self.runs[i].leads(result)]
+        found |= {i: found[i].with_more(more) for i, more in self._play(again, AGAIN + t).items()}
         clock.lap("evaluate", len(runs))
-        for i, result in zip(runs, found, strict=True):
-            if isinstance(result, UserError):
-                self.errors[i] = result
-                continue
+        for i, result in found.items():
             self.runs[i].assess(result, final=final)
             self.runs[i].times[-1]["evaluate"] += clock.laps["evaluate"]
+
+    def _play(self, runs: Sequence[int], number: int) -> dict[int, Evaluation]:
+        """The episodes of this number of the runs that can play them; the others fail."""
+        found = dict(zip(runs, self._evaluations.of_runs(runs, number) if runs else [], strict=True))
+        self._failed({i: result for i, result in found.items() if isinstance(result, UserError)})
+        return {i: result for i, result in found.items() if not isinstance(result, UserError)}
 
     def finish(self) -> None:
         """The last evaluations: of runs that were restored after their last round, and of the expert, once

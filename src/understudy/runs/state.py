@@ -249,12 +249,16 @@ class RunState:
         self.rows.append(row_of(self, round, record, judged=judged))
         self.times.append(clock.laps)
 
+    def leads(self, result: Evaluation) -> bool:
+        """Whether the best policy is to be kept, and with these returns it would be the last one."""
+        return self.plan.best and (self.best is None or result.mean >= self.best.mean)
+
     def assess(self, result: Evaluation, *, final: bool = False) -> None:
         """Enters the returns of the policy after the last round; those that are `final` chose nothing."""
         if not final:
             self.rows[-1] |= {"return_mean": result.mean, "return_std": result.std}
         if self.plan.best and not final:
-            if self.best is None or result.mean >= self.best.mean:
+            if self.leads(result):
                 self.best = Best(result.mean, self.round, self.recent)
         elif self.finished:
             self.evaluation = result

@@ -149,8 +149,9 @@ class Settings:
     """Act with, evaluate and keep the mean of the last so many rounds' policies: of the outputs of networks,
     of the parameters of linear policies. Losses and regret are those of the last policy alone."""
     best: bool | None = None
-    """Keep the policy with the highest mean return of those that were evaluated, not the last one; it is then
-    evaluated anew on episodes that did not choose it: yes or no."""
+    """Keep the policy with the highest mean return of those that were evaluated, not the last one: yes or no.
+    What would be the best plays as many episodes again, and all of them count; what is kept is then evaluated
+    anew on episodes that did not choose it."""
     episodes: int = _least(10, 0, 1_000_000)
     """Evaluation episodes."""
     evaluate_every: int = _least(0, 0)
