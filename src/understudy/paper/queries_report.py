@@ -159,11 +159,13 @@ def _in_words(enough: np.ndarray) -> str:
 
 
 def draw(every: Sequence[Curve]) -> Any:
-    """Score against labels, a panel per environment; the default is the thick line."""
+    """Score of the acting policy against labels, a panel per environment, and that of the policy which is
+    kept, on new episodes, as diamonds; the default is the thick line.
+    """
     envs = list(dict.fromkeys(one.env for one in every))
     wide = min(4, len(envs))
     rows = [envs[first : first + wide] for first in range(0, len(envs), wide)]
-    shape, names = (range(len(rows)), range(wide)), len({one.series for one in every})
+    shape, names = (range(len(rows)), range(wide)), 1 + len({one.series for one in every})
     tall = 3.1 + 0.22 * math.ceil(names / wide) / len(rows)  # a column of names a panel, below them
     with plots.panels(*shape, size=(3.9, tall), xlabel="labels", ylabel="score", below=wide) as (made, grid):
         for axes, row, column in grid:
@@ -171,9 +173,12 @@ def draw(every: Sequence[Curve]) -> Any:
                 axes.set_axis_off()
                 continue
             env = rows[row][column]
-            for one in (one for one in every if one.env == env):
+            mine = [one for one in every if one.env == env]
+            for at, one in enumerate(mine, 1):
                 width = 2.6 if one.series == DEFAULT else 1.4
                 plots.band(axes, one.labels, one.scores, drawn=LOOKS[one.series], linewidth=width)
+                if one.series != PEER:
+                    _kept(axes, one, 1 + 0.025 * at)
                 if one.series == PEER:  # its labels are tens of times as many
                     axes.set_xscale("log")
             axes.axhline(ENOUGH, color="#999999", linewidth=0.8, linestyle=":")
@@ -181,6 +186,21 @@ def draw(every: Sequence[Curve]) -> Any:
             if axes.get_ylim()[0] < -0.3:
                 axes.set_ylim(-0.3, 1.1)
     return made
+
+
+def _kept(axes: Any, one: Curve, right: float) -> None:
+    """The mean of what is kept with the range over seeds, `right` of the last label."""
+    low, middle, high = one.kept.min(), one.kept.mean(), one.kept.max()
+    axes.errorbar(
+        one.labels[-1] * right,
+        middle,
+        yerr=[[middle - low], [high - middle]],
+        fmt="D",
+        color=LOOKS[one.series].colour,
+        markersize=5,
+        elinewidth=1.4,
+        label="kept, on new episodes (mean, range)" if one.series == DEFAULT else None,
+    )
 
 
 def columns(every: Sequence[Curve]) -> dict[str, list[Any]]:
