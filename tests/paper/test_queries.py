@@ -46,6 +46,10 @@ def test_labels_to_nine_tenths_and_the_least_score_afterwards():
     assert one.least_after().tolist() == [0.5, 0.96] and one.kept_after().tolist() == [0.93, 0.89]
     verdicts = {claim.claim[:3]: claim.verdict for claim in queries_report._judged([one])}
     assert verdicts == {"(1)": "holds", "(2)": "does not hold", "(3)": "does not hold"}
+    late = one._replace(labels=np.array([10, 30, 35, 40]))  # more than 40 may be less than 2 · 30
+    assert (
+        next(two for two in queries_report._judged([late]) if two.claim[:3] == "(2)").verdict[:6] == "cannot"
+    )
     better = one._replace(kept=np.array([0.93, 0.5, 0.91]))
     assert [c.verdict for c in queries_report._judged([better]) if c.claim.startswith("(3)")] == ["holds"]
 
