@@ -7,6 +7,7 @@ a file is one sentence that begins with the field the caller names.
 from __future__ import annotations
 
 import contextlib
+import contextvars
 import csv
 import io
 import json
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     import numpy as np
 
 File = str | os.PathLike[str]
+_waits = contextvars.ContextVar("waits", default=True)
 
 
 def named(field: str, path: Path, *endings: str) -> Path:
@@ -63,10 +65,25 @@ def append(path: File, data: bytes | str) -> int:
 def _put(file: IO[bytes], data: bytes | str) -> None:
     file.write(data.encode() if isinstance(data, str) else data)
     file.flush()
-    os.fsync(file.fileno())
+    if _waits.get():
+        os.fsync(file.fileno())
+
+
+@contextlib.contextmanager
+def unsynced() -> Iterator[None]:
+    """Writes of the block do not wait for the disk. A kill loses nothing of them; a power cut may, so they
+    are for what has checksums and can be made again.
+    """
+    before = _waits.set(False)
+    try:
+        yield
+    finally:
+        _waits.reset(before)
 
 
 def _sync_folder(folder: Path) -> None:
+    if not _waits.get():
+        return
     try:
         handle = os.open(folder, os.O_RDONLY)
     except OSError:  # some systems cannot open a folder; the rename is atomic there all the same

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import signal
 import subprocess
@@ -16,7 +17,8 @@ import pytest
 import understudy
 from rooms import EXPERT, ROOM
 from understudy import Study, UserError
-from understudy.studies import plan, run
+from understudy.runs import runner
+from understudy.studies import plan, run, shard
 
 SMALL = {"expert": EXPERT, "policy": "linear", "rounds": 2, "interactions": 30, "episodes": 0}
 TABLES = ("results.csv", "summary.csv")
@@ -87,6 +89,57 @@ def test_stopped_after_every_shard_it_ends_the_same_and_repeats_nothing(tmp_path
     next((out / "runs").glob("*.json")).write_text('{"columns": ')  # half a file is not a finished run
     run(small(log), out, engine="inline")
     assert lines(log) == 7
+
+
+@pytest.mark.filterwarnings("ignore:.* is damaged")
+@pytest.mark.parametrize("loss", ["squared", "absolute"])
+def test_stopped_in_the_middle_of_a_shard_its_runs_go_on_where_they_were(tmp_path, monkeypatch, loss):
+    """Statistics are in a snapshot, and samples that the learner alone keeps. Negative control: without
+    snapshots, or with a damaged one, the rounds are played again.
+    """
+    for module, name, value in ((shard, "EVERY", 1e-9), (shard, "SPEED", math.inf), (runner, "SHARE", 0)):
+        monkeypatch.setattr(module, name, value)
+    played, advance = [], runner.Runner.advance
+    monkeypatch.setattr(
+        runner.Runner, "advance", lambda one: (played.append((one.round + 1, len(one.going))), advance(one))
+    )
+    settings = SMALL | {"rounds": 4, "learner": "ogd", "eta": 0.1, "loss": loss, "comparator": "none"}
+    study = Study(ROOM, seeds=2, **settings)
+
+    class Stop(Exception):
+        pass
+
+    def stop(done: int, total: int) -> None:
+        if done == 6:
+            raise Stop
+
+    def again(out: Path, last: str = "", *damaged: int) -> list[tuple[int, int]]:
+        """The rounds that are played, and of how many runs, after a stop and damage to some snapshots."""
+        with pytest.raises(Stop):
+            run(study, out, engine="inline", workers=1, progress=stop)
+        kept = [out / "runs" / f"{entry.id}.partial" for entry in study.runs]
+        assert all((one / "rounds" / "000003.json").is_file() for one in kept)
+        for i in damaged:
+            for file in kept[i].glob(f"rounds/*{last}.safetensors"):
+                file.write_bytes(b"")
+        played.clear()
+        run(study, out, engine="inline", workers=1)
+        assert not list(out.glob("runs/*.partial"))
+        return played.copy()
+
+    run(study, tmp_path / "alone", engine="inline", workers=1)
+    assert played == [(1, 2), (2, 2), (3, 2), (4, 2)]
+    assert again(tmp_path / "a") == [(4, 2)]
+    assert again(tmp_path / "b", "3", 1) == [(4, 1), (3, 1), (4, 1)]  # from the round before
+    assert again(tmp_path / "d", "", 0, 1) == [(1, 2), (2, 2), (3, 2), (4, 2)]
+    monkeypatch.setattr(runner, "SHARE", math.inf)  # after round 1 none is kept
+    with pytest.raises(Stop):
+        run(study, tmp_path / "c", engine="inline", workers=1, progress=stop)
+    played.clear()
+    run(study, tmp_path / "c", engine="inline", workers=1)
+    assert played == [(2, 2), (3, 2), (4, 2)]
+    for name in "abcd":
+        assert tables(tmp_path / name) == tables(tmp_path / "alone")
 
 
 def test_a_study_may_grow_and_may_not_change(tmp_path):

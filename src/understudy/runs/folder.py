@@ -83,8 +83,13 @@ class Folder:
         return self.path / "samples"
 
     @property
+    def round(self) -> int:
+        """The last round that counts."""
+        return 0 if self._record is None else self._record.round
+
+    @property
     def fresh(self) -> bool:
-        return self._record is None or self._record.round == 0
+        return self.round == 0
 
     def _text(self) -> str:
         kept = {"format": FORMAT, "cores": cores(), "versions": versions(), "settings": self._config}
@@ -209,11 +214,14 @@ class Folder:
         rounds.forget(self.path, number)
 
     def commit(self, run: RunState, slots: list[dict[str, Any]]) -> None:
-        """Makes the last round count; `slots` say where the run's environments are."""
-        row, laps = run.rows[-1], run.times[-1]
+        """Makes the last round count, and all since the one that counted; `slots` say where the run's
+        environments are.
+        """
+        new = range(self.round, run.round)
         with reporting(self.path):
-            self._sums.append("ledger.csv", csv_line(row[name] for name in NAMES))
-            self._sums.append("times.csv", csv_line([run.round, *(laps[name] for name in TIMES)]))
+            self._sums.append("ledger.csv", "".join(csv_line(run.rows[t][k] for k in NAMES) for t in new))
+            laps = [[t + 1, *(run.times[t][name] for name in TIMES)] for t in new]
+            self._sums.append("times.csv", "".join(map(csv_line, laps)))
             run.policy().save(self.path / "next" / "policy")
             arrays, plain = snapshot.taken(run, slots)
             file = f"{rounds.name_of(run.round)}.safetensors"

@@ -187,6 +187,12 @@ class OneProgram:
                 errors[number] = error
         return errors
 
+    def lend(self, number: int, *, back: bool = False) -> None:
+        """Gives a run of the stack its own state, for a snapshot, or takes it `back`."""
+        if self.together and number in self.numbers:
+            i = self.numbers.index(number)
+            self.runs[i].state = None if back else jax.tree.map(lambda leaf: leaf[i], self._state)
+
     def _one(self, run: RunState, round: Any) -> Solved:
         with precision(run.game):
             game, batch, key, judge = run.question(round)

@@ -1,14 +1,15 @@
 """The runner: n ≥ 1 runs of one environment, a round of all of them at a time.
 
 A round is: collect, ask the expert, learn, find the best in hindsight, evaluate, keep. `imitate` is one run
-with a folder, a shard of a study is many without. Their environments are stepped together, the expert is
-asked about all their states at once and policies of one architecture act as one stack. On a CPU a run beside
-others has the same ledger as that run alone, bit for bit. A run that fails leaves its error; the others go
-on.
+with a folder, a shard of a study is many that are kept now and then. Their environments are stepped together,
+the expert is asked about all their states at once and policies of one architecture act as one stack. On a CPU
+a run beside others has the same ledger as that run alone, bit for bit. A run that fails leaves its error; the
+others go on.
 """
 
 from __future__ import annotations
 
+import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -35,6 +36,9 @@ if TYPE_CHECKING:
 SAME = 1e-4
 """Answers that differ by less are the same: a library may add up in another order."""
 
+SHARE = 100
+"""Times what the last keeping took until the next."""
+
 
 @final
 class Runner:
@@ -45,6 +49,8 @@ class Runner:
       make: how their environment is made; `first` is one that is there already, and is closed with the
         others.
       folders: where each run is kept, or None.
+      pace: seconds between two rounds that are kept, more where keeping takes over 1 % of the time; what
+        cannot be written is left then. 0: every round is kept, and must be.
       threads: threads that step the environments.
       together: solve runs of one program in one vmapped call (default: where there is a GPU). Apart, a run
         has the bits it would have alone.
@@ -60,6 +66,7 @@ class Runner:
         make: Maker,
         *,
         folders: Sequence[Folder | None] = (),
+        pace: float = 0.0,
         first: Any = None,
         threads: int = 1,
         together: bool | None = None,
@@ -74,7 +81,10 @@ class Runner:
         if self._expert.person is not None and len(runs) > 1:
             raise UserError("expert: a person answers one run at a time.")
         self.together = jax.default_backend() != "cpu" if together is None else together
-        journals = [None if folder is None else folder.journal for folder in self._folders]
+        self._pace, self._due = pace, time.monotonic() + pace
+        # Between two rounds that are kept a quick expert is asked again, which takes less than looking it up.
+        looked = not pace or self._expert.workers is not None
+        journals = [folder.journal if folder and looked else None for folder in self._folders]
         self.questions = Questions(self._expert, journals, runs[0].parts.limits, self._asked)
         self._architectures = by_architecture(self.runs)
         self._programs: list[OneProgram] | None = None
@@ -150,10 +160,29 @@ class Runner:
         self._failed(self._learn(rounds, clock))
         done = [(i, self.runs[i]) for i in going if self.runs[i].round == t]
         self._evaluate([i for i, run in done if run.plan.due(run.plan.evaluated, t, run.queries)], t)
+        if time.monotonic() >= self._due:
+            self._keep(going)
+
+    def _keep(self, going: Sequence[int]) -> None:
+        """Makes the last round of these runs count in their folders."""
+        began = time.monotonic()
         for i in going:
             folder = self._folders[i]
-            if folder is not None and self.errors[i] is None:
+            if folder is None or self.errors[i] is not None:
+                continue
+            try:
+                for program in self._programs or ():
+                    program.lend(i)
                 folder.commit(self.runs[i], self.collector.snapshot(i))
+            except UserError:
+                if not self._pace:
+                    raise
+                self._folders[i] = None
+            finally:
+                for program in self._programs or ():
+                    program.lend(i, back=True)
+        now = time.monotonic()
+        self._due = now + (max(self._pace, SHARE * (now - began)) if self._pace else 0.0)
 
     def _wanted(self, going: Sequence[int], t: int) -> Wanted:
         """Round t of these runs, as it is to be collected."""

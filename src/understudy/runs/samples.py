@@ -186,7 +186,7 @@ def storage(parts: Parts, *, folder: Path | None = None, keep: bool = True) -> t
         # The learner has a memory of its own; the others are read by the search for the best in hindsight.
         mapped, large = True, large and keep
         keep = keep or bool(parts.plan.judged and spec.search)
-        return (log if keep else SampleLog(*codecs, keep=False)), mapped, around
+        return (log if keep else SampleLog(*codecs, folder=folder, keep=False)), mapped, around
     if large and not streams and not draws(game.solver):
         raise UserError(
             f"memory_limit: {spec.total} samples need {size} bytes, more than {limit}, and this "
@@ -195,4 +195,4 @@ def storage(parts: Parts, *, folder: Path | None = None, keep: bool = True) -> t
     if large and folder is None:
         around = tempfile.TemporaryDirectory(prefix="understudy-")
         log = SampleLog(*codecs, folder=Path(around.name))
-    return (log if keep or mapped else SampleLog(*codecs, keep=False)), mapped, around
+    return (log if keep or mapped else SampleLog(*codecs, folder=folder, keep=False)), mapped, around

@@ -20,7 +20,7 @@ from .state import Best, RunState, precision
 def taken(run: RunState, slots: list[dict[str, Any]]) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
     """Arrays and plain data from which `restored` continues bit for bit; `slots` are the collector's.
 
-    The samples are on the disk already.
+    The samples are on the disk already; where the log keeps none, the learner's buffer is among the arrays.
     """
     arrays = {f"state.{i:03d}": np.asarray(leaf) for i, leaf in enumerate(jax.tree.leaves(_small(run)))}
     arrays |= {"mean": run.normaliser.mean, "scale": run.normaliser.scale}
@@ -90,12 +90,20 @@ def _unlisted(run: RunState, name: str, number: int, arrays: dict[str, np.ndarra
 
 
 def _small(run: RunState) -> tuple[Any, ...]:
-    """The state without the buffer of samples."""
+    """The state without the buffer of samples, unless they are nowhere else."""
     losses, memory = run.state.losses, None
     if isinstance(losses, Limited):
         losses, memory = losses.whole, plain_keys(losses.memory)
-    kept = (losses.factor, losses.rounding) if isinstance(losses, Statistics) else losses.filled
+    kept = [getattr(losses, name) for name in _names(run, losses)]
     return (*run.state._replace(losses=None), kept, losses.rounds, memory)
+
+
+def _names(run: RunState, losses: Any) -> tuple[str, ...]:
+    """The arrays of the losses, beside the rounds, that a snapshot holds."""
+    if isinstance(losses, Statistics):
+        return "factor", "rounding"
+    buffer = () if run.samples.keeps or run.reader is not None else ("inputs", "targets", "weights")
+    return "filled", *buffer
 
 
 def _refill(run: RunState, small: tuple[Any, ...]) -> None:
@@ -103,10 +111,9 @@ def _refill(run: RunState, small: tuple[Any, ...]) -> None:
     learner, _, comparator, running, cumulative, kept, rounds, memory = small
     whole = run.state.losses
     losses = whole.whole if isinstance(whole, Limited) else whole
-    if isinstance(losses, Statistics):
-        losses = eqx.tree_at(lambda one: (one.factor, one.rounding, one.rounds), losses, (*kept, rounds))
-    elif run.reader is not None:
-        losses = eqx.tree_at(lambda one: (one.filled, one.rounds), losses, (kept, rounds))
+    names = (*_names(run, losses), "rounds")
+    if isinstance(losses, Statistics) or run.reader is not None or not run.samples.keeps:
+        losses = eqx.tree_at(lambda one: [getattr(one, name) for name in names], losses, [*kept, rounds])
     else:
         assert isinstance(losses, Samples)
         columns = [run.samples.column(name) for name in ("inputs", "targets", "weights", "slots")]

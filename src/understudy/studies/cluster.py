@@ -6,6 +6,7 @@ import os
 import socket
 import time
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from ..errors import UserError, needs
@@ -55,7 +56,8 @@ def play_on(shards: Sequence[Shard], work: Work) -> None:
         runtime_env={"env_vars": variables},
     )(_task)
     waiting = {
-        task.remote([dict(run) for run in shard], registered()): number for number, shard in enumerate(shards)
+        task.remote([dict(run) for run in shard], registered(), work.keep and work.keep.absolute()): number
+        for number, shard in enumerate(shards)
     }
     lost: list[str] = []
     try:
@@ -76,7 +78,9 @@ def play_on(shards: Sequence[Shard], work: Work) -> None:
         raise UserError(f"ray: {lost[0]}; {FEW}.")
 
 
-def _task(runs: list[dict[str, Any]], names: dict[str, Any]) -> tuple[list[tuple[Any, ...]], float]:
+def _task(
+    runs: list[dict[str, Any]], names: dict[str, Any], keep: Path | None
+) -> tuple[list[tuple[Any, ...]], float]:
     register_again(names)
     began = time.perf_counter()
-    return [tuple(one) for one in play(runs, threads=1)], time.perf_counter() - began
+    return [tuple(one) for one in play(runs, threads=1, keep=keep)], time.perf_counter() - began

@@ -40,7 +40,7 @@ class Work:
 
     done: called with the shard's number, its results and the seconds it took. progress: called with the
     shard's number and how many rounds of it are done. retries: how often a shard may lose its worker and be
-    played again.
+    played again. keep: where its runs are kept while they are played (see `shard.play`).
     """
 
     done: Callable[[int, list[Result], float], None]
@@ -48,6 +48,7 @@ class Work:
     workers: int = 1
     retries: int = 2
     address: str | None = None
+    keep: Path | None = None
 
 
 def inline(shards: Sequence[Shard], work: Work) -> None:
@@ -55,7 +56,8 @@ def inline(shards: Sequence[Shard], work: Work) -> None:
     for number, shard in enumerate(shards):
         began = time.perf_counter()
         show = functools.partial(work.progress, number)
-        results = play(shard, threads=cores(), progress=lambda done, total, show=show: show(done))
+        how = {"threads": cores(), "keep": work.keep}
+        results = play(shard, progress=lambda done, total, show=show: show(done), **how)
         work.done(number, results, time.perf_counter() - began)
 
 
@@ -75,7 +77,7 @@ def local(shards: Sequence[Shard], work: Work) -> None:
         number = waiting.popleft()
         process = _Process(events, threads=max(1, cores() // count))
         alive.append(process)
-        process.give(number, shards[number])
+        process.give(number, shards[number], work.keep)
 
     try:
         for _ in range(count):
@@ -104,7 +106,7 @@ def local(shards: Sequence[Shard], work: Work) -> None:
                     work.done(number, results, message["seconds"])
                 if waiting:
                     following = waiting.popleft()
-                    process.give(following, shards[following])
+                    process.give(following, shards[following], work.keep)
                 else:
                     process.shard = None
                     process.dismiss()
@@ -142,9 +144,10 @@ class _Process:
                 break
         events.put((self, None))
 
-    def give(self, number: int, shard: Shard) -> None:
+    def give(self, number: int, shard: Shard, keep: Path | None) -> None:
         self.shard = number
         task = {"runs": [dict(run) for run in shard], "threads": self.threads, "registered": registered()}
+        task["keep"] = None if keep is None else str(keep.absolute())
         line = disk.to_json(task, lossless=True) + "\n"
         assert self._process.stdin is not None
         # One that has died is reported by the reading thread, and its shard is given to another.

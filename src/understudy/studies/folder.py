@@ -2,6 +2,7 @@
 
     study.json       settings, axes, seeds, and every run with its id; versions of what computes
     runs/ID.json     what came of a run, written in one rename when its shard has ended
+    runs/ID.partial  a run that is under way, kept now and then: the folder of a run (see `runs.folder`)
     results.csv      one row per run and round, in the order of the plan (also .parquet, with pyarrow)
     summary.csv      one row per run
 
@@ -13,8 +14,9 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, final
 
@@ -24,7 +26,7 @@ from ..errors import UserError, damaged
 from ..machine import versions
 from ..runs import NAMES
 from . import tables
-from .shard import Result
+from .shard import Result, partial
 from .study import Entry, Study
 
 FORMAT = 2
@@ -83,8 +85,17 @@ class StudyFolder:
         if kept.get("versions") != versions():
             warnings.warn("out: other versions of the libraries than the study was begun with.", stacklevel=4)
 
+    @property
+    def runs(self) -> Path:
+        return self.path / "runs"
+
     def path_of(self, entry: Entry) -> Path:
-        return self.path / "runs" / f"{entry.id}.json"
+        return self.runs / f"{entry.id}.json"
+
+    def forget(self, names: Iterable[str]) -> None:
+        """Removes what was kept of runs, by id, while they were under way."""
+        for name in names:
+            shutil.rmtree(partial(self.runs, name), ignore_errors=True)
 
     def write(self, entry: Entry, result: Result, shard: dict[str, Any]) -> None:
         """Makes a run count; `shard` says with how many others it was played, and how long that took."""
@@ -98,6 +109,7 @@ class StudyFolder:
         }
         with reporting(self.path):
             disk.write(self.path_of(entry), disk.to_json(record, lossless=True))
+        self.forget([entry.id])
 
     def read(self, entry: Entry) -> tuple[Result, dict[str, Any]] | None:
         """What came of a run and of its shard; None where it is not finished, or its file is damaged."""

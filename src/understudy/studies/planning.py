@@ -15,8 +15,8 @@ from .shard import TOGETHER, Result
 from .study import Entry
 
 MOST = {"linear": 100, "network": 8, "accelerator": 512}
-"""Most runs in a shard: a worker's death loses one. Networks take long on a CPU; on an accelerator the more
-the better.
+"""Most runs in a shard, which end together. Networks take long on a CPU; on an accelerator the more the
+better.
 """
 LANES = 65_536
 """Environments of a shard at most, where it has more than one run: so many fill a large GPU, and what has

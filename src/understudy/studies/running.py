@@ -87,7 +87,7 @@ def run(
       workers: processes at once, by default one per core (accelerator: one); results do not depend on it.
       retries: how often a shard is played again when its worker dies.
       retry_failed: play again the runs in `out` that have failed, which otherwise count as finished.
-      shard: most runs played side by side; fewer are lost with a worker.
+      shard: most runs played side by side.
       stray: the folder may hold runs that are not in this study; they stay, and stay out of the tables.
       sinks: who gets the rounds of every run that has ended, by name (see `understudy.sinks.sink`).
       progress: called as ``progress(done, total)`` in rounds of runs.
@@ -106,6 +106,7 @@ def run(
         place = out or stack.enter_context(tempfile.TemporaryDirectory(prefix="understudy-"))
         folder = stack.enter_context(contextlib.closing(StudyFolder(place, study, stray=stray)))
         left = _left(study, folder.finished(), retry_failed)
+        folder.forget({entry.id for entry in study.runs} - {entry.id for entry in left})
         _play(folder, left, engine, count, shard, progress, told, retries=retries, address=address)
         kept = folder.finished()
         results = [kept[entry.id][0] for entry in study.runs]
@@ -207,7 +208,7 @@ def _play(
         tell(number, lengths[number])
 
     if shards:
-        work = Work(done=done, progress=tell, workers=workers, **how)
+        work = Work(done=done, progress=tell, workers=workers, keep=folder.runs, **how)
         engine(name)([[entry.settings for entry in shard] for shard in shards], work)
 
 

@@ -4,18 +4,27 @@ from __future__ import annotations
 
 import contextlib
 import math
+import shutil
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
 
+import jax
+
+from .. import disk
 from ..envs.gymnasium import Maker, maker
 from ..errors import UserError
-from ..runs import NAMES, TIMES, Parts, Runner, RunState, World, parts, play_all, storage
+from ..runs import NAMES, TIMES, Folder, Parts, Runner, RunState, World, parts, play_all, resuming, storage
 from ..spec import WORLD, RunSpec
+from .study import digest
 
 TOGETHER = ("rounds", "interactions", "first_interactions", "budget", "envs", "encoder", "labels")
 TOGETHER += ("ask", "ask_options", "floor", "moment", "episode_limit")
 """What runs of one world must have in common to be played side by side."""
+EVERY, SPEED = 10.0, 5e6
+"""Seconds between two rounds that are kept, at least; and as many as its bytes take at 1 % of a disk's speed.
+"""
 
 
 class Result(NamedTuple):
@@ -38,6 +47,7 @@ def play(
     *,
     threads: int = 1,
     together: bool | None = None,
+    keep: Path | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> list[Result]:
     """Plays runs, those of one world and round size side by side; results in their order.
@@ -46,6 +56,9 @@ def play(
       threads: threads that step the environments.
       together: solve runs of one program in one vmapped call (default: where there is a GPU). Apart, a run
         has the bits that `imitate` would give it.
+      keep: where a round is kept now and then, as `imitate` keeps it, in a folder a run (see `partial`). Runs
+        that are there already go on, bit for bit; who reads the results removes them. A folder that does not
+        exist on this machine keeps nothing.
       progress: ``progress(done, total)``, counted in rounds.
 
     A run that fails leaves its sentence, and the others go on.
@@ -60,31 +73,79 @@ def play(
     for place, spec in enumerate(made):
         worlds.setdefault(spec.key(*WORLD), {})[place] = spec
     total, before = sum(len(spec.sizes) for spec in made), 0
-    for specs in worlds.values():
-        one = next(iter(specs.values()))
-        make = maker(one.env, one.env_kwargs, one.student_infos)
-        for states in _states(make, specs, results):
-            began, group = time.perf_counter(), list(states.values())
+    keep = keep if keep is not None and keep.is_dir() else None
+    how: dict[str, Any] = {"threads": threads, "together": together}
+    with disk.unsynced(), contextlib.ExitStack() as opened:
+        for specs in worlds.values():
+            one = next(iter(specs.values()))
+            make = maker(one.env, one.env_kwargs, one.student_infos)
+            for states, folders in _states(make, specs, results, keep, opened):
+                began, group = time.perf_counter(), list(states.values())
 
-            def show(done: int, before: int = before, count: int = len(group)) -> None:
-                if progress is not None:
-                    progress(min(before + done * count, total), total)
+                def show(done: int, before: int = before, count: int = len(group)) -> None:
+                    if progress is not None:
+                        progress(min(before + done * count, total), total)
 
-            with Runner(group, make, threads=threads, together=together) as runner:
-                play_all(runner, show)
-            share = (time.perf_counter() - began) / len(group)
-            for place, state, error in zip(states, group, runner.errors, strict=True):
-                results[place] = _result(state, error, share)
-            before += sum(len(specs[place].sizes) for place in states)
+                pace = max(EVERY, sum(map(_bytes, group)) / SPEED)
+                with Runner(group, make, folders=folders, pace=pace, **how) as runner:
+                    if there := _begun(runner):
+                        play_all(runner, show)
+                share = (time.perf_counter() - began) / len(group)
+                if there:
+                    pairs = zip(group, runner.errors, strict=True)
+                    found = [_result(state, error, share) for state, error in pairs]
+                else:  # from the beginning, and not kept
+                    found = play([specs[place] for place in states], **how)
+                results.update(zip(states, found, strict=True))
+                before += sum(len(specs[place].sizes) for place in states)
     if progress is not None:
         progress(total, total)
     return [results[place] for place in range(len(runs))]
 
 
+def partial(keep: Path, name: str) -> Path:
+    """The folder of a run that is under way, by its id."""
+    return keep / f"{name}.partial"
+
+
+def _folder(keep: Path | None, made: Parts, opened: contextlib.ExitStack) -> Folder | None:
+    """The folder of a run, emptied where it cannot go on from what is there; None: it is not kept."""
+    if keep is None:
+        return None
+    path, ways = partial(keep, digest(made.spec.changes())), resuming("exact,other-machine")
+    for _ in range(2):
+        try:
+            folder = Folder(path, made.settings, resume=ways, slow=made.expert.workers is not None)
+            opened.callback(folder.close)
+            return folder
+        except UserError:
+            shutil.rmtree(path, ignore_errors=True)
+    return None
+
+
+def _begun(runner: Runner) -> bool:
+    """Whether runs are where they were kept; environments that do not replay do not come back there."""
+    try:
+        runner.begin()
+        return True
+    except UserError:
+        return False
+
+
+def _bytes(run: RunState) -> int:
+    return sum(leaf.nbytes for leaf in jax.tree.leaves(run.state))
+
+
 def _states(
-    make: Maker, specs: dict[int, RunSpec], results: dict[int, Result]
-) -> Iterator[dict[int, RunState]]:
-    """Runs of one world, by what the runs of a runner have in common; one that cannot be made is a result."""
+    make: Maker,
+    specs: dict[int, RunSpec],
+    results: dict[int, Result],
+    keep: Path | None,
+    opened: contextlib.ExitStack,
+) -> Iterator[tuple[dict[int, RunState], list[Folder | None]]]:
+    """Runs of one world with their folders, by what the runs of a runner have in common, the round they were
+    kept at too; one that cannot be made is a result.
+    """
 
     def refused(places: Iterable[int], error: UserError) -> None:
         results.update({place: Result([], _ended([]), str(error), {"total": 0.0}) for place in places})
@@ -94,7 +155,7 @@ def _states(
             world = World.of(make, first, next(iter(specs.values())))
     except UserError as error:
         return refused(specs, error)
-    found: dict[Any, dict[int, Parts]] = {}
+    found: dict[Any, dict[int, tuple[Parts, Folder | None]]] = {}
     for place, spec in specs.items():
         try:
             made = parts(world, spec)
@@ -104,18 +165,22 @@ def _states(
         coded = repr(made.observations.config()), made.settings["resolved"]["encoder"]
         # An expert that remembers is asked about one run after another.
         alone = None if made.expert.on_reset is None else place
-        found.setdefault((spec.key(*TOGETHER), coded, alone), {})[place] = made
+        folder = _folder(keep, made, opened)
+        number = 0 if folder is None else folder.round
+        found.setdefault((spec.key(*TOGETHER), coded, alone, number), {})[place] = made, folder
     for group in found.values():
-        states, around = {}, []
-        for place, made in group.items():
+        states, folders, around = {}, [], []
+        for place, (made, folder) in group.items():
             try:
-                samples, mapped, folder = storage(made, keep=False)
+                inside = None if folder is None else folder.samples
+                samples, mapped, temporary = storage(made, keep=False, folder=inside)
                 states[place] = RunState(made, samples, mapped=mapped)
-                around.append(folder)  # as long as the run
+                folders.append(folder)
+                around.append(temporary)  # as long as the run
             except UserError as error:
                 refused([place], error)
         if states:
-            yield states
+            yield states, folders
 
 
 def _result(run: RunState, error: UserError | None, total: float) -> Result:

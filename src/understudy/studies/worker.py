@@ -11,6 +11,7 @@ import queue
 import sys
 import threading
 import time
+from pathlib import Path
 from typing import Any, TextIO
 
 from .. import disk
@@ -41,7 +42,8 @@ def main() -> None:
         began = time.perf_counter()
         try:
             register_again(task["registered"])
-            results = play(task["runs"], threads=task["threads"], progress=progress)
+            keep = None if task["keep"] is None else Path(task["keep"])
+            results = play(task["runs"], threads=task["threads"], keep=keep, progress=progress)
         except Exception as error:  # the shard's own fault: another worker would fail as well
             _say(out, {"failed": f"{type(error).__name__}: {error}"})
             continue
