@@ -42,7 +42,7 @@ def main() -> None:
         began = time.perf_counter()
         try:
             register_again(task["registered"])
-            keep = None if task["keep"] is None else Path(task["keep"])
+            keep = Path(task["keep"]) if task.get("keep") else None
             results = play(task["runs"], threads=task["threads"], keep=keep, progress=progress)
         except Exception as error:  # the shard's own fault: another worker would fail as well
             _say(out, {"failed": f"{type(error).__name__}: {error}"})
