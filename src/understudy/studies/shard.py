@@ -109,17 +109,20 @@ def partial(keep: Path, name: str) -> Path:
 
 
 def _folder(keep: Path | None, made: Parts, opened: contextlib.ExitStack) -> Folder | None:
-    """The folder of a run, emptied where it cannot go on from what is there; None: it is not kept."""
+    """The folder of a run; None: it is not kept. One that cannot go on from what is there loses its rounds,
+    not its labels, and everything where that does not help.
+    """
     if keep is None:
         return None
     path, ways = partial(keep, digest(made.spec.changes())), resuming("exact,other-machine")
-    for _ in range(2):
+    for hurt in (("rounds", "next", "policy.*"), ("*",), ()):
         try:
             folder = Folder(path, made.settings, resume=ways, slow=made.expert.workers is not None)
             opened.callback(folder.close)
             return folder
         except UserError:
-            shutil.rmtree(path, ignore_errors=True)
+            for one in [found for name in hurt for found in path.glob(name)]:
+                shutil.rmtree(one, ignore_errors=True) if one.is_dir() else one.unlink(missing_ok=True)
     return None
 
 
