@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -96,11 +98,15 @@ def test_the_lasso_is_a_proximal_step_on_the_weights_of_each_input():
             rows = jnp.sqrt(jnp.sum(params[0]["weight"] ** 2, axis=1) + 1e-30)
             return jnp.sum(away**2) / len(X) + penalty * 2.0 * jnp.sum(rows)  # 2 is the root of the width
 
+        @functools.partial(jax.jit, static_argnums=0)
+        def stepped(method, params, state, penalty):
+            move, state = method.update(jax.grad(error)(params, penalty), state)
+            return optax.apply_updates(params, move), state
+
         def descend(method, penalty, shorten):
             params, state = start, method.init(start)
             for _ in range(steps):
-                move, state = method.update(jax.grad(error)(params, penalty), state)
-                params = optax.apply_updates(params, move)
+                params, state = stepped(method, params, state, penalty)
                 if shorten:
                     rows = [
                         row * max(0.0, 1 - 2 * rate * lasso / np.linalg.norm(row)) if np.any(row) else row
@@ -109,8 +115,9 @@ def test_the_lasso_is_a_proximal_step_on_the_weights_of_each_input():
                     params = [{**params[0], "weight": jnp.asarray(rows)}, *params[1:]]
             return params
 
-        wanted = descend(optax.adam(rate), 0.0, shorten=True)
-        other = descend(optax.adam(rate), lasso, shorten=False)
+        method = optax.adam(rate)
+        wanted = descend(method, 0.0, shorten=True)
+        other = descend(method, lasso, shorten=False)
         solver = adam(learning_rate=rate, max_iterations=steps, lasso=lasso)
         found = solve(solver, plain(losses, start), start)[1].params
     weights = [np.asarray(made[0]["weight"]) for made in (found, wanted, other)]
