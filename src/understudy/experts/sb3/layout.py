@@ -166,7 +166,8 @@ def flat_size(space: Any, what: str) -> int:
         return int(space.nvec.sum())
     if isinstance(space, spaces.Box | spaces.MultiBinary):
         return int(np.prod(space.shape))
-    raise UserError(f"{what}: sees {type(space).__name__}; Box, Discrete and MultiDiscrete can be read.")
+    kind = type(space).__name__
+    raise UserError(f"{what}: sees {kind} observations; Box, Discrete and MultiDiscrete can be read.")
 
 
 def rows_of(space: Any, single: bool, what: str) -> See:
