@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from .. import disk
 from ..report import plots
 from ..report.style import Look, look
 from . import claims, reporting
@@ -180,10 +181,10 @@ def draw(every: Sequence[Curve]) -> Any:
             for at, one in enumerate(mine, 1):
                 width = 2.6 if one.series == DEFAULT else 1.4
                 plots.band(axes, one.labels, one.scores, drawn=LOOKS[one.series], linewidth=width)
-                if one.series != PEER:
+                if one.series == PEER:
+                    axes.set_xscale("log")  # its labels are tens of times as many
+                else:
                     _kept(axes, one, 1 + 0.025 * at)
-                if one.series == PEER:  # its labels are tens of times as many
-                    axes.set_xscale("log")
             axes.axhline(ENOUGH, color="#999999", linewidth=0.8, linestyle=":")
             axes.set(title=env.partition("-")[0], ylim=(min(-0.05, axes.get_ylim()[0]), 1.1))
             if axes.get_ylim()[0] < -0.3:
@@ -206,12 +207,11 @@ def _kept(axes: Any, one: Curve, right: float) -> None:
     )
 
 
-def columns(every: Sequence[Curve]) -> dict[str, list[Any]]:
+def rows(every: Sequence[Curve]) -> Iterator[dict[str, Any]]:
     """One row per environment and series."""
-    found: dict[str, list[Any]] = {}
     for one in every:
         enough, after = one.enough(), one.least_after()
-        row = {
+        yield {
             "env": one.env,
             "series": one.series,
             "seeds": len(enough),
@@ -225,20 +225,18 @@ def columns(every: Sequence[Curve]) -> dict[str, list[Any]]:
             "last_score_least": round(float(one.scores[:, -1].min()), 4),
             "least_after_95": round(float(after.min()), 4) if len(after) else math.nan,
         }
-        for name, value in row.items():
-            found.setdefault(name, []).append(value)
-    return found
+
+
+def points(every: Sequence[Curve]) -> Iterator[dict[str, Any]]:
+    """One row per point of the figure."""
+    for one in every:
+        for seed, scores in enumerate(one.scores):
+            for labels, score in zip(one.labels.tolist(), scores.tolist(), strict=True):
+                yield {"env": one.env, "series": one.series, "seed": seed, "labels": labels, "score": score}
 
 
 def write(folder: Path, parts: Sequence[Part], found: list[claims.Claim]) -> list[str]:
     """The figure, every score and the claims; the names of the files."""
     every = curves(parts)
-    points: dict[str, list[Any]] = {name: [] for name in ("env", "series", "seed", "labels", "score")}
-    for one in every:
-        for seed, scores in enumerate(one.scores):
-            for labels, score in zip(one.labels.tolist(), scores.tolist(), strict=True):
-                row = (one.env, one.series, seed, labels, score)
-                for name, value in zip(points, row, strict=True):
-                    points[name].append(value)
-    tables = {"scores.csv": points, "labels.csv": columns(every)}
+    tables = {"scores.csv": disk.columns(points(every)), "labels.csv": disk.columns(rows(every))}
     return reporting.write(folder, {"queries": draw(every)}, tables, found, digits={"scores.csv": 5})
