@@ -52,9 +52,10 @@ def test_a_small_study_from_the_command_line(monkeypatch, tmp_path, capsys):
     [
         (["--size", "12345"], "size: unknown value '12345'"),
         (["--size", "1000", "--series", "window:2"], "series: unknown value 'window:2'"),
+        (["--first-seed", "-1"], "first_seed: -1 is not a whole number"),
     ],
 )
-def test_sizes_and_series_that_the_study_does_not_have_are_refused(options, sentence, capsys):
+def test_sizes_series_and_seeds_that_a_study_does_not_have_are_refused(options, sentence, capsys):
     assert cli.main(["paper", "aggregation", "--scale", "small", *options]) == 2
     out, err = capsys.readouterr()
     assert out == "" and err.startswith(f"error: {sentence}")

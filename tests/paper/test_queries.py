@@ -18,7 +18,13 @@ def done(tmp_path_factory):
     quick = {"policy": "linear", "loss": "squared", "interactions": 40}
     series = ("distance", "random", "all", "bc")
     scale = dataclasses.replace(
-        queries.SCALES["small"], series=series, episodes=1, evaluations=2, share=0.2, settings=quick
+        queries.SCALES["small"],
+        series=series,
+        seeds=(3, 4),
+        episodes=1,
+        evaluations=2,
+        share=0.2,
+        settings=quick,
     )
     return queries.part("CartPole-v1", scale, tmp_path_factory.mktemp("study"), engine="inline")
 
@@ -37,6 +43,7 @@ def test_the_report_has_claims_a_figure_and_tables(done, tmp_path):
     names = queries_report.write(tmp_path, [done], made)
     assert {"queries.png", "queries.svg", "labels.csv", "scores.csv", "claims.md"} <= set(names)
     assert queries_report.facts([done])[0][0] == "CartPole-v1: labels to 90 %"
+    assert {row["seed"] for row in queries_report.points(queries_report.curves([done]))} == {3, 4}
 
 
 def test_labels_to_nine_tenths_and_the_least_score_afterwards():

@@ -50,6 +50,8 @@ class Host(Reported):
     """small (Hopper, two seeds: 9 minutes on two cores; Atari, one seed, end to end Pong alone) or full."""
     seeds: Whole = None
     """Seeds of the final runs; by default 3, and in the small study 2 (mujoco) or 1 (atari)."""
+    first_seed: int = 0
+    """The first of these seeds; the others follow it."""
     keep: Folder = None
     """Keep every run in this folder, from which the same command goes on after a kill."""
     engine: str = "local"
@@ -198,15 +200,17 @@ def host(options: Host) -> int:
     disk.refuse_taken(options.out)
     among("scale", options.scale, study.SCALES)
     scale = study.SCALES[options.scale]
-    if options.seeds is not None:
-        scale = dataclasses.replace(scale, seeds=_enough(options.seeds))
+    whole("first_seed", first := options.first_seed, 0)
+    count = scale.seeds if options.seeds is None else _enough(options.seeds)
+    scale = dataclasses.replace(scale, seeds=tuple(range(first, first + count)))
     plays = options.plays(study, scale)
     how = {"engine": options.engine, "workers": options.workers, "address": options.address}
     began = _clock()
     with tempfile.TemporaryDirectory(prefix="understudy-") as temporary:
         with stages() as show:
             parts = [play(options.keep or Path(temporary), show, **how) for play in plays]
-        return _report(options, reporter, parts, [("scale", options.scale), ("seeds", scale.seeds)], began)
+        seeds = ", ".join(map(str, scale.seeds))
+        return _report(options, reporter, parts, [("scale", options.scale), ("seeds", seeds)], began)
 
 
 toy = gridworld = questions = pure

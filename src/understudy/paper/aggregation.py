@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -40,7 +41,7 @@ class Scale:
     env: str = "mjx:Hopper"
     series: tuple[str, ...] = tuple(SERIES)
     totals: tuple[int, ...] = (10_000, 100_000, 1_000_000, 10_000_000)
-    seeds: int = 3
+    seeds: int | Sequence[int] = 3
     rounds: int = 10
     steps: int = 100
     episodes: int = 20

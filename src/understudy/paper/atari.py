@@ -43,7 +43,7 @@ class Scale:
 
     rounds: int = 10
     interactions: int = 1000
-    seeds: int = 3
+    seeds: int | Sequence[int] = 3
     linear: tuple[str, ...] = ("ftl", "ftrl", "alt_ftrl", "adaftrl", "ogd", "adagrad", "bc")
     networks: tuple[str, ...] = ("ftl", "ftrl", "adaftrl", "ogd", "adagrad", "bc")
     games: int = 20

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from ..studies import Study
@@ -65,7 +66,7 @@ class Scale:
     parts: dict[str, Effort]
     envs: tuple[str, ...] = ("Hopper-v5", "Walker2d-v5")
     total: int = 25_000
-    seeds: int = 3
+    seeds: int | Sequence[int] = 3
     iterations: int = 1000
     episodes: int = 5
 

@@ -62,7 +62,7 @@ class Scale:
 
     envs: tuple[str, ...] = tuple(WORLDS)
     series: tuple[str, ...] = tuple(SERIES)
-    seeds: int = 5
+    seeds: int | Sequence[int] = 5
     episodes: int = 20
     evaluations: int = 16
     share: float = 1.0

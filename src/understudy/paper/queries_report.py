@@ -32,7 +32,7 @@ LOOKS = {
 class Curve(NamedTuple):
     """A series in an environment: labels (n,) after which the acting policy was evaluated, its scores
     (seeds, n), 0 for random actions and 1 for the expert, and those of the policies that are kept in the end
-    (seeds,), on episodes that did not choose them.
+    (seeds,), on episodes that did not choose them; seeds: which.
     """
 
     env: str
@@ -40,6 +40,7 @@ class Curve(NamedTuple):
     labels: np.ndarray
     scores: np.ndarray
     kept: np.ndarray
+    seeds: Sequence[int] = ()
 
     def enough(self) -> np.ndarray:
         """Labels to nine tenths of the expert's score, one number a seed; infinite where never reached."""
@@ -65,6 +66,7 @@ def curves(parts: Sequence[Part]) -> list[Curve]:
         expert, random = float(np.nanmean(experts)), WORLDS[one.env].random
         runs: dict[str, list[list[tuple[int, float]]]] = {}
         kept: dict[str, list[float]] = {}
+        seeds: dict[str, list[int]] = {}
         for entry, result in zip(one.final.entries, one.final.results, strict=True):
             seen = [
                 (row["queries"], row["return_mean"])
@@ -74,12 +76,13 @@ def curves(parts: Sequence[Part]) -> list[Curve]:
             if seen and result.error is None:
                 runs.setdefault(entry.labels["series"], []).append(seen)
                 kept.setdefault(entry.labels["series"], []).append(result.summary["return_mean"])
+                seeds.setdefault(entry.labels["series"], []).append(entry.labels["seed"])
         for series, mine in runs.items():
             count = min(map(len, mine))
             returns = np.array([[value for _, value in seen[:count]] for seen in mine])
             labels = np.array([queries for queries, _ in mine[0][:count]])
             scores = [(some - random) / (expert - random) for some in (returns, np.array(kept[series]))]
-            found.append(Curve(one.env, series, labels, *scores))
+            found.append(Curve(one.env, series, labels, *scores, seeds[series]))
         if one.peer:
             found.append(peer(one))
     return found
@@ -230,7 +233,7 @@ def rows(every: Sequence[Curve]) -> Iterator[dict[str, Any]]:
 def points(every: Sequence[Curve]) -> Iterator[dict[str, Any]]:
     """One row per point of the figure."""
     for one in every:
-        for seed, scores in enumerate(one.scores):
+        for seed, scores in zip(one.seeds or range(len(one.scores)), one.scores, strict=True):
             for labels, score in zip(one.labels.tolist(), scores.tolist(), strict=True):
                 yield {"env": one.env, "series": one.series, "seed": seed, "labels": labels, "score": score}
 
