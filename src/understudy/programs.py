@@ -17,7 +17,9 @@ from jax.typing import ArrayLike
 from .data import Batch
 from .errors import UserError
 from .learners import Learner, Schedule
+from .objectives import Losses, plain
 from .online import Game, GameState
+from .policies import Params
 from .solvers import Solver
 
 
@@ -67,6 +69,16 @@ def _streamed(static: Any, constant: Constant, keep: bool) -> Any:
 def _mapped(static: Any, constant: Constant) -> Any:
     together = jax.vmap(_player(static, constant), in_axes=(0, 0, 0, 0, None))
     return jax.jit(together, donate_argnums=1)
+
+
+@functools.lru_cache(maxsize=64)
+def _solver(static: Any, mapped: bool) -> Any:
+    def solve(arrays: Any, losses: Any, start: Any, key: Array) -> Any:
+        solver = eqx.combine(arrays, static.value).solver
+        with jax.default_matmul_precision("highest"):
+            return solver(plain(losses, start), start, key).params
+
+    return jax.jit(jax.vmap(solve, in_axes=(None, None, 0, 0)) if mapped else solve)
 
 
 class Constant(NamedTuple):
@@ -148,6 +160,15 @@ def compiled(
     """
     arrays, static = _halves(game)
     return functools.partial(_compiled(static, _constant([game])), arrays)
+
+
+def compiled_solver(game: Game, *, mapped: bool = False) -> Callable[[Losses, Params, Array], Params]:
+    """The game's solver on the sum of some losses, without a penalty: from a start and a key to the
+    parameters that it ends with. `mapped`: from several, stacked. Compiled once for all games that differ in
+    numbers only.
+    """
+    arrays, static = _halves(game)
+    return functools.partial(_solver(static, mapped), arrays)
 
 
 def compiled_stream(game: Game, *, keep: bool = False) -> Callable[..., tuple[GameState, dict[str, Any]]]:

@@ -171,7 +171,7 @@ SETTINGS = {
     "batch_size": ["--policy", "mlp", "--batch-size", "16"],
     "weight_decay": ["--policy", "mlp", "--weight-decay", "0.1"],
     "lasso": ["--policy", "mlp", "--lasso", "0.1"],
-    "fresh": ["--policy", "mlp", "--fresh", "yes"],
+    "members": ["--policy", "mlp", "--members", "2"],
     "stack": ["--stack", "2"],
     "tolerance": ["--loss", "huber", "--tolerance", "1e-3"],
     "preset": ["--preset", "paper"],

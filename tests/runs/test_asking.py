@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
+import jax
 import numpy as np
 import pytest
 from gymnasium import spaces
@@ -90,7 +91,6 @@ def test_few_labels_of_many_inputs_have_a_lasso():
     assert options(65, lasso=0.0)["lasso"] == 0.0
     assert "lasso" not in options(64) | options(65, budget=None) | options(65, preset="paper")
     assert options(9)["passes"] == FEW["passes"] and "passes" not in options(9, max_iterations=10)
-    assert options(9, average=5)["fresh"] and "fresh" not in options(9)
 
 
 def test_a_budget_alone_is_spread_by_the_practical_preset():
@@ -161,20 +161,49 @@ def test_on_the_spot_the_expert_takes_over_and_the_books_are_kept_apart():
         RunSpec(env=Counting, ask="random:5", moment="spot")
 
 
-def test_the_mean_of_the_last_policies_acts_is_kept_and_resumed(tmp_path):
+def test_a_committee_is_evaluated_and_kept_and_one_of_it_acts(tmp_path):
     settings = SMALL | {"env": "Pendulum-v1", "policy": "mlp", "widths": (8,), "rounds": 4, "episodes": 1}
-    settings |= {"max_iterations": 20, "comparator": "none", "evaluate_every": 1}
-    last = imitate(**settings, average=1)
-    run, _ = resumed(partial(imitate, **settings, average=3), tmp_path, 2)
-    same = run.ledger["loss"] == last.ledger["loss"]
-    assert same.tolist() == [True, True, False, False]  # the mean of two acts in round 3 first
-    assert run.ledger["return_mean"][0] == last.ledger["return_mean"][0]
-    assert run.ledger["return_mean"][-1] != last.ledger["return_mean"][-1]
-    assert run.policy.policy.members == 3
+    settings |= {"max_iterations": 200, "learning_rate": 0.01, "comparator": "none", "evaluate_every": 1}
+    alone = imitate(**settings)
+    run, _ = resumed(partial(imitate, **settings, members=3), tmp_path, 2)
+    assert run.ledger["loss"].tolist() == alone.ledger["loss"].tolist()  # the same network acts
+    assert (run.ledger["return_mean"] != alone.ledger["return_mean"]).all()
+    committee = run.policy.policy
+    assert committee.members == 3
+    member, params = committee.last(run.policy.params)
+    assert member == alone.policy.policy and _same(params, alone.policy.params)
+    firsts = np.asarray(run.policy.params[0]["weight"])
+    assert len(np.unique(firsts[:, 0, 0])) == 3  # each from a start of its own
+    inputs, targets = (run.samples(name) for name in ("inputs", "targets"))
+    rows = run.policy.normaliser(inputs)
+
+    def error(params):
+        return float(np.mean((np.asarray(member.apply(params, rows)) - targets) ** 2))
+
+    start = member.init(jax.random.key(0), rows.shape[1], targets.shape[1])
+    errors = [error(jax.tree.map(lambda leaf, i=i: leaf[i], run.policy.params)) for i in range(2)]
+    assert max(errors) < 0.6 * error(start), (errors, error(start))  # the others have learnt too
+    silent = imitate(**settings | {"episodes": 0, "evaluate_every": 0}, members=3)
+    assert silent.policy.policy.members == 3 and _same(silent.policy.params, run.policy.params)
     started = imitate(**settings | {"episodes": 0}, init=tmp_path / "whole")
-    assert started.ledger.rounds == 4  # from the last member
+    assert started.ledger.rounds == 4  # from the member that acted
     linear = imitate(**SMALL | CARTPOLE | {"rounds": 3, "episodes": 1}, average=2)
     assert linear.policy.policy.name == "linear"
+
+
+def _same(one, other):
+    return jax.tree.all(jax.tree.map(np.array_equal, one, other))
+
+
+def test_committees_and_means_that_do_not_exist_are_refused():
+    mlp = SMALL | {"env": "Pendulum-v1", "policy": "mlp"}
+    for settings, sentence in (
+        (mlp | {"members": 2, "learner": "adaftrl"}, "members: 2 is for networks"),
+        (SMALL | CARTPOLE | {"members": 2}, "members: 2 is for networks"),
+        (mlp | {"average": 2}, "average: 2 is for policies that are linear"),
+    ):
+        with pytest.raises(UserError, match=f"^{sentence}"):
+            imitate(**settings)
 
 
 def test_the_best_policy_is_kept_and_judged_by_episodes_that_did_not_choose_it(tmp_path):

@@ -130,7 +130,7 @@ def test_what_does_not_fit_a_policy_with_memory_is_refused(tmp_path):
     small = {"env": "CartPole-v1", **GRU, "rounds": 1, "interactions": 20, "episodes": 0}
     with pytest.raises(UserError, match="does not say where they begin"):
         imitate(**small, demos=str(tmp_path / "demos.npz"))
-    with pytest.raises(UserError, match=r"^average: 3 policies with memory"):
-        imitate(**small, average=3)
+    with pytest.raises(UserError, match=r"^members: 3 is for networks \(mlp\)"):
+        imitate(**small, members=3)
     with pytest.raises(UserError, match=r"^memory_limit: .* learns from sequences"):
         imitate(**small, memory_limit=100)

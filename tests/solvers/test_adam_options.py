@@ -142,20 +142,6 @@ def test_the_lasso_needs_inputs_with_weights_of_their_own():
         Linear().lessen_inputs(np.ones((2, 2)), np.ones(()))
 
 
-def test_fresh_forgets_where_it_starts():
-    rng = np.random.default_rng(0)
-    X = rng.standard_normal((12, 3)).astype(np.float32)
-    one = batch(X, X[:, :1], dtype=np.float32)
-    policy = MLP((4,))
-    starts = [policy.init(jax.random.key(seed), 3, 1) for seed in (1, 2)]
-    losses = empty_samples(policy, Squared(), one, capacity=12).add(one)
-    for fresh in (True, False):
-        solver = adam(max_iterations=5, batch_size=4, fresh=fresh)
-        found = [solve(solver, plain(losses, start), start)[1].params for start in starts]
-        same = all(np.array_equal(a, b) for a, b in zip(*map(jax.tree.leaves, found), strict=True))
-        assert same == fresh
-
-
 @pytest.mark.parametrize(("passes", "steps"), [(None, 5), (1.0, 5), (2.0, 6), (10.0, 30)])
 def test_passes_make_the_steps_grow_with_the_samples(passes, steps):
     X = np.random.default_rng(0).standard_normal((12, 3)).astype(np.float32)
@@ -170,8 +156,3 @@ def test_passes_make_the_steps_grow_with_the_samples(passes, steps):
     assert all(map(np.allclose, jax.tree.leaves(found.params), jax.tree.leaves(same.params)))
     with pytest.raises(UserError, match=r"passes: 2\.0 are for minibatches"):
         adam(passes=2.0)
-
-
-def test_fresh_needs_samples():
-    with pytest.raises(UserError, match="fresh"):
-        replay(stream(1), learner=ftl(), solver=adam(fresh=True))

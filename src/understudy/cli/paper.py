@@ -134,7 +134,7 @@ class PaperQueries(Host):
     env: Names = ()
     """Environments of the study; by default all that the scale has."""
     series: Names = ()
-    """distance (the default of a budget), random, disagreement, adaftrl, mean, all (DAgger) or bc."""
+    """distance (the default of a budget), random, disagreement, adaftrl, one, all (DAgger) or bc."""
     peer: Path | None = None
     """A folder of make bench-imitation, whose curves of that package's DAgger are drawn too."""
 

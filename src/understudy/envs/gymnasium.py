@@ -28,6 +28,7 @@ STREAMS = {
     "video": 8,
     "ask": 9,
     "memory": 10,
+    "members": 11,
 }
 
 

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 from .. import disk
 from ..errors import UserError
-from ..spec.presets import spread
+from ..spec.presets import MEMBERS, spread
 from ..studies import Results, Study
 from .host import Progress, by_series, played
 
@@ -48,7 +48,7 @@ SERIES = {
     "random": "random",
     "disagreement": "disagreement",
     "adaftrl": "distance, AdaFTRL",
-    "mean": "distance, mean of five policies",
+    "one": "distance, one network",
     "all": "all states (DAgger)",
     "bc": "BC",
 }
@@ -94,7 +94,7 @@ class Part(NamedTuple):
     peer: Sequence[Mapping[str, Any]] = ()
 
 
-AXES = ("ask", "learner", "average", "interactions", "first_interactions", "evaluate_every")
+AXES = ("ask", "learner", "members", "interactions", "first_interactions", "evaluate_every")
 """What the series differ in."""
 
 
@@ -105,7 +105,6 @@ def settings(series: str, env: str, scale: Scale) -> dict[str, Any]:
     made = spread(budget, vectors=True)
     each = int(made["ask"].partition(":")[2])
     made |= {"budget": budget, "episodes": scale.episodes, "comparator": "none", "learner": "ftl"}
-    made["average"] = 5 if series == "mean" else 1
     rounds = (budget - made["first_interactions"]) / each
     made |= {"interactions": 1000, "evaluate_every": max(1, round(rounds / scale.evaluations))}
     if series in ("all", "bc"):
@@ -120,8 +119,10 @@ def settings(series: str, env: str, scale: Scale) -> dict[str, Any]:
     elif series == "adaftrl":
         made["learner"] = series
     made |= {**world.settings, **scale.settings}
-    if made.get("policy") == "linear":
+    linear = made.get("policy") == "linear"
+    if linear:
         made.pop("max_iterations", None)  # it is for networks
+    made["members"] = 1 if linear or series in ("one", "adaftrl") else MEMBERS
     return made
 
 

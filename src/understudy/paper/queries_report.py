@@ -22,7 +22,7 @@ LOOKS = {
     "random": Look("#E69F00", "-", SERIES["random"]),
     "disagreement": Look("#CC79A7", "-", SERIES["disagreement"]),
     "adaftrl": Look(look("adaftrl").colour, "-", SERIES["adaftrl"]),
-    "mean": Look("#56B4E9", (0, (5, 2)), SERIES["mean"]),
+    "one": Look("#56B4E9", (0, (5, 2)), SERIES["one"]),
     "all": Look("#D55E00", "-", SERIES["all"]),
     "bc": look("bc"),
     PEER: Look("#555555", (0, (1, 1)), "DAgger of imitation"),

@@ -19,7 +19,7 @@ from ..policies import GRU, MLP, POLICIES, Actions, Camera, Observations, Policy
 from ..policies.camera import LEAST
 from ..solvers import SOLVERS
 from ..spec import PRESETS, RunSpec
-from ..spec.presets import EDGE, FEW, MANY, SPARSE
+from ..spec.presets import EDGE, FEW, MANY, MEMBERS, SPARSE
 from .automatic import Automatic
 
 SCALES = {"ftrl": "eta", "alt_ftrl": "eta", "adaftrl": "alpha"}
@@ -27,7 +27,9 @@ SCALES = {"ftrl": "eta", "alt_ftrl": "eta", "adaftrl": "alpha"}
 
 
 class Chosen(NamedTuple):
-    """What a spec comes to; `options` are for `make_game`, with a solver given by name."""
+    """What a spec comes to; `options` are for `make_game`, with a solver given by name. members: networks of
+    the committee that is kept, the learner's own among them.
+    """
 
     policy: Policy
     loss: Loss
@@ -35,6 +37,7 @@ class Chosen(NamedTuple):
     automatic: Automatic | None
     solver: Any
     options: dict[str, Any]
+    members: int = 1
 
 
 def choose(spec: RunSpec, space: Any, actions: Actions, teacher: Any) -> Chosen:
@@ -42,7 +45,8 @@ def choose(spec: RunSpec, space: Any, actions: Actions, teacher: Any) -> Chosen:
     policy = choose_policy(spec, space, actions, teacher)
     loss = choose_loss(spec, policy, actions, teacher)
     learner, automatic = choose_learner(spec, policy)
-    return Chosen(policy, loss, learner, automatic, *choose_solver(spec, space, policy, learner))
+    solver = choose_solver(spec, space, policy, learner)
+    return Chosen(policy, loss, learner, automatic, *solver, choose_members(spec, policy, learner))
 
 
 def choose_loss(spec: RunSpec, policy: Policy, actions: Actions, teacher: Any) -> Loss:
@@ -199,11 +203,28 @@ def choose_solver(spec: RunSpec, space: Any, policy: Policy, learner: Any) -> tu
                 network |= FEW | (SPARSE if Observations.of(space).width > MANY else {})
                 if "max_iterations" in given:
                     del network["passes"]  # as many steps as were asked for, and no more
-                if spec.decided("average") > 1:
-                    # Networks that started apart err apart, and their mean errs less.
-                    network["fresh"] = spec.init is None
     SOLVERS.refuse_foreign(solver, given)
     return solver, network | given
+
+
+def choose_members(spec: RunSpec, policy: Policy, learner: Any) -> int:
+    """Networks of the committee that is evaluated and kept: `MEMBERS` where a network learns from few labels
+    without a penalty, else one. What cannot be one of several is refused.
+    """
+    if spec.decided("average") > 1 and not policy.linear:
+        raise UserError(
+            f"average: {spec.average!r} is for policies that are linear in their parameters, and "
+            f"{policy.name!r} is not; members trains several networks."
+        )
+    apart = type(policy) is MLP and _free(learner) and spec.init is None
+    if spec.members is None:
+        return MEMBERS if apart and _few(spec, policy) else 1
+    if spec.members > 1 and not apart:
+        raise UserError(
+            f"members: {spec.members!r} is for networks (mlp) which FTL or BC trains without init; the "
+            f"policy is {policy.name!r}, the learner {spec.name!r}."
+        )
+    return spec.members
 
 
 def _few(spec: RunSpec, policy: Policy) -> bool:

@@ -101,7 +101,7 @@ class Device:
         takes long.
         """
         plans = [run.plan for run in self.runs]
-        if self._lanes or max(plan.average for plan in plans) > 1:
+        if self._lanes or max(plan.members for plan in plans) > 1:
             return
         asked = [(plan.seed, plan.episodes, 0) for plan in plans]
         for _, program, given in self._programs(asked, self.runs):
@@ -205,7 +205,7 @@ class Device:
         made, limit = [], self.runs[0].parts.spec.episode_limit
         for (seed, episodes, number), player in zip(asked, players, strict=True):
             run = self.runs[0] if player is None else player
-            policy, params = run.acting()
+            policy, params = run.shown()
             actor = self._actor(params, run.normaliser)
             made.append((policy, (actor, words(seed), np.bool_(player is None), np.uint32(number)), episodes))
         for group, width in self._groups(made):

@@ -22,7 +22,7 @@ class Environments:
 
     Args:
       make: how an environment is made; `first` is one that is there already, and is closed with the others.
-      acting: from some of the runs to their policies, by architecture.
+      shown: from some of the runs to the policies that are evaluated, by architecture.
       threads: threads that step the environments.
       together: whether runs of one program are one vmapped call.
     """
@@ -36,7 +36,7 @@ class Environments:
         make: Maker,
         first: Any,
         questions: Questions,
-        acting: Callable[[Sequence[int]], list[Members]],
+        shown: Callable[[Sequence[int]], list[Members]],
         *,
         threads: int,
         together: bool,
@@ -55,7 +55,7 @@ class Environments:
         burn = max(getattr(run.game.policy, "burn", 0) for run in runs)
         codecs = parts.observations, parts.actions
         self.collector = Collector(env, questions, *codecs, drivers, envs, burn=burn)
-        self.evaluations = OnHost(runs, acting, self._vector, make.name, light=env.many)
+        self.evaluations = OnHost(runs, shown, self._vector, make.name, light=env.many)
         if self._person is not None:  # who is never traced, and so never on the device
             self._person.open(make, env.observation_space, env.action_space)
 

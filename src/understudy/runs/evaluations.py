@@ -22,7 +22,7 @@ class Evaluates(Protocol):
     """Plays episodes with number t; see `play_episodes`."""
 
     def of_runs(self, chosen: Sequence[int], t: int) -> list[Evaluation | UserError]:
-        """Of the acting policies of these runs."""
+        """Of the policies of these runs."""
         ...
 
     def of_expert(self, asked: Sequence[tuple[int, int, int]]) -> list[Evaluation | UserError]:
@@ -38,20 +38,20 @@ class OnHost:
     plays one episode after another in an environment that stays, or in a few where environments are `light`
     and the answers are the same in any batch.
 
-    acting: from some of the runs to their policies, by architecture. vector: makes so many slots of the
+    shown: from some of the runs to their policies, by architecture. vector: makes so many slots of the
     environment, which has this name.
     """
 
     def __init__(
         self,
         runs: Sequence[RunState],
-        acting: Callable[[Sequence[int]], list[Members]],
+        shown: Callable[[Sequence[int]], list[Members]],
         vector: Callable[[int], VectorEnv],
         name: str,
         *,
         light: bool,
     ):
-        self._runs, self._acting, self._vector, self._name = runs, acting, vector, name
+        self._runs, self._shown, self._vector, self._name = runs, shown, vector, name
         self._light, self._alone, parts = light, len(runs) == 1, runs[0].parts
         self._expert, self._limit = parts.expert, parts.spec.episode_limit
         self._codecs = parts.observations, parts.actions
@@ -59,7 +59,7 @@ class OnHost:
 
     def of_runs(self, chosen: Sequence[int], t: int) -> list[Evaluation | UserError]:
         where = {run: at for at, run in enumerate(chosen)}
-        groups = [(one, np.array([where[run] for run in one.runs])) for one in self._acting(chosen)]
+        groups = [(one, np.array([where[run] for run in one.runs])) for one in self._shown(chosen)]
         plans = [self._runs[i].plan for i in chosen]
         about = [plan.seed for plan in plans], [plan.episodes for plan in plans]
         return self._play(*about, lambda lanes: by_policies(groups, *self._codecs, lanes), t)

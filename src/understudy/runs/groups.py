@@ -60,15 +60,15 @@ class OneArchitecture:
         policy = self._game.policy
         self._apply = None if alone else jax.jit(jax.vmap(policy.step if policy.memory else policy.apply))
 
-    def load(self, chosen: Sequence[int]) -> list[_Loaded]:
-        """The policies of those `chosen` runs that are in this group, by architecture: the last one, or the
-        mean of the last ones.
+    def load(self, chosen: Sequence[int], *, shown: bool) -> list[_Loaded]:
+        """The policies of those `chosen` runs that are in this group, by architecture: those that act, or
+        those that are `shown`.
         """
         found: dict[Any, list[tuple[int, Any, Any]]] = {}
         for number in chosen:
             if number in self._runs:
                 run = self._runs[number]
-                policy, params = run.acting()
+                policy, params = run.shown() if shown else run.acting()
                 shapes = tuple(leaf.shape for leaf in jax.tree.leaves(params))
                 found.setdefault(shapes, []).append((number, policy, params))
         return [self._loaded(*zip(*members, strict=True)) for members in found.values()]

@@ -153,8 +153,6 @@ def parts(world: World, spec: RunSpec) -> Parts:
             params, normaliser = start(spec.init, architecture, params, seen, actions.outputs, **spaces)
         learner = remembering(spec.memory, chosen.learner, chosen.loss)
         game = make_game(architecture, chosen.loss, learner, chosen.solver, params, **chosen.options)
-    if architecture.memory and (spec.average or 1) > 1:
-        raise UserError(f"average: {spec.average!r} policies with memory ({architecture.name}) have no mean.")
     demos = None if spec.demos is None else recorded(spec.demos, seen, actions, world)
     plan = Plan(
         rounds=spec.rounds_planned,
@@ -165,7 +163,8 @@ def parts(world: World, spec: RunSpec) -> Parts:
         episodes=spec.episodes,
         standardise=spec.decided("standardise") and spec.init is None,
         search=spec.search,
-        average=spec.decided("average") if architecture.name == "mlp" else spec.average or 1,
+        average=spec.decided("average"),
+        members=chosen.members,
         best=spec.decided("best"),
         seed=spec.seed,
         demos=0 if demos is None else len(demos),
@@ -186,6 +185,7 @@ def parts(world: World, spec: RunSpec) -> Parts:
         "standardise": plan.standardise,
         "ask": describe(spec.decided("ask")),
         "average": plan.average,
+        "members": plan.members,
         "encoder": getattr(getattr(seen, "encoder", None), "name", None),
         "demos": demos and {"samples": len(demos), "crc": checksum(demos)},
     }

@@ -16,7 +16,8 @@ class Plan:
     rounds: interactions and the most queries of every round; budget: queries after which the run ends;
     judged: rounds after which the best in hindsight is looked for; evaluated: rounds after which `episodes`
     episodes are played; search: steps of the search for the best network; average: how many of the last
-    policies the acting one is the mean of; best: whether the best one evaluated is kept; demos: recorded
+    policies the acting one is the mean of; members: networks of the committee that is evaluated and kept;
+    best: whether the best one evaluated is kept; demos: recorded
     demonstrations, which are round 1.
     """
 
@@ -29,6 +30,7 @@ class Plan:
     standardise: bool
     search: int
     average: int
+    members: int
     best: bool
     seed: int
     demos: int = 0

@@ -9,9 +9,10 @@ others go on.
 
 from __future__ import annotations
 
+import contextlib
 import time
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, final
 
@@ -90,7 +91,7 @@ class Runner:
         self._programs: list[OneProgram] | None = None
         self._warned = False  # that the expert's answers differ
         how = {"threads": threads, "together": self.together}
-        self._environments = Environments(runs, make, first, self.questions, self._acting, **how)
+        self._environments = Environments(runs, make, first, self.questions, self._shown, **how)
         self.collector, self._evaluations = self._environments.collector, self._environments.evaluations
 
     def _tick(self, stage: str, *done: int) -> None:
@@ -171,16 +172,12 @@ class Runner:
             if folder is None or self.errors[i] is not None:
                 continue
             try:
-                for program in self._programs or ():
-                    program.lend(i)
-                folder.commit(self.runs[i], self.collector.snapshot(i))
+                with self._lent(i):
+                    folder.commit(self.runs[i], self.collector.snapshot(i))
             except UserError:
                 if not self._pace:
                     raise
                 self._folders[i] = None
-            finally:
-                for program in self._programs or ():
-                    program.lend(i, back=True)
         now = time.monotonic()
         self._due = now + (max(self._pace, SHARE * (now - began)) if self._pace else 0.0)
 
@@ -256,16 +253,40 @@ class Runner:
             self.errors[i] = self.errors[i] or error
 
     def _acting(self, chosen: Sequence[int]) -> list[Members]:
-        """The policies of these runs, by architecture."""
-        return [one for group in self._architectures for one in group.load(chosen)]
+        """The policies of these runs that act, by architecture."""
+        return [one for group in self._architectures for one in group.load(chosen, shown=False)]
+
+    def _shown(self, chosen: Sequence[int]) -> list[Members]:
+        """The policies of these runs that are evaluated, by architecture."""
+        return [one for group in self._architectures for one in group.load(chosen, shown=True)]
+
+    def _complete(self, runs: Sequence[int]) -> None:
+        """Trains the committees of these runs, where they have one."""
+        for i in runs:
+            with self._lent(i):
+                self.runs[i].complete()
+
+    @contextlib.contextmanager
+    def _lent(self, number: int) -> Iterator[None]:
+        """A run of a stack has its own state inside."""
+        programs = [one for one in self._programs or () if number in one.numbers]
+        for program in programs:
+            program.lend(number)
+        try:
+            yield
+        finally:
+            for program in programs:
+                program.lend(number, back=True)
 
     def _evaluate(self, runs: Sequence[int], t: int, *, final: bool = False) -> None:
-        """Plays the episodes of number t of these runs' acting policies, or, in the `final` evaluation, of
-        those that are kept.
+        """Plays the episodes of number t of these runs' policies; the `final` evaluation is that of what is
+        kept.
         """
         runs, clock = [i for i in runs if self.errors[i] is None], Clock()
         if not runs:
             return
+        self._complete(runs)
+        clock.lap("solve", len(runs))
         self._tick("evaluating")
         found = self._play(runs, t)
         # What would be the best is played again: one lucky evaluation among many would keep a poor policy.
@@ -274,7 +295,8 @@ class Runner:
         clock.lap("evaluate", len(runs))
         for i, result in found.items():
             self.runs[i].assess(result, final=final)
-            self.runs[i].times[-1]["evaluate"] += clock.laps["evaluate"]
+            for part in ("solve", "evaluate"):
+                self.runs[i].times[-1][part] += clock.laps[part]
 
     def _play(self, runs: Sequence[int], number: int) -> dict[int, Evaluation]:
         """The episodes of this number of the runs that can play them; the others fail."""
@@ -293,6 +315,7 @@ class Runner:
             run = self.runs[i]
             run.settle()
             self._evaluate([i], last + 1 if run.plan.best else run.round, final=run.plan.best)
+        self._complete(done)
         asked: dict[tuple[int, int, int], list[int]] = {}
         for i in done:
             plan, spec = self.runs[i].plan, self.runs[i].parts.spec

@@ -25,7 +25,7 @@ def taken(run: RunState, slots: list[dict[str, Any]]) -> tuple[dict[str, np.ndar
     arrays = {f"state.{i:03d}": np.asarray(leaf) for i, leaf in enumerate(jax.tree.leaves(_small(run)))}
     arrays |= {"mean": run.normaliser.mean, "scale": run.normaliser.scale}
     arrays |= _listed("recent", run.recent)
-    arrays |= {} if run.best is None else _listed("best", run.best.recent)
+    arrays |= {} if run.best is None else _listed("best", run.best.members)
     for i, slot in enumerate(slots):
         arrays |= {f"slot.{i:03d}.{name}": kept for name, kept in slot.items() if name != "episode"}
     plain = {
@@ -68,10 +68,10 @@ def restored(
             raise UserError("run: the checkpoint is damaged: its arrays are not those of this run.")
         _refill(run, jax.tree.unflatten(structure, kept))
         run.params = jax.tree.map(np.array, run.state.learner.params)
-    run.recent = _unlisted(run, "recent", run.round, arrays)
+    run.recent = _unlisted(run, "recent", arrays)
     if plain.get("best") is not None:
         mean, number = plain["best"]
-        run.best = Best(mean, number, _unlisted(run, "best", number, arrays))
+        run.best = Best(mean, number, _unlisted(run, "best", arrays))
     slots: list[dict[str, Any]] = [{"episode": n} for n in plain["episodes"]]
     for name, kept in arrays.items():
         if name.startswith("slot."):
@@ -80,12 +80,13 @@ def restored(
     return slots
 
 
-def _unlisted(run: RunState, name: str, number: int, arrays: dict[str, np.ndarray]) -> list[Any]:
-    """The last policies of round `number`, from a snapshot."""
+def _unlisted(run: RunState, name: str, arrays: dict[str, np.ndarray]) -> list[Any]:
+    """The policies of that name, from a snapshot."""
     leaves, structure = jax.tree.flatten(run.params)
+    count = sum(one.startswith(f"{name}.") for one in arrays) // len(leaves)
     return [
         jax.tree.unflatten(structure, [arrays[f"{name}.{k:03d}.{i:03d}"] for i in range(len(leaves))])
-        for k in range(min(number, run.plan.average))
+        for k in range(count)
     ]
 
 

@@ -25,6 +25,7 @@ from .collected import Round
 from .evaluate import Evaluation
 from .keys import plain_keys
 from .ledger import NAMES, Clock, row_of
+from .members import beside
 from .samples import UNREAD, Reader, SampleLog
 from .sequences import Sequences
 from .visited import Visited, largest, per_sample
@@ -34,13 +35,13 @@ if TYPE_CHECKING:
 
 
 class Best(NamedTuple):
-    """The best policy that was evaluated: its mean return, its round, and the policies that it is the mean
+    """The best policy that was evaluated: its mean return, its round, and the parameters that it is the mean
     of.
     """
 
     mean: float
     round: int
-    recent: list[Any]
+    members: list[Any]
 
 
 class Question(NamedTuple):
@@ -74,6 +75,9 @@ class RunState:
       params: the policy's parameters now, as NumPy arrays.
       on_device: whether its rounds come from the device, and are standardised there.
       rows, times: the ledger and the seconds, one dict per round.
+      recent: the parameters whose mean acts: the last, or the last ones.
+      committee: those whose mean is evaluated and kept in its place; empty: there is none yet after the last
+        round.
       evaluation, expert_evaluation: returns of the last evaluation, and of the expert on the same seeds.
       measuring: calls of the expert that gave no label, but for those of its evaluation.
     """
@@ -101,6 +105,7 @@ class RunState:
             self.state: Any = game.init(parts.params, self._empty(parts.params))
         self.params = self._first = jax.tree.map(np.array, parts.params)
         self.recent: list[Any] = []
+        self.committee: list[Any] = []
         self.best: Best | None = None
         self.visited: Visited | None = None
         if parts.rule is not None:
@@ -158,27 +163,38 @@ class RunState:
         return most if self.plan.budget is None else min(most, self.plan.budget - self.queries)
 
     def policy(self) -> TrainedPolicy:
-        """The policy that is kept: the acting one or, with ``best=True``, the best of those evaluated."""
-        made = self.acting() if self.best is None else self._mean(self.best.recent)
+        """The policy that is kept: the last one shown or, with ``best=True``, the best of those evaluated."""
+        made = self.shown() if self.best is None else self._mean(self.best.members)
         return TrainedPolicy(*made, self.parts.observations, self.parts.actions, self.normaliser)
 
     def acting(self) -> tuple[Policy, Any]:
-        """Architecture and parameters of the policy that acts and is evaluated: the last one, or the mean of
-        the last ones.
-        """
-        return self._mean(self.recent or [self.params])
+        """Architecture and parameters of the policy that acts: the last one, or the mean of the last ones."""
+        return self._mean(self._acting)
 
-    def _mean(self, recent: list[Any]) -> tuple[Policy, Any]:
+    def shown(self) -> tuple[Policy, Any]:
+        """Those of the policy that is evaluated: the committee, or the acting one."""
+        return self._mean(self.committee or self._acting)
+
+    @property
+    def _acting(self) -> list[Any]:
+        return self.recent or [self.params]
+
+    def _mean(self, members: list[Any]) -> tuple[Policy, Any]:
         policy = self.game.policy
-        if len(recent) < 2:
-            return policy, recent[0]
+        if len(members) < 2:
+            return policy, members[0]
         if isinstance(policy, MLP):
-            return Committee.of(policy, recent)
-        return policy, jax.tree.map(lambda *leaves: np.mean(leaves, axis=0, dtype=leaves[0].dtype), *recent)
+            return Committee.of(policy, members)
+        return policy, jax.tree.map(lambda *leaves: np.mean(leaves, axis=0, dtype=leaves[0].dtype), *members)
+
+    def complete(self) -> None:
+        """Trains the members of the committee that are missing; the state must be the run's own."""
+        if self.plan.members > 1 and not self.committee:
+            self.committee = [*beside(self), self.params]
 
     def settle(self) -> None:
-        """The rounds are over: from now on the policy that is kept is the acting one."""
-        self.recent = self.recent if self.best is None else self.best.recent
+        """The rounds are over: from now on the policy that is kept is the one shown."""
+        self.committee = self.committee if self.best is None else self.best.members
 
     @property
     def kept_round(self) -> int:
@@ -228,7 +244,7 @@ class RunState:
         `losses()` are the losses so far, for the search after the round.
         """
         t, self.params = self.round + 1, params
-        self.recent = [*self.recent, params][-self.plan.average :]
+        self.recent, self.committee = [*self.recent, params][-self.plan.average :], []
         if self.automatic is not None and not self.automatic.settled:
             with precision(self.game):
                 travelled = float(_distance(params, self._first))
@@ -259,7 +275,7 @@ class RunState:
             self.rows[-1] |= {"return_mean": result.mean, "return_std": result.std}
         if self.plan.best and not final:
             if self.leads(result):
-                self.best = Best(result.mean, self.round, self.recent)
+                self.best = Best(result.mean, self.round, self.committee or self._acting)
         elif self.finished:
             self.evaluation = result
 

@@ -41,14 +41,6 @@ def _samples(objective: Objective, name: str) -> Samples:
     return objective.losses
 
 
-def redrawn(objective: Objective, params: Params, key: Array) -> Params:
-    """New random parameters of the objective's policy, shaped like `params`."""
-    losses = _samples(objective, "fresh")
-    outputs = jax.eval_shape(losses.policy.apply, params, losses.inputs).shape[-1]
-    made = losses.policy.init(key, losses.inputs.shape[-1], outputs)
-    return jax.tree.map(lambda new, old: jnp.asarray(new, old.dtype), made, params)
-
-
 def untried(progress: Progress) -> Array:
     """Whether nothing has been evaluated: the step of this turn has length 0."""
     return progress.evaluations == 0
@@ -139,9 +131,6 @@ class Adam(Stochastic):
     network that has seen few labels errs less on other states. So with `lasso` λ, which shortens the weights
     of every input of the first layer by ``lr_k λ √width``, and takes inputs that say little about the actions
     out of the network (the proximal step of a group lasso; Yuan and Lin 2006).
-
-    `fresh` starts every solve from new random parameters instead of the last ones, so that the policies of
-    several rounds err independently and their mean errs less.
     """
 
     _: KW_ONLY
@@ -154,7 +143,6 @@ class Adam(Stochastic):
     proximal: bool = False
     weight_decay: float | None = None
     lasso: float | None = None
-    fresh: bool = False
     passes: float | None = None
 
     def __check_init__(self):
@@ -176,9 +164,6 @@ class Adam(Stochastic):
         return jnp.maximum(self.max_iterations, steps.astype(jnp.int32))
 
     def init(self, objective: Objective, params: Params, key: Array) -> StochasticState:
-        if self.fresh:
-            key, now = threefry.split(key, 2)
-            params = redrawn(objective, params, now)
         return self.start(objective, params, key, optax.scale_by_adam().init(params))
 
     def step(self, objective: Objective, state: StochasticState) -> StochasticState:

@@ -14,9 +14,8 @@ class Preset:
     first_round: who acts in round 1. standardise: fix mean and scale of observations from round 1. squash:
     a tanh head stretched to the action bounds (networks). bias: linear policies get one. noise: what the
     agent adds to its actions. automatic: on networks schedules start in round 2, and regularised learners
-    given by name find their own scale (see `runs.choose`). average: how many of the last policies the kept
-    one is the mean of. best: keep the best policy that was evaluated, not
-    the last.
+    given by name find their own scale (see `runs.choose`). average: how many of the last linear policies the
+    kept one is the mean of. best: keep the best policy that was evaluated, not the last.
     """
 
     first_round: str
@@ -35,8 +34,6 @@ def spread(budget: int, *, vectors: bool) -> dict[str, Any]:
     """How the practical preset spends a budget of labels where nothing else is said: a quarter of it, but at
     least 200 or half, on a first, expert-driven round, the rest in twentieths. With so few labels a policy
     may stumble again in a later round: all are evaluated, which costs no labels, and the best one is kept.
-    (The mean of the last five swings less, but four of them have not seen the newest labels, and it needs
-    more of them on three robots of four; docs/studies/queries.md.)
 
     `vectors`: whether distances between the policy's inputs mean something.
 
@@ -63,6 +60,12 @@ FEW = {
 1,500 labels the score on Ant was 0.46 before (3,000 steps of 256, no weight decay) and is 0.79 so, with
 5,000 on HalfCheetah 0.64 and 0.87. The passes matter from 1,600 labels on: without them one seed of five did
 not reach 0.9 on HalfCheetah in evaluations of 20 episodes, with them all did (docs/studies/queries.md).
+"""
+
+
+MEMBERS = 5
+"""Networks of the committee that is kept where labels are few (docs/studies/queries.md). One of them acts: on
+Hopper the states that a committee visits teach less than those of a network that stumbles.
 """
 
 

@@ -66,8 +66,6 @@ class RunSpec(Settings):
             raise UserError("rounds: 0 is not accepted without demonstrations (demos) to learn from.")
         if self.init is not None and self.standardise:
             raise UserError("standardise: with init the observations are standardised as init was; say no.")
-        if self.init is not None and self.fresh:
-            raise UserError("fresh: with init the parameters start there; say no.")
         if self.judged and self.comparator not in ("every", "last"):
             object.__setattr__(self, "comparator", tuple(sorted(self.judged)))
         from ..objectives import parse_memory

@@ -102,8 +102,6 @@ class Settings:
     lasso: float | None = _of("solver")
     """Adam also shortens the weights of each input of a network by this times the step size in every step, so
     that inputs that say little drop out."""
-    fresh: bool | None = _of("solver")
-    """Adam starts every round from new random parameters, not from the last ones: yes or no."""
     tolerance: float | None = _of("solver")
     """The solver stops at this gradient norm of (whole objective)/t."""
     preset: str = _among("practical", *PRESETS)
@@ -146,8 +144,11 @@ class Settings:
     squash: bool | None = None
     """A tanh head stretched to the action bounds: yes or no."""
     average: int | None = _least(None, 1)
-    """Act with, evaluate and keep the mean of the last so many rounds' policies: of the outputs of networks,
-    of the parameters of linear policies. Losses and regret are those of the last policy alone."""
+    """Act with, evaluate and keep the mean of the last so many rounds' policies, which are linear. Losses and
+    regret are those of the last policy alone."""
+    members: int | None = _least(None, 1)
+    """Evaluate and keep the mean of so many networks. The learner trains one, which acts and whose losses and
+    regret the ledger has; the others are trained apart, from starts of their own, on the same labels."""
     best: bool | None = None
     """Keep the policy with the highest mean return of those that were evaluated, not the last one: yes or no.
     What would be the best plays as many episodes again, and all of them count; what is kept is then evaluated
