@@ -11,21 +11,26 @@ from gymnasium import spaces
 
 from runs.counting import Counting, answering, half
 from runs.pieces import resumed
-from understudy import CrossEntropy, Huber, Squared, UserError, evaluate, imitate
+from understudy import CrossEntropy, Huber, Squared, UserError, evaluate, ftl, imitate
+from understudy.data import batch
 from understudy.experts import Expert
+from understudy.making import make_game
 from understudy.policies import Actions
+from understudy.programs import compiled_solver
 from understudy.runs import Run
 from understudy.runs.choose import choose
 from understudy.runs.collected import EXPERT
 from understudy.runs.evaluate import AGAIN
+from understudy.solvers import adam
 from understudy.spec import RunSpec
 from understudy.spec.presets import FEW, SPARSE
+from understudy.studies import play
 
 SMALL = {"policy": "linear", "interactions": 40, "episodes": 0, "expert_episodes": 0, "envs": 2}
 CARTPOLE = {"env": "CartPole-v1", "loss": "squared"}
 
 
-def play(ask: str, **more):
+def asking(ask: str, **more):
     expert = answering(half)
     run = imitate(Counting, expert=expert, ask=ask, **(SMALL | {"rounds": 4} | more))
     return run, sum(expert.card["asked"])
@@ -34,7 +39,7 @@ def play(ask: str, **more):
 @pytest.mark.parametrize("ask", ["random:6", "fraction:0.2", "distance:6", "all"])
 @pytest.mark.parametrize("beta", [0.0, 0.25])
 def test_the_account_is_what_the_expert_was_asked(ask, beta):
-    run, asked = play(ask, beta=beta, first_interactions=20)
+    run, asked = asking(ask, beta=beta, first_interactions=20)
     ledger, weights = run.ledger, run.samples("weights")
     assert ledger["queries"][-1] == asked == np.count_nonzero(weights)
     assert ledger["interactions"].tolist() == [20, 60, 100, 140] and len(weights) == 140
@@ -53,14 +58,14 @@ def test_the_account_is_what_the_expert_was_asked(ask, beta):
 
 
 def test_a_budget_is_spent_exactly_over_as_many_rounds_as_it_takes():
-    run, asked = play("random:6", rounds=None, budget=45, first_interactions=20)
+    run, asked = asking("random:6", rounds=None, budget=45, first_interactions=20)
     assert asked == run.ledger["queries"][-1] == 45
     assert run.ledger["samples"].tolist() == [20, 6, 6, 6, 6, 1]
     assert RunSpec(env=Counting, ask="all", budget=45, interactions=20).sizes == (20, 20, 5)
     assert len(RunSpec(env=Counting).sizes) == 25
-    run, asked = play("random:6", rounds=30, budget=45, first_interactions=20, beta=0.5)
+    run, asked = asking("random:6", rounds=30, budget=45, first_interactions=20, beta=0.5)
     assert asked == run.ledger["queries"][-1] == 45  # the expert does not act where nothing is left
-    run, asked = play("fraction:0.3", rounds=30, budget=45, first_interactions=20)
+    run, asked = asking("fraction:0.3", rounds=30, budget=45, first_interactions=20)
     assert asked == 45 and run.ledger.rounds < 10 and np.isfinite(run.ledger["regret"][-1])
 
 
@@ -113,7 +118,7 @@ def test_a_budget_alone_is_spread_by_the_practical_preset():
 
 def test_the_loss_of_a_round_is_weighted_by_one_over_p():
     """Linear policy, squared loss: losses and the best in hindsight against NumPy on the samples kept."""
-    run, _ = play("fraction:0.3", comparator="last", preset="paper", noise=0.0)
+    run, _ = asking("fraction:0.3", comparator="last", preset="paper", noise=0.0)
     rows = np.flatnonzero(run.samples("weights"))
     x, y = (run.samples(name)[rows].astype(np.float64) for name in ("inputs", "targets"))
     assert np.allclose(run.samples("weights")[rows], 1 / (40 * 0.3))
@@ -146,15 +151,15 @@ def test_an_expert_that_raises_when_asked_after_the_round_is_one_sentence():
 
 
 def test_on_the_spot_the_expert_takes_over_and_the_books_are_kept_apart():
-    run, asked = play("distance:0.3", moment="spot", rounds=5, first_interactions=20)
+    run, asked = asking("distance:0.3", moment="spot", rounds=5, first_interactions=20)
     ledger, acted = run.ledger, run.samples("flags") & EXPERT > 0
     assert asked == ledger["queries"][-1] == acted.sum() < 180
     assert ((run.samples("weights") > 0) == acted).all()  # it labels what it drives, and nothing else
     assert ledger["handovers"][0] == 0 and ledger["handovers"][1:].sum() > 0
     assert ledger["by_expert"][0] == 1.0 and (ledger["by_expert"][1:] < 1).all()
-    run, asked = play("distance:0.3", moment="spot", rounds=5, budget=30, first_interactions=20)
+    run, asked = asking("distance:0.3", moment="spot", rounds=5, budget=30, first_interactions=20)
     assert asked == run.ledger["queries"][-1] == 30
-    run, asked = play("distance:0.3", moment="spot", rounds=3, floor=0.5, first_interactions=20)
+    run, asked = asking("distance:0.3", moment="spot", rounds=3, floor=0.5, first_interactions=20)
     acted = run.samples("flags") & EXPERT > 0
     assert asked > acted.sum()  # some of the policy's own states, at random
     with pytest.raises(UserError, match="moment: 'spot' needs a rule with a threshold"):
@@ -193,6 +198,31 @@ def test_a_committee_is_evaluated_and_kept_and_one_of_it_acts(tmp_path):
 
 def _same(one, other):
     return jax.tree.all(jax.tree.map(np.array_equal, one, other))
+
+
+def test_members_are_the_same_alone_in_one_program_and_of_stacked_runs():
+    settings = SMALL | {"env": "Pendulum-v1", "policy": "mlp", "widths": (8,), "rounds": 1, "members": 3}
+    settings |= {"max_iterations": 20, "comparator": "none", "seed": 1}
+    run = imitate(**settings)
+    inputs, targets = (run.samples(name).astype(np.float32) for name in ("inputs", "targets"))
+    one = batch(run.policy.normaliser(inputs), targets, dtype=np.float32)
+    policy, _ = run.policy.policy.last(run.policy.params)
+    start = [policy.init(jax.random.key(k), inputs.shape[1], targets.shape[1]) for k in (4, 5)]
+    keys, solver = jax.random.split(jax.random.key(6), 2), adam(max_iterations=20, batch_size=16)
+    game = make_game(policy, Squared(), ftl(), solver, start[0])
+    losses = game.empty(start[0], one, len(inputs)).add(one)
+    found = compiled_solver(game, mapped=True)(losses, jax.tree.map(lambda *a: np.stack(a), *start), keys)
+    for k in (0, 1):
+        alone = compiled_solver(game)(losses, start[k], keys[k])
+        assert _near(jax.tree.map(lambda leaf, k=k: leaf[k], found), alone)
+        assert not _near(alone, start[k])
+    stacked = play([settings | {"episodes": 1}, settings | {"episodes": 1, "seed": 2}], together=True)
+    wanted = evaluate(run.policy, "Pendulum-v1", episodes=1, seed=1, number=1).mean
+    assert np.isclose(stacked[0].summary["return_mean"], wanted, rtol=1e-3)
+
+
+def _near(one, other):
+    return jax.tree.all(jax.tree.map(lambda a, b: np.allclose(a, b, rtol=1e-4, atol=1e-6), one, other))
 
 
 def test_committees_and_means_that_do_not_exist_are_refused():
@@ -258,4 +288,4 @@ def test_the_loss_on_all_states_is_known_bounded_or_an_estimate():
         high, seen = run.ledger["visited_high"], run.ledger["cumulative_loss"]
         assert high[0] == pytest.approx(seen[0]) and (high[1:] > seen[1:]).all()
     assert np.isnan(imitate(**small, ask="distance:10").ledger["visited_high"][1:]).all()
-    assert np.isnan(play("random:6")[0].ledger["visited_high"]).all()  # a linear policy: no largest loss
+    assert np.isnan(asking("random:6")[0].ledger["visited_high"]).all()  # a linear policy: no largest loss

@@ -30,9 +30,9 @@ LOOKS = {
 
 
 class Curve(NamedTuple):
-    """A series in an environment: labels (n,) after which the acting policy was evaluated, its scores
-    (seeds, n), 0 for random actions and 1 for the expert, and those of the policies that are kept in the end
-    (seeds,), on episodes that did not choose them; seeds: which.
+    """A series in an environment: labels (n,) after which the policy was evaluated, its scores (seeds, n), 0
+    for random actions and 1 for the expert, and those of the policies that are kept in the end (seeds,), on
+    episodes that did not choose them; seeds: which.
     """
 
     env: str
@@ -49,7 +49,7 @@ class Curve(NamedTuple):
         return first.astype(float)
 
     def least_after(self) -> np.ndarray:
-        """The least score of an acting policy after one of 0.95, one number a seed that had one."""
+        """The least score of a policy after one of 0.95, one number a seed that had one."""
         found = [one[np.argmax(one >= REACHED) :].min() for one in self.scores if (one >= REACHED).any()]
         return np.asarray(found)
 
@@ -166,7 +166,7 @@ def _in_words(enough: np.ndarray) -> str:
 
 
 def draw(every: Sequence[Curve]) -> Any:
-    """Score of the acting policy against labels, a panel per environment, and that of the policy which is
+    """Score of the policy against labels, a panel per environment, and that of the policy which is
     kept, on new episodes, as diamonds; the default is the thick line.
     """
     envs = list(dict.fromkeys(one.env for one in every))
