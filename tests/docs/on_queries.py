@@ -1,0 +1,39 @@
+"""docs/studies/queries.md: the rows of its tables, made from docs/figures/queries."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from docs.tables import rows
+
+PAGE = "docs/studies/queries.md"
+
+
+def needed(one: dict) -> str:
+    """Labels to 90 %: the median, and the least and most of the seeds that got there."""
+    scores = rows(f"{one['table']}/scores", env=one["env"], series=one["series"])
+    found = []
+    for _, run in scores.groupby("seed"):
+        reached = run[run["score"] >= 0.9]
+        found.append(reached["labels"].min() if len(reached) else np.inf)
+    there, missing = [x for x in found if np.isfinite(x)], sum(np.isinf(found))
+    assert np.median(found) == one["labels_to_90"] and min(found) == one["labels_to_90_least"]
+    words = {0: "", 1: "; one not", 2: "; two not"}[missing]
+    most = f" to {max(there):,.0f}" if max(there) > min(there) or words else ""
+    return f"{np.median(found):,.0f} ({min(there):,.0f}{most}{words})"
+
+
+def sentences() -> Iterator[str]:
+    for table, kinds in (("queries", {"distance": "5", "one": "1"}), ("queries/classic", {"distance": ""})):
+        for one in rows(f"{table}/labels").to_dict("records"):
+            networks = kinds[one["series"]]
+            cells = [one["env"], f"{one['labels']:,}", *([networks] if networks else [])]
+            cells += [
+                needed(one | {"table": table}),
+                f"{one['kept_score']:.3f} ({one['kept_score_least']:.2f})",
+            ]
+            if networks:
+                cells.append(f"{one['last_score']:.3f} ({one['last_score_least']:.2f})")
+            yield f"| {' | '.join(cells)} |"
