@@ -21,6 +21,8 @@ os.environ.setdefault(
     "--xla_backend_optimization_level=0 --xla_backend_extra_options=xla_cpu_disable_new_fusion_emitters "
     "--xla_cpu_parallel_codegen_split_count=1",
 )
+# Nobody reads from which line of which file an operation of a program came.
+os.environ.setdefault("JAX_TRACEBACK_IN_LOCATIONS_LIMIT", "0")
 # The processes of one run of the tests share what they compile; nothing is kept for the next run.
 if "JAX_COMPILATION_CACHE_DIR" not in os.environ:
     _programs = tempfile.TemporaryDirectory(prefix="understudy-programs-")
