@@ -83,9 +83,13 @@ def test_on_a_ball_counts_have_the_constrained_minimum():
     counts, kept = both()
     zero = jnp.zeros((STATES, ACTIONS))
     _, mine = solve(InBall(cell_newton(), 3.0), plain(counts, zero), zero)
-    _, other = solve(InBall(newton(), 3.0), plain(kept, zero), zero)
-    assert float(mine.value) == pytest.approx(float(other.value), rel=1e-8)
     assert float(jnp.linalg.norm(mine.params)) == pytest.approx(3.0)
+    # The sum of the kept samples is convex: this says that it is least on the ball exactly here. It errs with
+    # the square of what is left, far below what two solvers differ by.
+    value, slope = jax.jit(lambda one, w: (one.value(w) / 6, one.gradient(w) / 6))(kept, mine.params)
+    pull = -float(jnp.vdot(slope, mine.params)) / 9
+    np.testing.assert_allclose(slope, -pull * mine.params, atol=1e-6 * pull)
+    assert pull > 0 and float(mine.value) == pytest.approx(float(value), rel=1e-12)
     assert float(mine.value) > float(Frequencies()(plain(counts, zero), zero).value)
     # No point of a cloud on the ball does better.
     cloud = jax.random.normal(jax.random.key(0), (200, STATES, ACTIONS)) + 0.5 * mine.params
