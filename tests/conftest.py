@@ -71,7 +71,8 @@ collect_ignore += [] if importlib.util.find_spec("ray") else ["ray"]
 
 
 # Rooms that take longest, the longest first, so that no worker is left with one of them at the end.
-LONG = ("runs", "core", "solvers", "paper", "studies", "tests", "docs", "checks", "envs", "objectives")
+LONG = ("runs", "core", "solvers", "paper", "studies", "checks", "cli", "tests", "docs", "envs", "policies")
+LONG += ("objectives", "experts", "losses")
 CORE = ("learners", "regret", "replay")
 """Rooms that play the same games."""
 
