@@ -21,6 +21,8 @@ os.environ.setdefault(
     "--xla_backend_optimization_level=0 --xla_backend_extra_options=xla_cpu_disable_new_fusion_emitters "
     "--xla_cpu_parallel_codegen_split_count=1",
 )
+# Nobody reads from which line of which file an operation of a program came.
+os.environ.setdefault("JAX_TRACEBACK_IN_LOCATIONS_LIMIT", "0")
 # The processes of one run of the tests share what they compile; nothing is kept for the next run.
 if "JAX_COMPILATION_CACHE_DIR" not in os.environ:
     _programs = tempfile.TemporaryDirectory(prefix="understudy-programs-")
@@ -69,7 +71,8 @@ collect_ignore += [] if importlib.util.find_spec("ray") else ["ray"]
 
 
 # Rooms that take longest, the longest first, so that no worker is left with one of them at the end.
-LONG = ("runs", "core", "solvers", "paper", "studies", "tests", "docs", "checks", "envs", "objectives")
+LONG = ("runs", "core", "solvers", "paper", "studies", "checks", "cli", "tests", "docs", "envs", "policies")
+LONG += ("objectives", "experts", "losses")
 CORE = ("learners", "regret", "replay")
 """Rooms that play the same games."""
 

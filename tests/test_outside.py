@@ -93,7 +93,7 @@ def test_all_four_have_one_ledger_from_every_door_and_from_a_worker(outside, tmp
     assert (tmp_path / "run" / "ledger.csv").read_text() == asked
     assert main(["evaluate", str(tmp_path / "run"), "--episodes", "1"]) == 0
     assert json.loads((tmp_path / "run" / "config.json").read_text())["settings"]["loss"] == "outside-quartic"
-    done = Study(**run, seeds=2).run(workers=2)
+    done = Study(**run, seeds=2).run(workers=1)
     assert done.failed == {} and ledger(done.results[0].rows) == asked
     assert ledger(done.results[1].rows) != asked
 

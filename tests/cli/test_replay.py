@@ -113,7 +113,7 @@ def test_labels_and_rounds_of_unequal_size(tmp_path):
     rounds = read_stream(tmp_path / "labels.npz")
     assert [len(x) for x, _ in rounds] == [2, 4, 3]
     np.testing.assert_array_equal(np.concatenate([y for _, y in rounds]), Y)
-    assert replay(tmp_path / "labels.npz", "--loss", "cross-entropy", "--learner", "adaftrl") == 0
+    assert replay(tmp_path / "labels.npz", "--loss", "cross-entropy", "--learner", "ogd", "--eta", "1") == 0
 
 
 def test_a_learner_of_the_users_own(stream, tmp_path, monkeypatch, capsys):

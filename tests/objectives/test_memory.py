@@ -136,10 +136,16 @@ def test_statistics_of_what_is_kept_are_its_sum(memory):
     key = jax.random.key(3)
     kept = limited(memory, whole, listed[0], rounds=len(listed), samples=sum(SIZES), key=key)
     assert isinstance(kept, Limited)
-    W = jnp.asarray(np.random.default_rng(2).normal(size=(3, 2)))
-    for t, one in enumerate(listed, 1):
+    W = np.random.default_rng(2).normal(size=(3, 2))
+
+    @jax.jit
+    def added(kept, one):
         kept = kept.add(one)
-        found, direct = kept.recall(), kept.memory.recall()
-        assert float(found.value(W)) == pytest.approx(float(direct.value(W)), rel=1e-11)
-        assert int(found.rounds) == int(kept.rounds) == t
-    assert float(found.value(W)) != pytest.approx(float(kept.whole.value(W)), rel=1e-3)
+        values = [losses.value(W) for losses in (kept.recall(), kept.memory.recall(), kept.whole)]
+        return kept, values, kept.recall().rounds
+
+    for t, one in enumerate(listed, 1):
+        kept, (found, direct, all_rounds), number = added(kept, one)
+        assert float(found) == pytest.approx(float(direct), rel=1e-11)
+        assert int(number) == int(kept.rounds) == t
+    assert float(found) != pytest.approx(float(all_rounds), rel=1e-3)

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from problems import added
 from understudy import GRU, MLP, CrossEntropy, Huber, Linear, Squared, ftl, online
 from understudy.data import batch
 from understudy.making import make_game
@@ -32,7 +33,7 @@ def statistics(listed, bias=False, half=False):
     policy = Linear(bias=bias)
     losses = empty_statistics(policy, Squared(half=half), jnp.zeros((listed[0][0].shape[1] + bias, 2)))
     for X, Y in listed:
-        losses = losses.add(batch(X, Y, rows=max(SIZES)))
+        losses = added(losses, batch(X, Y, rows=max(SIZES)))
     return losses
 
 
@@ -67,7 +68,7 @@ def test_the_triangular_factor_beats_the_gram_matrix():
     listed = [(X[i : i + 10], X[i : i + 10] @ truth) for i in range(0, 40, 10)]
     losses = empty_statistics(Linear(), Squared(), jnp.zeros((4, 2)))
     for A, B in listed:
-        losses = losses.add(batch(A, B))
+        losses = added(losses, batch(A, B))
     zero = jnp.zeros((4, 2))
     found, exists = losses.minimiser(zero, zero, jnp.asarray(0.0))
     gram, image = sum(A.T @ A for A, _ in listed), sum(A.T @ B for A, B in listed)
@@ -92,7 +93,7 @@ def test_samples_in_chunks_are_the_direct_sum(loss):
 
     losses = empty_samples(Linear(), loss, batch(*listed[2]), capacity=sum(SIZES), chunk=4)
     for X, Y in listed:
-        losses = losses.add(batch(X, Y, rows=max(SIZES)))
+        losses = added(losses, batch(X, Y, rows=max(SIZES)))
     evaluate = jax.jit(lambda s, w, v: (*s.value_and_gradient(w), s.hessian_vector(w, v), s.hessian(w)))
     value, gradient, product, hessian = evaluate(losses, W, V)
     expected = jax.jit(lambda w: (direct(w), jax.grad(direct)(w), jax.hessian(direct)(w).reshape(6, 6)))(W)

@@ -8,7 +8,7 @@ import pytest
 from understudy.paper import claims, mujoco, mujoco_report
 from understudy.paper.host import panels, rows
 from understudy.paper.mujoco import Effort, Scale, part, study
-from understudy.studies import running
+from understudy.studies import running, tuning
 
 SCALE = Scale(
     {"linear-100": Effort(("squared",), "1e-2:1e2:log2", kept=1, evaluations=1)},
@@ -22,7 +22,9 @@ SCALE = Scale(
 @pytest.fixture(scope="module")
 def played(tmp_path_factory):
     folder = tmp_path_factory.mktemp("mujoco")
-    return part("linear-100", SCALE, folder, engine="inline"), folder
+    with pytest.MonkeyPatch.context() as patch:  # as few rounds as the full pass: twenty choose no better
+        patch.setitem(tuning.COARSE, "rounds", 2)
+        yield part("linear-100", SCALE, folder, engine="inline"), folder
 
 
 def test_the_full_study_is_the_papers():

@@ -15,7 +15,7 @@ from understudy.paper.queries_report import Curve
 
 @pytest.fixture(scope="module")
 def done(tmp_path_factory):
-    quick = {"policy": "linear", "loss": "squared", "interactions": 40}
+    quick = {"policy": "linear", "loss": "squared", "interactions": 40, "episode_limit": 60}
     series = ("distance", "random", "all", "bc")
     scale = dataclasses.replace(
         queries.SCALES["small"],

@@ -138,7 +138,7 @@ def test_a_network_on_pixels_learns_and_resumes_byte_for_byte(tmp_path, monkeypa
         "envs": 2,
         "episodes": 2,
         "comparator": "none",
-        "solver_options": {"max_iterations": 20, "batch_size": 16},
+        "solver_options": {"max_iterations": 16, "batch_size": 16},
     }
     straight, _ = resumed(partial(imitate, Dots, **options), tmp_path, 2)
     kept = content(tmp_path / "whole").keys()

@@ -210,7 +210,8 @@ def test_every_run_of_a_study_has_sinks_of_its_own(tmp_path, monkeypatch):
     monkeypatch.setattr(Pages, "books", [])
     monkeypatch.setattr(SINKS, "makers", dict(SINKS.makers))
     register_sink("pages", Pages)
-    study = Study("CartPole-v1", policy="linear", rounds=2, interactions=20, episodes=0, seeds=2)
+    small = {"policy": "linear", "loss": "squared", "rounds": 2, "interactions": 20, "episodes": 0}
+    study = Study("CartPole-v1", **small, comparator="none", seeds=2)
     done = study.run(tmp_path / "study", engine="inline", sinks=["pages"])
     assert len(Pages.books) == 2
     for pages, result in zip(Pages.books, done.results, strict=True):

@@ -20,7 +20,7 @@ SMALL = SIZE | {"episodes": 1, "expert_episodes": 1}
 CASES = [
     {"env": "CartPole-v1", "policy": "linear", "labels": "mode", "expert": f"{HERE}:soft", "envs": 3},
     {"env": "CartPole-v1", "policy": "linear", "expert": f"{HERE}:informed", "learner": "bc"},
-    {"env": "Hopper-v5", "policy": "linear", "learner": "ogd", "eta": 0.1, "seed": 4},
+    {"env": "Hopper-v5", "policy": "linear", "learner": "ogd", "eta": 0.1, "seed": 4, "episode_limit": 90},
 ]
 
 

@@ -6,15 +6,30 @@ keeps the whole round on the device.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from typing import Any, final
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from .pure import PureEnv, State, chosen, key_of
 from .vector import Seen
+
+
+@functools.lru_cache(maxsize=4)
+def _programs(env: PureEnv) -> tuple[Any, Any]:
+    """Beginning and stepping chosen slots. The vectors of one environment, for rounds, evaluations and the
+    expert's, share them, so that a number of slots is traced and compiled once.
+    """
+
+    def begin(state: State, which: Any, seeds: Any) -> State:
+        return chosen(which, jax.vmap(lambda seed: env.reset(key_of(seed)))(seeds), state)
+
+    def step(state: State, which: Any, actions: Any) -> State:
+        return chosen(which, jax.vmap(env.step)(state, actions), state)
+
+    return jax.jit(begin, donate_argnums=0), jax.jit(step, donate_argnums=0)
 
 
 @final
@@ -27,18 +42,11 @@ class PureVector:
         self.observation_space, self.action_space = env.observation_space, env.action_space
         self.broken: dict[int, Exception] = {}
         self._env, self._count = env, count
-
-        def begin(state: State, which: Any, seeds: Any) -> State:
-            return chosen(which, jax.vmap(lambda seed: env.reset(key_of(seed)))(seeds), state)
-
-        def step(state: State, which: Any, actions: Any) -> State:
-            return chosen(which, jax.vmap(env.step)(state, actions), state)
-
-        self._begin, self._step = jax.jit(begin, donate_argnums=0), jax.jit(step, donate_argnums=0)
-        shapes = jax.eval_shape(
-            lambda: jax.vmap(lambda s: env.reset(key_of(s)))(jnp.zeros(count, jnp.uint32))
+        self._begin, self._step = _programs(env)
+        one = jax.eval_shape(lambda seed: env.reset(key_of(seed)), np.uint32(0))
+        self._state: Any = jax.tree.map(
+            lambda leaf: jax.device_put(np.zeros((count, *leaf.shape), leaf.dtype)), one
         )
-        self._state: Any = jax.tree.map(lambda one: jnp.zeros(one.shape, one.dtype), shapes)
         self._seen: Any = None
 
     def _spread(self, slots: Any, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

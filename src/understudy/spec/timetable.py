@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from ..errors import UserError
 from .kinds import is_pure
+from .mixing import Mixing
 
 if TYPE_CHECKING:
     from .runspec import RunSpec
@@ -42,15 +44,25 @@ def planned(spec: RunSpec) -> tuple[tuple[int, int], ...]:
     if last is None:
         last = ROUNDS if spec.budget is None or not ends else math.inf
         last = 0 if spec.demos is not None and spec.name == "bc" else last
-    found: list[tuple[int, int]] = [] if spec.demos is None else [(0, 0)]
-    before = len(found)
-    left = math.inf if spec.budget is None else spec.budget
+    before, left = int(spec.demos is not None), math.inf if spec.budget is None else spec.budget
+    found = _rounds(first, spec.interactions, last, before, left, who, every, count)
+    if found is None:
+        field = "budget" if spec.rounds is None else "rounds"
+        value = getattr(spec, field)
+        raise UserError(f"{field}: {value} takes more than {MOST:,} rounds; let a round be larger.")
+    return found
+
+
+@functools.lru_cache(maxsize=64)  # thousands of runs of a study have the same rounds
+def _rounds(
+    first: int, each: int, last: float, before: int, left: float, who: Mixing, every: bool, count: int | None
+) -> tuple[tuple[int, int], ...] | None:
+    """The rounds of `planned`; None where there would be more than `MOST`."""
+    found = [(0, 0)] * before
     while len(found) < last + before and left > 0:
-        size = first if len(found) == before else spec.interactions
+        size = first if len(found) == before else each
         if len(found) >= MOST:
-            field = "budget" if spec.rounds is None else "rounds"
-            value = getattr(spec, field)
-            raise UserError(f"{field}: {value} takes more than {MOST:,} rounds; let a round be larger.")
+            return None
         beta = who.beta(len(found) + 1)
         most, whole = min(size, left), every or beta == 1.0
         exact = whole or (beta == 0.0 and count is not None)
