@@ -98,7 +98,7 @@ def change(
 
 
 def _legal(one: Candidate, labels: bool) -> Candidate:
-    """Numbers kept where double precision can tell a false bound from rounding; shares within [0, 1]."""
+    """Numbers kept where double precision separates a false bound from rounding; shares within [0, 1]."""
     X, y = np.clip(one.X, -1e4, 1e4), np.clip(one.y, -1e6, 1e6)
     if labels:
         outside = (y < 0) | (y > 1)

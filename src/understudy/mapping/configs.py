@@ -51,7 +51,7 @@ def _pairs(name: str, axis: Any) -> list[tuple[Label, Any]]:
     elif isinstance(axis, (str, bytes)) or not isinstance(axis, (Sequence, np.ndarray, range)):
         raise UserError(f"{name}: expected a sequence or a mapping from labels to values, got {axis!r}.")
     else:
-        pairs = [(_label(name, value), value) for value in axis]
+        pairs = [(value, value) for value in axis]
     if not pairs:
         raise UserError(f"{name}: the axis is empty; at least one value is needed.")
     return [(_label(name, label), value) for label, value in pairs]
