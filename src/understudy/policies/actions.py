@@ -78,15 +78,8 @@ class Actions:
 
     def play(self, outputs: np.ndarray) -> Any:
         """The deterministic action for one row of outputs, as the environment takes it."""
-        if self.kind == "box":
-            assert self.low is not None and self.high is not None
-            clipped = np.minimum(np.maximum(outputs, self.low), self.high)
-            return clipped.astype(self.dtype, copy=False).reshape(self.shape)
-        if self.kind == "discrete":
-            return np.int64(self.starts[0] + int(outputs.argmax()))
-        edges = np.cumsum(self.counts)[:-1]
-        chosen = np.array([group.argmax() for group in np.split(outputs, edges)], np.int64) + self.starts
-        return chosen.astype(self.dtype).reshape(self.shape)
+        played = self.plays(outputs[None]).reshape(self.shape)
+        return np.int64(played) if self.kind == "discrete" else played
 
     def plays(self, outputs: np.ndarray) -> Any:
         """`play` for many rows of outputs: actions with n in front."""
@@ -95,12 +88,12 @@ class Actions:
             return clipped.astype(self.dtype, copy=False).reshape(len(outputs), *self.shape)
         if self.kind == "discrete":
             return outputs.argmax(axis=1) + self.starts[0]
-        return np.stack([self.play(row) for row in outputs])
+        groups = np.split(outputs, np.cumsum(self.counts)[:-1], axis=1)
+        chosen = np.stack([group.argmax(axis=1) for group in groups], axis=1) + self.starts
+        return chosen.astype(self.dtype).reshape(len(outputs), *self.shape)
 
     def targets(self, labels: np.ndarray, kind: str = "action") -> np.ndarray:
-        """The expert's answers (n, …) as target rows (n, outputs): actions, one-hot choices, or its
-        distribution.
-        """
+        """Answers (n, …) as target rows (n, outputs): actions, one-hot choices, or a distribution."""
         if self.kind == "box" or kind == "distribution":
             return labels.reshape(len(labels), -1)
         whole = labels.reshape(len(labels), -1) - np.asarray(self.starts)

@@ -51,9 +51,7 @@ class Normaliser:
 
 
 def _moments(rows: Any) -> tuple[np.ndarray, np.ndarray]:
-    """Mean and deviation of columns in float64, where the rows are: two rows come back of a round that is on
-    the device.
-    """
+    """Mean and deviation of columns in float64, computed where the rows are."""
     if isinstance(rows, np.ndarray):
         rows = rows.astype(np.float64)
         return rows.mean(axis=0), rows.std(axis=0)

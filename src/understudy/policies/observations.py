@@ -21,9 +21,7 @@ class Leaf:
 
     path: tuple[str | int, ...]
     kind: str
-    """number (as it is), byte (0 to 255), choice (one-hot), choices (one-hot each) or state (its own
-    number).
-    """
+    """number (as it is), byte (0 to 255), choice or choices (one-hot each), or state (its own number)."""
     shape: tuple[int, ...]
     counts: tuple[int, ...] = ()
     starts: tuple[int, ...] = ()
@@ -92,9 +90,7 @@ class Observations:
         return row
 
     def rows(self, batch: Any) -> np.ndarray:
-        """A batch (n in front) as rows (n, width), to the bits of `row`; whether they are finite is not
-        asked.
-        """
+        """A batch (n in front) as rows (n, width), to the bits of `row`; numbers may be not finite."""
         if self._plain:
             rows = np.asarray(batch, self.dtype)
             rows = rows.reshape(len(rows), -1)
@@ -106,16 +102,8 @@ class Observations:
         return np.stack([self._joined(one) for one in self.split(batch)])
 
     def _joined(self, observation: Any) -> np.ndarray:
-        """The parts of one observation side by side. Bytes beside other parts become numbers, since a row
-        has one type.
-        """
-        whole = self.dtype == np.uint8
-        parts = [
-            np.asarray(at(observation, leaf.path), np.uint8).reshape(-1)
-            if whole
-            else _encode(leaf, at(observation, leaf.path))
-            for leaf in self.leaves
-        ]
+        """The parts of one observation side by side. Bytes beside other parts become numbers."""
+        parts = [_encode(leaf, at(observation, leaf.path), self.dtype) for leaf in self.leaves]
         return np.concatenate(parts).astype(self.dtype, copy=False)
 
     def single(self, observation: Any) -> bool:
@@ -201,12 +189,13 @@ def _space(parts: list[tuple[tuple[str | int, ...], Leaf]]) -> Any:
     return spaces.Dict({str(key): part for key, part in inner.items()})
 
 
-def _encode(leaf: Leaf, value: Any) -> np.ndarray:
+def _encode(leaf: Leaf, value: Any, dtype: np.dtype) -> np.ndarray:
     if leaf.kind == "number":
         numbers = np.asarray(value, np.float32).reshape(-1)
         return numbers[list(leaf.picks)] if leaf.picks else numbers
     if leaf.kind == "byte":
-        return np.asarray(value, np.float32).reshape(-1) / np.float32(255)
+        flat = np.asarray(value, dtype).reshape(-1)
+        return flat if dtype == np.uint8 else flat / np.float32(255)
     whole = np.ravel(value).astype(np.int64) - np.asarray(leaf.starts)
     if leaf.kind == "state":
         return whole.astype(np.int32)

@@ -45,9 +45,7 @@ class TrainedPolicy:
         self._state: Any = None
 
     def outputs(self, row: np.ndarray) -> np.ndarray:
-        """The raw outputs (k,) for one encoded row: a mean action, or logits. Of a policy with memory: for
-        the first row of an episode.
-        """
+        """The raw outputs (k,) for one encoded row, an episode's first: a mean action, or logits."""
         return self._forward(self.normaliser(row))
 
     def along(self, rows: np.ndarray, slots: np.ndarray) -> np.ndarray:
@@ -115,8 +113,7 @@ class TrainedPolicy:
             single, inner = self.observations.single(observation), self.observations.inner
             now = inner.row(observation)[None] if single else inner.rows(observation)
             outputs, state = self._recalling(now, state, episode_start)
-            actions = [self.actions.play(row) for row in outputs]
-            return (actions[0] if single else np.stack([np.asarray(one) for one in actions])), state
+            return (self.actions.play(outputs[0]) if single else self.actions.plays(outputs)), state
         if self.observations.single(observation):
             return self.act(observation), state
         return np.stack([np.asarray(self.act(one)) for one in self.observations.split(observation)]), state
@@ -156,9 +153,7 @@ class TrainedPolicy:
         field: str = "policy",
         card: str | os.PathLike[str] | None = None,
     ) -> tuple[TrainedPolicy, dict[str, Any]]:
-        """The policy and everything in its card, with what the file `card` says instead. Errors begin with
-        `field`.
-        """
+        """The policy and its card, with what the file `card` says instead. Errors begin with `field`."""
         base = Path(path)
         base = base / "policy" if base.is_dir() else base
         about = files.read_card(base, field, card)
@@ -183,8 +178,6 @@ class TrainedPolicy:
             raise UserError(f"{what} does not say what the policy sees and does ({error}).") from None
 
     def network(self, *, distribution: bool = False) -> Network:
-        """This policy as a network that answers whole batches: with actions, or with the distribution over
-        choices that its outputs are the logits of.
-        """
+        """This policy as a network that answers batches with actions, or with probabilities of choices."""
         head = softmax if distribution else self.actions.plays
         return Network(self.policy, self.params, self.observations.rows, head, self.normaliser)
