@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from .. import disk
-from ..errors import UserError, nearest, unknown
+from ..errors import UserError, among, nearest
 from .base import Expert
 
 FOLDER = Path(__file__).parent / "weights"
@@ -34,8 +34,7 @@ def names() -> list[str]:
 
 def card(name: str) -> dict[str, Any]:
     """What is known about an expert: algorithm, environments, settings, measured returns, how it was made."""
-    if name not in _cards():
-        raise unknown("expert", name, names())
+    among("expert", name, _cards())
     return dict(_cards()[name])
 
 

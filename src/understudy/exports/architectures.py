@@ -28,7 +28,7 @@ def network(g: Graph, policy: Any, tree: Any, row: str, bytes_left: bool) -> str
     """Adds the operations of a policy on rows (n, width) and gives the name of its outputs. `tree` has the
     names of its arrays; `bytes_left`: the rows are numbers from 0 to 255.
     """
-    kind = type(policy)  # not isinstance: a class of somebody's own may compute something else
+    kind = type(policy)  # not isinstance: a subclass may compute something else
     if kind is Tabular:
         return g.add("Gather", tree, row, axis=0)
     if kind is Linear:
