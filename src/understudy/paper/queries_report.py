@@ -100,11 +100,6 @@ def peer(part: Part) -> Curve:
     return Curve(part.env, PEER, labels, np.array(scores), np.array(scores)[:, -1])
 
 
-def median(values: np.ndarray) -> tuple[float, float, float]:
-    """The median, and the least and largest value."""
-    return float(np.median(values)), float(values.min()), float(values.max())
-
-
 def judged(parts: Sequence[Part]) -> list[claims.Claim]:
     """What is wanted of the default, and how it compares with the other ways to spend the labels."""
     return list(_judged(curves(parts)))
@@ -119,7 +114,7 @@ def _judged(every: Sequence[Curve]) -> Iterator[claims.Claim]:
         enough, target = mine.enough(), WORLDS[env].target
         if target:
             claim = "(1) the default reaches nine tenths of the expert's return with the labels wanted"
-            value = median(enough)[0]
+            value = float(np.median(enough))
             yield claims.judge(claim, env, "median labels", (value, value, value), below=target + 1)
             claim = "(2) no seed needs more than twice the median"
             ratio = float(enough.max() / value) if math.isfinite(value) else math.inf
@@ -216,7 +211,7 @@ def rows(every: Sequence[Curve]) -> Iterator[dict[str, Any]]:
             "series": one.series,
             "seeds": len(enough),
             "labels": int(one.labels[-1]),
-            "labels_to_90": median(enough)[0],
+            "labels_to_90": float(np.median(enough)),
             "labels_to_90_least": enough.min(),
             "labels_to_90_most": enough.max(),
             "kept_score": round(float(one.kept.mean()), 4),

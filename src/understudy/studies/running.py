@@ -100,14 +100,14 @@ def run(
     whole("retries", retries, 0)
     count = planning.how_many(workers)
     planning.check_engine(engine, address)
-    told = _named(sinks)
+    names = _named(sinks)
     check(study)
     with contextlib.ExitStack() as stack:
         place = out or stack.enter_context(tempfile.TemporaryDirectory(prefix="understudy-"))
         folder = stack.enter_context(contextlib.closing(StudyFolder(place, study, stray=stray)))
         left = _left(study, folder.finished(), retry_failed)
         folder.forget({entry.id for entry in study.runs} - {entry.id for entry in left})
-        _play(folder, left, engine, count, shard, progress, told, retries=retries, address=address)
+        _play(folder, left, engine, count, shard, progress, names, retries=retries, address=address)
         kept = folder.finished()
         results = [kept[entry.id][0] for entry in study.runs]
         folder.write_tables(study.runs, results)

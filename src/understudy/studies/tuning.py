@@ -222,9 +222,7 @@ def _losses(done: Results) -> list[tuple[dict[str, Any], float]]:
 
 
 def _as_tried(entry: Entry, over: Sequence[str], tried: Results) -> str:
-    """A run's setting as the coarse pass knew it, which may have had fewer axes: it has one number of
-    interactions whatever the study has.
-    """
+    """A run's setting by the labels of the coarse pass, which may have had fewer axes."""
     first = tried.entries[0].labels
     # A label that the coarse pass had one value of, as the environment it was played in, stands for all.
     one = {k: v for k, v in first.items() if all(each.labels[k] == v for each in tried.entries)}
