@@ -76,7 +76,7 @@ def groups(configs: Sequence[Config]) -> list[Group]:
     """The configurations by program, in the order in which each program first appears."""
     found: dict[Any, Group] = {}
     for place, config in enumerate(configs):
-        numbers, static = eqx.partition(config.values, is_number)
+        numbers, static = eqx.partition(config.values, eqx.is_array_like)
         numbers = jax.tree.map(np.asarray, numbers)
         shapes = tuple((np.shape(leaf), leaf.dtype) for leaf in jax.tree.leaves(numbers))
         key = (Static(static), shapes)
@@ -84,7 +84,3 @@ def groups(configs: Sequence[Config]) -> list[Group]:
         group.places.append(place)
         group.numbers.append(numbers)
     return list(found.values())
-
-
-def is_number(leaf: Any) -> bool:
-    return isinstance(leaf, (np.ndarray, np.generic, jax.Array, float, int, complex))

@@ -14,13 +14,12 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, final
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 
 from ..errors import UserError, unknown
 from ..nested import at, batch_size
-from .observations import Observations
+from .observations import Observations, as_array, on_device
 
 INFO = "info:"
 OWN = "observation"
@@ -117,10 +116,10 @@ class Sight:
         found = {}
         for part in self.parts:
             value = entries(infos, part.path[0], batch_size(batch)) if part.info else at(batch, part.path)
-            found[part.name] = value if part.cut is None else _array(value)[:, part.cut]
+            found[part.name] = value if part.cut is None else as_array(value)[:, part.cut]
         if self.joined:
-            flat = [_array(one).reshape(batch_size(batch), -1) for one in found.values()]
-            own = jnp if any(isinstance(one, jax.Array) for one in flat) else np
+            flat = [as_array(one).reshape(batch_size(batch), -1) for one in found.values()]
+            own = jnp if any(map(on_device, flat)) else np
             return own.concatenate(flat, axis=1)
         return found if len(found) > 1 else next(iter(found.values()))
 
@@ -142,10 +141,6 @@ class Sight:
                 raise unknown(f"{self.field}: the observations have no such key", key, map(str, inner))
             whole = inner[key]
         return whole
-
-
-def _array(value: Any) -> Any:
-    return value if isinstance(value, jax.Array) else np.asarray(value)
 
 
 def entries(infos: Any, key: str, count: int) -> np.ndarray:
