@@ -26,15 +26,7 @@ from .trained import TrainedPolicy
 POLICIES: Registry[Policy] = Registry(
     "policy",
     Policy,
-    {
-        "linear": Linear,
-        "tabular": Tabular,
-        "mlp": MLP,
-        "gru": GRU,
-        "committee": Committee,
-        "nature_cnn": NatureCNN,
-        "camera": Camera,
-    },
+    {one.name: one for one in (Linear, Tabular, MLP, GRU, Committee, NatureCNN, Camera)},
     group="policies",
 )
 

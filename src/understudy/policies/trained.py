@@ -88,14 +88,12 @@ class TrainedPolicy:
         """Outputs (n, k) for inner rows (n, inner) and a memory, and the next memory."""
         codec, n = self.observations, len(now)
         assert isinstance(codec, Recalled)
-        fresh = np.full(n, state is None) if episode_start is None else np.ravel(episode_start).astype(bool)
         if state is None:
-            past, carried = np.zeros((n, codec.depth - 1, now.shape[1]), now.dtype), None
-            fresh = np.ones(n, bool)
+            past = np.zeros((n, codec.depth - 1, now.shape[1]), now.dtype)
+            carried, fresh = np.zeros((n, self.policy.memory), np.float32), np.ones(n, bool)
         else:
             past, carried = state
-        if carried is None:
-            carried = np.zeros((n, self.policy.memory), np.float32)
+            fresh = np.zeros(n, bool) if episode_start is None else np.ravel(episode_start).astype(bool)
         if len(past) != n or len(carried) != n or fresh.shape != (n,):
             raise UserError(f"state: it is of {len(past)} episodes; there are {n} observations.")
         rows = codec.join(now, past, fresh)
