@@ -30,12 +30,7 @@ class TrainedPolicy:
     """
 
     def __init__(
-        self,
-        policy: Policy,
-        params: Params,
-        observations: Seen,
-        actions: Actions,
-        normaliser: Normaliser,
+        self, policy: Policy, params: Params, observations: Seen, actions: Actions, normaliser: Normaliser
     ):
         self.policy, self.params = policy, params
         self.observations, self.actions, self.normaliser = observations, actions, normaliser
@@ -146,10 +141,7 @@ class TrainedPolicy:
 
     @classmethod
     def read(
-        cls,
-        path: str | os.PathLike[str],
-        field: str = "policy",
-        card: str | os.PathLike[str] | None = None,
+        cls, path: str | os.PathLike[str], field: str = "policy", card: str | os.PathLike[str] | None = None
     ) -> tuple[TrainedPolicy, dict[str, Any]]:
         """The policy and its card, with what the file `card` says instead. Errors begin with `field`."""
         base = Path(path)

@@ -245,12 +245,7 @@ def lbfgs(
 
 
 def block_lbfgs(
-    *,
-    tolerance: float = 1e-7,
-    max_iterations: int = 500,
-    memory: int = 20,
-    every: int = 40,
-    c: float = 1e-4,
+    *, tolerance: float = 1e-7, max_iterations: int = 500, memory: int = 20, every: int = 40, c: float = 1e-4
 ) -> Descent:
     """L-BFGS preconditioned by the Hessian's diagonal blocks; for linear policies with many features.
 

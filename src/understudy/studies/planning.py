@@ -143,9 +143,7 @@ def from_finished(done: Sequence[dict[str, Any]]) -> Rate | None:
 
 
 def calibrate(
-    shards: Sequence[Sequence[Entry]],
-    workers: int,
-    progress: Callable[[str, int, int], None] | None = None,
+    shards: Sequence[Sequence[Entry]], workers: int, progress: Callable[[str, int, int], None] | None = None
 ) -> Rate | None:
     """Plays the first rounds of the first runs without evaluation, at once on as many workers as the study
     will have, and takes the time; twice, since the first time compiles. None where the study is as short.

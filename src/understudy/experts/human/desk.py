@@ -47,14 +47,7 @@ class Desk:
 
     # -- the run's side ---------------------------------------------------------------------------------
 
-    def ask(
-        self,
-        shows: Sequence[Show],
-        keep: Keep,
-        drop: Drop,
-        *,
-        known: bool = False,
-    ) -> dict[int, Any]:
+    def ask(self, shows: Sequence[Show], keep: Keep, drop: Drop, *, known: bool = False) -> dict[int, Any]:
         """Waits until a person has answered or skipped every state, and gives the answers by number.
 
         `keep(i, action)` is called at each answer and `drop(i)` where one is taken back. `known`: the round

@@ -111,10 +111,7 @@ def _accepted(name: Global) -> bool:
     if name.module in ("torch", "torch.storage"):
         return name.name in STORAGES or name.name in ("BFloat16Storage", "UntypedStorage", "device", "Size")
     return is_name(
-        name,
-        "collections.OrderedDict",
-        "torch._utils._rebuild_tensor_v2",
-        "torch._utils._rebuild_parameter",
+        name, "collections.OrderedDict", "torch._utils._rebuild_tensor_v2", "torch._utils._rebuild_parameter"
     )
 
 
