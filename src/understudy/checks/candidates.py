@@ -36,7 +36,7 @@ class Candidate(NamedTuple):
 
 def draw(rng: np.random.Generator, shape: tuple[int, int, int], labels: bool, learners: int) -> Candidate:
     """A stream of one of several kinds: features all alike, one at a time, repeated or of low rank, at scales
-    that differ; answers from a teacher, from one who turns round, or far away.
+    that differ; answers from a teacher, from one that changes its sign, or far away.
     """
     T, m, d = shape
     X = rng.normal(size=(T, m, d))

@@ -107,7 +107,7 @@ def _minimises(loss: str) -> Any:
         first, last = float(objective.value(start)), float(objective.value(found.params))
         left = (last - least) / (first - least)
         status = Status(int(found.status))
-        # Who claims convergence must be there; who does not must at least be half way there.
+        # A solver that claims convergence must be there; any other must be half way there.
         most = 1e-6 if status == Status.CONVERGED else 0.5
         return left <= most, f"{status.name.lower()}, {left:.1e} of the gap left"
 

@@ -110,7 +110,7 @@ def _solver(options: Replay) -> dict[str, Any]:
 
 
 def _outcome(options: Replay, result: Any) -> dict[str, Any]:
-    """The numbers a script wants, ready for JSON, where what is not finite is null."""
+    """The numbers of the outcome, ready for JSON; what is not finite is null."""
     import numpy as np
 
     named = ("loss", "cumulative_loss", "average_loss", "comparator")

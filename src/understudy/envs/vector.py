@@ -1,6 +1,6 @@
 """Vector environments: n slots of one environment, each with one episode under way.
 
-Nothing resets by itself. Whoever steps a slot begins its next episode, with a seed, so every step is a sample
+Nothing resets by itself. The caller begins the next episode of a slot, with a seed, so every step is a sample
 and an episode is a function of its seed and its actions: it can be played again. There are three
 implementations: any Gymnasium environment (here), Hopper and Walker2d on MuJoCo itself (`mujoco`), both of
 which step to the bits of one Gymnasium environment, and pure environments (`lanes`).

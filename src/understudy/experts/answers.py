@@ -1,4 +1,4 @@
-"""Answers are checked before anyone learns from them: shape, finite, inside the action space."""
+"""Answers are checked before a learner gets them: shape, finite, inside the action space."""
 
 from __future__ import annotations
 

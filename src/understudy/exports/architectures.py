@@ -13,12 +13,8 @@ from ..policies import MLP, Camera, Committee, Linear, NatureCNN, Tabular
 from ..policies.nature_cnn import LAYERS
 from .operations import Graph
 
-ACTIVATIONS = {
-    "relu": ("Relu", {}),
-    "tanh": ("Tanh", {}),
-    "sigmoid": ("Sigmoid", {}),
-    "elu": ("Elu", {}),
-    "selu": ("Selu", {}),
+ACTIVATIONS: dict[str, tuple[str, dict[str, float]]] = {
+    **{name: (name.capitalize(), {}) for name in ("relu", "tanh", "sigmoid", "elu", "selu")},
     "leaky_relu": ("LeakyRelu", {"alpha": 0.01}),
 }
 """Activations that are one operation; gelu and silu are several."""

@@ -89,7 +89,7 @@ def run(
       retry_failed: play again the runs in `out` that have failed, which otherwise count as finished.
       shard: most runs played side by side.
       stray: the folder may hold runs that are not in this study; they stay, and stay out of the tables.
-      sinks: who gets the rounds of every run that has ended, by name (see `understudy.sinks.sink`).
+      sinks: names of the sinks that get the rounds of every run that has ended (see `understudy.sinks.sink`).
       progress: called as ``progress(done, total)`` in rounds of runs.
 
     >>> study = Study("CartPole-v1", seeds=2, policy="linear", rounds=3, interactions=40, episodes=0)

@@ -98,7 +98,7 @@ def tune(
       coarse: settings of the coarse pass beside or instead of `COARSE` (20 rounds of 100, no evaluation); an
         axis among them is not looked at: ``coarse={"env": "Hopper-v5"}`` tunes on one environment.
       seeds: seeds of the coarse pass; by default those of the study.
-      sinks: who gets the rounds of every run in full that has ended, as for `run`.
+      sinks: names of the sinks that get the rounds of every run of the full pass, as for `run`.
       progress: called as ``progress(stage, done, total)``.
       options: engine, workers, address, retries, retry_failed and shard, as for `run`.
 

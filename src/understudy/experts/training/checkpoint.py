@@ -36,7 +36,7 @@ def refuse_taken(path: Path, resume: bool) -> None:
 
 
 def trees(model: Any) -> dict[str, Any]:
-    """All that a model learns and draws from, by who holds it; what an algorithm lacks is left out."""
+    """All that a model learns and draws from, by its holder; what an algorithm lacks is left out."""
     held = {"policy": (*STATES, "key"), "model": ("ent_coef_state", "key")}
     owners = {"policy": model.policy, "model": model}
     return {
