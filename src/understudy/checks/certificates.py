@@ -74,9 +74,10 @@ def certificate(
 def _searches(subject: Any) -> dict[str, Search]:
     if subject is None:
         return {str(kind): Search(kind) for kind in kinds()}
-    learner = LEARNERS.resolve(subject)
-    if not isinstance(learner, Learner):
+    found = LEARNERS.resolve(subject)
+    if not isinstance(found, Learner):
         raise UserError(f"learner: {name_of(subject)!r} is not of the family that the certificate covers.")
+    learner: Learner = found
     family = "diagonal" if learner.diagonal else "online" if learner.linear else "offline"
     asked = [one for one in kinds() if one.family == family and one.ball == (learner.radius is not None)]
     if learner.linear:

@@ -206,8 +206,8 @@ class Search:
         X, y, sizes, weights = _stacked(crowd)
         inside = weights[..., None] > 0
         targets = np.stack([1 - y, y], axis=-1) if self.labels else y[..., None]
-        samples = map(jnp.asarray, (X * inside, targets * inside, weights))
-        rounds: Any = Batch(*samples, jnp.asarray(sizes, jnp.int32))
+        inputs, answers, shares = (jnp.asarray(one) for one in (X * inside, targets * inside, weights))
+        rounds: Any = Batch(inputs, answers, shares, jnp.asarray(sizes, jnp.int32))
         if self._program is None:
             self._program = jax.jit(functools.partial(_play_all, static[0], self.kind.memory))
         played = jax.device_get(self._program(stacked, rounds))

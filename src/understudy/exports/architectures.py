@@ -13,7 +13,7 @@ from ..policies import MLP, Camera, Committee, Linear, NatureCNN, Tabular
 from ..policies.nature_cnn import LAYERS
 from .operations import Graph
 
-ACTIVATIONS: dict[str, tuple[str, dict[str, float]]] = {
+ACTIVATIONS: dict[str, tuple[str, dict[str, Any]]] = {
     **{name: (name.capitalize(), {}) for name in ("relu", "tanh", "sigmoid", "elu", "selu")},
     "leaky_relu": ("LeakyRelu", {"alpha": 0.01}),
 }

@@ -91,7 +91,7 @@ class Observations:
             raise not_finite(row)
         return row
 
-    def rows(self, batch: Any) -> np.ndarray:
+    def rows(self, batch: Any) -> Any:
         """A batch (n in front), of NumPy or, inside programs, of JAX, as rows (n, width), to the bits of
         `row`; numbers may be not finite.
         """

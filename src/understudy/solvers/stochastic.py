@@ -101,7 +101,7 @@ class Stochastic(Solver[StochasticState]):
         count = old.iterations + jnp.where(first, 0, 1)
         new = Progress(trial, value, gradient, count, old.evaluations + 1, status.astype(jnp.int32))
         kept = jax.tree.map(lambda a, b: jnp.where(finite | first, a, b), new[:3], old[:3])
-        return StochasticState(Progress(*kept, *new[3:]), memory, key)
+        return StochasticState(Progress._make((*kept, *new[3:])), memory, key)
 
     def finish(self, objective: Objective, state: StochasticState) -> Solution:
         if self.minibatch and self.measure:
