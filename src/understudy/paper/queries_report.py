@@ -143,18 +143,15 @@ def _judged(every: Sequence[Curve]) -> Iterator[claims.Claim]:
 
 def facts(parts: Sequence[Part]) -> list[tuple[str, str]]:
     """Per environment how many labels each series needed, as the median over seeds."""
-    found = []
-    for env in dict.fromkeys(one.env for one in parts):
-        mine = [one for one in curves(parts) if one.env == env]
-        text = ", ".join(f"{one.series} {_in_words(one.enough())}" for one in mine)
-        found.append((f"{env}: labels to 90 %", text))
+    found: dict[str, list[str]] = {one.env: [] for one in parts}
+    for one in curves(parts):
+        middle = float(np.median(one.enough()))
+        found[one.env].append(
+            f"{one.series} " + (f"{middle:,.0f}" if math.isfinite(middle) else "not reached")
+        )
     failed = sum(len(one.final.failed) for one in parts)
-    return [*found, ("runs that failed", str(failed))]
-
-
-def _in_words(enough: np.ndarray) -> str:
-    middle = float(np.median(enough))
-    return f"{middle:,.0f}" if math.isfinite(middle) else "not reached"
+    listed = [(f"{env}: labels to 90 %", ", ".join(texts)) for env, texts in found.items()]
+    return [*listed, ("runs that failed", str(failed))]
 
 
 def draw(every: Sequence[Curve]) -> Any:
@@ -181,9 +178,8 @@ def draw(every: Sequence[Curve]) -> Any:
                 else:
                     _kept(axes, one, 1 + 0.025 * at)
             axes.axhline(ENOUGH, color="#999999", linewidth=0.8, linestyle=":")
-            axes.set(title=env.partition("-")[0], ylim=(min(-0.05, axes.get_ylim()[0]), 1.1))
-            if axes.get_ylim()[0] < -0.3:
-                axes.set_ylim(-0.3, 1.1)
+            bottom = min(-0.05, max(-0.3, axes.get_ylim()[0]))
+            axes.set(title=env.partition("-")[0], ylim=(bottom, 1.1))
     return made
 
 
