@@ -36,6 +36,11 @@ class Report:
         return "\n".join([f"{self.subject}: {'passed' if self.passed else 'FAILED'}", *lines])
 
 
+def name_of(subject: Any) -> str:
+    """What a learner or a solver, an object or a registered name, is called."""
+    return subject if isinstance(subject, str) else getattr(subject, "name", type(subject).__name__)
+
+
 def equal(one: Any, other: Any) -> bool:
     """Whether two trees have the same numbers, to the bit."""
     leaves = zip(jax.tree.leaves(one), jax.tree.leaves(other), strict=True)

@@ -36,7 +36,7 @@ class Candidate(NamedTuple):
 
 def draw(rng: np.random.Generator, shape: tuple[int, int, int], labels: bool, learners: int) -> Candidate:
     """A stream of one of several kinds: features all alike, one at a time, repeated or of low rank, at scales
-    that differ; answers from a teacher, from one who turns round, or far away.
+    that differ; answers from a teacher, from one that changes its sign, or far away.
     """
     T, m, d = shape
     X = rng.normal(size=(T, m, d))
@@ -98,7 +98,7 @@ def change(
 
 
 def _legal(one: Candidate, labels: bool) -> Candidate:
-    """Numbers kept where double precision can tell a false bound from rounding; shares within [0, 1]."""
+    """Numbers kept where double precision separates a false bound from rounding; shares within [0, 1]."""
     X, y = np.clip(one.X, -1e4, 1e4), np.clip(one.y, -1e6, 1e6)
     if labels:
         outside = (y < 0) | (y > 1)

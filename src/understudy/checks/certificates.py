@@ -16,7 +16,7 @@ from ..errors import UserError
 from ..learners import LEARNERS, Learner
 from ..replay import replay
 from ..solvers import SOLVERS
-from .base import CheckError, Report, Row
+from .base import CheckError, Report, Row, name_of
 from .search import SOLVING, Finding, Search, kinds
 
 
@@ -64,32 +64,25 @@ def certificate(
                 progress(found[name][-1])
         turn += 1
     rows = [_row(searches[name], findings, out) for name, findings in found.items()]
-    title = "certificates" if subject is None else f"certificate of {_named(subject)}"
+    title = "certificates" if subject is None else f"certificate of {name_of(subject)}"
     report = Report(title, rows)
     if any(row.passed is False for row in rows):
         raise CheckError(report)
     return report
 
 
-def _named(subject: Any) -> str:
-    return subject if isinstance(subject, str) else getattr(subject, "name", type(subject).__name__)
-
-
 def _searches(subject: Any) -> dict[str, Search]:
     if subject is None:
         return {str(kind): Search(kind) for kind in kinds()}
-    learner = LEARNERS.resolve(subject)
-    if not isinstance(learner, Learner):
-        raise UserError(f"learner: {_named(subject)!r} is not of the family that the certificate covers.")
+    found = LEARNERS.resolve(subject)
+    if not isinstance(found, Learner):
+        raise UserError(f"learner: {name_of(subject)!r} is not of the family that the certificate covers.")
+    learner: Learner = found
     family = "diagonal" if learner.diagonal else "online" if learner.linear else "offline"
     asked = [one for one in kinds() if one.family == family and one.ball == (learner.radius is not None)]
     if learner.linear:
         asked = [one for one in asked if one.solver == "auto" and one.memory == "all"]
-    return {str(one): Search(one, (_always(learner),)) for one in asked}
-
-
-def _always(learner: Learner) -> Callable[[Any, Any], Learner]:
-    return lambda candidate, radius: learner
+    return {str(one): Search(one, (lambda candidate, radius: learner,)) for one in asked}
 
 
 def _row(search: Search, findings: list[Finding], out: Path | None) -> Row:

@@ -15,7 +15,7 @@ from ..making import make_game
 from ..online import Game, GameState
 from ..policies import Linear
 from ..programs import compiled
-from .base import Progress, Report, equal, run
+from .base import Progress, Report, equal, name_of, run
 
 ROUNDS, SAMPLES, FEATURES, OUTPUTS = 24, 4, 3, 2
 
@@ -31,9 +31,8 @@ def learner(subject: Any, *, progress: Progress | None = None) -> Report:
     True
     """
     thing = LEARNERS.resolve(subject)
-    name = subject if isinstance(subject, str) else getattr(thing, "name", type(thing).__name__)
     with jax.enable_x64(True):
-        return run(f"learner {name}", thing, CHECKS, progress)
+        return run(f"learner {name_of(subject)}", thing, CHECKS, progress)
 
 
 def _stream(seed: int, *, noise: float = 0.0, labels: bool = False, calm: int = 0) -> list[Batch]:

@@ -203,16 +203,11 @@ class Search:
         games = [self.game(one) for one in crowd]
         numbers, static = zip(*(eqx.partition(game, eqx.is_array) for game in games), strict=True)
         stacked = jax.tree.map(lambda *leaves: np.stack(leaves), *numbers)
-        m = self.shape[1]
-        inside = np.arange(m) < np.stack([one.sizes for one in crowd])[..., None]
-        y = np.stack([one.y for one in crowd])
+        X, y, sizes, weights = _stacked(crowd)
+        inside = weights[..., None] > 0
         targets = np.stack([1 - y, y], axis=-1) if self.labels else y[..., None]
-        rounds: Any = Batch(
-            jnp.asarray(np.stack([one.X for one in crowd]) * inside[..., None]),
-            jnp.asarray(targets * inside[..., None]),
-            jnp.asarray(inside / np.sum(inside, axis=-1, keepdims=True)),
-            jnp.asarray(np.stack([one.sizes for one in crowd]), jnp.int32),
-        )
+        inputs, answers, shares = (jnp.asarray(one) for one in (X * inside, targets * inside, weights))
+        rounds: Any = Batch(inputs, answers, shares, jnp.asarray(sizes, jnp.int32))
         if self._program is None:
             self._program = jax.jit(functools.partial(_play_all, static[0], self.kind.memory))
         played = jax.device_get(self._program(stacked, rounds))
@@ -220,11 +215,9 @@ class Search:
 
     def _data(self, crowd: list[Candidate]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """All samples of each candidate, (p, n, d) and (p, n), with their weights in the sum of losses."""
-        count, (T, m, d) = len(crowd), self.shape
-        sizes = np.stack([one.sizes for one in crowd])[..., None]
-        weights = (np.arange(m) < sizes) / sizes
-        X = np.stack([one.X for one in crowd]).reshape(count, T * m, d)
-        return X, np.stack([one.y for one in crowd]).reshape(count, T * m), weights.reshape(count, T * m)
+        X, y, _, weights = _stacked(crowd)
+        count, _, _, d = X.shape
+        return X.reshape(count, -1, d), y.reshape(count, -1), weights.reshape(count, -1)
 
     def _claims(self, data: tuple[np.ndarray, ...], played: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
         """What the library claims, and the cumulative loss of the iterates it played, counted here."""
@@ -241,6 +234,12 @@ class Search:
         radius = np.array([np.inf if one is None else float(one) for one in own])
         radius = np.fmin(radius, claims.get("norm", np.inf))
         return radius * (np.sqrt(2.0) if self.labels else 1.0)
+
+
+def _stacked(crowd: list[Candidate]) -> tuple[np.ndarray, ...]:
+    """X (p, T, m, d), y (p, T, m), the sizes of rounds (p, T), and the weights of samples (p, T, m)."""
+    X, y, sizes = (np.stack([getattr(one, name) for one in crowd]) for name in ("X", "y", "sizes"))
+    return X, y, sizes, (np.arange(X.shape[2]) < sizes[..., None]) / sizes[..., None]
 
 
 def excess(claims: dict[str, np.ndarray], name: str, least: np.ndarray, floor: float) -> np.ndarray:

@@ -15,7 +15,7 @@ from ..losses import Absolute, BinaryCrossEntropy, CrossEntropy, Huber, Loss, Sq
 from ..objectives import Objective, Samples, empty_samples, empty_statistics
 from ..policies import Linear
 from ..solvers import SOLVERS, ClosedForm, Solution, Status, auto, newton
-from .base import Progress, Report, equal, run
+from .base import Progress, Report, equal, name_of, run
 
 SAMPLES, FEATURES, OUTPUTS = 40, 4, 3
 LOSSES: dict[str, Loss] = {
@@ -38,10 +38,9 @@ def solver(subject: Any, *, progress: Progress | None = None) -> Report:
     True
     """
     thing = SOLVERS.resolve(subject)
-    name = subject if isinstance(subject, str) else getattr(thing, "name", type(thing).__name__)
     with jax.enable_x64(True):
         checks = {f"minimises ({loss})": _minimises(loss) for loss in LOSSES}
-        return run(f"solver {name}", Subject(thing), checks | CHECKS, progress)
+        return run(f"solver {name_of(subject)}", Subject(thing), checks | CHECKS, progress)
 
 
 class Subject:
@@ -108,7 +107,7 @@ def _minimises(loss: str) -> Any:
         first, last = float(objective.value(start)), float(objective.value(found.params))
         left = (last - least) / (first - least)
         status = Status(int(found.status))
-        # Who claims convergence must be there; who does not must at least be half way there.
+        # A solver that claims convergence must be there; any other must be half way there.
         most = 1e-6 if status == Status.CONVERGED else 0.5
         return left <= most, f"{status.name.lower()}, {left:.1e} of the gap left"
 

@@ -173,9 +173,7 @@ def _delicate(frame: Any) -> bool:
 
 
 def _sentence_of(usual: Any) -> Any:
-    """Warnings as one plain line, each once; those of other libraries, which are of other kinds, as usual.
-    Gymnasium paints its own yellow.
-    """
+    """Our warnings, and Gymnasium's without their colour, as one plain line, each once; others as usual."""
     printed: set[str] = set()
 
     def shown(message: Any, category: Any, *place: Any) -> str:

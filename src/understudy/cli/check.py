@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import sys
 from collections.abc import Callable
 from typing import Annotated, Any
@@ -50,7 +51,7 @@ def learner(options: CheckLearner) -> int:
     from ..learners import LEARNERS
 
     part = LEARNERS.make(options.learner, options.given())
-    return _verdict(options.learner, _counted(checks.learner), part)
+    return _verdict(options.learner, lambda: _counted(checks.learner, part))
 
 
 def solver(options: CheckSolver) -> int:
@@ -58,7 +59,8 @@ def solver(options: CheckSolver) -> int:
     from .. import checks
     from ..solvers import SOLVERS
 
-    return _verdict(options.solver, _counted(checks.solver), SOLVERS.make(options.solver, {}))
+    part = SOLVERS.make(options.solver, {})
+    return _verdict(options.solver, lambda: _counted(checks.solver, part))
 
 
 def certificate(options: CheckCertificate) -> int:
@@ -69,30 +71,23 @@ def certificate(options: CheckCertificate) -> int:
     given = options.given()
     if options.learner == "all" and given:
         raise UserError(f"learner: 'all' takes no options of a learner, such as {next(iter(given))!r}.")
-    part = None if options.learner == "all" else LEARNERS.make(options.learner, given)
-
-    def search(part: Any) -> Any:
-        return checks.certificate(
-            part,
-            minutes=options.minutes,
-            restarts=None if options.kind is None else 1,
-            seed=options.seed,
-            kind=options.kind,
-            out=options.out,
-            progress=_tell,
-        )
-
-    return _verdict(options.learner, search, part)
+    search = functools.partial(
+        checks.certificate,
+        None if options.learner == "all" else LEARNERS.make(options.learner, given),
+        minutes=options.minutes,
+        restarts=None if options.kind is None else 1,
+        seed=options.seed,
+        kind=options.kind,
+        out=options.out,
+        progress=_tell,
+    )
+    return _verdict(options.learner, search)
 
 
-def _counted(suite: Callable[..., Any]) -> Callable[[Any], Any]:
-    """The suite, with a line for each check: compiling them takes a while."""
-
-    def run(part: Any) -> Any:
-        with stages("checks") as update:
-            return suite(part, progress=lambda done, total, name: update("checking", done, total))
-
-    return run
+def _counted(suite: Callable[..., Any], part: Any) -> Any:
+    """The suite's report, with a line for each check: compiling them takes a while."""
+    with stages("checks") as update:
+        return suite(part, progress=lambda done, total, name: update("checking", done, total))
 
 
 def _tell(found: Any) -> None:
@@ -100,11 +95,11 @@ def _tell(found: Any) -> None:
     print(f"{found.kind}: seed {found.seed}, worst {found.worst:+.1e}", file=sys.stderr, flush=True)
 
 
-def _verdict(name: str, suite: Callable[[Any], Any], part: Any) -> int:
+def _verdict(name: str, suite: Callable[[], Any]) -> int:
     from .. import checks
 
     try:
-        report, failed = suite(part), False
+        report, failed = suite(), False
     except checks.CheckError as error:
         report, failed = error.report, True
     tables.show(tables.verdicts(f"checks of {name}", report.rows))

@@ -28,9 +28,7 @@ class Demo(Options):
 ENV = "Hopper-v5"
 LEARNERS = ("ftl", "adaftrl", "bc")
 STEPS, EARLY, SEARCHED = 1000, 250, 5
-"""Steps of the video, queries of the policy that falls in it, and starts from which the soonest fall is
-chosen.
-"""
+"""Steps of the video, queries of the policy that falls in it, and starts among which the soonest is taken."""
 
 
 def run(options: Demo) -> int:

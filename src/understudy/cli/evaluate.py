@@ -40,8 +40,8 @@ def run(options: Evaluate) -> int:
     whole("episodes", options.episodes)
     policy = TrainedPolicy.load(options.run)
     make = world_of(settings, options.env, options.env_kwargs)
-    name = make.name
-    with counted(f"{settings['name']} on {name}", options.episodes, "episodes") as update:
+    title = f"{settings['name']} on {make.name}"
+    with counted(title, options.episodes, "episodes") as update:
         how = {"episodes": options.episodes, "seed": options.seed, "limit": options.episode_limit}
         found = evaluate(policy, make, **how, progress=update)
     kept = read_summary(options.run)
@@ -52,8 +52,8 @@ def run(options: Evaluate) -> int:
         ("mean length", float(found.lengths.mean())),
         ("run", "finished" if kept else "not finished"),
     ]
-    tables.show(tables.facts(f"{settings['name']} on {name}: {options.episodes} episodes", rows))
+    tables.show(tables.facts(f"{title}: {options.episodes} episodes", rows))
     if options.json:
         numbers = {"return_mean": found.mean, "return_std": found.std, "returns": found.returns.tolist()}
-        tables.json_line({"env": name, "run": str(options.run), "episodes": options.episodes, **numbers})
+        tables.json_line({"env": make.name, "run": str(options.run), "episodes": options.episodes, **numbers})
     return 0

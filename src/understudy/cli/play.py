@@ -60,4 +60,4 @@ def _expert(settings: dict[str, Any], make: Any) -> Any:
 
     with contextlib.suppress(UserError), contextlib.closing(make()) as env:
         found = World.of(make, env, RunSpec.of({name: settings.get(name) for name in WORLD})).expert
-        return found if found.person is None else None  # nobody is asked for a video
+        return found if found.person is None else None  # a person is not asked for a video

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 from tyro.conf import Positional, arg
 
 from .. import disk
-from ..disk import new_folder, refuse_taken
 from ..errors import UserError
 from ..progress import counted
 from ..report import tables
@@ -63,7 +62,7 @@ def run(options: Replay) -> int:
     from .. import replay
     from ..learners import LEARNERS
 
-    refuse_taken(options.out)
+    disk.refuse_taken(options.out)
     if options.keep_iterates and options.out is None:
         raise UserError("keep-iterates: there is nowhere to write them; add --out.")
     learner = LEARNERS.make(options.learner, options.given())
@@ -82,7 +81,7 @@ def run(options: Replay) -> int:
         )
     outcome = _outcome(options, result)
     if options.out is not None:
-        with new_folder(options.out) as folder:
+        with disk.new_folder(options.out) as folder:
             _write(folder, options, result, outcome)
     tables.show(tables.replay(options.learner, result))
     if options.json:
@@ -111,7 +110,7 @@ def _solver(options: Replay) -> dict[str, Any]:
 
 
 def _outcome(options: Replay, result: Any) -> dict[str, Any]:
-    """The numbers a script wants, ready for JSON, where what is not finite is null."""
+    """The numbers of the outcome, ready for JSON; what is not finite is null."""
     import numpy as np
 
     named = ("loss", "cumulative_loss", "average_loss", "comparator")

@@ -51,15 +51,13 @@ def asked(options: Train) -> RunSpec:
     """The spec that was typed, over the file's where there is one."""
     given = options.given() | ({} if options.env is None else {"env": options.env})
     if options.config is not None:
-        return _unseen(RunSpec.read(options.config, **given), options)
-    if options.resume and options.out is not None:
-        from ..runs import resumed
+        spec = RunSpec.read(options.config, **given)
+    else:
+        if options.resume and options.out is not None:
+            from ..runs import resumed
 
-        given = resumed(options.out, given)
-    return _unseen(RunSpec.of(given), options)
-
-
-def _unseen(spec: RunSpec, options: Train) -> RunSpec:
+            given = resumed(options.out, given)
+        spec = RunSpec.of(given)
     if not options.no_browser:
         return spec
     if not spec.by_person:

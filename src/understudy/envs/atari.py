@@ -117,7 +117,7 @@ def looks_like(name: str) -> bool:
     try:
         return _snake(name) in games()
     except MissingExtra:
-        # Without the extra nobody knows the list; these two are the ones that experts are shipped for.
+        # Without the extra there is no list; for these two games experts are shipped.
         return _snake(name) in ("pong", "breakout")
 
 

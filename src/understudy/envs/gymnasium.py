@@ -56,9 +56,7 @@ class Maker:
     by_id: bool
 
     def __call__(self, **keywords: Any) -> Any:
-        """One environment; `keywords` such as render_mode are passed on for ids, and to a function that has
-        a parameter of that name.
-        """
+        """One environment; a function gets those of `keywords` (render_mode, …) that are its parameters."""
         import gymnasium as gym
 
         if not self.by_id:

@@ -16,7 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from ..errors import MissingExtra, unknown
+from ..errors import among, needs
 from .kept import Kept
 from .mujoco import Rules, _rules
 from .pure import PureEnv
@@ -38,12 +38,8 @@ def make(
     """mjx:Hopper or mjx:Walker2d; other `keywords` are those of the Gymnasium environment."""
     import gymnasium as gym
 
-    try:
-        from mujoco import mjx  # type: ignore[import-not-found,attr-defined]
-    except ImportError as error:
-        raise MissingExtra(f"env: mjx:{name}", "mjx") from error
-    if name not in MODELS:
-        raise unknown("env: mjx has no such model", name, MODELS)
+    mjx = needs("mujoco.mjx", f"env: mjx:{name}", "mjx")
+    among("env: mjx has no such model", name, MODELS)
     made = gym.make(MODELS[name], **keywords)
     rules, inner = _rules(made), made.unwrapped
     assert rules is not None
@@ -69,11 +65,9 @@ def make(
 
     def begin(key: Array) -> tuple[Any, Any]:
         first, second = jax.random.split(key)
-        place = jnp.asarray(home[0], jnp.float32) + jax.random.uniform(
-            first, (physics.nq,), jnp.float32, -scale, scale
-        )
-        speed = jnp.asarray(home[1], jnp.float32) + jax.random.uniform(
-            second, (physics.nv,), jnp.float32, -scale, scale
+        place, speed = (
+            jnp.asarray(one, jnp.float32) + jax.random.uniform(own, one.shape, jnp.float32, -scale, scale)
+            for one, own in zip(home, (first, second), strict=True)
         )
         return (place, speed, jnp.zeros(physics.nv, jnp.float32)), _seen(rules, place, speed)
 
@@ -105,7 +99,7 @@ def make(
     def play(state: Any, action: Array) -> tuple[Any, Any, Any, Any, Any]:
         once = functools.partial(by_stages if staged else by_mjx, action=action)
         (place, _, _), (new, speed, warm) = state, jax.lax.fori_loop(0, rules.skip, once, state)
-        healthy = _healthy(rules, new, speed)
+        healthy = rules.upright(new, speed)
         reward = rules.forward * (new[0] - place[0]) / rules.dt + healthy * rules.healthy
         reward = reward - rules.cost * jnp.sum(jnp.square(action))
         ended = ~healthy if rules.ends else jnp.zeros((), bool)
@@ -130,14 +124,3 @@ def _filled(blank: Any, state: Any, action: Array) -> Any:
 
 def _seen(rules: Rules, place: Array, speed: Array) -> Array:
     return jnp.concatenate([place[rules.hidden :], jnp.clip(speed, -10.0, 10.0)])
-
-
-def _healthy(rules: Rules, place: Array, speed: Array) -> Array:
-    height, angle = place[1], place[2]
-    healthy = (rules.height[0] < height) & (height < rules.height[1])
-    healthy &= (rules.angle[0] < angle) & (angle < rules.angle[1])
-    if rules.state is not None:
-        low, high = rules.state
-        for part in (place[2:], speed):
-            healthy &= jnp.all((low < part) & (part < high))
-    return healthy

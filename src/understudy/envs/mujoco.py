@@ -37,6 +37,17 @@ class Rules:
     angle: tuple[float, float]
     state: tuple[float, float] | None
 
+    def upright(self, position: Any, velocity: Any) -> Any:
+        """Whether robots at these positions (…, nq) and velocities (…, nv) are healthy; NumPy's or JAX's."""
+        height, angle = position[..., 1], position[..., 2]
+        healthy = (self.height[0] < height) & (height < self.height[1])
+        healthy &= (self.angle[0] < angle) & (angle < self.angle[1])
+        if self.state is not None:
+            low, high = self.state
+            for part in (position[..., 2:], velocity):
+                healthy &= ((low < part) & (part < high)).all(axis=-1)
+        return healthy
+
 
 def physics(made: Any, count: int, *, threads: int = 1) -> Physics | None:
     """`count` slots of `made`, a Hopper-v5 or Walker2d-v5 with any keywords; None for anything else."""
@@ -77,9 +88,7 @@ def _rules(made: Any) -> Rules | None:
 
 @final
 class Physics:
-    """A vector environment (see `VectorEnv`). Gymnasium's own object resets the slots, on each one's
-    simulation in turn. There are no infos.
-    """
+    """See `VectorEnv`; there are no infos. Gymnasium's object resets each slot, on the slot's simulation."""
 
     many = True
 
@@ -125,7 +134,7 @@ class Physics:
             list(self._pool.map(lambda part: self._simulate(slots[part], actions[part]), parts))
         self._steps[slots] += 1
         position = self._position[slots]
-        healthy = self._healthy(position, self._velocity[slots])
+        healthy = rules.upright(position, self._velocity[slots])
         rewards = rules.forward * ((position[:, 0] - before) / rules.dt) + healthy * rules.healthy
         rewards = rewards - rules.cost * np.sum(np.square(actions), axis=1)
         ended = ~healthy if rules.ends else np.zeros(len(slots), bool)
@@ -156,16 +165,6 @@ class Physics:
             control[:] = action
             advance(model, self._data[slot], nstep=skip)
             self._position[slot], self._velocity[slot] = position, velocity
-
-    def _healthy(self, position: np.ndarray, velocity: np.ndarray) -> np.ndarray:
-        rules, height, angle = self._rules, position[:, 1], position[:, 2]
-        healthy = (rules.height[0] < height) & (height < rules.height[1])
-        healthy &= (rules.angle[0] < angle) & (angle < rules.angle[1])
-        if rules.state is not None:
-            low, high = rules.state
-            for part in (position[:, 2:], velocity):
-                healthy &= ((low < part) & (part < high)).all(axis=1)
-        return healthy
 
     def close(self) -> None:
         if self._pool is not None:

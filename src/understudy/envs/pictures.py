@@ -19,9 +19,7 @@ from .gymnasium import Maker
 @final
 @dataclasses.dataclass(frozen=True, eq=False)
 class Scene:
-    """A state by how it came about: after the first `steps` of `actions`, in the episode with this seed. The
-    list may grow while the episode goes on.
-    """
+    """The state after the first `steps` of `actions` in the episode with this seed; the list may grow on."""
 
     seed: int
     actions: list[Any]
@@ -180,9 +178,7 @@ class Camera:
 
 
 def _can_draw(env: Any) -> None:
-    """Opens and closes a MuJoCo surface first: a renderer that fails while it is made raises a second time
-    when it is deleted.
-    """
+    """Opens and closes a MuJoCo surface: a renderer that fails when made raises again when deleted."""
     if "mujoco" in type(env.unwrapped).__module__ and os.environ.get("MUJOCO_GL") == "egl":
         from mujoco.egl import GLContext
 

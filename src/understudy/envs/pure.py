@@ -17,7 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from ..errors import MissingExtra, UserError, said
+from ..errors import UserError, needs, said
 from ..spec import is_pure
 from .gymnasium import STREAMS
 
@@ -176,10 +176,7 @@ def brax_style(env: Any, name: str, *, limit: int | None = LIMIT) -> PureEnv:
     def space(shape: Any) -> Any:
         if isinstance(shape, Mapping):
             return spaces.Dict({str(key): space(one) for key, one in shape.items()})
-        kind = np.dtype(shape.dtype)
-        kind = kind if kind == np.uint8 else np.dtype(np.float32)
-        low, high = (0, 255) if kind == np.uint8 else (-np.inf, np.inf)
-        return spaces.Box(low, high, tuple(shape.shape), kind.type)
+        return _box(*((0, 255) if shape.dtype == np.uint8 else (-np.inf, np.inf)), shape)
 
     try:
         seen = getattr(env, "observation_space", None)
@@ -198,23 +195,16 @@ def brax_style(env: Any, name: str, *, limit: int | None = LIMIT) -> PureEnv:
 
 def brax(name: str, *, max_episode_steps: int = LIMIT, **keywords: Any) -> PureEnv:
     """An environment of Brax, such as ant; `keywords` (backend, …) are its own."""
-    try:
-        from brax import envs  # type: ignore[import-not-found]
-    except ImportError as error:
-        raise MissingExtra(f"env: brax:{name}", "brax") from error
+    envs = needs("brax.envs", f"env: brax:{name}", "brax")
     return brax_style(envs.get_environment(name, **keywords), f"brax:{name}", limit=max_episode_steps)
 
 
 def playground(name: str, *, max_episode_steps: int | None = None, **overrides: Any) -> PureEnv:
     """An environment of MuJoCo Playground, such as CartpoleBalance; `overrides` are entries of its config."""
-    try:
-        from mujoco_playground import registry  # type: ignore[import-not-found]
-    except ImportError as error:
-        raise MissingExtra(f"env: playground:{name}", "brax") from error
+    registry = needs("mujoco_playground.registry", f"env: playground:{name}", "brax")
     config = registry.get_default_config(name)
-    if (
-        "impl" in config
-    ):  # Warp's states are shared by all environments of a batch, and none can be reset alone
+    # Not Warp, whose states are shared by all environments of a batch, so that none can be reset alone.
+    if "impl" in config:
         overrides = {"impl": "jax"} | overrides
     made = registry.load(name, config=config, config_overrides=overrides or None)
     return brax_style(made, f"playground:{name}", limit=max_episode_steps or int(config.episode_length))
@@ -225,11 +215,7 @@ def gymnax(name: str, **settings: Any) -> PureEnv:
 
     Its own `step` resets, so its two halves are called here: `step_env`, and `is_truncated` for the limit.
     """
-    try:
-        import gymnax as library  # type: ignore[import-not-found]
-    except ImportError as error:
-        raise MissingExtra(f"env: gymnax:{name}", "gymnax") from error
-    env, params = library.make(name)
+    env, params = needs("gymnax", f"env: gymnax:{name}", "gymnax").make(name)
     if "max_episode_steps" in settings:
         settings["max_steps_in_episode"] = settings.pop("max_episode_steps")
     if settings:
@@ -259,10 +245,16 @@ def _gymnasium_space(space: Any) -> Any:
         return spaces.Discrete(int(space.n))
     if not hasattr(space, "low"):
         raise UserError(f"env: the space {type(space).__name__} of gymnax is not supported.")
-    kind = np.dtype(space.dtype)
-    kind = kind if kind == np.uint8 else np.dtype(np.float32)
-    low, high = (np.broadcast_to(np.asarray(one, kind), space.shape) for one in (space.low, space.high))
-    return spaces.Box(low, high, tuple(space.shape), kind.type)
+    return _box(space.low, space.high, space)
+
+
+def _box(low: Any, high: Any, like: Any) -> Any:
+    """The Box of what has the shape and the type of `like`: bytes, or else float32."""
+    from gymnasium import spaces
+
+    kind = np.uint8 if np.dtype(like.dtype) == np.uint8 else np.float32
+    low, high = (np.broadcast_to(np.asarray(edge, kind), like.shape) for edge in (low, high))
+    return spaces.Box(low, high, tuple(like.shape), kind)
 
 
 def _mjx(name: str, **keywords: Any) -> PureEnv:

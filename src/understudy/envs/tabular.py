@@ -31,12 +31,10 @@ class MDP(NamedTuple):
 
 
 def cliff_walk(length: int, gamma: float) -> MDP:
-    """A path of `length` states with a pit beside each: action 0 walks on, action 1 falls into the state's
-    pit.
+    """A path of `length` states with a pit beside each: action 0 walks on, action 1 falls into the pit.
 
-    The expert walks, and plays 0 in the pits too. Every pit is new to a policy that falls for the first
-    time, so a follower that starts out falling errs from its first mistake on, for ever: FTL's bound is
-    attained.
+    The expert walks, and plays 0 in the pits too. A policy that falls for the first time has not seen that
+    pit before, so FTL errs for ever after its first mistake: its bound is attained.
     """
     states = 2 * length
     transitions = np.zeros((states, 2, states))
@@ -48,14 +46,14 @@ def cliff_walk(length: int, gamma: float) -> MDP:
     return MDP(transitions, np.eye(states)[0], gamma, expert)
 
 
-def random_mdp(states: int, actions: int, gamma: float, seed: int, branching: int = 2) -> MDP:
-    """Each state and action leads to `branching` random states; the expert's actions are drawn once."""
+def random_mdp(states: int, actions: int, gamma: float, seed: int) -> MDP:
+    """Each state and action leads to two random states; the expert's actions are drawn once."""
     rng = np.random.default_rng(seed)
     transitions = np.zeros((states, actions, states))
     for s in range(states):
         for a in range(actions):
-            to = rng.choice(states, size=branching, replace=False)
-            transitions[s, a, to] = rng.dirichlet(np.ones(branching))
+            to = rng.choice(states, size=2, replace=False)
+            transitions[s, a, to] = rng.dirichlet(np.ones(2))
     expert = np.eye(actions)[rng.integers(actions, size=states)]
     return MDP(transitions, np.eye(states)[0], gamma, expert)
 

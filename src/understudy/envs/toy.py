@@ -23,21 +23,14 @@ class Problem(NamedTuple):
     """Scale of what is added to the expert's outputs: normal, or Gumbel where it chooses among actions."""
 
 
-def problem(
-    key: Array,
-    *,
-    flip: Array | float = 0.0,
-    noise: Array | float = 0.0,
-    features: int = FEATURES,
-    outputs: int = OUTPUTS,
-) -> Problem:
+def problem(key: Array, *, flip: Array | float = 0.0, noise: Array | float = 0.0) -> Problem:
     """The problem that belongs to a key.
 
     >>> problem(jax.random.key(0)).weights.shape
     (10, 3)
     """
     first, second = jax.random.split(key)
-    return Problem(jax.random.normal(first, (features, outputs), jnp.result_type(float)), second, flip, noise)
+    return Problem(jax.random.normal(first, (FEATURES, OUTPUTS), jnp.result_type(float)), second, flip, noise)
 
 
 def sample(problem: Problem, t: Array | int, *, categorical: bool = False) -> tuple[Array, Array]:

@@ -1,6 +1,6 @@
 """Vector environments: n slots of one environment, each with one episode under way.
 
-Nothing resets by itself. Whoever steps a slot begins its next episode, with a seed, so every step is a sample
+Nothing resets by itself. The caller begins the next episode of a slot, with a seed, so every step is a sample
 and an episode is a function of its seed and its actions: it can be played again. There are three
 implementations: any Gymnasium environment (here), Hopper and Walker2d on MuJoCo itself (`mujoco`), both of
 which step to the bits of one Gymnasium environment, and pure environments (`lanes`).
@@ -22,9 +22,7 @@ LIGHT = tuple(f"gymnasium.envs.{kind}." for kind in ("classic_control", "toy_tex
 
 
 class Seen(NamedTuple):
-    """What n slots show: the observations stacked (arrays, or dicts and tuples of arrays, with n in front)
-    and n infos.
-    """
+    """What n slots show: n infos, and the observations as a batch (nested arrays with n in front)."""
 
     batch: Any
     infos: Sequence[Mapping[str, Any]]
@@ -36,9 +34,8 @@ class VectorEnv(Protocol):
     observation_space: Any
     action_space: Any
     many: bool
-    """Whether slots cost next to nothing and know nothing of each other, so that a run may have several for
-    its evaluations without being asked. Nobody can tell that of environments in general.
-    """
+    """Whether slots cost next to nothing and are independent, so that a run may evaluate in several of them
+    unasked. Of environments in general that is not known."""
     broken: dict[int, Exception]
     """Slots whose environment has raised, and what; such a slot keeps its last observation."""
 

@@ -1,4 +1,4 @@
-"""Answers are checked before anyone learns from them: shape, finite, inside the action space."""
+"""Answers are checked before a learner gets them: shape, finite, inside the action space."""
 
 from __future__ import annotations
 
@@ -121,9 +121,9 @@ def _box(who: str, labels: np.ndarray, n: int, space: Any, low: Any, high: Any, 
     # NaN equals nothing, so that where bounds are finite this comparison is the whole check.
     if (clipped == labels).all() and (bounded or np.isfinite(labels).all()):
         return labels.astype(np.float32, copy=False)
-    inside = (labels >= low) & (labels <= high)
-    if not inside.all() or not (bounded or np.isfinite(labels).all()):
-        finite = np.isfinite(labels)
+    finite = np.isfinite(labels)
+    inside = (labels >= low) & (labels <= high) & finite
+    if not inside.all():
         place = tuple(np.argwhere(~(finite if not finite.all() else inside))[0])
         value = f"{who}: its action {_short(labels[place[0]])} in environment {place[0]} is"
         if not finite.all():

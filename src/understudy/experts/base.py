@@ -65,7 +65,7 @@ class Expert:
     person: Person | None = dataclasses.field(default=None, repr=False)
     """Who is asked in place of `ask`, where it is a person (`experts.human`)."""
     workers: int | None = None
-    """Calls that may be under way at once, for an expert that is slow or dear; None: it is neither. A run
+    """Calls that may be under way at once, for a slow or expensive expert; None: it is neither. A run
     asks such an expert about a state once, in parallel, after the round where it does not act itself, and
     does not play it for its return unless that is asked for."""
 

@@ -141,7 +141,7 @@ def _name(function: Any) -> str:
 
 
 def _info_parameter(function: Callable[..., Any]) -> str | None:
-    """The name of the parameter that wants the environment's info, if there is one."""
+    """The name of the parameter that takes the environment's info; None where there is none."""
     try:
         parameters = inspect.signature(function).parameters
     except (TypeError, ValueError):  # some functions written in C do not say

@@ -1,8 +1,7 @@
 """Short feedback laws that solve Gymnasium's classic control tasks.
 
 Each works on a whole batch with additions, products and comparisons only. Those are exact elementwise, so an
-action does not depend on the batch it was asked in; a matrix product or a vectorised sine would not promise
-that.
+action does not depend on its batch. With a matrix product or a vectorised sine it could.
 """
 
 from __future__ import annotations

@@ -32,8 +32,7 @@ def seeing(expert: Expert, sees: str) -> Expert:
 
     card = {**expert.card, "sees": sees}
     needs = expert.needs_infos or bool(sight.infos)
-    made = dataclasses.replace(
-        expert, ask=ask, observation_space=None, card=card, needs_infos=needs, pure=None
-    )
-    pure = expert.pure
-    return made if pure is None or needs else dataclasses.replace(made, pure=lambda o: pure(sight.traced(o)))
+    inside = expert.pure
+    pure = None if inside is None or needs else lambda batch: inside(sight.seen(batch, None))
+    changes = {"ask": ask, "observation_space": None, "card": card, "needs_infos": needs, "pure": pure}
+    return dataclasses.replace(expert, **changes)

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from .. import disk
-from ..errors import UserError, nearest, unknown
+from ..errors import UserError, among, nearest
 from .base import Expert
 
 FOLDER = Path(__file__).parent / "weights"
@@ -34,8 +34,7 @@ def names() -> list[str]:
 
 def card(name: str) -> dict[str, Any]:
     """What is known about an expert: algorithm, environments, settings, measured returns, how it was made."""
-    if name not in _cards():
-        raise unknown("expert", name, names())
+    among("expert", name, _cards())
     return dict(_cards()[name])
 
 
@@ -59,7 +58,11 @@ def get(name: str, *, env_id: str | None = None, env_kwargs: Mapping[str, Any] |
     if env_id is not None and env_id not in about["environments"]:
         served = ", ".join(about["environments"])
         raise UserError(f"expert: {name!r} plans in {served}, not in {env_id!r}.")
-    place = env_id or _registered(about["environments"])
+    import gymnasium
+
+    # The first that the installed Gymnasium has: Taxi-v3 became Taxi-v4.
+    known = [one for one in about["environments"] if one in gymnasium.registry]
+    place = env_id or [*known, *about["environments"]][0]
     return planners.dynamic_programming(place, env_kwargs=env_kwargs, card=about)
 
 
@@ -73,10 +76,3 @@ def for_env(env_id: str, *, env_kwargs: Mapping[str, Any] | None = None) -> Expe
             f"module:function. There are experts for {', '.join(served)}."
         )
     return get(serving[0], env_id=env_id, env_kwargs=env_kwargs)
-
-
-def _registered(env_ids: list[str]) -> str:
-    """The first of these ids that the installed Gymnasium has: Taxi-v3 became Taxi-v4."""
-    import gymnasium
-
-    return next((env_id for env_id in env_ids if env_id in gymnasium.registry), env_ids[0])

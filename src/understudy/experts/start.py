@@ -26,12 +26,7 @@ from . import resolve
 
 
 def start(
-    init: Any,
-    policy: Policy,
-    fresh: Params,
-    observations: Seen,
-    outputs: int,
-    **spaces: Any,
+    init: Any, policy: Policy, fresh: Params, observations: Seen, outputs: int, **spaces: Any
 ) -> tuple[Params, Normaliser]:
     """The parameters that `init` names, for a student with this policy, and the normaliser they go with.
 

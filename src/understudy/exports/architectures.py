@@ -13,12 +13,8 @@ from ..policies import MLP, Camera, Committee, Linear, NatureCNN, Tabular
 from ..policies.nature_cnn import LAYERS
 from .operations import Graph
 
-ACTIVATIONS = {
-    "relu": ("Relu", {}),
-    "tanh": ("Tanh", {}),
-    "sigmoid": ("Sigmoid", {}),
-    "elu": ("Elu", {}),
-    "selu": ("Selu", {}),
+ACTIVATIONS: dict[str, tuple[str, dict[str, Any]]] = {
+    **{name: (name.capitalize(), {}) for name in ("relu", "tanh", "sigmoid", "elu", "selu")},
     "leaky_relu": ("LeakyRelu", {"alpha": 0.01}),
 }
 """Activations that are one operation; gelu and silu are several."""
@@ -28,7 +24,7 @@ def network(g: Graph, policy: Any, tree: Any, row: str, bytes_left: bool) -> str
     """Adds the operations of a policy on rows (n, width) and gives the name of its outputs. `tree` has the
     names of its arrays; `bytes_left`: the rows are numbers from 0 to 255.
     """
-    kind = type(policy)  # not isinstance: a class of somebody's own may compute something else
+    kind = type(policy)  # not isinstance: a subclass may compute something else
     if kind is Tabular:
         return g.add("Gather", tree, row, axis=0)
     if kind is Linear:
@@ -43,7 +39,8 @@ def network(g: Graph, policy: Any, tree: Any, row: str, bytes_left: bool) -> str
             "committee, nature_cnn and camera."
         )
     row = _numbers(g, row, str(g.arrays[tree[0]["weight"]].dtype), bytes_left)
-    return (_mlp if kind is MLP else _committee)(g, policy, tree, row)
+    outputs = _mlp(g, policy, tree, row)
+    return outputs if kind is MLP else g.add("ReduceMean", outputs, axes=[0], keepdims=0)
 
 
 def _numbers(g: Graph, row: str, dtype: str, bytes_left: bool) -> str:
@@ -61,24 +58,16 @@ def _linear(g: Graph, policy: Linear, tree: str, row: str, bytes_left: bool) -> 
 
 
 def _dense(g: Graph, x: str, layer: Any) -> str:
-    return g.add("Add", g.add("MatMul", x, layer["weight"]), layer["bias"])
+    bias, shape = layer["bias"], g.arrays[layer["bias"]].shape
+    if len(shape) == 2:  # the members of a committee are in front, as in (members, n, out)
+        bias = g.add("Reshape", bias, np.array([shape[0], 1, shape[1]], np.int64))
+    return g.add("Add", g.add("MatMul", x, layer["weight"]), bias)
 
 
 def _mlp(g: Graph, policy: MLP, tree: Any, x: str) -> str:
     for layer in tree[:-1]:
         x = _activation(g, policy.activation, _dense(g, x, layer), g.arrays[layer["bias"]].dtype)
     return _head(g, policy, _dense(g, x, tree[-1]), g.arrays[tree[-1]["bias"]].dtype)
-
-
-def _committee(g: Graph, policy: Committee, tree: Any, x: str) -> str:
-    """All members at once: (members, n, out) after every layer, and their mean after the head."""
-    for index, layer in enumerate(tree):
-        bias = g.arrays[layer["bias"]]
-        row = g.add("Reshape", layer["bias"], np.array([len(bias), 1, bias.shape[1]], np.int64))
-        x = g.add("Add", g.add("MatMul", x, layer["weight"]), row)
-        if index < len(tree) - 1:
-            x = _activation(g, policy.activation, x, bias.dtype)
-    return g.add("ReduceMean", _head(g, policy, x, g.arrays[tree[-1]["bias"]].dtype), axes=[0], keepdims=0)
 
 
 def _activation(g: Graph, name: str, x: str, dtype: Any) -> str:

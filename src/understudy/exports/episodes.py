@@ -42,9 +42,7 @@ class Episode:
 
 
 class Kept(NamedTuple):
-    """The rows of every episode, and how many rows belong to none (demonstrations, and labels from before a
-    break, whose actions are not known).
-    """
+    """The rows of every episode, and how many belong to none: demonstrations, and labels before a break."""
 
     rows: list[np.ndarray]
     left_out: int
@@ -74,9 +72,7 @@ def episodes(run: Run) -> Iterator[Episode]:
     if not kept.rows:
         raise UserError("run: it has no episode to export.")
     for rows in kept.rows:
-        inputs, targets, executed, rewards, flags, weights = (
-            np.asarray(columns[name][rows]) for name in names
-        )
+        inputs, targets, executed, rewards, flags, weights = (np.asarray(columns[n][rows]) for n in names)
         asked = weights > 0
         yield Episode(
             observations=decoded(run.policy.observations, inputs),

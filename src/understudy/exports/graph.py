@@ -16,7 +16,7 @@ from ..errors import UserError
 from ..policies import Actions, Encoded, Tabular, TrainedPolicy
 from ..policies.observations import Leaf
 from .architectures import nature_features, network
-from .operations import Graph, Input
+from .operations import Graph
 
 
 def graph(trained: TrainedPolicy) -> Graph:
@@ -42,7 +42,8 @@ def graph(trained: TrainedPolicy) -> Graph:
     if isinstance(seen, Encoded):
         row = _encoded(made, seen, tree["encoder"])
     elif isinstance(policy, Tabular):
-        row = _state(made, seen.leaves[0])
+        leaf = seen.leaves[0]
+        row = made.add("Sub", made.given(leaf.path, "int64", ()), np.array(leaf.starts[0], np.int64))
     else:
         row = made.joined([_leaf(made, leaf, whole=seen.dtype == np.uint8) for leaf in seen.leaves])
     bytes_left = seen.dtype == np.uint8 and trained.normaliser.nothing
@@ -58,9 +59,7 @@ def _leaf(g: Graph, leaf: Leaf, *, whole: bool) -> str:
     """A part of the observation as rows (n, width); `whole`: bytes stay numbers from 0 to 255."""
     choice = leaf.kind in ("choice", "choices")
     dtype = "int64" if choice else "uint8" if leaf.kind == "byte" else "float32"
-    name = ".".join(map(str, leaf.path)) or "observation"
-    g.inputs.append(Input(name, leaf.path, dtype, tuple(leaf.shape)))
-    flat = g.add("Reshape", name, np.array([-1, math.prod(leaf.shape)], np.int64))
+    flat = g.add("Reshape", g.given(leaf.path, dtype, leaf.shape), np.array([-1, math.prod(leaf.shape)]))
     if choice:
         places = g.add("Sub", flat, np.array(leaf.starts, np.int64))
         ends = np.array([0, 1], np.float32)
@@ -73,12 +72,6 @@ def _leaf(g: Graph, leaf: Leaf, *, whole: bool) -> str:
         flat = g.add("Cast", flat, to="float32")
         return flat if whole else g.add("Div", flat, np.float32(255))
     return g.add("Gather", flat, np.array(leaf.picks, np.int64), axis=1) if leaf.picks else flat
-
-
-def _state(g: Graph, leaf: Leaf) -> str:
-    name = ".".join(map(str, leaf.path)) or "observation"
-    g.inputs.append(Input(name, leaf.path, "int64", ()))
-    return g.add("Sub", name, np.array(leaf.starts[0], np.int64))
 
 
 def _encoded(g: Graph, seen: Encoded, tree: Any) -> str:

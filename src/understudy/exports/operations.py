@@ -38,6 +38,12 @@ class Graph:
     nodes: list[Node] = dataclasses.field(default_factory=list)
     arrays: dict[str, np.ndarray] = dataclasses.field(default_factory=dict)
 
+    def given(self, path: tuple[str | int, ...], dtype: str, shape: tuple[int, ...]) -> str:
+        """Adds the part of the observation at `path` to the inputs and gives its name."""
+        name = ".".join(map(str, path)) or "observation"
+        self.inputs.append(Input(name, path, dtype, tuple(shape)))
+        return name
+
     def add(self, op: str, *inputs: Any, into: str = "", **attributes: Any) -> str:
         """Adds an operation and gives the name of its result; inputs are names, or numbers to be kept."""
         names = [one if isinstance(one, str) else self._kept(np.asarray(one)) for one in inputs]

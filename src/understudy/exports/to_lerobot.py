@@ -42,7 +42,7 @@ def write(run: Run, folder: Path) -> int:
             columns = _columns(one, number, frames, fps)
             place = draft / f"data/chunk-{number // CHUNK:03d}"
             place.mkdir(parents=True, exist_ok=True)
-            flat = {name: _listed(values) for name, values in columns.items()}
+            flat = {k: list(v.reshape(len(v), -1)) if v.ndim > 1 else v for k, v in columns.items()}
             parquet.write_table(pyarrow.table(flat), place / f"episode_{number:06d}.parquet")
             features = {
                 name: {"dtype": str(part.dtype), "shape": part.shape[1:] or [1], "names": None}
@@ -76,8 +76,9 @@ def write(run: Run, folder: Path) -> int:
 def _columns(one: Episode, number: int, first: int, fps: int) -> dict[str, np.ndarray]:
     steps = np.arange(len(one))
     last = steps == len(one) - 1
+    seen = {".".join(map(str, path)) or "state": part for path, part in parts(one.observations)}
     return {
-        **_seen(one.observations),
+        **{f"observation.{name}": part for name, part in seen.items()},
         "action": one.actions,
         "expert_action": one.expert_actions,
         "by_expert": one.by_expert,
@@ -90,16 +91,6 @@ def _columns(one: Episode, number: int, first: int, fps: int) -> dict[str, np.nd
         "index": first + steps,
         "task_index": np.zeros(len(one), np.int64),
     }
-
-
-def _seen(observations: Any) -> dict[str, np.ndarray]:
-    return {
-        ".".join(map(str, ("observation", *(path or ("state",))))): one for path, one in parts(observations)
-    }
-
-
-def _listed(values: np.ndarray) -> list[Any]:
-    return list(values.reshape(len(values), -1)) if values.ndim > 1 else values  # type: ignore[return-value]
 
 
 def _stats(values: np.ndarray) -> dict[str, list[Any]]:

@@ -11,7 +11,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from ..errors import UserError, unknown
+from ..errors import UserError, among
 from ..machine import cores
 from ..programs import Static
 from ..studies.study import seeds_of
@@ -62,27 +62,23 @@ def map_runs(
         configs = grid(**configs)
     if not configs:
         raise UserError("configs: the list is empty; at least one configuration is needed.")
-    if method != "auto" and method not in METHODS:
-        raise unknown("method", method, [*METHODS, "auto"])
+    among("method", method, [*METHODS, "auto"])
     chosen = seeds_of(seeds)
     names = set(configs[0].labels)
     for config in configs:
         if set(config.labels) != names or "seed" in names:
             raise UserError("configs: every configuration needs the same names, none of them 'seed'.")
-    wanted = [(config, number) for config in configs for number in chosen]
-    labels = {name: np.asarray([config.labels[name] for config, _ in wanted]) for name in configs[0].labels}
-    labels["seed"] = np.asarray([number for _, number in wanted])
+    wanted = [config for config in configs for _ in chosen]
+    labels = {name: np.asarray([config.labels[name] for config in wanted]) for name in configs[0].labels}
+    labels["seed"] = np.tile(chosen, len(configs))
     with jax.enable_x64(double):
         began = time.perf_counter()
         platform = jax.default_backend()
         root = jax.random.key(seed)
-        distinct = {number: place for place, number in enumerate(dict.fromkeys(n for _, n in wanted))}
-        folded = np.asarray(
-            jax.random.key_data(jax.vmap(lambda n: jax.random.fold_in(root, n))(np.asarray([*distinct])))
-        )
-        keys = folded[[distinct[number] for _, number in wanted]]
+        folded = jax.vmap(lambda number: jax.random.fold_in(root, number))(np.asarray(chosen))
+        keys = np.tile(jax.random.key_data(folded), (len(configs), 1))
         entry = _entry(run)
-        sorted_groups = groups([config for config, _ in wanted])
+        sorted_groups = groups(wanted)
         choices = [
             pick(entry, group, keys[0], platform) if method == "auto" else Picked(method, "asked for")
             for group in sorted_groups
@@ -102,7 +98,7 @@ def map_runs(
                 results[place] = {k: v[row] for k, v in result.items()} if task.vectorised else result
             finished += len(task.places)
             if progress is not None:
-                progress(finished, wanted[task.places[-1]][0].labels)
+                progress(finished, wanted[task.places[-1]].labels)
 
         calls = [(one, task) for one, plan in zip(compiled, plans, strict=True) for task in plan]
         perform(calls, threads, double, done)

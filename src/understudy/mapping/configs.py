@@ -51,7 +51,7 @@ def _pairs(name: str, axis: Any) -> list[tuple[Label, Any]]:
     elif isinstance(axis, (str, bytes)) or not isinstance(axis, (Sequence, np.ndarray, range)):
         raise UserError(f"{name}: expected a sequence or a mapping from labels to values, got {axis!r}.")
     else:
-        pairs = [(_label(name, value), value) for value in axis]
+        pairs = [(value, value) for value in axis]
     if not pairs:
         raise UserError(f"{name}: the axis is empty; at least one value is needed.")
     return [(_label(name, label), value) for label, value in pairs]
@@ -76,7 +76,7 @@ def groups(configs: Sequence[Config]) -> list[Group]:
     """The configurations by program, in the order in which each program first appears."""
     found: dict[Any, Group] = {}
     for place, config in enumerate(configs):
-        numbers, static = eqx.partition(config.values, is_number)
+        numbers, static = eqx.partition(config.values, eqx.is_array_like)
         numbers = jax.tree.map(np.asarray, numbers)
         shapes = tuple((np.shape(leaf), leaf.dtype) for leaf in jax.tree.leaves(numbers))
         key = (Static(static), shapes)
@@ -84,7 +84,3 @@ def groups(configs: Sequence[Config]) -> list[Group]:
         group.places.append(place)
         group.numbers.append(numbers)
     return list(found.values())
-
-
-def is_number(leaf: Any) -> bool:
-    return isinstance(leaf, (np.ndarray, np.generic, jax.Array, float, int, complex))

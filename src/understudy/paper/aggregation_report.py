@@ -125,7 +125,7 @@ def facts(parts: Sequence[Part]) -> list[tuple[str, str]]:
             ("memory_bytes", "MB learned from", 1e6),
         ):
             text = ", ".join(
-                f"{series} {_told(float(np.median(values)) / size)}"
+                f"{series} {_spelled(float(np.median(values)) / size)}"
                 for series in one.scale.series
                 if len(values := _of(every, one.total, series, name))
             )
@@ -133,7 +133,7 @@ def facts(parts: Sequence[Part]) -> list[tuple[str, str]]:
     return [*found, ("runs that failed", str(sum(len(one.final.failed) for one in parts)))]
 
 
-def _told(value: float) -> str:
+def _spelled(value: float) -> str:
     return f"{value:,.0f}" if abs(value) >= 1000 else claims.short(value)
 
 

@@ -76,8 +76,7 @@ def judge(
     below: float = np.nan,
     above: float = np.nan,
 ) -> Claim:
-    """Holds where the whole interval is on the wanted side, does not hold where none of it is, else cannot
-    be told.
+    """Holds where the whole interval is on the wanted side, does not hold where none of it is; else open.
 
     >>> judge("a beats b", "", "a/b", (0.5, 0.4, 0.6), below=1.0).verdict
     'holds'

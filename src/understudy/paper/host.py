@@ -238,15 +238,13 @@ def round_columns(parts: Iterable[Part]) -> dict[str, np.ndarray]:
 
 def choice_columns(parts: Sequence[Part]) -> dict[str, list[Any]]:
     """The steps chosen, and whether they lie at the grid's edge."""
-    tables = [(one.name, one.tuned.table()) for one in parts if one.tuned is not None]
-    names = list(dict.fromkeys(name for _, table in tables for name in table))
-    found: dict[str, list[Any]] = {"part": []} | {name: [] for name in names}
-    for part, table in tables:
-        count = len(table["score"])
-        found["part"] += [part] * count
-        for name in names:
-            found[name] += table.get(name, [None] * count)
-    return found
+    found: list[dict[str, Any]] = []
+    for one in parts:
+        table = {} if one.tuned is None else one.tuned.table()
+        each = zip(*table.values(), strict=True)
+        found += [{"part": one.name, **dict(zip(table, row, strict=True))} for row in each]
+    names = dict.fromkeys(["part", *(name for row in found for name in row)])
+    return {name: [row.get(name) for row in found] for name in names}
 
 
 def summary_columns(every: Iterable[Panel]) -> dict[str, list[Any]]:

@@ -85,9 +85,7 @@ SCALES = {
 
 
 class Part(NamedTuple):
-    """What came of an environment; peer: a peer's runs, each with its expert's return and a curve of labels
-    and returns.
-    """
+    """What came of an environment; peer: a peer's runs, each with its expert's return and its curve."""
 
     env: str
     final: Results

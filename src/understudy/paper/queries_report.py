@@ -103,11 +103,6 @@ def peer(part: Part) -> Curve:
     return Curve(part.env, PEER, labels, np.array(scores), np.array(scores)[:, -1])
 
 
-def median(values: np.ndarray) -> tuple[float, float, float]:
-    """The median, and the least and largest value."""
-    return float(np.median(values)), float(values.min()), float(values.max())
-
-
 def judged(parts: Sequence[Part]) -> list[claims.Claim]:
     """What is wanted of the default, and how it compares with the other ways to spend the labels."""
     return list(_judged(curves(parts)))
@@ -122,7 +117,7 @@ def _judged(every: Sequence[Curve]) -> Iterator[claims.Claim]:
         enough, target = mine.enough(), WORLDS[env].target
         if target:
             claim = "(1) the default reaches nine tenths of the expert's return with the labels wanted"
-            value = median(enough)[0]
+            value = float(np.median(enough))
             yield claims.judge(claim, env, "median labels", (value, value, value), below=target + 1)
             claim = "(2) no seed needs more than twice the median"
             ratio = float(enough.max() / value) if math.isfinite(value) else math.inf
@@ -151,18 +146,15 @@ def _judged(every: Sequence[Curve]) -> Iterator[claims.Claim]:
 
 def facts(parts: Sequence[Part]) -> list[tuple[str, str]]:
     """Per environment how many labels each series needed, as the median over seeds."""
-    found = []
-    for env in dict.fromkeys(one.env for one in parts):
-        mine = [one for one in curves(parts) if one.env == env]
-        text = ", ".join(f"{one.series} {_in_words(one.enough())}" for one in mine)
-        found.append((f"{env}: labels to 90 %", text))
+    found: dict[str, list[str]] = {one.env: [] for one in parts}
+    for one in curves(parts):
+        middle = float(np.median(one.enough()))
+        found[one.env].append(
+            f"{one.series} " + (f"{middle:,.0f}" if math.isfinite(middle) else "not reached")
+        )
     failed = sum(len(one.final.failed) for one in parts)
-    return [*found, ("runs that failed", str(failed))]
-
-
-def _in_words(enough: np.ndarray) -> str:
-    middle = float(np.median(enough))
-    return f"{middle:,.0f}" if math.isfinite(middle) else "not reached"
+    listed = [(f"{env}: labels to 90 %", ", ".join(texts)) for env, texts in found.items()]
+    return [*listed, ("runs that failed", str(failed))]
 
 
 def draw(every: Sequence[Curve]) -> Any:
@@ -189,9 +181,8 @@ def draw(every: Sequence[Curve]) -> Any:
                 else:
                     _kept(axes, one, 1 + 0.025 * at)
             axes.axhline(ENOUGH, color="#999999", linewidth=0.8, linestyle=":")
-            axes.set(title=env.partition("-")[0], ylim=(min(-0.05, axes.get_ylim()[0]), 1.1))
-            if axes.get_ylim()[0] < -0.3:
-                axes.set_ylim(-0.3, 1.1)
+            bottom = min(-0.05, max(-0.3, axes.get_ylim()[0]))
+            axes.set(title=env.partition("-")[0], ylim=(bottom, 1.1))
     return made
 
 
@@ -219,7 +210,7 @@ def rows(every: Sequence[Curve]) -> Iterator[dict[str, Any]]:
             "series": one.series,
             "seeds": len(enough),
             "labels": int(one.labels[-1]),
-            "labels_to_90": median(enough)[0],
+            "labels_to_90": float(np.median(enough)),
             "labels_to_90_least": enough.min(),
             "labels_to_90_most": enough.max(),
             "kept_score": round(float(one.kept.mean()), 4),

@@ -203,14 +203,10 @@ def views(found: Sequence[Stream]) -> Runs:
             for name, step in _candidates("ftl", "ftrl"):
                 record = play(seen, make(name, step))
                 outputs = seen.inputs @ record["params"]
-                like = plain.setdefault((name, str(step)), outputs)
-                record["apart"] = _size(outputs - like) / np.sqrt(np.mean(stream.targets**2))
+                away = outputs - plain.setdefault((name, str(step)), outputs)
+                size = np.sqrt(np.mean(stream.targets**2))
+                record["apart"] = np.sqrt(np.mean(away**2, axis=(1, 2))) / size
                 yield _run(stream, record, "loss", "regret", "apart", learner=name, step=step, view=view)
-
-
-def _size(values: np.ndarray) -> np.ndarray:
-    """Root mean square of every round."""
-    return np.sqrt(np.mean(values**2, axis=(1, 2)))
 
 
 def replayed(found: Iterable[Stream], best: dict[tuple[str, str], float]) -> Runs:

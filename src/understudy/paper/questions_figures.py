@@ -83,9 +83,7 @@ def inexact(study: Answers, stream: str) -> Figure:
 
 
 def _focus(row: list[Axes], *, below: float = 0.1, above: float = 8.0) -> tuple[float, float]:
-    """Limits for curves from the fifth round on, at most so many times `below` and `above` their median: what
-    blows up leaves the picture.
-    """
+    """Limits for curves from the fifth round on, at most so many times `below` and `above` their median."""
     values = [np.asarray(line.get_ydata(), float)[4:] for axes in row for line in axes.lines]
     joined = np.concatenate([v[np.isfinite(v)] for v in values])
     middle = float(np.median(joined))
@@ -124,9 +122,7 @@ def memory(study: Answers) -> Figure:
 
 
 def views(study: Answers) -> Figure:
-    """Above: regret over step sizes through other features. Below: how far outputs are from those as
-    recorded.
-    """
+    """Above: regret over step sizes through other features. Below: how far the outputs are apart."""
     with plots.panels(("regret", "outputs"), study.names, size=(3.9, 3.0), below=3) as (made, panels):
         for axes, half, stream in panels:
             here = study.views.where(stream=stream)

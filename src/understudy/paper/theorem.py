@@ -36,8 +36,6 @@ class Exhibit(NamedTuple):
     """
 
     name: str
-    gamma: float
-    largest: float
     losses: np.ndarray
     regret: np.ndarray
     bound: np.ndarray
@@ -73,12 +71,9 @@ def play(
             state, record = step(state, one, jax.random.key(t), jnp.asarray(True))
             rows.append(jax.device_get(record))
     losses, regret = (np.array([float(row[column]) for row in rows]) for column in ("loss", "regret"))
-    # The largest divergence between two action distributions: 2 for both the squared and the absolute
-    # distance.
-    largest = 2.0
-    limits = (ftl_interpolation(C=largest, gamma=mdp.gamma, rounds=t) for t in range(1, rounds + 1))
-    bound = np.array([one.value for one in limits])
-    return Exhibit(name, mdp.gamma, largest, losses, regret, bound)
+    # C: the largest squared, or absolute, distance between two distributions of actions.
+    limits = (ftl_interpolation(C=2.0, gamma=mdp.gamma, rounds=t) for t in range(1, rounds + 1))
+    return Exhibit(name, losses, regret, np.array([one.value for one in limits]))
 
 
 def exhibits(

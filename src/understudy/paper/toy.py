@@ -127,9 +127,7 @@ def study(
     losses: Sequence[str] = tuple(LOSSES),
     progress: Progress | None = None,
 ) -> Outcome:
-    """Both stages: every step size for ten rounds, then the chosen ones, and what is shown beside, for all
-    rounds.
-    """
+    """Both stages: every step size for ten rounds, then the chosen ones, and what is shown beside."""
     every = {(p, l, name): steps_of(name) for l in losses for p in PROBLEMS for name in LEARNERS}
     beside = {(p, l, UNTUNED): (1.0,) for l in losses for p in (*PROBLEMS, *BESIDE)}
     beside |= {(p, l, "ftl"): NO_STEP for l in losses for p in BESIDE}

@@ -55,7 +55,7 @@ def _curves(study: Outcome, column: str, title: str, names: tuple[str, ...] = DR
                     axes.lines[-1].set_linewidth(4.5)
             axes.set_yscale("log")
             if column == "regret":
-                # The first rounds are alike for all: what differs deserves the room.
+                # The first rounds are the same for all learners: the axis begins after them.
                 axes.set_ylim(bottom=_early(axes, study.rounds))
             plots.decades(axes)
             axes.set_title(f"{loss.capitalize()}, {problem}")

@@ -26,15 +26,7 @@ from .trained import TrainedPolicy
 POLICIES: Registry[Policy] = Registry(
     "policy",
     Policy,
-    {
-        "linear": Linear,
-        "tabular": Tabular,
-        "mlp": MLP,
-        "gru": GRU,
-        "committee": Committee,
-        "nature_cnn": NatureCNN,
-        "camera": Camera,
-    },
+    {one.name: one for one in (Linear, Tabular, MLP, GRU, Committee, NatureCNN, Camera)},
     group="policies",
 )
 
@@ -51,34 +43,7 @@ def from_config(config: dict[str, Any]) -> Any:
     return maker(**{k: tuple(v) if isinstance(v, list) else v for k, v in config.items() if k in fields})
 
 
-__all__ = [
-    "GRU",
-    "MLP",
-    "POLICIES",
-    "Actions",
-    "Camera",
-    "Committee",
-    "Encoded",
-    "Encoder",
-    "History",
-    "Linear",
-    "NatureCNN",
-    "Network",
-    "Normaliser",
-    "Observations",
-    "Params",
-    "Policy",
-    "Recalled",
-    "Seen",
-    "Tabular",
-    "TrainedPolicy",
-    "count",
-    "flat",
-    "norm",
-    "from_config",
-    "load",
-    "not_finite",
-    "require_fit",
-    "save",
-    "softmax",
-]
+__all__ = ["GRU", "MLP", "POLICIES", "Actions", "Camera", "Committee", "Encoded", "Encoder", "History"]
+__all__ += ["Linear", "NatureCNN", "Network", "Normaliser", "Observations", "Params", "Policy", "Recalled"]
+__all__ += ["Seen", "Tabular", "TrainedPolicy", "count", "flat", "from_config", "load", "norm", "not_finite"]
+__all__ += ["require_fit", "save", "softmax"]

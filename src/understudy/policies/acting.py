@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import jax
 import numpy as np
 
 from .activations import ACTIVATIONS, sigmoid
@@ -47,12 +48,14 @@ def forward(policy: Policy, params: Params) -> Forward:
         return _committee(policy, params)
     if isinstance(policy, MLP):
         return _mlp(policy, params)
-    if isinstance(policy, NatureCNN) and policy.method == "single":
-        return _nature_cnn(policy, params)
+    if isinstance(policy, NatureCNN) and policy.method == "single":  # the features compiled for one image
+        see, (weight, bias) = features(policy, params), _layer(params["head"])
+        return lambda x: see(x) @ weight + bias
     if policy.memory:
         step, empty = forward_step(policy, params), np.zeros((1, policy.memory), np.float32)
         return lambda x: step(empty, x[None])[1][0]
-    return _compiled(policy, params)
+    program = _program(policy, "apply")
+    return lambda x: np.asarray(program(params, x[None]))[0]
 
 
 def forward_rows(policy: Policy, params: Params) -> Forward:
@@ -78,16 +81,11 @@ def forward_stack(policy: Policy, params: Sequence[Params]) -> Forward | None:
     """
     if not (type(policy) is Linear or isinstance(policy, MLP)) or isinstance(policy, Committee):
         return None
-    stacked = [np.stack(leaves)[:, None] for leaves in zip(*map(_leaves, params), strict=True)]
+    stacked = jax.tree.map(lambda *leaves: np.stack(leaves)[:, None], *params)
     if isinstance(policy, MLP):
-        layers = [
-            {"weight": weight, "bias": bias[:, :, None]}
-            for bias, weight in zip(stacked[::2], stacked[1::2], strict=True)
-        ]
-        single = _mlp(policy, layers)
+        single = _mlp(policy, [layer | {"bias": layer["bias"][:, :, None]} for layer in stacked])
     else:
-        single = _linear(stacked[0], policy.bias)
-
+        single = _linear(stacked, policy.bias)
     return lambda x: single(x[:, :, None])[:, :, 0]
 
 
@@ -110,9 +108,7 @@ def forward_step(policy: Policy, params: Params) -> Step:
             return tuple(np.concatenate([np.asarray(one[i]) for one in found]) for i in (0, 1))  # type: ignore[return-value]
 
         return each
-    (A, a), (B, b) = (
-        [np.asarray(params[part][name]) for name in ("weight", "bias")] for part in ("inputs", "state")
-    )
+    (A, a), (B, b) = _layer(params["inputs"]), _layer(params["state"])
     mlp, width, one = _mlp(policy.mlp, params["mlp"]), policy.width, B.dtype.type(1)
 
     def step(state: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -128,10 +124,8 @@ def forward_step(policy: Policy, params: Params) -> Step:
     return step
 
 
-def _leaves(params: Params) -> list[np.ndarray]:
-    if isinstance(params, list):
-        return [np.asarray(layer[name]) for layer in params for name in ("bias", "weight")]
-    return [np.asarray(params)]
+def _layer(params: Params) -> tuple[np.ndarray, np.ndarray]:
+    return np.asarray(params["weight"]), np.asarray(params["bias"])
 
 
 def _numbers(x: np.ndarray, dtype: Any) -> np.ndarray:
@@ -148,7 +142,7 @@ def _linear(weight: np.ndarray, bias: bool) -> Forward:
 
 
 def _mlp(policy: MLP, params: Params) -> Forward:
-    layers = [(np.asarray(layer["weight"]), np.asarray(layer["bias"])) for layer in params]
+    layers = [_layer(one) for one in params]
     activate, (last, shift) = ACTIVATIONS[policy.activation].numpy, layers[-1]
     dtype = last.dtype
     head = policy.head_function(np, dtype)
@@ -167,19 +161,10 @@ def _mlp(policy: MLP, params: Params) -> Forward:
 
 
 def _committee(policy: Committee, params: Params) -> Forward:
-    members = []
-    for i in range(policy.members):
-        own = [{name: np.asarray(leaf)[i] for name, leaf in layer.items()} for layer in params]
-        members.append(_mlp(policy.member, own))
+    own = [jax.tree.map(lambda leaf, i=i: np.asarray(leaf)[i], params) for i in range(policy.members)]
+    members = [_mlp(policy.member, one) for one in own]
     count = np.asarray(params[0]["bias"]).dtype.type(policy.members)
     return lambda x: sum(member(x) for member in members) / count
-
-
-def _nature_cnn(policy: NatureCNN, params: Params) -> Forward:
-    """The features compiled for one image, the head in NumPy."""
-    see = features(policy, params)
-    weight, bias = (np.asarray(params["head"][name]) for name in ("weight", "bias"))
-    return lambda x: see(x) @ weight + bias
 
 
 def features(policy: NatureCNN, params: Params) -> Forward:
@@ -190,8 +175,6 @@ def features(policy: NatureCNN, params: Params) -> Forward:
     The features of the last `REMEMBERED` images are remembered, for all functions of the same parameters: an
     expert and the student that sees through its network look at an image once.
     """
-    import jax
-
     program, frozen = _program(policy, "features"), {name: params[name] for name in ("conv", "dense")}
     made = policy.stack, policy.sides, policy.width, policy.method
     key = made, tuple(id(leaf) for leaf in jax.tree.leaves(frozen))
@@ -215,24 +198,14 @@ def features(policy: NatureCNN, params: Params) -> Forward:
 
 def _host() -> Any:
     """The processor beside an accelerator, for JAX to compute on; None: where it computes anyway."""
-    import jax
-
     try:
         return None if jax.default_backend() == "cpu" else jax.local_devices(backend="cpu")[0]
     except RuntimeError:  # JAX_PLATFORMS names the accelerator alone
         return None
 
 
-def _compiled(policy: Policy, params: Params) -> Forward:
-    """For policies this file does not know: one compiled program for a batch of one."""
-    program = _program(policy, "apply")
-    return lambda x: np.asarray(program(params, x[None]))[0]
-
-
 def _program(policy: Policy, method: str) -> Any:
     """A compiled method of a policy, one for all parameters that it acts with, round after round."""
-    import jax
-
     leaves, structure = jax.tree.flatten(policy)
     key = structure, tuple(id(leaf) if hasattr(leaf, "shape") else leaf for leaf in leaves), method
     if key not in _PROGRAMS:

@@ -5,9 +5,11 @@ from __future__ import annotations
 import dataclasses
 from typing import Any, final
 
+import jax.numpy as jnp
 import numpy as np
 
 from ..errors import UserError
+from .observations import one_hot
 
 ACTIONS = "Box of floats, Discrete, MultiDiscrete and MultiBinary"
 
@@ -78,34 +80,32 @@ class Actions:
 
     def play(self, outputs: np.ndarray) -> Any:
         """The deterministic action for one row of outputs, as the environment takes it."""
-        if self.kind == "box":
-            assert self.low is not None and self.high is not None
-            clipped = np.minimum(np.maximum(outputs, self.low), self.high)
-            return clipped.astype(self.dtype, copy=False).reshape(self.shape)
         if self.kind == "discrete":
             return np.int64(self.starts[0] + int(outputs.argmax()))
-        edges = np.cumsum(self.counts)[:-1]
-        chosen = np.array([group.argmax() for group in np.split(outputs, edges)], np.int64) + self.starts
-        return chosen.astype(self.dtype).reshape(self.shape)
+        return self.plays(outputs[None]).reshape(self.shape)
 
-    def plays(self, outputs: np.ndarray) -> Any:
-        """`play` for many rows of outputs: actions with n in front."""
+    def plays(self, outputs: Any) -> Any:
+        """`play` for many rows of outputs, of NumPy or, inside programs, of JAX: actions with n in front."""
+        own, dtype = np, self.dtype
+        if not isinstance(outputs, np.ndarray):  # numbers on the device have 32 bits
+            own, dtype = jnp, "int32" if self.counts else "float32"
         if self.kind == "box":
-            clipped = np.minimum(np.maximum(outputs, self.low), self.high)  # type: ignore[arg-type]
-            return clipped.astype(self.dtype, copy=False).reshape(len(outputs), *self.shape)
-        if self.kind == "discrete":
-            return outputs.argmax(axis=1) + self.starts[0]
-        return np.stack([self.play(row) for row in outputs])
+            played = own.minimum(own.maximum(outputs, self.low), self.high)  # type: ignore[arg-type]
+        elif self.kind == "discrete":
+            played = outputs.argmax(axis=1) + self.starts[0]
+        else:
+            groups = own.split(outputs, np.cumsum(self.counts)[:-1], axis=1)
+            played = own.stack([group.argmax(axis=1) for group in groups], axis=1) + np.array(self.starts)
+        return played.astype(dtype, copy=False).reshape(len(outputs), *self.shape)
 
-    def targets(self, labels: np.ndarray, kind: str = "action") -> np.ndarray:
-        """The expert's answers (n, …) as target rows (n, outputs): actions, one-hot choices, or its
-        distribution.
+    def targets(self, labels: Any, kind: str = "action") -> Any:
+        """Answers (n, …), of NumPy or, inside programs, of JAX, as target rows (n, outputs): actions, one-hot
+        choices, or a distribution.
         """
+        flat, host = labels.reshape(len(labels), -1), isinstance(labels, np.ndarray)
         if self.kind == "box" or kind == "distribution":
-            return labels.reshape(len(labels), -1)
-        whole = labels.reshape(len(labels), -1) - np.asarray(self.starts)
-        parts = [np.eye(n, dtype=np.float32)[whole[:, j]] for j, n in enumerate(self.counts)]
-        return np.concatenate(parts, axis=1)
+            return flat if host else flat.astype(jnp.float32)
+        return one_hot((flat if host else flat.astype(int)) - np.asarray(self.starts), self.counts)
 
     def from_numbers(self, row: np.ndarray) -> Any:
         """The action of a flat row of the record, bit for bit."""

@@ -47,9 +47,7 @@ class Policy(eqx.Module):
         return 0
 
     def step(self, params: Params, state: Array, rows: Array) -> tuple[Array, Array]:
-        """The next states (n, memory) and the outputs (n, k), from the states before and the rows (n,
-        features).
-        """
+        """The next states (n, memory) and outputs (n, k), from the last states and rows (n, features)."""
         return state, self.apply(params, rows)
 
     @property

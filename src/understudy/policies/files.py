@@ -101,9 +101,7 @@ def read(path: str | os.PathLike[str], card: dict[str, Any], field: str) -> tupl
 
 
 def unpacked(found: Mapping[str, np.ndarray], card: dict[str, Any], what: str) -> tuple[Policy, Params]:
-    """The policy and the parameters that `packed` made; half-precision tensors are widened. `what` is damaged
-    where they do not fit.
-    """
+    """The policy and the parameters that `packed` made; half-precision tensors are widened."""
     from . import from_config
 
     arrays = {k: v.astype(np.float32) if v.dtype == np.float16 else v for k, v in found.items()}

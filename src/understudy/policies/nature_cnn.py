@@ -48,9 +48,7 @@ def _blocks(x: Array, stride: int, tall: int, wide: int) -> Array:
 
 
 def by_matmul(x: Array, weight: Array, stride: int, half: bool = False) -> Array:
-    """VALID convolution (n, h, w, c) * (k, k, c, o) as a sum of matrix products over the kernel's places; the
-    stride is 1, or half of k.
-    """
+    """VALID convolution (n, h, w, c) * (k, k, c, o) of stride 1 or k/2, as a sum of products over places."""
     kernel, _, c, o = weight.shape
     tall, out = ((side - kernel) // stride + 1 for side in x.shape[1:3])
     if kernel == 2 * stride:

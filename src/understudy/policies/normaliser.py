@@ -5,12 +5,15 @@ from __future__ import annotations
 import math
 from typing import Any, final
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 
 
 @final
 class Normaliser:
-    """``(x − mean) / scale`` per column, clipped to ±`limit`; fixed once, and float32 when it returns.
+    """``(x − mean) / scale`` per column, clipped to ±`limit`; fixed once, and float32 when it returns. Rows
+    are of NumPy or, inside programs, of JAX.
 
     Means and scales in float64 (statistics of `VecNormalize`) are applied in float64.
 
@@ -41,24 +44,21 @@ class Normaliser:
         moves = spread > 1e-4 * np.maximum(1.0, np.abs(mean))
         return cls(np.where(which, mean, 0.0), np.where(which & moves, spread, 1.0))
 
-    def __call__(self, rows: np.ndarray) -> np.ndarray:
+    def __call__(self, rows: Any) -> Any:
         if self.nothing:
             return rows
         rows = (rows - self.mean) / self.scale
         if self.limit < math.inf:
-            rows = np.minimum(np.maximum(rows, -self.limit), self.limit)
+            own = np if isinstance(rows, np.ndarray) else jnp
+            rows = own.minimum(own.maximum(rows, -self.limit), self.limit)
         return rows if rows.dtype == np.float32 else rows.astype(np.float32)
 
 
 def _moments(rows: Any) -> tuple[np.ndarray, np.ndarray]:
-    """Mean and deviation of columns in float64, where the rows are: two rows come back of a round that is on
-    the device.
-    """
+    """Mean and deviation of columns in float64, computed where the rows are."""
     if isinstance(rows, np.ndarray):
         rows = rows.astype(np.float64)
         return rows.mean(axis=0), rows.std(axis=0)
-    import jax
-
     with jax.enable_x64(True):
         rows = rows.astype(np.float64)
         return np.asarray(rows.mean(axis=0)), np.asarray(rows.std(axis=0))

@@ -6,6 +6,8 @@ import dataclasses
 from collections.abc import Sequence
 from typing import Any, final
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 
 from ..errors import UserError
@@ -21,9 +23,7 @@ class Leaf:
 
     path: tuple[str | int, ...]
     kind: str
-    """number (as it is), byte (0 to 255), choice (one-hot), choices (one-hot each) or state (its own
-    number).
-    """
+    """number (as it is), byte (0 to 255), choice or choices (one-hot each), or state (its own number)."""
     shape: tuple[int, ...]
     counts: tuple[int, ...] = ()
     starts: tuple[int, ...] = ()
@@ -84,18 +84,18 @@ class Observations:
         if self._plain:
             row = np.asarray(observation, self.dtype).reshape(-1)
         else:
-            row = self._joined(observation)
+            row = self._joined([np.asarray(at(observation, leaf.path))[None] for leaf in self.leaves])[0]
         if row.size != self.width:
             raise UserError(f"observation: has {row.size} numbers, the policy was made for {self.width}.")
         if row.dtype.kind == "f" and not np.isfinite(row).all():
             raise not_finite(row)
         return row
 
-    def rows(self, batch: Any) -> np.ndarray:
-        """A batch (n in front) as rows (n, width), to the bits of `row`; whether they are finite is not
-        asked.
+    def rows(self, batch: Any) -> Any:
+        """A batch (n in front), of NumPy or, inside programs, of JAX, as rows (n, width), to the bits of
+        `row`; numbers may be not finite.
         """
-        if self._plain:
+        if self._plain and not on_device(batch):
             rows = np.asarray(batch, self.dtype)
             rows = rows.reshape(len(rows), -1)
             if rows.shape[1] != self.width:
@@ -103,20 +103,13 @@ class Observations:
                     f"observation: has {rows.shape[1]} numbers, the policy was made for {self.width}."
                 )
             return rows
-        return np.stack([self._joined(one) for one in self.split(batch)])
+        return self._joined([as_array(at(batch, leaf.path)) for leaf in self.leaves])
 
-    def _joined(self, observation: Any) -> np.ndarray:
-        """The parts of one observation side by side. Bytes beside other parts become numbers, since a row
-        has one type.
-        """
-        whole = self.dtype == np.uint8
-        parts = [
-            np.asarray(at(observation, leaf.path), np.uint8).reshape(-1)
-            if whole
-            else _encode(leaf, at(observation, leaf.path))
-            for leaf in self.leaves
-        ]
-        return np.concatenate(parts).astype(self.dtype, copy=False)
+    def _joined(self, parts: Sequence[Any]) -> Any:
+        """The parts (n, …) of n observations side by side. Bytes beside other parts become numbers."""
+        own = jnp if on_device(parts[0]) else np
+        found = [_encoded(leaf, one, self.dtype) for leaf, one in zip(self.leaves, parts, strict=True)]
+        return own.concatenate(found, axis=1).astype(self.dtype, copy=False)
 
     def single(self, observation: Any) -> bool:
         """Whether this is one observation and not a batch."""
@@ -201,16 +194,37 @@ def _space(parts: list[tuple[tuple[str | int, ...], Leaf]]) -> Any:
     return spaces.Dict({str(key): part for key, part in inner.items()})
 
 
-def _encode(leaf: Leaf, value: Any) -> np.ndarray:
+def _encoded(leaf: Leaf, part: Any, dtype: np.dtype) -> Any:
+    flat = part.reshape(len(part), -1)
     if leaf.kind == "number":
-        numbers = np.asarray(value, np.float32).reshape(-1)
-        return numbers[list(leaf.picks)] if leaf.picks else numbers
+        numbers = flat.astype(np.float32)
+        return numbers[:, np.array(leaf.picks)] if leaf.picks else numbers
     if leaf.kind == "byte":
-        return np.asarray(value, np.float32).reshape(-1) / np.float32(255)
-    whole = np.ravel(value).astype(np.int64) - np.asarray(leaf.starts)
-    if leaf.kind == "state":
-        return whole.astype(np.int32)
-    return np.concatenate([np.eye(n, dtype=np.float32)[k] for k, n in zip(whole, leaf.counts, strict=True)])
+        return flat if dtype == np.uint8 else flat.astype(np.float32) / np.float32(255)
+    whole = flat.astype(int) - np.asarray(leaf.starts)
+    return whole if leaf.kind == "state" else one_hot(whole, leaf.counts)
+
+
+def one_hot(whole: Any, counts: Sequence[int]) -> Any:
+    """Choices (n, d), of NumPy or of JAX, as rows of zeros and ones (n, Σ counts).
+
+    >>> one_hot(np.array([[1, 0]]), (2, 3)).tolist()
+    [[0.0, 1.0, 1.0, 0.0, 0.0]]
+    """
+    columns = list(zip(whole.T, counts, strict=True))
+    if isinstance(whole, np.ndarray):
+        return np.concatenate([np.eye(n, dtype=np.float32)[column] for column, n in columns], axis=1)
+    return jnp.concatenate([jax.nn.one_hot(column, n, dtype=jnp.float32) for column, n in columns], axis=1)
+
+
+def on_device(value: Any) -> bool:
+    """Whether this is an array of JAX, in a program or not."""
+    return not isinstance(value, np.ndarray) and isinstance(value, jax.Array)  # the second question is slow
+
+
+def as_array(value: Any) -> Any:
+    """An array: of JAX as it is, and anything else of NumPy."""
+    return value if on_device(value) else np.asarray(value)
 
 
 def not_finite(row: np.ndarray) -> UserError:

@@ -68,9 +68,7 @@ class Recalled(Wrapped):
         return own.concatenate([*parts, fresh[:, None].astype(now.dtype)] if self.mark else parts, axis=1)
 
     def past(self, rows: Any) -> Any:
-        """What `join` needs in the step after these rows, (n, depth − 1, inner): the changes but for the
-        oldest, and the last row.
-        """
+        """What the next `join` needs, (n, depth − 1, inner): all changes but the oldest, and the last row."""
         each = self.inner.width
         return rows[:, each : self.depth * each].reshape(len(rows), self.depth - 1, each)
 

@@ -14,11 +14,12 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, final
 
+import jax.numpy as jnp
 import numpy as np
 
 from ..errors import UserError, unknown
 from ..nested import at, batch_size
-from .observations import Observations
+from .observations import Observations, as_array, on_device
 
 INFO = "info:"
 OWN = "observation"
@@ -78,9 +79,7 @@ class Sight:
         return tuple(dict.fromkeys(part.path[0] for part in self.parts if part.info))
 
     def space(self, whole: Any) -> Any:
-        """The space of what is seen of observations in `whole`; None where entries of the info are seen that
-        are not in it.
-        """
+        """The space of what is seen of `whole`; None where entries of the info are seen that it lacks."""
         from gymnasium import spaces
 
         if self.infos and not _merged(whole):
@@ -111,24 +110,17 @@ class Sight:
         return Observations(leaves)
 
     def seen(self, batch: Any, infos: Any) -> Any:
-        """What is seen of a batch of n whole observations and their n infos, with n in front."""
+        """What is seen of a batch of n whole observations (arrays of NumPy or of JAX) and their n infos, with
+        n in front.
+        """
         found = {}
         for part in self.parts:
             value = entries(infos, part.path[0], batch_size(batch)) if part.info else at(batch, part.path)
-            found[part.name] = value if part.cut is None else np.asarray(value)[:, part.cut]
+            found[part.name] = value if part.cut is None else as_array(value)[:, part.cut]
         if self.joined:
-            return np.concatenate(
-                [np.asarray(one).reshape(batch_size(batch), -1) for one in found.values()], axis=1
-            )
-        return found if len(found) > 1 else next(iter(found.values()))
-
-    def traced(self, batch: Any) -> Any:
-        """`seen` of arrays on the device, without infos."""
-        import jax.numpy as jnp
-
-        found = {part.name: at(batch, part.path)[:, part.cut or slice(None)] for part in self.parts}
-        if self.joined:
-            return jnp.concatenate([one.reshape(one.shape[0], -1) for one in found.values()], axis=1)
+            flat = [as_array(one).reshape(batch_size(batch), -1) for one in found.values()]
+            own = jnp if any(map(on_device, flat)) else np
+            return own.concatenate(flat, axis=1)
         return found if len(found) > 1 else next(iter(found.values()))
 
     def _path(self, part: Part, whole: Any) -> tuple[str, ...]:
@@ -152,9 +144,7 @@ class Sight:
 
 
 def entries(infos: Any, key: str, count: int) -> np.ndarray:
-    """info[key] of n environments, stacked; the infos are n dicts, or the dict of arrays that Gymnasium's
-    vector environments give.
-    """
+    """info[key] of n environments, stacked; the infos are as for `info_at`."""
     if infos is None:
         raise UserError(f"info[{key!r}] is to be seen, but there are no infos.")
     rows = []
@@ -191,9 +181,7 @@ def info_at(infos: Any, index: int) -> Mapping[str, Any]:
 
 
 def without_infos(batch: Any, plain: bool) -> Any:
-    """A batch of observations as the environment made them, from one with entries of the info beside them;
-    `plain`: they are no dicts.
-    """
+    """A batch without the entries of the info beside its observations; `plain`: these are no dicts."""
     own = {key: value for key, value in batch.items() if not str(key).startswith(INFO)}
     return own[OWN] if plain else own
 

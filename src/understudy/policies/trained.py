@@ -30,12 +30,7 @@ class TrainedPolicy:
     """
 
     def __init__(
-        self,
-        policy: Policy,
-        params: Params,
-        observations: Seen,
-        actions: Actions,
-        normaliser: Normaliser,
+        self, policy: Policy, params: Params, observations: Seen, actions: Actions, normaliser: Normaliser
     ):
         self.policy, self.params = policy, params
         self.observations, self.actions, self.normaliser = observations, actions, normaliser
@@ -45,9 +40,7 @@ class TrainedPolicy:
         self._state: Any = None
 
     def outputs(self, row: np.ndarray) -> np.ndarray:
-        """The raw outputs (k,) for one encoded row: a mean action, or logits. Of a policy with memory: for
-        the first row of an episode.
-        """
+        """The raw outputs (k,) for one encoded row, an episode's first: a mean action, or logits."""
         return self._forward(self.normaliser(row))
 
     def along(self, rows: np.ndarray, slots: np.ndarray) -> np.ndarray:
@@ -90,14 +83,12 @@ class TrainedPolicy:
         """Outputs (n, k) for inner rows (n, inner) and a memory, and the next memory."""
         codec, n = self.observations, len(now)
         assert isinstance(codec, Recalled)
-        fresh = np.full(n, state is None) if episode_start is None else np.ravel(episode_start).astype(bool)
         if state is None:
-            past, carried = np.zeros((n, codec.depth - 1, now.shape[1]), now.dtype), None
-            fresh = np.ones(n, bool)
+            past = np.zeros((n, codec.depth - 1, now.shape[1]), now.dtype)
+            carried, fresh = np.zeros((n, self.policy.memory), np.float32), np.ones(n, bool)
         else:
             past, carried = state
-        if carried is None:
-            carried = np.zeros((n, self.policy.memory), np.float32)
+            fresh = np.zeros(n, bool) if episode_start is None else np.ravel(episode_start).astype(bool)
         if len(past) != n or len(carried) != n or fresh.shape != (n,):
             raise UserError(f"state: it is of {len(past)} episodes; there are {n} observations.")
         rows = codec.join(now, past, fresh)
@@ -115,8 +106,7 @@ class TrainedPolicy:
             single, inner = self.observations.single(observation), self.observations.inner
             now = inner.row(observation)[None] if single else inner.rows(observation)
             outputs, state = self._recalling(now, state, episode_start)
-            actions = [self.actions.play(row) for row in outputs]
-            return (actions[0] if single else np.stack([np.asarray(one) for one in actions])), state
+            return (self.actions.play(outputs[0]) if single else self.actions.plays(outputs)), state
         if self.observations.single(observation):
             return self.act(observation), state
         return np.stack([np.asarray(self.act(one)) for one in self.observations.split(observation)]), state
@@ -151,14 +141,9 @@ class TrainedPolicy:
 
     @classmethod
     def read(
-        cls,
-        path: str | os.PathLike[str],
-        field: str = "policy",
-        card: str | os.PathLike[str] | None = None,
+        cls, path: str | os.PathLike[str], field: str = "policy", card: str | os.PathLike[str] | None = None
     ) -> tuple[TrainedPolicy, dict[str, Any]]:
-        """The policy and everything in its card, with what the file `card` says instead. Errors begin with
-        `field`.
-        """
+        """The policy and its card, with what the file `card` says instead. Errors begin with `field`."""
         base = Path(path)
         base = base / "policy" if base.is_dir() else base
         about = files.read_card(base, field, card)
@@ -183,8 +168,6 @@ class TrainedPolicy:
             raise UserError(f"{what} does not say what the policy sees and does ({error}).") from None
 
     def network(self, *, distribution: bool = False) -> Network:
-        """This policy as a network that answers whole batches: with actions, or with the distribution over
-        choices that its outputs are the logits of.
-        """
+        """This policy as a network that answers batches with actions, or with probabilities of choices."""
         head = softmax if distribution else self.actions.plays
         return Network(self.policy, self.params, self.observations.rows, head, self.normaliser)

@@ -84,9 +84,7 @@ def _short(value: Any) -> str:
 
 
 def came_to(runs: Sequence[Source]) -> dict[str, Any]:
-    """Return, score, loss, labels and seconds of a group, with intervals over its runs; of a run alone the
-    interval of its score is over episodes.
-    """
+    """Return, loss, labels and seconds of a group, with intervals over runs, or over one run's episodes."""
     good = distinct(runs)
     scores = [one.score for one in good]
     alone = good[0] if len(good) == 1 else None
@@ -126,9 +124,7 @@ def came_to(runs: Sequence[Source]) -> dict[str, Any]:
 
 
 def distinct(runs: Sequence[Source]) -> list[Source]:
-    """The runs that can be counted, each once: one that was played again with the same seed, and gave the
-    same losses, is no further evidence.
-    """
+    """The runs that count: of those with the same seed and the same losses one, the longest."""
     kept: list[Source] = []
     usable = [one for one in runs if one.state in ("finished", "unfinished") and one.rounds]
     for one in sorted(usable, key=lambda one: -one.rounds):
@@ -174,9 +170,7 @@ def _looks(groups: Sequence[Mapping[str, Any]]) -> list[tuple[str, list[int]]]:
 
 
 def curves(runs: Sequence[Source]) -> dict[str, dict[str, Any]]:
-    """Return and loss along every axis. Runs that failed, and those that are not half as far as the longest,
-    are left out.
-    """
+    """Return and loss along every axis, of runs that have not failed and are half as far as the longest."""
     good = distinct(runs)
     most = max((one.rounds for one in good), default=0)
     good = [one for one in good if 2 * one.rounds >= most]

@@ -55,8 +55,7 @@ def distance(actions: Actions, outputs: np.ndarray, targets: np.ndarray) -> np.n
     """
     outputs, targets = np.asarray(outputs, float), np.asarray(targets, float)
     if not actions.categorical:
-        played = (np.asarray(actions.plays(one), float).reshape(len(one), -1) for one in (outputs, targets))
-        mine, theirs = played
+        mine, theirs = (np.asarray(actions.plays(x), float).reshape(len(x), -1) for x in (outputs, targets))
         return np.sqrt(np.square(mine - theirs).sum(axis=1))
     total, first = np.zeros(len(outputs)), 0
     for count in actions.counts:
@@ -114,9 +113,7 @@ def described(run: Run, found: Compared) -> dict[str, Any]:
 
 
 def _plane(run: Run, found: Compared) -> dict[str, Any] | None:
-    """Some of the states on the two directions in which states vary most; half of them are those with the
-    largest disagreement, so that these are seen.
-    """
+    """Some of the states, evenly spread, on the two directions in which states vary most."""
     if run.policy.observations.width > WIDE or len(found.rows) < 3:
         return None
     chosen = thinned(len(found.rows), POINTS)

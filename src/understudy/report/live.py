@@ -30,7 +30,7 @@ class Live:
         self._read: dict[Path, tuple[Mark, list[Source]]] = {}
         self._details: dict[Path, tuple[Mark, dict[str, Any]]] = {}
         self._lock, self._wanted, self._closing = threading.Lock(), threading.Event(), threading.Event()
-        sources.found(self._paths)  # what holds nothing is refused before anyone waits for it
+        sources.found(self._paths)  # a folder without runs is refused at once
         self._thread = threading.Thread(target=self._inspect, name="moments", daemon=True)
         self._thread.start()
 

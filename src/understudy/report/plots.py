@@ -51,7 +51,8 @@ def panels(
         for axes in grid[:, 0] if ylabel else ():
             axes.set_ylabel(ylabel)
         if below:
-            legend_below(made, grid[0, 0], below)
+            handles, labels = grid[0, 0].get_legend_handles_labels()
+            made.legend(handles, labels, loc="outside lower center", ncols=min(below, 7), fontsize=11)
 
 
 def save(made: Figure, *paths: Path) -> None:
@@ -140,12 +141,6 @@ def legend(made: Figure, axes: Axes) -> None:
         axes.legend(handles, labels)
     else:
         made.legend(handles, labels, loc="outside right upper")
-
-
-def legend_below(made: Figure, axes: Axes, columns: int) -> None:
-    """One legend for all panels, below them."""
-    handles, labels = axes.get_legend_handles_labels()
-    made.legend(handles, labels, loc="outside lower center", ncols=min(columns, 7), fontsize=11)
 
 
 def _bounds(axes: Axes, ledgers: Mapping[str, Any]) -> None:

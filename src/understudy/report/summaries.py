@@ -51,7 +51,7 @@ def interval(values: Any, statistic: Callable[..., Any] = iqm, *, resamples: int
     return Interval(middle, *_spread(statistic(numbers[_draws(len(numbers), resamples)], axis=-1)))
 
 
-def ratio(mine: Any, theirs: Any, *, resamples: int = RESAMPLES) -> Interval:
+def ratio(mine: Any, theirs: Any) -> Interval:
     """The mean of `mine` over the mean of `theirs`, with its interval; episodes of equal seeds, of which both
     have as many, are drawn in pairs.
 
@@ -62,13 +62,13 @@ def ratio(mine: Any, theirs: Any, *, resamples: int = RESAMPLES) -> Interval:
     middle = float(mine.mean() / theirs.mean())
     if min(len(mine), len(theirs)) < 2:
         return Interval(middle)
-    first = _draws(len(mine), resamples)
-    second = first if len(mine) == len(theirs) else _draws(len(theirs), resamples, 1)
+    first = _draws(len(mine))
+    second = first if len(mine) == len(theirs) else _draws(len(theirs), stream=1)
     with np.errstate(all="ignore"):
         return Interval(middle, *_spread(mine[first].mean(axis=-1) / theirs[second].mean(axis=-1)))
 
 
-def _draws(size: int, resamples: int, stream: int = 0) -> np.ndarray:
+def _draws(size: int, resamples: int = RESAMPLES, *, stream: int = 0) -> np.ndarray:
     return np.random.default_rng([size, stream]).integers(0, size, (resamples, size))
 
 
@@ -78,8 +78,7 @@ def _spread(values: np.ndarray) -> tuple[float, float]:
 
 
 def curve(xs: Sequence[Any], ys: Sequence[Any]) -> dict[str, Any] | None:
-    """The mean of several curves and the band between their 5 % and 95 % quantiles, at `POINTS` places at
-    most.
+    """The mean of several curves and the band between their 5 % and 95 % quantiles, at most at `POINTS`.
 
     Where the curves have the same places, those are taken, else places where all of them are, between which
     each curve is a straight line. Numbers that are not finite are left out. None where nothing is left.

@@ -99,15 +99,11 @@ def _rivals(best: Mapping[str, Any], others: Sequence[Mapping[str, Any]]) -> str
     score = best["return"]
     if not math.isfinite(score.low):
         return ""
-    near = [one["name"] for one in others if not _below(one["return"], score)]
+    near = [one["name"] for one in others if not one["return"].high < score.low]
     if not near:
         return "Its interval lies above all others."
     shown = ", ".join(near[:3]) + (f" and {len(near) - 3} more" if len(near) > 3 else "")
     return f"Its interval does not lie above that of {shown}."
-
-
-def _below(one: Interval, best: Interval) -> bool:
-    return math.isfinite(one.high) and one.high < best.low
 
 
 def percent(share: float, *, beside: Iterable[float] = ()) -> str:

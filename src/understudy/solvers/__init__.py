@@ -34,26 +34,22 @@ class AnySolver(Protocol):
     def __call__(self, objective: Objective, params: Params, key: Array | None = None) -> Solution: ...
 
 
+_MAKERS: dict[str, Callable[..., AnySolver]] = {
+    "closed-form": closed_form,
+    "newton": newton,
+    "lbfgs": lbfgs,
+    "block-lbfgs": block_lbfgs,
+    "gd": gd,
+    "adam": adam,
+    "sls": sls,
+    "proximal-sgd": proximal_sgd,
+    "interior-point": interior_point,
+}
 SOLVERS: Registry[AnySolver] = Registry(
     "solver",
     Callable,  # type: ignore[arg-type]
-    {
-        "closed-form": closed_form,
-        "newton": newton,
-        "lbfgs": lbfgs,
-        "block-lbfgs": block_lbfgs,
-        "gd": gd,
-        "adam": adam,
-        "sls": sls,
-        "proximal-sgd": proximal_sgd,
-        "interior-point": interior_point,
-    },
-    aliases={
-        "block_lbfgs": "block-lbfgs",
-        "closed_form": "closed-form",
-        "interior_point": "interior-point",
-        "proximal_sgd": "proximal-sgd",
-    },
+    _MAKERS,
+    aliases={name.replace("-", "_"): name for name in _MAKERS if "-" in name},
     group="solvers",
 )
 

@@ -27,7 +27,7 @@ def polish(
         λ(v − c) − tilt = Σ u x,    xᵀv = y for the samples on the kink,    u = ±b for the others,
 
     and without a penalty it is the nearest such point to c. Each pass solves them and moves the samples that
-    contradict: ``u/b + r/scale`` is within ±1 for those on the kink and tells the side of the others (a
+    contradict: ``u/b + r/scale`` is within ±1 for those on the kink and gives the side of the others (a
     semi-smooth Newton step). An interior point is off by the root of its gap where a sample is all but on
     the kink, and by rounding over nothing where the penalty and the data leave a direction free; this is not.
 

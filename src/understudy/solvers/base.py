@@ -36,9 +36,7 @@ class Status(enum.IntEnum):
 
 
 class Solution(eqx.Module):
-    """Where a solver stopped and why. Norms and values are those of the mean objective J = (whole
-    objective)/t.
-    """
+    """Where a solver stopped and why. Norms and values are of the mean objective J = (whole objective)/t."""
 
     params: Params
     status: Array
@@ -47,9 +45,7 @@ class Solution(eqx.Module):
     iterations: Array
     evaluations: Array
     residual: Params
-    """The gradient left at `params`: of J, of its Lagrangian on a domain, or the optimal subgradient
-    (absolute loss).
-    """
+    """The gradient left at `params`: of J, of its Lagrangian on a domain; absolute loss: the subgradient."""
     gap: Array
     """For non-smooth losses, how far J may still be above its minimum by the residual's account; else 0."""
     dual: Any = None

@@ -13,7 +13,7 @@ from jax import Array
 from ..objectives import Counts, Objective
 from ..policies import Params
 from .base import Solution, Status
-from .descent import Descent, Direction
+from .descent import Aim, Descent, Direction
 
 
 class CellNewton(Direction):
@@ -24,9 +24,7 @@ class CellNewton(Direction):
     τ = 0.01 ||g|| keeps flat directions in bounds and vanishes at the solution.
     """
 
-    def __call__(
-        self, objective: Objective, params: Params, gradient: Params, memory: Any
-    ) -> tuple[Params, Any]:
+    def __call__(self, objective: Objective, params: Params, gradient: Params, memory: Any) -> Aim:
         assert isinstance(objective.losses, Counts)
         chance = jax.nn.softmax(params, axis=1)
         totals = objective.losses.totals / objective.rounds

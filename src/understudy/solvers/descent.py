@@ -18,6 +18,9 @@ from ..policies import Params
 from .base import Progress, Solver, Status, first_status
 from .piecewise import orthonormal
 
+Aim = tuple[Params, Any]
+"""A direction, and the memory for the next one."""
+
 
 class Direction(eqx.Module):
     """Where to go from here; `memory` is whatever it needs to remember."""
@@ -33,9 +36,7 @@ class Direction(eqx.Module):
         return ()
 
     @abc.abstractmethod
-    def __call__(
-        self, objective: Objective, params: Params, gradient: Params, memory: Any
-    ) -> tuple[Params, Any]: ...
+    def __call__(self, objective: Objective, params: Params, gradient: Params, memory: Any) -> Aim: ...
 
 
 class Steepest(Direction):
@@ -43,9 +44,7 @@ class Steepest(Direction):
 
     warm_step: bool = eqx.field(static=True, default=True)
 
-    def __call__(
-        self, objective: Objective, params: Params, gradient: Params, memory: Any
-    ) -> tuple[Params, Any]:
+    def __call__(self, objective: Objective, params: Params, gradient: Params, memory: Any) -> Aim:
         return optax.tree.scale(-1.0, gradient), memory
 
 
@@ -54,17 +53,13 @@ class LimitedMemory(Direction):
 
     memory: int = eqx.field(static=True, default=10)
 
-    def _rule(self) -> optax.GradientTransformationExtraArgs:
-        return optax.with_extra_args_support(
-            optax.scale_by_lbfgs(memory_size=self.memory, scale_init_precond=True)
-        )
+    def _rule(self) -> optax.GradientTransformation:
+        return optax.scale_by_lbfgs(memory_size=self.memory, scale_init_precond=True)
 
     def init(self, objective: Objective, params: Params) -> Any:
         return self._rule().init(params)
 
-    def __call__(
-        self, objective: Objective, params: Params, gradient: Params, memory: Any
-    ) -> tuple[Params, Any]:
+    def __call__(self, objective: Objective, params: Params, gradient: Params, memory: Any) -> Aim:
         scaled, memory = self._rule().update(gradient, memory, params)
         return optax.tree.scale(-1.0, scaled), memory
 
@@ -94,9 +89,7 @@ class Blocks(LimitedMemory):
         lower = jnp.where(jnp.all(jnp.isfinite(lower)), lower, eye)
         return lower, jax.vmap(lambda one: jax.scipy.linalg.solve_triangular(one, eye, lower=True))(lower)
 
-    def __call__(
-        self, objective: Objective, params: Params, gradient: Params, memory: Any
-    ) -> tuple[Params, Any]:
+    def __call__(self, objective: Objective, params: Params, gradient: Params, memory: Any) -> Aim:
         count, lower, inverse, kept = memory
         fresh = count % self.every == 0
         lower, inverse = jax.lax.cond(
@@ -114,7 +107,7 @@ class NewtonStep(Direction):
     The Hessian's condition is the square of the features'. Where theirs is beyond 1e5 (linear policies), H
     and g are those of an orthonormal basis of the features, chosen once a solve.
 
-    Logits that separable data have driven far off are flat: curvature tells nothing there, and a step is at
+    Logits that separable data have driven far off are flat: curvature says nothing there, and a step is at
     most 100 long. One label that contradicts them makes zero the better start, so the lower one is taken.
     """
 
@@ -138,9 +131,7 @@ class NewtonStep(Direction):
         straight = basis / jnp.where(scale > 0, scale, 1.0).T
         return jnp.where(small < 1e-5 * jnp.max(scale), straight, jnp.eye(len(basis), dtype=basis.dtype))
 
-    def __call__(
-        self, objective: Objective, params: Params, gradient: Params, memory: Any
-    ) -> tuple[Params, Any]:
+    def __call__(self, objective: Objective, params: Params, gradient: Params, memory: Any) -> Aim:
         basis = memory
         flat, unravel = ravel_pytree(gradient if basis is None else basis.T @ gradient)
         hessian = objective.hessian(params, basis)
@@ -217,7 +208,7 @@ class Descent(Solver[DescentState]):
         norm, before = optax.tree.norm(gradient), optax.tree.norm(old.gradient)
         finite = jnp.isfinite(value) & jnp.isfinite(norm)
         enough = value <= old.value + self.c * state.step * slope
-        # Close to the minimum differences of J are rounding; there the gradient tells whether a step is good.
+        # Close to the minimum differences of J are rounding; there the gradient shows whether a step is good.
         rounding = 16 * jnp.finfo(value.dtype).eps * jnp.abs(old.value)
         level = (value <= old.value + rounding) & (norm < before)
         accepted = finite & (enough | level)
@@ -254,12 +245,7 @@ def lbfgs(
 
 
 def block_lbfgs(
-    *,
-    tolerance: float = 1e-7,
-    max_iterations: int = 500,
-    memory: int = 20,
-    every: int = 40,
-    c: float = 1e-4,
+    *, tolerance: float = 1e-7, max_iterations: int = 500, memory: int = 20, every: int = 40, c: float = 1e-4
 ) -> Descent:
     """L-BFGS preconditioned by the Hessian's diagonal blocks; for linear policies with many features.
 

@@ -12,7 +12,7 @@ import optax
 from jax import Array
 
 from .. import threefry
-from ..errors import UserError, unknown
+from ..errors import UserError, among
 from ..objectives import Objective, Samples
 from ..policies import Params
 from .base import Progress, Solution, Solver, Status, check_count, check_number
@@ -93,9 +93,7 @@ class Stochastic(Solver[StochasticState]):
         count = old.iterations + jnp.where(first, 0, 1)
         new = Progress(trial, value, gradient, count, old.evaluations + 1, status.astype(jnp.int32))
         kept = jax.tree.map(lambda a, b: jnp.where(finite | first, a, b), new[:3], old[:3])
-        params, value, gradient = kept
-        progress = new._replace(params=params, value=value, gradient=gradient)
-        return StochasticState(progress, memory, key)
+        return StochasticState(Progress._make((*kept, *new[3:])), memory, key)
 
     def finish(self, objective: Objective, state: StochasticState) -> Solution:
         if self.minibatch and self.measure:
@@ -146,8 +144,7 @@ class Adam(Stochastic):
     passes: float | None = None
 
     def __check_init__(self):
-        if self.decay not in DECAYS:
-            raise unknown("decay", self.decay, DECAYS)
+        among("decay", self.decay, DECAYS)
         for name in ("weight_decay", "lasso"):
             if getattr(self, name) is not None:
                 check_number(name, getattr(self, name), zero=True)

@@ -145,7 +145,7 @@ def opened(path: str | os.PathLike[str]) -> tuple[Study, dict[str, tuple[Result,
         raise UserError(f"study: {str(path)!r} is not the folder of a study (it has no study.json).")
     with damaged(f"study: {Path(path, 'study.json')}"):
         study = Study(**_read(Path(path, "study.json"))["study"])
-    with warnings.catch_warnings():  # of other versions, which matter to who goes on with it
+    with warnings.catch_warnings():  # of other versions, which matter where the study goes on
         warnings.simplefilter("ignore")
         return study, StudyFolder(path, study, look=True, stray=True).finished()
 

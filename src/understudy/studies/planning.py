@@ -15,13 +15,9 @@ from .shard import TOGETHER, Result
 from .study import Entry
 
 MOST = {"linear": 100, "network": 8, "accelerator": 512}
-"""Most runs in a shard, which end together. Networks take long on a CPU; on an accelerator the more the
-better.
-"""
+"""Most runs in a shard, which end together. Networks take long on a CPU; an accelerator has room for many."""
 LANES = 65_536
-"""Environments of a shard at most, where it has more than one run: so many fill a large GPU, and what has
-ended is kept sooner.
-"""
+"""Most environments of a shard with more than one run: they fill a large GPU."""
 SIDE_BY_SIDE = (*WORLD, *TOGETHER, "policy", "widths", "episodes", "evaluate_every", "preset")
 """Runs that agree in these can be played side by side."""
 CALIBRATION, CALIBRATED_ROUNDS = 6, 2
@@ -99,9 +95,7 @@ class Plan(NamedTuple):
 
     @property
     def seconds(self) -> tuple[float, float] | None:
-        """Estimated wall time, without evaluations and with all their episodes at full length; each shard
-        goes to whichever worker is free first.
-        """
+        """Estimated wall time, without evaluations and with all their episodes at full length."""
         if self.rate is None:
             return None
         found = []
@@ -149,9 +143,7 @@ def from_finished(done: Sequence[dict[str, Any]]) -> Rate | None:
 
 
 def calibrate(
-    shards: Sequence[Sequence[Entry]],
-    workers: int,
-    progress: Callable[[str, int, int], None] | None = None,
+    shards: Sequence[Sequence[Entry]], workers: int, progress: Callable[[str, int, int], None] | None = None
 ) -> Rate | None:
     """Plays the first rounds of the first runs without evaluation, at once on as many workers as the study
     will have, and takes the time; twice, since the first time compiles. None where the study is as short.

@@ -89,7 +89,7 @@ def run(
       retry_failed: play again the runs in `out` that have failed, which otherwise count as finished.
       shard: most runs played side by side.
       stray: the folder may hold runs that are not in this study; they stay, and stay out of the tables.
-      sinks: who gets the rounds of every run that has ended, by name (see `understudy.sinks.sink`).
+      sinks: names of the sinks that get the rounds of every run that has ended (see `understudy.sinks.sink`).
       progress: called as ``progress(done, total)`` in rounds of runs.
 
     >>> study = Study("CartPole-v1", seeds=2, policy="linear", rounds=3, interactions=40, episodes=0)
@@ -100,14 +100,14 @@ def run(
     whole("retries", retries, 0)
     count = planning.how_many(workers)
     planning.check_engine(engine, address)
-    told = _named(sinks)
+    names = _named(sinks)
     check(study)
     with contextlib.ExitStack() as stack:
         place = out or stack.enter_context(tempfile.TemporaryDirectory(prefix="understudy-"))
         folder = stack.enter_context(contextlib.closing(StudyFolder(place, study, stray=stray)))
         left = _left(study, folder.finished(), retry_failed)
         folder.forget({entry.id for entry in study.runs} - {entry.id for entry in left})
-        _play(folder, left, engine, count, shard, progress, told, retries=retries, address=address)
+        _play(folder, left, engine, count, shard, progress, names, retries=retries, address=address)
         kept = folder.finished()
         results = [kept[entry.id][0] for entry in study.runs]
         folder.write_tables(study.runs, results)

@@ -57,8 +57,8 @@ def play(
       together: solve runs of one program in one vmapped call (default: where there is a GPU). Apart, a run
         has the bits that `imitate` would give it.
       keep: where a round is kept now and then, as `imitate` keeps it, in a folder a run (see `partial`). Runs
-        that are there already go on, bit for bit; who reads the results removes them. A folder that does not
-        exist on this machine keeps nothing.
+        that are there already go on, bit for bit; the caller removes them. A folder that does not exist on
+        this machine keeps nothing.
       progress: ``progress(done, total)``, counted in rounds.
 
     A run that fails leaves its sentence, and the others go on.

@@ -200,9 +200,7 @@ def _resolved(asked: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
 
 @functools.cache
 def _accepted(learner: str) -> tuple[tuple[str, ...], bool]:
-    """The options that a learner takes, and whether it solves: options of a solver mean nothing to one that
-    takes a formula's step.
-    """
+    """The options that a learner takes, and whether it has a solver, or else takes a formula's step."""
     if learner == "bc":
         return (), True
     fits("learner", learner, {})  # an unknown name is refused as a run refuses it

@@ -98,7 +98,7 @@ def tune(
       coarse: settings of the coarse pass beside or instead of `COARSE` (20 rounds of 100, no evaluation); an
         axis among them is not looked at: ``coarse={"env": "Hopper-v5"}`` tunes on one environment.
       seeds: seeds of the coarse pass; by default those of the study.
-      sinks: who gets the rounds of every run in full that has ended, as for `run`.
+      sinks: names of the sinks that get the rounds of every run of the full pass, as for `run`.
       progress: called as ``progress(stage, done, total)``.
       options: engine, workers, address, retries, retry_failed and shard, as for `run`.
 
@@ -222,9 +222,7 @@ def _losses(done: Results) -> list[tuple[dict[str, Any], float]]:
 
 
 def _as_tried(entry: Entry, over: Sequence[str], tried: Results) -> str:
-    """A run's setting as the coarse pass knew it, which may have had fewer axes: it has one number of
-    interactions whatever the study has.
-    """
+    """A run's setting by the labels of the coarse pass, which may have had fewer axes."""
     first = tried.entries[0].labels
     # A label that the coarse pass had one value of, as the environment it was played in, stands for all.
     one = {k: v for k, v in first.items() if all(each.labels[k] == v for each in tried.entries)}

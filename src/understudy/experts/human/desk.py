@@ -36,7 +36,7 @@ class Desk:
         self.mode, self.stage, self.facts = "wait", "beginning", {}
         self.taken, self.paused, self.speed = False, True, 10
         self.viewers = 0
-        """Pages that are open: nothing moves by itself where nobody looks."""
+        """Pages that are open; without one, no step is taken by the clock."""
         self._asked = Asked()
         self._count = self.skipped = 0
         self.known = False
@@ -47,14 +47,7 @@ class Desk:
 
     # -- the run's side ---------------------------------------------------------------------------------
 
-    def ask(
-        self,
-        shows: Sequence[Show],
-        keep: Keep,
-        drop: Drop,
-        *,
-        known: bool = False,
-    ) -> dict[int, Any]:
+    def ask(self, shows: Sequence[Show], keep: Keep, drop: Drop, *, known: bool = False) -> dict[int, Any]:
         """Waits until a person has answered or skipped every state, and gives the answers by number.
 
         `keep(i, action)` is called at each answer and `drop(i)` where one is taken back. `known`: the round
@@ -124,7 +117,7 @@ class Desk:
                 self._change()
 
     def close(self, stage: str = "The run has ended.") -> None:
-        """The end; nobody waits any more."""
+        """The end: the run does not wait for answers any more."""
         with self._changed:
             self.mode, self.stage, self._asked, self._until = "done", stage, Asked(), None
             self._change()
@@ -152,7 +145,7 @@ class Desk:
         return not self._asked.pending and (self._until is None or time.monotonic() >= self._until)
 
     def _due(self) -> float:
-        """Seconds until the next step; far away where nothing moves by itself."""
+        """Seconds until the next step; very many where no step is taken by the clock."""
         if self.paused or not self.speed or not self.viewers:
             return 1e9
         return self._last + 1.0 / self.speed - time.monotonic()

@@ -26,26 +26,11 @@ from ..networks import from_network
 from . import layout, pickles, torchfile, values
 from .zips import member, opened
 
-_ACTIVATIONS = {
-    "ReLU": "relu",
-    "Tanh": "tanh",
-    "Sigmoid": "sigmoid",
-    "ELU": "elu",
-    "SELU": "selu",
-    "LeakyReLU": "leaky_relu",
-    "SiLU": "silu",
-    "Identity": "identity",
-}
-# What these policies use when the archive's policy_kwargs name no activation, by the module of the policy's
-# class.
-_DEFAULT_ACTIVATION = {
-    "stable_baselines3.common.policies": "tanh",
-    "stable_baselines3.ppo.policies": "tanh",
-    "stable_baselines3.a2c.policies": "tanh",
-    "stable_baselines3.sac.policies": "relu",
-    "stable_baselines3.td3.policies": "relu",
-    "stable_baselines3.dqn.policies": "relu",
-}
+_TORCH = ("ReLU", "Tanh", "Sigmoid", "ELU", "SELU", "SiLU", "Identity")
+_ACTIVATIONS = {name: name.lower() for name in _TORCH} | {"LeakyReLU": "leaky_relu"}
+# What a policy has where its policy_kwargs name no activation, by the part of Stable-Baselines3 it is from.
+_USUAL = {"common": "tanh", "ppo": "tanh", "a2c": "tanh", "sac": "relu", "td3": "relu", "dqn": "relu"}
+_DEFAULT_ACTIVATION = {f"stable_baselines3.{part}.policies": name for part, name in _USUAL.items()}
 _EXTRACTORS = ("FlattenExtractor", "NatureCNN")
 
 

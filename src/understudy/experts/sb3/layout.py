@@ -34,6 +34,13 @@ from ...policies import (
 )
 from ...policies.activations import ACTIVATIONS
 
+STACKS: dict[str, tuple[str, tuple[str, ...]]] = {
+    "SAC": ("actor.", ("actor.latent_pi", "actor.mu")),
+    "TD3": ("actor.", ("actor.mu",)),
+    "DQN": ("q_net.", ("q_net.q_net",)),
+    "PPO or A2C": ("", ("mlp_extractor.shared_net", "mlp_extractor.policy_net", "action_net")),
+}
+"""By family: what the names of its feature extractor begin with, and its dense layers, one after another."""
 Tensors = Mapping[str, np.ndarray]
 See = Callable[[Any], np.ndarray]
 
@@ -53,14 +60,7 @@ class Settings:
 def build(tensors: Tensors, settings: Settings, what: str, normaliser: Normaliser | None = None) -> Network:
     """The network that answers as the policy's deterministic `predict` does."""
     family = _family(tensors, what)
-    if family == "SAC":
-        prefix, stacks = "actor.", ["actor.latent_pi", "actor.mu"]
-    elif family == "TD3":
-        prefix, stacks = "actor.", ["actor.mu"]
-    elif family == "DQN":
-        prefix, stacks = "q_net.", ["q_net.q_net"]
-    else:
-        prefix, stacks = "", ["mlp_extractor.shared_net", "mlp_extractor.policy_net", "action_net"]
+    prefix, stacks = STACKS[family]
     params = [layer for stack in stacks for layer in dense_layers(tensors, stack, what)]
     if len(params) > 1 and settings.activation is None:
         raise UserError(
@@ -186,9 +186,7 @@ def rows_of(space: Any, single: bool, what: str) -> See:
 
 
 def as_rows(space: Any) -> Observations | None:
-    """What sees a space as `rows_of` does; None for images, and for whole numbers in a Box, which
-    `Observations` take as bytes.
-    """
+    """What sees a space as `rows_of` does; None for images and for whole numbers in a Box."""
     numbers = not isinstance(space, spaces.Box) or (space.dtype.kind == "f" and len(space.shape) < 3)
     return Observations.of(space) if numbers else None
 
@@ -226,11 +224,8 @@ def _head(family: str, outputs: int, settings: Settings, limited: bool, what: st
         raise UserError(f"{what}: it gives {outputs} numbers, its actions {space} need {actions.outputs}.")
     if actions.kind == "discrete" and family != "DQN":
         return {}, softmax
-    if (
-        actions.low is None
-        or actions.high is None
-        or not (family in ("SAC", "TD3") or settings.squash_output)
-    ):
+    squashed = family in ("SAC", "TD3") or settings.squash_output
+    if actions.low is None or actions.high is None or not squashed:
         return {}, actions.plays
     low, high = (tuple(edge.astype(float).tolist()) for edge in (actions.low, actions.high))
     bounds = {"head": "sb3-tanh", "low": low, "high": high}

@@ -2,8 +2,8 @@
 
 A pickle is a program whose instructions may import and call anything. Here its instructions build a tree of
 records instead: a name is a `Global`, a call is a `Call`, an object is a `Call` with a state. Nothing is
-imported and nothing is called while reading, whatever the file holds; those who read the tree afterwards know
-the few names they accept.
+imported and nothing is called while reading, whatever the file holds; the readers of the tree accept a few
+known names.
 """
 
 from __future__ import annotations

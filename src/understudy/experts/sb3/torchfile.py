@@ -72,7 +72,9 @@ def _tree(archive: zipfile.ZipFile, what: str) -> tuple[str, Any]:
 
 def _tensors(tree: Any, archive: zipfile.ZipFile, root: str, what: str) -> dict[str, np.ndarray]:
     entries = [(key, value) for key, value in _entries(tree, what) if isinstance(key, str)]
-    return {key: _tensor(value, archive, root, what) for key, value in entries if _is_tensor(value)}
+    # What is not plain data must be a tensor.
+    plain = (bool, int, float, str, bytes, list, tuple, dict, type(None))
+    return {k: _tensor(v, archive, root, what) for k, v in entries if not isinstance(v, plain)}
 
 
 def _entries(tree: Any, what: str) -> list[tuple[Any, Any]]:
@@ -109,16 +111,8 @@ def _accepted(name: Global) -> bool:
     if name.module in ("torch", "torch.storage"):
         return name.name in STORAGES or name.name in ("BFloat16Storage", "UntypedStorage", "device", "Size")
     return is_name(
-        name,
-        "collections.OrderedDict",
-        "torch._utils._rebuild_tensor_v2",
-        "torch._utils._rebuild_parameter",
+        name, "collections.OrderedDict", "torch._utils._rebuild_tensor_v2", "torch._utils._rebuild_parameter"
     )
-
-
-def _is_tensor(record: Any) -> bool:
-    """Whether an entry is not plain data: then it must be a tensor."""
-    return not isinstance(record, bool | int | float | str | bytes | list | tuple | dict | None)
 
 
 def _tensor(record: Any, archive: zipfile.ZipFile, root: str, what: str) -> np.ndarray:

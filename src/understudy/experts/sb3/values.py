@@ -55,11 +55,8 @@ def array(record: Any, what: str) -> np.ndarray:
         raise refused(what, record)
     given = record.arguments
     if _is_core(record.function, "multiarray._reconstruct"):
-        if (
-            not is_name(given[0], "numpy.ndarray")
-            or not isinstance(record.state, tuple)
-            or len(record.state) != 5
-        ):
+        whole = isinstance(record.state, tuple) and len(record.state) == 5
+        if not (whole and is_name(given[0], "numpy.ndarray")):
             raise refused(what, given[0])
         _, shape, kind, fortran, data = record.state
         return _from_bytes(data, kind, shape, "F" if fortran is True else "C", what)

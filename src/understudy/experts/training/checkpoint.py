@@ -11,6 +11,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import jax
 import numpy as np
 
 from ... import disk
@@ -35,7 +36,7 @@ def refuse_taken(path: Path, resume: bool) -> None:
 
 
 def trees(model: Any) -> dict[str, Any]:
-    """All that a model learns and draws from, by who holds it; what an algorithm lacks is left out."""
+    """All that a model learns and draws from, by its holder; what an algorithm lacks is left out."""
     held = {"policy": (*STATES, "key"), "model": ("ent_coef_state", "key")}
     owners = {"policy": model.policy, "model": model}
     return {
@@ -46,11 +47,8 @@ def trees(model: Any) -> dict[str, Any]:
 
 def write(path: Path, model: Any, record: dict[str, Any]) -> None:
     """Writes the checkpoint whole and synced."""
-    import jax
-
-    arrays: dict[str, np.ndarray] = {}
-    leaves = jax.tree_util.tree_leaves(trees(model))
-    arrays |= {f"leaf.{i}": np.asarray(leaf) for i, leaf in enumerate(leaves)}
+    leaves = jax.tree.leaves(trees(model))
+    arrays = {f"leaf.{i}": np.asarray(leaf) for i, leaf in enumerate(leaves)}
     counters = {"num_timesteps": model.num_timesteps, "n_updates": model._n_updates}
     buffer = getattr(model, "replay_buffer", None)
     if buffer is not None:
@@ -61,8 +59,7 @@ def write(path: Path, model: Any, record: dict[str, Any]) -> None:
     if statistics is not None:
         for name in ("obs_rms", "ret_rms"):
             rms = getattr(statistics, name)
-            arrays[f"{name}.mean"], arrays[f"{name}.var"] = np.asarray(rms.mean), np.asarray(rms.var)
-            arrays[f"{name}.count"] = np.asarray(rms.count)
+            arrays |= {f"{name}.{part}": np.asarray(getattr(rms, part)) for part in ("mean", "var", "count")}
     arrays["record"] = np.frombuffer(json.dumps({**record, "counters": counters}).encode(), np.uint8)
     disk.write_npz(beside(path), arrays)
 
@@ -83,9 +80,7 @@ def read(path: Path, model: Any, record: dict[str, Any]) -> dict[str, Any]:
 
 
 def _restore(model: Any, arrays: dict[str, np.ndarray], counters: dict[str, Any]) -> None:
-    import jax
-
-    leaves, structure = jax.tree_util.tree_flatten(trees(model))
+    leaves, structure = jax.tree.flatten(trees(model))
     fresh = []
     for i, old in enumerate(leaves):
         new = arrays[f"leaf.{i}"]
@@ -93,7 +88,7 @@ def _restore(model: Any, arrays: dict[str, np.ndarray], counters: dict[str, Any]
             raise ValueError(f"array {i} has the shape {new.shape}, not {np.shape(old)}")
         # A step count is a plain int in a fresh model; as an array it would make the program compile again.
         fresh.append(int(new) if isinstance(old, int) else jax.numpy.asarray(new))
-    found = jax.tree_util.tree_unflatten(structure, fresh)
+    found = jax.tree.unflatten(structure, fresh)
     for owner, holder in (("policy", model.policy), ("model", model)):
         for name, value in found[owner].items():
             setattr(holder, name, value)

@@ -11,6 +11,7 @@ from ...envs.gymnasium import Maker, derive
 from ...policies import TrainedPolicy
 from .. import networks
 from ..base import Expert
+from . import algorithms, checkpoint
 
 
 class Evaluated(NamedTuple):
@@ -65,8 +66,6 @@ class Looks:
 
     def look(self, every: int, *, episodes: int | None = None) -> None:
         """Evaluates the network as it is now and, if it is the best yet, writes it."""
-        from . import algorithms
-
         done, took = self.model.num_timesteps, self.seconds()
         policy, card = algorithms.extract(self.model, self.algo, self.make)
         expert = networks.of(policy, card)
@@ -87,8 +86,6 @@ class Looks:
         networks.save(self.path, policy, {**card, **self._about(returns, "after training, fresh episodes")})
 
     def _about(self, returns: np.ndarray, when: str) -> dict[str, Any]:
-        from . import algorithms
-
         assert self.best is not None
         kept = {"mean": round(float(returns.mean()), 1), "std": round(float(returns.std()), 1)}
         measured = {**kept, "lowest": round(float(returns.min()), 1), "episodes": len(returns)}
@@ -119,7 +116,8 @@ class Looks:
             "curve": [list(one) for one in self.curve],
         }
 
-    def restore(self, checkpoint: Any) -> None:
+    def restore(self) -> None:
+        """Puts the checkpoint into the model, and goes on with its curve."""
         kept = checkpoint.read(self.path, self.model, self.record())
         self.curve = [Evaluated(int(row[0]), *row[1:]) for row in kept["curve"]]
         # What is on disk may be better than anything the checkpoint, which is older, has seen.

@@ -22,6 +22,7 @@ from ...envs.gymnasium import maker
 from ...errors import needs, whole
 from .. import networks
 from ..base import Expert
+from . import algorithms, checkpoint
 from .looks import Evaluated, Looks
 from .recipes import recipe
 
@@ -72,8 +73,6 @@ def train(
     Observations must be vectors (Box) and actions Box with finite bounds or Discrete.
     """
     require_sbx()
-    from . import algorithms, checkpoint
-
     make = maker(env, env_kwargs)
     algo = algo or algorithms.usual(make)
     chosen = recipe(algo, make.name, {**(settings or {}), **({} if steps is None else {"steps": steps})})
@@ -90,7 +89,7 @@ def train(
         model = algorithms.build(algo, chosen, make, seed)
         looks = Looks(model, algo, make, chosen, seed, episodes, path, dict(env_kwargs or {}), name)
         if resume:
-            looks.restore(checkpoint)
+            looks.restore()
         ended = "stopped"
 
         def step(_locals: Any, _globals: Any) -> bool:
