@@ -81,8 +81,8 @@ def curves(parts: Sequence[Part]) -> list[Curve]:
             count = min(map(len, mine))
             returns = np.array([[value for _, value in seen[:count]] for seen in mine])
             labels = np.array([queries for queries, _ in mine[0][:count]])
-            scores = [(some - random) / (expert - random) for some in (returns, np.array(kept[series]))]
-            found.append(Curve(one.env, series, labels, *scores, seeds[series]))
+            scores, last = ((some - random) / (expert - random) for some in (returns, np.array(kept[series])))
+            found.append(Curve(one.env, series, labels, scores, last, seeds[series]))
         if one.peer:
             found.append(peer(one))
     return found
