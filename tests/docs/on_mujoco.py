@@ -27,7 +27,7 @@ STATED = [
     # Runs that were played again, and of which only this was kept.
     r"with the same steps, 147\b|two differ by 0\.008 %, one by 0\.06 % and one by 1\.1 %",
     r"one seed, from round 7 on; 0\.6 % at the end|moves by more than 0\.2 %|NumPy 2\.4 and MuJoCo 4\.0\.0",
-    r"the 42 runs of Walker2d|table's by at most 1\.5 %",
+    r"the 42 runs of\b|table's by at most 1\.5 %",
     r"same steps and seeds, 15 of the 16 mean losses|are the same to 1\.2 %|agent-driven, is 2\.6 % larger",
     # The stochastic line search.
     r"one seed, 20\b|with three seeds, 1,000 accepted steps|took 15 minutes of an\b",
