@@ -66,14 +66,14 @@ def test_the_outcome_has_no_broken_line_at_80_columns(capsys, monkeypatch):
         summary=lambda: summary | {"average_loss": 1 / 3, "rounds": 9, "kept_round": 8},
         certificate=None,
         ledger=ledger,
-        settings={"expert_episodes": 0, "episodes": 1},
+        settings={"expert_episodes": 0, "episodes": 1, "resolved": {"members": 5}},
         seconds=dict.fromkeys(("collect", "solve", "judge", "evaluate"), 1234.56),
         folder=None,
     )
     tables.show(outcome(run))
     lines = [line.split() for line in capsys.readouterr().out.splitlines() if line.strip()]
     names = " ".join(line[0] for line in lines[1:])
-    assert names == "queries other unanswered return of average seconds"
+    assert names == "queries other unanswered return of of average seconds"
 
 
 def test_train_prints_one_line_of_json(capsys):

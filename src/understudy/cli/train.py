@@ -79,6 +79,8 @@ def outcome(result: Any) -> Any:
         rows.append(("return", got))
         if summary["kept_round"] != summary["rounds"]:
             rows.append(("  of the policy of", f"round {summary['kept_round']}, the best (--best no)"))
+        if (many := result.settings["resolved"].get("members", 1)) > 1:
+            rows.append(("  of the mean of", f"{many} networks (--members 1 is quicker)"))
     if theirs is not None:
         measured = "" if result.expert_evaluation else " (its card; --expert-episodes measures it)"
         rows.append(("expert's return", tables.returned(theirs, beside=[summary["return_mean"]]) + measured))
