@@ -95,6 +95,17 @@ def test_resuming_another_run_is_refused(copy, field, value):
         resumed(copy, **{field: value})
 
 
+def test_what_changes_nothing_that_is_learnt_may_be_other(copy):
+    kept = read_config(copy)
+    settings, resolved = kept["settings"], dict(kept["settings"]["resolved"])
+    assert resolved.pop("members") == 1
+    earlier = kept | {"settings": settings | {"resolved": resolved}}  # before there were committees
+    now = settings | {"members": 5, "episodes": 7, "resolved": resolved | {"members": 5}}
+    resume.refuse_other(copy, earlier, now, resuming(True))
+    with pytest.raises(UserError, match="resume: average was None"):
+        resume.refuse_other(copy, earlier, now | {"average": 2}, resuming(True))
+
+
 @pytest.mark.parametrize("what", ["cores", "versions"])
 def test_another_machine_is_refused_and_taken_when_told_to(copy, monkeypatch, what):
     other = {"cores": cores() + 1, "versions": {"jax": "0.0.1"}}[what]

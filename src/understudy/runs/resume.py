@@ -20,7 +20,7 @@ with libraries that may give other last bits. Several are joined by commas."""
 GROWING = ("rounds", "budget")
 """Settings that may be larger when a run is resumed: it is extended."""
 FREE = ("episodes", "evaluate_every", "expert_episodes", "comparator", "search", "memory_limit")
-FREE += ("expert_workers", "expert_timeout", "expert_retries", "episode_limit")
+FREE += ("expert_workers", "expert_timeout", "expert_retries", "episode_limit", "members", "resolved members")
 """Settings that may be others when a run is resumed: they do not change what is learnt."""
 
 
