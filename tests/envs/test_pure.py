@@ -12,7 +12,7 @@ from understudy.envs.gymnasium import derive, maker
 from understudy.envs.lanes import PureVector
 from understudy.envs.pure import LIBRARIES, as_pure, chosen, derived, key_of, words
 from understudy.errors import UserError
-from understudy.policies import Actions, Normaliser, Observations, traced
+from understudy.policies import Actions, Normaliser, Observations
 
 
 @pytest.mark.parametrize("seed", [0, 7, 2**31 + 5, 2**32 - 1, 2**40 + 3])
@@ -84,16 +84,16 @@ def test_codecs_on_the_device_are_those_of_the_host():
         "b": rng.integers(1, 4, 5),
         "c": np.stack([rng.integers(0, 2, 5), rng.integers(0, 3, 5)], axis=1),
     }
-    assert (traced.rows(seen, jax.tree.map(jnp.asarray, batch)) == seen.rows(batch)).all()
+    assert (seen.rows(jax.tree.map(jnp.asarray, batch)) == seen.rows(batch)).all()
     for actions in (Box(-1, 1, (2,)), Discrete(4, start=2), MultiDiscrete([2, 3])):
         acts = Actions.of(actions)
         outputs = rng.standard_normal((6, acts.outputs)).astype(np.float32)
         played = acts.plays(outputs)
-        assert (np.asarray(traced.plays(acts, jnp.asarray(outputs))) == played).all()
-        assert (traced.targets(acts, jnp.asarray(played), "action") == acts.targets(played)).all()
+        assert (np.asarray(acts.plays(jnp.asarray(outputs))) == played).all()
+        assert (acts.targets(jnp.asarray(played), "action") == acts.targets(played)).all()
     norm = Normaliser(np.array([1.0, 2.0]), np.array([0.5, 4.0]), 1.5)
     rows = rng.standard_normal((4, 2)).astype(np.float32)
-    np.testing.assert_allclose(traced.standardised(norm, jnp.asarray(rows)), norm(rows), rtol=1e-6)
+    np.testing.assert_allclose(norm(jnp.asarray(rows)), norm(rows), rtol=1e-6)
 
 
 def test_a_choice_is_made_slot_by_slot():

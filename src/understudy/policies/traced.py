@@ -11,11 +11,7 @@ from jax import Array
 
 from .actions import Actions
 from .network import Network
-from .normaliser import Normaliser
 from .observations import Observations
-
-rows, plays, targets, standardised = Observations.rows, Actions.plays, Actions.targets, Normaliser.__call__
-"""They take arrays of JAX as they take those of NumPy."""
 
 
 def answering(

@@ -13,7 +13,6 @@ from jax import Array
 
 from ..envs.pure import PureEnv, State, chosen, derived, key_of
 from ..policies import Observations, Policy, Recalled
-from ..policies.traced import plays, rows, targets
 from .collected import EXPERT, TERMINATED, TRUNCATED
 from .evaluate import LIMIT
 
@@ -84,9 +83,9 @@ class Kit:
         """What a policy sees, (e, width)."""
         if past is None:
             assert isinstance(self.seen, Observations)
-            return rows(self.seen, observation)
+            return self.seen.rows(observation)
         assert isinstance(self.seen, Recalled) and isinstance(self.seen.inner, Observations)
-        return self.seen.join(rows(self.seen.inner, observation), past.rows, past.fresh)
+        return self.seen.join(self.seen.inner.rows(observation), past.rows, past.fresh)
 
     def _later(self, past: Past | None, inputs: Array, ended: Array) -> Past | None:
         """The past in the step after these rows."""
@@ -145,8 +144,8 @@ class Kit:
         with jax.default_matmul_precision("highest"):
             labels = self.expert.pure(observation)
         if self.expert.kind == "distribution":
-            return targets(self.actions, labels, "distribution"), plays(self.actions, labels)
-        wanted = targets(self.actions, labels, "action")
+            return self.actions.targets(labels, "distribution"), self.actions.plays(labels)
+        wanted = self.actions.targets(labels, "action")
         kind = jnp.int32 if self.actions.categorical else jnp.float32
         return wanted, labels.astype(kind).reshape(len(labels), *self.actions.shape)
 
@@ -175,7 +174,7 @@ class Kit:
             inputs = self._rows(lanes.state.observation, lanes.past)
             wanted, shown = self.taught(lanes.state.observation)
             memory, outputs = self.outputs(policy, actor, memory, inputs)
-            played = plays(self.actions, outputs if loud is None else outputs + loud)
+            played = self.actions.plays(outputs if loud is None else outputs + loud)
             action = chosen(driven, shown, played)
             new = self._step(lanes.state, action)
             flags = TERMINATED * new.terminated + TRUNCATED * new.truncated + EXPERT * driven
@@ -254,7 +253,7 @@ class Kit:
             state, returns, lengths, live, sound, past, memory = carry
             inputs = self._rows(state.observation, past)
             memory, outputs = self.outputs(policy, actor, memory, inputs)
-            own = plays(self.actions, outputs)
+            own = self.actions.plays(outputs)
             action = jnp.where(expert, self.taught(state.observation)[1], own)
             if inputs.dtype.kind == "f":
                 sound &= jnp.isfinite(inputs).all(axis=1) | ~live
