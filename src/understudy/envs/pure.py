@@ -201,7 +201,7 @@ def brax(name: str, *, max_episode_steps: int = LIMIT, **keywords: Any) -> PureE
 
 def playground(name: str, *, max_episode_steps: int | None = None, **overrides: Any) -> PureEnv:
     """An environment of MuJoCo Playground, such as CartpoleBalance; `overrides` are entries of its config."""
-    registry = needs("mujoco_playground.registry", f"env: playground:{name}", "brax")
+    registry = needs("mujoco_playground", f"env: playground:{name}", "brax").registry
     config = registry.get_default_config(name)
     # Not Warp, whose states are shared by all environments of a batch, so that none can be reset alone.
     if "impl" in config:
