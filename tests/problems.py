@@ -12,7 +12,7 @@ from scipy import optimize
 
 from understudy.data import batch
 from understudy.losses import LOSSES
-from understudy.objectives import Objective, empty_samples, empty_statistics
+from understudy.objectives import Objective, empty_samples, empty_statistics, plain
 from understudy.policies import Linear
 from understudy.programs import Static
 from understudy.solvers import Status
@@ -77,10 +77,28 @@ def solve(solver, problem: Objective, start=None, key=None):
 
 def ended(solver, problem: Objective, start):
     """The state in which the solver's own loop ends, without what follows it."""
-    step, state = jax.jit(solver.step), jax.jit(solver.init)(problem, start, jax.random.key(0))
+    init, step = _steps(Static(solver))
+    state = init(problem, start, jax.random.key(0))
     while int(state.progress.status) == Status.RUNNING:
         state = step(problem, state)
     return state
+
+
+@functools.cache
+def _steps(static):
+    return jax.jit(static.value.init), jax.jit(static.value.step)
+
+
+ROWS, COLUMNS = 11, 5
+"""The shape of problems that are padded: one program for all of them."""
+
+
+def padded(X, y, share, centre) -> Objective:
+    """The absolute loss of one output, with empty rows and with features that are zero."""
+    more = COLUMNS - X.shape[1]
+    one = batch(np.pad(X, ((0, 0), (0, more))), y[:, None], share, rows=ROWS)
+    losses = added(empty_samples(Linear(), LOSSES.resolve("absolute"), one, capacity=ROWS), one)
+    return plain(losses, jnp.asarray(np.pad(centre, (0, more))[:, None]))
 
 
 def least_absolute(listed) -> float:

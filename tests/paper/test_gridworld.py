@@ -72,10 +72,13 @@ def test_a_run_is_what_replay_plays(name):
     for t in range(1, 9):
         walk = episode(jax.random.fold_in(key, t), t)
         rounds.append((np.asarray(walk.cells), np.eye(5)[np.asarray(walk.labels)].astype(double)))
+    # A table of the cells that were visited is a smaller problem for Newton: the others have no gradient.
+    visited = np.unique([cells for cells, _ in rounds])
+    rounds = [(np.searchsorted(visited, cells), labels) for cells, labels in rounds]
     learner = {"ftrl": understudy.ftrl, "ogd": understudy.ogd}[name](eta=1.0)
     table = gridworld.play(8, gridworld.configs({("recorded", name): (1.0,)}), seeds=1, seed=0)
     same = understudy.replay(
-        rounds, policy=Tabular(states=49), loss="cross-entropy", learner=learner, comparator="last"
+        rounds, policy=Tabular(states=len(visited)), loss="cross-entropy", learner=learner, comparator="last"
     )
     np.testing.assert_allclose(table["cost"][0], same.ledger["loss"], atol=1e-8)
     # Samples have a solver for a comparator, which comes near the infimum that counts know.

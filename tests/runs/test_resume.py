@@ -45,7 +45,7 @@ def start(env: str, policy: str, learner: str, out: Path) -> subprocess.Popen[st
     )
 
 
-def killed_until_done(env: str, policy: str, learner: str, out: Path, kills: int, rng: random.Random) -> int:
+def killed(env: str, policy: str, learner: str, out: Path, kills: int, rng: random.Random) -> int:
     """Runs with resume, killing after random delays `kills` times; the number of kills that hit a living
     process.
     """
@@ -64,11 +64,14 @@ def killed_until_done(env: str, policy: str, learner: str, out: Path, kills: int
             process.send_signal(signal.SIGKILL)
             hits += 1
         process.communicate()
+    return hits
+
+
+def ended(env: str, policy: str, learner: str, out: Path) -> None:
     process = start(env, policy, learner, out)
     output, error = process.communicate(timeout=300)
     assert process.returncode == 0, error
     assert output.endswith("done\n")
-    return hits
 
 
 CASES = [("CartPole-v1", "linear", "ftl"), ("Hopper-v5", "mlp", "ftl"), ("Hopper-v5", "mlp", "adaftrl")]
@@ -77,7 +80,8 @@ CASES = [("CartPole-v1", "linear", "ftl"), ("Hopper-v5", "mlp", "ftl"), ("Hopper
 def test_a_few_kills_change_nothing(tmp_path):
     env, policy, learner = "Pendulum-v1", "linear", "ftl"  # of which the program is small
     imitate(env, policy=policy, learner=learner, out=tmp_path / "alone", **SMALL)
-    assert killed_until_done(env, policy, learner, tmp_path / "killed", 2, random.Random(1)) > 0
+    assert killed(env, policy, learner, tmp_path / "killed", 2, random.Random(1)) > 0
+    imitate(env, policy=policy, learner=learner, out=tmp_path / "killed", resume=True, **SMALL)
     one, other = content(tmp_path / "alone"), content(tmp_path / "killed")
     assert [name for name in {*one, *other} if one.get(name) != other.get(name)] == []
 
@@ -94,7 +98,8 @@ def test_fifty_kills_change_nothing(tmp_path, kills):
     while hits < kills:
         number = runs % len(CASES)
         folder = tmp_path / f"killed{runs}"
-        hits += killed_until_done(*CASES[number], folder, 4, rng)
+        hits += killed(*CASES[number], folder, 4, rng)
+        ended(*CASES[number], folder)
         assert content(tmp_path / f"alone{number}") == content(folder)
         runs += 1
 

@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from problems import solve
+from problems import added, solve
 from understudy.data import batch
 from understudy.losses import CrossEntropy
 from understudy.objectives import Objective, empty_samples, plain
@@ -22,15 +22,15 @@ def problem():
     Y = np.exp(logits - logits.max(1, keepdims=True))
     one = batch(X, Y / Y.sum(1, keepdims=True), dtype=np.float64)
     policy = Linear(bias=True)
-    losses = empty_samples(policy, CrossEntropy(), one, capacity=400, chunk=100).add(one)
-    return losses, policy.init(jax.random.key(0), 12, 4)
+    losses = empty_samples(policy, CrossEntropy(), one, capacity=400, chunk=100)
+    return added(losses, one), policy.init(jax.random.key(0), 12, 4)
 
 
 def test_it_finds_newtons_minimum_in_fewer_steps_than_plain_lbfgs():
     with jax.enable_x64(True):
         losses, start = problem()
         solved = {
-            name: jax.jit(lambda losses, w, s=solver: s(plain(losses, w), w))(losses, start)
+            name: solve(solver, plain(losses, start), start)[1]
             for name, solver in (
                 ("block", block_lbfgs(tolerance=1e-8)),
                 ("plain", lbfgs(tolerance=1e-8, max_iterations=3000)),
@@ -47,16 +47,17 @@ def test_with_a_penalty_it_finds_the_unique_minimiser():
         losses, start = problem()
         centre = jnp.ones_like(start)
         objective = Objective(losses, centre, 0.1 * centre, jnp.asarray(0.3))
-        found = [solve(solver, objective, start)[1] for solver in (block_lbfgs(tolerance=1e-10), newton())]
-        np.testing.assert_allclose(found[0].params, found[1].params, atol=1e-8)
+        _, found = solve(block_lbfgs(tolerance=1e-10), objective, start)
+        slope = jax.jit(lambda objective, w: objective.gradient(w))(objective, found.params)
+        assert np.linalg.norm(slope) < 0.3 * 1e-8  # curvature ≥ 0.3: within 1e-8 of the minimiser
 
 
 def test_the_blocks_are_those_of_the_hessian():
     with jax.enable_x64(True):
         losses, start = problem()
         params = start + 0.01 * jnp.arange(start.size).reshape(start.shape)
-        dense = np.asarray(losses.hessian(params)).reshape(13, 4, 13, 4)
-        blocks = np.asarray(losses.blocks(params))
+        dense = np.asarray(jax.jit(lambda losses, w: losses.hessian(w))(losses, params)).reshape(13, 4, 13, 4)
+        blocks = np.asarray(jax.jit(lambda losses, w: losses.blocks(w))(losses, params))
         for a in range(4):
             np.testing.assert_allclose(blocks[a], dense[:, a, :, a], atol=1e-5 * np.abs(dense).max())
 

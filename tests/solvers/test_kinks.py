@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from problems import ended, objective, solve
+from problems import ended, objective, padded, solve
 from understudy import interior_point
 from understudy.paper import toy
 from understudy.solvers import Status
@@ -83,18 +83,18 @@ def test_every_minimiser_is_the_best_of_all_candidates(kind, weight):
 def test_without_a_penalty_the_nearest_of_many_minimisers():
     """Fewer samples than features: all of them are answered, by the W nearest to the centre."""
     rng = np.random.default_rng(0)
-    X, Y, centre = rng.normal(size=(5, 8)), rng.normal(size=(5, 2)), rng.normal(size=(8, 2))
-    problem = objective("absolute", [(X, Y)], centre=centre)
-    nearest = centre + np.linalg.pinv(X) @ (Y - X @ centre)
+    X, y, centre = rng.normal(size=(3, 5)), rng.normal(size=3), rng.normal(size=5)
+    problem = padded(X, y, np.full(3, 1 / 3), centre)
+    nearest = centre + np.linalg.pinv(X) @ (y - X @ centre)
     for start in (centre, centre + rng.normal(size=centre.shape)):
-        status, found = solve(interior_point(), problem, jnp.asarray(start))
+        status, found = solve(interior_point(), problem, jnp.asarray(start)[:, None])
         assert status is Status.CONVERGED
-        np.testing.assert_allclose(found.params, nearest, atol=1e-12)
+        np.testing.assert_allclose(found.params[:, 0], nearest, atol=1e-12)
     # The control: the point that the interior-point loop itself ends at is another minimiser.
-    state = ended(interior_point(), problem, jnp.asarray(start))
+    state = ended(interior_point(), problem, jnp.asarray(start)[:, None])
     there = state.problem.outside(state.point.params)
     assert float(problem.value(there)) < 1e-9
-    assert np.abs(np.asarray(there) - nearest).max() > 1e-3
+    assert np.abs(np.asarray(there)[:, 0] - nearest).max() > 1e-3
 
 
 def test_more_samples_on_the_kink_than_features():

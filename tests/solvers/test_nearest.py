@@ -3,26 +3,19 @@
 from __future__ import annotations
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 from scipy import optimize
 
 import understudy
-from problems import ended, objective, solve
+from problems import COLUMNS as FEATURES
+from problems import ROWS, ended, objective, padded, solve
 from reference import FEATURES as WIDTH
 from reference import FEW, OUTPUTS, SAMPLES
 from understudy import interior_point
 from understudy.checks import truth
-from understudy.data import batch
-from understudy.losses import Absolute
-from understudy.objectives import empty_samples, plain
-from understudy.policies import Linear
 from understudy.solvers import Descent, Status
 from understudy.solvers.descent import NewtonStep
-
-ROWS, FEATURES = 11, 5
-"""Every problem is padded to one shape: one program for all of them."""
 
 
 @pytest.fixture(autouse=True)
@@ -80,14 +73,6 @@ def made(kind, rng):
     return X, y, weights / weights.sum(), rng.normal(size=X.shape[1]) * rng.choice([0.1, 1.0, 5.0])
 
 
-def padded(X, y, share, centre):
-    d = X.shape[1]
-    wide = np.pad(X, ((0, 0), (0, FEATURES - d)))
-    one = batch(wide, y[:, None], share, rows=ROWS)
-    losses = empty_samples(Linear(), Absolute(), one, capacity=ROWS).add(one)
-    return plain(losses, jnp.asarray(np.pad(centre, (0, FEATURES - d))[:, None]))
-
-
 KINDS = ["plain", "equal rows", "constant rows", "one direction", "few samples", "whole numbers"]
 
 
@@ -120,7 +105,7 @@ def test_the_first_run_alone_ends_elsewhere():
 def test_under_vmap_every_lane_is_what_it_is_alone():
     rng = np.random.default_rng(1)
     problems = [padded(*made(kind, rng)) for kind in KINDS]
-    stacked = jax.tree.map(lambda *leaves: jnp.stack(leaves), *problems)
+    stacked = jax.tree.map(lambda *leaves: np.stack(leaves), *problems)
     together = jax.jit(jax.vmap(lambda one: interior_point()(one, one.centre).params))(stacked)
     for lane, one in zip(together, problems, strict=True):
         np.testing.assert_allclose(lane, solve(interior_point(), one, one.centre)[1].params, atol=1e-9)

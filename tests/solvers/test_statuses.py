@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from problems import data, objective, solve, zeros
+from problems import data, objective, padded, solve, zeros
 from understudy import adam, closed_form, gd, interior_point, lbfgs, newton, proximal_sgd, sls
 from understudy.solvers import Status
 
@@ -120,9 +120,9 @@ def test_the_cap_on_iterations(name):
 
 def test_where_no_step_decreases_the_search_stalls():
     """At a kink of the absolute loss no step along the gradient helps, and the gradient is not small."""
-    listed = [(np.array([[1.0], [1.0], [1.0]]), np.array([[0.0], [0.0], [-3.0]]))]
-    problem = objective("absolute", listed)
-    status, found = solve(gd(max_backtracks=5), problem, jnp.full((1, 1), 1e-300))
+    problem = padded(np.ones((3, 1)), np.array([0.0, 0.0, -3.0]), np.full(3, 1 / 3), np.zeros(1))
+    start = zeros(problem).at[0, 0].set(1e-300)
+    status, found = solve(gd(max_backtracks=5), problem, start)
     assert status is Status.STALLED
     assert float(found.grad_norm) > 0.1
     # The median is the minimum, and the interior point says so.

@@ -82,7 +82,7 @@ def test_the_limit_of_memory_holds_in_studies():
 
 
 def test_samples_beyond_the_limit_are_read_from_files_to_the_same_ledger():
-    network = {"env": "CartPole-v1", "widths": [4], "max_iterations": 5, "search": 5, **SMALL}
+    network = {"env": "CartPole-v1", "widths": [8], "max_iterations": 5, "comparator": "none", **SMALL}
     there, mapped = play([network, network | {"memory_limit": 0}])
     assert (there.error, mapped.error) == (None, None)
     assert [row["loss"] for row in there.rows] == [row["loss"] for row in mapped.rows]

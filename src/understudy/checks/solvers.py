@@ -56,6 +56,12 @@ class Subject:
         return self._compiled(objective, params, jax.random.key(seed))
 
 
+# Operation by operation each would be a program of its own, and compiled.
+_added = jax.jit(lambda losses, one: losses.add(one))
+_value = jax.jit(lambda objective, params: objective.value(params))
+_norm = jax.jit(lambda objective, params: optax.tree.norm(objective.gradient(params)))
+
+
 def _objective(thing: Subject, loss: Loss, *, broken: bool = False) -> Objective:
     """A problem with one minimiser, in the form the solver reads.
 
@@ -78,7 +84,7 @@ def _objective(thing: Subject, loss: Loss, *, broken: bool = False) -> Objective
     else:
         empty = empty_samples(Linear(), loss, one, capacity=SAMPLES)
     tilt = 0.1 * weight * jnp.asarray(rng.normal(size=params.shape))
-    return Objective(empty.add(one), params + 0.1, tilt, jnp.asarray(weight))
+    return Objective(_added(empty, one), params + 0.1, tilt, jnp.asarray(weight))
 
 
 def _served(thing: Subject) -> tuple[Objective, Any, Solution]:
@@ -104,7 +110,7 @@ def _minimises(loss: str) -> Any:
         start = objective.centre
         found = thing(objective, start)
         least = float(jax.jit(_reference(objective))(objective, start).value)
-        first, last = float(objective.value(start)), float(objective.value(found.params))
+        first, last = float(_value(objective, start)), float(_value(objective, found.params))
         left = (last - least) / (first - least)
         status = Status(int(found.status))
         # A solver that claims convergence must be there; any other must be half way there.
@@ -118,7 +124,7 @@ def _tells_the_gradient(thing: Subject) -> tuple[bool, str]:
     objective, _, found = _served(thing)
     if float(found.gap) > 0 or (thing.minibatch and not thing.measure):
         return True, "a subgradient or an estimate: not compared"
-    true = float(optax.tree.norm(objective.gradient(found.params)))
+    true = float(_norm(objective, found.params))
     said = float(found.grad_norm)
     return abs(said - true) <= 1e-9 + 1e-6 * true, f"reported {said:.3e}, recomputed {true:.3e}"
 
