@@ -13,6 +13,7 @@ from understudy.solvers import InBall, Status, project
 
 EXACT = {
     "squared": closed_form(),
+    "huber": newton(),
     "cross-entropy": newton(),
     "absolute": interior_point(),
 }
@@ -28,7 +29,7 @@ def ball(loss, radius):
     return InBall(EXACT[loss], radius)
 
 
-@pytest.mark.parametrize(("loss", "weight"), [("squared", 0.0), ("squared", 0.8), ("cross-entropy", 0.8)])
+@pytest.mark.parametrize(("loss", "weight"), [("squared", 0.0), ("squared", 0.8), ("huber", 0.8)])
 def test_kkt_conditions_and_projected_gradient(loss, weight):
     problem = objective(loss, data(loss), weight=weight, centre=0.3, kept=loss != "squared")
     status, found = solve(ball(loss, 0.1), problem)
