@@ -10,6 +10,7 @@ others go on.
 from __future__ import annotations
 
 import contextlib
+import functools
 import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -91,7 +92,8 @@ class Runner:
         self._programs: list[OneProgram] | None = None
         self._warned = False  # that the expert's answers differ
         how = {"threads": threads, "together": self.together}
-        self._environments = Environments(runs, make, first, self.questions, self._shown, **how)
+        shown = functools.partial(self._policies, shown=True)
+        self._environments = Environments(runs, make, first, self.questions, shown, **how)
         self.collector, self._evaluations = self._environments.collector, self._environments.evaluations
 
     def _tick(self, stage: str, *done: int) -> None:
@@ -190,7 +192,7 @@ class Runner:
             plan.sizes[t - 1],
             number=t,
             betas=[run.plan.mixing.beta(t) for run in runs],
-            acting=self._acting,
+            acting=self._policies,
             asking=None if rule is None else lambda i, *round: querying.weights(self.runs[i], *round),
             most={i: self.runs[i].left for i in going} if plan.budget is not None else None,
             gates={i: found for i in going if (found := querying.gate(self.runs[i])) is not None},
@@ -252,13 +254,9 @@ class Runner:
         for i, error in errors.items():
             self.errors[i] = self.errors[i] or error
 
-    def _acting(self, chosen: Sequence[int]) -> list[Members]:
-        """The policies of these runs that act, by architecture."""
-        return [one for group in self._architectures for one in group.load(chosen, shown=False)]
-
-    def _shown(self, chosen: Sequence[int]) -> list[Members]:
-        """The policies of these runs that are evaluated, by architecture."""
-        return [one for group in self._architectures for one in group.load(chosen, shown=True)]
+    def _policies(self, chosen: Sequence[int], *, shown: bool = False) -> list[Members]:
+        """The policies of these runs that act, or those that are `shown` in evaluations, by architecture."""
+        return [one for group in self._architectures for one in group.load(chosen, shown=shown)]
 
     def _complete(self, runs: Sequence[int]) -> None:
         """Trains the committees of these runs, where they have one."""

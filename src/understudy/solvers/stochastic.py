@@ -34,13 +34,6 @@ def evaluate(objective: Objective, params: Params, rows: Any) -> tuple[Array, Pa
     return objective.minibatch_value_and_gradient(params, rows)
 
 
-def _samples(objective: Objective, name: str) -> Samples:
-    """The samples of an objective, for an option that needs them."""
-    if not isinstance(objective.losses, Samples):
-        raise UserError(f"{name}: it is for policies whose samples are kept, as those of networks are.")
-    return objective.losses
-
-
 def untried(progress: Progress) -> Array:
     """Whether nothing has been evaluated: the step of this turn has length 0."""
     return progress.evaluations == 0
@@ -187,7 +180,9 @@ class Adam(Stochastic):
 
             trial = jax.tree.map(nearer, trial, memory.nu, objective.centre, objective.tilt)
         if self.lasso is not None:
-            trial = _samples(objective, "lasso").policy.lessen_inputs(trial, rate * self.lasso)
+            if not isinstance(objective.losses, Samples):
+                raise UserError("lasso: it is for policies whose samples are kept, as those of networks are.")
+            trial = objective.losses.policy.lessen_inputs(trial, rate * self.lasso)
         return self.moved(objective, state, trial, memory)
 
 
