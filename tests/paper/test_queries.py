@@ -61,6 +61,32 @@ def test_labels_to_nine_tenths_and_the_least_score_afterwards():
     assert [c.verdict for c in queries_report._judged([better]) if c.claim.startswith("(3)")] == ["holds"]
 
 
+def test_fewer_labels_are_told_by_medians_and_a_series_that_never_arrives_needs_more_than_it_had():
+    labels, kept = np.array([10, 20, 30, 40]), np.ones(5)
+
+    def curve(series, first):
+        return Curve("Hopper-v5", series, labels, 1.0 * (labels >= np.array(first)[:, None]), kept)
+
+    one, late, never = curve("one", [10, 10, 20, 20, 20]), curve("random", [30] * 5), curve("bc", [99] * 5)
+    found = queries_report.fewer("", one, late)
+    assert (found.value, found.verdict) == (20 / 30, "holds") and "at most" not in found.measure
+    found = queries_report.fewer("", one, never)
+    assert (found.value, found.verdict) == (20 / 41, "holds") and "at most" in found.measure
+    assert queries_report.fewer("", late, one).verdict == "does not hold"
+    assert queries_report.fewer("", never, late).verdict == "does not hold"  # it needs more than it had
+    assert queries_report.fewer("", never, never).verdict == "cannot be told"
+    most = curve("one", [10, 10, 20, 99, 99])  # two of five are not there: another draw may have three
+    assert queries_report.fewer("", most, never).verdict == "cannot be told"
+
+
+def test_a_larger_budget_is_not_held_against_the_labels_wanted():
+    labels = np.array([2000, 10000])
+    one = Curve("Hopper-v5", "distance", labels, np.ones((2, 2)), np.ones(2))
+    assert [claim.claim[:3] for claim in queries_report._judged([one])] == ["(3)"]
+    scale = dataclasses.replace(queries.SCALES["full"], budget=10000)
+    assert queries.settings("distance", "Hopper-v5", scale)["ask"] == "distance:500"
+
+
 def test_a_peer_has_the_score_of_its_last_evaluation(done, tmp_path):
     runs = [[[100, 100.0, 1.0], [300, 480.0, 2.0]], [[100, 60.0, 1.0], [200, 260.0, 2.0], [400, 500.0, 3.0]]]
     for seed, curve in enumerate(runs):

@@ -135,12 +135,17 @@ class PaperQueries(Host):
     """Environments of the study; by default all that the scale has."""
     series: Names = ()
     """distance (the default of a budget), random, disagreement, adaftrl, one, all (DAgger) or bc."""
+    budget: Whole = None
+    """Labels of every run; by default those that each environment needs."""
     peer: Path | None = None
     """A folder of make bench-imitation, whose curves of that package's DAgger are drawn too."""
 
     def plays(self, study: Any, scale: Any) -> list[Callable[..., Any]]:
         self.known(env=study.WORLDS, series=study.SERIES)
-        scale = dataclasses.replace(scale, series=self.series or scale.series, peer=self.peer)
+        if self.budget is not None:
+            whole("budget", self.budget, 40)
+        series = self.series or scale.series
+        scale = dataclasses.replace(scale, series=series, budget=self.budget, peer=self.peer)
         return [functools.partial(study.part, name, scale) for name in self.env or scale.envs]
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -60,10 +60,29 @@ def ratio(above: np.ndarray, below: np.ndarray) -> tuple[float, float, float]:
     return float(above.mean() / below.mean()), low, high
 
 
-def _spread(count: int, statistic: Callable[[np.ndarray], np.ndarray]) -> tuple[float, float]:
+def medians(above: np.ndarray, below: np.ndarray) -> tuple[float, float, float]:
+    """median(above)/median(below) over seeds, (n,) and (m,), with the 95 % interval of a bootstrap over them.
+
+    A median stands as long as more than half of its seeds are finite; two infinite ones are not compared.
+
+    >>> medians(np.array([2.0, 2.0, np.inf]), np.array([1.0, 1.0, 1.0]))
+    (2.0, 2.0, inf)
+    """
+    count = min(len(above), len(below))
+    above, below = np.asarray(above, float)[:count], np.asarray(below, float)[:count]
+
+    def found(drawn: np.ndarray) -> np.ndarray:
+        return np.median(above[drawn], axis=1) / np.median(below[drawn], axis=1)
+
+    return float(np.median(above) / np.median(below)), *_spread(count, found, method="nearest")
+
+
+def _spread(
+    count: int, statistic: Callable[[np.ndarray], np.ndarray], method: Any = "linear"
+) -> tuple[float, float]:
     """The 95 % interval of a statistic over resamples of `count` seeds, or games."""
     drawn = np.random.default_rng(0).integers(count, size=(RESAMPLES, count))
-    low, high = np.quantile(statistic(drawn), [0.025, 0.975])
+    low, high = np.quantile(statistic(drawn), [0.025, 0.975], method=method)
     return float(low), float(high)
 
 

@@ -58,13 +58,16 @@ PEER = "imitation"
 
 @dataclasses.dataclass(frozen=True)
 class Scale:
-    """How much of the study is run; share: of every budget; evaluations: how many in a run, about."""
+    """How much of the study is run; budget: labels in place of those of `WORLDS`; share: of every budget;
+    evaluations: how many in a run, about.
+    """
 
     envs: tuple[str, ...] = tuple(WORLDS)
     series: tuple[str, ...] = tuple(SERIES)
     seeds: int | Sequence[int] = 5
     episodes: int = 20
     evaluations: int = 16
+    budget: int | None = None
     share: float = 1.0
     settings: dict[str, Any] = dataclasses.field(default_factory=dict)
     peer: Path | None = None
@@ -99,7 +102,7 @@ AXES = ("ask", "learner", "members", "interactions", "first_interactions", "eval
 def settings(series: str, env: str, scale: Scale) -> dict[str, Any]:
     """The settings of a series in an environment."""
     world = WORLDS[env]
-    budget = round(scale.share * world.budget)
+    budget = round(scale.share * (scale.budget or world.budget))
     made = spread(budget, vectors=True)
     each = int(made["ask"].partition(":")[2])
     made |= {"budget": budget, "episodes": scale.episodes, "comparator": "none", "learner": "ftl"}
@@ -120,7 +123,7 @@ def settings(series: str, env: str, scale: Scale) -> dict[str, Any]:
     linear = made.get("policy") == "linear"
     if linear:
         made.pop("max_iterations", None)  # it is for networks
-    made["members"] = 1 if linear or series in ("one", "adaftrl") else MEMBERS
+    made["members"] = MEMBERS if series == DEFAULT and not linear else 1
     return made
 
 
