@@ -17,8 +17,8 @@ from .losses import Loss
 
 
 class Batch(eqx.Module):
-    """The samples of one round: inputs (m, …), targets (m, k) and weights (m,) that sum to 1; of a policy
-    with memory, sequences of them: (m, l, …), (m, l, k) and (m, l).
+    """The samples of one round: inputs (m, …), targets (m, k) and weights (m,) that sum to 1, or to
+    what the round weighs; of a policy with memory, sequences of them: (m, l, …), (m, l, k) and (m, l).
 
     Rows from `size` on are padding and weigh nothing. The round's loss is ``Σ_s weights_s D(π_w(s),
     π_e(s))``.

@@ -39,6 +39,20 @@ def by_score_with_a_floor(made, losses, rng):
     made.without_replacement(rng.choice(rest, LABELS // 2, replace=False), len(rest), STATES)
 
 
+SHARES = (2.5, 1.0, 0.5, 1.0, 1.0, 2.0, 1.0, 0.25)
+
+
+class Weighed:
+    """`at_random` in rounds that weigh `SHARES`, or `without` them in the bound."""
+
+    def __init__(self, without: bool = False):
+        self.shares, self.without = SHARES, without
+
+    def __call__(self, made, losses, rng, share):
+        size = STATES if self.without else STATES / share
+        made.without_replacement(rng.choice(losses, LABELS, replace=False), STATES, size)
+
+
 def unweighted_by_score(made, losses, rng):
     """Labels where the score is highest, as if they were drawn at random: what must not be done."""
     score = losses + 0.1 * rng.random(STATES)
@@ -50,20 +64,25 @@ def covered(ask, count: int) -> tuple[float, float]:
     held, errors = 0, []
     for rng, losses in streams(count):
         made, true, good = Confidence(top=1.0, scale=1.0 / LABELS), 0.0, True
-        for one in losses:
-            ask(made, one, rng)
-            true += one.mean()
+        for t, one in enumerate(losses):
+            share = ask.shares[t] if isinstance(ask, Weighed) else 1.0
+            ask(made, one, rng, *([share] if isinstance(ask, Weighed) else []))
+            true += share * one.mean()
             good &= true <= made.bound()
         held += good
         errors.append(made.estimate - true)
     return held / count, float(np.mean(errors))
 
 
-@pytest.mark.parametrize("ask", [at_random, independently, by_score_with_a_floor])
+@pytest.mark.parametrize("ask", [at_random, independently, by_score_with_a_floor, Weighed()])
 def test_the_bound_holds_in_all_rounds_of_nineteen_streams_in_twenty(ask):
     held, error = covered(ask, 1000)
     assert held >= 0.95
     assert abs(error) < 0.02  # the estimate is unbiased
+
+
+def test_rounds_that_weigh_more_must_do_so_in_the_bound():
+    assert covered(Weighed(without=True), 300)[1] < -0.05  # else the estimate is biased
 
 
 def test_labels_chosen_by_a_score_are_biased_without_weights():

@@ -271,6 +271,31 @@ def test_the_best_policy_is_kept_and_judged_by_episodes_that_did_not_choose_it(t
     assert (spec.best, spec.evaluate_every) == (False, 0)
 
 
+def test_labels_weigh_alike_where_a_network_learns_from_a_budget(tmp_path):
+    small = {"policy": "mlp", "widths": (8,), "max_iterations": 20, "comparator": "none", "members": 1}
+    small |= {"budget": 30, "first_interactions": 15, "interactions": 40, "episodes": 0}
+    weights = {}
+    for weigh, ask in ((None, "random:6"), ("rounds", "random:6"), ("labels", "fraction:0.2")):
+        run = imitate("Pendulum-v1", ask=ask, weigh=weigh, **small)
+        parts = np.split(run.samples("weights"), np.cumsum(np.diff([0, *run.ledger["interactions"]]))[:-1])
+        weights[weigh, ask] = [part[part > 0] for part in parts]
+        assert np.isnan(run.ledger["visited_high"][1:]).all() == (ask == "fraction:0.2")  # see `Visited`
+        if weigh is None and ask == "random:6":
+            # The first loss is that of the policy before it learnt: a mean over labels, times 15/6.
+            alike = run.ledger["loss"][0]
+        elif weigh == "rounds":
+            assert alike == pytest.approx(15 / 6 * run.ledger["loss"][0])
+    assert [len(part) for part in weights[None, "random:6"]] == [15, 6, 6, 3]
+    assert np.allclose(np.concatenate(weights[None, "random:6"]), 1 / 6)
+    assert [part.sum() for part in weights["rounds", "random:6"]] == pytest.approx([1, 1, 1, 1])
+    kept = imitate("Pendulum-v1", ask="random:6", **small | {"budget": 21}, out=tmp_path / "run")
+    whole = imitate("Pendulum-v1", ask="random:6", **small, out=tmp_path / "run", resume=True)
+    assert whole.ledger["loss"][: kept.ledger.rounds].tolist() == kept.ledger["loss"].tolist()
+    assert np.allclose(whole.samples("weights")[whole.samples("weights") > 0], 1 / 6)
+    with pytest.raises(UserError, match="weigh: 'labels' is for networks"):
+        imitate("Pendulum-v1", policy="linear", budget=30, weigh="labels")
+
+
 def test_the_loss_on_all_states_is_known_bounded_or_an_estimate():
     small = {
         "env": "Pendulum-v1",

@@ -59,8 +59,10 @@ class Confidence:
         """Adds what is known for certain, such as the loss of a round whose states were all asked about."""
         self.estimate += float(loss)
 
-    def without_replacement(self, losses: Any, of: int, size: int) -> None:
-        """Adds k losses (k,) in the order in which they were drawn, from `of` states of a round of `size`."""
+    def without_replacement(self, losses: Any, of: int, size: float) -> None:
+        """Adds k losses (k,) in the order in which they were drawn, from `of` states of a round of `size`; of
+        one that weighs twice, half of that.
+        """
         x = np.asarray(losses, float)
         if not len(x):
             raise ValueError("nothing was drawn")
@@ -73,7 +75,7 @@ class Confidence:
             self._pay(each * (self._guess - x), each * self.top)
         self._learn(x)
 
-    def independent(self, losses: Any, p: float, of: int, size: int) -> None:
+    def independent(self, losses: Any, p: float, of: int, size: float) -> None:
         """Adds the losses (k,) of those of `of` states that were asked, each with probability p."""
         x = np.asarray(losses, float) / (p * size)
         self.estimate += x.sum()

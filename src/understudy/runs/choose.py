@@ -28,7 +28,7 @@ SCALES = {"ftrl": "eta", "alt_ftrl": "eta", "adaftrl": "alpha"}
 
 class Chosen(NamedTuple):
     """What a spec comes to; `options` are for `make_game`, with a solver given by name. members: networks of
-    the committee that is kept, the learner's own among them.
+    the committee that is kept, the learner's own among them; weigh: what weighs alike, rounds or labels.
     """
 
     policy: Policy
@@ -38,6 +38,7 @@ class Chosen(NamedTuple):
     solver: Any
     options: dict[str, Any]
     members: int = 1
+    weigh: str = "rounds"
 
 
 def choose(spec: RunSpec, space: Any, actions: Actions, teacher: Any) -> Chosen:
@@ -46,7 +47,8 @@ def choose(spec: RunSpec, space: Any, actions: Actions, teacher: Any) -> Chosen:
     loss = choose_loss(spec, policy, actions, teacher)
     learner, automatic = choose_learner(spec, policy)
     solver = choose_solver(spec, space, policy, learner)
-    return Chosen(policy, loss, learner, automatic, *solver, choose_members(spec, policy, learner))
+    members, weigh = choose_members(spec, policy, learner), choose_weigh(spec, policy)
+    return Chosen(policy, loss, learner, automatic, *solver, members, weigh)
 
 
 def choose_loss(spec: RunSpec, policy: Policy, actions: Actions, teacher: Any) -> Loss:
@@ -225,6 +227,21 @@ def choose_members(spec: RunSpec, policy: Policy, learner: Any) -> int:
             f"policy is {policy.name!r}, the learner {spec.name!r}."
         )
     return spec.members
+
+
+def choose_weigh(spec: RunSpec, policy: Policy) -> str:
+    """What weighs alike: labels where a network learns from few. The first, expert-driven round has several
+    times those of another, and where each of them weighs less, a robot may fall in its first steps.
+    Demonstrations, which may be many, stay one round.
+    """
+    if spec.weigh == "labels" and policy.linear:
+        raise UserError(
+            f"weigh: 'labels' is for networks, and {policy.name!r} is linear; 'rounds' is accepted."
+        )
+    if spec.weigh is None:
+        counted = spec.rule.count is not None or spec.decided("ask") == "all"
+        return "labels" if _few(spec, policy) and counted and spec.demos is None else "rounds"
+    return spec.weigh
 
 
 def _few(spec: RunSpec, policy: Policy) -> bool:

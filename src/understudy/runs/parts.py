@@ -168,6 +168,7 @@ def parts(world: World, spec: RunSpec) -> Parts:
         best=spec.decided("best"),
         seed=spec.seed,
         demos=0 if demos is None else len(demos),
+        ordinary=None if chosen.weigh == "rounds" else min(spec.rule.count or math.inf, spec.interactions),
     )
     noise = spec.decided("noise")
     if spec.noise is None and noise and actions.categorical:
@@ -184,6 +185,7 @@ def parts(world: World, spec: RunSpec) -> Parts:
         "noise": noise,
         "standardise": plan.standardise,
         "ask": describe(spec.decided("ask")),
+        "weigh": chosen.weigh,
         "average": plan.average,
         "members": plan.members,
         "encoder": getattr(getattr(seen, "encoder", None), "name", None),

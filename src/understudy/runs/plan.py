@@ -17,8 +17,8 @@ class Plan:
     judged: rounds after which the best in hindsight is looked for; evaluated: rounds after which `episodes`
     episodes are played; search: steps of the search for the best network; average: how many of the last
     policies the acting one is the mean of; members: networks of the committee that is evaluated and kept;
-    best: whether the best one evaluated is kept; demos: recorded
-    demonstrations, which are round 1.
+    best: whether the best one evaluated is kept; demos: recorded demonstrations, which are round 1; ordinary:
+    where labels weigh alike, how many of them weigh as much as a round otherwise does.
     """
 
     rounds: tuple[tuple[int, int], ...]
@@ -34,11 +34,16 @@ class Plan:
     best: bool
     seed: int
     demos: int = 0
+    ordinary: int | None = None
 
     @property
     def sizes(self) -> tuple[int, ...]:
         """Interactions of every round."""
         return tuple(size for size, _ in self.rounds)
+
+    def share(self, labels: int) -> float:
+        """What the losses of a round with so many labels are multiplied by."""
+        return 1.0 if self.ordinary is None else labels / self.ordinary
 
     @property
     def rows(self) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple, final
 
@@ -110,7 +111,8 @@ class RunState:
         self.visited: Visited | None = None
         if parts.rule is not None:
             top = largest(game.policy, game.loss, parts.actions)
-            self.visited = Visited(parts.rule, top, min(most for _, most in plan.rounds[:3]))
+            labels = min(most for _, most in plan.rounds[:3])
+            self.visited = Visited(parts.rule, top, labels, weighed=plan.ordinary is not None)
 
     def _like(self) -> Batch:
         seen = self.parts.observations
@@ -206,6 +208,8 @@ class RunState:
         t = self.round + 1
         if t == 1 and self.plan.standardise:
             self.see_as(Normaliser.fit(round.inputs, self.parts.observations.measured))
+        share = self.plan.share(round.labelled)
+        round = dataclasses.replace(round, weights=share * round.weights)
         self.samples.append(round)
         with precision(self.game):
             one = self.batch(round.inputs, round.targets, round.weights, round.slots)
@@ -213,7 +217,7 @@ class RunState:
                 about = self.game.policy, self.game.loss, self.params, one.inputs, one.targets
                 losses = np.asarray(per_sample(*about), np.float64)[: round.labelled]
                 rng = np.random.default_rng(derive(self.plan.seed, "ask", t, 1))
-                self.visited.add(round.weights, losses, rng)
+                self.visited.add(round.weights, losses, rng, share)
             game = self.game if self.automatic is None else self.automatic.tuned(self.game)
             judge = None
             if self.plan.judged and self.game.policy.linear:

@@ -36,24 +36,30 @@ def largest(policy: Any, loss: Any, actions: Actions) -> float:
 class Visited:
     """The account of the loss on all states of a run, round by round (`regret.confidence`).
 
-    rule: the query rule. top: no loss is larger. labels: of a round, about. Where a round was not asked about
-    in a way that the proof knows, or a label lies outside the bounds of the actions, there is an estimate
-    only, from that round on.
+    rule: the query rule. top: no loss is larger. labels: of a round, about. weighed: whether rounds weigh as
+    many labels as they have, which must be known before they are drawn. Where a round was not asked about in
+    a way that the proof knows, or a label lies outside the bounds of the actions, there is an estimate only,
+    from that round on.
     """
 
-    def __init__(self, rule: Any, top: float, labels: int):
+    def __init__(self, rule: Any, top: float, labels: int, *, weighed: bool = False):
         self.rule, self.top = rule, top
-        known = rule.honest and math.isfinite(top)
+        known = rule.honest and math.isfinite(top) and not (weighed and isinstance(rule, Fraction))
         self._sequence = Confidence(top=top, scale=top / max(labels, 1)) if known else None
 
-    def add(self, weights: np.ndarray, losses: np.ndarray, rng: np.random.Generator) -> None:
-        """A round: the weights of its states (M,), 0 without a label, and the losses of the labelled."""
+    def add(
+        self, weights: np.ndarray, losses: np.ndarray, rng: np.random.Generator, share: float = 1.0
+    ) -> None:
+        """A round that weighs `share`: the weights of its states (M,), which add up to about that, 0 without
+        a label, and the losses of the labelled.
+        """
         if self._sequence is None:
             return
-        size, asked = len(weights), weights > 0
-        p = 1.0 / (size * weights[asked])
+        asked = weights > 0
+        p = share / (len(weights) * weights[asked])
         sure = p > 1.0 - 1e-9
-        drawn, of = losses[~sure], int(size - sure.sum())
+        drawn, of = losses[~sure], int(len(weights) - sure.sum())
+        size = len(weights) / share  # the round's loss is the sum over its states, divided by this
         fits = (losses <= self.top * (1 + 1e-6)).all()
         self._sequence.know(float(losses[sure].sum()) / size)
         if isinstance(self.rule, Fraction) and of:

@@ -127,6 +127,10 @@ class Settings:
     about whatever the rule."""
     floor: float | None = _of("ask")
     """Share of a round's labels that is asked at random beside those that the rule chooses."""
+    weigh: str | None = _among(None, "rounds", "labels")
+    """What weighs alike in the sum of losses: rounds, each with the mean over its labels (the default), or
+    labels, so that a round with five times as many weighs five times as much (networks only; the default with
+    a budget)."""
     moment: str = _among("after", "after", "spot")
     """When the rule is asked: after the round, or on the spot: the expert takes over where the rule's score
     is above its threshold (disagreement:0.05, distance:0.05) until it is safe again, and labels what it
