@@ -129,13 +129,16 @@ def _judged(every: Sequence[Curve]) -> Iterator[claims.Claim]:
             claim = "(3) a run that has reached 0.95 keeps a policy of 0.9 or more, on new episodes"
             least = float(after.min())
             yield claims.judge(claim, env, "least score kept", (least, least, least), above=FALLEN)
+            claim = "(4) after a policy of 0.95 none of a later round is below 0.9"
+            least = float(mine.least_after().min())
+            yield claims.judge(claim, env, "least score", (least, least, least), above=FALLEN)
         alone = by.get((env, "one"), mine)  # the others have one network too
         for other, claim in (
-            ("all", "(4) distance needs fewer labels than asking about every state"),
-            ("bc", "(5) distance needs fewer labels than behavioural cloning"),
-            ("random", "(6) distance needs fewer labels than asking at random"),
-            ("disagreement", "(7) distance needs fewer labels than disagreement"),
-            ("adaftrl", "(8) FTL needs fewer labels than AdaFTRL"),
+            ("all", "(5) distance needs fewer labels than asking about every state"),
+            ("bc", "(6) distance needs fewer labels than behavioural cloning"),
+            ("random", "(7) distance needs fewer labels than asking at random"),
+            ("disagreement", "(8) distance needs fewer labels than disagreement"),
+            ("adaftrl", "(9) FTL needs fewer labels than AdaFTRL"),
         ):
             if (env, other) in by:
                 yield fewer(claim, alone, by[env, other])
