@@ -28,9 +28,12 @@ if "JAX_COMPILATION_CACHE_DIR" not in os.environ:
     _programs = tempfile.TemporaryDirectory(prefix="understudy-programs-")
     os.environ["JAX_COMPILATION_CACHE_DIR"] = _programs.name
     os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0.1"
+# Nothing that is imported or collected is garbage; from `pytest_collection_finish` on there is some.
+gc.disable()
 
 import jax
 import pytest
+from _pytest.doctest import DoctestModule
 from hypothesis import settings
 
 # Workers and children share the bytecode of the sources, which takes longer to make than a small test.
@@ -91,6 +94,17 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
                 item.add_marker(getattr(pytest.mark, name))
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_collect_file(file_path: Path):
+    """With --doctest-modules every name of every test is searched for examples, in each worker. Where the
+    text of a file has none, nothing is to be found.
+    """
+    found = yield
+    if file_path.suffix == ".py" and b">>>" not in file_path.read_bytes():
+        found = [one for one in found if not isinstance(one, DoctestModule)]
+    return found
+
+
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
     """One worker more than there are cores: tests that wait for a child, a browser or a clock leave one."""
@@ -122,6 +136,7 @@ def pytest_collection_finish() -> None:
     gc.collect()
     gc.freeze()
     gc.set_threshold(20_000, 20, 20)
+    gc.enable()
 
 
 @pytest.fixture(autouse=True, scope="module")
