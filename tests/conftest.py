@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import gc
 import importlib.util
 import os
@@ -162,3 +163,15 @@ def compilations():
     monitoring.register_event_duration_secs_listener(listen)
     yield seen
     monitoring.unregister_event_duration_listener(listen)
+
+
+@pytest.fixture
+def streamed(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """An empty memory of compiled streams, for a test that counts them. To empty the one that all tests share
+    would have those after it compile again.
+    """
+    from understudy import programs
+
+    empty = functools.lru_cache(maxsize=64)(programs._streamed.__wrapped__)
+    monkeypatch.setattr(programs, "_streamed", empty)
+    return empty
