@@ -29,8 +29,6 @@ if "JAX_COMPILATION_CACHE_DIR" not in os.environ:
     _programs = tempfile.TemporaryDirectory(prefix="understudy-programs-")
     os.environ["JAX_COMPILATION_CACHE_DIR"] = _programs.name
     os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0.1"
-# Nothing that is imported or collected is garbage; from `pytest_collection_finish` on there is some.
-gc.disable()
 
 import jax
 import pytest
@@ -40,6 +38,8 @@ from hypothesis import settings
 # Workers and children share the bytecode of the sources, which takes longer to make than a small test.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
+# Nothing that is imported or collected is garbage; from `pytest_collection_finish` on there is some.
+gc.disable()
 
 HERE = Path(__file__).parent
 _thread = threading.local()

@@ -16,7 +16,7 @@ WEIGHTS = np.sqrt(np.arange(1, FEW + 1)) / 0.5
 
 
 def play(learner, loss):
-    # The best in hindsight is not asked about; with it, the program of the squared loss is one that others have.
+    # The best in hindsight is not asked about; with it, the squared loss has a program of other tests.
     after = "last" if loss == "squared" else "none"
     return understudy.replay(
         STREAMS[loss], loss=loss, learner=learner, solver=SLOPPY, comparator=after, keep_iterates=True
