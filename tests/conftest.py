@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import gc
 import importlib.util
 import os
@@ -31,11 +32,14 @@ if "JAX_COMPILATION_CACHE_DIR" not in os.environ:
 
 import jax
 import pytest
+from _pytest.doctest import DoctestModule
 from hypothesis import settings
 
 # Workers and children share the bytecode of the sources, which takes longer to make than a small test.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
+# Nothing that is imported or collected is garbage; from `pytest_collection_finish` on there is some.
+gc.disable()
 
 HERE = Path(__file__).parent
 _thread = threading.local()
@@ -91,6 +95,17 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
                 item.add_marker(getattr(pytest.mark, name))
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_collect_file(file_path: Path):
+    """With --doctest-modules every name of every test is searched for examples, in each worker. Where the
+    text of a file has none, nothing is to be found.
+    """
+    found = yield
+    if file_path.suffix == ".py" and b">>>" not in file_path.read_bytes():
+        found = [one for one in found if not isinstance(one, DoctestModule)]
+    return found
+
+
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
     """One worker more than there are cores: tests that wait for a child, a browser or a clock leave one."""
@@ -122,6 +137,7 @@ def pytest_collection_finish() -> None:
     gc.collect()
     gc.freeze()
     gc.set_threshold(20_000, 20, 20)
+    gc.enable()
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -147,3 +163,15 @@ def compilations():
     monitoring.register_event_duration_secs_listener(listen)
     yield seen
     monitoring.unregister_event_duration_listener(listen)
+
+
+@pytest.fixture
+def streamed(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """An empty memory of compiled streams, for a test that counts them. To empty the one that all tests share
+    would have those after it compile again.
+    """
+    from understudy import programs
+
+    empty = functools.lru_cache(maxsize=64)(programs._streamed.__wrapped__)
+    monkeypatch.setattr(programs, "_streamed", empty)
+    return empty

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import importlib.metadata
 import os
 
@@ -29,8 +30,12 @@ def versions(
     >>> "numpy" in versions()
     True
     """
-    found = {}
-    for name in names:
-        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
-            found[name] = importlib.metadata.version(name)
-    return found
+    found = {name: _version(name) for name in names}
+    return {name: version for name, version in found.items() if version is not None}
+
+
+@functools.cache  # every run asks, and each answer is a file of thousands of lines, read and parsed
+def _version(name: str) -> str | None:
+    with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+        return importlib.metadata.version(name)
+    return None

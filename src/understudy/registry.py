@@ -89,7 +89,7 @@ class Registry(Generic[T]):
         thing: Any = self.maker(name)
         if self._is_one(thing) or not callable(thing):
             return ()
-        takes = inspect.signature(thing).parameters
+        takes = _parameters(thing)
         free = any(one.kind is inspect.Parameter.VAR_KEYWORD for one in takes.values())
         return None if free else tuple(takes)
 
@@ -97,7 +97,7 @@ class Registry(Generic[T]):
         """The options without which a name makes nothing."""
         thing: Any = self.maker(name)
         made = self._is_one(thing) or not callable(thing)
-        return [] if made else _needed(inspect.signature(thing).parameters)
+        return [] if made else _needed(_parameters(thing))
 
     def refuse_foreign(self, name: str, options: Iterable[str]) -> None:
         """Refuses a name that does not exist, and options that it does not take."""
@@ -149,7 +149,7 @@ class Registry(Generic[T]):
         if not inspect.isroutine(thing):
             return True
         # A solver may be a plain function of (objective, params, key); what makes one has no such arguments.
-        return len(_needed(inspect.signature(thing).parameters, positional=True)) >= 2
+        return len(_needed(_parameters(thing), positional=True)) >= 2
 
 
 def registered() -> dict[str, dict[str, str | None]]:
@@ -174,6 +174,19 @@ def _unreachable(field: str, name: str) -> Callable[..., Any]:
         )
 
     return refuse
+
+
+@functools.lru_cache(maxsize=256)  # a study asks of the same few makers for each of its thousands of runs
+def _signature(thing: Callable[..., Any]) -> Mapping[str, inspect.Parameter]:
+    return inspect.signature(thing).parameters
+
+
+def _parameters(thing: Callable[..., Any]) -> Mapping[str, inspect.Parameter]:
+    """What `thing` takes."""
+    try:
+        return _signature(thing)
+    except TypeError:  # an object that cannot be hashed, or that has no signature
+        return inspect.signature(thing).parameters
 
 
 @functools.cache

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import subprocess
 import sys
@@ -210,6 +211,12 @@ def spec_of(*typed: str) -> RunSpec:
     return asked(cli.parse(command, rest))
 
 
+@functools.cache  # reading a line takes longer than all else here, and most cases have the same base
+def typed_once(*typed: str) -> RunSpec:
+    return spec_of("Pendulum-v1", "--policy", "linear", *SMALL[2:], *typed)
+
+
+@functools.cache
 def decided(spec: RunSpec) -> tuple:
     """Everything that the settings of a run decide before it begins."""
     make = maker(spec.env, spec.env_kwargs)
@@ -230,10 +237,10 @@ def test_every_option_reaches_the_run(name, tmp_path, monkeypatch):
     option, typed = f"--{name.replace('_', '-')}", SETTINGS[name]
     place = typed.index(option)
     upto = next((i for i in range(place + 1, len(typed)) if typed[i].startswith("--")), len(typed))
-    base = spec_of("Pendulum-v1", "--policy", "linear", *SMALL[2:], *typed[:place], *typed[upto:])
-    assert spec_of("Pendulum-v1", "--policy", "linear", *SMALL[2:], *typed) != base
+    base, changed = typed_once(*typed[:place], *typed[upto:]), typed_once(*typed)
+    assert changed != base
     if name not in ("expert_sees", "episode_limit"):  # which no part shows
-        assert decided(spec_of("Pendulum-v1", "--policy", "linear", *SMALL[2:], *typed)) != decided(base)
+        assert decided(changed) != decided(base)
 
 
 def test_what_is_typed_wins_over_the_file(tmp_path):

@@ -6,18 +6,20 @@ import numpy as np
 import pytest
 
 import understudy
-from reference import ROUNDS, gradient, stream
+from reference import FEW, gradient, stream
 
 LOSSES = ("squared", "huber", "cross-entropy")
 EACH = [*LOSSES[:2], pytest.param(LOSSES[2], marks=pytest.mark.slow)]
-STREAMS = {loss: stream(loss, seed=3) for loss in LOSSES}
+STREAMS = {loss: stream(loss, seed=3, rounds=FEW) for loss in LOSSES}
 SLOPPY = understudy.gd(max_iterations=2, first_step=0.05, growth=1.0)
-WEIGHTS = np.sqrt(np.arange(1, ROUNDS + 1)) / 0.5
+WEIGHTS = np.sqrt(np.arange(1, FEW + 1)) / 0.5
 
 
 def play(learner, loss):
+    # The best in hindsight is not asked about; with it, the squared loss has a program of other tests.
+    after = "last" if loss == "squared" else "none"
     return understudy.replay(
-        STREAMS[loss], loss=loss, learner=learner, solver=SLOPPY, comparator="none", keep_iterates=True
+        STREAMS[loss], loss=loss, learner=learner, solver=SLOPPY, comparator=after, keep_iterates=True
     )
 
 
@@ -40,22 +42,22 @@ def left_by_round(loss, result, t):
 @pytest.mark.parametrize("loss", EACH)
 def test_residuals_accumulate_in_the_reformulation(loss):
     result, total = play(understudy.ftrl(eta=0.5), loss), 0.0
-    for t in range(1, ROUNDS + 1):
+    for t in range(1, FEW + 1):
         total = total + left_by_round(loss, result, t)
         np.testing.assert_allclose(naive_gradient(loss, result, t), total, atol=1e-11)
         assert abs(result.ledger["residual"][t - 1] - np.linalg.norm(total)) < 1e-11
     # The solves were sloppy indeed, and the sum is not the last one.
     assert np.linalg.norm(total) > 0.1
-    assert np.linalg.norm(total - left_by_round(loss, result, ROUNDS)) > 0.1
+    assert np.linalg.norm(total - left_by_round(loss, result, FEW)) > 0.1
     assert set(result.ledger["solver_status"]) == {"iteration_cap"}
 
 
 @pytest.mark.parametrize("loss", EACH)
 def test_residuals_do_not_accumulate_in_alt_ftrl(loss):
     result = play(understudy.alt_ftrl(eta=0.5), loss)
-    sizes = [np.linalg.norm(naive_gradient(loss, result, t)) for t in range(1, ROUNDS + 1)]
+    sizes = [np.linalg.norm(naive_gradient(loss, result, t)) for t in range(1, FEW + 1)]
     np.testing.assert_allclose(result.ledger["residual"], sizes, atol=1e-11)
-    rounds = np.arange(1, ROUNDS + 1)
+    rounds = np.arange(1, FEW + 1)
     np.testing.assert_allclose(result.ledger["solver_grad_norm"] * rounds, sizes, atol=1e-11)
     assert sizes[-1] > 1e-3
 

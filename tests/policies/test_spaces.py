@@ -104,7 +104,9 @@ def test_what_is_hidden_from_the_policy_may_be_anything():
             lamps, side = super()._look()
             return {"word": "lamp", "lamps": lamps, "side": side}
 
-    run = imitate(Worded, expert=lambda seen: seen["lamps"] > 0, student_sees="lamps,side", **SMALL)
+    # Without a judge, as the run on tuples above: the two have one program.
+    how = SMALL | {"student_sees": "lamps,side", "comparator": "none"}
+    run = imitate(Worded, expert=lambda seen: seen["lamps"] > 0, **how)
     assert run.evaluation.mean > 8.5
 
 

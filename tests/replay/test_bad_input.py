@@ -6,10 +6,13 @@ import numpy as np
 import pytest
 
 import understudy
+from reference import FEW, stream
 from understudy import MLP, Huber, Tabular, UserError, adagrad, alt_ftrl, ftl, ftrl, ogd, replay
 
 X, Y = np.ones((2, 3)), np.ones((2, 1))
 GOOD = [(X, Y)]
+PLAYED = stream("squared", rounds=FEW)
+"""Rounds of the size of other tests, for calls that are refused after the game."""
 NAN, INF = np.where(np.eye(2, 3) > 0, np.nan, 1.0), np.where(np.eye(2, 3) > 0, np.inf, 1.0)
 
 TABLE = {
@@ -71,8 +74,8 @@ TABLE = {
     "max_iterations": ("max_iterations", lambda: understudy.gd(max_iterations=0)),
     "batch_size": ("batch_size", lambda: understudy.adam(batch_size=0)),
     "learning_rate": ("learning_rate", lambda: understudy.adam(learning_rate=-1.0)),
-    "bounds without iterates": ("bounds", lambda: replay(GOOD).bounds()),
-    "column": ("ledger column", lambda: replay(GOOD).ledger["regrets"]),
+    "bounds without iterates": ("bounds", lambda: replay(PLAYED).bounds()),
+    "column": ("ledger column", lambda: replay(PLAYED).ledger["regrets"]),
 }
 
 

@@ -12,7 +12,7 @@ from reference import FEW, stream
 from understudy import MLP, Huber, Linear, Squared, adaftrl, alt_ftrl, ftl, ftrl
 from understudy.data import batch
 from understudy.making import make_game
-from understudy.programs import _streamed, compiled
+from understudy.programs import compiled
 
 
 def size(tree) -> int:
@@ -50,18 +50,17 @@ def test_on_other_losses_only_the_data_have_room_and_the_learner_stays_small():
 
 
 @pytest.mark.parametrize("loss", ["squared", pytest.param("huber", marks=pytest.mark.slow)])
-def test_one_program_for_all_rounds_step_sizes_and_offline_learners(loss, compilations):
+def test_one_program_for_all_rounds_step_sizes_and_offline_learners(loss, compilations, streamed):
     listed = stream(loss, rounds=7, samples=5)
-    _streamed.cache_clear()
     understudy.replay(listed, loss=loss, learner=ftrl(eta=0.1))
     first = len(compilations)
     assert first > 0
     for learner in (ftrl(eta=0.5), ftrl(eta=2.0, schedule="constant"), alt_ftrl(eta=0.3), adaftrl(), ftl()):
         understudy.replay(listed, loss=loss, learner=learner)
     assert len(compilations) == first
-    assert _streamed.cache_info().currsize == 1
+    assert streamed.cache_info().currsize == 1
     understudy.replay(listed, loss=loss, learner=understudy.ogd(eta=0.1))  # the linearised ones share another
-    assert len(compilations) > first and _streamed.cache_info().currsize == 2
+    assert len(compilations) > first and streamed.cache_info().currsize == 2
 
 
 CASES = {

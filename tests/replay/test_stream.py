@@ -15,7 +15,7 @@ from understudy.data import batch
 from understudy.losses import LOSSES
 from understudy.making import make_game
 from understudy.policies import Linear
-from understudy.programs import _streamed, compiled
+from understudy.programs import compiled
 
 CASES = {
     "squared": {"learner": ftrl(eta=0.2)},
@@ -139,7 +139,7 @@ def test_progress_has_every_round_once_in_order_as_in_the_ledger():
     assert result.times.shape == (20,) and (result.times > 0).all()
 
 
-def test_short_rounds_share_calls_and_streams_share_programs(monkeypatch, compilations):
+def test_short_rounds_share_calls_and_streams_share_programs(monkeypatch, compilations, streamed):
     """One sample a round: a few calls for all rounds; streams of 300 to 1,250 rounds have two programs."""
     rng, calls = np.random.default_rng(0), []
     monkeypatch.setattr(streaming, "SECONDS", 1e9)
@@ -151,7 +151,6 @@ def test_short_rounds_share_calls_and_streams_share_programs(monkeypatch, compil
     made = streaming.compiled_stream
     monkeypatch.setattr(streaming, "compiled_stream", counted)
     X, y = rng.normal(size=(1250, 1, 9)), rng.normal(size=(1250, 1))
-    _streamed.cache_clear()
     understudy.replay(list(zip(X, y, strict=True)), learner=ogd(eta=0.1), comparator="last")
     assert calls == [(0, 1), (1, 9), (9, 73), (73, 585), (585, 1024), (0, 226)]
     understudy.replay(list(zip(X[:300], y[:300], strict=True)), learner=ogd(eta=0.1), comparator="last")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import io
 import json
 import os
@@ -157,6 +158,16 @@ def folders(folder: Path, cases: int, rng: random.Random) -> Outcome:
     return Outcome(cases, lost, f"{refused:,} refused")
 
 
+@functools.cache  # a bomb takes a second to pack, and each is like the last
+def _archive(name: str, size: int) -> bytes:
+    """A zip with a member of so many equal bytes, beside one that is no archive of weights."""
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as file:
+        file.writestr(name, b"0" * size)
+        file.writestr("policy.pth", b"PK")
+    return packed.getvalue()
+
+
 def archives(folder: Path, cases: int, rng: random.Random) -> Outcome:
     """Expert archives and safetensors with other bytes, headers that lie, bombs, paths that lead out."""
     lost, refused = [], 0
@@ -185,10 +196,8 @@ def archives(folder: Path, cases: int, rng: random.Random) -> Outcome:
                 data[at] = rng.randrange(256)
             target.write_bytes(data)
         else:
-            with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as file:
-                name = "data" if kind == "bomb" else rng.choice(["../../data", "/etc/passwd", "..\\data"])
-                file.writestr(name, b"0" * (50 << 20 if kind == "bomb" and case < 40 else 1000))
-                file.writestr("policy.pth", b"PK")
+            name = "data" if kind == "bomb" else rng.choice(["../../data", "/etc/passwd", "..\\data"])
+            target.write_bytes(_archive(name, 50 << 20 if kind == "bomb" and case < 40 else 1000))
         refused += _tried(lambda target=target: experts.resolve(str(target)), f"{kind} {case}", lost)
     strays = list(folder.parent.rglob("passwd"))
     lost += [f"{one} was written" for one in strays]
