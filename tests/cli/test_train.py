@@ -173,6 +173,7 @@ SETTINGS = {
     "weight_decay": ["--policy", "mlp", "--weight-decay", "0.1"],
     "lasso": ["--policy", "mlp", "--lasso", "0.1"],
     "members": ["--policy", "mlp", "--members", "2"],
+    "weigh": ["--policy", "mlp", "--weigh", "labels"],
     "stack": ["--stack", "2"],
     "tolerance": ["--loss", "huber", "--tolerance", "1e-3"],
     "preset": ["--preset", "paper"],
