@@ -20,20 +20,42 @@ def needed(one: dict) -> str:
         found.append(reached["labels"].min() if len(reached) else np.inf)
     there, missing = [x for x in found if np.isfinite(x)], sum(np.isinf(found))
     assert np.median(found) == one["labels_to_90"] and min(found) == one["labels_to_90_least"]
-    words = {0: "", 1: "; one not", 2: "; two not"}[missing]
-    most = f" to {max(there):,.0f}" if max(there) > min(there) or words else ""
-    return f"{np.median(found):,.0f} ({min(there):,.0f}{most}{words})"
+    if not there:
+        return "never"
+    words = ["", "; one not", "; two not", "; three not", "; four not"][missing]
+    most = f" to {max(there):,.0f}" if max(there) > min(there) or missing == 1 else ""
+    middle = f"{np.median(found):,.0f}" if np.isfinite(np.median(found)) else "not reached"
+    return f"{middle} ({min(there):,.0f}{most}{words})"
+
+
+ROBOTS = {"distance": "5", "one": "1"}
+RULES = {
+    "distance": "distance, five networks",
+    "one": "distance",
+    "random": "random",
+    "disagreement": "disagreement",
+    "adaftrl": "distance, AdaFTRL",
+    "all": "all states",
+    "bc": "BC",
+}
 
 
 def sentences() -> Iterator[str]:
-    for table, kinds in (("queries", {"distance": "5", "one": "1"}), ("queries/classic", {"distance": ""})):
-        for one in rows(f"{table}/labels").to_dict("records"):
+    for table, kinds in (
+        ("queries", ROBOTS),
+        ("queries/rounds", ROBOTS),
+        ("queries/classic", {"distance": ""}),
+    ):
+        for one in rows(f"{table}/labels", series=[*kinds]).to_dict("records"):
             networks = kinds[one["series"]]
-            cells = [one["env"], f"{one['labels']:,}", *([networks] if networks else [])]
-            cells += [
-                needed(one | {"table": table}),
-                f"{one['kept_score']:.3f} ({one['kept_score_least']:.2f})",
-            ]
+            cells = [one["env"], f"{one['labels']:,}", *([networks] if networks else []), *shown(one, table)]
             if networks:
                 cells.append(f"{one['last_score']:.3f} ({one['last_score_least']:.2f})")
             yield f"| {' | '.join(cells)} |"
+    for one in rows("queries/rounds/labels", env=["HalfCheetah-v5", "Walker2d-v5"]).to_dict("records"):
+        yield f"| {' | '.join([one['env'], RULES[one['series']], *shown(one, 'queries/rounds')])} |"
+
+
+def shown(one: dict, table: str) -> list[str]:
+    """Labels to 90 %, and the score of what is kept."""
+    return [needed(one | {"table": table}), f"{one['kept_score']:.3f} ({one['kept_score_least']:.2f})"]

@@ -79,6 +79,14 @@ def test_fewer_labels_are_told_by_medians_and_a_series_that_never_arrives_needs_
     assert queries_report.fewer("", most, never).verdict == "cannot be told"
 
 
+def test_the_legend_has_the_series_of_every_panel():
+    labels, scores = np.array([10, 20]), np.ones((2, 2))
+    envs = (("Hopper-v5", ("distance",)), ("Walker2d-v5", ("distance", "bc")))
+    every = [Curve(env, name, labels, scores, np.ones(2)) for env, names in envs for name in names]
+    named = [text.get_text() for text in queries_report.draw(every).legends[0].get_texts()]
+    assert named == ["distance (default)", "kept, on new episodes (mean, range)", "BC"]
+
+
 def test_a_larger_budget_is_not_held_against_the_labels_wanted():
     labels = np.array([2000, 10000])
     one = Curve("Hopper-v5", "distance", labels, np.ones((2, 2)), np.ones(2))

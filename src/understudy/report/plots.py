@@ -41,7 +41,7 @@ def panels(
     """A figure, and its panels as (axes, row, column): one for every pair, `size` inches each.
 
     When the block ends well, the lowest panels get `xlabel` and the leftmost `ylabel`; with `below` there is
-    one legend of so many columns below all panels.
+    one legend of so many columns below all panels, of every name in any of them.
     """
     with style():
         made, grid = figure(columns=len(columns), rows=len(rows), width=size[0], height=size[1])
@@ -51,8 +51,11 @@ def panels(
         for axes in grid[:, 0] if ylabel else ():
             axes.set_ylabel(ylabel)
         if below:
-            handles, labels = grid[0, 0].get_legend_handles_labels()
-            made.legend(handles, labels, loc="outside lower center", ncols=min(below, 7), fontsize=11)
+            names: dict[str, Any] = {}
+            for axes in grid.flat:
+                for handle, label in zip(*axes.get_legend_handles_labels(), strict=True):
+                    names.setdefault(label, handle)
+            made.legend(names.values(), names, loc="outside lower center", ncols=min(below, 7), fontsize=11)
 
 
 def save(made: Figure, *paths: Path) -> None:

@@ -168,7 +168,9 @@ def parts(world: World, spec: RunSpec) -> Parts:
         best=spec.decided("best"),
         seed=spec.seed,
         demos=0 if demos is None else len(demos),
-        ordinary=None if chosen.weigh == "rounds" else min(spec.rule.count or math.inf, spec.interactions),
+        ordinary=None
+        if chosen.weigh == "rounds"
+        else min(spec.rule.count or spec.interactions, spec.interactions),
     )
     noise = spec.decided("noise")
     if spec.noise is None and noise and actions.categorical:
