@@ -154,6 +154,7 @@ def parts(world: World, spec: RunSpec) -> Parts:
         learner = remembering(spec.memory, chosen.learner, chosen.loss)
         game = make_game(architecture, chosen.loss, learner, chosen.solver, params, **chosen.options)
     demos = None if spec.demos is None else recorded(spec.demos, seen, actions, world)
+    ordinary = min(spec.rule.count or spec.interactions, spec.interactions)
     plan = Plan(
         rounds=spec.rounds_planned,
         budget=spec.budget,
@@ -168,9 +169,7 @@ def parts(world: World, spec: RunSpec) -> Parts:
         best=spec.decided("best"),
         seed=spec.seed,
         demos=0 if demos is None else len(demos),
-        ordinary=None
-        if chosen.weigh == "rounds"
-        else min(spec.rule.count or spec.interactions, spec.interactions),
+        ordinary=ordinary if chosen.weigh == "labels" else None,
     )
     noise = spec.decided("noise")
     if spec.noise is None and noise and actions.categorical:
