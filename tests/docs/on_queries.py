@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from docs.tables import rows
+from understudy.paper.queries import SERIES
 
 PAGE = "docs/studies/queries.md"
 
@@ -29,15 +30,6 @@ def needed(one: dict) -> str:
 
 
 ROBOTS = {"distance": "5", "one": "1"}
-RULES = {
-    "distance": "distance, five networks",
-    "one": "distance",
-    "random": "random",
-    "disagreement": "disagreement",
-    "adaftrl": "distance, AdaFTRL",
-    "all": "all states",
-    "bc": "BC",
-}
 
 
 def sentences() -> Iterator[str]:
@@ -53,7 +45,7 @@ def sentences() -> Iterator[str]:
                 cells.append(f"{one['last_score']:.3f} ({one['last_score_least']:.2f})")
             yield f"| {' | '.join(cells)} |"
     for one in rows("queries/rounds/labels", env=["HalfCheetah-v5", "Walker2d-v5"]).to_dict("records"):
-        yield f"| {' | '.join([one['env'], RULES[one['series']], *shown(one, 'queries/rounds')])} |"
+        yield f"| {' | '.join([one['env'], SERIES[one['series']], *shown(one, 'queries/rounds')])} |"
 
 
 def shown(one: dict, table: str) -> list[str]:
