@@ -15,6 +15,7 @@ from gymnasium import spaces
 
 import understudy
 from quick import SIZE
+from recorded import arrays
 from understudy import disk, experts
 from understudy.errors import UserError
 from understudy.experts.base import Expert
@@ -70,7 +71,7 @@ def test_an_archive_by_another_name(tmp_path):
 
 def test_archives_take_their_options():
     path = FIXTURES / "ppo-normalised.zip"
-    known = np.load(FIXTURES / "ppo-normalised.npz")
+    known = arrays(FIXTURES / "ppo-normalised.npz")
     expert = experts.resolve(path, vec_normalize=FIXTURES / "ppo-normalised.pkl", name="n", activation=None)
     np.testing.assert_allclose(expert.label(known["observations"]), known["actions"], atol=1e-6)
     assert expert.name == "n"

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from quick import SIZE
+from recorded import arrays
 from runs.pieces import resumed
 from understudy import UserError, experts, imitate
 from understudy.policies import Actions, Observations
@@ -65,7 +66,7 @@ def test_a_warm_start_goes_on_online_and_is_resumed(archive, tmp_path):
     assert whole.ledger["samples"].tolist() == [40, 40, 40]
     assert whole.ledger["queries"].tolist() == [0, 40, 80] == whole.ledger["interactions"].tolist()
     assert whole.ledger["by_expert"].tolist() == [1, 0, 0]  # the agent acts as soon as it can
-    other = np.load(archive)
+    other = arrays(archive)
     np.savez(archive, observations=other["observations"], actions=1 - other["actions"])
     with pytest.raises(UserError, match="resume: resolved demos was"):
         go(out=tmp_path / "pieces", resume=True)

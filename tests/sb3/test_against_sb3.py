@@ -13,6 +13,7 @@ from gymnasium import spaces
 from stable_baselines3.common.torch_layers import BaseFeaturesExtractor
 from stable_baselines3.common.vec_env import DummyVecEnv, VecNormalize
 
+from recorded import arrays
 from sb3.archives import CASES, UNEVEN, VECTOR, Blank, make
 from understudy import experts
 from understudy.errors import UserError
@@ -60,7 +61,7 @@ def test_fresh_archives_agree(tmp_path, name):
     make(tmp_path, {name: CASES[name]})
     statistics = tmp_path / f"{name}.pkl"
     expert = archive.load(tmp_path / f"{name}.zip", vec_normalize=statistics if statistics.exists() else None)
-    known = np.load(tmp_path / f"{name}.npz")
+    known = arrays(tmp_path / f"{name}.npz")
     np.testing.assert_allclose(expert.act(known["observations"]), known["actions"], rtol=0, atol=1e-6)
     if "probabilities" in known:
         np.testing.assert_allclose(
@@ -75,7 +76,7 @@ def test_sb3_agrees_with_the_committed_archives(name):
     made = algorithm.load(
         FIXTURES / f"{name}.zip", device="cpu", custom_objects={"lr_schedule": lambda _: 0.0}
     )
-    known = np.load(FIXTURES / f"{name}.npz")
+    known = arrays(FIXTURES / f"{name}.npz")
     observations = known["observations"]
     if name.endswith("normalised"):
         env = VecNormalize.load(str(FIXTURES / f"{name}.pkl"), DummyVecEnv([lambda: Blank(VECTOR, UNEVEN)]))

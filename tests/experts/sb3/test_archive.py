@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
+from recorded import arrays
 from understudy import experts
 from understudy.errors import UserError
 from understudy.experts.sb3 import archive, layout, vecnormalize
@@ -37,7 +38,7 @@ def test_there_is_an_archive_of_every_algorithm():
 @pytest.mark.parametrize("name", NAMES)
 def test_predictions_are_those_of_sb3(name):
     expert = experts.checked(load(name))
-    known = np.load(FIXTURES / f"{name}.npz")
+    known = arrays(FIXTURES / f"{name}.npz")
     observations, actions = known["observations"], known["actions"]
     if "probabilities" in known:
         assert expert.kind == "distribution"
@@ -56,7 +57,7 @@ def test_predictions_are_those_of_sb3(name):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_an_answer_does_not_depend_on_its_batch(name):
-    expert, observations = load(name), np.load(FIXTURES / f"{name}.npz")["observations"]
+    expert, observations = load(name), arrays(FIXTURES / f"{name}.npz")["observations"]
     alone = np.concatenate([expert.label(observations[i : i + 1]) for i in range(len(observations))])
     np.testing.assert_array_equal(expert.label(observations), alone)
 
@@ -66,12 +67,12 @@ def test_an_answer_does_not_depend_on_its_batch(name):
     [("ppo-discrete", "relu"), ("ppo-separate", "tanh"), ("sac-box", "tanh"), ("dqn-discrete", "tanh")],
 )
 def test_another_activation_gives_other_answers(name, activation):
-    observations = np.load(FIXTURES / f"{name}.npz")["observations"]
+    observations = arrays(FIXTURES / f"{name}.npz")["observations"]
     assert (load(name, activation=activation).label(observations) != load(name).label(observations)).any()
 
 
 def test_pictures_may_have_their_channels_last():
-    expert, observations = load("ppo-cnn"), np.load(FIXTURES / "ppo-cnn.npz")["observations"]
+    expert, observations = load("ppo-cnn"), arrays(FIXTURES / "ppo-cnn.npz")["observations"]
     turned = observations.transpose(0, 2, 3, 1)
     np.testing.assert_array_equal(expert.label(turned), expert.label(observations))
     with pytest.raises(UserError, match=r"shape \(36, 36\); \(3, 36, 36\) is expected"):

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from recorded import arrays
 from understudy import experts
 from understudy.errors import MissingExtra, UserError
 from understudy.experts.sb3 import hub
@@ -42,7 +43,7 @@ def client(monkeypatch):
 def test_a_name_is_an_archive_by_convention(client):
     client.files["sb3/dqn-Some-v1", "dqn-Some-v1.zip"] = FIXTURES / "dqn-discrete.zip"
     expert = experts.resolve("sb3/dqn-Some-v1")
-    known = np.load(FIXTURES / "dqn-discrete.npz")
+    known = arrays(FIXTURES / "dqn-discrete.npz")
     np.testing.assert_array_equal(expert.label(known["observations"]), known["actions"])
     assert (expert.name, expert.card["source"]) == ("sb3/dqn-Some-v1", "hub:sb3/dqn-Some-v1/dqn-Some-v1.zip")
     assert client.asked[0] == ("sb3/dqn-Some-v1", "dqn-Some-v1.zip", None)
@@ -52,7 +53,7 @@ def test_the_repositorys_statistics_are_used(client):
     client.files["me/ppo-x", "best.zip"] = FIXTURES / "ppo-normalised.zip"
     client.files["me/ppo-x", "vec_normalize.pkl"] = FIXTURES / "ppo-normalised.pkl"
     expert = hub.load("me/ppo-x", filename="best.zip", revision="v1")
-    known = np.load(FIXTURES / "ppo-normalised.npz")
+    known = arrays(FIXTURES / "ppo-normalised.npz")
     np.testing.assert_allclose(expert.label(known["observations"]), known["actions"], atol=1e-6)
     assert client.asked == [("me/ppo-x", "best.zip", "v1"), ("me/ppo-x", "vec_normalize.pkl", "v1")]
 
