@@ -269,7 +269,7 @@ LIBRARIES: dict[str, Callable[..., PureEnv]] = {
     "mjx": _mjx,
     "playground": playground,
 }
-"""What makes an environment whose name begins so (see `spec.kinds`)."""
+"""What makes an environment whose name begins so (see `spec.is_pure`)."""
 
 
 def as_pure(env: Any) -> PureEnv:

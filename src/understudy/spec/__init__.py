@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from .fit import fits, registries
-from .kinds import is_pure
-from .mixing import Mixing, mixing
 from .presets import PRESETS, Preset
 from .runspec import RunSpec
 from .settings import FIELDS, OPTIONS, PARTS, WORLD, Settings
-from .timetable import ROUNDS
+from .timetable import ROUNDS, Mixing, is_pure, mixing
 from .values import describe, read_toml
 
 __all__ = ["FIELDS", "OPTIONS", "PARTS", "PRESETS", "ROUNDS", "WORLD", "Mixing", "Preset", "RunSpec"]

@@ -1,25 +1,42 @@
-"""The rounds of a run: how large each is, and after which of them the best in hindsight is found."""
+"""The rounds of a run: how large each is, who acts in it, and after which the best in hindsight is found."""
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import math
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, final
 
-from ..errors import UserError
-from .kinds import is_pure
-from .mixing import Mixing
+from ..errors import UserError, among
 
 if TYPE_CHECKING:
     from .runspec import RunSpec
 
+LIBRARIES = ("brax", "gymnax", "mjx", "playground")
+"""What the names of pure environments begin with, as in gymnax:CartPole-v1."""
 ROUNDS = 25
 """Rounds of a run for which neither rounds nor a budget is given."""
 STEPS, EACH = 1000, 50
 """Interactions of a round where nothing is said, and those of each environment where thousands are cheap."""
 MOST = 100_000
 """No plan has more rounds."""
+
+
+def is_pure(env: Any) -> bool:
+    """Whether a name is one of a pure environment, or an object has its shape and is none of Gymnasium's.
+
+    >>> is_pure("gymnax:CartPole-v1"), is_pure("CartPole-v1"), is_pure("my_module:make")
+    (True, False, False)
+    """
+    if isinstance(env, str):
+        library, _, name = env.partition(":")
+        return bool(name) and library in LIBRARIES
+    import gymnasium as gym
+
+    if isinstance(env, type | gym.Env | gym.vector.VectorEnv):
+        return False
+    return hasattr(env, "reset") and hasattr(env, "step")
 
 
 def pace(env: Any, envs: int) -> int:
@@ -90,3 +107,54 @@ def judged(asked: Any, rounds: int) -> frozenset[int]:
     if not chosen or not all(1 <= t <= rounds for t in chosen):
         raise UserError(f"comparator: {asked!r} is not 'every', 'last', 'none' or rounds among 1 … {rounds}.")
     return frozenset(chosen)
+
+
+@final
+@dataclasses.dataclass(frozen=True)
+class Mixing:
+    """Who acts: with probability β_t the expert, else the agent; drawn for every environment and step.
+
+    β_t: `constant` value; `linear` max(0, 1 − (t−1)/value); `exponential` value^(t−1). Round 1 may be
+    the expert's.
+
+    >>> [Mixing("linear", 2, False).beta(t) for t in (1, 2, 3)]
+    [1.0, 0.5, 0.0]
+    """
+
+    kind: str
+    value: float
+    expert_first: bool
+
+    def beta(self, t: int) -> float:
+        """The probability that the expert acts in round t = 1, 2, …"""
+        if t == 1 and self.expert_first:
+            return 1.0
+        if self.kind == "linear":
+            return max(0.0, 1.0 - (t - 1) / self.value)
+        return self.value ** (t - 1) if self.kind == "exponential" else self.value
+
+    def __str__(self) -> str:
+        return f"{self.value:g}" if self.kind == "constant" else f"{self.kind}:{self.value:g}"
+
+
+def mixing(beta: Any, *, first_round: str = "expert") -> Mixing:
+    """From a number in [0, 1], "linear:ROUNDS" or "exponential:RATE".
+
+    >>> str(mixing("exponential:0.5", first_round="agent")), mixing(1).beta(7)
+    ('exponential:0.5', 1.0)
+    """
+    among("first_round", first_round, ("expert", "agent"))
+    first = first_round == "expert"
+    kind, _, text = beta.partition(":") if isinstance(beta, str) and ":" in beta else ("constant", "", beta)
+    if kind not in ("constant", "linear", "exponential"):
+        raise UserError(f"beta: {beta!r} is not a number in [0, 1], linear:ROUNDS or exponential:RATE.")
+    try:
+        value = float(text)
+    except (TypeError, ValueError):
+        value = math.nan
+    if kind == "linear":
+        if not (math.isfinite(value) and value >= 1):
+            raise UserError(f"beta: {beta!r} needs a number of rounds ≥ 1, as in linear:15.")
+    elif isinstance(text, bool) or not 0.0 <= value <= 1.0:
+        raise UserError(f"beta: {beta!r} is not accepted; β is a probability, a number in [0, 1].")
+    return Mixing(kind, value, first)
