@@ -35,28 +35,26 @@ GYMNASIUM = "WARN: "
 class Command:
     """One row of the table: the words typed and a line for the first page.
 
-    Its function is WORD.run or, of two words, FIRST.SECOND in this room, unless `where` names another file
-    and function; its options are the class there that has the words for a name.
+    Its function is WORD.run or, of two words, FIRST.SECOND in this room; its options are the class there that
+    has the words for a name.
     """
 
     words: str
     line: str
-    where: str = ""
 
     @property
     def options(self) -> Any:
         """The dataclass that is parsed."""
-        return getattr(self._place()[0], self.words.title().replace(" ", ""))
+        return getattr(self._module, self.words.title().replace(" ", ""))
 
     @property
     def function(self) -> Any:
         """What is called with the options."""
-        module, name = self._place()
-        return getattr(module, name)
+        return getattr(self._module, self.words.partition(" ")[2] or "run")
 
-    def _place(self) -> tuple[Any, str]:
-        file, name = (self.where or f"{self.words} run").split()[:2]
-        return importlib.import_module(f".{file}", __name__), name
+    @property
+    def _module(self) -> Any:
+        return importlib.import_module(f".{self.words.split()[0]}", __name__)
 
 
 COMMANDS: dict[str, tuple[Command, ...]] = {
@@ -68,8 +66,8 @@ COMMANDS: dict[str, tuple[Command, ...]] = {
         Command("export", "take a run along: ONNX, NumPy, episodes for Minari and LeRobot"),
         Command("report", "one HTML page about runs and studies, without a network"),
         Command("watch", "the same page on this machine, while runs go on"),
-        Command("experts list", "the experts that come with the package", "experts run"),
-        Command("expert train", "train an expert of your own, with SAC, TD3, PPO or DQN", "expert_train run"),
+        Command("experts list", "the experts that come with the package"),
+        Command("expert train", "train an expert of your own, with SAC, TD3, PPO or DQN"),
         Command("demo", "Hopper: FTL, AdaFTRL and cloning against each other"),
     ),
     "Learn from a recorded stream": (

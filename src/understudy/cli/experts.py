@@ -14,7 +14,7 @@ class ExpertsList(Options):
     json: Json = False
 
 
-def run(options: ExpertsList) -> int:
+def list(options: ExpertsList) -> int:
     """Lists the shipped experts with their environments and what they were measured at."""
     from .. import experts
 

@@ -48,7 +48,7 @@ class ExpertTrain(Options):
 ENDED = {"steps": "all steps made", "target": "target reached", "stopped": "stopped; --resume goes on"}
 
 
-def run(options: ExpertTrain) -> int:
+def train(options: ExpertTrain) -> int:
     """Trains, prints what the expert is worth, and gives 130 where it was stopped by Ctrl-C."""
     from ..experts import training
 
