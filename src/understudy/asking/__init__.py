@@ -51,17 +51,5 @@ def rule(asked: Any, options: Mapping[str, Any] | None = None) -> Rule:
     return RULES.make(asked, options or {})
 
 
-__all__ = [
-    "All",
-    "Asked",
-    "Disagreement",
-    "Distance",
-    "Driven",
-    "Fraction",
-    "Gate",
-    "Leverage",
-    "Random",
-    "Rule",
-    "View",
-    "rule",
-]
+__all__ = ["All", "Asked", "Disagreement", "Distance", "Driven", "Fraction", "Gate", "Leverage", "Random"]
+__all__ += ["Rule", "View", "rule"]

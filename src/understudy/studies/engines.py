@@ -73,15 +73,20 @@ def local(shards: Sequence[Shard], work: Work) -> None:
     lost: list[str] = []
     alive: list[_Process] = []
 
-    def start() -> None:
-        number = waiting.popleft()
-        process = _Process(events, threads=max(1, cores() // count))
-        alive.append(process)
-        process.give(number, shards[number], work.keep)
+    def occupy(process: _Process | None = None) -> None:
+        """Gives the next shard to a process, or to a new one; one for which there is none may leave."""
+        if waiting:
+            number = waiting.popleft()
+            if process is None:
+                process = _Process(events, threads=max(1, cores() // count))
+                alive.append(process)
+            process.give(number, shards[number], work.keep)
+        elif process is not None:
+            process.dismiss()
 
     try:
         for _ in range(count):
-            start()
+            occupy()
         while alive:
             process, message = events.get()
             number = process.shard
@@ -94,8 +99,7 @@ def local(shards: Sequence[Shard], work: Work) -> None:
                         waiting.appendleft(number)
                     else:
                         lost.append(f"a shard of {len(shards[number])} runs lost its worker {why}")
-                if waiting:
-                    start()
+                occupy()
             elif "done" in message and number is not None:
                 work.progress(number, message["done"])
             elif number is not None:
@@ -104,12 +108,7 @@ def local(shards: Sequence[Shard], work: Work) -> None:
                 else:
                     results = [Result(**one) for one in message["results"]]
                     work.done(number, results, message["seconds"])
-                if waiting:
-                    following = waiting.popleft()
-                    process.give(following, shards[following], work.keep)
-                else:
-                    process.shard = None
-                    process.dismiss()
+                occupy(process)
     finally:
         for process in alive:
             process.end()
@@ -133,11 +132,12 @@ class _Process:
             # Ctrl-C is for us; a worker leaves when its standard input ends.
             start_new_session=True,
         )
+        assert self._process.stdin is not None and self._process.stdout is not None
+        self._in, self._out = self._process.stdin, self._process.stdout
         threading.Thread(target=self._listen, args=(events,), daemon=True).start()
 
     def _listen(self, events: queue.Queue[Any]) -> None:
-        assert self._process.stdout is not None
-        for line in self._process.stdout:
+        for line in self._out:
             try:
                 events.put((self, disk.from_json(line)))
             except ValueError:  # half a line, cut off by a kill
@@ -149,26 +149,24 @@ class _Process:
         task = {"runs": [dict(run) for run in shard], "threads": self.threads, "registered": registered()}
         task["keep"] = None if keep is None else str(keep.absolute())
         line = disk.to_json(task, lossless=True) + "\n"
-        assert self._process.stdin is not None
         # One that has died is reported by the reading thread, and its shard is given to another.
         with contextlib.suppress(BrokenPipeError):
-            self._process.stdin.write(line.encode())
-            self._process.stdin.flush()
+            self._in.write(line.encode())
+            self._in.flush()
 
     def dismiss(self) -> None:
-        assert self._process.stdin is not None
-        self._process.stdin.close()
+        self.shard = None
+        self._in.close()
 
     def end(self) -> str:
         """Ends the process if it still runs; returns, in a few words, how it ended."""
         if self._process.poll() is None:
-            if self.shard is not None or self._process.stdin is None or not self._process.stdin.closed:
+            if self.shard is not None or not self._in.closed:
                 self._process.kill()
             self._process.wait()
-        for pipe in (self._process.stdin, self._process.stdout):
-            if pipe is not None:
-                with contextlib.suppress(BrokenPipeError):
-                    pipe.close()
+        for pipe in (self._in, self._out):
+            with contextlib.suppress(BrokenPipeError):
+                pipe.close()
         self._errors.seek(0)
         said = self._errors.read().decode(errors="replace").strip().splitlines()
         self._errors.close()
