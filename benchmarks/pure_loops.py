@@ -28,7 +28,7 @@ class Bench:
         make = maker(spec.env)
         self.env = make()
         self.made = parts(World.of(make, self.env, spec), spec)
-        self.run = RunState(self.made, storage(self.made, keep=False)[0])
+        self.run = RunState(self.made, storage(self.made, keep=False))
         self.runner = Runner([self.run], make, first=self.env)
         began = time.perf_counter()
         self.runner.advance()
@@ -38,7 +38,7 @@ class Bench:
     def ours(self, number: int = 2) -> Any:
         """A call that collects a round, by the runner's own collector."""
         wanted = Wanted([0], self.size, number, betas=[0.0], acting=lambda runs: [])
-        return lambda: self.runner.collector.collect(wanted)[0][0].inputs
+        return lambda: self.runner.environments.collect(wanted)[0][0].inputs
 
     def bare_scan(self) -> Any:
         """A call that collects as much by a scan over vmapped steps. It acts by the policy, labels by the

@@ -15,7 +15,7 @@ from typing import Any
 import understudy
 from understudy import experts
 from understudy.runs.evaluate import evaluate
-from understudy.runs.evaluations import OnHost
+from understudy.runs.host import Host
 
 
 class Reached(Exception):
@@ -27,7 +27,7 @@ class Apart:
 
     def __init__(self):
         self.wall = self.cpu = 0.0
-        plain = OnHost.of_runs
+        plain = Host.of_runs
 
         def timed(*args: Any, **keywords: Any) -> Any:
             wall, cpu = time.perf_counter(), time.process_time()
@@ -37,7 +37,7 @@ class Apart:
                 self.wall += time.perf_counter() - wall
                 self.cpu += time.process_time() - cpu
 
-        OnHost.of_runs = timed
+        Host.of_runs = timed
 
 
 def main() -> None:

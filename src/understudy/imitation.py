@@ -78,8 +78,7 @@ def imitate(
             opened.callback(folder.close)
             if folder.finished:
                 return Run.load(folder.path)
-        samples, mapped, around = storage(made, folder=None if folder is None else folder.samples)
-        run = RunState(made, samples, mapped=mapped)
+        run = RunState(made, storage(made, folder=None if folder is None else folder.samples))
         unused.pop_all()  # the runner closes it
         ends = spec.episode_limit is not None or has_limit(first)
         tell, title = progress, f"{spec.name} on {make.name}"
@@ -113,10 +112,9 @@ def imitate(
             made.settings,
             run.evaluation,
             run.expert_evaluation,
-            samples,
+            run.samples,
             seconds,
             None if folder is None else folder.path,
-            around,
             run.calls,
             run.kept_round,
         )

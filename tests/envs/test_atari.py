@@ -13,7 +13,7 @@ from understudy import imitate
 from understudy.envs.gymnasium import derive, maker
 from understudy.envs.vector import GymnasiumVector, vector
 from understudy.errors import MissingExtra, UserError
-from understudy.runs.frames import FrameColumn, distinct
+from understudy.runs.columns import FrameColumn, distinct
 from understudy.runs.rounds import Sums
 
 

@@ -10,7 +10,7 @@ import pytest
 from drift import Drift, back
 from runs.pieces import Stop, stopping
 from understudy import imitate
-from understudy.runs import environments, groups
+from understudy.runs import groups, runner
 from understudy.runs.device import Device
 from understudy.runs.kit import Kit
 from understudy.studies import play
@@ -20,7 +20,7 @@ COLUMNS = ("loss", "cumulative_loss", "queries", "interactions", "episodes", "by
 
 
 def on_host(monkeypatch):
-    monkeypatch.setattr(environments, "possible", lambda *_: False)
+    monkeypatch.setattr(runner, "possible", lambda *_: False)
 
 
 def alike(one, other, tolerance=2e-4):

@@ -24,7 +24,7 @@ def runner(env, runs, *, expert=None, envs=1, **options):
     first = make()
     world = World.of(make, first, specs[0])
     made = [parts(world, spec) for spec in specs]
-    states = [RunState(one, storage(one, keep=False)[0]) for one in made]
+    states = [RunState(one, storage(one, keep=False)) for one in made]
     return Runner(states, make, first=first, **options)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Sequence
-from typing import Any, final
+from typing import Any
 
 import numpy as np
 
@@ -20,7 +20,6 @@ from .players import Players
 from .questions import Questions
 
 
-@final
 class Collector(Episodes):
     """The environments of n runs and their rounds.
 
@@ -76,10 +75,8 @@ class _Collecting:
         self.by_expert, noisy = np.empty((n, size), bool), np.zeros(n, bool)
         noise = np.zeros((n, size, acts.outputs), np.float32)
         for i, run in enumerate(wanted.runs):
-            most = None if wanted.most is None else wanted.most[run]
-            self.by_expert[i], drawn = slots.drivers[run].draws(
-                acts, wanted.number, size, wanted.betas[i], most
-            )
+            draws, most = slots.drivers[run].draws, wanted.most.get(run)
+            self.by_expert[i], drawn = draws(acts, wanted.number, size, wanted.betas[i], most)
             if drawn is not None:
                 noise[i], noisy[i] = drawn, True
         self.players = Players(slots, wanted, noise, noisy)

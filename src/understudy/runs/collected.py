@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import types
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, final
+from typing import TYPE_CHECKING, Any, NamedTuple, final
 
 import numpy as np
 
@@ -170,7 +170,8 @@ class Wanted(NamedTuple):
     runs: n of them; size: interactions of each; number: of the round, from 1; betas (n): the probability that
     the expert acts; acting: from some of the runs to their policies, by architecture; asking: a query rule;
     gates: by run, when the expert takes over on the spot (None: a person, who decides that) and how many
-    steps it may drive at most; most: by run, how many steps it may drive where β decides.
+    steps it may drive at most; most: by run, how many steps it may drive where β decides, if there is a
+    limit.
     """
 
     runs: Sequence[int]
@@ -180,29 +181,7 @@ class Wanted(NamedTuple):
     acting: Callable[[Sequence[int]], list[Members]]
     asking: Asking | None = None
     gates: Mapping[int, tuple[Gate | None, int]] = types.MappingProxyType({})
-    most: Mapping[int, int] | None = None
-
-
-class Collects(Protocol):
-    """The environments of n runs: on the host (`Collector`) or on the device (`Device`)."""
-
-    def collect(
-        self, wanted: Wanted, tick: Callable[..., None] | None = None
-    ) -> tuple[dict[int, Round], dict[int, UserError]]:
-        """The rounds, by run, and the errors of those that failed."""
-        ...
-
-    def snapshot(self, run: int) -> list[dict[str, Any]]:
-        """Where the environments of a run are."""
-        ...
-
-    def restore(self, run: int, snapshot: list[dict[str, Any]]) -> int:
-        """Back to a snapshot; how often the expert was asked for that."""
-        ...
-
-    def resume_anew(self, run: int, snapshot: list[dict[str, Any]], found: list[Kept]) -> None:
-        """On from a snapshot with new episodes; `found` are labels of the round under way."""
-        ...
+    most: Mapping[int, int] = types.MappingProxyType({})
 
 
 class Driver(NamedTuple):

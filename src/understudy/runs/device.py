@@ -19,9 +19,8 @@ from ..errors import UserError
 from ..policies import Observations, Policy, Recalled
 from .collected import TERMINATED, Asking, Counts, Driver, Round, Wanted
 from .evaluate import LIMIT, Evaluation
-from .keys import keys_again, plain_keys
 from .kit import Actor, Gathered, Kit, Lanes
-from .spread import apart, over_devices, stacked, to_one_device
+from .trees import apart, keys_again, over_devices, plain_keys, stacked, to_one_device
 
 if TYPE_CHECKING:
     from .state import RunState
@@ -43,22 +42,16 @@ def possible(env: Any, parts: Any) -> bool:
 
 @final
 class Device:
-    """The environments of n runs, `envs` each, and their evaluations: takes the place of `Collector`."""
+    """The environments of n runs, `envs` each, and their evaluations: takes the place of `Host`."""
 
-    def __init__(
-        self,
-        env: PureEnv,
-        runs: Sequence[RunState],
-        drivers: Sequence[Driver],
-        envs: int,
-        *,
-        together: bool,
-    ):
+    def __init__(self, env: PureEnv, runs: Sequence[RunState], *, together: bool):
         parts = runs[0].parts
         assert isinstance(parts.observations, Observations | Recalled)  # see `possible`
-        self.env, self.runs, self.drivers, self.envs, self.together = env, runs, drivers, envs, together
+        self.env, self.runs, self.together = env, runs, together
+        self.envs = min(parts.spec.envs, parts.spec.interactions)
+        self.drivers = [Driver(run.plan.seed, run.parts.noise) for run in runs]
         burn = max(getattr(run.game.policy, "burn", 0) for run in runs)
-        self._kit = Kit(env, parts.observations, parts.actions, parts.expert, burn)
+        self._kit = Kit(env, parts.observations, parts.actions, parts.expert, self.envs, burn)
         self._lanes: dict[int, Lanes] = {}
         self._widths: dict[Any, int] = {}
         for run in runs:
@@ -67,12 +60,10 @@ class Device:
     def collect(
         self, wanted: Wanted, tick: Callable[..., None] | None = None
     ) -> tuple[dict[int, Round], dict[int, UserError]]:
-        """As `Collector.collect`; who acts is read from the runs."""
-        runs, size, number, most = wanted.runs, wanted.size, wanted.number, wanted.most
+        """As `Host.collect`; who acts is read from the runs."""
+        runs, size, number = wanted.runs, wanted.size, wanted.number
         draws = {
-            run: self.drivers[run].draws(
-                self._kit.actions, number, size, beta, None if most is None else most[run]
-            )
+            run: self.drivers[run].draws(self._kit.actions, number, size, beta, wanted.most.get(run))
             for run, beta in zip(runs, wanted.betas, strict=True)
         }
         found: dict[int, Gathered] = {}
@@ -87,9 +78,8 @@ class Device:
         for run in runs:
             made, counts = found[run], jax.device_get(found[run].counts)
             if not counts["finite"]:
-                errors[run] = UserError(
-                    f"round {number}: environment: an observation or label is not finite."
-                )
+                wrong = f"round {number}: environment: an observation or label is not finite."
+                errors[run] = UserError(wrong)
                 continue
             rounds[run] = self._round(run, size, made, counts, draws[run][0], wanted.asking)
         if tick is not None:
@@ -138,11 +128,11 @@ class Device:
         for run in group:
             by_expert, noise = draws[run]
             seed, lanes = words(self.drivers[run].seed), self._lanes.get(run)
-            lanes = over_devices(self._kit.first(e)(seed)) if lanes is None else lanes
+            lanes = over_devices(self._kit.first(seed)) if lanes is None else lanes
             actor = self._actor(acting[run][1], self.runs[run].normaliser)
             one = actor, lanes, seed, by_step(by_expert), None if noise is None else by_step(noise)
             each.append(one)
-        made = self._kit.collecting(policy, e, size, width == 1)(*_filled(each, width))
+        made = self._kit.collecting(policy, size, width == 1)(*_filled(each, width))
         found = {}
         for run, (lanes, mine) in zip(group, [made] if width == 1 else apart(made, width), strict=False):
             self._lanes[run], found[run] = lanes, to_one_device(mine)
@@ -174,12 +164,12 @@ class Device:
         return Actor(single, *(jnp.asarray(one, jnp.float32) for one in (normaliser.mean, normaliser.scale)))
 
     def of_runs(self, chosen: Sequence[int], t: int) -> list[Evaluation | UserError]:
-        """See `Evaluates`."""
+        """As `Host.of_runs`."""
         runs = [self.runs[i] for i in chosen]
         return self._play([(run.plan.seed, run.plan.episodes, t) for run in runs], runs)
 
     def of_expert(self, asked: Sequence[tuple[int, int, int]]) -> list[Evaluation | UserError]:
-        """See `Evaluates`."""
+        """As `Host.of_expert`."""
         return self._play(asked, [None] * len(asked))
 
     def _play(
@@ -237,7 +227,7 @@ class Device:
         if not snapshot or snapshot[0]["episode"] < 0:
             return 0
         seed = words(self.drivers[run].seed)
-        like = jax.eval_shape(self._kit.first(self.envs), seed)
+        like = jax.eval_shape(self._kit.first, seed)
         shapes, structure = jax.tree.flatten(jax.eval_shape(plain_keys, like))
         kept = [snapshot[0].get(f"lanes.{i:03d}") for i in range(len(shapes))]
         if any(
@@ -255,8 +245,7 @@ class Device:
         """On from a snapshot with new episodes in all environments."""
         self.restore(run, snapshot)
         if run in self._lanes:
-            anew = self._kit.anew(self.envs)
-            self._lanes[run] = anew(self._lanes[run], words(self.drivers[run].seed))
+            self._lanes[run] = self._kit.anew(self._lanes[run], words(self.drivers[run].seed))
 
     def close(self) -> None:
         self.env.close()

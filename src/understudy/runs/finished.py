@@ -49,8 +49,6 @@ class Run:
     _samples: SampleLog | None
     seconds: dict[str, float]
     folder: Path | None
-    _around: Any = None
-    """The temporary folder that its samples are in, which is removed with the run."""
     expert_calls: int = 0
     kept_round: int = 0
 

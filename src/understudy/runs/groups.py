@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol, final
+from typing import Any, final
 
 import jax
 import numpy as np
@@ -16,25 +16,8 @@ from ..policies import Committee
 from ..policies.acting import forward_rows, forward_stack, forward_step
 from ..programs import compiled, compiled_together, program
 from .ledger import Clock
-from .spread import over_devices, stacked
 from .state import RunState, precision
-
-
-class Members(Protocol):
-    """The policies of some runs, ready to act."""
-
-    runs: list[int]
-    memory: int
-    """Numbers that each policy carries from step to step; 0: none."""
-    burn: int
-    """States that warm its memory."""
-
-    def outputs(self, rows: np.ndarray, active: np.ndarray, states: np.ndarray | None = None) -> np.ndarray:
-        """Raw outputs (runs, e, k) for e rows each, (runs, e, width). Only `active` ones (runs, e) mean
-        something. The `states` (runs, e, memory) of policies with memory are set to the next ones, for all
-        rows.
-        """
-        ...
+from .trees import over_devices, stacked
 
 
 def by_architecture(runs: Sequence[RunState]) -> list[OneArchitecture]:
@@ -60,7 +43,7 @@ class OneArchitecture:
         policy = self._game.policy
         self._apply = None if alone else jax.jit(jax.vmap(policy.step if policy.memory else policy.apply))
 
-    def load(self, chosen: Sequence[int], *, shown: bool) -> list[_Loaded]:
+    def load(self, chosen: Sequence[int], *, shown: bool) -> list[Members]:
         """The policies of those `chosen` runs that are in this group, by architecture: those that act, or
         those that are `shown`.
         """
@@ -73,11 +56,11 @@ class OneArchitecture:
                 found.setdefault(shapes, []).append((number, policy, params))
         return [self._loaded(*zip(*members, strict=True)) for members in found.values()]
 
-    def _loaded(self, runs: Sequence[int], policies: Sequence[Any], params: Sequence[Any]) -> _Loaded:
+    def _loaded(self, runs: Sequence[int], policies: Sequence[Any], params: Sequence[Any]) -> Members:
         policy, apply = policies[0], self._apply
         if apply is not None and isinstance(policy, Committee):
             apply = _applied(policy)
-        return _Loaded(self._game, policy, list(runs), [self._runs[i] for i in runs], list(params), apply)
+        return Members(self._game, policy, list(runs), [self._runs[i] for i in runs], list(params), apply)
 
 
 @functools.cache
@@ -86,8 +69,14 @@ def _applied(policy: Committee) -> Any:
     return jax.jit(jax.vmap(policy.apply))
 
 
-class _Loaded:
-    """See `Members`."""
+class Members:
+    """The policies of some runs, ready to act.
+
+    Attributes:
+      runs: which these are, by number.
+      memory: numbers that each policy carries from step to step; 0: none.
+      burn: states that warm its memory.
+    """
 
     def __init__(
         self, game: Any, policy: Any, numbers: list[int], runs: list[RunState], params: list[Any], apply: Any
@@ -108,6 +97,10 @@ class _Loaded:
                 self._params = jax.device_put(stacked)
 
     def outputs(self, rows: np.ndarray, active: np.ndarray, states: np.ndarray | None = None) -> np.ndarray:
+        """Raw outputs (runs, e, k) for e rows each, (runs, e, width). Only `active` ones (runs, e) mean
+        something. The `states` (runs, e, memory) of policies with memory are set to the next ones, for all
+        rows.
+        """
         rows = rows if self._plain else (rows - self._mean) / self._scale
         if states is not None:
             if self._apply is not None:

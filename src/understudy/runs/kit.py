@@ -61,15 +61,14 @@ class Kit:
     """What the programs are made of, and the programs, each made once."""
 
     def __init__(
-        self, env: PureEnv, observations: Observations | Recalled, actions: Any, expert: Any, burn: int = 0
+        self, env: PureEnv, seen: Observations | Recalled, actions: Any, expert: Any, envs: int, burn: int
     ):
-        self.env, self.seen, self.actions, self.expert, self.burn = env, observations, actions, expert, burn
+        self.seen, self.actions, self.expert, self.envs, self.burn = seen, actions, expert, envs, burn
         self._made: dict[Any, Any] = {}
         # Compiled functions inside of programs are traced once for all of them; physics takes long to trace.
-        self._step, self._reset = (
-            jax.vmap(jax.jit(env.step)),
-            jax.vmap(jax.jit(lambda s: env.reset(key_of(s)))),
-        )
+        self._step = jax.vmap(jax.jit(env.step))
+        self._reset = jax.vmap(jax.jit(lambda s: env.reset(key_of(s))))
+        self.first, self.anew = jax.jit(self._first), jax.jit(self._anew)
 
     def _nothing(self, e: int, burn: int) -> Past | None:
         """The past of episodes that begin."""
@@ -96,26 +95,15 @@ class Kit:
         kept = jnp.concatenate([past.kept, inputs[:, None]], axis=1)[:, 1:] if burn else past.kept
         return Past(self.seen.past(inputs), ended, kept)
 
-    def _once(self, key: Any, make: Callable[[], Any]) -> Any:
-        if key not in self._made:
-            self._made[key] = make()
-        return self._made[key]
-
-    def first(self, e: int) -> Any:
+    def _first(self, seed: Array) -> Lanes:
         """From a seed to the lanes of its first episodes."""
+        episode = jnp.zeros(self.envs, jnp.int32)
+        return Lanes(self._begun(seed, episode), episode, self._nothing(self.envs, self.burn))
 
-        def first(seed: Array) -> Lanes:
-            episode = jnp.zeros(e, jnp.int32)
-            return Lanes(self._begun(seed, episode), episode, self._nothing(e, self.burn))
-
-        return self._once(("first", e), lambda: jax.jit(first))
-
-    def anew(self, e: int) -> Any:
-        def anew(lanes: Lanes, seed: Array) -> Lanes:
-            past = None if lanes.past is None else lanes.past._replace(fresh=jnp.ones(e, bool))
-            return Lanes(self._begun(seed, lanes.episode + 1), lanes.episode + 1, past)
-
-        return self._once(("anew", e), lambda: jax.jit(anew))
+    def _anew(self, lanes: Lanes, seed: Array) -> Lanes:
+        """The lanes with new episodes in all of them."""
+        past = None if lanes.past is None else lanes.past._replace(fresh=jnp.ones(self.envs, bool))
+        return Lanes(self._begun(seed, lanes.episode + 1), lanes.episode + 1, past)
 
     def _begun(self, seed: Array, episode: Array) -> State:
         seeds = derived(seed, "collect", jnp.arange(len(episode)), episode)
@@ -130,9 +118,9 @@ class Kit:
                 return policy.step(actor.params, memory, inputs)
             return memory, policy.apply(actor.params, inputs)
 
-    def _warm(self, policy: Policy, actor: Actor, e: int, past: Past | None) -> Array:
+    def _warm(self, policy: Policy, actor: Actor, past: Past | None) -> Array:
         """What a policy remembers at the beginning of a round: of the last rows, by its new parameters."""
-        memory = jnp.zeros((e, policy.memory))
+        memory = jnp.zeros((self.envs, policy.memory))
         if past is None or not policy.memory:
             return memory
         kept = jnp.swapaxes(past.kept, 0, 1)
@@ -149,17 +137,22 @@ class Kit:
         kind = jnp.int32 if self.actions.categorical else jnp.float32
         return wanted, labels.astype(kind).reshape(len(labels), *self.actions.shape)
 
-    def collecting(self, policy: Policy, e: int, size: int, alone: bool) -> Any:
-        """The program of a round: of one run, or of a stack of runs."""
+    def _program(self, one: Callable[..., Any], policy: Policy, *sizes: Any, alone: bool, **how: Any) -> Any:
+        """``one(policy, *sizes, …)`` compiled, for one run or player, or for a stack of them; made once."""
         leaves, structure = jax.tree.flatten(policy)
-        key = "collect", structure, tuple(map(id, leaves)), e, size, alone
-        one = functools.partial(self._collect, policy, e, size)
-        return self._once(key, lambda: jax.jit(one if alone else jax.vmap(one), donate_argnums=1))
+        key = one.__name__, structure, tuple(map(id, leaves)), *sizes, alone
+        if key not in self._made:
+            played = functools.partial(one, policy, *sizes)
+            self._made[key] = jax.jit(played if alone else jax.vmap(played), **how)
+        return self._made[key]
+
+    def collecting(self, policy: Policy, size: int, alone: bool) -> Any:
+        """The program of a round: of one run, or of a stack of runs."""
+        return self._program(self._collect, policy, size, alone=alone, donate_argnums=1)
 
     def _collect(
         self,
         policy: Policy,
-        e: int,
         size: int,
         actor: Actor,
         lanes: Lanes,
@@ -167,7 +160,7 @@ class Kit:
         by_expert: Array,
         noise: Any,
     ) -> tuple[Lanes, Gathered]:
-        steps, rest = by_expert.shape[0], size % e
+        e, steps, rest = self.envs, by_expert.shape[0], size % self.envs
 
         def turn(carry: tuple[Lanes, Array], given: Any) -> tuple[tuple[Lanes, Array], Any]:
             (lanes, memory), (number, driven, loud) = carry, given
@@ -190,7 +183,7 @@ class Kit:
             made = inputs, wanted, action.reshape(e, -1), new.reward, flags.astype(jnp.uint8)
             return (after, memory), (made, sound & jnp.isfinite(wanted).all())
 
-        carry = lanes, self._warm(policy, actor, e, lanes.past)
+        carry = lanes, self._warm(policy, actor, lanes.past)
         (lanes, _), (made, sound) = jax.lax.scan(turn, carry, (jnp.arange(steps), by_expert, noise))
         flags = made[4]
         live = (jnp.arange(steps * e) < size).reshape(steps, e)
@@ -207,10 +200,7 @@ class Kit:
         """The program of an evaluation, of one player or of a stack: returns, lengths, whether each episode
         ended and was finite.
         """
-        leaves, structure = jax.tree.flatten(policy)
-        key = "evaluate", structure, tuple(map(id, leaves)), episodes, limit, alone
-        one = functools.partial(self._evaluate, policy, episodes, limit)
-        return self._once(key, lambda: jax.jit(one if alone else jax.vmap(one)))
+        return self._program(self._evaluate, policy, episodes, limit, alone=alone)
 
     def compile_aside(
         self, policy: Policy, episodes: int, limit: int | None, alone: bool, given: Any

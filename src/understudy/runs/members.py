@@ -1,19 +1,24 @@
-"""The members of a committee: networks that are trained apart on the labels so far."""
+"""Networks trained beside the learner's own: members of a committee, and the best one in hindsight."""
 
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
+import equinox as eqx
 import jax
+import jax.numpy as jnp
 import numpy as np
+from jax import Array
 
 from .. import threefry
 from ..envs.gymnasium import derive
 from ..machine import cores
-from ..objectives import Limited
+from ..objectives import Limited, Losses, plain
+from ..policies import Params
 from ..programs import compiled_solver
-from .spread import apart, stacked
+from ..solvers import adam
+from .trees import apart, stacked
 
 if TYPE_CHECKING:
     from .state import RunState
@@ -37,3 +42,15 @@ def beside(run: RunState) -> list[Any]:
     with ThreadPoolExecutor(min(len(seeds), cores())) as pool:
         found = pool.map(lambda start, key: solve(seen, start, key), starts, keys)
         return [jax.tree.map(np.array, params) for params in found]
+
+
+@eqx.filter_jit
+def search(losses: Losses, start: Params, key: Array, steps: int) -> tuple[Any, Any]:
+    """The best network in hindsight, as well as a budget of steps can find it: an estimate, and called one.
+
+    The least Σ l_s(w) that Adam finds from `start` with a step that decays to nothing, at most that of
+    `start`, and how the search ended.
+    """
+    solver = adam(batch_size=losses.policy.minibatch, max_iterations=steps, measure=False, decay="cosine")
+    found = solver(plain(losses, start), start, key)
+    return jnp.minimum(losses.value(found.params), losses.value(start)), found.status

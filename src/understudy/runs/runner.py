@@ -24,9 +24,10 @@ from ..errors import UserError
 from ..progress import clock
 from . import querying
 from .collected import Wanted
-from .environments import Environments
+from .device import Device, possible
 from .evaluate import AGAIN, Evaluation
 from .groups import Members, OneProgram, by_architecture, by_program
+from .host import Host
 from .ledger import Clock
 from .questions import Questions
 from .state import RunState
@@ -91,10 +92,12 @@ class Runner:
         self._architectures = by_architecture(self.runs)
         self._programs: list[OneProgram] | None = None
         self._warned = False  # that the expert's answers differ
-        how = {"threads": threads, "together": self.together}
-        shown = functools.partial(self._policies, shown=True)
-        self._environments = Environments(runs, make, first, self.questions, shown, **how)
-        self.collector, self._evaluations = self._environments.collector, self._environments.evaluations
+        first = make() if first is None else first
+        if possible(first, runs[0].parts):
+            self.environments: Host | Device = Device(first, runs, together=self.together)
+        else:
+            shown = functools.partial(self._policies, shown=True)
+            self.environments = Host(runs, make, first, self.questions, shown, threads=threads)
 
     def _tick(self, stage: str, *done: int) -> None:
         self._progress(stage, *done)
@@ -113,7 +116,7 @@ class Runner:
 
     def close(self) -> None:
         """Closes the environments."""
-        self._environments.close()
+        self.environments.close()
 
     @property
     def round(self) -> int:
@@ -136,9 +139,9 @@ class Runner:
                 slots = folder.restore(run)
             if "new-episode" in folder.resume:
                 run.breaks += 1
-                self.collector.resume_anew(i, slots, folder.journal.orphans(run.round + 1))
+                self.environments.resume_anew(i, slots, folder.journal.orphans(run.round + 1))
             else:
-                run.measuring += self.collector.restore(i, slots)
+                run.measuring += self.environments.restore(i, slots)
 
     def advance(self) -> None:
         """Plays one round of every run that goes on."""
@@ -152,7 +155,7 @@ class Runner:
             if t == 1 and self.runs[going[0]].plan.demos:
                 rounds, errors = {i: self.runs[i].parts.demos for i in going}, {}
             else:
-                rounds, errors = self.collector.collect(self._wanted(going, t), self._tick)
+                rounds, errors = self.environments.collect(self._wanted(going, t), self._tick)
         except UserError as error:  # of the expert that they share
             rounds, errors = {}, dict.fromkeys(going, error)
         self._failed(errors)
@@ -175,7 +178,7 @@ class Runner:
                 continue
             try:
                 with self._lent(i):
-                    folder.commit(self.runs[i], self.collector.snapshot(i))
+                    folder.commit(self.runs[i], self.environments.snapshot(i))
             except UserError:
                 if not self._pace:
                     raise
@@ -194,7 +197,7 @@ class Runner:
             betas=[run.plan.mixing.beta(t) for run in runs],
             acting=self._policies,
             asking=None if rule is None else lambda i, *round: querying.weights(self.runs[i], *round),
-            most={i: self.runs[i].left for i in going} if plan.budget is not None else None,
+            most={i: self.runs[i].left for i in going} if plan.budget is not None else {},
             gates={i: found for i in going if (found := querying.gate(self.runs[i])) is not None},
         )
 
@@ -298,7 +301,7 @@ class Runner:
 
     def _play(self, runs: Sequence[int], number: int) -> dict[int, Evaluation]:
         """The episodes of this number of the runs that can play them; the others fail."""
-        found = dict(zip(runs, self._evaluations.of_runs(runs, number) if runs else [], strict=True))
+        found = dict(zip(runs, self.environments.of_runs(runs, number) if runs else [], strict=True))
         self._failed({i: result for i, result in found.items() if isinstance(result, UserError)})
         return {i: result for i, result in found.items() if not isinstance(result, UserError)}
 
@@ -322,7 +325,7 @@ class Runner:
         if asked:
             self._tick("measuring the expert")
         clock = Clock()
-        found = self._evaluations.of_expert(list(asked))
+        found = self.environments.of_expert(list(asked))
         clock.lap("evaluate", max(1, sum(map(len, asked.values()))))
         for mine, result in zip(asked.values(), found, strict=True):
             for i in mine:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, final
@@ -17,7 +16,7 @@ from ..online import draws
 from ..policies import Actions, Normaliser, Seen
 from ..spec import FIELDS
 from .collected import Round
-from .frames import FrameColumn, stack_shape
+from .columns import Column, FrameColumn, stack_shape
 from .rounds import Sum, Sums
 
 if TYPE_CHECKING:
@@ -31,7 +30,10 @@ class SampleLog:
 
     A file is rows after rows of one type and width, so reading it is mapping it into memory, and forgetting
     the rows that a killed process had begun to write is cutting it to a length. Stacks of frames are kept
-    frame by frame, each once (see `frames`).
+    frame by frame, each once (see `columns`); `frames` is their shape, None where there are none.
+
+    keep: whether the samples are kept, or only counted. mapped: whether the learner reads them from here, and
+    holds none itself. around: a temporary folder that must live as long.
     """
 
     def __init__(
@@ -41,48 +43,35 @@ class SampleLog:
         *,
         folder: Path | None = None,
         keep: bool = True,
+        mapped: bool = False,
+        around: Any = None,
     ):
-        self.folder, self.rows, self.keeps = folder, 0, keep
-        self._kinds: dict[str, tuple[Any, tuple[int, ...]]] = {
-            "inputs": (observations.dtype, (observations.width,)),
-            "targets": (np.dtype(np.float32), (actions.outputs,)),
-            "executed": (np.dtype(actions.dtype), (actions.size,)),
-            "rewards": (np.dtype(np.float32), ()),
-            "flags": (np.dtype(np.uint8), ()),
-            "slots": (np.dtype(np.int32), ()),
-            "weights": (np.dtype(np.float64), ()),
-        }
-        shape = stack_shape(observations)
+        self.folder, self.rows, self.keeps, self.mapped, self._around = folder, 0, keep, mapped, around
         self.sums = Sums(folder)
-        self.frames = None if shape is None else FrameColumn(shape, self.sums)
+        kinds: dict[str, tuple[Any, tuple[int, ...]]] = {
+            "inputs": (observations.dtype, (observations.width,)),
+            "targets": (np.float32, (actions.outputs,)),
+            "executed": (actions.dtype, (actions.size,)),
+            "rewards": (np.float32, ()),
+            "flags": (np.uint8, ()),
+            "slots": (np.int32, ()),
+            "weights": (np.float64, ()),
+        }
+        self._columns: dict[str, Any] = {name: Column(name, *kind, self.sums) for name, kind in kinds.items()}
+        self.frames = stack_shape(observations)
         if self.frames is not None:
-            del self._kinds["inputs"]
-        self._rounds: list[Round] = []
+            self._columns["inputs"] = FrameColumn(self.frames, self.sums)
         if folder is not None:
             folder.mkdir(parents=True, exist_ok=True)
 
     def width(self) -> int:
         """Bytes of one sample."""
-        plain = sum(
-            dtype.itemsize * int(np.prod(shape, dtype=np.int64)) for dtype, shape in self._kinds.values()
-        )
-        return plain + (0 if self.frames is None else self.frames.width)
+        return sum(column.width for column in self._columns.values())
 
     def append(self, round: Round) -> None:
         """Adds a round; in files it is on the disk when this returns. Without `keep` it is counted only."""
-        if not self.keeps:
-            self.rows += len(round)
-            return
-        if self.frames is not None:
-            self.frames.append(np.asarray(round.inputs), round.slots)
-            round = dataclasses.replace(round, inputs=round.inputs[:, :0])
-        if self.folder is None:
-            self._rounds.append(round)
-        else:
-            for name in self._kinds:
-                dtype, _ = self._kinds[name]
-                data = np.ascontiguousarray(getattr(round, name), dtype).tobytes()
-                self.sums.append(f"{name}.bin", data)
+        for name, column in self._columns.items() if self.keeps else ():
+            column.append(getattr(round, name), round.slots)
         self.rows += len(round)
 
     def clear(self) -> None:
@@ -100,15 +89,7 @@ class SampleLog:
 
     def column(self, name: str) -> Any:
         """All rows of one column; those in files are mapped, not read, and stacks rebuilt when asked for."""
-        if name == "inputs" and self.frames is not None:
-            return self.frames.rows(self.rows)
-        dtype, shape = self._kinds[name]
-        if self.folder is None:
-            parts = [getattr(one, name) for one in self._rounds]
-            return np.concatenate(parts) if parts else np.empty((0, *shape), dtype)
-        if self.rows == 0:
-            return np.empty((0, *shape), dtype)
-        return np.memmap(self.folder / f"{name}.bin", dtype, "r", shape=(self.rows, *shape))
+        return self._columns[name].rows(self.rows)
 
 
 @final
@@ -159,9 +140,8 @@ def room(asked: int) -> int:
     return max(asked, min(there, memory() or there) // 4)
 
 
-def storage(parts: Parts, *, folder: Path | None = None, keep: bool = True) -> tuple[SampleLog, bool, Any]:
-    """Where a run's samples go: the log, whether the learner reads them from it, and the temporary folder
-    that must live as long (None: there is none).
+def storage(parts: Parts, *, folder: Path | None = None, keep: bool = True) -> SampleLog:
+    """Where a run's samples go.
 
     More bytes than there is `room` for are in files, which the learner maps; a solver that reads all of them
     at once is refused then. Frames are kept once in the log, and minibatches of stacks rebuilt from it; an
@@ -170,7 +150,7 @@ def storage(parts: Parts, *, folder: Path | None = None, keep: bool = True) -> t
     """
     codecs, game, spec = (parts.observations, parts.actions), parts.game, parts.spec
     keep = keep or (parts.rule is not None and parts.rule.reads)
-    log, around = SampleLog(*codecs, folder=folder), None
+    log, around = SampleLog(*codecs), None
     size, limit = (spec.total + parts.plan.demos) * log.width(), room(spec.memory_limit)
     # Statistics of linear policies hold no samples, so it does not matter to them how many there are.
     streams = game.policy.linear and isinstance(game.loss, Squared) and not draws(game.solver)
@@ -180,13 +160,10 @@ def storage(parts: Parts, *, folder: Path | None = None, keep: bool = True) -> t
             f"memory_limit: {spec.total} samples need {size} bytes, more than {limit}, and those "
             f"of the policy {game.policy.name!r}, which learns from sequences, are kept in memory; raise it."
         )
-    held = jax.default_backend() != "cpu" and (spec.total + parts.plan.demos) * codecs[0].width <= limit
-    mapped = (large and not streams) or (log.frames is not None and draws(game.solver) and not held)
     if spec.memory != "all" and not game.policy.linear:
         # The learner has a memory of its own; the others are read by the search for the best in hindsight.
-        mapped, large = True, large and keep
         keep = keep or bool(parts.plan.judged and spec.search)
-        return (log if keep else SampleLog(*codecs, folder=folder, keep=False)), mapped, around
+        return SampleLog(*codecs, folder=folder, keep=keep, mapped=True)
     if large and not streams and not draws(game.solver):
         raise UserError(
             f"memory_limit: {spec.total} samples need {size} bytes, more than {limit}, and this "
@@ -194,5 +171,7 @@ def storage(parts: Parts, *, folder: Path | None = None, keep: bool = True) -> t
         )
     if large and folder is None:
         around = tempfile.TemporaryDirectory(prefix="understudy-")
-        log = SampleLog(*codecs, folder=Path(around.name))
-    return (log if keep or mapped else SampleLog(*codecs, folder=folder, keep=False)), mapped, around
+        folder = Path(around.name)
+    held = jax.default_backend() != "cpu" and (spec.total + parts.plan.demos) * codecs[0].width <= limit
+    mapped = (large and not streams) or (log.frames is not None and draws(game.solver) and not held)
+    return SampleLog(*codecs, folder=folder, keep=keep or mapped, mapped=mapped, around=around)

@@ -13,8 +13,8 @@ from ..errors import UserError
 from ..objectives import Limited, Samples, Statistics
 from ..online import GameState, copies
 from ..policies import Normaliser
-from .keys import keys_again, plain_keys
 from .state import Best, RunState, precision
+from .trees import keys_again, plain_keys
 
 
 def taken(run: RunState, slots: list[dict[str, Any]]) -> tuple[dict[str, np.ndarray], dict[str, Any]]:

@@ -21,14 +21,13 @@ from ..online import Game, certify
 from ..policies import MLP, Committee, Normaliser, Policy, TrainedPolicy
 from ..regret import Certificate, Ledger
 from ..solvers import Status
-from . import hindsight
 from .collected import Round
 from .evaluate import Evaluation
-from .keys import plain_keys
 from .ledger import NAMES, Clock, row_of
-from .members import beside
+from .members import beside, search
 from .samples import UNREAD, Reader, SampleLog
 from .sequences import Sequences
+from .trees import plain_keys
 from .visited import Visited, largest, per_sample
 
 if TYPE_CHECKING:
@@ -83,7 +82,7 @@ class RunState:
       measuring: calls of the expert that gave no label, but for those of its evaluation.
     """
 
-    def __init__(self, parts: Parts, samples: SampleLog, *, mapped: bool = False):
+    def __init__(self, parts: Parts, samples: SampleLog):
         game, plan = parts.game, parts.plan
         self.parts, self.plan, self.game, self.samples = parts, plan, game, samples
         self.automatic, self.on_device = parts.automatic, False
@@ -95,9 +94,9 @@ class RunState:
         self.times: list[dict[str, float]] = []
         self._dtype = jnp.float64 if game.policy.linear else jnp.float32
         self._key = threefry.key(derive(plan.seed, "solver"))
-        self.reader: Any = Reader(samples, self._dtype) if mapped else None
-        if mapped and not samples.keeps:
-            self.reader = UNREAD
+        self.reader: Any = None
+        if samples.mapped:
+            self.reader = Reader(samples, self._dtype) if samples.keeps else UNREAD
         self.see_as(parts.normaliser)
         architecture: Any = game.policy
         remembers = architecture.memory > 0
@@ -302,7 +301,7 @@ class RunState:
         start = jax.tree.map(jax.device_put, self.params)
         all_losses = losses()
         whole = all_losses.whole if isinstance(all_losses, Limited) else all_losses
-        least, status = map(np.asarray, hindsight.search(whole, start, key, self.plan.search))
+        least, status = map(np.asarray, search(whole, start, key, self.plan.search))
         regret = float(record["cumulative_loss"]) - float(least)
         return {"comparator": float(least), "regret": regret, "comparator_status": status}
 

@@ -172,14 +172,12 @@ def _states(
         number = 0 if folder is None else folder.round
         found.setdefault((spec.key(*TOGETHER), coded, alone, number), {})[place] = made, folder
     for group in found.values():
-        states, folders, around = {}, [], []
+        states, folders = {}, []
         for place, (made, folder) in group.items():
             try:
                 inside = None if folder is None else folder.samples
-                samples, mapped, temporary = storage(made, keep=False, folder=inside)
-                states[place] = RunState(made, samples, mapped=mapped)
+                states[place] = RunState(made, storage(made, keep=False, folder=inside))
                 folders.append(folder)
-                around.append(temporary)  # as long as the run
             except UserError as error:
                 refused([place], error)
         if states:

@@ -1,4 +1,4 @@
-"""Every frame once: stacked images kept as single frames, and rebuilt when they are asked for.
+"""Columns of samples that grow, in memory or in files; stacked images as single frames, each once.
 
 Of a stack of k frames k − 1 were in the stack before it. So a sample adds one frame of bytes and k numbers
 that say which frames it is made of: 7 kB instead of 28 for Atari's four frames of 84 × 84.
@@ -11,6 +11,41 @@ from typing import Any, final
 import numpy as np
 
 from .rounds import Sums
+
+
+@final
+class Column:
+    """Rows of one type and shape: in memory, or one after the other in NAME.bin in the folder of `sums`."""
+
+    def __init__(self, name: str, dtype: Any, shape: tuple[int, ...], sums: Sums):
+        self._file, self._dtype, self._shape, self._sums = f"{name}.bin", np.dtype(dtype), shape, sums
+        self.width = self._dtype.itemsize * int(np.prod(shape, dtype=np.int64))
+        """Bytes of a row."""
+        self._parts: list[Any] = []  # without a folder
+
+    def append(self, rows: Any, slots: Any = None) -> None:
+        """Adds rows, played in whichever slots; in a file they are on the disk when this returns."""
+        if self._sums.folder is None:
+            self._parts.append(rows)
+        else:
+            self._sums.append(self._file, np.ascontiguousarray(rows, self._dtype).tobytes())
+
+    def __len__(self) -> int:
+        """How many rows there are; the last ones may be those of a round that never counted."""
+        if self._sums.folder is None:
+            return sum(map(len, self._parts))
+        file = self._sums.folder / self._file
+        return (file.stat().st_size if file.exists() else 0) // self.width
+
+    def rows(self, count: int) -> np.ndarray:
+        """The first `count` rows; those in a file are mapped, not read."""
+        if count == 0:
+            return np.empty((0, *self._shape), self._dtype)
+        if self._sums.folder is not None:
+            file = self._sums.folder / self._file
+            return np.memmap(file, self._dtype, "r", shape=(count, *self._shape))
+        self._parts = [np.concatenate(self._parts)]
+        return self._parts[0][:count]
 
 
 def distinct(stacks: np.ndarray, slots: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -84,47 +119,26 @@ class Stacks:
 
 @final
 class FrameColumn:
-    """The column of a log that holds stacks: frames once, in memory or in two files under a folder.
-
-    `frames.bin` is frame after frame, the empty one first; `index.bin` says for every row which it is made
-    of. A round begins anew, so that a run that was killed and resumed writes the same bytes.
+    """The column of a log that holds stacks: `frames` are frame after frame, the empty one first; `index`
+    says for every row which it is made of. A round begins anew, so that a run that was killed and resumed
+    writes the same bytes.
     """
 
     def __init__(self, shape: tuple[int, int, int], sums: Sums):
-        self.shape, self.folder, self._sums = shape, sums.folder, sums
-        self._parts: dict[str, list[np.ndarray]] = {"frames": [], "index": []}  # without a folder
-
-    @property
-    def width(self) -> int:
+        self._shape = shape
+        self._frames = Column("frames", np.uint8, shape[1:], sums)
+        self._index = Column("index", np.int32, shape[:1], sums)
+        self.width = self._frames.width + self._index.width
         """Bytes of a row, about: a frame and its numbers."""
-        return self.shape[1] * self.shape[2] + 4 * self.shape[0]
 
-    def append(self, rows: np.ndarray, slots: np.ndarray) -> None:
+    def append(self, rows: Any, slots: np.ndarray) -> None:
         """Adds a round's rows (m, k · height · width), played in these slots (m,), in order."""
-        frames, index = distinct(rows.reshape(-1, *self.shape), slots)
-        if before := self._count():
+        frames, index = distinct(np.asarray(rows).reshape(-1, *self._shape), slots)
+        if before := len(self._frames):
             frames, index = frames[1:], np.where(index == 0, 0, index + before - 1).astype(np.int32)
-        for name, array in (("frames", frames), ("index", index)):
-            if self.folder is None:
-                self._parts[name].append(array)
-            else:
-                self._sums.append(f"{name}.bin", np.ascontiguousarray(array).tobytes())
-
-    def _count(self) -> int:
-        """How many frames there are."""
-        if self.folder is None:
-            return sum(map(len, self._parts["frames"]))
-        file = self.folder / "frames.bin"
-        return (file.stat().st_size if file.exists() else 0) // (self.shape[1] * self.shape[2])
+        self._frames.append(frames)
+        self._index.append(index)
 
     def rows(self, count: int) -> Stacks:
         """The first `count` rows."""
-        k, height, width = self.shape
-        if count == 0:
-            return Stacks(np.zeros((1, height, width), np.uint8), np.zeros((0, k), np.int32))
-        if self.folder is None:
-            for name, parts in self._parts.items():
-                self._parts[name] = [np.concatenate(parts)]
-            return Stacks(self._parts["frames"][0], self._parts["index"][0][:count])
-        frames = np.memmap(self.folder / "frames.bin", np.uint8, "r", shape=(self._count(), height, width))
-        return Stacks(frames, np.memmap(self.folder / "index.bin", np.int32, "r", shape=(count, k)))
+        return Stacks(self._frames.rows(len(self._frames)), self._index.rows(count))

@@ -1,4 +1,4 @@
-"""Several runs in one tree of arrays, and several devices.
+"""Trees of arrays: of several runs in one, on several devices, and with random keys as plain numbers.
 
 The environments of a run are spread over the devices, and a round comes together on the first; runs that are
 solved together are spread run by run. With one device nothing is spread.
@@ -12,6 +12,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+from jax import Array
 from jax.sharding import Mesh, NamedSharding, PartitionSpec, SingleDeviceSharding
 
 
@@ -54,3 +55,25 @@ def to_one_device(tree: Any) -> Any:
     if len(jax.devices()) == 1:
         return tree
     return jax.device_put(tree, SingleDeviceSharding(jax.devices()[0]))
+
+
+def _is_key(leaf: Any) -> bool:
+    return jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key)
+
+
+def plain_keys(tree: Any) -> Any:
+    """The tree with keys as their numbers.
+
+    >>> plain_keys({"key": jax.random.key(3), "other": jnp.ones(1)})["key"].tolist()
+    [0, 3]
+    """
+    return jax.tree.map(lambda leaf: jax.random.key_data(leaf) if _is_key(leaf) else leaf, tree)
+
+
+def keys_again(tree: Any, like: Any) -> Any:
+    """What `plain_keys` was made of; `like` is a tree with the same kinds of leaves."""
+
+    def kind(leaf: Array, was: Any) -> Array:
+        return jax.random.wrap_key_data(leaf, impl="threefry2x32") if _is_key(was) else leaf
+
+    return jax.tree.map(kind, tree, like)
