@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import time
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import jax
@@ -16,7 +15,7 @@ from ..machine import cores
 from ..programs import Static
 from ..studies.study import seeds_of
 from .configs import Config, Group, grid, groups
-from .methods import METHODS, Picked, Task, perform, pick, program, tasks
+from .methods import METHODS, Task, each, pick, program, tasks
 from .table import Table, write_csv
 
 __all__ = ["METHODS", "Config", "Table", "grid", "map_runs", "write_csv"]
@@ -78,35 +77,36 @@ def map_runs(
         folded = jax.vmap(lambda number: jax.random.fold_in(root, number))(np.asarray(chosen))
         keys = np.tile(jax.random.key_data(folded), (len(configs), 1))
         entry = _entry(run)
-        sorted_groups = groups(wanted)
-        choices = [
-            pick(entry, group, keys[0], platform) if method == "auto" else Picked(method, "asked for")
-            for group in sorted_groups
-        ]
-        pairs = list(zip(sorted_groups, choices, strict=True))
-        plans = [tasks(group, keys, choice.method, platform) for group, choice in pairs]
-        spread = any(choice.method == "threads" for choice in choices)
+        found = groups(wanted)
+        auto = method == "auto"
+        methods = [pick(entry, one, keys[0], platform) if auto else (method, "asked for") for one in found]
+        spread = any(name == "threads" for name, _ in methods)
         threads = (workers or cores()) if spread and platform == "cpu" else 1
-        compiled = _compile(entry, sorted_groups, plans, threads, double)
+        plans = [tasks(one, keys, name, platform) for one, (name, _) in zip(found, methods, strict=True)]
+        # The compiler does not hold Python's lock.
+        compile_one = functools.partial(_compiled, entry, double)
+        compiled = list(each(compile_one, list(zip(found, plans, strict=True)), threads, double))
         ready = time.perf_counter()
-        results: list[Any] = [None] * len(wanted)
-        finished = 0
-
-        def done(task: Task, result: Any) -> None:
-            nonlocal finished
-            for row, place in enumerate(task.places):
-                results[place] = {k: v[row] for k, v in result.items()} if task.vectorised else result
-            finished += len(task.places)
-            if progress is not None:
-                progress(finished, wanted[task.places[-1]].labels)
-
+        results: dict[int, Any] = {}
         calls = [(one, task) for one, plan in zip(compiled, plans, strict=True) for task in plan]
-        perform(calls, threads, double, done)
+        # Single runs go several at a time. Vectorised ones go one at a time: two batched decompositions (SVD,
+        # QR) at once wait for each other for ever in the CPU client's own pool of threads.
+        for vectorised, together in ((True, 1), (False, threads)):
+            some = [call for call in calls if call[1].vectorised == vectorised]
+            for (_, task), result in zip(some, each(_called, some, together, double), strict=True):
+                for row, place in enumerate(task.places):
+                    results[place] = {k: v[row] for k, v in result.items()} if vectorised else result
+                if progress is not None:
+                    progress(len(results), wanted[task.places[-1]].labels)
         ended = time.perf_counter()
-        columns = {name: np.stack([np.asarray(result[name]) for result in results]) for name in results[0]}
+        rows = [results[place] for place in range(len(wanted))]
+        columns = {name: np.stack([np.asarray(row[name]) for row in rows]) for name in rows[0]}
         info = {
-            "methods": [{"method": c.method, "why": c.why, "runs": len(g.places)} for g, c in pairs],
-            "programs": len(sorted_groups),
+            "methods": [
+                {"method": name, "why": why, "runs": len(one.places)}
+                for one, (name, why) in zip(found, methods, strict=True)
+            ],
+            "programs": len(found),
             "workers": threads,
             "platform": platform,
             "compile_seconds": ready - began,
@@ -128,18 +128,13 @@ def _entry(run: Callable[..., Any]) -> Callable[..., Any]:
     return entry
 
 
-def _compile(
-    entry: Callable[..., Any], found: list[Group], plans: list[list[Task]], threads: int, double: bool
-) -> list[Any]:
-    """One compiled program per group, several at a time: the compiler does not hold Python's lock."""
+def _compiled(entry: Callable[..., Any], double: bool, planned: tuple[Group, list[Task]]) -> Any:
+    """The compiled program of a group."""
+    group, (task, *_) = planned
+    shapes = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(np.shape(leaf), leaf.dtype), task.arguments)
+    return program(entry, group.static, task.vectorised, double, Static(shapes))
 
-    def one(group: Group, task: Task) -> Any:
-        shapes = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(np.shape(leaf), leaf.dtype), task.arguments)
-        with jax.enable_x64(double):
-            return program(entry, group.static, task.vectorised, double, Static(shapes))
 
-    pairs = [(group, plan[0]) for group, plan in zip(found, plans, strict=True)]
-    if threads == 1 or len(pairs) == 1:
-        return [one(group, task) for group, task in pairs]
-    with ThreadPoolExecutor(threads) as pool:
-        return list(pool.map(lambda pair: one(*pair), pairs))
+def _called(call: tuple[Any, Task]) -> Any:
+    compiled, task = call
+    return jax.device_get(compiled(*task.arguments))

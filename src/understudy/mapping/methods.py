@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 
@@ -27,15 +27,9 @@ DECOMPOSITIONS = {"svd", "qr", "geqrf", "geqp3", "householder_product", "eigh", 
 """What XLA hands to LAPACK on a CPU."""
 
 
-class Picked(NamedTuple):
-    """A method of mapping and the reason for it."""
-
-    method: str
-    why: str
-
-
-def pick(run: Callable[..., Any], group: Group, key: Any, platform: str) -> Picked:
-    """The fastest method, by the platform and what the program is made of (``benchmarks/bench_toy.py``).
+def pick(run: Callable[..., Any], group: Group, key: Any, platform: str) -> tuple[str, str]:
+    """The fastest method, by the platform and what the program is made of (``benchmarks/bench_toy.py``), and
+    the reason for it.
 
     On an accelerator the map is vmap (not measured). On a CPU plain arithmetic (gradient steps) gains two to
     four times from sharing instructions with its neighbours. Two things do not. A loop that ends when its own
@@ -45,15 +39,15 @@ def pick(run: Callable[..., Any], group: Group, key: Any, platform: str) -> Pick
     for, so that the same map gives the same bytes everywhere.
     """
     if platform != "cpu":
-        return Picked("vmap", f"on a {platform} lanes are free")
+        return "vmap", f"on a {platform} lanes are free"
     numbers = group.numbers[0]
     jaxpr = jax.make_jaxpr(lambda k, n: run(k, **eqx.combine(n, group.static.value)))(key, numbers)
     found = {equation.primitive.name for equation in _equations(jaxpr.jaxpr)}
     if "while" in found:
-        return Picked("threads", "the solver loops until it is done, and lanes would wait for the slowest")
+        return "threads", "the solver loops until it is done, and lanes would wait for the slowest"
     if found & DECOMPOSITIONS:
-        return Picked("threads", "decompositions are made one lane after the other, so the cores share them")
-    return Picked("vmap", "no loop depends on the data, so neighbouring runs share their instructions")
+        return "threads", "decompositions are made one lane after the other, so the cores share them"
+    return "vmap", "no loop depends on the data, so neighbouring runs share their instructions"
 
 
 def _equations(jaxpr: Any) -> Iterator[Any]:
@@ -104,31 +98,23 @@ def tasks(group: Group, keys: Any, method: str, platform: str) -> list[Task]:
     return made
 
 
-def perform(
-    calls: list[tuple[Any, Task]], workers: int, double: bool, done: Callable[[Task, Any], None]
-) -> None:
-    """Runs every (compiled program, task) and hands each result over in the caller's thread.
-
-    Single runs go `workers` at a time. Vectorised ones go one at a time: two batched decompositions (SVD,
-    QR) at once wait for each other for ever in the CPU client's own pool of threads.
+def each(function: Callable[[Any], Any], items: Sequence[Any], threads: int, double: bool) -> Iterator[Any]:
+    """``function(item)`` of every item, in order, `threads` at a time. The precision is a setting of the
+    thread, so it is set in each.
     """
 
-    def call(compiled: Any, task: Task) -> Any:
-        # The precision is a setting of the thread, so it must be set in each.
+    def call(item: Any) -> Any:
         with jax.enable_x64(double):
-            return jax.device_get(compiled(*task.arguments))
+            return function(item)
 
-    alone = [(compiled, task) for compiled, task in calls if task.vectorised or workers == 1]
-    for compiled, task in alone:
-        done(task, call(compiled, task))
-    shared = [(compiled, task) for compiled, task in calls if not (task.vectorised or workers == 1)]
-    if not shared:
+    if threads == 1 or len(items) < 2:
+        yield from map(call, items)
         return
-    with ThreadPoolExecutor(workers) as pool:
-        futures = [(task, pool.submit(call, compiled, task)) for compiled, task in shared]
+    with ThreadPoolExecutor(threads) as pool:
+        futures = [pool.submit(call, item) for item in items]
         try:
-            for task, future in futures:
-                done(task, future.result())
+            for future in futures:
+                yield future.result()
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
             raise
