@@ -16,11 +16,10 @@ from typing import Any, final
 
 from ..errors import UserError, among
 from . import timetable
-from .fit import fits
 from .presets import PRESETS, for_person, spread
 from .settings import FIELDS, OPTIONS, PARTS, Settings, default
 from .timetable import Mixing, mixing
-from .values import checked, describe, number_or_word, read_toml
+from .values import checked, describe, fits, number_or_word, read_toml
 
 
 @final
