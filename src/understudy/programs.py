@@ -24,8 +24,9 @@ from .solvers import Solver
 
 
 @functools.lru_cache(maxsize=64)
-def _compiled(static: Any, constant: Constant) -> Any:
-    return jax.jit(_player(static, constant), donate_argnums=1)
+def _compiled(static: Any, constant: Constant, together: bool) -> Any:
+    play = _player(static, constant)
+    return jax.jit(jax.vmap(play, in_axes=(0, 0, 0, 0, None)) if together else play, donate_argnums=1)
 
 
 def _row(rows: Array, i: Array) -> Array:
@@ -63,12 +64,6 @@ def _streamed(static: Any, constant: Constant, keep: bool) -> Any:
         return jax.lax.fori_loop(start, stop, body, (state, empty))
 
     return jax.jit(run, donate_argnums=1)
-
-
-@functools.lru_cache(maxsize=64)
-def _mapped(static: Any, constant: Constant) -> Any:
-    together = jax.vmap(_player(static, constant), in_axes=(0, 0, 0, 0, None))
-    return jax.jit(together, donate_argnums=1)
 
 
 @functools.lru_cache(maxsize=64)
@@ -159,7 +154,7 @@ def compiled(
     centre). The state is donated.
     """
     arrays, static = _halves(game)
-    return functools.partial(_compiled(static, _constant([game])), arrays)
+    return functools.partial(_compiled(static, _constant([game]), False), arrays)
 
 
 def compiled_solver(game: Game, *, mapped: bool = False) -> Callable[[Losses, Params, Array], Params]:
@@ -192,7 +187,7 @@ def compiled_together(games: Sequence[Game]) -> Callable[[GameState, Batch, Arra
     """
     numbers, keys = zip(*map(_halves, games), strict=True)
     stacked = jax.tree.map(lambda *leaves: np.stack([np.asarray(leaf) for leaf in leaves]), *numbers)
-    return functools.partial(_mapped(keys[0], _constant(games)), stacked)
+    return functools.partial(_compiled(keys[0], _constant(games), True), stacked)
 
 
 def _data(game: Game) -> Any:

@@ -86,18 +86,18 @@ class Registry(Generic[T]):
 
     def takes(self, name: str) -> tuple[str, ...] | None:
         """The options that a name takes; None where it takes any."""
-        thing: Any = self.maker(name)
-        if self._is_one(thing) or not callable(thing):
-            return ()
-        takes = _parameters(thing)
+        takes = self._parameters(name)
         free = any(one.kind is inspect.Parameter.VAR_KEYWORD for one in takes.values())
         return None if free else tuple(takes)
 
     def needs(self, name: str) -> list[str]:
         """The options without which a name makes nothing."""
+        return _needed(self._parameters(name))
+
+    def _parameters(self, name: str) -> Mapping[str, inspect.Parameter]:
+        """What the constructor takes; nothing where the name stands for an object."""
         thing: Any = self.maker(name)
-        made = self._is_one(thing) or not callable(thing)
-        return [] if made else _needed(_parameters(thing))
+        return {} if self._is_one(thing) or not callable(thing) else _parameters(thing)
 
     def refuse_foreign(self, name: str, options: Iterable[str]) -> None:
         """Refuses a name that does not exist, and options that it does not take."""

@@ -126,6 +126,13 @@ def share(field: str, number: Any, *, zero: bool = False) -> float:
     return float(number)
 
 
+def spared(floor: float, chosen: int) -> int:
+    """How many states are asked about at random beside those chosen, so that they are this share of all: at
+    least one, so that p > 0 also where none is chosen.
+    """
+    return max(1, math.ceil(floor * chosen / (1.0 - floor))) if floor else 0
+
+
 def beside(chosen: np.ndarray, random: int, n: int, rng: np.random.Generator) -> Asked:
     """Chosen states, and `random` of the n − k others, drawn without replacement: every state has p > 0.
 

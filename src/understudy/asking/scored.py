@@ -11,7 +11,7 @@ from typing import ClassVar
 import numpy as np
 
 from ..errors import UserError
-from .base import Asked, Gate, View, beside, fitted, share, whole
+from .base import Asked, Gate, View, beside, fitted, share, spared, whole
 
 Score = Callable[[np.ndarray], np.ndarray]
 """From rows (n, width) to their scores (n,): the higher, the more there is to learn."""
@@ -94,8 +94,7 @@ class Scored(abc.ABC):
             return beside(np.sort(self._highest(view, count - random)), random, n, view.rng)
         score = self.score(view)
         above = np.flatnonzero(score(view.rows) > self.threshold(view, score))
-        random = math.ceil(self.floor * len(above) / (1.0 - self.floor)) if self.floor else 0
-        random = max(random, 1) if self.floor else 0  # p > 0 also where no state is above
+        random = spared(self.floor, len(above))
         return fitted(beside(above, random, n, view.rng), view.most, view.rng)
 
 

@@ -128,11 +128,11 @@ class StudyFolder:
         found = {entry.id: self.read(entry) for entry in self.study.runs}
         return {name: one for name, one in found.items() if one is not None}
 
-    def write_tables(self, entries: Sequence[Entry], results: Sequence[Result]) -> list[str]:
-        """Writes results and summary, and gives the names of the files."""
+    def write_tables(self, entries: Sequence[Entry], results: Sequence[Result]) -> None:
+        """Writes results and summary."""
         with reporting(self.path):
-            written = tables.write(self.path, "results", tables.per_round(entries, results))
-            return written + tables.write(self.path, "summary", tables.per_run(entries, results))
+            tables.write(self.path, "results", tables.per_round(entries, results))
+            tables.write(self.path, "summary", tables.per_run(entries, results))
 
     def close(self) -> None:
         if self._lock is not None:

@@ -27,7 +27,8 @@ def values(field: str, given: Any) -> tuple[Any, ...]:
     ((0.01, 0.1, 1.0, 10.0, 100.0), ('squared', 'huber'), (5, 10))
     """
     if isinstance(given, str):
-        found = _range(field, given) if RANGE.fullmatch(given) else tuple(map(word, given.split(",")))
+        matched = RANGE.fullmatch(given)
+        found = _range(field, matched) if matched else tuple(map(word, given.split(",")))
         if any(one == "" for one in found):
             raise _not(field, given)
     elif isinstance(given, (bool, int, float)):
@@ -78,9 +79,8 @@ def axis(text: str) -> tuple[str, tuple[Any, ...]]:
     return name.replace("-", "_"), values(name, rest)
 
 
-def _range(field: str, text: str) -> tuple[float, ...]:
-    matched = RANGE.fullmatch(text)
-    assert matched is not None
+def _range(field: str, matched: re.Match[str]) -> tuple[float, ...]:
+    text = matched[0]
     try:
         low, high = float(matched[1]), float(matched[2])
     except ValueError:
