@@ -8,16 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from ..envs.vector import Seen, VectorEnv
+from ..envs.vector import Seen
 from ..errors import UserError
-from ..policies import Actions
-from ..policies import Seen as Sees
-from .collected import EXPERT, TERMINATED, TRUNCATED, Columns, Driver, Round, Wanted
+from .collected import EXPERT, TERMINATED, TRUNCATED, Columns, Round, Wanted
 from .episodes import Episodes
 from .journal import Kept
 from .labels import Answers, failure, seen_together, some_of
 from .players import Players
-from .questions import Questions
 
 
 class Collector(Episodes):
@@ -27,22 +24,6 @@ class Collector(Episodes):
     A quick expert is asked about every state when it is visited; a slow one, or one that a query rule spares,
     then only where it acts, and about the others (those that the rule chooses), at once, after the round.
     """
-
-    def __init__(
-        self,
-        env: VectorEnv,
-        questions: Questions,
-        observations: Sees,
-        actions: Actions,
-        drivers: Sequence[Driver],
-        envs: int = 1,
-        *,
-        burn: int = 0,
-    ):
-        seeds = [driver.seed for driver in drivers]
-        super().__init__(env, questions.expert, observations, actions, seeds, envs, burn=burn)
-        self.questions, self.drivers = questions, list(drivers)
-        self._found: dict[int, list[Kept]] = {}  # labels from before a break
 
     def collect(
         self, wanted: Wanted, tick: Callable[..., None] | None = None
@@ -59,7 +40,8 @@ class Collector(Episodes):
         """On from a snapshot with new episodes, for environments that cannot play the old ones again; the
         labels found of the round under way are its first samples.
         """
-        self.renumber(run, snapshot)
+        for j, kept in enumerate(snapshot):
+            self._episode[run * self.envs + j] = int(kept["episode"])
         self._found[run] = found
 
 

@@ -24,11 +24,13 @@ TERMINATED, TRUNCATED, EXPERT, BREAK = 1, 2, 4, 8
 
 
 class Counts(NamedTuple):
-    """What a round that is on the device says of itself: see the methods of `Round`."""
+    """What a round says of itself: the share of steps that the expert acted, how often it took over from the
+    policy within an episode, and episodes that ended.
+    """
 
-    episodes: int
     by_expert: float
     handovers: int
+    episodes: int
 
 
 @final
@@ -42,7 +44,7 @@ class Round:
     acted, 8 from before a break (what was played is not known); slots (m,): which environment; weights (m,):
     of the sample in the round's loss, 0 where it has no label (its target is 0 then). `queries` counts
     labels asked for, `unanswered` states that the expert gave none for. The first five may be arrays on the
-    device (see `device`); `counts` comes with them.
+    device (see `device`); `counted` comes with them.
     """
 
     inputs: Any
@@ -55,7 +57,7 @@ class Round:
     queries: int
     unanswered: int = 0
     recorded: bool = False
-    counts: Counts | None = None
+    counted: Counts | None = None
 
     @property
     def interactions(self) -> int:
@@ -70,26 +72,17 @@ class Round:
         """How many of the samples have a label."""
         return int(np.count_nonzero(self.weights))
 
-    def episodes(self) -> int:
-        """Episodes that ended in the round."""
-        if self.counts is not None:
-            return self.counts.episodes
-        return int((self.flags & (TERMINATED | TRUNCATED) > 0).sum())
-
-    def by_expert(self) -> float:
-        """The share of steps that the expert acted."""
-        return float((self.flags & EXPERT > 0).mean()) if self.counts is None else self.counts.by_expert
-
-    def handovers(self) -> int:
-        """How often the expert took over from the policy within an episode."""
-        if self.counts is not None:
-            return self.counts.handovers
-        found = 0
+    @property
+    def counts(self) -> Counts:
+        """What the round says of itself."""
+        if self.counted is not None:
+            return self.counted
+        acts, ended = self.flags & EXPERT > 0, self.flags & (TERMINATED | TRUNCATED) > 0
+        handovers = 0
         for slot in np.unique(self.slots):
-            flags = self.flags[self.slots == slot]
-            acts, ended = flags & EXPERT > 0, flags & (TERMINATED | TRUNCATED) > 0
-            found += int(np.sum(acts[1:] & ~acts[:-1] & ~ended[:-1]))
-        return found
+            mine, over = acts[self.slots == slot], ended[self.slots == slot]
+            handovers += int(np.sum(mine[1:] & ~mine[:-1] & ~over[:-1]))
+        return Counts(float(acts.mean()), handovers, int(ended.sum()))
 
 
 @final

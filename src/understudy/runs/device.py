@@ -155,7 +155,7 @@ class Device:
             slots=(np.arange(size) % self.envs).astype(np.int32),
             weights=weights,
             queries=int(np.count_nonzero(weights)),
-            counts=Counts(int(counts["episodes"]), float(by_expert.mean()), int(counts["handovers"])),
+            counted=Counts(float(by_expert.mean()), int(counts["handovers"]), int(counts["episodes"])),
         )
 
     def _actor(self, params: Any, normaliser: Any) -> Actor:

@@ -11,11 +11,12 @@ from ..envs.gymnasium import derive
 from ..envs.pictures import Scene
 from ..envs.vector import Seen, VectorEnv
 from ..errors import UserError
-from ..experts import Expert
 from ..policies import Actions, History, Recalled, not_finite
 from ..policies import Seen as Sees
-from .collected import TERMINATED, TRUNCATED, Round, not_finite_rows
+from .collected import TERMINATED, TRUNCATED, Driver, Round, not_finite_rows
+from .journal import Kept
 from .labels import failure
+from .questions import Questions
 
 
 class Episodes:
@@ -28,24 +29,24 @@ class Episodes:
     def __init__(
         self,
         env: VectorEnv,
-        expert: Expert,
+        questions: Questions,
         observations: Sees,
         actions: Actions,
-        seeds: Sequence[int],
-        envs: int,
+        drivers: Sequence[Driver],
+        envs: int = 1,
         *,
-        burn: int,
+        burn: int = 0,
     ):
-        self.env, self.expert, self.envs = env, expert, envs
-        self.observations, self.actions = observations, actions
-        self._seeds = seeds
-        self._episode = np.full(len(seeds) * envs, -1)
+        self.env, self.questions, self.drivers, self.envs = env, questions, list(drivers), envs
+        self.expert, self.observations, self.actions = questions.expert, observations, actions
+        self._episode = np.full(len(drivers) * envs, -1)
         # Actions of the episode under way in every slot: with its seed they rebuild it.
         self._played = [np.zeros((0, actions.size), actions.dtype) for _ in self._episode]
         self._over = np.ones(len(self._episode), bool)  # the next step begins an episode
+        self._found: dict[int, list[Kept]] = {}  # labels of the round under way, from before a break
         self.history = History(observations, len(self._episode), keep=burn)
         # For an expert who looks at pictures: what was played so far in the episode of every slot.
-        self._trails: dict[int, list[Any]] | None = None if expert.person is None else {}
+        self._trails: dict[int, list[Any]] | None = None if self.expert.person is None else {}
 
     def begin(self, slots: np.ndarray) -> None:
         """Begins an episode in those of these slots in which none is under way."""
@@ -64,7 +65,7 @@ class Episodes:
 
     def _seed(self, slot: int) -> int:
         run, j = divmod(slot, self.envs)
-        return derive(self._seeds[run], "collect", j, int(self._episode[slot]))
+        return derive(self.drivers[run].seed, "collect", j, int(self._episode[slot]))
 
     def look(self, slots: np.ndarray) -> tuple[Any, Any, dict[int, UserError]]:
         """What the slots show, as rows too; or what is wrong, by slot: an environment has raised, or numbers
@@ -164,8 +165,3 @@ class Episodes:
                     "--resume=new-episode goes on with a new one."
                 )
         return len(actions) if remembers else 0
-
-    def renumber(self, run: int, snapshot: list[dict[str, Any]]) -> None:
-        """On from a snapshot with new episodes, for environments that cannot play the old ones again."""
-        for j, kept in enumerate(snapshot):
-            self._episode[run * self.envs + j] = int(kept["episode"])

@@ -179,11 +179,6 @@ def by_policies(
     return act
 
 
-def by_expert(expert: Any) -> Act:
-    """Players that are one expert."""
-    return lambda seen, active, fresh: (expert.act(seen.batch, seen.infos), {})
-
-
 def evaluate(
     player: Any,
     env: Any,

@@ -29,7 +29,7 @@ from ..regret import Ledger
 from . import rounds, snapshot
 from .journal import Journal
 from .ledger import NAMES, TIMES
-from .reading import FORMAT, read_checkpoint, read_config, read_ledger, rows_of
+from .reading import FORMAT, read_checkpoint, read_config, read_rows
 from .resume import GROWING, longer, refuse_other
 from .rounds import Record, Sums, sum_of
 from .state import RunState
@@ -240,7 +240,7 @@ class Folder:
                 self._sums.back({name: one for name, one in grown.items() if "/" not in name})
                 ours = {k.removeprefix("samples/"): one for k, one in grown.items() if "/" in k}
                 run.samples.back(plain["rows"], ours)
-                rows = rows_of(read_ledger(self.path))
+                rows = read_rows(self.path)
                 times = [
                     {k: float(v) for k, v in one.items() if k in TIMES}
                     for one in disk.read_csv(self.path / "times.csv", "run")
@@ -254,10 +254,6 @@ class Folder:
             policy.save(self.path / "next" / "policy")
             disk.write(self.path / "next" / "summary.json", disk.to_json(summary, indent=2) + "\n")
             self._count(self._record.round, "summary.json", *POLICY)
-
-    def saved(self, number: int) -> None:
-        """Makes round `number` of a run count that has a config and a ledger only."""
-        self._count(number, "config.json", "ledger.csv", grown={})
 
     def close(self) -> None:
         if journal := getattr(self, "journal", None):
@@ -274,7 +270,7 @@ def write_run(
     try:
         with reporting(path):
             ledger.to_csv(path / "ledger.csv")
-            folder.saved(ledger.rounds)
+            folder._count(ledger.rounds, "config.json", "ledger.csv", grown={})
         folder.finish(outcome, policy)
     finally:
         folder.close()

@@ -4,7 +4,7 @@ program.
 
 from __future__ import annotations
 
-import functools
+from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any, final
 
@@ -12,7 +12,6 @@ import jax
 import numpy as np
 
 from ..errors import UserError
-from ..policies import Committee
 from ..policies.acting import forward_rows, forward_stack, forward_step
 from ..programs import compiled, compiled_together, program
 from .ledger import Clock
@@ -20,53 +19,39 @@ from .state import RunState, precision
 from .trees import over_devices, stacked
 
 
-def by_architecture(runs: Sequence[RunState]) -> list[OneArchitecture]:
-    """The runs by architecture, in the order in which each first appears."""
-    found: dict[Any, list[int]] = {}
-    for number, run in enumerate(runs):
-        leaves, structure = jax.tree.flatten(run.game.policy)
-        shapes = tuple((leaf.shape, str(leaf.dtype)) for leaf in jax.tree.leaves(run.params))
-        found.setdefault((structure, tuple(map(id, leaves)), shapes), []).append(number)
-    return [OneArchitecture(numbers, [runs[i] for i in numbers]) for numbers in found.values()]
-
-
 @final
-class OneArchitecture:
-    """Runs whose policies have one architecture act through one stack of parameters.
+class Policies:
+    """The policies of runs. Those of one architecture act through one stack of parameters.
 
     On a CPU every row has the bits it would have alone; on a GPU one compiled call serves several runs.
     """
 
-    def __init__(self, numbers: Sequence[int], runs: Sequence[RunState]):
-        self._runs, self._game = dict(zip(numbers, runs, strict=True)), runs[0].game
-        alone = len(runs) == 1 or jax.default_backend() == "cpu"
-        policy = self._game.policy
-        self._apply = None if alone else jax.jit(jax.vmap(policy.step if policy.memory else policy.apply))
+    def __init__(self, runs: Sequence[RunState]):
+        self._runs = runs
+        self._alike = Counter(_architecture(run.game.policy, run.params) for run in runs)
+        self._applied: dict[Any, Any] = {}  # one compiled program for all rounds and evaluations
 
-    def load(self, chosen: Sequence[int], *, shown: bool) -> list[Members]:
-        """The policies of those `chosen` runs that are in this group, by architecture: those that act, or
-        those that are `shown`.
-        """
+    def load(self, chosen: Sequence[int], *, shown: bool = False) -> list[Members]:
+        """Those of these runs that act, or those that are `shown` in evaluations, by architecture."""
         found: dict[Any, list[tuple[int, Any, Any]]] = {}
         for number in chosen:
-            if number in self._runs:
-                run = self._runs[number]
-                policy, params = run.shown() if shown else run.acting()
-                shapes = tuple(leaf.shape for leaf in jax.tree.leaves(params))
-                found.setdefault(shapes, []).append((number, policy, params))
-        return [self._loaded(*zip(*members, strict=True)) for members in found.values()]
+            made = self._runs[number].shown() if shown else self._runs[number].acting()
+            found.setdefault(_architecture(*made), []).append((number, *made))
+        groups = []
+        for kind, members in found.items():
+            numbers, (policy, *_), params = zip(*members, strict=True)
+            runs = [self._runs[i] for i in numbers]
+            alone = self._alike[_architecture(runs[0].game.policy, runs[0].params)] == 1
+            if not alone and jax.default_backend() != "cpu" and kind not in self._applied:
+                self._applied[kind] = jax.jit(jax.vmap(policy.step if policy.memory else policy.apply))
+            groups.append(Members(policy, list(numbers), runs, list(params), self._applied.get(kind)))
+        return groups
 
-    def _loaded(self, runs: Sequence[int], policies: Sequence[Any], params: Sequence[Any]) -> Members:
-        policy, apply = policies[0], self._apply
-        if apply is not None and isinstance(policy, Committee):
-            apply = _applied(policy)
-        return Members(self._game, policy, list(runs), [self._runs[i] for i in runs], list(params), apply)
 
-
-@functools.cache
-def _applied(policy: Committee) -> Any:
-    """One compiled program for all evaluations of a committee."""
-    return jax.jit(jax.vmap(policy.apply))
+def _architecture(policy: Any, params: Any) -> Any:
+    leaves, structure = jax.tree.flatten(policy)
+    shapes = tuple((leaf.shape, str(leaf.dtype)) for leaf in jax.tree.leaves(params))
+    return structure, tuple(map(id, leaves)), shapes
 
 
 class Members:
@@ -78,10 +63,8 @@ class Members:
       burn: states that warm its memory.
     """
 
-    def __init__(
-        self, game: Any, policy: Any, numbers: list[int], runs: list[RunState], params: list[Any], apply: Any
-    ):
-        self.runs, self._game, self._apply = numbers, game, apply
+    def __init__(self, policy: Any, numbers: list[int], runs: list[RunState], params: list[Any], apply: Any):
+        self.runs, self._game, self._apply = numbers, runs[0].game, apply
         self.memory, self.burn = policy.memory, getattr(policy, "burn", 0)
         means, scales = ([getattr(one.normaliser, name) for one in runs] for name in ("mean", "scale"))
         self._mean, self._scale = np.stack(means)[:, None], np.stack(scales)[:, None]
@@ -92,7 +75,7 @@ class Members:
             self._stack = forward_stack(policy, params)
             self._rows = [forward_rows(policy, one) for one in params]
         else:
-            with precision(game):
+            with precision(self._game):
                 stacked = jax.tree.map(lambda *leaves: np.stack(leaves), *params)
                 self._params = jax.device_put(stacked)
 

@@ -11,12 +11,12 @@ from typing import Any, final
 import numpy as np
 
 from ..envs.gymnasium import Maker
-from ..envs.vector import VectorEnv, vector
+from ..envs.vector import Seen, VectorEnv, vector
 from ..errors import UserError
 from .collect import Collector
 from .collected import Driver
-from .evaluate import Act, Evaluation, by_expert, by_policies, play_episodes
-from .groups import Members
+from .evaluate import Act, Evaluation, by_policies, play_episodes
+from .groups import Policies
 from .labels import failure
 from .questions import Questions
 from .state import RunState
@@ -35,7 +35,6 @@ class Host(Collector):
 
     Args:
       make: how an environment is made; `first` is one that is there already, and is closed with the others.
-      shown: from some of the runs to the policies that are evaluated, by architecture.
       threads: threads that step the environments.
     """
 
@@ -45,11 +44,11 @@ class Host(Collector):
         make: Maker,
         first: Any,
         questions: Questions,
-        shown: Callable[[Sequence[int]], list[Members]],
+        policies: Policies,
         *,
         threads: int,
     ):
-        self._runs, self._name, self._shown = runs, make.name, shown
+        self._runs, self._name, self._policies = runs, make.name, policies
         self._parts = parts = runs[0].parts
         self._vector = functools.partial(vector, make, threads=threads, infos=parts.expert.needs_infos)
         self._kept: dict[int, VectorEnv] = {}  # of a run alone, by lanes
@@ -64,7 +63,8 @@ class Host(Collector):
     def of_runs(self, chosen: Sequence[int], t: int) -> list[Evaluation | UserError]:
         """The episodes with number t (see `play_episodes`) of the policies of these runs."""
         where = {run: at for at, run in enumerate(chosen)}
-        groups = [(one, np.array([where[run] for run in one.runs])) for one in self._shown(chosen)]
+        shown = self._policies.load(chosen, shown=True)
+        groups = [(one, np.array([where[run] for run in one.runs])) for one in shown]
         plans = [self._runs[i].plan for i in chosen]
         about = [plan.seed for plan in plans], [plan.episodes for plan in plans]
         codecs = self.observations, self.actions
@@ -75,10 +75,14 @@ class Host(Collector):
         found: list[Evaluation | UserError] = []
         for seed, episodes, t in asked:
             try:
-                found += self._play([seed], [episodes], lambda lanes: by_expert(self.expert), t, self.expert)
+                found += self._play([seed], [episodes], lambda lanes: self._shows, t, self.expert)
             except Exception as error:
                 found.append(failure("expert", error))
         return found
+
+    def _shows(self, seen: Seen, active: Any, fresh: Any) -> tuple[Any, dict[int, UserError]]:
+        """What the expert plays."""
+        return self.expert.act(seen.batch, seen.infos), {}
 
     def _play(
         self,

@@ -61,7 +61,8 @@ class Questions:
     ):
         self.expert, self.limits, self.progress = expert, limits or Limits(), progress
         self.slow = expert.workers is not None
-        self.journals = [Journal(keep=True) if one is None and self.slow else one for one in journals]
+        self._looked = [self.slow or one is not None for one in journals]  # whether labels may be known
+        self.journals = [one or Journal(keep=self.slow) for one in journals]
         self.seconds, self.labels = 0.0, 0
         self._number, self._seen = 0, [Counter[bytes]() for _ in journals]
         self._tried, self._failed = np.zeros(len(journals), int), np.zeros(len(journals), int)
@@ -77,10 +78,8 @@ class Questions:
         self._room = 0 if self.expert.alike or self.expert.on_reset is not None else AGAIN
         for journal, seen in zip(self.journals, self._seen, strict=True):
             seen.clear()
-            if journal is not None:
-                journal.begin(number)
+            journal.begin(number)
         if self.expert.person is not None:  # one run
-            assert self.journals[0] is not None
             self._replayed = {key for key, one in self.journals[0].kept.items() if one.round == number}
 
     def takes_over(self, seen: Seen) -> bool:
@@ -99,10 +98,10 @@ class Questions:
         A quick expert that raises gives errors for all states of the runs whose states it raises at.
         """
         n = len(runs)
-        if not self.slow and all(self.journals[run] is None for run in set(runs.tolist())):
+        if not any(self._looked[run] for run in set(runs.tolist())):
             return self._quick(seen, runs, None, rows)
         keys = [self._key(seen, int(run), i) for i, run in enumerate(runs.tolist())]
-        known = [self._find(int(run), key) for run, key in zip(runs, keys, strict=True)]
+        known = [self.journals[run].find(key) for run, key in zip(runs, keys, strict=True)]
         if not self.slow:
             # One that remembers is asked again, so that it has seen the states before the next one.
             if not any(known) or self.expert.on_reset is not None:
@@ -146,10 +145,6 @@ class Questions:
         self._seen[run][key] += 1
         return key_of(key, f"{self._number} {self._seen[run][key]}".encode())
 
-    def _find(self, run: int, key: bytes) -> Any:
-        journal = self.journals[run]
-        return None if journal is None else journal.find(key)
-
     def _first(self, run: int, key: bytes) -> bool:
         """Whether a slow expert's label is looked up for the first time in this round."""
         if not self.slow:
@@ -158,9 +153,8 @@ class Questions:
         return self._seen[run][key] == 1
 
     def _keep(self, run: int, key: bytes, label: Any, row: np.ndarray) -> None:
-        journal = self.journals[run]
-        if journal is not None and journal.find(key) is None:
-            journal.add(key, label, row)
+        if self.journals[run].find(key) is None:
+            self.journals[run].add(key, label, row)
 
     def _quick(self, seen: Seen, runs: np.ndarray, keys: list[bytes] | None, rows: np.ndarray) -> Answers:
         n, every = len(runs), list(range(len(runs)))
@@ -246,7 +240,6 @@ class Questions:
     ) -> Answers:
         """A person is asked about all states at once, and may skip some. What they skip is no failure."""
         journal, person = self.journals[0], self.expert.person
-        assert journal is not None
 
         def keep(i: int, label: Any) -> None:
             self._keep(0, keys[i], np.asarray(label), rows[i])

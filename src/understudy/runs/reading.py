@@ -55,23 +55,23 @@ def read_summary(path: Path) -> dict[str, Any] | None:
     return disk.read_json(file, "run") if file.is_file() else None
 
 
-def read_ledger(path: Path, size: int | None = None) -> Ledger:
-    """ledger.csv as columns, or its first `size` bytes."""
+def read_rows(path: Path, size: int | None = None) -> list[dict[str, Any]]:
+    """ledger.csv as one dict a round, or its first `size` bytes."""
     rows = disk.read_csv(Path(path) / "ledger.csv", "run", size)
     if rows and list(rows[0]) != NAMES:
         raise UserError(f"run: {path}/ledger.csv is damaged: its columns are not those of a run.")
     with damaged(f"run: {path}/ledger.csv"):
-        return Ledger({name: [_value(name, row[name]) for row in rows] for name in NAMES})
+        return [{name: _value(name, row[name]) for name in NAMES} for row in rows]
+
+
+def read_ledger(path: Path, size: int | None = None) -> Ledger:
+    """The same as columns."""
+    rows = read_rows(path, size)
+    return Ledger({name: [row[name] for row in rows] for name in NAMES})
 
 
 def _value(name: str, text: str) -> Any:
     return text if name in WORDS else int(text) if name in WHOLE else float(text)
-
-
-def rows_of(ledger: Ledger) -> list[dict[str, Any]]:
-    """A ledger as one dict a round."""
-    columns = {name: ledger[name].tolist() for name in ledger}
-    return [{name: columns[name][t] for name in columns} for t in range(ledger.rounds)]
 
 
 def _known(number: Any, file: Path) -> None:

@@ -10,7 +10,6 @@ others go on.
 from __future__ import annotations
 
 import contextlib
-import functools
 import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -26,7 +25,7 @@ from . import querying
 from .collected import Wanted
 from .device import Device, possible
 from .evaluate import AGAIN, Evaluation
-from .groups import Members, OneProgram, by_architecture, by_program
+from .groups import OneProgram, Policies, by_program
 from .host import Host
 from .ledger import Clock
 from .questions import Questions
@@ -89,15 +88,14 @@ class Runner:
         looked = not pace or self._expert.workers is not None
         journals = [folder.journal if folder and looked else None for folder in self._folders]
         self.questions = Questions(self._expert, journals, runs[0].parts.limits, self._asked)
-        self._architectures = by_architecture(self.runs)
+        self._policies = Policies(self.runs)
         self._programs: list[OneProgram] | None = None
         self._warned = False  # that the expert's answers differ
         first = make() if first is None else first
         if possible(first, runs[0].parts):
             self.environments: Host | Device = Device(first, runs, together=self.together)
         else:
-            shown = functools.partial(self._policies, shown=True)
-            self.environments = Host(runs, make, first, self.questions, shown, threads=threads)
+            self.environments = Host(runs, make, first, self.questions, self._policies, threads=threads)
 
     def _tick(self, stage: str, *done: int) -> None:
         self._progress(stage, *done)
@@ -195,7 +193,7 @@ class Runner:
             plan.sizes[t - 1],
             number=t,
             betas=[run.plan.mixing.beta(t) for run in runs],
-            acting=self._policies,
+            acting=self._policies.load,
             asking=None if rule is None else lambda i, *round: querying.weights(self.runs[i], *round),
             most={i: self.runs[i].left for i in going} if plan.budget is not None else {},
             gates={i: found for i in going if (found := querying.gate(self.runs[i])) is not None},
@@ -231,7 +229,7 @@ class Runner:
     def _tell_person(self, t: int) -> None:
         """How far the run is, with the labels of a round that was under way before a break."""
         run, journal = self.runs[0], self.questions.journals[0]
-        labels = run.queries + sum(one.round == t for one in journal.kept.values())  # type: ignore[union-attr]
+        labels = run.queries + sum(one.round == t for one in journal.kept.values())
         returns = [row["return_mean"] for row in run.rows if row["return_mean"] == row["return_mean"]]
         self._expert.person.tell(
             "collecting",
@@ -256,10 +254,6 @@ class Runner:
     def _failed(self, errors: Mapping[int, UserError | None]) -> None:
         for i, error in errors.items():
             self.errors[i] = self.errors[i] or error
-
-    def _policies(self, chosen: Sequence[int], *, shown: bool = False) -> list[Members]:
-        """The policies of these runs that act, or those that are `shown` in evaluations, by architecture."""
-        return [one for group in self._architectures for one in group.load(chosen, shown=shown)]
 
     def _complete(self, runs: Sequence[int]) -> None:
         """Trains the committees of these runs, where they have one."""

@@ -16,6 +16,8 @@ from ..policies import Normaliser
 from .state import Best, RunState, precision
 from .trees import keys_again, plain_keys
 
+COUNTS = ("round", "interactions", "queries", "unanswered", "breaks")
+
 
 def taken(run: RunState, slots: list[dict[str, Any]]) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
     """Arrays and plain data from which `restored` continues bit for bit; `slots` are the collector's.
@@ -28,13 +30,7 @@ def taken(run: RunState, slots: list[dict[str, Any]]) -> tuple[dict[str, np.ndar
     arrays |= {} if run.best is None else _listed("best", run.best.members)
     for i, slot in enumerate(slots):
         arrays |= {f"slot.{i:03d}.{name}": kept for name, kept in slot.items() if name != "episode"}
-    plain = {
-        "round": run.round,
-        "interactions": run.interactions,
-        "queries": run.queries,
-        "unanswered": run.unanswered,
-        "breaks": run.breaks,
-        "measuring": run.measuring,
+    plain = {name: getattr(run, name) for name in (*COUNTS, "measuring")} | {
         "rows": run.samples.rows,
         "episodes": [slot["episode"] for slot in slots],
         "automatic": None if run.automatic is None else run.automatic.numbers(),
@@ -52,8 +48,8 @@ def restored(
     times: list[Any],
 ) -> list[dict[str, Any]]:
     """Back to a snapshot, whose samples must be there already; gives the `slots` of it."""
-    run.round, run.interactions = plain["round"], plain["interactions"]
-    run.queries, run.unanswered, run.breaks = (plain[k] for k in ("queries", "unanswered", "breaks"))
+    for name in COUNTS:
+        setattr(run, name, plain[name])
     run.measuring += plain.get("measuring", 0)
     run.rows, run.times = rows, times
     run.see_as(Normaliser(arrays["mean"], arrays["scale"]))
