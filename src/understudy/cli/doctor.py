@@ -32,11 +32,12 @@ def run(options: Doctor) -> int:
     from ..report import tables
 
     works, devices = _devices()
-    cache = use_cache()
+    cache, there = use_cache(), memory()
+    has = "memory unknown" if there is None else f"{there / 2**30:.0f} GiB"
     found: dict[str, Any] = {
         "understudy": f"{__version__}, in {Path(__file__).parents[1]}",
         "python": f"{platform.python_version()}, {sys.executable}",
-        "system": f"{platform.system()} {platform.machine()}, {cores()} cores, {_gigabytes(memory())}",
+        "system": f"{platform.system()} {platform.machine()}, {cores()} cores, {has}",
         "libraries": ", ".join(f"{name} {version}" for name, version in versions(CORE).items()),
         "devices": devices,
         "cache": "off, or its folder cannot be written" if cache is None else f"{cache}, {_size(cache)}",
@@ -45,8 +46,7 @@ def run(options: Doctor) -> int:
     extras = {name: _extra(needs) for name, needs in extras_of().items()}
     tables.show(tables.facts("understudy doctor", found.items()))
     tables.show(tables.facts("extras: pip install 'understudy[NAME]'", extras.items()))
-    if options.json:
-        tables.json_line(found | {"extras": extras, "works": works})
+    tables.json_line(found | {"extras": extras, "works": works})
     return 0 if works else 1
 
 
@@ -84,10 +84,6 @@ def _extra(needs: list[str]) -> str:
     if missing:
         return f"not installed: {', '.join(dict.fromkeys(missing))}"
     return ", ".join(f"{name} {version}" for name, version in there.items())
-
-
-def _gigabytes(size: int | None) -> str:
-    return "memory unknown" if size is None else f"{size / 2**30:.0f} GiB"
 
 
 def _size(folder: Path) -> str:

@@ -53,7 +53,6 @@ def run(options: Evaluate) -> int:
         ("run", "finished" if kept else "not finished"),
     ]
     tables.show(tables.facts(f"{title}: {options.episodes} episodes", rows))
-    if options.json:
-        numbers = {"return_mean": found.mean, "return_std": found.std, "returns": found.returns.tolist()}
-        tables.json_line({"env": make.name, "run": str(options.run), "episodes": options.episodes, **numbers})
+    numbers = {"return_mean": found.mean, "return_std": found.std, "returns": found.returns.tolist()}
+    tables.json_line({"env": make.name, "run": str(options.run), "episodes": options.episodes, **numbers})
     return 0

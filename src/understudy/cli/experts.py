@@ -21,8 +21,7 @@ def list(options: ExpertsList) -> int:
     cards = {name: experts.card(name) for name in experts.names()}
     rows = [(name, _returns(card), _here(card), card["algorithm"]) for name, card in cards.items()]
     tables.show(tables.listed("experts", ("name", "return", "environments", "algorithm"), rows))
-    if options.json:
-        tables.json_line(cards)
+    tables.json_line(cards)
     return 0
 
 

@@ -38,6 +38,5 @@ def run(options: Export) -> int:
             text = f"{found.difference:.1e} of the largest output; {NEAR:.0e} is allowed"
         rows.append(("difference to the policy", text))
     tables.show(tables.facts(f"{options.run} as {found.to}", rows))
-    if options.json:
-        tables.json_line(found._asdict())
+    tables.json_line(found._asdict())
     return 0

@@ -240,8 +240,7 @@ def theorem(options: PaperTheorem) -> int:
             disk.write(folder / "theorem.csv", disk.to_csv(theorem.columns(shown)))
             plots.save(theorem.draw(shown), folder / "theorem.png", folder / "theorem.svg")
         print(f"Written to {options.out}: theorem.csv, theorem.png, theorem.svg")
-    if options.json:
-        tables.json_line([{"case": row[0], "regret": row[2], "bound": row[3]} for row in rows])
+    tables.json_line([{"case": row[0], "regret": row[2], "bound": row[3]} for row in rows])
     return 0
 
 
@@ -264,8 +263,7 @@ def _report(options: Reported, reporter: Any, done: Any, rows: list[Any], began:
     tables.show(tables.listed("claims", ("claim", "verdict", "where"), coloured))
     if options.out is not None:
         print(f"Written to {options.out}: {', '.join(names)}")
-    if options.json:
-        tables.json_line({claim: verdict for claim, verdict, _ in verdicts})
+    tables.json_line({claim: verdict for claim, verdict, _ in verdicts})
     return 0
 
 

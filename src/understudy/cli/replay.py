@@ -84,8 +84,7 @@ def run(options: Replay) -> int:
         with disk.new_folder(options.out) as folder:
             _write(folder, options, result, outcome)
     tables.show(tables.replay(options.learner, result))
-    if options.json:
-        tables.json_line(outcome)
+    tables.json_line(outcome)
     return 0
 
 

@@ -41,6 +41,5 @@ def run(options: Report) -> int:
         )
     size = file.stat().st_size
     print(f"{file}: {size / 1e6:.1f} MB; open it in a browser.")
-    if options.json:
-        tables.json_line({"file": str(file), "bytes": size})
+    tables.json_line({"file": str(file), "bytes": size})
     return 0

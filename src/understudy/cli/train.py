@@ -42,8 +42,7 @@ def run(options: Train) -> int:
     more = {"resume": options.resume or False, "progress": True, "sinks": options.sink}
     result = imitate(spec, out=options.out, **more)
     tables.show(outcome(result))
-    if options.json:
-        tables.json_line(result.summary())
+    tables.json_line(result.summary())
     return 0
 
 

@@ -36,7 +36,7 @@ _outputs: list[Any] = []
 
 @contextlib.contextmanager
 def json_only() -> Iterator[None]:
-    """What is printed inside goes to the error stream, and `json_line` alone to the output, for a pipe."""
+    """What is printed inside goes to the error stream, and `json_line` to the output, for a pipe."""
     _outputs.append(sys.stdout)
     try:
         with contextlib.redirect_stdout(sys.stderr):
@@ -46,9 +46,10 @@ def json_only() -> Iterator[None]:
 
 
 def json_line(value: Any) -> None:
-    """Prints `value` as one line of JSON, after whatever the error stream still holds."""
-    sys.stderr.flush()
-    print(disk.to_json(value), flush=True, file=_outputs[-1] if _outputs else sys.stdout)
+    """Inside `json_only`: prints `value` as one line of JSON, after whatever the error stream still holds."""
+    if _outputs:
+        sys.stderr.flush()
+        print(disk.to_json(value), flush=True, file=_outputs[-1])
 
 
 def facts(title: str, rows: Iterable[tuple[str, Any]]) -> Table:
