@@ -9,7 +9,7 @@ import pytest
 
 from quick import SIZE
 from understudy import imitate
-from understudy.progress import Bar, Rounds, counted, rounds, stages
+from understudy.progress import Bar, Rounds, counted, shown, stages
 
 
 class Clock:
@@ -55,8 +55,8 @@ def test_time_left_counts_what_was_done_today_and_forgets_the_compiling():
 
 
 def test_rounds_count_interactions_and_labels_within_a_round():
-    bar = Bar("ftl on X", 300, now=Clock())
-    told = Rounds(bar, (100, 100, 100), moves=True)
+    bar = told = Rounds("ftl on X", (100, 100, 100), now=Clock())
+    told.moves = True
     told.tick("collecting", 30, 12)
     assert bar.done == 30 and bar.notes() == ["12 labels", "round 1: collecting"]
     told.tick("solving")
@@ -98,7 +98,7 @@ def test_on_a_terminal_one_line_moves(monkeypatch):
     monkeypatch.setattr("sys.stderr", screen)
     monkeypatch.setenv("COLUMNS", "80")
     monkeypatch.setenv("TERM", "xterm")
-    with rounds("ftl on X", (100, 100)) as told:
+    with shown(Rounds("ftl on X", (100, 100))) as told:
         told.tick("collecting", 50, 50)
         told(1, row(1))
         told(2, row(2))

@@ -6,12 +6,12 @@ import contextlib
 import os
 import time
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from .envs.gymnasium import has_limit, maker
-from .errors import UserError
-from .progress import rounds
+from .errors import UserError, interruptible
+from .progress import Rounds, shown
 from .runs import TIMES, Folder, Run, Runner, RunState, World, parts, resumed, resuming, storage
 from .runs.evaluate import LIMIT
 from .sinks import Started
@@ -78,16 +78,16 @@ def imitate(
             opened.callback(folder.close)
             if folder.finished:
                 return Run.load(folder.path)
-        run = RunState(made, storage(made, folder=None if folder is None else folder.samples))
+        run = RunState(made, storage(made, folder))
         unused.pop_all()  # the runner closes it
         ends = spec.episode_limit is not None or has_limit(first)
         tell, title = progress, f"{spec.name} on {make.name}"
         if progress is True:
-            tell = opened.enter_context(rounds(title, spec.sizes))
+            tell = opened.enter_context(shown(Rounds(title, spec.sizes)))
         runner = opened.enter_context(
             Runner([run], make, folders=[folder], first=first, tick=getattr(tell, "tick", None))
         )
-        with _telling(run, folder):
+        with interruptible(lambda: _kept(run, folder)):
             runner.begin()
             opened.callback(watch.end)
             watch.begin(Started(title, made.settings, None if folder is None else folder.path, run.round))
@@ -159,20 +159,14 @@ def _warn_endless(rows: Sequence[Mapping[str, Any]], envs: int, name: str) -> No
     )
 
 
-@contextlib.contextmanager
-def _telling(run: RunState, folder: Folder | None) -> Iterator[None]:
-    """An interrupt says what is kept and how to go on."""
-    try:
-        yield
-    except KeyboardInterrupt as error:
-        if folder is None:
-            kept = "nothing is kept; with out (--out FOLDER) it could go on from here"
-        else:
-            under_way = folder.journal.count
-            labels = f" and {under_way:,} labels of round {run.round + 1}" if under_way else ""
-            rounds = "1 round" if run.round == 1 else f"{run.round} rounds"
-            kept = f"{rounds}{labels} are kept in {str(folder.path)!r}; go on with --resume"
-        raise KeyboardInterrupt(f"interrupted: {kept}.") from error
+def _kept(run: RunState, folder: Folder | None) -> str:
+    """What an interrupt leaves, and how to go on."""
+    if folder is None:
+        return "nothing is kept; with out (--out FOLDER) it could go on from here"
+    under_way = folder.journal.count
+    labels = f" and {under_way:,} labels of round {run.round + 1}" if under_way else ""
+    rounds = "1 round" if run.round == 1 else f"{run.round} rounds"
+    return f"{rounds}{labels} are kept in {str(folder.path)!r}; go on with --resume"
 
 
 def _raise(runner: Runner) -> None:

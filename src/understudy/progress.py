@@ -8,10 +8,11 @@ import math
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, final
+from typing import Any, TypeVar, final
 
 EVERY = 10.0
 """Seconds between two lines in a pipe, where nothing else says when."""
+B = TypeVar("B", bound="Bar")
 _SILENT = contextvars.ContextVar("silent", default=False)
 
 
@@ -49,9 +50,9 @@ def spelled(seconds: float) -> str:
     return f"{minutes} min {whole % 60} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"
 
 
-@final
 class Bar:
-    """How much of `total` is done, how long the rest will take, and a few notes.
+    """How much of `total` is done, how long the rest will take, and a few notes. `moves`: it is shown on a
+    terminal; else plain lines are to say where the work is.
 
     >>> bar = Bar("ftl on Hopper-v5", 2000, "steps", now=lambda: 0.0)
     >>> bar.update(500, "500 labels", "loss 0.25")
@@ -63,8 +64,8 @@ class Bar:
         self, title: str, total: int, unit: str = "rounds", *, now: Callable[[], float] = time.perf_counter
     ):
         self.title, self.total, self.unit, self._now = title, total, unit, now
-        self.done, self.began = 0, now()
-        self.notes: Callable[[], Sequence[str]] = tuple
+        self.done, self.began, self.moves = 0, now(), False
+        self._notes: Sequence[str] = ()
         self._start: tuple[float, int] | None = None
         self._said = -math.inf
 
@@ -73,9 +74,11 @@ class Bar:
         if self._start is None:
             # What was there before, as in a run that is resumed, took no time today.
             self._start = self._now(), done
-        self.done = done
-        if notes:
-            self.notes = lambda: notes
+        self.done, self._notes = done, notes or self._notes
+
+    def notes(self) -> Sequence[str]:
+        """What is said beside the numbers, the most important first."""
+        return self._notes
 
     def restart(self) -> None:
         """Measures the time that is left from here on: what came before, such as compiling, comes once."""
@@ -122,10 +125,11 @@ class Bar:
 
 
 @contextlib.contextmanager
-def shown(bar: Bar) -> Iterator[bool]:
-    """Shows the bar while the block runs; gives whether it moves, which it does on a terminal only."""
-    if _SILENT.get() or not sys.stderr.isatty():
-        yield False
+def shown(bar: B) -> Iterator[B]:
+    """Shows the bar while the block runs; it moves on a terminal only."""
+    bar.moves = not _SILENT.get() and sys.stderr.isatty()
+    if not bar.moves:
+        yield bar
         return
     from rich.console import Console
     from rich.live import Live
@@ -133,18 +137,17 @@ def shown(bar: Bar) -> Iterator[bool]:
 
     console = Console(stderr=True)
     with Live(console=console, get_renderable=lambda: Text(bar.line(console.width)), refresh_per_second=5):
-        yield True
+        yield bar
 
 
 @contextlib.contextmanager
 def counted(title: str, total: int, unit: str = "rounds") -> Iterator[Callable[..., None]]:
     """A function ``update(done, *notes)`` for a loop of `total` turns."""
-    bar = Bar(title, total, unit)
-    with shown(bar) as moves:
+    with shown(Bar(title, total, unit)) as bar:
 
         def update(done: int, *notes: str) -> None:
             bar.update(done, *notes)
-            if not moves:
+            if not bar.moves:
                 bar.say()
 
         yield update
@@ -177,55 +180,44 @@ def summary(row: dict[str, Any]) -> list[str]:
 
 
 @final
-class Rounds:
-    """The progress of a run: called with a round's number and its row, and in between through `tick`.
-
-    `moves`: the bar is on a terminal; else every round is a line.
+class Rounds(Bar):
+    """The progress of a run of rounds with these numbers of interactions: called with a round's number and
+    its row, and in between through `tick`. Where it does not move, every round is a line.
     """
 
-    def __init__(self, bar: Bar, sizes: Sequence[int], *, moves: bool):
-        self.bar, self._sizes, self._moves = bar, tuple(sizes), moves
+    def __init__(self, title: str, sizes: Sequence[int], *, now: Callable[[], float] = time.perf_counter):
+        super().__init__(title, sum(sizes), "interactions", now=now)
+        self._rounds = len(sizes)
         self._row: dict[str, Any] = {"round": 0, "interactions": 0, "queries": 0, "return_mean": math.nan}
-        self._stage, self._asked, self._said = "", 0, time.perf_counter()
-        bar.notes = self._notes
+        self._stage, self._asked, self._waited = "", 0, now()
 
     def tick(self, stage: str, interactions: int | None = None, queries: int | None = None) -> None:
         """What is being done, and how many interactions and labels the round under way has (None: as many as
         before). It only enters numbers, so it may be called at every step.
         """
         self._stage, self._asked = stage, self._asked if queries is None else queries
-        if not self._moves and stage.startswith("asking,") and time.perf_counter() - self._said > EVERY:
+        if not self.moves and stage.startswith("asking,") and self._now() - self._waited > EVERY:
             # Waiting for a slow expert: one line a round would be silence.
-            self._said = time.perf_counter()
-            self.bar.say(f"{self.bar.title}: round {self._row['round'] + 1}: {stage}")
+            self._waited = self._now()
+            self.say(f"{self.title}: round {self._row['round'] + 1}: {stage}")
         if interactions is not None:
-            self.bar.update(self._row["interactions"] + interactions)
+            self.update(self._row["interactions"] + interactions)
 
     def __call__(self, number: int, row: dict[str, Any]) -> None:
         first, seen = self._row["round"] == 0, self._row["return_mean"]
         self._row = row if math.isfinite(row["return_mean"]) else row | {"return_mean": seen}
         self.tick("", 0, 0)
         if first:
-            self.bar.restart()  # the first round compiled
-        if not self._moves:
-            spent, left = time.perf_counter() - self.bar.began, self.bar.left
-            rest = f", {clock(left)} left" if left and number < len(self._sizes) else ""
+            self.restart()  # the first round compiled
+        if not self.moves:
+            spent, left = self._now() - self.began, self.left
+            rest = f", {clock(left)} left" if left and number < self._rounds else ""
             counts = f"{row['interactions']:,} steps  {row['queries']:,} labels"
-            line = "  ".join([f"round {number} of {len(self._sizes)}", counts, *summary(row), clock(spent)])
-            self.bar.say(f"{self.bar.title}: {line}{rest}")
+            line = "  ".join([f"round {number} of {self._rounds}", counts, *summary(row), clock(spent)])
+            self.say(f"{self.title}: {line}{rest}")
 
-    def _notes(self) -> list[str]:
+    def notes(self) -> list[str]:
         row, stage = self._row, self._stage
-        number = min(row["round"] + 1, len(self._sizes))
+        number = min(row["round"] + 1, self._rounds)
         shown = [f"{row['queries'] + self._asked:,} labels", *([f"round {number}: {stage}"] if stage else [])]
         return shown + (summary(row) if row["round"] else [])
-
-
-@contextlib.contextmanager
-def rounds(title: str, sizes: Sequence[int]) -> Iterator[Rounds]:
-    """The progress of a run of rounds with these numbers of interactions: a bar in interactions and labels
-    on a terminal, a line per round in a pipe.
-    """
-    bar = Bar(title, sum(sizes), "interactions")
-    with shown(bar) as moves:
-        yield Rounds(bar, sizes, moves=moves)

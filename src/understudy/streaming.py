@@ -36,7 +36,8 @@ def play_rounds(
     and can be interrupted.
     """
     (X, Y), rows = rounds[0], max(len(X) for X, _ in rounds)
-    each = rows * (X[0].nbytes + 2 * Y[0].nbytes) + (_bytes(state.learner.params) if keep else 0)
+    each = rows * (X[0].nbytes + 2 * Y[0].nbytes)
+    each += sum(leaf.nbytes for leaf in jax.tree.leaves(state.learner.params)) if keep else 0
     room = next((n for n in ROOMS if n * each <= BYTES and (n <= 64 or n <= len(rounds))), 1)
     run, count = compiled_stream(game, keep=keep), 1
     for begin in range(0, len(rounds), room):
@@ -57,10 +58,6 @@ def play_rounds(
 @jax.jit
 def _keys(key: jax.Array, numbers: jax.Array) -> jax.Array:
     return jax.vmap(lambda t: jax.random.fold_in(key, t))(numbers)
-
-
-def _bytes(tree: Any) -> int:
-    return sum(leaf.nbytes for leaf in jax.tree.leaves(tree))
 
 
 def columns(

@@ -72,10 +72,9 @@ def train(options: ExpertTrain) -> int:
         ("use it", f"understudy train {options.env} --expert {result.path}"),
     ]
     tables.show(tables.facts(f"{card['algorithm']} on {options.env}", rows))
-    if options.json:
-        numbers = {"return_mean": measured["mean"], "return_std": measured["std"], "steps": best.steps}
-        about = {"env": options.env, "algo": card["algorithm"].lower(), "seed": options.seed, **numbers}
-        tables.json_line({**about, "ended": result.ended, "expert": str(result.path)})
+    numbers = {"return_mean": measured["mean"], "return_std": measured["std"], "steps": best.steps}
+    about = {"env": options.env, "algo": card["algorithm"].lower(), "seed": options.seed, **numbers}
+    tables.json_line({**about, "ended": result.ended, "expert": str(result.path)})
     return 130 if result.ended == "stopped" else 0
 
 
@@ -95,13 +94,13 @@ def latest(curve: list[training.Evaluated]) -> str:
 @contextlib.contextmanager
 def _progress(title: str) -> Iterator[Callable[[int, int, list[training.Evaluated]], None]]:
     """A bar with the latest return on a terminal, a line per evaluation elsewhere, on the error stream."""
-    bar, seen = Bar(title, 0, "steps"), {"looks": 0}
-    with shown(bar) as moves:
+    seen = {"looks": 0}
+    with shown(Bar(title, 0, "steps")) as bar:
 
         def show(done: int, total: int, curve: list[training.Evaluated]) -> None:
             bar.total = total
             bar.update(done, latest(curve))
-            if not moves and len(curve) > seen["looks"]:
+            if not bar.moves and len(curve) > seen["looks"]:
                 seen["looks"], last = len(curve), curve[-1]
                 where = f"step {last.steps:,} of {total:,}"
                 bar.say(f"{title}: {where}  {latest(curve)}  {last.seconds:.0f} s")

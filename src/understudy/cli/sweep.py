@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
 import math
 import time
-from collections.abc import Iterator
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from tyro.conf import Positional, arg
 
-from ..errors import UserError, among
+from ..errors import UserError, among, interruptible
 from ..progress import stages
 from ..report import tables
 from ..spec import FIELDS
@@ -87,7 +84,8 @@ def run(options: Sweep) -> int:
         return 0
     began = time.perf_counter()
     how = {**where, "address": options.address, "retries": options.retries, "sinks": options.sink}
-    with _telling(options.out), stages() as show:
+    kept = f"what has ended is kept in {str(options.out)!r}; the same command goes on"
+    with interruptible(lambda: kept), stages() as show:
         if tuning:
             done: Results | Tuned = tune(study, out=options.out, **tuning, **how, progress=show)
         else:
@@ -100,19 +98,8 @@ def run(options: Sweep) -> int:
         print(f"{len(failed)} of {len(full)} runs failed (--retry-failed plays them again); first: {first}")
     seconds = time.perf_counter() - began
     print(f"{len(full)} runs in {options.out} after {seconds:.1f} s: results.csv, summary.csv")
-    if options.json:
-        tables.json_line({"runs": len(full), "failed": len(failed), "out": str(options.out)})
+    tables.json_line({"runs": len(full), "failed": len(failed), "out": str(options.out)})
     return int(len(failed) == len(full))
-
-
-@contextlib.contextmanager
-def _telling(out: Path | None) -> Iterator[None]:
-    """An interrupt says what is kept and how to go on."""
-    try:
-        yield
-    except KeyboardInterrupt as error:
-        kept = f"what has ended is kept in {str(out)!r}; the same command goes on"
-        raise KeyboardInterrupt(f"interrupted: {kept}.") from error
 
 
 def made(options: Sweep) -> tuple[Study, dict[str, Any]]:

@@ -50,7 +50,11 @@ def recorded(source: str, observations: Seen, actions: Actions, spaces: Any) -> 
     if actions.kind == "discrete" and labels.ndim == 2 and labels.shape[1:] == actions.counts:
         kind = "distribution"
     one = Expert(who, ask=lambda seen, infos: labels, kind=kind)
-    labels = _said(who, lambda: checked(one, spaces.action_space).label(np.zeros(n)))
+    try:
+        labels = checked(one, spaces.action_space).label(np.zeros(n))
+    except UserError as error:
+        text = str(error).replace(f"expert {who!r}", who)
+        raise UserError(text.replace("in environment", "in row")) from None
     try:
         rows = _rows(observations, found, who)
     except (ValueError, TypeError, KeyError, IndexError) as error:
@@ -97,14 +101,6 @@ def checksum(round: Round) -> str:
     """A few letters that other demonstrations would not have."""
     crc = zlib.crc32(np.ascontiguousarray(round.inputs).tobytes())
     return f"{zlib.crc32(np.ascontiguousarray(round.targets).tobytes(), crc):08x}"
-
-
-def _said(who: str, call: Any) -> Any:
-    try:
-        return call()
-    except UserError as error:
-        text = str(error).replace(f"expert {who!r}", who)
-        raise UserError(text.replace("in environment", "in row")) from None
 
 
 def _archive(source: str) -> Demos:

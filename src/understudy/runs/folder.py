@@ -61,7 +61,7 @@ class Folder:
         slow: bool = False,
     ):
         self.path, self.resume, self._config = Path(path), resume, config
-        self._record: Record | None = None
+        self._record = Record(0, {}, {})  # nothing counts yet
         self.finished, self._sums = False, Sums(self.path)
         with reporting(self.path):
             there = self._refuse()
@@ -79,13 +79,9 @@ class Folder:
         self.journal = Journal(self.path / "labels.bin", keep=slow)
 
     @property
-    def samples(self) -> Path:
-        return self.path / "samples"
-
-    @property
     def round(self) -> int:
         """The last round that counts."""
-        return 0 if self._record is None else self._record.round
+        return self._record.round
 
     @property
     def fresh(self) -> bool:
@@ -110,11 +106,10 @@ class Folder:
             return bool(names)
         # A kill while the very first file was written leaves nothing but that file's draft.
         if names - {"config.json.tmp", "lock"}:
-            what = "is damaged: config.json is missing"
+            if "rounds" in names:
+                raise UserError(f"run: {str(self.path)!r} is damaged: config.json is missing.")
             raise UserError(
-                f"run: {str(self.path)!r} {what}."
-                if "rounds" in names
-                else f"out: the folder {str(self.path)!r} holds other things than a run; name another."
+                f"out: the folder {str(self.path)!r} holds other things than a run; name another."
             )
         return False
 
@@ -141,7 +136,7 @@ class Folder:
                 continue
             self._record = record
             break
-        if self._record is None:
+        else:
             raise UserError(f"{hurt[0]}; there is no good round to go back to.")
         if hurt:
             warnings.warn(f"{hurt[0]}; going on from round {self._record.round}.", stacklevel=2)
@@ -167,7 +162,6 @@ class Folder:
 
     def _reopen(self, config: dict[str, Any]) -> None:
         """The round that counts, without an outcome and with the settings of now."""
-        assert self._record is not None
         if self._record.round and self._record.checkpoint not in self._record.whole:
             raise UserError(f"resume: {str(self.path)!r} was saved without its samples; it cannot go on.")
         rounds.forget(self.path, self._record.round)
@@ -188,7 +182,7 @@ class Folder:
             for name, columns in (("ledger.csv", NAMES), ("times.csv", SECONDS)):
                 (self.path / name).unlink(missing_ok=True)
                 self._sums.append(name, csv_line(columns))
-            self._record = None
+            self._record = Record(0, {}, {})
             self._count(0, "config.json", grown=dict(self._sums))
 
     def _count(
@@ -197,11 +191,10 @@ class Folder:
         """Makes a round count, with the `new` files of next/; those of the record before that are not
         dropped stay in it.
         """
-        whole = {} if self._record is None else dict(self._record.whole)
+        whole = dict(self._record.whole)
         if grown is None:
-            assert self._record is not None
             grown = self._record.grown
-        elif self._record is not None:
+        else:
             drop = (*drop, self._record.checkpoint)
         for name in new:
             ahead = self.path / "next" / name
@@ -232,7 +225,6 @@ class Folder:
 
     def restore(self, run: RunState) -> list[dict[str, Any]]:
         """Brings `run` to the last round that counts, and the files back to it; gives the `slots` of then."""
-        assert self._record is not None
         grown = self._record.grown
         with reporting(self.path):
             arrays, plain = read_checkpoint(self.path / self._record.checkpoint)
@@ -249,7 +241,6 @@ class Folder:
 
     def finish(self, summary: dict[str, Any], policy: Any) -> None:
         """Says that the run is over, with its outcome."""
-        assert self._record is not None
         with reporting(self.path):
             policy.save(self.path / "next" / "policy")
             disk.write(self.path / "next" / "summary.json", disk.to_json(summary, indent=2) + "\n")

@@ -20,6 +20,7 @@ from .columns import Column, FrameColumn, stack_shape
 from .rounds import Sum, Sums
 
 if TYPE_CHECKING:
+    from .folder import Folder
     from .parts import Parts
 
 
@@ -140,8 +141,8 @@ def room(asked: int) -> int:
     return max(asked, min(there, memory() or there) // 4)
 
 
-def storage(parts: Parts, *, folder: Path | None = None, keep: bool = True) -> SampleLog:
-    """Where a run's samples go.
+def storage(parts: Parts, within: Folder | None = None, *, keep: bool = True) -> SampleLog:
+    """Where a run's samples go; those of a run that has a folder are within it.
 
     More bytes than there is `room` for are in files, which the learner maps; a solver that reads all of them
     at once is refused then. Frames are kept once in the log, and minibatches of stacks rebuilt from it; an
@@ -149,6 +150,7 @@ def storage(parts: Parts, *, folder: Path | None = None, keep: bool = True) -> S
     `keep` nothing is kept that the learner does not read.
     """
     codecs, game, spec = (parts.observations, parts.actions), parts.game, parts.spec
+    folder = None if within is None else within.path / "samples"
     keep = keep or (parts.rule is not None and parts.rule.reads)
     log, around = SampleLog(*codecs), None
     size, limit = (spec.total + parts.plan.demos) * log.width(), room(spec.memory_limit)

@@ -86,9 +86,13 @@ def play(
                     if progress is not None:
                         progress(min(before + done * count, total), total)
 
-                pace = max(EVERY, sum(map(_bytes, group)) / SPEED)
+                size = sum(leaf.nbytes for run in group for leaf in jax.tree.leaves(run.state))
+                pace, there = max(EVERY, size / SPEED), False
                 with Runner(group, make, folders=folders, pace=pace, **how) as runner:
-                    if there := _begun(runner):
+                    with contextlib.suppress(UserError):  # not where they were kept: it does not replay
+                        runner.begin()
+                        there = True
+                    if there:
                         play_all(runner, show)
                 share = (time.perf_counter() - began) / len(group)
                 if there:
@@ -124,19 +128,6 @@ def _folder(keep: Path | None, made: Parts, opened: contextlib.ExitStack) -> Fol
             for one in [found for name in hurt for found in path.glob(name)]:
                 shutil.rmtree(one, ignore_errors=True) if one.is_dir() else one.unlink(missing_ok=True)
     return None
-
-
-def _begun(runner: Runner) -> bool:
-    """Whether runs are where they were kept; environments that do not replay do not come back there."""
-    try:
-        runner.begin()
-        return True
-    except UserError:
-        return False
-
-
-def _bytes(run: RunState) -> int:
-    return sum(leaf.nbytes for leaf in jax.tree.leaves(run.state))
 
 
 def _states(
@@ -175,8 +166,7 @@ def _states(
         states, folders = {}, []
         for place, (made, folder) in group.items():
             try:
-                inside = None if folder is None else folder.samples
-                states[place] = RunState(made, storage(made, keep=False, folder=inside))
+                states[place] = RunState(made, storage(made, folder, keep=False))
                 folders.append(folder)
             except UserError as error:
                 refused([place], error)
