@@ -19,7 +19,7 @@ from understudy.experts import checked, from_callable
 from understudy.runs import World, processes
 from understudy.runs.collected import BREAK
 from understudy.runs.journal import Journal
-from understudy.runs.questions import Limits, Questions
+from understudy.runs.questions import Questions
 from understudy.spec import RunSpec
 
 BOX = gym.spaces.Box(-1, 1, (1,), np.float32)
@@ -34,7 +34,7 @@ def states(*values: float) -> tuple[Seen, np.ndarray, np.ndarray]:
 
 def slow(function, workers: int = 4, **limits) -> Questions:
     expert = dataclasses.replace(checked(from_callable(function), BOX), workers=workers)
-    return Questions(expert, [None], Limits(backoff=0.0, **limits))
+    return Questions(expert, [None], {"backoff": 0.0, **limits})
 
 
 def test_a_slow_expert_is_asked_side_by_side_and_about_a_state_once():

@@ -7,7 +7,7 @@ those of `collect` and `evaluate`, so the same run on the host has the same numb
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, final
 
 import jax
@@ -61,27 +61,31 @@ class Device:
         self, wanted: Wanted, tick: Callable[..., None] | None = None
     ) -> tuple[dict[int, Round], dict[int, UserError]]:
         """As `Host.collect`; who acts is read from the runs."""
-        runs, size, number = wanted.runs, wanted.size, wanted.number
-        draws = {
-            run: self.drivers[run].draws(self._kit.actions, number, size, beta, wanted.most.get(run))
-            for run, beta in zip(runs, wanted.betas, strict=True)
-        }
-        found: dict[int, Gathered] = {}
-        acting = {run: self.runs[run].acting() for run in runs}
-        seeds = {run: words(self.drivers[run].seed) for run in runs}
-        kinds = [(acting[i][0], (acting[i][1], seeds[i]), (draws[i][1] is None, size)) for i in runs]
+        size, given, by_expert = wanted.size, [], {}
         self._foresee()
-        for group, width in self._groups(kinds):
-            found |= self._gather([runs[i] for i in group], width, size, draws, acting)
+        for run, beta in zip(wanted.runs, wanted.betas, strict=True):
+            draws, most = self.drivers[run].draws, wanted.most.get(run)
+            by_expert[run], noise = draws(self._kit.actions, wanted.number, size, beta, most)
+            (policy, params), seed = self.runs[run].acting(), words(self.drivers[run].seed)
+            actor, lanes = self._actor(params, self.runs[run].normaliser), self._lanes.get(run)
+            lanes = over_devices(self._kit.first(seed)) if lanes is None else lanes
+            drawn = self._by_step(by_expert[run]), None if noise is None else self._by_step(noise)
+            given.append((policy, (actor, lanes, seed, *drawn), size))
+        found: dict[int, Gathered] = {}
+        for group, width in self._groups(given):
+            play = self._kit.collecting(given[group[0]][0], size, width == 1)
+            made = play(*_filled([given[i][1] for i in group], width))
+            for i, (lanes, mine) in zip(group, [made] if width == 1 else apart(made, width), strict=False):
+                self._lanes[wanted.runs[i]], found[wanted.runs[i]] = lanes, to_one_device(mine)
         rounds: dict[int, Round] = {}
         errors: dict[int, UserError] = {}
-        for run in runs:
-            made, counts = found[run], jax.device_get(found[run].counts)
-            if not counts["finite"]:
-                wrong = f"round {number}: environment: an observation or label is not finite."
+        for run in wanted.runs:
+            counts = jax.device_get(found[run].counts)
+            if counts["finite"]:
+                rounds[run] = self._round(run, size, found[run], counts, by_expert[run], wanted.asking)
+            else:
+                wrong = f"round {wanted.number}: environment: an observation or label is not finite."
                 errors[run] = UserError(wrong)
-                continue
-            rounds[run] = self._round(run, size, made, counts, draws[run][0], wanted.asking)
         if tick is not None:
             tick("collecting", size, size)
         return rounds, errors
@@ -105,7 +109,7 @@ class Device:
         found: dict[Any, list[int]] = {}
         for i, (policy, arrays, other) in enumerate(given):
             leaves, structure = jax.tree.flatten((policy, arrays))
-            shapes = tuple((np.shape(leaf), str(jnp.result_type(leaf))) for leaf in leaves)
+            shapes = tuple((np.shape(leaf), str(getattr(leaf, "dtype", type(leaf)))) for leaf in leaves)
             found.setdefault((structure, shapes, other), []).append(i)
         groups = []
         for kind, places in found.items():
@@ -113,30 +117,10 @@ class Device:
             groups += [(places[i : i + width], width) for i in range(0, len(places), width)]
         return groups
 
-    def _gather(
-        self, group: list[int], width: int, size: int, draws: Mapping[int, Any], acting: Mapping[int, Any]
-    ) -> dict[int, Gathered]:
-        policy, e = acting[group[0]][0], self.envs
-        steps = -(-size // e)
-
-        def by_step(drawn: np.ndarray) -> np.ndarray:
-            full = np.zeros((steps * e, *drawn.shape[1:]), drawn.dtype)
-            full[:size] = drawn
-            return full.reshape(steps, e, *drawn.shape[1:])
-
-        each = []
-        for run in group:
-            by_expert, noise = draws[run]
-            seed, lanes = words(self.drivers[run].seed), self._lanes.get(run)
-            lanes = over_devices(self._kit.first(seed)) if lanes is None else lanes
-            actor = self._actor(acting[run][1], self.runs[run].normaliser)
-            one = actor, lanes, seed, by_step(by_expert), None if noise is None else by_step(noise)
-            each.append(one)
-        made = self._kit.collecting(policy, size, width == 1)(*_filled(each, width))
-        found = {}
-        for run, (lanes, mine) in zip(group, [made] if width == 1 else apart(made, width), strict=False):
-            self._lanes[run], found[run] = lanes, to_one_device(mine)
-        return found
+    def _by_step(self, drawn: np.ndarray) -> np.ndarray:
+        """What was drawn for a round (size, …), by step and environment; zeros in the end."""
+        missing = [(0, -len(drawn) % self.envs)] + [(0, 0)] * (drawn.ndim - 1)
+        return np.pad(drawn, missing).reshape(-1, self.envs, *drawn.shape[1:])
 
     def _round(
         self, run: int, size: int, made: Gathered, counts: Any, by_expert: Any, asking: Asking | None

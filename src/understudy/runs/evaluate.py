@@ -13,7 +13,7 @@ import numpy as np
 from ..envs.gymnasium import Maker, derive, maker
 from ..envs.vector import Seen, VectorEnv, vector
 from ..errors import UserError, whole
-from ..nested import take
+from ..nested import stacked, take
 from ..policies import Actions, History, not_finite
 from ..policies.sight import Sight
 from ..spec import FIELDS
@@ -146,9 +146,6 @@ def by_policies(
     group are the players that its runs are.
     """
     history = History(observations, lanes * sum(len(at) for _, at in groups))
-    states = [
-        np.zeros((len(at), lanes, group.memory), np.float32) if group.memory else None for group, at in groups
-    ]
 
     def act(seen: Seen, active: np.ndarray, fresh: np.ndarray) -> tuple[Any, dict[int, UserError]]:
         slots = np.flatnonzero(active)
@@ -159,16 +156,16 @@ def by_policies(
             return None, {int(owners[i]): not_finite(rows[i]) for i in bad}
         history.advance(slots, rows)
         if len(groups) == 1 and active.all():
-            outputs = groups[0][0].outputs(rows.reshape(*active.shape, -1), active, states[0])
+            outputs = groups[0][0].outputs(rows.reshape(*active.shape, -1), active)
             return actions.plays(outputs.reshape(len(rows), -1)), {}
         spread = np.zeros((*active.shape, observations.width), observations.dtype)
         spread[active] = rows
         played: Any = None
-        for (group, at), state in zip(groups, states, strict=True):
+        for group, at in groups:
             live = active[at]
             if not live.any():
                 continue
-            mine = actions.plays(group.outputs(spread[at], live, state)[live])
+            mine = actions.plays(group.outputs(spread[at], live)[live])
             if played is None:
                 played = np.zeros((*active.shape, *mine.shape[1:]), mine.dtype)
             theirs = np.zeros(active.shape, bool)
@@ -230,8 +227,6 @@ def acting(player: Any) -> Callable[[Any, Any], Any]:
     """A player as a function of (observation, info); see `evaluate`."""
     player = _policy(player)
     if hasattr(player, "label"):
-        from ..nested import stacked
-
         return lambda observation, info: player.act(stacked([observation]), [info])[0]
     if hasattr(player, "act"):
 

@@ -135,9 +135,8 @@ class Run:
         if any(name.startswith("samples/") for name in record.grown):
             samples = SampleLog(policy.observations, policy.actions, folder=folder / "samples")
             samples.rows = record.grown["samples/weights.bin"][0] // 8
-        found = mine, theirs, samples, seconds, folder
-        more = {"expert_calls": calls, "kept_round": number}
-        return cls(policy, ledger, made, config["settings"], *found, **more)
+        about = policy, ledger, made, config["settings"], mine, theirs, samples, seconds, folder
+        return cls(*about, expert_calls=calls, kept_round=number)
 
     def __repr__(self) -> str:
         shown = f", return {self.evaluation.mean:.1f}" if self.evaluation else ""

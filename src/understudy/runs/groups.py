@@ -61,11 +61,13 @@ class Members:
       runs: which these are, by number.
       memory: numbers that each policy carries from step to step; 0: none.
       burn: states that warm its memory.
+      states: what the policies remember in e slots each, (runs, e, memory); None: nothing yet.
     """
 
     def __init__(self, policy: Any, numbers: list[int], runs: list[RunState], params: list[Any], apply: Any):
         self.runs, self._game, self._apply = numbers, runs[0].game, apply
         self.memory, self.burn = policy.memory, getattr(policy, "burn", 0)
+        self.states: Any = None
         means, scales = ([getattr(one.normaliser, name) for one in runs] for name in ("mean", "scale"))
         self._mean, self._scale = np.stack(means)[:, None], np.stack(scales)[:, None]
         self._plain = all(one.normaliser.nothing for one in runs)
@@ -79,13 +81,15 @@ class Members:
                 stacked = jax.tree.map(lambda *leaves: np.stack(leaves), *params)
                 self._params = jax.device_put(stacked)
 
-    def outputs(self, rows: np.ndarray, active: np.ndarray, states: np.ndarray | None = None) -> np.ndarray:
-        """Raw outputs (runs, e, k) for e rows each, (runs, e, width). Only `active` ones (runs, e) mean
-        something. The `states` (runs, e, memory) of policies with memory are set to the next ones, for all
-        rows.
+    def outputs(self, rows: np.ndarray, active: np.ndarray) -> np.ndarray:
+        """Raw outputs (runs, e, k) for the rows of the first e slots, (runs, e, width). Only `active` ones
+        (runs, e) mean something. The `states` of policies with memory become the next ones, for all rows.
         """
         rows = rows if self._plain else (rows - self._mean) / self._scale
-        if states is not None:
+        if self.memory:
+            if self.states is None:
+                self.states = np.zeros((*rows.shape[:2], self.memory), np.float32)
+            states = self.states[:, : rows.shape[1]]
             if self._apply is not None:
                 with precision(self._game):
                     new, found = self._apply(self._params, states, rows)

@@ -83,14 +83,10 @@ class Journal:
         self._kinds: Any = None
         self._file: Any = None
         self._lock, self._synced = threading.Lock(), 0.0
+        self._before: Any = None if path is None else path.with_suffix(".before.bin")
         for file in () if path is None else (self._before, path):
             if file.is_file():
                 self._read(file)
-
-    @property
-    def _before(self) -> Path:
-        assert self.path is not None
-        return self.path.with_suffix(".before.bin")
 
     def begin(self, number: int) -> None:
         """Round `number` begins."""

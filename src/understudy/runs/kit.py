@@ -63,7 +63,8 @@ class Kit:
     def __init__(
         self, env: PureEnv, seen: Observations | Recalled, actions: Any, expert: Any, envs: int, burn: int
     ):
-        self.seen, self.actions, self.expert, self.envs, self.burn = seen, actions, expert, envs, burn
+        self.seen: Any = seen
+        self.actions, self.expert, self.envs, self.burn = actions, expert, envs, burn
         self._made: dict[Any, Any] = {}
         # Compiled functions inside of programs are traced once for all of them; physics takes long to trace.
         self._step = jax.vmap(jax.jit(env.step))
@@ -74,23 +75,19 @@ class Kit:
         """The past of episodes that begin."""
         if not isinstance(self.seen, Recalled):
             return None
-        seen = self.seen
-        shapes = (e, seen.depth - 1, seen.inner.width), (e, burn, seen.width)
-        return Past(jnp.zeros(shapes[0]), jnp.ones(e, bool), jnp.zeros(shapes[1]))
+        rows = jnp.zeros((e, self.seen.depth - 1, self.seen.inner.width))
+        return Past(rows, jnp.ones(e, bool), jnp.zeros((e, burn, self.seen.width)))
 
     def _rows(self, observation: Any, past: Past | None) -> Array:
         """What a policy sees, (e, width)."""
         if past is None:
-            assert isinstance(self.seen, Observations)
             return self.seen.rows(observation)
-        assert isinstance(self.seen, Recalled) and isinstance(self.seen.inner, Observations)
         return self.seen.join(self.seen.inner.rows(observation), past.rows, past.fresh)
 
     def _later(self, past: Past | None, inputs: Array, ended: Array) -> Past | None:
         """The past in the step after these rows."""
         if past is None:
             return None
-        assert isinstance(self.seen, Recalled)
         burn = past.kept.shape[1]
         kept = jnp.concatenate([past.kept, inputs[:, None]], axis=1)[:, 1:] if burn else past.kept
         return Past(self.seen.past(inputs), ended, kept)
@@ -106,8 +103,7 @@ class Kit:
         return Lanes(self._begun(seed, lanes.episode + 1), lanes.episode + 1, past)
 
     def _begun(self, seed: Array, episode: Array) -> State:
-        seeds = derived(seed, "collect", jnp.arange(len(episode)), episode)
-        return self._reset(seeds)
+        return self._reset(derived(seed, "collect", jnp.arange(len(episode)), episode))
 
     def outputs(self, policy: Policy, actor: Actor, memory: Array, inputs: Array) -> tuple[Array, Array]:
         """The memory after these rows, (e, memory), and the outputs."""
@@ -128,7 +124,6 @@ class Kit:
 
     def taught(self, observation: Any) -> tuple[Array, Array]:
         """The expert's target rows, and the actions behind them: of a distribution its mode."""
-        assert self.expert.pure is not None
         with jax.default_matmul_precision("highest"):
             labels = self.expert.pure(observation)
         if self.expert.kind == "distribution":

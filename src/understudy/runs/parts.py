@@ -26,7 +26,6 @@ from .choose import choose
 from .collected import Round
 from .demos import checksum, recorded
 from .plan import Plan
-from .questions import Limits
 
 
 @final
@@ -125,10 +124,10 @@ class Parts(NamedTuple):
         return None if self.spec.decided("ask") == "all" else self.spec.rule
 
     @property
-    def limits(self) -> Limits:
+    def limits(self) -> dict[str, Any]:
         """What one call of a slow expert may take."""
         seconds = math.inf if self.spec.expert_timeout is None else self.spec.expert_timeout
-        return Limits(seconds, self.spec.expert_retries if self.spec.workers else 0)
+        return {"timeout": seconds, "retries": self.spec.expert_retries if self.spec.workers else 0}
 
 
 def parts(world: World, spec: RunSpec) -> Parts:

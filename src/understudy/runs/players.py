@@ -28,6 +28,9 @@ class Players:
 
     def change(self) -> None:
         """Other runs go on than before, or other steps are the expert's."""
+        for group, _ in self._groups or ():
+            if group.memory:
+                self._carried |= zip(group.runs, group.states, strict=True)
         self._groups = None
 
     def act(
@@ -44,7 +47,7 @@ class Players:
             here, loud = mine[at], self._noisy[live[at]]
             if not here.any() and not group.memory:
                 continue
-            outputs = self._outputs(group, rows[at], here, self._carried)
+            outputs = group.outputs(rows[at], here)
             if not here.any():
                 continue
             if loud.any():
@@ -66,25 +69,16 @@ class Players:
         return [(group, np.array([where[run] for run in group.runs])) for group in groups]
 
     def _warm(self, group: Members) -> None:
-        """Sets the states (e, memory) of runs that have none yet, from the last states of their slots."""
-        new = [run for run in group.runs if run not in self._carried] if group.memory else []
-        if not new:
+        """Sets the states of policies with memory: those of runs that have none yet from the last rows of
+        their slots.
+        """
+        if not group.memory:
             return
         e, history = self._slots.envs, self._slots.history
-        warm = {run: np.zeros((e, group.memory), np.float32) for run in group.runs}
-        kept = np.stack([history.kept[run * e : (run + 1) * e] for run in group.runs])
-        for j in range(kept.shape[2] - group.burn, kept.shape[2]):
-            self._outputs(group, kept[:, :, j], np.ones(kept.shape[:2], bool), warm)
-        self._carried |= {run: warm[run] for run in new}
-
-    def _outputs(
-        self, group: Members, rows: np.ndarray, mine: np.ndarray, states: dict[int, np.ndarray]
-    ) -> np.ndarray:
-        """The outputs of a group for rows (runs, e, width); states of policies with memory go one step on."""
-        if not group.memory:
-            return group.outputs(rows, mine)
-        here = np.stack([states[run][: rows.shape[1]] for run in group.runs])
-        outputs = group.outputs(rows, mine, here)
-        for run, state in zip(group.runs, here, strict=True):
-            states[run][: rows.shape[1]] = state
-        return outputs
+        group.states = np.zeros((len(group.runs), e, group.memory), np.float32)
+        if any(run not in self._carried for run in group.runs):
+            kept = np.stack([history.kept[run * e : (run + 1) * e] for run in group.runs])
+            for j in range(kept.shape[2] - group.burn, kept.shape[2]):
+                group.outputs(kept[:, :, j], np.ones(kept.shape[:2], bool))
+        for i, run in enumerate(group.runs):
+            group.states[i] = self._carried.get(run, group.states[i])

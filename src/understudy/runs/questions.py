@@ -9,11 +9,10 @@ from __future__ import annotations
 
 import copy
 import functools
-import math
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, final
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, final
 
 import numpy as np
 
@@ -35,20 +34,13 @@ AGAIN = 16
 """States of a round that a quick expert may be asked about again, see `Questions.twice`."""
 
 
-class Limits(NamedTuple):
-    """What one call of a slow expert may take: seconds, and attempts after the first."""
-
-    timeout: float = math.inf
-    retries: int = 0
-    backoff: float = 0.5
-
-
 @final
 class Questions:
     """The expert of n runs, and the journal of each.
 
     Args:
       journals: one per run; None: nothing is kept, and nothing is known from before.
+      limits: what one call of a slow expert may take: timeout, retries and backoff of `calls.outcomes`.
       progress: called with (labels done, labels asked for, seconds left) while a slow expert answers.
     """
 
@@ -56,10 +48,10 @@ class Questions:
         self,
         expert: Any,
         journals: Sequence[Journal | None],
-        limits: Limits | None = None,
+        limits: Mapping[str, Any] | None = None,
         progress: Callable[[int, int, float], None] | None = None,
     ):
-        self.expert, self.limits, self.progress = expert, limits or Limits(), progress
+        self.expert, self.limits, self.progress = expert, dict(limits or {}), progress
         self.slow = expert.workers is not None
         self._looked = [self.slow or one is not None for one in journals]  # whether labels may be known
         self.journals = [one or Journal(keep=self.slow) for one in journals]
@@ -100,22 +92,20 @@ class Questions:
         n = len(runs)
         if not any(self._looked[run] for run in set(runs.tolist())):
             return self._quick(seen, runs, None, rows)
-        keys = [self._key(seen, int(run), i) for i, run in enumerate(runs.tolist())]
-        known = [self.journals[run].find(key) for run, key in zip(runs, keys, strict=True)]
-        if not self.slow:
-            # One that remembers is asked again, so that it has seen the states before the next one.
-            if not any(known) or self.expert.on_reset is not None:
-                return self._quick(seen, runs, keys, rows)
-            asked = [i for i in range(n) if known[i] is None]
-        else:
-            first: dict[Any, int] = {}
-            for i, run in enumerate(runs.tolist()):
-                first.setdefault((run, keys[i]), i)
-            asked = [i for i in first.values() if known[i] is None]
+        keys = [self._key(seen, run, i) for i, run in enumerate(runs.tolist())]
+        states = list(zip(runs.tolist(), keys, strict=True))
+        known = [self.journals[run].find(key) for run, key in states]
+        # One that remembers is asked again, so that it has seen the states before the next one.
+        if not self.slow and (not any(known) or self.expert.on_reset is not None):
+            return self._quick(seen, runs, keys, rows)
+        first: dict[Any, int] = {}
+        for i, state in enumerate(states):
+            first.setdefault(state, i)
+        asked = [i for i in first.values() if known[i] is None]
         labels: dict[int, Any] = {i: one.label for i, one in enumerate(known) if one is not None}
         self._replayed.difference_update(keys)
         new = np.array([one is not None and one.round == self._number for one in known])
-        new &= np.array([self._first(int(run), key) for run, key in zip(runs, keys, strict=True)])
+        new &= np.array([self._first(*state) for state in states])
         errors: dict[int, UserError] = {}
         if asked:
             part = [keys[i] for i in asked]
@@ -127,9 +117,9 @@ class Questions:
             new[[i for at, i in enumerate(asked) if found.answered[at]]] = True
             errors = {asked[at]: error for at, error in found.errors.items()}
         if self.slow:  # the same state elsewhere in the batch
-            same = {(int(runs[i]), keys[i]): i for i in (*labels, *errors)}
-            for i in range(n):
-                of = same[int(runs[i]), keys[i]]
+            same = {states[i]: i for i in (*labels, *errors)}
+            for i, state in enumerate(states):
+                of = same[state]
                 if of in labels:
                     labels.setdefault(i, labels[of])
                 else:
@@ -217,8 +207,8 @@ class Questions:
 
         while left:
             parts, left = left, []
-            limits = {"workers": self.expert.workers, **self.limits._asdict()}
-            calls = outcomes(lambda p, parts=parts: in_thread(call, parts[p]), len(parts), **limits)
+            how = {"workers": self.expert.workers, **self.limits}
+            calls = outcomes(lambda p, parts=parts: in_thread(call, parts[p]), len(parts), **how)
             for p, given, reason, attempts in calls:
                 if reason is None:
                     labels |= dict(zip(parts[p], given, strict=True))

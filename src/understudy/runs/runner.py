@@ -110,10 +110,6 @@ class Runner:
         return self
 
     def __exit__(self, *_: Any) -> None:
-        self.close()
-
-    def close(self) -> None:
-        """Closes the environments."""
         self.environments.close()
 
     @property
