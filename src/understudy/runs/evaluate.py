@@ -25,8 +25,10 @@ if TYPE_CHECKING:
     from .groups import Members
 
 LIMIT = 100_000
-AGAIN = 1 << 30
-"""Added to the number of an evaluation, it gives that of the episodes by which it is confirmed."""
+AGAIN = tuple((1 << 30) + (k << 24) for k in range(4))
+"""Added to the number of an evaluation, they give those of the episodes that confirm it: up to four times as
+many again.
+"""
 Act = Callable[[Seen, np.ndarray, np.ndarray], tuple[Any, dict[int, UserError]]]
 """From what the active slots show, which those are (players, lanes), and where an episode begins (active,):
 an action for each, and the errors of players that cannot go on.
