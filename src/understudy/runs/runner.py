@@ -281,8 +281,8 @@ class Runner:
         kept.
 
         The luckiest of many policies would be kept after one evaluation each. So a policy that would be the
-        best plays on until it is behind, or has played five times as many episodes; all of them count. What
-        was so chosen has as many in the final one, where nothing is chosen any more.
+        best plays on until it is behind, its mean return is known well, or it has played five times as many
+        episodes; all of them count. The final evaluation, where nothing is chosen, goes on as long.
         """
         runs, clock = [i for i in runs if self.errors[i] is None], Clock()
         if not runs:
@@ -292,8 +292,8 @@ class Runner:
         self._tick("evaluating")
         found = self._play(runs, t)
         for more in AGAIN:
-            again = [i for i, result in found.items() if final or self.runs[i].leads(result)]
-            again = [i for i in again if self.errors[i] is None]
+            unsure = [i for i, result in found.items() if self.errors[i] is None and not result.precise]
+            again = [i for i in unsure if final or self.runs[i].leads(found[i])]
             found |= {i: found[i].with_more(result) for i, result in self._play(again, more + t).items()}
         clock.lap("evaluate", len(runs))
         for i, result in found.items():
