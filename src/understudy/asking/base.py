@@ -126,22 +126,18 @@ def share(field: str, number: Any, *, zero: bool = False) -> float:
     return float(number)
 
 
-def spared(floor: float, chosen: int) -> int:
-    """How many states are asked about at random beside those chosen, so that they are this share of all: at
-    least one, so that p > 0 also where none is chosen.
-    """
-    return max(1, math.ceil(floor * chosen / (1.0 - floor))) if floor else 0
-
-
-def beside(chosen: np.ndarray, random: int, n: int, rng: np.random.Generator) -> Asked:
-    """Chosen states, and `random` of the n − k others, drawn without replacement: every state has p > 0.
+def beside(
+    chosen: np.ndarray, random: int, n: int, rng: np.random.Generator, never: np.ndarray | None = None
+) -> Asked:
+    """Chosen states, and `random` of the n − k others, drawn without replacement: every state has p > 0, but
+    for those that are `never` (n,) drawn.
 
     >>> beside(np.array([2]), 1, 3, np.random.default_rng(0)).p.tolist()
     [0.5, 1.0]
     """
     p = np.zeros(n)
     p[chosen] = 1.0
-    others = np.flatnonzero(p == 0.0)
+    others = np.flatnonzero(p == 0.0 if never is None else (p == 0.0) & ~never)
     random = min(random, len(others))
     if random:
         p_one = random / len(others)

@@ -9,7 +9,7 @@ from typing import ClassVar, final
 import numpy as np
 
 from ..errors import UserError
-from .base import Asked, View, beside, fitted, share, spared
+from .base import Asked, View, beside, fitted, share
 
 
 @final
@@ -66,7 +66,7 @@ class Leverage:
         if not view.policy.linear:
             raise UserError("ask: leverage is for policies that are linear in their parameters.")
         chosen = self.states(design(view.policy, view.rows), design(view.policy, view.known))
-        random = spared(self.floor, len(chosen))
+        random = max(1, math.ceil(self.floor * len(chosen) / (1.0 - self.floor))) if self.floor else 0
         return fitted(beside(chosen, random, len(view.rows), view.rng), view.most, view.rng)
 
     def states(self, rows: np.ndarray, known: np.ndarray) -> np.ndarray:

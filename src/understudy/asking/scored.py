@@ -11,7 +11,7 @@ from typing import ClassVar
 import numpy as np
 
 from ..errors import UserError
-from .base import Asked, Gate, View, beside, fitted, share, spared, whole
+from .base import Asked, Gate, View, beside, fitted, share, whole
 
 Score = Callable[[np.ndarray], np.ndarray]
 """From rows (n, width) to their scores (n,): the higher, the more there is to learn."""
@@ -25,7 +25,9 @@ class Scored(abc.ABC):
     a share α, and the threshold is the (1 − α) quantile of `calibration`; how many states lie above it
     differs from round to round. `floor` is the share of the labels that is asked at random among the other
     states, so that every state has a probability above 0; without it the losses are means over the asked.
-    States shortly before a terminal state are passed over where there are enough others, unless `falls`.
+    `mix` is such a share too, but its labels weigh as much as the others: the losses are means over the asked
+    still, and the policy learns more of where it usually is. States shortly before a terminal state are
+    passed over where there are enough others, unless `falls`, but for those that a `floor` draws.
 
     On the spot (``moment="spot"``, α only) the expert takes over where the score is above that threshold, set
     from the round before, and drives until it has fallen to `release` times it: SafeDAgger with `release` 1,
@@ -34,6 +36,7 @@ class Scored(abc.ABC):
 
     number: float
     floor: float = 0.0
+    mix: float = 0.0
     release: float = 0.5
     falls: bool = False
     reads: ClassVar[bool] = True
@@ -42,7 +45,12 @@ class Scored(abc.ABC):
         real = isinstance(self.number, (int, float)) and not isinstance(self.number, bool)
         if not real or not (0 < self.number < 1):
             object.__setattr__(self, "number", whole("the number", self.number))
-        object.__setattr__(self, "floor", share("floor", self.floor, zero=True))
+        for name in ("floor", "mix"):
+            object.__setattr__(self, name, share(name, getattr(self, name), zero=True))
+        if self.floor and self.mix:
+            raise UserError(
+                f"ask: mix {self.mix!r} does not go with a floor of {self.floor!r}; give one of them."
+            )
         object.__setattr__(self, "release", share("release", self.release))
 
     @property
@@ -79,22 +87,28 @@ class Scored(abc.ABC):
         scores = self.score(view)(view.rows)
         return np.argsort(-scores, kind="stable")[:count]
 
-    def _highest(self, view: View, count: int) -> np.ndarray:
-        """As `highest`, without the states shortly before a terminal state if the others are enough."""
+    def _spared(self, view: View, count: int) -> np.ndarray:
+        """The states that are passed over, (n,): those shortly before a terminal state, if the others are
+        enough.
+        """
         if view.lost is None or self.falls or np.count_nonzero(~view.lost) < count:
-            return self.highest(view, count)
-        others = np.flatnonzero(~view.lost)
-        return others[self.highest(dataclasses.replace(view, rows=view.rows[others], lost=None), count)]
+            return np.zeros(len(view.rows), bool)
+        return view.lost
 
     def choose(self, view: View) -> Asked:
         n = len(view.rows)
         if self.count is not None:
             count = min(self.count, view.most, n)
-            random = min(math.ceil(self.floor * count), count)
-            return beside(np.sort(self._highest(view, count - random)), random, n, view.rng)
+            random = min(math.ceil((self.floor or self.mix) * count), count)
+            spared = self._spared(view, count)
+            rows = np.flatnonzero(~spared)
+            found = self.highest(dataclasses.replace(view, rows=view.rows[rows], lost=None), count - random)
+            return beside(np.sort(rows[found]), random, n, view.rng, never=spared if self.mix else None)
         score = self.score(view)
         above = np.flatnonzero(score(view.rows) > self.threshold(view, score))
-        random = spared(self.floor, len(above))
+        beyond = self.floor or self.mix
+        random = math.ceil(beyond * len(above) / (1.0 - beyond))
+        random = max(random, 1) if self.floor else random  # p > 0 also where no state is above
         return fitted(beside(above, random, n, view.rng), view.most, view.rng)
 
 

@@ -25,8 +25,12 @@ if TYPE_CHECKING:
     from .groups import Members
 
 LIMIT = 100_000
-AGAIN = 1 << 30
-"""Added to the number of an evaluation, it gives that of the episodes by which it is confirmed."""
+AGAIN = tuple((1 << 30) + (k << 24) for k in range(4))
+"""Added to the number of an evaluation, they give those of the episodes that confirm it: up to four times as
+many again.
+"""
+PRECISE = 0.01
+"""A mean return whose standard error is at most this share of it needs no more episodes."""
 Act = Callable[[Seen, np.ndarray, np.ndarray], tuple[Any, dict[int, UserError]]]
 """From what the active slots show, which those are (players, lanes), and where an episode begins (active,):
 an action for each, and the errors of players that cannot go on.
@@ -46,6 +50,12 @@ class Evaluation(NamedTuple):
     @property
     def std(self) -> float:
         return float(self.returns.std())
+
+    @property
+    def precise(self) -> bool:
+        """Whether more episodes would hardly change the mean."""
+        count = len(self.returns)
+        return count > 1 and float(self.returns.std(ddof=1)) <= PRECISE * abs(self.mean) * count**0.5
 
     def with_more(self, more: Evaluation) -> Evaluation:
         """These episodes and `more`."""

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ..asking import Driven, Gate, View
-from ..asking.base import beside, shortly_before, spared
+from ..asking.base import beside, shortly_before
 from ..envs.gymnasium import derive
 
 if TYPE_CHECKING:
@@ -42,8 +43,8 @@ def weights(run: RunState, inputs: np.ndarray, free: np.ndarray, ends: np.ndarra
         lost = shortly_before(ends, run.parts.spec.envs)[states] if spares else None
         view = _view(run, inputs[states], most, lost)
         if run.parts.spec.moment == "spot":  # the rule has chosen already
-            random = min(spared(rule.floor, driven), most)
-            chosen = beside(np.zeros(0, int), random, len(states), view.rng)
+            random = max(1, math.ceil(rule.floor * driven / (1.0 - rule.floor))) if rule.floor else 0
+            chosen = beside(np.zeros(0, int), min(random, most), len(states), view.rng)
         else:
             chosen = rule.choose(view)
         p[states[chosen.index]] = chosen.p

@@ -272,6 +272,10 @@ class Runner:
     def _evaluate(self, runs: Sequence[int], t: int, *, final: bool = False) -> None:
         """Plays the episodes of number t of these runs' policies; the `final` evaluation is that of what is
         kept.
+
+        The luckiest of many policies would be kept after one evaluation each. So a policy that would be the
+        best plays on until it is behind, its mean return is known well, or it has played five times as many
+        episodes; all of them count. The final evaluation, where nothing is chosen, goes on as long.
         """
         runs, clock = [i for i in runs if self.errors[i] is None], Clock()
         if not runs:
@@ -280,9 +284,10 @@ class Runner:
         clock.lap("solve", len(runs))
         self._tick("evaluating")
         found = self._play(runs, t)
-        # What would be the best is played again: one lucky evaluation among many would keep a poor policy.
-        again = [i for i, result in found.items() if not final and self.runs[i].leads(result)]
-        found |= {i: found[i].with_more(more) for i, more in self._play(again, AGAIN + t).items()}
+        for more in AGAIN:
+            unsure = [i for i, result in found.items() if self.errors[i] is None and not result.precise]
+            again = [i for i in unsure if final or self.runs[i].leads(found[i])]
+            found |= {i: found[i].with_more(result) for i, result in self._play(again, more + t).items()}
         clock.lap("evaluate", len(runs))
         for i, result in found.items():
             self.runs[i].assess(result, final=final)
