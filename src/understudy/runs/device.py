@@ -18,7 +18,7 @@ from ..envs.pure import PureEnv, words
 from ..errors import UserError
 from ..policies import Observations, Policy, Recalled
 from .collected import TERMINATED, Asking, Counts, Driver, Round, Wanted
-from .evaluate import LIMIT, Evaluation
+from .evaluate import Evaluation, endless
 from .kit import Actor, Gathered, Kit, Lanes
 from .trees import apart, keys_again, over_devices, plain_keys, stacked, to_one_device
 
@@ -192,10 +192,7 @@ class Device:
         if not finite.all():
             return UserError("environment: an observation is not finite.")
         if not over.all():
-            return UserError(
-                f"env: an evaluation episode of {self.env.name} has lasted {LIMIT} steps and the environment "
-                "has no limit; give one with episode_limit, as in --episode-limit 1000."
-            )
+            return endless(self.env.name)
         return Evaluation(returns.astype(np.float64), lengths.astype(np.int64))
 
     def snapshot(self, run: int) -> list[dict[str, Any]]:

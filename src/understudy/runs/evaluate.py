@@ -62,6 +62,14 @@ class Evaluation(NamedTuple):
         return Evaluation(*(np.concatenate(both) for both in zip(self, more, strict=True)))
 
 
+def endless(name: str) -> UserError:
+    """That an episode of this environment does not end."""
+    return UserError(
+        f"env: an evaluation episode of {name} has lasted {LIMIT} steps and the environment has no "
+        "limit; give one with episode_limit, as in --episode-limit 1000 (a run is resumed with it)."
+    )
+
+
 def play_episodes(
     env: VectorEnv,
     name: str,
@@ -140,11 +148,7 @@ def play_episodes(
             if progress is not None:
                 progress(ended)
         if turn >= LIMIT and steps.max() >= LIMIT:
-            endless = UserError(
-                f"env: an evaluation episode of {name} has lasted {LIMIT} steps and the environment has no "
-                "limit; give one with episode_limit, as in --episode-limit 1000 (a run is resumed with it)."
-            )
-            leave(dict.fromkeys((np.flatnonzero(steps >= LIMIT) // lanes).tolist(), endless))
+            leave(dict.fromkeys((np.flatnonzero(steps >= LIMIT) // lanes).tolist(), endless(name)))
             steps[steps >= LIMIT], changed = 0, True
     return [errors.get(i) or Evaluation(*pair) for i, pair in enumerate(zip(returns, lengths, strict=True))]
 
