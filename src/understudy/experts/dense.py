@@ -10,7 +10,6 @@ import numpy as np
 from ..errors import UserError, among
 from ..policies import MLP, Actions, Network, Normaliser, require_fit
 from ..policies.activations import ACTIVATIONS
-from ..policies.traced import answering
 from .base import Expert
 from .networks import from_network
 from .sb3.layout import as_rows, flat_size, rows_of
@@ -70,5 +69,5 @@ def expert(
         observation_space=seen,
         action_space=acts,
         card={**card, **about},
-        pure=answering(network, as_rows(seen), actions),
+        pure=network.traced(as_rows(seen), actions),
     )

@@ -13,7 +13,6 @@ from .. import disk
 from ..errors import UserError, damaged
 from ..nested import batch_size, take
 from ..policies import Network, TrainedPolicy
-from ..policies.traced import answering
 from .base import KINDS, Expert
 
 
@@ -47,7 +46,7 @@ def of(policy: TrainedPolicy, card: Mapping[str, Any]) -> Expert:
         observation_space=policy.observations.space(),
         action_space=policy.actions.space(),
         card={**card, "kind": kind},
-        pure=answering(network, policy.observations, policy.actions, distribution=kind == "distribution"),
+        pure=network.traced(policy.observations, policy.actions, distribution=kind == "distribution"),
     )
 
 
