@@ -1,4 +1,6 @@
-"""Answers are checked before a learner gets them: shape, finite, inside the action space."""
+"""What an expert is asked and what it answers: other observations than the policy's, where it is privileged,
+and answers that are checked before a learner gets them: shape, finite, inside the action space.
+"""
 
 from __future__ import annotations
 
@@ -45,6 +47,35 @@ def checked(expert: Expert, action_space: Any = None) -> Expert:
         return verify(labels, batch_size(observations))
 
     return dataclasses.replace(expert, ask=ask, action_space=space)
+
+
+def seeing(expert: Expert, sees: str) -> Expert:
+    """The expert, asked about a group of observations (`understudy.policies.sight` says how it is written)
+    and not about the whole of them. The infos are one dict per observation, or the dict of arrays that
+    Gymnasium's vector environments give.
+
+    >>> tripled = seeing(Expert("tripled", ask=lambda states, infos: states * 3.0), "info:state")
+    >>> tripled.label(np.zeros((2, 8)), [{"state": [1.0]}, {"state": [2.0]}])
+    array([[3.],
+           [6.]], dtype=float32)
+    """
+    from ..policies.sight import Sight  # brings JAX
+
+    inner, sight = expert.ask, Sight.of(sees, "expert_sees")
+
+    def ask(observations: Any, infos: Any) -> Any:
+        try:
+            seen = sight.seen(observations, infos)
+        except UserError as error:
+            raise UserError(f"expert {expert.name!r}: {error}") from error
+        return inner(seen, infos)
+
+    card = {**expert.card, "sees": sees}
+    needs = expert.needs_infos or bool(sight.infos)
+    inside = expert.pure
+    pure = None if inside is None or needs else lambda batch: inside(sight.seen(batch, None))
+    changes = {"ask": ask, "observation_space": None, "card": card, "needs_infos": needs, "pure": pure}
+    return dataclasses.replace(expert, **changes)
 
 
 def require_spaces(expert: Expert, observation_space: Any = None, action_space: Any = None) -> None:

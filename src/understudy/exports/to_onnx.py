@@ -12,8 +12,8 @@ from ..errors import UserError, needs
 from ..nested import at, stacked
 from ..policies import TrainedPolicy
 from . import NEAR
+from .architectures import Graph
 from .graph import graph
-from .operations import Graph
 
 OPSET, IR = 17, 8
 """Versions of ONNX that runtimes from 2022 on read."""
