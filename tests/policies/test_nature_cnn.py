@@ -7,9 +7,10 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from playing import head
 from understudy import experts
 from understudy.errors import UserError
-from understudy.experts.encoders import encoder, head, mode, sees
+from understudy.experts.encoders import encoder, mode, sees
 from understudy.policies import Actions, Encoded, Linear, NatureCNN, Normaliser, Observations, TrainedPolicy
 
 

@@ -37,17 +37,6 @@ def sees(expert: Expert) -> Encoder | None:
     return Encoder(net.policy, net.params, expert.name) if isinstance(net.policy, NatureCNN) else None
 
 
-def head(expert: Expert) -> tuple[np.ndarray, np.ndarray]:
-    """Weight (features, k) and bias (k,) of an expert whose logits are linear in its features."""
-    net = expert.network
-    if net is None:
-        raise UserError(f"expert {expert.name!r}: is no network.")
-    layers = [net.params["head"]] if isinstance(net.policy, NatureCNN) else net.params
-    if len(layers) != 1:
-        raise UserError(f"expert {expert.name!r}: its logits are not linear in the features of its images.")
-    return layers[0]["weight"], layers[0]["bias"]
-
-
 def mode(expert: Expert) -> Expert:
     """The same expert, which answers with its most probable action instead of its distribution.
 

@@ -17,7 +17,7 @@ from ..envs import toy
 from ..losses import Absolute, CrossEntropy, Huber, Loss, Squared
 from ..making import make_game
 from ..mapping import Config, Table, map_runs
-from ..objectives import unkept
+from ..objectives import Unkept
 from ..online import Game
 from ..policies import Linear
 from ..report.style import look
@@ -83,7 +83,7 @@ def run_of(rounds: int) -> Callable[..., dict[str, Array]]:
         batches = Batch(X[:, None], Y[:, None], jnp.ones((rounds, 1), X.dtype), sizes)
         params, like = jnp.zeros(ZERO.shape, X.dtype), jax.tree.map(lambda leaf: leaf[0], batches)
         # A linearised learner needs no past losses.
-        kept: Any = unkept() if game.learner.linear else game.empty(params, like, rounds)
+        kept: Any = Unkept() if game.learner.linear else game.empty(params, like, rounds)
         unjudged = jnp.asarray(False)
         first = game.init(params, kept)
         record = game.play_all(first, batches, lambda one, _: ((one, key, unjudged), {}))[1]

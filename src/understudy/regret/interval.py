@@ -10,7 +10,7 @@ The slopes at a minimiser make the last norm zero. The ones that a solver ends w
 corrected by the smallest change, in the metric of the room that each slope has, that makes the sum vanish,
 and put back into the domain; what is left is charged. Nothing here trusts the solver, and every sum is
 widened by what its roundings can have changed. For squared losses on a linear policy, see
-`Statistics.between`.
+`Statistics.below`.
 """
 
 from __future__ import annotations

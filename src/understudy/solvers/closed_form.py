@@ -63,9 +63,9 @@ class CellNewton(Direction):
         return -(gradient + share * chance) / diagonal, memory
 
 
-def cell_newton(*, tolerance: float = 1e-10, max_iterations: int = 100) -> Descent:
+def cell_newton() -> Descent:
     """Newton's method for objectives on `Counts`: exact, in elementwise passes over the table."""
-    return Descent(direction=CellNewton(), tolerance=tolerance, max_iterations=max_iterations)
+    return Descent(direction=CellNewton(), tolerance=1e-10, max_iterations=100)
 
 
 class Frequencies(eqx.Module):

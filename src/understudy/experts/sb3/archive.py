@@ -57,12 +57,15 @@ def load(
 def _load(path: Path, what: str, activation: str | None, vec_normalize: Any, name: str | None) -> Expert:
     with opened(path, what) as archive:
         data = _json(member(archive, "data", what), what)
-        objects = {key: _pickle(value, f"{what}, {key}") for key, value in data.items() if _is_pickle(value)}
+        pickled = {key: one.get(":serialized:") for key, one in data.items() if isinstance(one, dict)}
+        objects = {k: _pickle(text, f"{what}, {k}") for k, text in pickled.items() if isinstance(text, str)}
         for other in archive.namelist():
             if other != "policy.pth" and other.endswith((".pth", ".pt", ".pkl", ".pickle")):
                 torchfile.scan(member(archive, other, what), f"{what}, {other}")
         tensors = torchfile.state_dict(member(archive, "policy.pth", what), f"{what}, policy.pth")
-        version = _text(archive, "_stable_baselines3_version", what)
+        version, file = "", "_stable_baselines3_version"
+        if file in archive.namelist():
+            version = member(archive, file, what)[:40].decode("ascii", "replace").strip()
     for field in ("observation_space", "action_space"):
         if field not in objects:
             raise UserError(f"{what}: has no {field}, so it is no archive of Stable-Baselines3.")
@@ -105,22 +108,12 @@ def _json(data: bytes, what: str) -> dict[str, Any]:
     return value
 
 
-def _is_pickle(value: Any) -> bool:
-    return isinstance(value, dict) and isinstance(value.get(":serialized:"), str)
-
-
-def _pickle(value: Mapping[str, Any], what: str) -> Any:
+def _pickle(text: str, what: str) -> Any:
     try:
-        data = base64.b64decode(value[":serialized:"], validate=True)
+        data = base64.b64decode(text, validate=True)
     except (binascii.Error, ValueError):
         raise UserError(f"{what}: is not base64.") from None
     return pickles.read(data, what)
-
-
-def _text(archive: Any, name: str, what: str) -> str:
-    if name not in archive.namelist():
-        return ""
-    return member(archive, name, what)[:40].decode("ascii", "replace").strip()
 
 
 def _policy_settings(

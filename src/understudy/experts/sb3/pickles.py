@@ -193,7 +193,9 @@ def _object(reader: _Reader, argument: Any) -> None:
 _STEPS: dict[str, Callable[[_Reader, Any], Any]] = {
     **dict.fromkeys(_LITERALS.split(), _Reader.push),
     **dict.fromkeys(("PUT", "BINPUT", "LONG_BINPUT"), _Reader.put),
-    **dict.fromkeys(("GET", "BINGET", "LONG_BINGET"), lambda reader, number: reader.push(reader.memo[number])),
+    **dict.fromkeys(
+        ("GET", "BINGET", "LONG_BINGET"), lambda reader, number: reader.push(reader.memo[number])
+    ),
     **dict.fromkeys(("PROTO", "FRAME"), lambda reader, _: None),
     "MEMOIZE": lambda reader, _: reader.put(len(reader.memo)),
     "NONE": lambda reader, _: reader.push(None),
