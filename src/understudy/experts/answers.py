@@ -92,20 +92,18 @@ def require_spaces(expert: Expert, observation_space: Any = None, action_space: 
 
 def _same_observations(made: Any, has: Any) -> bool:
     """By their shapes: the bounds of observations differ between versions of one environment."""
+    kinds = spaces.Dict, spaces.Tuple, spaces.Discrete
     if made == has:
         return True
-    if isinstance(made, spaces.Dict) or isinstance(has, spaces.Dict):
-        if not (isinstance(made, spaces.Dict) and isinstance(has, spaces.Dict)):
-            return False
-        # It may read some of the keys and leave the others.
-        return made.keys() <= has.keys() and all(
-            _same_observations(made[key], has[key]) for key in made.spaces
-        )
-    if isinstance(made, spaces.Tuple) or isinstance(has, spaces.Tuple):
-        both = isinstance(made, spaces.Tuple) and isinstance(has, spaces.Tuple) and len(made) == len(has)
-        return both and all(map(_same_observations, made.spaces, has.spaces))
-    if isinstance(made, spaces.Discrete) or isinstance(has, spaces.Discrete):
-        return made == has
+    if any(isinstance(made, kind) != isinstance(has, kind) for kind in kinds):
+        return False
+    if isinstance(made, spaces.Dict):  # it may read some of the keys and leave the others
+        both = made.keys() <= has.keys()
+        return both and all(_same_observations(made[key], has[key]) for key in made.spaces)
+    if isinstance(made, spaces.Tuple):
+        return len(made) == len(has) and all(map(_same_observations, made.spaces, has.spaces))
+    if isinstance(made, spaces.Discrete):
+        return False
     if len(made.shape or ()) == 3 and len(has.shape or ()) == 3:  # images: channels may come first or last
         return has.shape in (made.shape, (*made.shape[1:], made.shape[0]))
     return made.shape == has.shape

@@ -72,13 +72,12 @@ class Controls:
     def _choices(self, count: int, *, plain: bool = False) -> list[dict[str, Any]]:
         if count > 200:
             raise UserError(f"expert: a person cannot choose among {count:,} actions; 200 are the most.")
-        names = [str(i) for i in range(count)] if plain else self._names(count)
+        if plain:
+            return [{"name": str(i), "keys": []} for i in range(count)]
         found, used = [], set()
-        for i, name in enumerate(names):
-            keys = [] if plain or i >= len(PLAIN) else [PLAIN[i]]
-            arrow = (
-                None if plain else next((key for word, key in ARROWS.items() if word in name.split()), None)
-            )
+        for i, name in enumerate(self._names(count)):
+            keys = list(PLAIN[i : i + 1])
+            arrow = next((key for word, key in ARROWS.items() if word in name.split()), None)
             if arrow is not None and arrow not in used:
                 keys.append(arrow)
                 used.add(arrow)
