@@ -52,10 +52,8 @@ def piecewise(objective: Objective) -> Problem:
     ):
         raise UserError("solver: 'interior-point' needs a linear policy and the absolute or the Huber loss.")
     t = objective.rounds
-    kept = jnp.arange(losses.weights.shape[0]) < losses.filled
-    used = (kept & (losses.weights > 0))[:, None].astype(losses.weights.dtype)
+    used = (losses.used & (losses.weights > 0))[:, None].astype(losses.weights.dtype)
     share = jnp.where(used > 0, losses.weights[:, None] / t, 1.0)
-    huber = isinstance(losses.loss, Huber)
     rows = losses.policy.design(losses.inputs) * used
     bound = share * losses.loss.delta if isinstance(losses.loss, Huber) else share
     basis, scale = orthonormal(rows * jnp.sqrt(bound), objective.weight / t)
@@ -65,7 +63,7 @@ def piecewise(objective: Objective) -> Problem:
         losses.targets * used,
         used,
         bound * jnp.ones_like(losses.targets),
-        1.0 / share if huber else jnp.zeros_like(share),
+        1.0 / share if isinstance(losses.loss, Huber) else jnp.zeros_like(share),
         objective.centre,
         basis.T @ (objective.tilt / t) / tall,
         objective.weight / t / tall**2 * jnp.ones_like(objective.centre),
