@@ -18,6 +18,7 @@ import numpy as np
 
 from .. import disk
 from ..errors import UserError, damaged
+from ..nested import nest
 from ..policies import Normaliser
 from .base import Expert
 from .dense import expert
@@ -108,12 +109,5 @@ def _numbers(value: Any, what: str) -> np.ndarray:
 
 def _archive(path: Path, what: str) -> dict[str, Any]:
     """The arrays of an .npz, nested by their names."""
-    arrays = disk.read_npz(path, what)
-    tree: dict[str, Any] = {}
-    for name, array in arrays.items():
-        *above, last = re.split(r"[/.]", name)
-        place = tree
-        for key in above:
-            place = place.setdefault(key, {})
-        place[last] = array
-    return tree
+    arrays = [(tuple(re.split(r"[/.]", name)), array) for name, array in disk.read_npz(path, what).items()]
+    return nest(arrays) if arrays else {}
