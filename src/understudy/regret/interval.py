@@ -91,10 +91,6 @@ def below(losses: Losses, params: Params, dual: Any, norm: Array) -> Array:
         return losses.below(params, norm)
     if losses.reader is not None:  # no loss is negative
         return jnp.zeros((), params.dtype)
-    return _dual_bound(losses, params, dual, norm)
-
-
-def _dual_bound(losses: Samples, params: Params, dual: Any, norm: Array) -> Array:
     loss, eps = losses.loss, jnp.finfo(losses.weights.dtype).eps
     used, weights = losses.used, jnp.where(losses.used, losses.weights, 0.0)
     rows, targets = losses.policy.design(losses.inputs), losses.targets
