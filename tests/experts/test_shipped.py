@@ -13,7 +13,7 @@ from playing import head, play
 from understudy import experts
 from understudy.errors import UserError
 from understudy.experts import controllers, networks
-from understudy.experts.encoders import sees
+from understudy.experts.networks import sees
 from understudy.policies import MLP, Actions, Normaliser, Observations, TrainedPolicy
 
 NETWORKS = (

@@ -9,7 +9,7 @@ import pytest
 from playing import head
 from quick import SIZE
 from understudy import MLP, Linear, NatureCNN, TrainedPolicy, UserError, experts, imitate
-from understudy.experts.encoders import encoder
+from understudy.experts.networks import encoder
 from understudy.experts.start import start
 from understudy.policies import Encoded, Observations
 

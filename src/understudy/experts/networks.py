@@ -1,4 +1,6 @@
-"""Experts that are networks: a policy's file (`.safetensors` with its card beside it) or a finished run."""
+"""Experts that are networks: a policy's file (`.safetensors` with its card beside it) or a finished run. What
+such a network makes of an image before it decides are frozen features for a linear policy.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,7 @@ import numpy as np
 from .. import disk
 from ..errors import UserError, damaged
 from ..nested import batch_size, take
-from ..policies import Network, TrainedPolicy
+from ..policies import Encoder, NatureCNN, Network, TrainedPolicy
 from .base import KINDS, Expert
 
 
@@ -78,6 +80,31 @@ def from_network(network: Network, *, card: Mapping[str, Any], **fields: Any) ->
         alike=True,
         **fields,
     )
+
+
+def encoder(expert: Expert) -> Encoder:
+    """The convolutions and the dense layer of an expert that is a NatureCNN."""
+    found = sees(expert)
+    if found is None:
+        raise UserError(f"encoder: the expert {expert.name!r} has no image network; name one, as 'ppo-pong'.")
+    made = found.network
+    if made.sides[0] != made.sides[1] or expert.card.get("normalised"):
+        raise UserError(
+            f"encoder: the expert {expert.name!r} sees images of {(made.stack, *made.sides)} normalised or "
+            "not square; square stacks of frames, read as fractions of 255, can be encoded."
+        )
+    network = NatureCNN(stack=made.stack, size=made.sides[0], width=made.width, method=made.method)
+    return Encoder(network, {name: found.params[name] for name in ("conv", "dense")}, expert.name)
+
+
+def sees(expert: Expert) -> Encoder | None:
+    """The image network of an expert, None where it has none."""
+    net = expert.network
+    if net is None:
+        return None
+    if net.encoder is not None:
+        return net.encoder
+    return Encoder(net.policy, net.params, expert.name) if isinstance(net.policy, NatureCNN) else None
 
 
 def save(path: str | os.PathLike[str], policy: TrainedPolicy, card: Mapping[str, Any]) -> Path:

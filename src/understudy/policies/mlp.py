@@ -1,9 +1,10 @@
-"""Fully connected networks; the architecture is data."""
+"""Fully connected networks; the architecture is data. A committee is several of them that answer as one."""
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, ClassVar
 
 import equinox as eqx
@@ -14,7 +15,7 @@ from jax import Array
 from jax.typing import DTypeLike
 
 from .. import threefry
-from ..errors import UserError, among
+from ..errors import UserError, among, whole
 from .activations import ACTIVATIONS
 from .base import Params, Policy, numbers
 
@@ -94,3 +95,46 @@ class MLP(Policy):
         least = by * weight.shape[1] ** 0.5
         left = jnp.where(length > least, 1.0 - least / jnp.where(length > least, length, 1.0), 0.0)
         return [params[0] | {"weight": weight * left}, *params[1:]]
+
+
+class Committee(MLP):
+    """The mean of the outputs of `members` networks, taken after the head: a member whose tanh is saturated
+    counts as much as any other.
+
+    Params are those of an `MLP` with the members in front: ``{"weight": (members, in, out), "bias": (members,
+    out)}``. For a loss that is convex in the outputs it is at most the mean of the members' losses.
+
+    >>> policy = Committee(widths=(8,), members=3)
+    >>> params = policy.init(jax.random.key(0), features=2, outputs=1)
+    >>> params[0]["weight"].shape, policy.apply(params, np.ones((5, 2), np.float32)).shape
+    ((3, 2, 8), (5, 1))
+    """
+
+    members: int = eqx.field(static=True, default=5)
+    name: ClassVar[str] = "committee"
+
+    def __check_init__(self):
+        whole("members", self.members)
+
+    @property
+    def member(self) -> MLP:
+        """The architecture of one member."""
+        return MLP(**{field.name: getattr(self, field.name) for field in dataclasses.fields(MLP)})
+
+    def init(self, key: Array, features: int, outputs: int, dtype: DTypeLike | None = None) -> Params:
+        keys = jax.random.split(key, self.members)
+        return jax.vmap(lambda one: self.member.init(one, features, outputs, dtype))(keys)
+
+    def apply(self, params: Params, inputs: Array) -> Array:
+        return jax.vmap(self.member.apply, in_axes=(0, None))(params, inputs).mean(axis=0)
+
+    @classmethod
+    def of(cls, policy: MLP, params: Sequence[Params]) -> tuple[Committee, Params]:
+        """The committee of networks of one architecture, and its parameters."""
+        fields = {field.name: getattr(policy, field.name) for field in dataclasses.fields(policy)}
+        stacked = jax.tree.map(lambda *leaves: np.stack([np.asarray(leaf) for leaf in leaves]), *params)
+        return cls(**fields, members=len(params)), stacked
+
+    def last(self, params: Params) -> tuple[MLP, Params]:
+        """The last member, as a network of its own."""
+        return self.member, jax.tree.map(lambda leaf: np.asarray(leaf)[-1], params)
