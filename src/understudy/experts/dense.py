@@ -9,7 +9,7 @@ import numpy as np
 
 from ..errors import UserError, among
 from ..policies import MLP, Actions, Network, Normaliser, require_fit
-from ..policies.activations import ACTIVATIONS
+from ..policies.mlp import ACTIVATIONS
 from .base import Expert
 from .networks import from_network
 from .sb3.layout import as_rows, flat_size, rows_of

@@ -32,7 +32,7 @@ from ...policies import (
     require_fit,
     softmax,
 )
-from ...policies.activations import ACTIVATIONS
+from ...policies.mlp import ACTIVATIONS
 
 STACKS: dict[str, tuple[str, tuple[str, ...]]] = {
     "SAC": ("actor.", ("actor.latent_pi", "actor.mu")),
