@@ -23,7 +23,7 @@ from ...policies import Actions, Normaliser, softmax
 from ..base import Expert
 from ..networks import from_network
 from . import layout, pickles, torchfile, values
-from .zips import member, opened
+from .torchfile import member, opened
 
 _TORCH = ("ReLU", "Tanh", "Sigmoid", "ELU", "SELU", "SiLU", "Identity")
 _ACTIVATIONS = {name: name.lower() for name in _TORCH} | {"LeakyReLU": "leaky_relu"}
