@@ -21,8 +21,8 @@ from ..errors import UserError, damaged
 from ..nested import nest
 from ..policies import Normaliser
 from .base import Expert
-from .dense import expert
 from .msgpack import unpack
+from .networks import dense
 
 KEYS = ("state", "proprio", "obs")
 """Which of several groups of observations the policy sees, where brax keeps statistics of all."""
@@ -69,7 +69,7 @@ def from_params(
         layers.append({"weight": _numbers(one["kernel"], what), "bias": _numbers(one["bias"], what)})
     if odd := [key for key in inner if key not in {f"hidden_{i}" for i in range(len(layers))}]:
         raise UserError(f"{what}: {odd[0]!r} is not part of a plain network of dense layers.")
-    return expert(
+    return dense(
         layers,
         what,
         **spaces,

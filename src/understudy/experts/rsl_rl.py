@@ -21,7 +21,7 @@ import numpy as np
 from ..errors import UserError, damaged
 from ..policies import Normaliser
 from .base import Expert
-from .dense import expert
+from .networks import dense
 from .sb3 import torchfile
 from .sb3.layout import dense_layers
 
@@ -59,7 +59,7 @@ def load(
         owner, tensors, prefix = _network(found, who, what)
         normaliser = _normaliser(found, tensors, owner, what)
         layers = dense_layers({k: v for k, v in tensors.items() if k.startswith(f"{prefix}.")}, prefix, what)
-        return expert(
+        return dense(
             layers,
             what,
             **spaces,
