@@ -1,9 +1,11 @@
-"""Playing whole episodes, for tests that measure returns."""
+"""Playing whole episodes, for tests that measure returns, and the last layer of an expert on images."""
 
 from __future__ import annotations
 
 import gymnasium
 import numpy as np
+
+from understudy.policies import NatureCNN
 
 
 def play(expert, env_id: str, episodes: int, *, seed: int = 0, **kwargs) -> np.ndarray:
@@ -20,3 +22,11 @@ def play(expert, env_id: str, episodes: int, *, seed: int = 0, **kwargs) -> np.n
         returns.append(total)
     env.close()
     return np.array(returns)
+
+
+def head(expert) -> tuple[np.ndarray, np.ndarray]:
+    """Weight (features, k) and bias (k,) of an expert whose logits are linear in its features of images."""
+    net = expert.network
+    layer = net.params["head"] if isinstance(net.policy, NatureCNN) else net.params[0]
+    assert isinstance(net.policy, NatureCNN) or len(net.params) == 1
+    return layer["weight"], layer["bias"]

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from understudy.envs.gymnasium import maker
-from understudy.envs.mujoco import Physics, _rules
+from understudy.envs.mujoco import Physics, Rules
 from understudy.envs.vector import GymnasiumVector, vector
 from understudy.errors import UserError
 
@@ -73,7 +73,7 @@ def test_without_the_warm_start_the_bits_differ():
 
 def test_what_is_not_known_is_left_to_gymnasium():
     assert isinstance(vector(maker("Pendulum-v1"), 1), GymnasiumVector)
-    assert _rules(gym.wrappers.RescaleAction(gym.make("Hopper-v5"), -2, 2)) is None
+    assert Rules.of(gym.wrappers.RescaleAction(gym.make("Hopper-v5"), -2, 2)) is None
     assert isinstance(vector(maker(gym.make("Hopper-v5")), 1), Physics)
 
 

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
-from playing import play
+from playing import head, play
 from understudy import experts
 from understudy.errors import UserError
 from understudy.experts import controllers, networks
-from understudy.experts.encoders import head, sees
+from understudy.experts.networks import sees
 from understudy.policies import MLP, Actions, Normaliser, Observations, TrainedPolicy
 
 NETWORKS = (

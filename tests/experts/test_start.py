@@ -6,9 +6,10 @@ import jax
 import numpy as np
 import pytest
 
+from playing import head
 from quick import SIZE
 from understudy import MLP, Linear, NatureCNN, TrainedPolicy, UserError, experts, imitate
-from understudy.experts.encoders import encoder, head
+from understudy.experts.networks import encoder
 from understudy.experts.start import start
 from understudy.policies import Encoded, Observations
 

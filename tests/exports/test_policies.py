@@ -16,7 +16,7 @@ from understudy import MLP, Camera, Linear, NatureCNN, Policy, Tabular, TrainedP
 from understudy.exports import arrays, graph, to_onnx
 from understudy.nested import at, stacked
 from understudy.policies import Actions, Committee, Encoded, Encoder, Normaliser, Observations
-from understudy.policies.activations import ACTIVATIONS
+from understudy.policies.mlp import ACTIVATIONS
 from understudy.policies.recall import Recalled
 
 VECTOR = spaces.Box(-np.inf, np.inf, (5,))

@@ -14,7 +14,7 @@ from understudy.losses import CrossEntropy
 from understudy.objectives import Objective, empty_counts, empty_samples, plain
 from understudy.policies import Tabular
 from understudy.solvers import Frequencies, InBall, Status, cell_newton, newton
-from understudy.solvers.cells import CellNewton
+from understudy.solvers.closed_form import CellNewton
 
 STATES, ACTIONS = 12, 4
 frequencies = jax.jit(lambda counts, w: Frequencies()(plain(counts, w), w))

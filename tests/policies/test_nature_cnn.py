@@ -7,9 +7,11 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from playing import head
 from understudy import experts
 from understudy.errors import UserError
-from understudy.experts.encoders import encoder, head, mode, sees
+from understudy.experts.answers import mode
+from understudy.experts.networks import encoder, sees
 from understudy.policies import Actions, Encoded, Linear, NatureCNN, Normaliser, Observations, TrainedPolicy
 
 

@@ -11,7 +11,7 @@ from gymnasium import spaces
 from understudy import MLP, UserError, experts
 from understudy.policies import Actions, Encoder, NatureCNN, Network, require_fit, softmax
 from understudy.policies.acting import features, forward, forward_rows
-from understudy.policies.activations import ACTIVATIONS
+from understudy.policies.mlp import ACTIVATIONS
 
 REFERENCE = {  # in double precision, from their definitions
     "relu": lambda x: (abs(x) + x) / 2,

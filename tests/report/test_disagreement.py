@@ -13,7 +13,7 @@ from scipy.special import log_softmax
 from understudy import imitate
 from understudy.envs.gymnasium import maker
 from understudy.policies import Actions
-from understudy.report import clips
+from understudy.report import details
 from understudy.report.disagreement import compare, distance, worst
 
 
@@ -86,16 +86,16 @@ def test_moments_are_the_farthest_states_and_apart(run):
 def test_an_episode_is_filmed_only_where_it_is_the_recorded_one(run):
     moments = worst(run, compare(run), 4, apart=6)
     make, inputs, soon = maker(Walk), run.samples("inputs"), time.monotonic() + 60
-    films, missing = clips.film(make, run.policy, inputs, moments, until=soon)
+    films, missing = details.film(make, run.policy, inputs, moments, until=soon)
     assert sorted(films) == [0, 1, 2, 3] and missing == ""
     for place, clip in films.items():
         # Two seconds at ten pictures a second, less where the episode begins or ends.
         assert clip["at"] <= moments[place].step and clip["image"].startswith("data:image/webp;base64,")
         assert clip["at"] < clip["tiles"] <= 21
     other = [dataclasses.replace(one, seed=one.seed + 1) for one in moments]
-    films, missing = clips.film(make, run.policy, inputs, other, until=soon)
+    films, missing = details.film(make, run.policy, inputs, other, until=soon)
     assert films == {} and "does not replay" in missing
-    films, missing = clips.film(make, run.policy, inputs, moments, until=time.monotonic() - 1)
+    films, missing = details.film(make, run.policy, inputs, moments, until=time.monotonic() - 1)
     assert films == {} and "0 of 4 moments" in missing
 
 
@@ -111,5 +111,5 @@ class Blind(gym.Env):
 
 def test_an_environment_that_draws_nothing_is_no_error(run):
     inputs = run.samples("inputs")
-    films, missing = clips.film(maker(Blind), run.policy, inputs, [], until=time.monotonic() + 9)
+    films, missing = details.film(maker(Blind), run.policy, inputs, [], until=time.monotonic() + 9)
     assert films == {} and "draws no pictures" in missing

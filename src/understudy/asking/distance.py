@@ -8,7 +8,7 @@ from typing import Any, final
 import numpy as np
 
 from ..policies import MLP, Policy
-from ..policies.activations import ACTIVATIONS
+from ..policies.mlp import ACTIVATIONS
 from .base import View, whole
 from .scored import Score, Scored, named
 

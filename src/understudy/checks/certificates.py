@@ -15,7 +15,6 @@ from .. import disk
 from ..errors import UserError
 from ..learners import LEARNERS, Learner
 from ..replay import replay
-from ..solvers import SOLVERS
 from .base import CheckError, Report, Row, name_of
 from .search import SOLVING, Finding, Search, kinds
 
@@ -102,11 +101,9 @@ def confirm(search: Search, finding: Finding) -> tuple[str, dict[str, Any]]:
     """What `replay` prints on the stream, in words, and the settings that it was played with."""
     one, kind = finding.candidate, search.kind
     learner = search.learner(one)
-    name, options = SOLVING[kind.solver]
-    solver = name if name == "auto" else SOLVERS.maker(name)(**options)
     how: dict[str, Any] = {"loss": kind.loss, "memory": kind.memory, "comparator": "last"}
-    result = replay(one.rounds(search.labels), learner=learner, solver=solver, **how)
-    made = result.certificate
+    result = replay(one.rounds(search.labels), learner=learner, solver=search.solver(), **how)
+    made, (name, options) = result.certificate, SOLVING[kind.solver]
     schedule = {part: float(getattr(learner.schedule, part)) for part in ("constant", "root", "adaptive")}
     settings = {
         "kind": str(kind),

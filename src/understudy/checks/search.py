@@ -133,16 +133,18 @@ class Search:
     def learner(self, one: Candidate) -> Learner:
         return self.learners[int(one.learner)](one, one.radius if self.kind.ball else None)
 
+    def solver(self) -> Any:
+        name, options = SOLVING[self.kind.solver]
+        return name if name == "auto" else SOLVERS.maker(name)(**options)
+
     def game(self, one: Candidate) -> Game:
         """The game that `replay` would play with these settings."""
         learner = self.learner(one)
         if self.kind.memory != "all":
             learner = around_mean(learner)
         learner = dataclasses.replace(learner, name="")  # the name would select another program
-        name, options = SOLVING[self.kind.solver]
-        solver = name if name == "auto" else SOLVERS.maker(name)(**options)
         zero = jnp.zeros((self.shape[2], self.outputs))
-        return make_game(Linear(), LOSSES.resolve(self.kind.loss), learner, solver, zero)
+        return make_game(Linear(), LOSSES.resolve(self.kind.loss), learner, self.solver(), zero)
 
     def restart(self, seed: int, generations: int = GENERATIONS) -> Finding:
         """One population from its first draw to its last generation; the same seed, the same finding."""

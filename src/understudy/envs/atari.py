@@ -147,20 +147,6 @@ def env_id(name: str) -> str:
     return f"ALE/{''.join(part.capitalize() for part in game(name).split('_'))}-v5"
 
 
-def _short(seed: int) -> int:
-    return int(seed) % (1 << 31)  # ALE's seeds have 31 bits
-
-
-def _vector(name: str, made: Settings) -> Any:
-    _, vector_env = _ale()
-    mode = gym.vector.AutoresetMode.NEXT_STEP  # never used: a finished game is reset before its next step
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        return vector_env.AtariVectorEnv(
-            game=name, num_envs=1, num_threads=1, autoreset_mode=mode, **made.keywords()
-        )
-
-
 @final
 class AtariEnv(gym.Env):
     """One game as a Gymnasium environment, on the same native vector environment (of one).
@@ -172,14 +158,20 @@ class AtariEnv(gym.Env):
 
     def __init__(self, name: str, made: Settings | None = None, *, render_mode: str | None = None):
         self.game, self.settings, self.render_mode = game(name), made or Settings(), render_mode
-        self._env = _vector(self.game, self.settings)
+        how: dict[str, Any] = {"num_envs": 1, "num_threads": 1, **self.settings.keywords()}
+        # Never used: a finished game is reset before its next step.
+        how["autoreset_mode"] = gym.vector.AutoresetMode.NEXT_STEP
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            self._env = _ale()[1].AtariVectorEnv(game=self.game, **how)
         self.observation_space = self._env.single_observation_space
         self.action_space = self._env.single_action_space
         self._frame = np.zeros((self.settings.size, self.settings.size), np.uint8)
 
     def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[np.ndarray, dict[str, Any]]:
         super().reset(seed=seed)
-        seen, infos = self._env.reset(seed=None if seed is None else _short(seed))
+        short = None if seed is None else int(seed) % (1 << 31)  # ALE's seeds have 31 bits
+        seen, infos = self._env.reset(seed=short)
         return self._seen(seen), _single(infos)
 
     def step(self, action: Any) -> tuple[np.ndarray, float, bool, bool, dict[str, Any]]:

@@ -17,19 +17,10 @@ from ..errors import MissingExtra, UserError, nearest, said
 from ..registry import module
 from ..spec import is_pure
 
-STREAMS = {
-    "collect": 1,
-    "evaluate": 2,
-    "mixing": 3,
-    "noise": 4,
-    "params": 5,
-    "solver": 6,
-    "random": 7,
-    "video": 8,
-    "ask": 9,
-    "memory": 10,
-    "members": 11,
-}
+PURPOSES = ("collect", "evaluate", "mixing", "noise", "params", "solver", "random", "video", "ask")
+PURPOSES += ("memory", "members")
+STREAMS = {name: number for number, name in enumerate(PURPOSES, 1)}
+"""What is random in a run, by number: another order would be other runs."""
 
 
 def derive(seed: int, stream: str, *path: int) -> int:

@@ -18,7 +18,7 @@ from jax import Array
 
 from ..errors import among, needs
 from .kept import Kept
-from .mujoco import Rules, _rules
+from .mujoco import Rules
 from .pure import PureEnv
 
 MODELS = {"Hopper": "Hopper-v5", "Walker2d": "Walker2d-v5"}
@@ -41,7 +41,7 @@ def make(
     mjx = needs("mujoco.mjx", f"env: mjx:{name}", "mjx")
     among("env: mjx has no such model", name, MODELS)
     made = gym.make(MODELS[name], **keywords)
-    rules, inner = _rules(made), made.unwrapped
+    rules, inner = Rules.of(made), made.unwrapped
     assert rules is not None
     spaces = made.observation_space, made.action_space
     physics: Any = inner.model  # type: ignore[attr-defined]

@@ -37,6 +37,38 @@ class Rules:
     angle: tuple[float, float]
     state: tuple[float, float] | None
 
+    @classmethod
+    def of(cls, made: Any) -> Rules | None:
+        """Those of `made`, a Hopper-v5 or Walker2d-v5 with any keywords; None for anything else."""
+        from gymnasium.wrappers import OrderEnforcing, PassiveEnvChecker, TimeLimit
+
+        wrappers, inner, limit = [], made, 0
+        while hasattr(inner, "env"):
+            wrappers.append(type(inner))
+            limit = getattr(inner, "_max_episode_steps", limit)
+            inner = inner.env
+        # Any other wrapper does something that we do not.
+        if not set(wrappers) <= {TimeLimit, OrderEnforcing, PassiveEnvChecker} or not limit:
+            return None
+        if (type(inner).__module__, type(inner).__name__) not in (
+            ("gymnasium.envs.mujoco.hopper_v5", "HopperEnv"),
+            ("gymnasium.envs.mujoco.walker2d_v5", "Walker2dEnv"),
+        ):
+            return None
+        return cls(
+            skip=inner.frame_skip,
+            dt=inner.dt,
+            limit=limit,
+            forward=inner._forward_reward_weight,
+            cost=inner._ctrl_cost_weight,
+            healthy=inner._healthy_reward,
+            ends=inner._terminate_when_unhealthy,
+            hidden=int(inner._exclude_current_positions_from_observation),
+            height=inner._healthy_z_range,
+            angle=inner._healthy_angle_range,
+            state=getattr(inner, "_healthy_state_range", None),
+        )
+
     def upright(self, position: Any, velocity: Any) -> Any:
         """Whether robots at these positions (…, nq) and velocities (…, nv) are healthy; NumPy's or JAX's."""
         height, angle = position[..., 1], position[..., 2]
@@ -47,43 +79,6 @@ class Rules:
             for part in (position[..., 2:], velocity):
                 healthy &= ((low < part) & (part < high)).all(axis=-1)
         return healthy
-
-
-def physics(made: Any, count: int, *, threads: int = 1) -> Physics | None:
-    """`count` slots of `made`, a Hopper-v5 or Walker2d-v5 with any keywords; None for anything else."""
-    rules = _rules(made)
-    return None if rules is None else Physics(made, rules, count, threads)
-
-
-def _rules(made: Any) -> Rules | None:
-    from gymnasium.wrappers import OrderEnforcing, PassiveEnvChecker, TimeLimit
-
-    wrappers, inner, limit = [], made, 0
-    while hasattr(inner, "env"):
-        wrappers.append(type(inner))
-        limit = getattr(inner, "_max_episode_steps", limit)
-        inner = inner.env
-    # Any other wrapper does something that we do not.
-    if not set(wrappers) <= {TimeLimit, OrderEnforcing, PassiveEnvChecker} or not limit:
-        return None
-    if (type(inner).__module__, type(inner).__name__) not in (
-        ("gymnasium.envs.mujoco.hopper_v5", "HopperEnv"),
-        ("gymnasium.envs.mujoco.walker2d_v5", "Walker2dEnv"),
-    ):
-        return None
-    return Rules(
-        skip=inner.frame_skip,
-        dt=inner.dt,
-        limit=limit,
-        forward=inner._forward_reward_weight,
-        cost=inner._ctrl_cost_weight,
-        healthy=inner._healthy_reward,
-        ends=inner._terminate_when_unhealthy,
-        hidden=int(inner._exclude_current_positions_from_observation),
-        height=inner._healthy_z_range,
-        angle=inner._healthy_angle_range,
-        state=getattr(inner, "_healthy_state_range", None),
-    )
 
 
 @final

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple, final
 import numpy as np
 
 from ..errors import UserError, said
+from ..nested import parts
 from ..spec import is_pure
 from .gymnasium import Maker
 
@@ -93,11 +94,8 @@ class Pictures:
 
 
 def _same(one: Any, other: Any) -> bool:
-    if isinstance(one, dict):
-        return isinstance(other, dict) and all(key in other and _same(one[key], other[key]) for key in one)
-    if isinstance(one, tuple):
-        return isinstance(other, tuple) and all(map(_same, one, other))
-    return np.array_equal(np.asarray(one), np.asarray(other))
+    theirs = dict(parts(other))
+    return all(path in theirs and np.array_equal(part, theirs[path]) for path, part in parts(one))
 
 
 class Opened(NamedTuple):

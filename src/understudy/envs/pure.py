@@ -110,10 +110,8 @@ def chosen(which: Array, new: Any, old: Any) -> Any:
 
 def words(seed: int) -> np.ndarray:
     """A seed as words of 32 bits, the lowest first, the way `derived` takes it."""
-    found = [seed & 0xFFFFFFFF]
-    while seed := seed >> 32:
-        found.append(seed & 0xFFFFFFFF)
-    return np.array(found, np.uint32)
+    places = range(0, max(seed.bit_length(), 1), 32)
+    return np.array([seed >> place & 0xFFFFFFFF for place in places], np.uint32)
 
 
 def derived(seed: Array, stream: str, *path: Any) -> Array:

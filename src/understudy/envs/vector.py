@@ -137,8 +137,11 @@ def vector(make: Maker, count: int, *, threads: int = 1, infos: bool = False, fi
         return PureVector(first, count)
     with contextlib.ExitStack() as undo:
         undo.callback(first.close)
-        found: Any = mujoco.physics(first, count, threads=threads) if make.by_id and not infos else None
-        if found is None:
+        rules = mujoco.Rules.of(first) if make.by_id and not infos else None
+        found: VectorEnv
+        if rules is not None:
+            found = mujoco.Physics(first, rules, count, threads)
+        else:
             ahead = max(1, threads) if isinstance(first, atari.AtariEnv) else 0
             found = GymnasiumVector(make, count, first, threads=ahead)
         undo.pop_all()

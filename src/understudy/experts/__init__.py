@@ -17,23 +17,21 @@ from ..registry import Registry, load
 from .base import Expert
 
 if TYPE_CHECKING:
-    from .answers import checked
+    from .answers import checked, seeing
     from .callables import batched, from_callable, from_predictor, pure
     from .human import person
     from .networks import save
     from .planners import dynamic_programming, value_iteration
-    from .privileged import seeing
     from .remote import from_remote
     from .shipped import card, for_env, get, names
     from .training import train
 
 _HOMES = {
-    "answers": ("checked",),
+    "answers": ("checked", "seeing"),
     "callables": ("batched", "from_callable", "from_predictor", "pure"),
     "networks": ("save",),
     "human": ("person",),
     "planners": ("dynamic_programming", "value_iteration"),
-    "privileged": ("seeing",),
     "remote": ("from_remote",),
     "shipped": ("card", "for_env", "get", "names"),
     "training": ("train",),
@@ -94,7 +92,7 @@ def resolve(
 
         require_spaces(expert, shown, action_space)
     if expert_sees is not None:
-        from .privileged import seeing
+        from .answers import seeing
 
         expert = seeing(expert, expert_sees)
     if observation_space is not None:

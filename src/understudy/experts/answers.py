@@ -1,4 +1,6 @@
-"""Answers are checked before a learner gets them: shape, finite, inside the action space."""
+"""What an expert is asked and what it answers: other observations than the policy's, where it is privileged,
+and answers that are checked before a learner gets them: shape, finite, inside the action space.
+"""
 
 from __future__ import annotations
 
@@ -47,6 +49,53 @@ def checked(expert: Expert, action_space: Any = None) -> Expert:
     return dataclasses.replace(expert, ask=ask, action_space=space)
 
 
+def seeing(expert: Expert, sees: str) -> Expert:
+    """The expert, asked about a group of observations (`understudy.policies.sight` says how it is written)
+    and not about the whole of them. The infos are one dict per observation, or the dict of arrays that
+    Gymnasium's vector environments give.
+
+    >>> tripled = seeing(Expert("tripled", ask=lambda states, infos: states * 3.0), "info:state")
+    >>> tripled.label(np.zeros((2, 8)), [{"state": [1.0]}, {"state": [2.0]}])
+    array([[3.],
+           [6.]], dtype=float32)
+    """
+    from ..policies.sight import Sight  # brings JAX
+
+    inner, sight = expert.ask, Sight.of(sees, "expert_sees")
+
+    def ask(observations: Any, infos: Any) -> Any:
+        try:
+            seen = sight.seen(observations, infos)
+        except UserError as error:
+            raise UserError(f"expert {expert.name!r}: {error}") from error
+        return inner(seen, infos)
+
+    card = {**expert.card, "sees": sees}
+    needs = expert.needs_infos or bool(sight.infos)
+    inside = expert.pure
+    pure = None if inside is None or needs else lambda batch: inside(sight.seen(batch, None))
+    changes = {"ask": ask, "observation_space": None, "card": card, "needs_infos": needs, "pure": pure}
+    return dataclasses.replace(expert, **changes)
+
+
+def mode(expert: Expert) -> Expert:
+    """The same expert, which answers with its most probable action instead of its distribution.
+
+    >>> coin = Expert("coin", ask=lambda o, i: np.full((len(o), 2), [0.25, 0.75]), kind="distribution")
+    >>> mode(coin).label(np.zeros((2, 1)))
+    array([1, 1])
+    """
+    if expert.kind == "action":
+        return expert
+
+    def ask(observations: Any, infos: Any) -> np.ndarray:
+        return expert.act(observations, infos)
+
+    pure, first = expert.pure, int(getattr(expert.action_space, "start", 0))
+    best = None if pure is None else lambda observations: pure(observations).argmax(axis=1) + first
+    return dataclasses.replace(expert, ask=ask, kind="action", pure=best)
+
+
 def require_spaces(expert: Expert, observation_space: Any = None, action_space: Any = None) -> None:
     """Refuses an expert made for other observations or actions than these, where both are known."""
     made, has = expert.observation_space, observation_space
@@ -61,20 +110,18 @@ def require_spaces(expert: Expert, observation_space: Any = None, action_space: 
 
 def _same_observations(made: Any, has: Any) -> bool:
     """By their shapes: the bounds of observations differ between versions of one environment."""
+    kinds = spaces.Dict, spaces.Tuple, spaces.Discrete
     if made == has:
         return True
-    if isinstance(made, spaces.Dict) or isinstance(has, spaces.Dict):
-        if not (isinstance(made, spaces.Dict) and isinstance(has, spaces.Dict)):
-            return False
-        # It may read some of the keys and leave the others.
-        return made.keys() <= has.keys() and all(
-            _same_observations(made[key], has[key]) for key in made.spaces
-        )
-    if isinstance(made, spaces.Tuple) or isinstance(has, spaces.Tuple):
-        both = isinstance(made, spaces.Tuple) and isinstance(has, spaces.Tuple) and len(made) == len(has)
-        return both and all(map(_same_observations, made.spaces, has.spaces))
-    if isinstance(made, spaces.Discrete) or isinstance(has, spaces.Discrete):
-        return made == has
+    if any(isinstance(made, kind) != isinstance(has, kind) for kind in kinds):
+        return False
+    if isinstance(made, spaces.Dict):  # it may read some of the keys and leave the others
+        both = made.keys() <= has.keys()
+        return both and all(_same_observations(made[key], has[key]) for key in made.spaces)
+    if isinstance(made, spaces.Tuple):
+        return len(made) == len(has) and all(map(_same_observations, made.spaces, has.spaces))
+    if isinstance(made, spaces.Discrete):
+        return False
     if len(made.shape or ()) == 3 and len(has.shape or ()) == 3:  # images: channels may come first or last
         return has.shape in (made.shape, (*made.shape[1:], made.shape[0]))
     return made.shape == has.shape

@@ -18,10 +18,11 @@ import numpy as np
 
 from .. import disk
 from ..errors import UserError, damaged
+from ..nested import nest
 from ..policies import Normaliser
 from .base import Expert
-from .dense import expert
 from .msgpack import unpack
+from .networks import dense
 
 KEYS = ("state", "proprio", "obs")
 """Which of several groups of observations the policy sees, where brax keeps statistics of all."""
@@ -44,14 +45,14 @@ def load(path: str | os.PathLike[str], **options: Any) -> Expert:
 def from_params(
     params: Any,
     *,
-    observation_space: Any = None,
-    action_space: Any = None,
     activation: str | None = None,
     name: str | None = None,
     what: str = "brax parameters",
+    **spaces: Any,
 ) -> Expert:
     """The expert that plays brax's PPO parameters: (statistics, policy, …), or the dict of them that a file
-    holds. `activation` is "silu" (brax's default, swish) unless it is given.
+    holds. `activation` is "silu" (brax's default, swish) unless it is given; `spaces` are the environment's
+    `observation_space` and `action_space`.
 
     >>> layers = {"hidden_0": {"kernel": np.ones((2, 2)), "bias": np.zeros(2)}}
     >>> made = from_params(({"mean": np.zeros(2), "std": np.ones(2)}, {"params": layers}), action_space=None)
@@ -68,11 +69,10 @@ def from_params(
         layers.append({"weight": _numbers(one["kernel"], what), "bias": _numbers(one["bias"], what)})
     if odd := [key for key in inner if key not in {f"hidden_{i}" for i in range(len(layers))}]:
         raise UserError(f"{what}: {odd[0]!r} is not part of a plain network of dense layers.")
-    return expert(
+    return dense(
         layers,
         what,
-        observation_space=observation_space,
-        action_space=action_space,
+        **spaces,
         activation=activation or "silu",
         head="tanh",
         normaliser=_normaliser(statistics, what),
@@ -109,12 +109,5 @@ def _numbers(value: Any, what: str) -> np.ndarray:
 
 def _archive(path: Path, what: str) -> dict[str, Any]:
     """The arrays of an .npz, nested by their names."""
-    arrays = disk.read_npz(path, what)
-    tree: dict[str, Any] = {}
-    for name, array in arrays.items():
-        *above, last = re.split(r"[/.]", name)
-        place = tree
-        for key in above:
-            place = place.setdefault(key, {})
-        place[last] = array
-    return tree
+    arrays = [(tuple(re.split(r"[/.]", name)), array) for name, array in disk.read_npz(path, what).items()]
+    return nest(arrays) if arrays else {}

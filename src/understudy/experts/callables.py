@@ -75,12 +75,14 @@ def from_callable(
             raise UserError(f"expert {name!r}: takes the environment's {wants}, which was not given to it.")
         if many:
             return call(observations, **({wants: infos} if wants else {}))
-        rows = range(batch_size(observations))
-        if wants is None:
-            answers = [call(take(observations, i)) for i in rows]
-        else:
-            answers = [call(take(observations, i), **{wants: info_at(infos, i)}) for i in rows]
-        return _stacked(answers, name)
+        answers = []
+        for i in range(batch_size(observations)):
+            keywords = {wants: info_at(infos, i)} if wants else {}
+            answers.append(call(take(observations, i), **keywords))
+        try:
+            return np.stack([np.asarray(answer) for answer in answers])
+        except ValueError:
+            raise UserError(f"expert {name!r}: its answers do not all have the same shape.") from None
 
     traced = None
     if getattr(function, "pure", False) and wants is None:
@@ -115,6 +117,7 @@ def from_predictor(
     """An expert from an object with Stable-Baselines3's `predict`, asked with whole batches."""
     name = name or type(model).__name__
     call = _reporting(model.predict, name)
+    seen, acts = (getattr(model, space, None) for space in ("observation_space", "action_space"))
 
     def ask(observations: Any, infos: Any) -> Any:
         answer = call(observations, deterministic=True)
@@ -125,8 +128,9 @@ def from_predictor(
     return Expert(
         name,
         ask=ask,
-        observation_space=_space_of(model, "observation_space", observation_space),
-        action_space=_space_of(model, "action_space", action_space),
+        # What it was made for goes first, and is then compared with what is there.
+        observation_space=observation_space if seen is None else seen,
+        action_space=action_space if acts is None else acts,
         card={
             "name": name,
             "algorithm": f"an object of {type(model).__module__} with predict",
@@ -154,18 +158,6 @@ def _sample(space: Any) -> Any:
     space = copy.deepcopy(space)
     space.seed(0)
     return space.sample()
-
-
-def _space_of(model: Any, name: str, given: Any) -> Any:
-    own = getattr(model, name, None)  # what it was made for, which is then compared with what is there
-    return given if own is None else own
-
-
-def _stacked(answers: list[Any], name: str) -> np.ndarray:
-    try:
-        return np.stack([np.asarray(answer) for answer in answers])
-    except ValueError:
-        raise UserError(f"expert {name!r}: its answers do not all have the same shape.") from None
 
 
 def _reporting(function: Callable[..., Any], name: str) -> Callable[..., Any]:

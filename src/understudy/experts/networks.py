@@ -1,19 +1,22 @@
-"""Experts that are networks: a policy's file (`.safetensors` with its card beside it) or a finished run."""
+"""Experts that are networks: a policy's file (`.safetensors` with its card beside it), a finished run, or the
+dense layers of another library. What such a network makes of an image before it decides are frozen features
+for a linear policy.
+"""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from .. import disk
-from ..errors import UserError, damaged
+from ..errors import UserError, among, damaged
 from ..nested import batch_size, take
-from ..policies import Network, TrainedPolicy
-from ..policies.traced import answering
+from ..policies import MLP, Actions, Encoder, NatureCNN, Network, Normaliser, TrainedPolicy, require_fit
+from ..policies.mlp import ACTIVATIONS
 from .base import KINDS, Expert
 
 
@@ -47,7 +50,7 @@ def of(policy: TrainedPolicy, card: Mapping[str, Any]) -> Expert:
         observation_space=policy.observations.space(),
         action_space=policy.actions.space(),
         card={**card, "kind": kind},
-        pure=answering(network, policy.observations, policy.actions, distribution=kind == "distribution"),
+        pure=network.traced(policy.observations, policy.actions, distribution=kind == "distribution"),
     )
 
 
@@ -79,6 +82,91 @@ def from_network(network: Network, *, card: Mapping[str, Any], **fields: Any) ->
         alike=True,
         **fields,
     )
+
+
+def dense(
+    layers: Sequence[Mapping[str, np.ndarray]],
+    what: str,
+    *,
+    observation_space: Any = None,
+    action_space: Any = None,
+    activation: str,
+    card: Mapping[str, Any],
+    normaliser: Normaliser | None = None,
+    head: str = "identity",
+) -> Expert:
+    """The expert that answers with a network of these layers, ``{"weight": (in, out), "bias": (out,)}``.
+
+    Spaces that are None are taken from the layers. Where the network gives twice as many numbers as an action
+    has, the first half is the mean and the second the deviation, which is left out.
+    """
+    from gymnasium import spaces
+
+    from .sb3.layout import as_rows, flat_size, rows_of
+
+    among("activation", activation, ACTIVATIONS)
+    if not layers:
+        raise UserError(f"{what}: holds no dense layer.")
+    takes, gives = layers[0]["weight"].shape[0], layers[-1]["bias"].size
+    seen = spaces.Box(-np.inf, np.inf, (takes,)) if observation_space is None else observation_space
+    acts = spaces.Box(-np.inf, np.inf, (gives,)) if action_space is None else action_space
+    if not isinstance(acts, spaces.Box):
+        raise UserError(f"{what}: its actions are numbers (Box); the environment's are {acts}.")
+    if flat_size(seen, what) != takes:
+        raise UserError(
+            f"{what}: its network takes {takes} numbers, the observations have {flat_size(seen, what)}; "
+            "expert_sees says which of them it sees."
+        )
+    actions = Actions.of(acts)
+    if gives not in (actions.outputs, 2 * actions.outputs):
+        raise UserError(f"{what}: its network gives {gives} numbers, actions {acts} have {actions.outputs}.")
+    if normaliser is not None and normaliser.mean.size != takes:
+        raise UserError(f"{what}: it normalises {normaliser.mean.size} numbers, its network takes {takes}.")
+    params = [dict(layer) for layer in layers]
+    params[-1] = {
+        name: np.ascontiguousarray(part[..., : actions.outputs]) for name, part in params[-1].items()
+    }
+    policy = MLP(tuple(layer["bias"].size for layer in params[:-1]), activation, head)
+    require_fit(what, policy, params, takes, actions.outputs)
+    network = Network(policy, params, rows_of(seen, True, what), actions.plays, normaliser)
+    widths = [takes, *(layer["bias"].size for layer in params)]
+    about = {
+        "kind": "action",
+        "architecture": {"network": "mlp", "widths": widths, "activation": activation},
+        "normalised": normaliser is not None,
+    }
+    return from_network(
+        network,
+        observation_space=seen,
+        action_space=acts,
+        card={**card, **about},
+        pure=network.traced(as_rows(seen), actions),
+    )
+
+
+def encoder(expert: Expert) -> Encoder:
+    """The convolutions and the dense layer of an expert that is a NatureCNN."""
+    found = sees(expert)
+    if found is None:
+        raise UserError(f"encoder: the expert {expert.name!r} has no image network; name one, as 'ppo-pong'.")
+    made = found.network
+    if made.sides[0] != made.sides[1] or expert.card.get("normalised"):
+        raise UserError(
+            f"encoder: the expert {expert.name!r} sees images of {(made.stack, *made.sides)} normalised or "
+            "not square; square stacks of frames, read as fractions of 255, can be encoded."
+        )
+    network = NatureCNN(stack=made.stack, size=made.sides[0], width=made.width, method=made.method)
+    return Encoder(network, {name: found.params[name] for name in ("conv", "dense")}, expert.name)
+
+
+def sees(expert: Expert) -> Encoder | None:
+    """The image network of an expert, None where it has none."""
+    net = expert.network
+    if net is None:
+        return None
+    if net.encoder is not None:
+        return net.encoder
+    return Encoder(net.policy, net.params, expert.name) if isinstance(net.policy, NatureCNN) else None
 
 
 def save(path: str | os.PathLike[str], policy: TrainedPolicy, card: Mapping[str, Any]) -> Path:

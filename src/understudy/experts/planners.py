@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -57,15 +58,12 @@ def dynamic_programming(
     Give the environment's own `env_kwargs`: another map, or ice that does not slip, is another table. Of
     equally good actions the first is played.
     """
-    env = maker(env_id, env_kwargs)()
-    try:
+    with contextlib.closing(maker(env_id, env_kwargs)()) as env:
         table = getattr(env.unwrapped, "P", None)
         if not isinstance(table, Mapping) or not hasattr(env.observation_space, "n"):
             raise UserError(f"expert: dynamic programming needs a transition table; {env_id!r} has none.")
         q = value_iteration(table, discount=discount)
         spaces = {"observation_space": env.observation_space, "action_space": env.action_space}
-    finally:
-        env.close()
     # Values that differ by what the iteration leaves are equal; without this the choice would follow
     # rounding.
     best = (q >= q.max(axis=1, keepdims=True) - 1e-8).argmax(axis=1).astype(np.int64)

@@ -21,7 +21,7 @@ import numpy as np
 from ..errors import UserError, damaged
 from ..policies import Normaliser
 from .base import Expert
-from .dense import expert
+from .networks import dense
 from .sb3 import torchfile
 from .sb3.layout import dense_layers
 
@@ -35,17 +35,17 @@ RECURRENT = ("memory", "rnn")
 def load(
     path: str | os.PathLike[str],
     *,
-    observation_space: Any = None,
-    action_space: Any = None,
     activation: str | None = None,
     who: str | None = None,
     name: str | None = None,
+    **spaces: Any,
 ) -> Expert:
     """The expert in a checkpoint of rsl_rl: its answers are those of `act_inference`, the mean action.
 
-    The file says neither spaces nor activation: the spaces are the environment's, the activation is "elu"
-    unless it is given. `who`: "actor", "student" or "teacher", where the checkpoint has several (default: the
-    first of these that it has). Recurrent and convolutional networks are refused.
+    The file says neither spaces nor activation: `spaces` are the environment's `observation_space` and
+    `action_space`, the activation is "elu" unless it is given. `who`: "actor", "student" or "teacher", where
+    the checkpoint has several (default: the first of these that it has). Recurrent and convolutional networks
+    are refused.
     """
     path = Path(path)
     what = f"checkpoint {path.name!r}"
@@ -59,11 +59,10 @@ def load(
         owner, tensors, prefix = _network(found, who, what)
         normaliser = _normaliser(found, tensors, owner, what)
         layers = dense_layers({k: v for k, v in tensors.items() if k.startswith(f"{prefix}.")}, prefix, what)
-        return expert(
+        return dense(
             layers,
             what,
-            observation_space=observation_space,
-            action_space=action_space,
+            **spaces,
             activation=activation or "elu",
             normaliser=normaliser,
             card={

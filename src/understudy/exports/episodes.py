@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator
-from typing import Any, NamedTuple, final
+from typing import Any, final
 
 import numpy as np
 
@@ -41,15 +41,10 @@ class Episode:
         return len(self.rewards)
 
 
-class Kept(NamedTuple):
-    """The rows of every episode, and how many belong to none: demonstrations, and labels before a break."""
-
-    rows: list[np.ndarray]
-    left_out: int
-
-
-def split(run: Run) -> Kept:
-    """Which rows of a run's samples are an episode, in the order of their first steps."""
+def split(run: Run) -> list[np.ndarray]:
+    """Which rows of a run's samples are an episode, in the order of their first steps. Demonstrations, and
+    labels before a break, belong to none.
+    """
     flags, slots = np.asarray(run.samples("flags")), np.asarray(run.samples("slots"))
     played = np.arange(len(flags)) >= run.demos
     played &= flags & BREAK == 0
@@ -61,7 +56,7 @@ def split(run: Run) -> Kept:
         ends = np.flatnonzero(flags[rows] & (TERMINATED | TRUNCATED)) + 1
         cuts = np.unique([*ends, *np.searchsorted(rows, begun)])
         found += [part for part in np.split(rows, cuts[(cuts > 0) & (cuts < len(rows))]) if len(part)]
-    return Kept(sorted(found, key=lambda part: part[0]), int((~played).sum()))
+    return sorted(found, key=lambda part: part[0])
 
 
 def episodes(run: Run) -> Iterator[Episode]:
@@ -69,9 +64,9 @@ def episodes(run: Run) -> Iterator[Episode]:
     names = ("inputs", "targets", "executed", "rewards", "flags", "weights")
     columns = {name: run.samples(name) for name in names}
     kept = split(run)
-    if not kept.rows:
+    if not kept:
         raise UserError("run: it has no episode to export.")
-    for rows in kept.rows:
+    for rows in kept:
         inputs, targets, executed, rewards, flags, weights = (np.asarray(columns[n][rows]) for n in names)
         asked = weights > 0
         yield Episode(

@@ -15,8 +15,7 @@ import numpy as np
 from ..errors import UserError
 from ..policies import Actions, Encoded, Tabular, TrainedPolicy
 from ..policies.observations import Leaf
-from .architectures import nature_features, network
-from .operations import Graph
+from .architectures import Graph, nature_features, network
 
 
 def graph(trained: TrainedPolicy) -> Graph:

@@ -8,6 +8,7 @@ data/chunk-000/episode_000000.parquet    one row a step
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections.abc import Mapping
 from pathlib import Path
@@ -106,13 +107,7 @@ def _stats(values: np.ndarray) -> dict[str, list[Any]]:
 
 def _fps(settings: Mapping[str, Any]) -> int:
     """What the environment says of itself; `FPS` where it says nothing, or cannot be made from its name."""
-    try:
-        env = world_of(settings)()
-    except UserError:
-        return FPS
-    try:
+    nothing = UserError, AttributeError, TypeError, ValueError
+    with contextlib.suppress(*nothing), contextlib.closing(world_of(settings)()) as env:
         return int(env.metadata.get("render_fps") or FPS)
-    except (AttributeError, TypeError, ValueError):
-        return FPS
-    finally:
-        env.close()
+    return FPS

@@ -13,13 +13,12 @@ from ..nested import at, stacked
 from ..policies import TrainedPolicy
 from . import NEAR
 from .graph import graph
-from .operations import Graph
 
 OPSET, IR = 17, 8
 """Versions of ONNX that runtimes from 2022 on read."""
 
 
-def write(trained: TrainedPolicy, path: Path) -> Graph:
+def write(trained: TrainedPolicy, path: Path) -> None:
     """Writes the model: one input for every part of the observation, the outputs `outputs` and `action`."""
     needs("onnx", "export: ONNX", "onnx")
     from onnx import checker, helper, numpy_helper  # type: ignore[import-not-found]
@@ -52,7 +51,6 @@ def write(trained: TrainedPolicy, path: Path) -> Graph:
     )
     checker.check_model(model, full_check=True)
     disk.write(path, model.SerializeToString(deterministic=True))
-    return made
 
 
 def difference(trained: TrainedPolicy, path: Path) -> float | None:

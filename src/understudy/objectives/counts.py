@@ -97,7 +97,7 @@ class Counts(eqx.Module):
 class Unkept(eqx.Module):
     """No losses at all, only the number of rounds: for a linearised learner that is judged elsewhere."""
 
-    rounds: Array
+    rounds: Array = eqx.field(default_factory=lambda: jnp.zeros((), jnp.int32))
 
     def add(self, batch: Batch) -> Unkept:
         return Unkept(self.rounds + 1)
@@ -106,8 +106,3 @@ class Unkept(eqx.Module):
 def empty_counts(policy: Policy, loss: CrossEntropy, params: Params) -> Counts:
     """Counts of no rounds, for parameters (states, actions)."""
     return Counts(policy, loss, jnp.zeros_like(params), jnp.zeros((), jnp.int32))
-
-
-def unkept() -> Unkept:
-    """No rounds, and nothing to be kept of them."""
-    return Unkept(jnp.zeros((), jnp.int32))

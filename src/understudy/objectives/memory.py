@@ -77,7 +77,11 @@ class Reservoir(eqx.Module):
         seen = self.seen + batch.size
         weights = jnp.where(alive, pick(kept.weights, batch.weights), 0.0)
         inputs, targets = pick(kept.inputs, batch.inputs), pick(kept.targets, batch.targets)
-        kept = _with(kept, inputs, targets, weights, jnp.minimum(seen, self.size), kept.rounds + 1)
+        kept = eqx.tree_at(
+            lambda one: (one.inputs, one.targets, one.weights, one.filled, one.rounds),
+            kept,
+            (inputs, targets, weights, jnp.minimum(seen, self.size), kept.rounds + 1),
+        )
         return Reservoir(kept, jnp.where(alive, luck[order], jnp.inf), seen, self.size, self.key)
 
     def recall(self) -> Samples:
@@ -170,13 +174,6 @@ def limited(
     if kind == "window":
         return Limited(whole, window(whole.policy, whole.loss, like, min(size, rounds)))
     return Limited(whole, reservoir(whole.policy, whole.loss, like, min(size, samples), key=key))
-
-
-def _with(kept: Samples, *leaves: Array) -> Samples:
-    def held(one: Samples) -> tuple[Array, ...]:
-        return one.inputs, one.targets, one.weights, one.filled, one.rounds
-
-    return eqx.tree_at(held, kept, leaves)
 
 
 def _scaled(kept: Samples, total: Array, held: Array) -> Samples:

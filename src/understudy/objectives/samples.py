@@ -63,6 +63,11 @@ class Samples(eqx.Module):
     chunk: int = eqx.field(static=True)
     reader: Array | None = None
 
+    @property
+    def used(self) -> Array:
+        """Which rows of the buffer are in use, (n,)."""
+        return jnp.arange(self.weights.shape[0]) < self.filled
+
     def add(self, batch: Batch) -> Samples:
         """The sum with one more round: its rows go after those in use, its padding is overwritten next."""
         kept = self if self.reader is not None else self.put(batch, self.filled)

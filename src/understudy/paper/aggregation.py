@@ -13,22 +13,26 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from ..report.style import Look, look
 from ..studies import Results, Study
 from .host import Progress, by_series, played
 
-SERIES: dict[str, dict[str, str]] = {
-    "ftl": {"learner": "ftl", "memory": "all"},
-    "window:1": {"learner": "ftl", "memory": "window:1"},
-    "window:3": {"learner": "ftl", "memory": "window:3"},
-    "ftrl": {"learner": "ftrl", "memory": "all"},
-    "adaftrl": {"learner": "adaftrl", "memory": "all"},
-}
-NAMES = {
-    "ftl": "all rounds (FTL)",
-    "window:1": "current round alone",
-    "window:3": "last three rounds",
-    "ftrl": "all rounds, FTRL",
-    "adaftrl": "all rounds, AdaFTRL",
+
+class Series(NamedTuple):
+    """What a series learns with and from, and how it is drawn."""
+
+    learner: str
+    memory: str
+    look: Look
+
+
+DASHED, DOTTED = (0, (5, 2)), (0, (1, 1))
+SERIES = {
+    "ftl": Series("ftl", "all", Look(look("ftl").colour, "-", "all rounds (FTL)")),
+    "window:1": Series("ftl", "window:1", Look("#CC79A7", DASHED, "current round alone")),
+    "window:3": Series("ftl", "window:3", Look("#E69F00", DOTTED, "last three rounds")),
+    "ftrl": Series("ftrl", "all", Look(look("ftrl").colour, "-", "all rounds, FTRL")),
+    "adaftrl": Series("adaftrl", "all", Look(look("adaftrl").colour, "-", "all rounds, AdaFTRL")),
 }
 
 
@@ -82,10 +86,11 @@ def study(total: int, scale: Scale) -> Study:
         "policy": "mlp",
         **scale.settings,
     }
-    grids = {series: {name: [value] for name, value in SERIES[series].items()} for series in scale.series}
-    return by_series(
-        {series: Study(scale.env, grid=grid, seeds=scale.seeds, **made) for series, grid in grids.items()}
-    )
+    found = {}
+    for name in scale.series:
+        grid = {"learner": [SERIES[name].learner], "memory": [SERIES[name].memory]}
+        found[name] = Study(scale.env, grid=grid, seeds=scale.seeds, **made)
+    return by_series(found)
 
 
 def part(

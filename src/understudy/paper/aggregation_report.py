@@ -11,17 +11,10 @@ import numpy as np
 
 from .. import disk
 from ..report import plots
-from ..report.style import INK, Look, look
+from ..report.style import INK
 from . import claims, reporting
-from .aggregation import NAMES, Part
+from .aggregation import SERIES, Part
 
-LOOKS = {
-    "ftl": Look(look("ftl").colour, "-", NAMES["ftl"]),
-    "window:1": Look("#CC79A7", (0, (5, 2)), NAMES["window:1"]),
-    "window:3": Look("#E69F00", (0, (1, 1)), NAMES["window:3"]),
-    "ftrl": Look(look("ftrl").colour, "-", NAMES["ftrl"]),
-    "adaftrl": Look(look("adaftrl").colour, "-", NAMES["adaftrl"]),
-}
 PAIR = ("ftl", "window:1")
 SPREAD = (np.min, np.median, np.max)
 
@@ -101,7 +94,7 @@ def _judged(parts: Sequence[Part], every: Sequence[dict[str, Any]]) -> Iterator[
             if len(mine):
                 size = np.abs(expert)  # returns may be negative
                 share = claims.ratio(size + mine - expert, size)
-                claim = f"(6) {NAMES[series]}: nine tenths of the expert's return"
+                claim = f"(6) {SERIES[series].look.label}: nine tenths of the expert's return"
                 yield claims.judge(claim, where, "1 + (return − expert's) / abs(expert's)", share, above=0.9)
         names = ("last_loss", "return", "expert_return")
         ftl, current = ({name: _of(every, one.total, series, name) for name in names} for series in PAIR)
@@ -159,7 +152,7 @@ def draw(parts: Sequence[Part], every: Sequence[dict[str, Any]]) -> Any:
                 scale = 1e-6 if name == "memory_bytes" else 1.0
                 low, middle, high = (np.array([of(one) for one in found]) * scale for of in SPREAD)
                 x = totals * 1.07 ** (place - (len(names) - 1) / 2)
-                drawn, how = LOOKS[series], {"marker": "o", "markersize": 4.5, "elinewidth": 1.6}
+                drawn, how = SERIES[series].look, {"marker": "o", "markersize": 4.5, "elinewidth": 1.6}
                 bars = [middle - low, high - middle]
                 axes.errorbar(
                     x, middle, bars, color=drawn.colour, linestyle=drawn.dashes, label=drawn.label, **how

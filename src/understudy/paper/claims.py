@@ -149,12 +149,9 @@ def together(claims: Sequence[Claim]) -> list[tuple[str, str, str]]:
         mine = [one for one in claims if one.claim == claim]
         kinds = {kind: [one.setting for one in mine if one.verdict == kind] for kind in (HOLDS, FAILS, OPEN)}
         verdict = FAILS if kinds[FAILS] else OPEN if kinds[OPEN] else HOLDS
-        parts = [f"holds in {len(kinds[HOLDS])} of {len(mine)}"]
-        if kinds[FAILS]:
-            parts.append(f"not in: {', '.join(kinds[FAILS])}")
-        if kinds[OPEN]:
-            parts.append(f"cannot be told in: {', '.join(kinds[OPEN])}")
-        rows.append((claim, verdict, "; ".join(parts)))
+        rest = ((FAILS, "not in"), (OPEN, "cannot be told in"))
+        parts = [f"{words}: {', '.join(kinds[kind])}" for kind, words in rest if kinds[kind]]
+        rows.append((claim, verdict, "; ".join([f"holds in {len(kinds[HOLDS])} of {len(mine)}", *parts])))
     return rows
 
 

@@ -14,7 +14,7 @@ from jax import Array
 from ..envs import gridworld
 from ..losses import CrossEntropy
 from ..making import make_game
-from ..mapping import Config, Table, map_runs
+from ..mapping import Config, Table, grid, map_runs
 from ..objectives import empty_counts
 from ..online import Game
 from ..policies import Tabular
@@ -22,7 +22,7 @@ from ..report.style import look
 from ..solvers import Descent, Frequencies, cell_newton, gd
 from ..solvers.descent import Steepest
 from .claims import SLACK, Claim, compare, judge, ratio, same
-from .protocol import NO_STEP, UNTUNED, Outcome, Progress, Wanted, make, spread, steps_of, two_stages
+from .protocol import NO_STEP, UNTUNED, Outcome, Progress, Wanted, make, steps_of, two_stages
 
 ROUNDS = 1000
 RADIUS = 20.0
@@ -85,12 +85,12 @@ def run_of(rounds: int) -> Callable[..., dict[str, Array]]:
 
 def configs(wanted: Wanted) -> list[Config]:
     """One configuration per step in ``wanted[variant, learner]``."""
-
-    def axes(variant: str, learner: str, step: float) -> dict[str, Any]:
-        made = {learner: game(variant, learner, step)}
-        return {"variant": {variant: VARIANTS[variant]}, "learner": made}
-
-    return spread(wanted, axes)
+    made = []
+    for (variant, name), steps in wanted.items():
+        for step in steps:
+            learner = {name: game(variant, name, step)}
+            made += grid(variant={variant: VARIANTS[variant]}, learner=learner, step=[step])
+    return made
 
 
 def play(rounds: int, wanted: list[Config], **options: Any) -> Table:

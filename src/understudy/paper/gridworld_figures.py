@@ -118,5 +118,5 @@ def write(folder: Path, study: Outcome, claims: list[Claim]) -> list[str]:
     """Figures (PNG, SVG) and every number (CSV) into the folder; the names written."""
     keep, marks = ("cost", "reward", "cumulative", "cumulative_reward", "regret"), _marks(study)
     ends = {f"{name}_{mark}": study.runs[name][:, mark - 1] for name in keep[2:] for mark in marks}
-    how = {"keep": keep, "drawn": ("regret", "cumulative_reward"), "by": ("variant", "learner")}
-    return reporting.write_pure(folder, study, figures(study), claims, **how, runs=ends)
+    drawn = ("regret", "cumulative_reward")
+    return reporting.write_pure(folder, study, figures(study), claims, keep=keep, drawn=drawn, runs=ends)

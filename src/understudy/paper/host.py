@@ -136,8 +136,8 @@ def rows(parts: Iterable[Part]) -> list[dict[str, Any]]:
                     "loss_setting": labels.get("loss", ""),
                     "drive": "expert" if labels.get("beta") == 1.0 or learner == "bc" else "agent",
                     "learner": learner,
-                    "step": labels.get("step"),
-                    "learning_rate": labels.get("learning_rate"),
+                    "step": labels.get("step") or math.nan,
+                    "learning_rate": labels.get("learning_rate") or math.nan,
                     "seed": labels["seed"],
                 }
                 last = {"expert_return": result.summary["expert_return"]}
@@ -230,12 +230,6 @@ def facts(parts: Sequence[Part]) -> list[tuple[str, str]]:
     return [*found, ("final runs that failed", str(sum(len(one.final.failed) for one in parts)))]
 
 
-def round_columns(parts: Iterable[Part]) -> dict[str, np.ndarray]:
-    """`rows` as columns; what is None is nan."""
-    table = disk.columns(rows(parts))
-    return {n: np.asarray([math.nan if v is None else v for v in one]) for n, one in table.items()}
-
-
 def choice_columns(parts: Sequence[Part]) -> dict[str, list[Any]]:
     """The steps chosen, and whether they lie at the grid's edge."""
     found: list[dict[str, Any]] = []
@@ -276,7 +270,7 @@ def write(
 ) -> list[str]:
     """Figures, every number and the claims; the names of the files."""
     tables = {
-        "rounds.csv.gz": round_columns(parts),
+        "rounds.csv.gz": disk.columns(rows(parts)),
         "choices.csv": to_csv(choice_columns(parts)),
         "summary.csv": to_csv(summary_columns(panels(parts))),
     }

@@ -15,7 +15,7 @@ import numpy as np
 
 from ..learners import LEARNERS, Learner
 from ..making import around_mean
-from ..mapping import Config, Table, grid
+from ..mapping import Config, Table
 from ..studies.grids import values
 from ..studies.ranking import Choice, choose, means, ranked
 
@@ -63,7 +63,6 @@ class Outcome(NamedTuple):
     choices: list[Choice]
     runs: Table
     rounds: int
-    seeds: int
 
 
 def two_stages(
@@ -94,13 +93,7 @@ def two_stages(
         tuple(one.setting.values()): NO_STEP if one.values["step"] is None else (one.values["step"],)
         for one in choices
     }
-    return Outcome(tuning, choices, stage(f"{rounds} rounds", rounds, {**best, **beside}), rounds, seeds)
-
-
-def spread(wanted: Wanted, axes: Callable[..., dict[str, Any]]) -> list[Config]:
-    """One configuration per step that is wanted; ``axes(*labels, step)`` gives the axes beside the step."""
-    pairs = [(labels, step) for labels, steps in wanted.items() for step in steps]
-    return [one for labels, step in pairs for one in grid(**axes(*labels, step), step=[step])]
+    return Outcome(tuning, choices, stage(f"{rounds} rounds", rounds, {**best, **beside}), rounds)
 
 
 def counted(progress: Progress | None, stage: str, total: int) -> Callable[[int, Any], None] | None:

@@ -38,7 +38,6 @@ class Answers:
     """One table per question, and the steps that were chosen: by stream and learner."""
 
     rounds: int
-    seeds: int
     names: tuple[str, ...]
     streams: list[Stream]
     steps: Table
@@ -69,7 +68,6 @@ def study(
     best = best_steps(steps)
     return Answers(
         rounds,
-        seeds,
         names,
         found,
         steps,

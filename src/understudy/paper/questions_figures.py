@@ -242,29 +242,28 @@ def summary(study: Answers) -> dict[str, list[Any]]:
 def write(folder: Path, study: Answers, claims: list[Claim]) -> list[str]:
     """Figures (PNG, SVG) and every number (CSV) into the folder; the names written."""
     every = {
-        "inexact": (study.inexact, ()),
-        "memory": (study.memory, ("stream", "learner", "memory", "rounds_held")),
-        "parameterisation": (study.views, ("stream", "learner", "view")),
-        "interactive": (study.interactive, ()),
-        "steps": (study.steps, ("stream", "learner")),
-        "untuned": (study.untuned, ()),
+        "inexact": study.inexact,
+        "memory": study.memory,
+        "parameterisation": study.views,
+        "interactive": study.interactive,
+        "steps": study.steps,
+        "untuned": study.untuned,
     }
     tables: dict[str, Any] = {"inexact_summary.csv": summary(study)}
     digits = {}
-    for name, (table, tuned) in every.items():
+    for name, table in every.items():
         if table is not None:
             # Every round of every step size would be megabytes: of those, the best.
-            rounds = f"{name}_rounds.csv.gz"
-            tables |= {f"{name}.csv": _ends(table), rounds: _chosen(table, tuned)}
+            rounds, tuned = f"{name}_rounds.csv.gz", name in ("memory", "parameterisation", "steps")
+            tables |= {f"{name}.csv": _ends(table), rounds: _chosen(table) if tuned else table}
             digits[rounds] = 7
     return reporting.write(folder, figures(study), tables, claims, digits=digits)
 
 
-def _chosen(table: Table, settings: tuple[str, ...]) -> Table:
-    """The runs with the best step in each of the settings; all of them where there are none."""
-    if not settings:
-        return table
-    keys = list(zip(*(table[name].tolist() for name in settings), strict=True))
+def _chosen(table: Table) -> Table:
+    """The runs with the best step in each setting."""
+    names = [name for name in table.labels if name not in ("step", "seed")]
+    keys = list(zip(*(table[name].tolist() for name in names), strict=True))
     keep = np.zeros(len(table), bool)
     for key in dict.fromkeys(keys):
         mine = np.asarray([one == key for one in keys])

@@ -53,18 +53,17 @@ def write_pure(
     *,
     keep: Sequence[str],
     drawn: Sequence[str],
-    by: Sequence[str],
     **more: Columns,
 ) -> list[str]:
     """The files of a study in a pure environment: figures, and every number.
 
-    keep: the columns of every round. drawn, by: the columns that figures draw, and the labels of a curve.
+    keep: the columns of every round. drawn: the columns that figures draw.
     more: further tables, ``runs`` with the labels of the runs before its columns.
     """
     runs, tuned = study.runs, study.tuning
     tables: dict[str, Any] = {
         "rounds.csv.gz": Table(runs.labels, {name: runs[name] for name in keep}),
-        "curves.csv.gz": curves(runs, drawn, by),
+        "curves.csv.gz": curves(runs, drawn),
         "tuning.csv": {**tuned.labels, "regret_of_10_rounds": tuned["regret"][:, -1]},
         "steps.csv": chosen_columns(study),
     }
@@ -72,9 +71,10 @@ def write_pure(
     return write(folder, figures, tables, found, digits={"rounds.csv.gz": 9})
 
 
-def curves(runs: Table, columns: Sequence[str], by: Sequence[str]) -> dict[str, np.ndarray]:
+def curves(runs: Table, columns: Sequence[str]) -> dict[str, np.ndarray]:
     """What the figures draw: per setting and round the mean over seeds, and the 5 % and 95 % quantiles."""
     found: dict[str, list[np.ndarray]] = {}
+    by = [name for name in runs.labels if name not in ("step", "seed")]
     keys = dict.fromkeys(zip(*(runs[name].tolist() for name in by), strict=True))
     for key in keys:
         where = dict(zip(by, key, strict=True))

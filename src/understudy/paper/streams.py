@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import zlib
 from collections.abc import Sequence
 from typing import Any
@@ -60,12 +61,14 @@ def streams(
 ) -> list[Stream]:
     """Every stream for every seed: linear FTL runs in the environments, recorded, and the toy problem."""
     found = []
-    for name in names:
-        for number in range(seed, seed + seeds):
-            inputs, targets, ledger = _toy(number, rounds) if name == TOY else _recorded(name, number, rounds)
-            found.append(_judged(Stream(name, number, inputs, targets, np.zeros(0), np.zeros(0), ledger)))
-            if progress is not None:
-                progress(len(found), None)
+    for name, number in itertools.product(names, range(seed, seed + seeds)):
+        inputs, targets, ledger = _toy(number, rounds) if name == TOY else _recorded(name, number, rounds)
+        stream = Stream(name, number, inputs, targets, np.zeros(0), np.zeros(0), ledger)
+        record, state = _play(stream, ftl(), "auto", None, judge=True)
+        least, best = np.asarray(record["comparator"]), np.asarray(state.comparator)
+        found.append(dataclasses.replace(stream, least=least, best=best))
+        if progress is not None:
+            progress(len(found), None)
     return found
 
 
@@ -98,13 +101,6 @@ def _toy(seed: int, rounds: int) -> tuple[np.ndarray, np.ndarray, None]:
     with jax.enable_x64(True):
         X, Y = toy.stream(toy.problem(jax.random.key(seed), flip=1.0), rounds)
     return np.asarray(X)[:, None], np.asarray(Y)[:, None], None
-
-
-def _judged(stream: Stream) -> Stream:
-    """With the best in hindsight: of every round, and its parameters at the end."""
-    record, state = _play(stream, ftl(), "auto", None, judge=True)
-    least, best = np.asarray(record["comparator"]), np.asarray(state.comparator)
-    return dataclasses.replace(stream, least=least, best=best)
 
 
 def play(

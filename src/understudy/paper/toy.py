@@ -16,14 +16,14 @@ from ..data import Batch
 from ..envs import toy
 from ..losses import Absolute, CrossEntropy, Huber, Loss, Squared
 from ..making import make_game
-from ..mapping import Config, Table, map_runs
-from ..objectives import unkept
+from ..mapping import Config, Table, grid, map_runs
+from ..objectives import Unkept
 from ..online import Game
 from ..policies import Linear
 from ..report.style import look
 from ..solvers import Descent, Status, Unsolved, auto, newton
 from .claims import SLACK, Claim, compare, judge, ratio, same
-from .protocol import NO_STEP, UNTUNED, Outcome, Progress, Wanted, make, spread, steps_of, two_stages
+from .protocol import NO_STEP, UNTUNED, Outcome, Progress, Wanted, make, steps_of, two_stages
 
 ROUNDS = 250
 LOSSES: dict[str, Loss] = {
@@ -83,7 +83,7 @@ def run_of(rounds: int) -> Callable[..., dict[str, Array]]:
         batches = Batch(X[:, None], Y[:, None], jnp.ones((rounds, 1), X.dtype), sizes)
         params, like = jnp.zeros(ZERO.shape, X.dtype), jax.tree.map(lambda leaf: leaf[0], batches)
         # A linearised learner needs no past losses.
-        kept: Any = unkept() if game.learner.linear else game.empty(params, like, rounds)
+        kept: Any = Unkept() if game.learner.linear else game.empty(params, like, rounds)
         unjudged = jnp.asarray(False)
         first = game.init(params, kept)
         record = game.play_all(first, batches, lambda one, _: ((one, key, unjudged), {}))[1]
@@ -95,12 +95,12 @@ def run_of(rounds: int) -> Callable[..., dict[str, Array]]:
 
 def configs(wanted: Wanted) -> list[Config]:
     """One configuration per step in ``wanted[problem, loss, learner]``."""
-
-    def axes(problem: str, loss: str, learner: str, step: float) -> dict[str, Any]:
-        made = {learner: game(loss, learner, step)}
-        return {"problem": {problem: setting(problem, loss)}, "loss": [loss], "learner": made}
-
-    return spread(wanted, axes)
+    made = []
+    for (problem, loss, name), steps in wanted.items():
+        for step in steps:
+            drawn, learner = {problem: setting(problem, loss)}, {name: game(loss, name, step)}
+            made += grid(problem=drawn, loss=[loss], learner=learner, step=[step])
+    return made
 
 
 def play(rounds: int, wanted: list[Config], **options: Any) -> Table:

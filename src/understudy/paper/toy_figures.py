@@ -114,6 +114,5 @@ def write(folder: Path, study: Outcome, claims: list[Claim]) -> list[str]:
     """Figures (PNG, SVG) and every number (CSV) into the folder; the names written."""
     keep = ("cost", "cumulative", "comparator", "regret")
     last = {name: study.runs[name][:, -1] for name in keep[1:]}
-    drawn, by = ("regret", "cumulative"), ("problem", "loss", "learner")
-    more = {"runs": last, "solves": unsolved(study.runs)}
-    return reporting.write_pure(folder, study, figures(study), claims, keep=keep, drawn=drawn, by=by, **more)
+    drawn, more = ("regret", "cumulative"), {"runs": last, "solves": unsolved(study.runs)}
+    return reporting.write_pure(folder, study, figures(study), claims, keep=keep, drawn=drawn, **more)

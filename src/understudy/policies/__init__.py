@@ -10,12 +10,11 @@ from ..registry import Registry
 from .actions import Actions
 from .base import Params, Policy, count, flat, norm
 from .camera import Camera
-from .committee import Committee
 from .encoded import Encoded, Encoder
 from .files import load, save
 from .gru import GRU
 from .linear import Linear, Tabular
-from .mlp import MLP
+from .mlp import MLP, Committee
 from .nature_cnn import NatureCNN
 from .network import Network, require_fit, softmax
 from .normaliser import Normaliser

@@ -14,12 +14,10 @@ from typing import Any
 import jax
 import numpy as np
 
-from .activations import ACTIVATIONS, sigmoid
 from .base import Params, Policy
-from .committee import Committee
 from .gru import GRU
 from .linear import Linear, Tabular
-from .mlp import MLP
+from .mlp import ACTIVATIONS, MLP, Committee, sigmoid
 from .nature_cnn import NatureCNN
 
 Forward = Callable[[np.ndarray], np.ndarray]

@@ -76,15 +76,3 @@ class Encoded(Wrapped):
     def tensors(self) -> Params:
         """The encoder's parameters, which are saved with the policy: it needs no other file."""
         return self.encoder.params
-
-
-def read(config: Any, tensors: Params | None) -> Observations | Encoded:
-    """What `config` described, from a policy's card."""
-    if not isinstance(config, dict):
-        return Observations.from_config(config)
-    from . import from_config
-
-    network = from_config(config["encoder"])
-    if not isinstance(network, NatureCNN) or tensors is None:
-        raise KeyError("encoder")
-    return Encoded(Observations.from_config(config["inner"]), Encoder(network, tensors, config["name"]))

@@ -20,21 +20,13 @@ HEADER = "card"
 """The entry of a safetensors file's header that holds a card."""
 
 
-def _named(params: Params) -> dict[str, np.ndarray]:
-    leaves = jax.tree_util.tree_flatten_with_path(params)[0]
-    return {"params" + jax.tree_util.keystr(path): np.ascontiguousarray(leaf) for path, leaf in leaves}
-
-
-def _skeleton(params: Params) -> Any:
-    """The nesting of lists and dicts with every array replaced by its name."""
-    names = iter(_named(params))
-    return jax.tree.map(lambda _: next(names), params)
-
-
 def packed(policy: Policy, params: Params, **extra: Any) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
     """A policy as named arrays and its card, plain data; `unpacked` reads them."""
-    card = {"format": FORMAT, **policy.config(), "params": _skeleton(params), **extra}
-    return _named(params), card
+    leaves = jax.tree_util.tree_flatten_with_path(params)[0]
+    arrays = {"params" + jax.tree_util.keystr(path): np.ascontiguousarray(leaf) for path, leaf in leaves}
+    names = iter(arrays)
+    nesting = jax.tree.map(lambda _: next(names), params)  # of lists and dicts, with names for arrays
+    return arrays, {"format": FORMAT, **policy.config(), "params": nesting, **extra}
 
 
 def save(path: str | os.PathLike[str], policy: Policy, params: Params, **extra: Any) -> Path:
@@ -55,7 +47,8 @@ def save(path: str | os.PathLike[str], policy: Policy, params: Params, **extra: 
 def load(path: str | os.PathLike[str]) -> tuple[Policy, Params, dict[str, Any]]:
     """Reads what `save` wrote: the policy, its parameters (NumPy arrays) and everything in the card."""
     card = read_card(path, "policy")
-    return *read(path, card, "policy"), card
+    found = disk.read_tensors(Path(path).with_suffix(".safetensors"), "policy")[0]
+    return *unpacked(found, card, f"policy: {path}"), card
 
 
 def read_card(
@@ -92,12 +85,6 @@ def known(card: Any, what: str) -> dict[str, Any]:
     if card["format"] > FORMAT:
         raise UserError(f"{what} has format {card['format']}, newer than the {FORMAT} known here.")
     return card
-
-
-def read(path: str | os.PathLike[str], card: dict[str, Any], field: str) -> tuple[Policy, Params]:
-    """The policy and the parameters that a card describes."""
-    found = disk.read_tensors(Path(path).with_suffix(".safetensors"), field)[0]
-    return unpacked(found, card, f"{field}: {path}")
 
 
 def unpacked(found: Mapping[str, np.ndarray], card: dict[str, Any], what: str) -> tuple[Policy, Params]:

@@ -1,10 +1,15 @@
-"""Fully connected networks; the architecture is data."""
+"""Fully connected networks; the architecture is data. A committee is several of them that answer as one.
+
+Activations go by name, each as JAX computes it for learning and as NumPy computes it for acting.
+"""
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
-from collections.abc import Callable, Iterable
-from typing import Any, ClassVar
+import math
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, ClassVar, NamedTuple
 
 import equinox as eqx
 import jax
@@ -14,10 +19,53 @@ from jax import Array
 from jax.typing import DTypeLike
 
 from .. import threefry
-from ..errors import UserError, among
-from .activations import ACTIVATIONS
+from ..errors import UserError, among, whole
 from .base import Params, Policy, numbers
 
+
+class Activation(NamedTuple):
+    """One function twice. The NumPy form may write into its argument."""
+
+    jax: Callable[[Array], Array]
+    numpy: Callable[[np.ndarray], np.ndarray]
+
+
+def _gelu(x: np.ndarray) -> np.ndarray:
+    inner = x.dtype.type(math.sqrt(2 / math.pi)) * (x + x.dtype.type(0.044715) * x**3)
+    return x.dtype.type(0.5) * x * (1 + np.tanh(inner))
+
+
+def sigmoid(x: np.ndarray) -> np.ndarray:
+    """1 / (1 + e^−x), for NumPy."""
+    with np.errstate(over="ignore"):  # exp of a large number is infinite and 1 / inf is the right answer, 0
+        return 1 / (1 + np.exp(-x))
+
+
+def _silu(x: np.ndarray) -> np.ndarray:
+    with np.errstate(over="ignore"):  # exp overflows to infinity, and x / inf is the right 0
+        return x / (1 + np.exp(-x))
+
+
+def _elu(x: np.ndarray) -> np.ndarray:
+    return np.where(x > 0, x, np.expm1(np.minimum(x, 0)))
+
+
+def _selu(x: np.ndarray) -> np.ndarray:
+    inner = np.where(x > 0, x, x.dtype.type(1.6732632423543772) * np.expm1(np.minimum(x, 0)))
+    return x.dtype.type(1.0507009873554805) * inner
+
+
+ACTIVATIONS: dict[str, Activation] = {
+    "relu": Activation(jax.nn.relu, lambda x: np.maximum(x, 0, out=x)),
+    "tanh": Activation(jnp.tanh, lambda x: np.tanh(x, out=x)),
+    "gelu": Activation(jax.nn.gelu, _gelu),
+    "silu": Activation(jax.nn.silu, _silu),
+    "elu": Activation(jax.nn.elu, _elu),
+    "selu": Activation(jax.nn.selu, _selu),
+    "sigmoid": Activation(jax.nn.sigmoid, sigmoid),
+    "leaky_relu": Activation(jax.nn.leaky_relu, lambda x: np.where(x > 0, x, x.dtype.type(0.01) * x)),
+    "identity": Activation(lambda x: x, lambda x: x),
+}
 HEADS = ("identity", "tanh", "sb3-tanh")
 
 
@@ -94,3 +142,46 @@ class MLP(Policy):
         least = by * weight.shape[1] ** 0.5
         left = jnp.where(length > least, 1.0 - least / jnp.where(length > least, length, 1.0), 0.0)
         return [params[0] | {"weight": weight * left}, *params[1:]]
+
+
+class Committee(MLP):
+    """The mean of the outputs of `members` networks, taken after the head: a member whose tanh is saturated
+    counts as much as any other.
+
+    Params are those of an `MLP` with the members in front: ``{"weight": (members, in, out), "bias": (members,
+    out)}``. For a loss that is convex in the outputs it is at most the mean of the members' losses.
+
+    >>> policy = Committee(widths=(8,), members=3)
+    >>> params = policy.init(jax.random.key(0), features=2, outputs=1)
+    >>> params[0]["weight"].shape, policy.apply(params, np.ones((5, 2), np.float32)).shape
+    ((3, 2, 8), (5, 1))
+    """
+
+    members: int = eqx.field(static=True, default=5)
+    name: ClassVar[str] = "committee"
+
+    def __check_init__(self):
+        whole("members", self.members)
+
+    @property
+    def member(self) -> MLP:
+        """The architecture of one member."""
+        return MLP(**{field.name: getattr(self, field.name) for field in dataclasses.fields(MLP)})
+
+    def init(self, key: Array, features: int, outputs: int, dtype: DTypeLike | None = None) -> Params:
+        keys = jax.random.split(key, self.members)
+        return jax.vmap(lambda one: self.member.init(one, features, outputs, dtype))(keys)
+
+    def apply(self, params: Params, inputs: Array) -> Array:
+        return jax.vmap(self.member.apply, in_axes=(0, None))(params, inputs).mean(axis=0)
+
+    @classmethod
+    def of(cls, policy: MLP, params: Sequence[Params]) -> tuple[Committee, Params]:
+        """The committee of networks of one architecture, and its parameters."""
+        fields = {field.name: getattr(policy, field.name) for field in dataclasses.fields(policy)}
+        stacked = jax.tree.map(lambda *leaves: np.stack([np.asarray(leaf) for leaf in leaves]), *params)
+        return cls(**fields, members=len(params)), stacked
+
+    def last(self, params: Params) -> tuple[MLP, Params]:
+        """The last member, as a network of its own."""
+        return self.member, jax.tree.map(lambda leaf: np.asarray(leaf)[-1], params)

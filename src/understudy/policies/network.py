@@ -12,13 +12,17 @@ from collections.abc import Callable
 from typing import Any, final
 
 import jax
+import jax.numpy as jnp
 import numpy as np
+from jax import Array
 
 from ..errors import UserError
 from .acting import Forward, forward, forward_rows
+from .actions import Actions
 from .base import Params, Policy
 from .encoded import Encoder
 from .normaliser import Normaliser
+from .observations import Observations
 
 
 @final
@@ -64,6 +68,32 @@ class Network:
 
     def __call__(self, observations: Any) -> np.ndarray:
         return self.head(self.outputs(observations))
+
+    def traced(
+        self, seen: Any, actions: Actions, *, distribution: bool = False
+    ) -> Callable[[Any], Array] | None:
+        """The same as a function of n observations on the device: the outputs as actions or, with
+        `distribution`, as probabilities. None where it sees through a frozen image network, or otherwise than
+        `Observations` do.
+
+        >>> from gymnasium.spaces import Box, Dict, Discrete
+        >>> from understudy import Linear
+        >>> seen, acts = Observations.of(Dict(a=Box(-1, 1, (1,)), b=Discrete(3))), Actions.of(Discrete(4))
+        >>> network = Network(Linear(), jnp.eye(4), seen.rows, acts.plays)
+        >>> network.traced(seen, acts)({"a": jnp.array([[0.5]]), "b": jnp.array([2])}).tolist()
+        [3]
+        """
+        if self.encoder is not None or not isinstance(seen, Observations):
+            return None
+
+        def answers(batch: Any) -> Array:
+            params, inputs = jax.tree.map(jnp.asarray, self.params), seen.rows(batch)
+            if self.normaliser is not None:
+                inputs = self.normaliser(inputs)
+            outputs = self.policy.apply(params, inputs)
+            return jax.nn.softmax(outputs) if distribution else actions.plays(outputs)
+
+        return answers
 
 
 def softmax(logits: np.ndarray) -> np.ndarray:

@@ -8,7 +8,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from ..errors import UserError
-from .encoded import Encoded
+from .encoded import Encoded, Encoder
+from .nature_cnn import NatureCNN
 from .observations import Observations, Wrapped
 
 MOST = 10_000
@@ -151,8 +152,16 @@ class History:
 
 def read(config: Any, tensors: Any) -> Seen:
     """What `config` described, from a policy's card."""
-    from .encoded import read as plain
+    if not isinstance(config, dict):
+        return Observations.from_config(config)
+    if "recalled" in config:
+        inner = read(config["recalled"], tensors)
+        if isinstance(inner, Recalled):
+            raise KeyError("encoder")
+        return Recalled(inner, config["changes"] + 1, mark=config["mark"])
+    from . import from_config
 
-    if isinstance(config, dict) and "recalled" in config:
-        return Recalled(plain(config["recalled"], tensors), config["changes"] + 1, mark=config["mark"])
-    return plain(config, tensors)
+    network = from_config(config["encoder"])
+    if not isinstance(network, NatureCNN) or tensors is None:
+        raise KeyError("encoder")
+    return Encoded(Observations.from_config(config["inner"]), Encoder(network, tensors, config["name"]))

@@ -67,8 +67,8 @@ class Sight:
             if not name or read is None or (read["info"] and not read["key"]):
                 raise UserError(f"{field}: {text!r} is not accepted; {FORM}.")
             edges = [int(edge) if edge else None for edge in (read["cut"] or "").split(":")]
-            path = tuple(read["key"].split(".")) if read["key"] and not read["info"] else ()
-            path = (read["key"],) if read["info"] else path
+            key = read["key"]
+            path = (key,) if read["info"] else tuple(key.split(".")) if key else ()
             cut = slice(*edges) if read["cut"] else None
             found.append(Part(bool(read["info"]), path, cut, name))
         return cls(tuple(found), "+" in text, field)

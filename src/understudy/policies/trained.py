@@ -10,6 +10,7 @@ from typing import Any, final
 
 import numpy as np
 
+from .. import disk
 from ..errors import UserError
 from . import files
 from .acting import forward, forward_step
@@ -147,16 +148,14 @@ class TrainedPolicy:
         base = Path(path)
         base = base / "policy" if base.is_dir() else base
         about = files.read_card(base, field, card)
-        return cls._made(*files.read(base, about, field), about, f"{field}: {base}"), about
+        arrays, _ = disk.read_tensors(base.with_suffix(".safetensors"), field)
+        return cls.unpacked(arrays, about, f"{field}: {base}"), about
 
     @classmethod
     def unpacked(cls, arrays: Mapping[str, np.ndarray], card: Any, what: str = "policy") -> TrainedPolicy:
         """The policy that `packed` described; errors begin with `what`."""
         about = files.known(card, what)
-        return cls._made(*files.unpacked(arrays, about, what), about, what)
-
-    @classmethod
-    def _made(cls, policy: Policy, tensors: Params, about: dict[str, Any], what: str) -> TrainedPolicy:
+        policy, tensors = files.unpacked(arrays, about, what)
         try:
             seen = read(about["observations"], tensors.get("encoder"))
             acts = Actions.from_config(about["actions"])

@@ -51,21 +51,14 @@ def ftrl_smooth_constant(*, eta: float, L: float, D: float, interpolation: float
         raise UserError(f"eta: {eta!r} is not below 1/L = {1 / L!r}, as this theorem needs.")
     rest = 1 - eta * L
     value = eta * L / rest * interpolation + D**2 / (2 * eta * rest)
-    return Bound(
-        "ftrl, smooth, constant step",
-        value,
-        value,
-        _constants(eta=eta, L=L, D=D, interpolation=interpolation),
-    )
+    return _bound("ftrl, smooth, constant step", value, eta=eta, L=L, D=D, interpolation=interpolation)
 
 
 def ftrl_smooth(*, L: float, D: float, interpolation: float) -> Bound:
     """FTRL, smooth convex, the theorem's η = min{(Σε²)^(−1/2), 1/2L}: ``2D²L + (D² + 2L)√Σε²``."""
     _positive(L=L)
     value = 2 * D**2 * L + (D**2 + 2 * L) * math.sqrt(interpolation)
-    return Bound(
-        "ftrl, smooth, the theorem's step", value, value, _constants(L=L, D=D, interpolation=interpolation)
-    )
+    return _bound("ftrl, smooth, the theorem's step", value, L=L, D=D, interpolation=interpolation)
 
 
 def adaftrl_smooth(*, alpha: float, L: float, D: float, interpolation: float) -> Bound:
@@ -79,9 +72,7 @@ def adaftrl_smooth(*, alpha: float, L: float, D: float, interpolation: float) ->
         return 2 * L * c**2 + math.sqrt(2 * L) * c * math.sqrt(interpolation)
 
     right, printed = value(alpha + D**2 / (2 * alpha)), value(alpha / 2 + D**2 / (2 * alpha))
-    return Bound(
-        "adaftrl, smooth", right, printed, _constants(alpha=alpha, L=L, D=D, interpolation=interpolation)
-    )
+    return _bound("adaftrl, smooth", right, printed, alpha=alpha, L=L, D=D, interpolation=interpolation)
 
 
 def ftrl_lipschitz(*, alpha: float, G: float, D: float, rounds: int) -> Bound:
@@ -93,7 +84,7 @@ def ftrl_lipschitz(*, alpha: float, G: float, D: float, rounds: int) -> Bound:
     root = math.sqrt(rounds)
     right = root * (G**2 * alpha + D**2 / (2 * alpha))
     printed = root / 2 * (G**2 * alpha + D**2 / alpha)
-    return Bound("ftrl, Lipschitz", right, printed, _constants(alpha=alpha, G=G, D=D, rounds=rounds))
+    return _bound("ftrl, Lipschitz", right, printed, alpha=alpha, G=G, D=D, rounds=rounds)
 
 
 def adaftrl_lipschitz(*, alpha: float, G: float, D: float, rounds: int) -> Bound:
@@ -102,7 +93,7 @@ def adaftrl_lipschitz(*, alpha: float, G: float, D: float, rounds: int) -> Bound
     root = G * math.sqrt(rounds)
     right = (alpha + D**2 / (2 * alpha)) * root
     printed = (alpha / 2 + D**2 / (2 * alpha)) * root
-    return Bound("adaftrl, Lipschitz", right, printed, _constants(alpha=alpha, G=G, D=D, rounds=rounds))
+    return _bound("adaftrl, Lipschitz", right, printed, alpha=alpha, G=G, D=D, rounds=rounds)
 
 
 def ftl_strongly_convex_smooth(*, L: float, mu: float, D: float, rounds: int) -> Bound:
@@ -112,19 +103,15 @@ def ftl_strongly_convex_smooth(*, L: float, mu: float, D: float, rounds: int) ->
     """
     _positive(L=L, mu=mu)
     log = 1 + math.log(rounds)
-    return Bound(
-        "ftl, smooth and strongly convex",
-        L**2 * D**2 / (2 * mu) * log,
-        D * L / mu * log,
-        _constants(L=L, mu=mu, D=D, rounds=rounds),
-    )
+    right, printed = L**2 * D**2 / (2 * mu) * log, D * L / mu * log
+    return _bound("ftl, smooth and strongly convex", right, printed, L=L, mu=mu, D=D, rounds=rounds)
 
 
 def ftl_strongly_convex_lipschitz(*, G: float, mu: float, rounds: int) -> Bound:
     """FTL, G-Lipschitz and μ-strongly convex: ``(G²/2μ)(1 + log T)``."""
     _positive(mu=mu)
     value = G**2 / (2 * mu) * (1 + math.log(rounds))
-    return Bound("ftl, Lipschitz and strongly convex", value, value, _constants(G=G, mu=mu, rounds=rounds))
+    return _bound("ftl, Lipschitz and strongly convex", value, G=G, mu=mu, rounds=rounds)
 
 
 def ftl_interpolation(*, C: float, gamma: float, rounds: int) -> Bound:
@@ -138,7 +125,7 @@ def ftl_interpolation(*, C: float, gamma: float, rounds: int) -> Bound:
     if not 0 <= gamma < 1:
         raise UserError(f"gamma: {gamma!r} is not in [0, 1).")
     right, printed = (C * (1 - gamma**power) / (1 - gamma) for power in (rounds, rounds + 1))
-    return Bound("ftl, expert in the class", right, printed, _constants(C=C, gamma=gamma, rounds=rounds))
+    return _bound("ftl, expert in the class", right, printed, C=C, gamma=gamma, rounds=rounds)
 
 
 def _positive(**values: float) -> None:
@@ -147,5 +134,7 @@ def _positive(**values: float) -> None:
             raise UserError(f"{name}: {value!r} is not a positive finite number.")
 
 
-def _constants(**values: float) -> dict[str, float]:
-    return {name: float(value) for name, value in values.items()}
+def _bound(theorem: str, value: float, paper: float | None = None, **constants: float) -> Bound:
+    """The bound; `paper`: where another value was printed."""
+    used = {name: float(one) for name, one in constants.items()}
+    return Bound(theorem, value, value if paper is None else paper, used)

@@ -116,8 +116,7 @@ def residual(learner: Learner, state: LearnerState, losses: Losses, dual: Any) -
 
 def _minorant(losses: Samples, w: Array, dual: Array) -> tuple[Array, Array]:
     """Gradient of ``u ↦ Σ_i a_i (<s_i, x_iᵀu> + dual(s_i))`` ≤ F, and how far it is below F at w."""
-    loss, used = losses.loss, jnp.arange(losses.weights.shape[0]) < losses.filled
-    weights = jnp.where(used, losses.weights, 0.0)
+    loss, weights = losses.loss, jnp.where(losses.used, losses.weights, 0.0)
     slopes = jnp.where(weights[:, None] > 0, dual / jnp.where(weights > 0, weights, 1.0)[:, None], 0.0)
     slopes = jax.vmap(loss.inside)(slopes, losses.targets)
     rows = losses.policy.design(losses.inputs)

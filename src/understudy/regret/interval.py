@@ -10,7 +10,7 @@ The slopes at a minimiser make the last norm zero. The ones that a solver ends w
 corrected by the smallest change, in the metric of the room that each slope has, that makes the sum vanish,
 and put back into the domain; what is left is charged. Nothing here trusts the solver, and every sum is
 widened by what its roundings can have changed. For squared losses on a linear policy, see
-`Statistics.between`.
+`Statistics.below`.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def above(losses: Losses, params: Params) -> Array:
     if losses.reader is not None:  # samples in files are never all in memory
         return jnp.full((), jnp.inf, params.dtype)
     loss, rows = losses.loss, losses.policy.design(losses.inputs)
-    weights = jnp.where(jnp.arange(losses.weights.shape[0]) < losses.filled, losses.weights, 0.0)
+    weights = jnp.where(losses.used, losses.weights, 0.0)
     outputs = rows @ params
     slopes = jax.vmap(jax.grad(loss))(outputs, losses.targets)
     wobble = _wobble(loss, slopes, _off(rows, params))
@@ -91,13 +91,8 @@ def below(losses: Losses, params: Params, dual: Any, norm: Array) -> Array:
         return losses.below(params, norm)
     if losses.reader is not None:  # no loss is negative
         return jnp.zeros((), params.dtype)
-    return _dual_bound(losses, params, dual, norm)
-
-
-def _dual_bound(losses: Samples, params: Params, dual: Any, norm: Array) -> Array:
     loss, eps = losses.loss, jnp.finfo(losses.weights.dtype).eps
-    used = jnp.arange(losses.weights.shape[0]) < losses.filled
-    weights = jnp.where(used, losses.weights, 0.0)
+    used, weights = losses.used, jnp.where(losses.used, losses.weights, 0.0)
     rows, targets = losses.policy.design(losses.inputs), losses.targets
     slopes = jax.vmap(jax.grad(loss))(rows @ params, targets)
     count = losses.filled + rows.shape[1] + 16

@@ -86,24 +86,23 @@ def _short(value: Any) -> str:
 def came_to(runs: Sequence[Source]) -> dict[str, Any]:
     """Return, loss, labels and seconds of a group, with intervals over runs, or over one run's episodes."""
     good = distinct(runs)
-    scores = [one.score for one in good]
-    alone = good[0] if len(good) == 1 else None
+    returns = good[0].returns if len(good) == 1 else None
     measured = [one for one in good if math.isfinite(one.score)]
-    if alone is not None and alone.returns is not None:
-        returned, over = interval(alone.returns, np.mean), "episodes"
+    if returns is not None:
+        returned, over = interval(returns, np.mean), "episodes"
     else:
-        returned, over = interval(scores), "runs"
+        returned, over = interval([one.score for one in good]), "runs"
     experts = [one.expert for one in measured if math.isfinite(one.expert)]
     expert = float(np.mean(experts)) if experts else math.nan
     share = Interval(math.nan)
     # A share of the expert's return means something where both are above zero.
     if expert > 0 and all(one.score >= 0 for one in measured):
-        if alone is not None and alone.returns is not None and alone.expert_returns is not None:
-            share = ratio(alone.returns, alone.expert_returns)
-        elif alone is not None and alone.returns is not None:
-            share = Interval(*(one / expert for one in returned))
-        else:
+        if returns is None:
             share = interval([one.score / one.expert for one in measured if one.expert > 0])
+        elif good[0].expert_returns is not None:
+            share = ratio(returns, good[0].expert_returns)
+        else:
+            share = Interval(*(one / expert for one in returned))
     episodes = [len(one.returns) for one in good if one.returns is not None]
     return {
         "return": returned,
@@ -154,19 +153,13 @@ def groups_plain(groups: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
 
 def _looks(groups: Sequence[Mapping[str, Any]]) -> list[tuple[str, list[int]]]:
     """A colour and dashes for each group: the learner's own where every learner has one group."""
-    by_env: dict[str, list[str]] = {}
-    for one in groups:
-        by_env.setdefault(one["labels"]["env"], []).append(one["labels"]["learner"])
-    own = all(len(set(names)) == len(names) and set(names) <= {*LOOKS, "dagger"} for names in by_env.values())
-    found, count = [], Counter()
-    for one in groups:
-        drawn, place = look(one["labels"]["learner"]), count[one["labels"]["env"]]
-        count[one["labels"]["env"]] += 1
-        if own:
-            found.append((drawn.colour, DASHES[drawn.dashes]))
-        else:
-            found.append((PALETTE[place % len(PALETTE)], list(DASHES.values())[place // len(PALETTE) % 4]))
-    return found
+    pairs = [(one["labels"]["env"], one["labels"]["learner"]) for one in groups]
+    if len(set(pairs)) == len(pairs) and {name for _, name in pairs} <= {*LOOKS, "dagger"}:
+        drawn = [look(name) for _, name in pairs]
+        return [(one.colour, DASHES[one.dashes]) for one in drawn]
+    places = [[env for env, _ in pairs[:i]].count(env) for i, (env, _) in enumerate(pairs)]
+    styles, colours = list(DASHES.values()), len(PALETTE)
+    return [(PALETTE[place % colours], styles[place // colours % len(styles)]) for place in places]
 
 
 def curves(runs: Sequence[Source]) -> dict[str, dict[str, Any]]:

@@ -9,7 +9,7 @@ import numpy as np
 
 from ..envs.gymnasium import derive
 from ..policies import Actions
-from ..policies.network import Network
+from ..policies.acting import forward_rows
 from ..runs import Run
 from ..runs.collected import BREAK, EXPERT, TERMINATED, TRUNCATED
 from .summaries import thinned
@@ -77,14 +77,13 @@ def compare(run: Run) -> Compared | None:
     policy = run.policy
     width = policy.observations.width * policy.observations.dtype.itemsize
     rows = labelled[thinned(len(labelled), max(1, min(MOST, BYTES // width)))]
-    net = Network(policy.policy, policy.params, np.asarray, lambda outputs: outputs, policy.normaliser)
     inputs = np.asarray(run.samples("inputs")[rows])
     targets = np.asarray(run.samples("targets")[rows])
     acts = policy.actions
     if policy.policy.memory:  # it answers along whole episodes
         outputs = policy.along(run.samples("inputs"), run.samples("slots"))[rows]
     else:
-        outputs = net.outputs(inputs)
+        outputs = forward_rows(policy.policy, policy.params)(policy.normaliser(inputs))
     mine, theirs = (np.asarray(acts.plays(one)).reshape(len(rows), -1) for one in (outputs, targets))
     return Compared(rows, distance(acts, outputs, targets), mine, theirs, flags[rows] & EXPERT > 0, acts)
 

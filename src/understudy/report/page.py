@@ -19,7 +19,7 @@ from .. import __version__, disk
 from ..errors import UserError
 from ..runs import NAMES
 from . import sources
-from .account import account, detailed, grouped
+from .account import account
 from .details import inspect
 from .sources import Source
 
@@ -72,7 +72,7 @@ def write_report(
     folders = sources.found([Path(one) for one in paths])
     read = [one for path in folders for one in sources.read(path, check=True)]
     found = account(read)
-    look_into(found, read, moments=moments, seconds=seconds, progress=progress)
+    look_into(found["runs"], moments=moments, seconds=seconds, progress=progress)
     files = tables(read)
     found |= dressed(files)
     with disk.reporting(target):
@@ -81,32 +81,29 @@ def write_report(
 
 
 def look_into(
-    found: dict[str, Any],
-    read: Sequence[Source],
+    runs: Sequence[dict[str, Any]],
     *,
     moments: int,
     seconds: float,
-    progress: Callable[..., None] | None = None,
+    progress: Callable[..., None] | None,
 ) -> None:
-    """Adds to the account what the samples of its runs say; of many runs to the first of each group first."""
-    chosen = [one for one, _ in detailed(grouped(read))]
-    able = [i for i, one in enumerate(chosen) if not one.study and one.rounds and one.state != "unreadable"]
-    groups = [found["runs"][at]["group"] for at in able]
-    order = sorted((groups[:place].count(group), at) for place, (at, group) in enumerate(zip(able, groups)))
-    kept = [at for _, at in order[:LOOKED_INTO]]
+    """Adds to the account of runs what their samples say; of many runs to the first of each group first."""
+    able = [one for one in runs if not one["study"] and one["rounds"] and one["state"] != "unreadable"]
+    groups = [one["group"] for one in able]
+    order = sorted(range(len(able)), key=lambda place: groups[:place].count(groups[place]))
+    kept, others = ([able[place] for place in part] for part in (order[:LOOKED_INTO], order[LOOKED_INTO:]))
     share = max(min(2, moments), -(-moments // max(len(kept), 1)))
-    for number, at in enumerate(kept):
+    for number, run in enumerate(kept):
 
-        def show(done: int, number: int = number, at: int = at) -> None:
+        def show(done: int, number: int = number, name: str = run["name"]) -> None:
             if progress is not None:
-                progress(number * share + done, len(kept) * share, chosen[at].name)
+                progress(number * share + done, len(kept) * share, name)
 
         show(0)
-        run, limit = found["runs"][at], seconds / len(kept)
-        run |= inspect(chosen[at].folder, moments=share, seconds=limit, progress=show)
+        run |= inspect(Path(run["folder"]), moments=share, seconds=seconds / len(kept), progress=show)
         show(share)
-    for at in set(able) - set(kept):
-        found["runs"][at]["missing"] = f"samples are looked at for {LOOKED_INTO} runs of a page, not here."
+    for run in others:
+        run["missing"] = f"samples are looked at for {LOOKED_INTO} runs of a page, not here."
 
 
 def tables(read: Sequence[Source]) -> dict[str, tuple[str, str, bytes]]:

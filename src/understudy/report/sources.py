@@ -235,14 +235,14 @@ def labels(sources: Sequence[Source]) -> list[dict[str, Any]]:
     >>> labels([Source("a", Path("a"), "finished", settings=one) for one in both])
     [{'env': 'E', 'learner': 'ftrl', 'eta': 0.1}, {'env': 'E', 'learner': 'ftrl', 'eta': 1.0}]
     """
-    seen: dict[tuple[str, str], dict[str, str]] = {}
+    seen: dict[tuple[str, str], str] = {}
     differ: dict[str, set[str]] = {}
     for one in sources:
         for name in FIELDS:
             if name in SAME:
                 continue
             value = json.dumps(one.settings.get(name), sort_keys=True, default=str)
-            if seen.setdefault((one.env, name), {"value": value})["value"] != value:
+            if seen.setdefault((one.env, name), value) != value:
                 differ.setdefault(one.env, set()).add(name)
     return [
         {"env": one.env, "learner": one.learner}

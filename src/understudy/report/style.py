@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import zlib
-from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from typing import Any, NamedTuple
 
 import matplotlib
@@ -76,8 +75,6 @@ def look(name: str) -> Look:
     return known or Look(OTHERS[zlib.crc32(name.encode()) % len(OTHERS)], SOLID, name)
 
 
-@contextlib.contextmanager
-def style() -> Iterator[None]:
+def style() -> AbstractContextManager[None]:
     """Figures drawn inside this block have the project's style; matplotlib's settings come back after it."""
-    with matplotlib.rc_context(RC):  # type: ignore[arg-type]
-        yield
+    return matplotlib.rc_context(RC)  # type: ignore[arg-type]

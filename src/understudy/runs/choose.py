@@ -12,7 +12,7 @@ import equinox as eqx
 import numpy as np
 
 from ..errors import UserError
-from ..experts.encoders import sees
+from ..experts.networks import sees
 from ..learners import LEARNERS, Learner, started
 from ..losses import LOSSES, CrossEntropy, Loss
 from ..policies import GRU, MLP, POLICIES, Actions, Camera, Observations, Policy

@@ -13,7 +13,8 @@ import jax
 from .. import experts, threefry
 from ..envs.gymnasium import Maker, derive, maker
 from ..errors import UserError
-from ..experts import encoders
+from ..experts import networks
+from ..experts.answers import mode
 from ..experts.start import start
 from ..machine import memory
 from ..making import make_game, remembering
@@ -140,7 +141,7 @@ def parts(world: World, spec: RunSpec) -> Parts:
     if spec.stack is not None or architecture.memory:
         seen = Recalled(seen, spec.stack or 2, mark=architecture.memory > 0)
     _fits_memory(spec, seen.width * seen.dtype.itemsize + 4 * actions.outputs)
-    teacher = encoders.mode(world.expert) if spec.labels == "mode" else world.expert
+    teacher = mode(world.expert) if spec.labels == "mode" else world.expert
     if teacher.on_reset is not None:
         _in_order(spec)
     key = threefry.key(derive(spec.seed, "params"))
@@ -242,9 +243,9 @@ def _fits_memory(spec: RunSpec, row: int) -> None:
 def _encoded(seen: Observations, policy: Policy, teacher: Any, encoder: Any) -> Any:
     """For a linear policy on images: what a frozen network, the expert's own by default, makes of them."""
     image = sum(leaf.kind == "byte" and len(leaf.shape) == 3 for leaf in seen.leaves) == 1
-    own = encoders.sees(teacher) is not None
+    own = networks.sees(teacher) is not None
     if encoder == "none" or (encoder == "auto" and not (policy.name == "linear" and image and own)):
         return seen
     if not image or policy.name != "linear":
         raise UserError(f"encoder: {encoder!r} is for a linear policy on images; this one is {policy.name}.")
-    return Encoded(seen, encoders.encoder(teacher if encoder == "auto" else experts.resolve(encoder)))
+    return Encoded(seen, networks.encoder(teacher if encoder == "auto" else experts.resolve(encoder)))

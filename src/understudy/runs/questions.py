@@ -18,7 +18,7 @@ import numpy as np
 
 from ..envs.vector import Seen
 from ..errors import UserError
-from ..experts.calls import in_thread, outcomes
+from ..experts.remote import in_thread, outcomes
 from ..nested import take
 from .journal import Journal, key_of
 from .labels import Answers, answers_of, failure, some_of

@@ -13,8 +13,7 @@ from ..policies import Params, Policy
 from ..registry import Registry
 from .ball import InBall, project
 from .base import Progress, Solution, Solver, Status, Unsolved
-from .cells import Frequencies, cell_newton
-from .closed_form import ClosedForm, closed_form
+from .closed_form import ClosedForm, Frequencies, cell_newton, closed_form
 from .descent import Descent, Direction, block_lbfgs, gd, lbfgs, newton
 from .interior_point import InteriorPoint, interior_point
 from .line_search import SLS, sls

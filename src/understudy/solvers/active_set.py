@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -11,6 +11,8 @@ from jax import Array
 from .piecewise import Problem
 
 PASSES = 3
+COLUMNS: Any = Problem._make((None, -1, None, -1, None, -1, -1, -1, None, None))
+"""Where the parts of a problem have their columns: targets, bound, centre, tilt and weight."""
 LEAN = 1e-6
 """How much of a kink's room the pull towards the centre takes in the test for the nearest minimiser."""
 
@@ -48,15 +50,14 @@ def polish(
     size = jnp.sum(problem.used * size, axis=0) / count + 1e-30
     scale = jnp.sum(problem.used * jnp.abs(error), axis=0) / count + 1e-6 * size
     place = jnp.where(stiffness * scale > problem.bound, 0.0, 2.0 * jnp.sign(error))
-    mine = dual, stiffness, problem.targets, problem.bound, problem.centre, problem.tilt, problem.weight
-    columns = jax.vmap(lambda *parts: _pass(problem, *parts), in_axes=-1, out_axes=-1)
+    columns = jax.vmap(_pass, in_axes=(COLUMNS, -1, -1, -1, -1, -1), out_axes=-1)
 
     def going(state: tuple[Array, Pass]) -> Array:
         return (state[0] < PASSES) & ~jnp.all(state[1].fits & state[1].nearest)
 
     def once(state: tuple[Array, Pass]) -> tuple[Array, Pass]:
         turn, best = state
-        new = columns(best.place, *mine, size, scale)
+        new = columns(problem, best.place, dual, stiffness, size, scale)
         better = ~(best.fits & best.nearest) & (new.fits >= best.fits)
         kept = jax.tree.map(lambda a, b: jnp.where(better, a, b), new, best)
         return turn + 1, kept._replace(place=new.place)
@@ -77,20 +78,10 @@ class Pass(NamedTuple):
     nearest: Array
 
 
-def _pass(
-    problem: Problem,
-    place: Array,
-    dual: Array,
-    stiffness: Array,
-    targets: Array,
-    bound: Array,
-    centre: Array,
-    tilt: Array,
-    weight: Array,
-    size: Array,
-    scale: Array,
-) -> Pass:
-    rows, used = problem.rows, problem.used[:, 0] > 0
+def _pass(problem: Problem, place: Array, dual: Array, stiffness: Array, size: Array, scale: Array) -> Pass:
+    """One pass over one column."""
+    rows, used, targets, bound = problem.rows, problem.used[:, 0] > 0, problem.targets, problem.bound
+    centre, tilt, weight = problem.centre, problem.tilt, problem.weight
     features, most = rows.shape[1], min(rows.shape[0], 2 * rows.shape[1] + 2)
     eps = jnp.finfo(targets.dtype).eps
     near = 1e4 * eps

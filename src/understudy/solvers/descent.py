@@ -123,8 +123,7 @@ class NewtonStep(Direction):
         losses = objective.losses
         if not (isinstance(losses, Samples) and losses.policy.linear and losses.reader is None):
             return None
-        used = (jnp.arange(losses.weights.shape[0]) < losses.filled) & (losses.weights > 0)
-        share = jnp.where(used, losses.weights / objective.rounds, 0.0)
+        share = jnp.where(losses.used & (losses.weights > 0), losses.weights / objective.rounds, 0.0)
         rows = losses.policy.design(losses.inputs) * jnp.sqrt(share)[:, None]
         basis, scale = orthonormal(rows, objective.weight / objective.rounds)
         small = jnp.min(jnp.where(scale > 0, scale, jnp.inf))

@@ -15,8 +15,7 @@ from ..objectives import Objective
 from ..policies import Params
 from .active_set import polish
 from .base import Progress, Solution, Solver, Status
-from .piecewise import Problem, dual_residual, piecewise
-from .predictor_corrector import Point, gap_of, next_point, stiffness_of
+from .piecewise import Point, Problem, dual_residual, gap_of, next_point, piecewise, stiffness_of
 
 TURNS = 4
 """Runs of the method at most: one, and where the nearest of many minimisers is asked for up to three more."""

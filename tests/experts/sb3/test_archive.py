@@ -13,7 +13,7 @@ from gymnasium import spaces
 from recorded import arrays
 from understudy import experts
 from understudy.errors import UserError
-from understudy.experts.sb3 import archive, layout, vecnormalize
+from understudy.experts.sb3 import archive, layout
 from understudy.policies import softmax
 
 FIXTURES = Path(__file__).parents[2] / "fixtures" / "sb3"
@@ -180,14 +180,14 @@ def test_layouts_that_cannot_be_read_are_told(change, settings, sentence):
 
 
 def test_statistics_are_applied_as_sb3_does():
-    normalise = vecnormalize.load(FIXTURES / "ppo-normalised.pkl", (5,))
+    normalise = archive.normaliser(FIXTURES / "ppo-normalised.pkl", (5,))
     assert normalise is not None
     large = normalise(np.full(5, 1e9))
     np.testing.assert_array_equal(large, np.full(5, 1.5, np.float32))  # clip_obs of the fixture
     with pytest.raises(UserError, match=r"statistics have the shape \(5,\), the observations \(4,\)"):
-        vecnormalize.load(FIXTURES / "ppo-normalised.pkl", (4,))
+        archive.normaliser(FIXTURES / "ppo-normalised.pkl", (4,))
     with pytest.raises(UserError, match="cannot be read"):
-        vecnormalize.load(FIXTURES / "nothing.pkl", (5,))
+        archive.normaliser(FIXTURES / "nothing.pkl", (5,))
 
 
 def test_a_zip_that_is_something_else(tmp_path):

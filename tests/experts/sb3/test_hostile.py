@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from understudy.errors import UserError
 from understudy.experts.base import Expert
-from understudy.experts.sb3 import archive, pickles, torchfile, vecnormalize
+from understudy.experts.sb3 import archive, pickles, torchfile
 
 FIXTURES = Path(__file__).parents[2] / "fixtures" / "sb3"
 SAMPLE = FIXTURES / "ppo-discrete.zip"
@@ -106,7 +106,7 @@ def test_a_malicious_extra_file_or_statistics_are_refused_and_not_run(tmp_path):
         archive.load(written(tmp_path / "a.zip", content))
     (tmp_path / "v.pkl").write_bytes(evil(tmp_path / "made"))
     with pytest.raises(UserError, match="would call"):
-        vecnormalize.load(tmp_path / "v.pkl", (5,))
+        archive.normaliser(tmp_path / "v.pkl", (5,))
     assert not (tmp_path / "made").exists()
 
 
@@ -123,7 +123,7 @@ def test_names_outside_the_list_are_refused_where_they_matter(tmp_path):
         archive.load(written(tmp_path / "c.zip", with_pth_pickle(members(), "policy.pth", hidden)))
     (tmp_path / "v.pkl").write_bytes(unknown)
     with pytest.raises(UserError, match=r"holds collections\.Counter"):
-        vecnormalize.load(tmp_path / "v.pkl", (5,))
+        archive.normaliser(tmp_path / "v.pkl", (5,))
     # Where they do not matter they are not looked at: archives are full of other libraries' schedules.
     assert (
         archive.load(written(tmp_path / "d.zip", with_field(members(), "lr_schedule", unknown))).kind

@@ -10,6 +10,7 @@ import numpy as np
 from gymnasium import spaces
 
 from ...errors import UserError
+from ...nested import parts
 
 ACTIONS = {
     "CartPole": ("push left", "push right"),
@@ -72,13 +73,12 @@ class Controls:
     def _choices(self, count: int, *, plain: bool = False) -> list[dict[str, Any]]:
         if count > 200:
             raise UserError(f"expert: a person cannot choose among {count:,} actions; 200 are the most.")
-        names = [str(i) for i in range(count)] if plain else self._names(count)
+        if plain:
+            return [{"name": str(i), "keys": []} for i in range(count)]
         found, used = [], set()
-        for i, name in enumerate(names):
-            keys = [] if plain or i >= len(PLAIN) else [PLAIN[i]]
-            arrow = (
-                None if plain else next((key for word, key in ARROWS.items() if word in name.split()), None)
-            )
+        for i, name in enumerate(self._names(count)):
+            keys = list(PLAIN[i : i + 1])
+            arrow = next((key for word, key in ARROWS.items() if word in name.split()), None)
             if arrow is not None and arrow not in used:
                 keys.append(arrow)
                 used.add(arrow)
@@ -122,13 +122,13 @@ def table(seen: Any, space: Any, env: str = "", names: Sequence[str] | None = No
     """
     names = _known(OBSERVATIONS, env) if names is None else names
     if isinstance(seen, Mapping):
-        parts = [(f"{key} ", seen[key], space[key]) for key in seen]
+        each = [(f"{key} ", seen[key], space[key]) for key in seen]
     elif isinstance(seen, tuple):
-        parts = [(f"{i + 1} " if names is None else "", one, space[i]) for i, one in enumerate(seen)]
+        each = [(f"{i + 1} " if names is None else "", one, space[i]) for i, one in enumerate(seen)]
     else:
-        parts = [("", seen, space)]
+        each = [("", seen, space)]
     found: list[dict[str, Any]] = []
-    for prefix, value, own in parts:
+    for prefix, value, own in each:
         numbers = np.asarray(value)
         if numbers.ndim >= 2 or numbers.size > 64:
             continue
@@ -145,8 +145,7 @@ def image(seen: Any) -> np.ndarray | None:
     >>> image(np.zeros((4, 84, 84), np.uint8)).shape, image(np.zeros(3)) is None
     ((84, 84, 3), True)
     """
-    parts = seen.values() if isinstance(seen, Mapping) else seen if isinstance(seen, tuple) else (seen,)
-    for one in map(np.asarray, parts):
+    for _, one in parts(seen):
         if one.dtype != np.uint8 or one.ndim not in (2, 3) or min(one.shape[-2:]) < 1 or one.size < 256:
             continue
         if one.ndim == 2:

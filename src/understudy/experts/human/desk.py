@@ -6,18 +6,40 @@ so that two tabs, or one key pressed twice, do not answer two. It is kept before
 
 from __future__ import annotations
 
+import dataclasses
 import threading
 import time
 from collections.abc import Callable, Sequence
 from typing import Any, final
 
 from ...errors import UserError
-from .asked import Asked, Drop, Keep, Question, Show
 
+Show = Callable[[], dict[str, Any]]
+Keep = Callable[[int, Any], None]
+Drop = Callable[[int], None]
 GRACE = 2.0
 """Seconds after the last answer of a round in which it can still be taken back."""
 SPEEDS = (0, 1, 2, 5, 10, 15, 20, 30, 50)
 """Steps a second of an episode that a person watches or drives; 0: one step a key."""
+
+
+@final
+@dataclasses.dataclass(eq=False)
+class Question:
+    """A state: `show()` draws it, once, in the run's thread, as plain data for a page. `place`: in its round;
+    no two questions have the same `number`.
+    """
+
+    place: int
+    number: int
+    show: Show
+    shown: dict[str, Any] | None = None
+    answer: Any = None
+    skipped: bool = False
+
+    @property
+    def open(self) -> bool:
+        return self.answer is None and not self.skipped
 
 
 @final
@@ -37,8 +59,11 @@ class Desk:
         self.taken, self.paused, self.speed = False, True, 10
         self.viewers = 0
         """Pages that are open; without one, no step is taken by the clock."""
-        self._asked = Asked()
-        self._count = self.skipped = 0
+        self._questions: list[Question] = []
+        self._handled: list[Question] = []
+        self._keep: Keep = lambda index, action: None
+        self._drop: Drop = lambda index: None
+        self._numbers = self._count = self.skipped = 0
         self.known = False
         self._held: Any = None
         self._until: float | None = None
@@ -57,9 +82,9 @@ class Desk:
         while True:
             with self._changed:
                 self._raise()
-                undrawn = next((one for one in self._asked.pending if one.shown is None), None)
+                undrawn = next((one for one in self._pending if one.shown is None), None)
                 if undrawn is None:
-                    if self._over():
+                    if not self._pending and (self._until is None or time.monotonic() >= self._until):
                         return self._end()
                     self._changed.wait(None if self._until is None else self._until - time.monotonic())
                     continue
@@ -119,30 +144,34 @@ class Desk:
     def close(self, stage: str = "The run has ended.") -> None:
         """The end: the run does not wait for answers any more."""
         with self._changed:
-            self.mode, self.stage, self._asked, self._until = "done", stage, Asked(), None
+            self.mode, self.stage, self._until = "done", stage, None
+            self._questions, self._handled = [], []
             self._change()
 
     def _begin(self, mode: str, shows: Sequence[Show], keep: Keep, drop: Drop, known: bool = False) -> None:
         with self._changed:
-            self._asked.begin(shows, keep, drop)
+            self._numbers += len(self._questions)
+            self._questions = [Question(i, self._numbers + i, show) for i, show in enumerate(shows)]
+            self._handled, self._keep, self._drop = [], keep, drop
             self._until, self.mode, self.known = None, mode, known
             self._change()
 
     def _now(self, mode: str, shown: dict[str, Any], keep: Keep) -> Question:
         """The question about the state that the environment is in, which is drawn already."""
         self._begin(mode, [lambda: shown], keep, lambda index: None)
-        self._asked.questions[0].shown = shown
-        return self._asked.questions[0]
+        self._questions[0].shown = shown
+        return self._questions[0]
 
     def _end(self) -> dict[int, Any]:
-        found = self._asked.answers()
+        found = {one.place: one.answer for one in self._questions if not one.skipped}
         self._count += len(found)
-        self.skipped += len(self._asked.questions) - len(found)
+        self.skipped += len(self._questions) - len(found)
         self._begin("wait", (), lambda index, action: None, lambda index: None)
         return found
 
-    def _over(self) -> bool:
-        return not self._asked.pending and (self._until is None or time.monotonic() >= self._until)
+    @property
+    def _pending(self) -> list[Question]:
+        return [one for one in self._questions if one.open]
 
     def _due(self) -> float:
         """Seconds until the next step; very many where no step is taken by the clock."""
@@ -164,8 +193,8 @@ class Desk:
         """Answers question `number`; whether it counts, which a second answer does not."""
         action = self._read(value)
         with self._changed:
-            question = self._asked.current
-            if question is None or question.number != number or self.mode == "watch":
+            question = self._current(number)
+            if question is None or self.mode == "watch":
                 return False
             if self.mode == "drive":
                 self._held = action
@@ -184,23 +213,25 @@ class Desk:
     def skip(self, number: Any) -> bool:
         """Leaves question `number` without a label; in "watch" it lets the policy act."""
         with self._changed:
-            question = self._asked.current
-            if question is None or question.number != number or self.mode == "drive":
+            question = self._current(number)
+            if question is None or self.mode == "drive":
                 return False
-            others = [one for one in self._asked.questions if one is not question]
+            others = [one for one in self._questions if one is not question]
             if self.mode == "label" and not self.known and all(one.skipped for one in others):
                 raise UserError("skip: one state of a round needs a label, and this is the last one.")
-            self._asked.skip(question)
-            self._handled()
+            question.skipped = True
+            self._done(question)
             return True
 
     def undo(self) -> bool:
         """Takes the last answer of the round back; whether there was one."""
         with self._changed:
-            if self.mode != "label" or not self._asked.handled:
+            if self.mode != "label" or not self._handled:
                 return False
-            self._guarded(self._asked.undo)
-            self._until = None
+            question = self._handled.pop()
+            if not question.skipped:
+                self._guarded(self._drop, question.place)
+            question.answer, question.skipped, self._until = None, False, None
             self._change()
             return True
 
@@ -238,21 +269,21 @@ class Desk:
     def view(self) -> dict[str, Any]:
         """Everything that a person sees now, as plain data."""
         with self._changed:
-            asked, question, now = self._asked, self._asked.current, None
-            given = sum(one.answer is not None for one in asked.questions) if self.mode == "label" else 0
+            question, now = next(iter(self._pending), None), None
+            given = sum(one.answer is not None for one in self._questions) if self.mode == "label" else 0
             if question is not None and question.shown is not None:
                 now = {"number": question.number, **question.shown}
             facts = dict(self.facts)
             facts["labels"] = facts.get("labels", 0) + self._count + given
-            facts["skipped"] = self.skipped + sum(one.skipped for one in asked.questions)
+            facts["skipped"] = self.skipped + sum(one.skipped for one in self._questions)
             return {
                 "version": self.version,
                 "mode": self.mode,
                 "stage": self.stage,
                 "question": now,
-                "at": len(asked.handled) + (question is not None),
-                "of": len(asked.questions),
-                "undo": bool(asked.handled) and self.mode == "label",
+                "at": len(self._handled) + (question is not None),
+                "of": len(self._questions),
+                "undo": bool(self._handled) and self.mode == "label",
                 "grace": None if self._until is None else max(0.0, self._until - time.monotonic()),
                 "taken": self.taken,
                 "paused": self.paused,
@@ -260,12 +291,19 @@ class Desk:
                 "facts": facts,
             }
 
-    def _settle(self, question: Question, action: Any) -> None:
-        self._guarded(self._asked.settle, question, action)
-        self._handled()
+    def _current(self, number: Any) -> Question | None:
+        """The first question without an answer, where it has this number."""
+        question = next(iter(self._pending), None)
+        return None if question is None or question.number != number else question
 
-    def _handled(self) -> None:
-        if not self._asked.pending:
+    def _settle(self, question: Question, action: Any) -> None:
+        self._guarded(self._keep, question.place, action)
+        question.answer = action
+        self._done(question)
+
+    def _done(self, question: Question) -> None:
+        self._handled.append(question)
+        if not self._pending:
             self._until = time.monotonic() + self.grace
         self._change()
 

@@ -19,12 +19,11 @@ from typing import Any
 import numpy as np
 
 from ...errors import UserError, damaged, said
-from ...policies import Actions, softmax
-from ...policies.traced import answering
+from ...policies import Actions, Normaliser, softmax
 from ..base import Expert
 from ..networks import from_network
 from . import layout, pickles, torchfile, values
-from .zips import member, opened
+from .torchfile import member, opened
 
 _TORCH = ("ReLU", "Tanh", "Sigmoid", "ELU", "SELU", "SiLU", "Identity")
 _ACTIVATIONS = {name: name.lower() for name in _TORCH} | {"LeakyReLU": "leaky_relu"}
@@ -58,12 +57,15 @@ def load(
 def _load(path: Path, what: str, activation: str | None, vec_normalize: Any, name: str | None) -> Expert:
     with opened(path, what) as archive:
         data = _json(member(archive, "data", what), what)
-        objects = {key: _pickle(value, f"{what}, {key}") for key, value in data.items() if _is_pickle(value)}
+        pickled = {key: one.get(":serialized:") for key, one in data.items() if isinstance(one, dict)}
+        objects = {k: _pickle(text, f"{what}, {k}") for k, text in pickled.items() if isinstance(text, str)}
         for other in archive.namelist():
             if other != "policy.pth" and other.endswith((".pth", ".pt", ".pkl", ".pickle")):
                 torchfile.scan(member(archive, other, what), f"{what}, {other}")
         tensors = torchfile.state_dict(member(archive, "policy.pth", what), f"{what}, policy.pth")
-        version = _text(archive, "_stable_baselines3_version", what)
+        version, file = "", "_stable_baselines3_version"
+        if file in archive.namelist():
+            version = member(archive, file, what)[:40].decode("ascii", "replace").strip()
     for field in ("observation_space", "action_space"):
         if field not in objects:
             raise UserError(f"{what}: has no {field}, so it is no archive of Stable-Baselines3.")
@@ -72,12 +74,9 @@ def _load(path: Path, what: str, activation: str | None, vec_normalize: Any, nam
         action_space=values.space(objects["action_space"], f"{what}, action_space"),
         **_policy_settings(data, objects, what, activation),
     )
-    normaliser = None
-    if vec_normalize is not None:
-        from .vecnormalize import load as load_normaliser
-
-        normaliser = load_normaliser(vec_normalize, settings.observation_space.shape)
-    net = layout.build(tensors, settings, what, normaliser)
+    seen, acts = settings.observation_space, settings.action_space
+    statistics = None if vec_normalize is None else normaliser(vec_normalize, seen.shape)
+    net = layout.build(tensors, settings, what, statistics)
     first, policy = net.params[0]["weight"].shape[0], net.policy
     kind = "distribution" if net.head is softmax else "action"
     card = {
@@ -89,14 +88,13 @@ def _load(path: Path, what: str, activation: str | None, vec_normalize: Any, nam
             "activation": policy.activation,  # type: ignore[attr-defined]
         },
         "kind": kind,
-        "normalised": normaliser is not None or (net.encoder is not None and not settings.normalize_images),
+        "normalised": statistics is not None or (net.encoder is not None and not settings.normalize_images),
         "made": f"read from {path.name}, written by Stable-Baselines3 {version or '(version unknown)'}",
     }
-    seen, acts = settings.observation_space, settings.action_space
     # A mean that is bounded before its tanh (state-dependent exploration) has a head of its own.
     actions, soft = Actions.of(acts), kind == "distribution"
     plain = soft or getattr(net.head, "__func__", None) is Actions.plays
-    pure = answering(net, layout.as_rows(seen), actions, distribution=soft) if plain else None
+    pure = net.traced(layout.as_rows(seen), actions, distribution=soft) if plain else None
     return from_network(net, kind=kind, observation_space=seen, action_space=acts, card=card, pure=pure)
 
 
@@ -110,22 +108,12 @@ def _json(data: bytes, what: str) -> dict[str, Any]:
     return value
 
 
-def _is_pickle(value: Any) -> bool:
-    return isinstance(value, dict) and isinstance(value.get(":serialized:"), str)
-
-
-def _pickle(value: Mapping[str, Any], what: str) -> Any:
+def _pickle(text: str, what: str) -> Any:
     try:
-        data = base64.b64decode(value[":serialized:"], validate=True)
+        data = base64.b64decode(text, validate=True)
     except (binascii.Error, ValueError):
         raise UserError(f"{what}: is not base64.") from None
     return pickles.read(data, what)
-
-
-def _text(archive: Any, name: str, what: str) -> str:
-    if name not in archive.namelist():
-        return ""
-    return member(archive, name, what)[:40].decode("ascii", "replace").strip()
 
 
 def _policy_settings(
@@ -163,3 +151,38 @@ def _algorithm(data: Mapping[str, Any], tensors: Mapping[str, np.ndarray]) -> st
     if "target_entropy" in data or any(name.startswith("actor.latent_pi.") for name in tensors):
         return "SAC"
     return "DQN" if any(name.startswith("q_net.") for name in tensors) else "TD3"
+
+
+def normaliser(path: str | os.PathLike[str], shape: tuple[int, ...]) -> Normaliser | None:
+    """The statistics that `VecNormalize.save` wrote: x ↦ clip((x - mean)/√(var + ε), ±clip) of flattened
+    observations, None if it was off.
+    """
+    path = Path(path)
+    what = f"VecNormalize file {path.name!r}"
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise UserError(f"{what}: cannot be read ({error.strerror or error}).") from None
+    tree = pickles.read(data, what)
+    with damaged(what):
+        state = _attributes(tree, "vec_env.vec_normalize.VecNormalize", what)
+        if not values.number(state.get("norm_obs", True), what):
+            return None
+        if isinstance(state["obs_rms"], dict):
+            raise UserError(f"{what}: normalises a dict of observations; one array is what can be read.")
+        inner = _attributes(state["obs_rms"], "running_mean_std.RunningMeanStd", what)
+        mean, variance = (values.array(inner[key], what).astype(np.float64) for key in ("mean", "var"))
+        epsilon, limit = (float(values.number(state[key], what)) for key in ("epsilon", "clip_obs"))
+        if mean.shape != shape or variance.shape != shape:
+            raise UserError(f"{what}: its statistics have the shape {mean.shape}, the observations {shape}.")
+        if not (np.isfinite(mean).all() and np.isfinite(variance).all() and (variance + epsilon > 0).all()):
+            raise UserError(f"{what}: its statistics are not finite and positive.")
+        deviation = np.sqrt(variance + epsilon)
+        return Normaliser(mean.reshape(-1), deviation.reshape(-1), limit, dtype=np.float64)
+
+
+def _attributes(record: Any, name: str, what: str) -> Mapping[str, Any]:
+    """The attributes of an object of this class of Stable-Baselines3; any other is refused."""
+    if not values.is_name(values.class_of(record), f"stable_baselines3.common.{name}"):
+        raise values.refused(what, record)
+    return values.attributes(record, what)

@@ -32,7 +32,7 @@ from ...policies import (
     require_fit,
     softmax,
 )
-from ...policies.activations import ACTIVATIONS
+from ...policies.mlp import ACTIVATIONS
 
 STACKS: dict[str, tuple[str, tuple[str, ...]]] = {
     "SAC": ("actor.", ("actor.latent_pi", "actor.mu")),
@@ -160,14 +160,10 @@ def _is_image(space: Any) -> bool:
 
 def flat_size(space: Any, what: str) -> int:
     """How many numbers an observation becomes: Discrete ones one-hot, others flattened."""
-    if isinstance(space, spaces.Discrete):
-        return int(space.n)
-    if isinstance(space, spaces.MultiDiscrete):
-        return int(space.nvec.sum())
-    if isinstance(space, spaces.Box | spaces.MultiBinary):
-        return int(np.prod(space.shape))
-    kind = type(space).__name__
-    raise UserError(f"{what}: sees {kind} observations; Box, Discrete and MultiDiscrete can be read.")
+    if not isinstance(space, spaces.Box | spaces.Discrete | spaces.MultiDiscrete | spaces.MultiBinary):
+        kind = type(space).__name__
+        raise UserError(f"{what}: sees {kind} observations; Box, Discrete and MultiDiscrete can be read.")
+    return Observations.of(space).width
 
 
 def rows_of(space: Any, single: bool, what: str) -> See:

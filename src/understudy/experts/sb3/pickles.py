@@ -59,14 +59,10 @@ _FUNCTIONS = "eval exec execfile compile open input __import__ breakpoint setatt
 DANGEROUS, DANGEROUS_BUILTINS = frozenset(_MODULES.split()), frozenset(_FUNCTIONS.split())
 BUILTINS = ("builtins", "__builtin__", "__builtins__")
 
-_CONSTANTS = {"NONE": None, "NEWTRUE": True, "NEWFALSE": False}
-_EMPTY = {"EMPTY_LIST": list, "EMPTY_DICT": dict, "EMPTY_SET": set}
-_TUPLES = {"TUPLE1": 1, "TUPLE2": 2, "TUPLE3": 3}
-_NAMES = """
+_LITERALS = """
     INT BININT BININT1 BININT2 LONG LONG1 LONG4 FLOAT BINFLOAT STRING BINSTRING SHORT_BINSTRING
     UNICODE BINUNICODE SHORT_BINUNICODE BINUNICODE8 BINBYTES SHORT_BINBYTES BINBYTES8 BYTEARRAY8
 """
-_LITERALS = frozenset(_NAMES.split())
 _MARK = object()
 
 
@@ -112,31 +108,16 @@ class _Reader:
                 raise ValueError(f"more than {LIMIT} instructions")
             if opcode.name == "STOP":
                 return self.stack.pop()
-            self.step(opcode.name, argument)
+            if opcode.name not in _STEPS:
+                raise ValueError(f"instruction {opcode.name} is not accepted")
+            _STEPS[opcode.name](self, argument)
         raise ValueError("it has no end")
 
-    def step(self, code: str, argument: Any) -> None:
-        stack = self.stack
-        if code in _LITERALS:
-            stack.append(argument)
-        elif code in _CONSTANTS:
-            stack.append(_CONSTANTS[code])
-        elif code in _EMPTY:
-            stack.append(_EMPTY[code]())
-        elif code in _TUPLES:
-            stack[-_TUPLES[code] :] = [tuple(self.last(_TUPLES[code]))]
-        elif code in ("PUT", "BINPUT", "LONG_BINPUT"):
-            self.memo[argument] = stack[-1]
-        elif code == "MEMOIZE":
-            self.memo[len(self.memo)] = stack[-1]
-        elif code in ("GET", "BINGET", "LONG_BINGET"):
-            stack.append(self.memo[argument])
-        elif code in ("PROTO", "FRAME"):
-            pass
-        elif code in _STEPS:
-            _STEPS[code](self, argument)
-        else:
-            raise ValueError(f"instruction {code} is not accepted")
+    def push(self, item: Any) -> None:
+        self.stack.append(item)
+
+    def put(self, number: int) -> None:
+        self.memo[number] = self.stack[-1]
 
     def last(self, count: int) -> list[Any]:
         if len(self.stack) < count or any(item is _MARK for item in self.stack[-count:]):
@@ -159,10 +140,10 @@ class _Reader:
             raise ValueError("a name is not a string")
         found = Global(module, name)
         self.globals.add(found)
-        self.stack.append(found)
+        self.push(found)
 
     def call(self, function: Any, arguments: Any) -> None:
-        self.stack.append(Call(function, arguments))
+        self.push(Call(function, arguments))
 
     def extend(self, items: list[Any]) -> None:
         target = self.stack[-1]
@@ -200,7 +181,7 @@ def _instance(reader: _Reader, argument: str) -> None:
 
 def _dict(reader: _Reader, argument: Any) -> None:
     items = reader.since_mark()
-    reader.stack.append({})
+    reader.push({})
     reader.update(items)
 
 
@@ -210,15 +191,31 @@ def _object(reader: _Reader, argument: Any) -> None:
 
 
 _STEPS: dict[str, Callable[[_Reader, Any], Any]] = {
-    "MARK": lambda reader, _: reader.stack.append(_MARK),
+    **dict.fromkeys(_LITERALS.split(), _Reader.push),
+    **dict.fromkeys(("PUT", "BINPUT", "LONG_BINPUT"), _Reader.put),
+    **dict.fromkeys(
+        ("GET", "BINGET", "LONG_BINGET"), lambda reader, number: reader.push(reader.memo[number])
+    ),
+    **dict.fromkeys(("PROTO", "FRAME"), lambda reader, _: None),
+    "MEMOIZE": lambda reader, _: reader.put(len(reader.memo)),
+    "NONE": lambda reader, _: reader.push(None),
+    "NEWTRUE": lambda reader, _: reader.push(True),
+    "NEWFALSE": lambda reader, _: reader.push(False),
+    "EMPTY_LIST": lambda reader, _: reader.push([]),
+    "EMPTY_DICT": lambda reader, _: reader.push({}),
+    "EMPTY_SET": lambda reader, _: reader.push(set()),
+    "TUPLE1": lambda reader, _: reader.push(tuple(reader.pop(1))),
+    "TUPLE2": lambda reader, _: reader.push(tuple(reader.pop(2))),
+    "TUPLE3": lambda reader, _: reader.push(tuple(reader.pop(3))),
+    "MARK": lambda reader, _: reader.push(_MARK),
     "POP": lambda reader, _: reader.stack.pop(),
     "POP_MARK": lambda reader, _: reader.since_mark(),
-    "DUP": lambda reader, _: reader.stack.append(reader.last(1)[0]),
-    "EMPTY_TUPLE": lambda reader, _: reader.stack.append(()),
-    "TUPLE": lambda reader, _: reader.stack.append(tuple(reader.since_mark())),
-    "LIST": lambda reader, _: reader.stack.append(reader.since_mark()),
+    "DUP": lambda reader, _: reader.push(reader.last(1)[0]),
+    "EMPTY_TUPLE": lambda reader, _: reader.push(()),
+    "TUPLE": lambda reader, _: reader.push(tuple(reader.since_mark())),
+    "LIST": lambda reader, _: reader.push(reader.since_mark()),
     "DICT": _dict,
-    "FROZENSET": lambda reader, _: reader.stack.append(tuple(reader.since_mark())),
+    "FROZENSET": lambda reader, _: reader.push(tuple(reader.since_mark())),
     "APPEND": lambda reader, _: reader.extend(reader.pop(1)),
     "APPENDS": lambda reader, _: reader.extend(reader.since_mark()),
     "ADDITEMS": lambda reader, _: reader.extend(reader.since_mark()),
@@ -232,6 +229,6 @@ _STEPS: dict[str, Callable[[_Reader, Any], Any]] = {
     "INST": _instance,
     "OBJ": _object,
     "BUILD": lambda reader, _: reader.build(),
-    "BINPERSID": lambda reader, _: reader.stack.append(Persistent(reader.pop(1)[0])),
-    "PERSID": lambda reader, argument: reader.stack.append(Persistent(argument)),
+    "BINPERSID": lambda reader, _: reader.push(Persistent(reader.pop(1)[0])),
+    "PERSID": lambda reader, argument: reader.push(Persistent(argument)),
 }

@@ -2,14 +2,17 @@
 
 Such a file is a zip: `…/data.pkl`, a pickle that names tensors, and `…/data/0`, `…/data/1`, … with their raw
 bytes. The pickle is read as records, nothing is run; accepted are torch._utils._rebuild_tensor_v2 (and its
-_rebuild_parameter), the storage types below, OrderedDict and plain containers. Any other name is refused.
+_rebuild_parameter), the storage types below, OrderedDict and plain containers. Any other name is refused. Zip
+files are not trusted: a damaged one is one sentence, and no member unpacks without end.
 """
 
 from __future__ import annotations
 
+import contextlib
 import io
 import zipfile
-from collections.abc import Collection
+import zlib
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +22,10 @@ from ...errors import UserError
 from . import pickles
 from .pickles import Call, Global, Persistent
 from .values import is_name, refused
-from .zips import member, opened
 
+LARGEST = 1 << 30  # bytes of one member; a network of 250 million numbers
+RATIO = 200  # JSON of numbers shrinks tenfold and weights hardly at all; a bomb shrinks a thousandfold
+SMALL = 1 << 20  # below this nothing is a bomb
 STORAGES = {
     "FloatStorage": "<f4",
     "DoubleStorage": "<f8",
@@ -138,3 +143,37 @@ def _tensor(record: Any, archive: zipfile.ZipFile, root: str, what: str) -> np.n
         raise UserError(f"{what}: holds a tensor of shape {tuple(shape)} made of only {len(flat)} numbers.")
     steps = [stride * flat.itemsize for stride in strides]
     return np.lib.stride_tricks.as_strided(flat[offset:], shape, steps, writeable=False).copy()
+
+
+@contextlib.contextmanager
+def opened(source: Any, what: str) -> Iterator[zipfile.ZipFile]:
+    """A zip opened for reading; a damaged one raises `UserError`."""
+    try:
+        with zipfile.ZipFile(source) as archive:
+            for info in archive.infolist():
+                packed = max(info.compress_size, 1)
+                if info.file_size > LARGEST or (info.file_size > SMALL and info.file_size > RATIO * packed):
+                    raise UserError(
+                        f"{what}: its member {info.filename!r} would unpack from {info.compress_size} to "
+                        f"{info.file_size} bytes, which no archive of weights does."
+                    )
+            yield archive
+    except UserError:
+        raise
+    except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError) as error:
+        raise UserError(f"{what}: is damaged or no zip archive ({' '.join(str(error).split())}).") from None
+    except OSError as error:
+        raise UserError(f"{what}: cannot be read ({error.strerror or error}).") from None
+
+
+def member(archive: zipfile.ZipFile, name: str, what: str) -> bytes:
+    """The bytes of one member; never more than its directory entry promised."""
+    try:
+        info = archive.getinfo(name)
+    except KeyError:
+        raise UserError(f"{what}: has no member {name!r}.") from None
+    with archive.open(info) as file:
+        data = file.read(info.file_size + 1)
+    if len(data) != info.file_size:
+        raise UserError(f"{what}: its member {name!r} is truncated.")
+    return data
