@@ -129,6 +129,13 @@ def gap_until(a, b, rounds) -> float:
     return max(np.abs(v - w).max() for v, w in zip(a.iterates[:rounds], b.iterates[:rounds], strict=True))
 
 
+def test_a_schedule_has_its_own_start():
+    made = understudy.ftrl(eta=0.3, start=6).schedule
+    assert int(understudy.ftrl(eta=0.3, schedule=made).schedule.start) == 6
+    with pytest.raises(understudy.UserError, match="start: 2 does not go with a Schedule"):
+        understudy.ftrl(eta=0.3, schedule=made, start=2)
+
+
 def test_the_adaptive_sum_starts_with_the_schedule():
     late = play(understudy.adaftrl(alpha=0.5, start=4), "squared")
     norms = late.ledger["gradient_norm"]

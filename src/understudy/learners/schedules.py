@@ -83,6 +83,8 @@ def schedule(kind: str | Schedule, step: Number, *, field: str = "eta", start: i
     """
     first = first_round(start)
     if isinstance(kind, Schedule):
+        if start is not None:
+            raise UserError(f"start: {start!r} does not go with a Schedule, which has a start of its own.")
         return kind
     among("schedule", kind, SCHEDULES)
     inverse = 1.0 / positive(field, step)

@@ -61,8 +61,6 @@ def auto(policy: Policy, loss: Loss, parameters: int) -> Any:
         return closed_form()
     if isinstance(loss, Absolute):
         return interior_point()
-    if loss.curvature is None:  # nothing is known of its second derivatives
-        return lbfgs()
     return newton() if parameters <= NEWTON_LIMIT else block_lbfgs()
 
 

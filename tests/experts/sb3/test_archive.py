@@ -120,6 +120,19 @@ def test_shared_layers_of_old_archives_come_first():
     np.testing.assert_allclose(net(x[None]), wanted, atol=1e-6)
 
 
+def test_sac_that_explores_by_state_and_has_no_hidden_layer_is_not_td3():
+    box = spaces.Box(-1, 1, (2,))
+    settings = dataclasses.replace(SETTINGS, action_space=box, squash_output=True, clip_mean=0.5)
+    tensors = tensors_of((3, 2), prefix="actor.mu")
+    x = np.array([[3.0, -2.0, 1.0]], np.float32)
+    mean = x @ tensors["actor.mu.0.weight"].T + tensors["actor.mu.0.bias"]
+    assert np.abs(mean).max() > 0.5
+    as_td3 = layout.build(tensors, settings, "it")(x)
+    as_sac = layout.build(tensors | {"actor.log_std": np.zeros((3, 2), np.float32)}, settings, "it")(x)
+    np.testing.assert_allclose(as_sac, np.tanh(np.clip(mean, -0.5, 0.5)), atol=1e-6)
+    np.testing.assert_allclose(as_td3, np.tanh(mean), atol=1e-6)
+
+
 @pytest.mark.parametrize(("fractions", "scale"), [(True, 255), (False, 1)])
 def test_images_without_convolutions_are_rows(fractions, scale):
     tensors = {

@@ -87,7 +87,9 @@ def build(tensors: Tensors, settings: Settings, what: str, normaliser: Normalise
 
 
 def _family(tensors: Tensors, what: str) -> str:
-    if any(name.startswith("actor.latent_pi.") for name in tensors) or "actor.mu.weight" in tensors:
+    # Without hidden layers and with state-dependent exploration, only the deviation tells SAC from TD3.
+    deviates = any(name.startswith(("actor.latent_pi.", "actor.log_std")) for name in tensors)
+    if deviates or "actor.mu.weight" in tensors:
         return "SAC"
     if any(name.startswith("actor.mu.") for name in tensors):
         return "TD3"
