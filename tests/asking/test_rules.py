@@ -107,6 +107,7 @@ def test_features_are_what_the_last_layer_sees():
         ("fraction:2", {}, r"is not a number in \(0, 1\]"),
         ("distance:nan", {}, "is not a whole number"),
         ("distance:5", {"floor": 1.0}, r"floor 1.0 is not a number in \[0, 1\)"),
+        ("distance:5", {"floor": 0.1, "mix": 0.1}, "mix 0.1 does not go with a floor of 0.1"),
         ("distance:5", {"on": "pixels"}, "accepted: features, observations"),
         ("random:5", {"floor": 0.1}, "'random' does not take floor"),
         ("randm:5", {}, "random"),
@@ -188,3 +189,9 @@ def test_states_shortly_before_a_fall_are_passed_over():
     assert len(rule("distance:55").choose(far).index) == 55  # the others are not enough
     floored = rule("distance:40", {"floor": 0.5}).choose(far)
     assert alone[floored.index[floored.p < 1]].any()  # at random, so that each has p > 0
+    mixed = rule("distance:40", {"mix": 0.5})
+    found = mixed.choose(far)
+    assert len(found.index) == 40 and (found.p < 1).sum() == 20 and not mixed.honest
+    assert not alone[found.index].any()  # their labels would teach nothing
+    chosen = rule("distance:20").choose(far).index
+    assert found.index[found.p == 1].tolist() == chosen.tolist()

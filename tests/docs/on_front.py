@@ -48,8 +48,7 @@ def state_bytes(features: int, outputs: int) -> int:
 
 
 def readme() -> Iterator[str]:
-    before = rows("queries/rounds/labels", series="distance", env=["HalfCheetah-v5", "Ant-v5"])
-    for one in [*rows("queries/labels", series="distance").to_dict("records"), *before.to_dict("records")]:
+    for one in rows("queries/labels", series="distance").to_dict("records"):
         needed = [one[name] for name in ("labels_to_90", "labels_to_90_least", "labels_to_90_most")]
         found = [f"{labels:,.0f}" if np.isfinite(labels) else "not reached" for labels in needed]
         reached = f"{found[0]} ({found[1]} to {found[2]})" if np.isfinite(needed[0]) else found[0]

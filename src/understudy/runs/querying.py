@@ -43,7 +43,8 @@ def weights(run: RunState, inputs: np.ndarray, free: np.ndarray, ends: np.ndarra
         lost = shortly_before(ends, run.parts.spec.envs)[states] if spares else None
         view = _view(run, inputs[states], most, lost)
         if run.parts.spec.moment == "spot":  # the rule has chosen already
-            random = max(1, math.ceil(rule.floor * driven / (1.0 - rule.floor))) if rule.floor else 0
+            share = rule.floor or getattr(rule, "mix", 0.0)
+            random = max(1, math.ceil(share * driven / (1.0 - share))) if share else 0
             chosen = beside(np.zeros(0, int), min(random, most), len(states), view.rng)
         else:
             chosen = rule.choose(view)
