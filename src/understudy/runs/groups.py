@@ -16,7 +16,7 @@ from ..policies import Committee
 from ..policies.acting import forward_rows, forward_stack, forward_step
 from ..programs import compiled, compiled_together, program
 from .ledger import Clock
-from .spread import over_devices, stacked
+from .spread import over_devices, stacked, to_one_device
 from .state import RunState, precision
 
 
@@ -196,7 +196,7 @@ class OneProgram:
     def _one(self, run: RunState, round: Any) -> Solved:
         with precision(run.game):
             game, batch, key, judge = run.question(round)
-            run.state, record = compiled(game)(run.state, batch, key, judge)
+            run.state, record = compiled(game)(to_one_device(run.state), batch, key, judge)
             record, params = jax.device_get(record), jax.tree.map(np.array, run.state.learner.params)
         return params, record, lambda: run.state.losses
 
@@ -208,7 +208,8 @@ class OneProgram:
             asked = [asked.get(i, spare) for i in range(len(self.runs))]
             play = compiled_together([one.game for one in asked])
             batches, keys = over_devices(stacked([(one.batch, one.key) for one in asked]))
-            self._state, records = play(self._state, batches, keys, spare.judge)
+            state, records = play(self._state, batches, keys, spare.judge)
+            self._state = over_devices(state)  # where the first was, so that the program is compiled once
             records, params = jax.device_get((records, self._state.learner.params))
         return {
             i: (
