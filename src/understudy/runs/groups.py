@@ -16,7 +16,7 @@ from ..policies import Committee
 from ..policies.acting import forward_rows, forward_stack, forward_step
 from ..programs import compiled, compiled_together, program
 from .ledger import Clock
-from .spread import over_devices, stacked, to_one_device
+from .spread import one_of, over_devices, stacked, to_one_device
 from .state import RunState, precision
 
 
@@ -191,7 +191,8 @@ class OneProgram:
         """Gives a run of the stack its own state, for a snapshot, or takes it `back`."""
         if self.together and number in self.numbers:
             i = self.numbers.index(number)
-            self.runs[i].state = None if back else jax.tree.map(lambda leaf: leaf[i], self._state)
+            with precision(self.runs[i].game):
+                self.runs[i].state = None if back else one_of(self._state, i)
 
     def _one(self, run: RunState, round: Any) -> Solved:
         with precision(run.game):
@@ -215,7 +216,7 @@ class OneProgram:
             i: (
                 jax.tree.map(lambda leaf, i=i: np.array(leaf[i]), params),
                 {name: values[i] for name, values in records.items()},
-                lambda i=i: jax.tree.map(lambda leaf: leaf[i], self._state.losses),
+                lambda i=i: one_of(self._state.losses, i),
             )
             for i, _ in here
         }
