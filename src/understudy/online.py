@@ -37,7 +37,7 @@ JUDGED = ("comparator", "regret", "regret_low", "regret_high", "norm", "bound", 
 """What a round's record says of the best in hindsight, where it was looked for."""
 
 
-def copies(leaves: list[Array]) -> list[Array]:
+def copies(leaves: list[Any]) -> list[Array]:
     """Each leaf in a buffer of its own, without a program to compile."""
     return [jax.device_put(leaf, may_alias=False) for leaf in leaves]
 
