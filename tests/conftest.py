@@ -88,11 +88,12 @@ def _room(path: Path) -> str:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Long rooms first; everything under tests/sb3 and tests/ray carries the marker of that name."""
     places = {room: place for place, room in enumerate(LONG)}
-    items.sort(key=lambda item: places.get(_room(item.path), len(LONG)))
+    rooms = {path: _room(path) for path in {item.path for item in items}}
+    marked = {path: [name for name in ("sb3", "ray") if HERE / name in path.parents] for path in rooms}
+    items.sort(key=lambda item: places.get(rooms[item.path], len(LONG)))
     for item in items:
-        for name in ("sb3", "ray"):
-            if HERE / name in item.path.parents:
-                item.add_marker(getattr(pytest.mark, name))
+        for name in marked[item.path]:
+            item.add_marker(getattr(pytest.mark, name))
 
 
 @pytest.hookimpl(wrapper=True)

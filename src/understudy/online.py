@@ -37,10 +37,9 @@ JUDGED = ("comparator", "regret", "regret_low", "regret_high", "norm", "bound", 
 """What a round's record says of the best in hindsight, where it was looked for."""
 
 
-@jax.jit
-def copies(leaves: list[Array]) -> list[Array]:
-    """Each leaf in a buffer of its own, by one program for all of them."""
-    return [jnp.copy(leaf) for leaf in leaves]
+def copies(leaves: list[Any]) -> list[Array]:
+    """Each leaf in a buffer of its own, without a program to compile."""
+    return [jax.device_put(leaf, may_alias=False) for leaf in leaves]
 
 
 class GameState(NamedTuple):

@@ -118,7 +118,7 @@ def test_there_is_no_regret_in_a_round_whose_best_was_not_found(monkeypatch):
 def agree(method: str, losses: list[str], names: list[str]) -> None:
     learners = {("simple", loss, name): [NAMES[name]] for loss in losses for name in names}
     wanted = toy.configs(learners)
-    reference, mapped = (toy_runs(12, wanted, one) for one in ("serial", method))
+    reference, mapped = (toy_runs(ROUNDS, wanted, one) for one in ("serial", method))
     assert {one["method"] for one in mapped.info["methods"]} == {method}
     np.testing.assert_allclose(mapped["cost"], reference["cost"], rtol=1e-9, atol=1e-9)
     np.testing.assert_allclose(mapped["objective"], reference["objective"], rtol=1e-9, atol=1e-9)

@@ -40,9 +40,8 @@ def pick(run: Callable[..., Any], group: Group, key: Any, platform: str) -> tupl
     """
     if platform != "cpu":
         return "vmap", f"on a {platform} lanes are free"
-    numbers = group.numbers[0]
-    jaxpr = jax.make_jaxpr(lambda k, n: run(k, **eqx.combine(n, group.static.value)))(key, numbers)
-    found = {equation.primitive.name for equation in _equations(jaxpr.jaxpr)}
+    traced = _single(run, group.static).trace(key, group.numbers[0])
+    found = {equation.primitive.name for equation in _equations(traced.jaxpr.jaxpr)}
     if "while" in found:
         return "threads", "the solver loops until it is done, and lanes would wait for the slowest"
     if found & DECOMPOSITIONS:
@@ -62,13 +61,20 @@ def _equations(jaxpr: Any) -> Iterator[Any]:
 
 
 @functools.lru_cache(maxsize=256)
-def program(run: Callable[..., Any], static: Static, vectorised: bool, double: bool, like: Static) -> Any:
-    """The compiled run of (key, numbers): once for a run, a static half and the shapes of its arguments."""
+def _single(run: Callable[..., Any], static: Static) -> Any:
+    """The run of (key, numbers), traced once to choose a method and to compile it."""
 
     def one(key: Any, numbers: Any) -> Any:
         return run(key, **eqx.combine(numbers, static.value))
 
-    return jax.jit(jax.vmap(one) if vectorised else one).lower(*like.value).compile()
+    return jax.jit(one)
+
+
+@functools.lru_cache(maxsize=256)
+def program(run: Callable[..., Any], static: Static, vectorised: bool, double: bool, like: Static) -> Any:
+    """The compiled run of (key, numbers): once for a run, a static half and the shapes of its arguments."""
+    one = _single(run, static)
+    return (jax.jit(jax.vmap(one.__wrapped__)) if vectorised else one).lower(*like.value).compile()
 
 
 class Task(NamedTuple):

@@ -16,7 +16,7 @@ from ..policies.acting import forward_rows, forward_stack, forward_step
 from ..programs import compiled, compiled_together, program
 from .ledger import Clock
 from .state import RunState, precision
-from .trees import over_devices, stacked
+from .trees import one_of, over_devices, stacked, to_one_device
 
 
 @final
@@ -171,12 +171,13 @@ class OneProgram:
         """Gives a run of the stack its own state, for a snapshot, or takes it `back`."""
         if self.together and number in self.numbers:
             i = self.numbers.index(number)
-            self.runs[i].state = None if back else jax.tree.map(lambda leaf: leaf[i], self._state)
+            with precision(self.runs[i].game):
+                self.runs[i].state = None if back else one_of(self._state, i)
 
     def _one(self, run: RunState, round: Any) -> Solved:
         with precision(run.game):
             game, batch, key, judge = run.question(round)
-            run.state, record = compiled(game)(run.state, batch, key, judge)
+            run.state, record = compiled(game)(to_one_device(run.state), batch, key, judge)
             record, params = jax.device_get(record), jax.tree.map(np.array, run.state.learner.params)
         return params, record, lambda: run.state.losses
 
@@ -188,13 +189,14 @@ class OneProgram:
             asked = [asked.get(i, spare) for i in range(len(self.runs))]
             play = compiled_together([one.game for one in asked])
             batches, keys = over_devices(stacked([(one.batch, one.key) for one in asked]))
-            self._state, records = play(self._state, batches, keys, spare.judge)
+            state, records = play(self._state, batches, keys, spare.judge)
+            self._state = over_devices(state)  # where the first was, so that the program is compiled once
             records, params = jax.device_get((records, self._state.learner.params))
         return {
             i: (
                 jax.tree.map(lambda leaf, i=i: np.array(leaf[i]), params),
                 {name: values[i] for name, values in records.items()},
-                lambda i=i: jax.tree.map(lambda leaf: leaf[i], self._state.losses),
+                lambda i=i: one_of(self._state.losses, i),
             )
             for i, _ in here
         }

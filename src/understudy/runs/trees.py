@@ -36,6 +36,16 @@ def apart(tree: Any, count: int) -> list[Any]:
     return [jax.tree.map(lambda leaf, i=i: leaf[i], tree) for i in range(count)]
 
 
+@jax.jit
+def one_of(tree: Any, i: Any) -> Any:
+    """Number `i` of the trees that were `stacked`: one program for all arrays and all numbers.
+
+    >>> one_of((jnp.array([1, 2]), jnp.array([3, 4])), 1)[1].item()
+    4
+    """
+    return jax.tree.map(lambda leaf: leaf[i], tree)
+
+
 def over_devices(tree: Any) -> Any:
     """Arrays with n in front, spread over all devices where their number divides n.
 
