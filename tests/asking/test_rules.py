@@ -189,6 +189,8 @@ def test_states_shortly_before_a_fall_are_passed_over():
     assert len(rule("distance:55").choose(far).index) == 55  # the others are not enough
     floored = rule("distance:40", {"floor": 0.5}).choose(far)
     assert alone[floored.index[floored.p < 1]].any()  # at random, so that each has p > 0
+    few = rule("distance:50", {"floor": 0.1}).choose(far)
+    assert not alone[few.index[few.p == 1]].any()  # the others are enough for those that are not at random
     mixed = rule("distance:40", {"mix": 0.5})
     found = mixed.choose(far)
     assert len(found.index) == 40 and (found.p < 1).sum() == 20 and not mixed.honest

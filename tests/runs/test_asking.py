@@ -160,6 +160,12 @@ def test_on_the_spot_the_expert_takes_over_and_the_books_are_kept_apart():
     run, asked = asking("distance:0.3", moment="spot", rounds=3, floor=0.5, first_interactions=20)
     acted = run.samples("flags") & EXPERT > 0
     assert asked > acted.sum()  # some of the policy's own states, at random
+    run, asked = asking(
+        "distance:0.3", moment="spot", rounds=3, ask_options={"mix": 0.5}, first_interactions=20
+    )
+    assert asked > (run.samples("flags") & EXPERT > 0).sum()
+    for weights in np.split(run.samples("weights"), [20, 60])[1:]:
+        assert len(np.unique(weights[weights > 0])) == 1  # those at random weigh as the others
     with pytest.raises(UserError, match="moment: 'spot' needs a rule with a threshold"):
         RunSpec(env=Counting, ask="random:5", moment="spot")
 

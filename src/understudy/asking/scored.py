@@ -26,8 +26,8 @@ class Scored(abc.ABC):
     differs from round to round. `floor` is the share of the labels that is asked at random among the other
     states, so that every state has a probability above 0; without it the losses are means over the asked.
     `mix` is such a share too, but its labels weigh as much as the others: the losses are means over the asked
-    still, and the policy learns more of where it usually is. States shortly before a terminal state are
-    passed over where there are enough others, unless `falls`, but for those that a `floor` draws.
+    still, and the policy learns more of where it usually is. Where `number` ≥ 1, states shortly before a
+    terminal state are passed over if there are enough others, unless `falls`; a `floor` draws them too.
 
     On the spot (``moment="spot"``, α only) the expert takes over where the score is above that threshold, set
     from the round before, and drives until it has fallen to `release` times it: SafeDAgger with `release` 1,
@@ -100,7 +100,7 @@ class Scored(abc.ABC):
         if self.count is not None:
             count = min(self.count, view.most, n)
             random = min(math.ceil((self.floor or self.mix) * count), count)
-            spared = self._spared(view, count)
+            spared = self._spared(view, count if self.mix else count - random)
             rows = np.flatnonzero(~spared)
             found = self.highest(dataclasses.replace(view, rows=view.rows[rows], lost=None), count - random)
             return beside(np.sort(rows[found]), random, n, view.rng, never=spared if self.mix else None)

@@ -45,14 +45,14 @@ def load(path: str | os.PathLike[str], **options: Any) -> Expert:
 def from_params(
     params: Any,
     *,
+    observation_space: Any = None,
+    action_space: Any = None,
     activation: str | None = None,
     name: str | None = None,
     what: str = "brax parameters",
-    **spaces: Any,
 ) -> Expert:
     """The expert that plays brax's PPO parameters: (statistics, policy, …), or the dict of them that a file
-    holds. `activation` is "silu" (brax's default, swish) unless it is given; `spaces` are the environment's
-    `observation_space` and `action_space`.
+    holds. `activation` is "silu" (brax's default, swish) unless it is given.
 
     >>> layers = {"hidden_0": {"kernel": np.ones((2, 2)), "bias": np.zeros(2)}}
     >>> made = from_params(({"mean": np.zeros(2), "std": np.ones(2)}, {"params": layers}), action_space=None)
@@ -72,7 +72,8 @@ def from_params(
     return dense(
         layers,
         what,
-        **spaces,
+        observation_space=observation_space,
+        action_space=action_space,
         activation=activation or "silu",
         head="tanh",
         normaliser=_normaliser(statistics, what),

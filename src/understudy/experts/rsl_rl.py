@@ -35,17 +35,17 @@ RECURRENT = ("memory", "rnn")
 def load(
     path: str | os.PathLike[str],
     *,
+    observation_space: Any = None,
+    action_space: Any = None,
     activation: str | None = None,
     who: str | None = None,
     name: str | None = None,
-    **spaces: Any,
 ) -> Expert:
     """The expert in a checkpoint of rsl_rl: its answers are those of `act_inference`, the mean action.
 
-    The file says neither spaces nor activation: `spaces` are the environment's `observation_space` and
-    `action_space`, the activation is "elu" unless it is given. `who`: "actor", "student" or "teacher", where
-    the checkpoint has several (default: the first of these that it has). Recurrent and convolutional networks
-    are refused.
+    The file says neither spaces nor activation: the spaces are the environment's, the activation is "elu"
+    unless it is given. `who`: "actor", "student" or "teacher", where the checkpoint has several (default: the
+    first of these that it has). Recurrent and convolutional networks are refused.
     """
     path = Path(path)
     what = f"checkpoint {path.name!r}"
@@ -62,7 +62,8 @@ def load(
         return dense(
             layers,
             what,
-            **spaces,
+            observation_space=observation_space,
+            action_space=action_space,
             activation=activation or "elu",
             normaliser=normaliser,
             card={

@@ -107,7 +107,10 @@ def _stats(values: np.ndarray) -> dict[str, list[Any]]:
 
 def _fps(settings: Mapping[str, Any]) -> int:
     """What the environment says of itself; `FPS` where it says nothing, or cannot be made from its name."""
-    nothing = UserError, AttributeError, TypeError, ValueError
-    with contextlib.suppress(*nothing), contextlib.closing(world_of(settings)()) as env:
+    try:
+        env = world_of(settings)()
+    except UserError:
+        return FPS
+    with contextlib.closing(env), contextlib.suppress(AttributeError, TypeError, ValueError):
         return int(env.metadata.get("render_fps") or FPS)
     return FPS

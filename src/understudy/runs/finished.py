@@ -32,7 +32,8 @@ class Run:
       ledger: one row per round, the same bytes for the same seed.
       certificate: regret and bound after the last judged round (proved for linear policies, else an
         estimate).
-      evaluation, expert_evaluation: returns of the last evaluation, and of the expert on the same seeds.
+      evaluation, expert_evaluation: returns of the last evaluation, and of the expert on the seeds of its
+        first episodes.
       samples: columns of all samples, by name (`understudy.runs.Round` says which).
       seconds: collect, solve, judge, evaluate and total.
       kept_round: the round after which `policy` was learnt; the last one, but for ``best=True``.

@@ -44,7 +44,8 @@ def weights(run: RunState, inputs: np.ndarray, free: np.ndarray, ends: np.ndarra
         view = _view(run, inputs[states], most, lost)
         if run.parts.spec.moment == "spot":  # the rule has chosen already
             share = rule.floor or getattr(rule, "mix", 0.0)
-            random = max(1, math.ceil(share * driven / (1.0 - share))) if share else 0
+            random = math.ceil(share * driven / (1.0 - share))
+            random = max(random, 1) if rule.floor else random  # p > 0 also where the expert did not drive
             chosen = beside(np.zeros(0, int), min(random, most), len(states), view.rng)
         else:
             chosen = rule.choose(view)

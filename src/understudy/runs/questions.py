@@ -40,7 +40,7 @@ class Questions:
 
     Args:
       journals: one per run; None: nothing is kept, and nothing is known from before.
-      limits: what one call of a slow expert may take: timeout, retries and backoff of `calls.outcomes`.
+      limits: what one call of a slow expert may take: timeout, retries and backoff of `remote.outcomes`.
       progress: called with (labels done, labels asked for, seconds left) while a slow expert answers.
     """
 

@@ -78,7 +78,8 @@ class RunState:
       recent: the parameters whose mean acts: the last, or the last ones.
       committee: those whose mean is evaluated and kept in its place; empty: there is none yet after the last
         round.
-      evaluation, expert_evaluation: returns of the last evaluation, and of the expert on the same seeds.
+      evaluation, expert_evaluation: returns of the last evaluation, and of the expert on the seeds of its
+        first episodes.
       measuring: calls of the expert that gave no label, but for those of its evaluation.
     """
 

@@ -155,8 +155,8 @@ class Settings:
     regret the ledger has; the others are trained apart, from starts of their own, on the same labels."""
     best: bool | None = None
     """Keep the policy with the highest mean return of those that were evaluated, not the last one: yes or no.
-    What would be the best plays on until it is behind, for up to five times the episodes; what is kept is
-    then evaluated anew on as many that did not choose it."""
+    What would be the best plays on until it is behind or its mean is known to 1 %, for up to five times the
+    episodes; what is kept is then evaluated anew, as long, on episodes that did not choose it."""
     episodes: int = _least(10, 0, 1_000_000)
     """Evaluation episodes."""
     evaluate_every: int = _least(0, 0)
