@@ -44,8 +44,14 @@ def sentences() -> Iterator[str]:
             if networks:
                 cells.append(f"{one['last_score']:.3f} ({one['last_score_least']:.2f})")
             yield f"| {' | '.join(cells)} |"
-    for one in rows("queries/rounds/labels", env=["HalfCheetah-v5", "Walker2d-v5"]).to_dict("records"):
-        yield f"| {' | '.join([one['env'], SERIES[one['series']], *shown(one, 'queries/rounds')])} |"
+    for table, left_out in (
+        ("queries/rules", ()),
+        ("queries/walker2d", ()),
+        ("queries/rounds", ("Hopper-v5", "Ant-v5")),
+    ):
+        for one in rows(f"{table}/labels").to_dict("records"):
+            if one["series"] in SERIES and one["env"] not in left_out:
+                yield f"| {' | '.join([one['env'], SERIES[one['series']], *shown(one, table)])} |"
 
 
 def shown(one: dict, table: str) -> list[str]:
