@@ -66,8 +66,8 @@ not reach 0.9 on HalfCheetah in evaluations of 20 episodes, with them all did (d
 MEMBERS = 5
 """Networks of the committee that is kept where labels are few. Scores of what is kept with one and with five,
 means of seeds 20 to 24: Hopper 0.952 and 0.995, Walker2d 1.010 and 1.004; and of seeds 5 to 9, with rounds
-weighing alike: HalfCheetah 0.908 and 0.929, Ant 0.845 and 0.931. One of them acts: where the committee did, Hopper needed more labels in
-three seeds of four (docs/studies/queries.md).
+weighing alike: HalfCheetah 0.908 and 0.929, Ant 0.845 and 0.931. One of them acts: where the committee did,
+Hopper needed more labels in three seeds of four (docs/studies/queries.md).
 """
 
 
