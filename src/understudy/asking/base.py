@@ -146,6 +146,15 @@ def beside(
     return Asked(index, p[index])
 
 
+def at_random(rule: Any, chosen: int) -> int:
+    """How many states are drawn at random beside so many that a rule with a threshold has chosen: the share
+    of all labels that its `floor`, or its `mix`, asks for.
+    """
+    part = rule.floor or getattr(rule, "mix", 0.0)
+    count = math.ceil(part * chosen / (1.0 - part))
+    return max(count, 1) if rule.floor else count  # p > 0 also where none is chosen
+
+
 def fitted(asked: Asked, most: int, rng: np.random.Generator) -> Asked:
     """At most `most` of them: where there are more, some of them at random, p the smaller by as much. Weights
     1/p stay unbiased: given the first draw, each is kept with probability most/k.

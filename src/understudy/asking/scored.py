@@ -11,7 +11,7 @@ from typing import ClassVar
 import numpy as np
 
 from ..errors import UserError
-from .base import Asked, Gate, View, beside, fitted, share, whole
+from .base import Asked, Gate, View, at_random, beside, fitted, share, whole
 
 Score = Callable[[np.ndarray], np.ndarray]
 """From rows (n, width) to their scores (n,): the higher, the more there is to learn."""
@@ -106,10 +106,7 @@ class Scored(abc.ABC):
             return beside(np.sort(rows[found]), random, n, view.rng, never=spared if self.mix else None)
         score = self.score(view)
         above = np.flatnonzero(score(view.rows) > self.threshold(view, score))
-        beyond = self.floor or self.mix
-        random = math.ceil(beyond * len(above) / (1.0 - beyond))
-        random = max(random, 1) if self.floor else random  # p > 0 also where no state is above
-        return fitted(beside(above, random, n, view.rng), view.most, view.rng)
+        return fitted(beside(above, at_random(self, len(above)), n, view.rng), view.most, view.rng)
 
 
 def named(field: str, value: str, accepted: tuple[str, ...]) -> None:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ..asking import Driven, Gate, View
-from ..asking.base import beside, shortly_before
+from ..asking.base import at_random, beside, shortly_before
 from ..envs.gymnasium import derive
 
 if TYPE_CHECKING:
@@ -43,10 +42,8 @@ def weights(run: RunState, inputs: np.ndarray, free: np.ndarray, ends: np.ndarra
         lost = shortly_before(ends, run.parts.spec.envs)[states] if spares else None
         view = _view(run, inputs[states], most, lost)
         if run.parts.spec.moment == "spot":  # the rule has chosen already
-            share = rule.floor or getattr(rule, "mix", 0.0)
-            random = math.ceil(share * driven / (1.0 - share))
-            random = max(random, 1) if rule.floor else random  # p > 0 also where the expert did not drive
-            chosen = beside(np.zeros(0, int), min(random, most), len(states), view.rng)
+            random = min(at_random(rule, driven), most)
+            chosen = beside(np.zeros(0, int), random, len(states), view.rng)
         else:
             chosen = rule.choose(view)
         p[states[chosen.index]] = chosen.p
