@@ -46,15 +46,33 @@ def again(here: str, game: str, policy: str, learner: str) -> str:
     )
 
 
+def played(game: str, names: dict[str, str]) -> Iterator[str]:
+    """The rows of networks whose games were not kept: loss, the cells of `seeds`, return and share."""
+    here = f"atari/{game}-nature_cnn"
+    for learner, name in names.items():
+        row = rows(f"{here}/summary", learner=learner).iloc[0]
+        share = f" {row['return'] / row['expert_return']:.2f}" if row["return"] > 0 else ""
+        mean = form_of(row["return"], ".1f")
+        yield f"| {name} | {row['average_loss']:.3f} | {seeds(here, game, learner)} | {mean} |{share} |"
+
+
+def nothing(game: str, actions: int, points: int) -> str:
+    """OGD and AdaGrad have the loss of knowing nothing to 2 %, and as many points in every game."""
+    here = f"atari/{game}-nature_cnn"
+    for learner in ("ogd", "adagrad"):
+        loss = cell(f"{here}/summary", "average_loss", learner=learner)
+        assert abs(loss / np.log(actions) - 1) < 0.02
+        assert set(last(here, "return_mean", game, learner)) == {points}
+    return f"log {actions} = {np.log(actions):.3f}"
+
+
 def breakout() -> Iterator[str]:
     """Networks on Breakout, by the study as it is now."""
     here = "atari/breakout-nature_cnn"
     expert = cell(f"{here}/summary", "expert_return", learner="ftl")
     yield f"share of the expert's {expert:.1f} |"
-    for learner, name in (NAMES | {"bc": "BC, on the expert's states"}).items():
-        loss, mean = (cell(f"{here}/summary", one, learner=learner) for one in ("average_loss", "return"))
-        both = seeds(here, "breakout", learner)
-        yield f"| {name} | {loss:.3f} | {both} | {mean:.1f} | {mean / expert:.2f} |"
+    slow = {"ogd": "OGD, step 10⁻³", "adagrad": "AdaGrad, step 10⁻⁴"}
+    yield from played("breakout", NAMES | {"bc": "BC, on the expert's states"} | slow)
     more = [
         interval(claims(here, "(6)").query("measure == @one"), ".3f") for one in ("ftrl/ftl", "adaftrl/ftl")
     ]
@@ -66,7 +84,7 @@ def breakout() -> Iterator[str]:
     )
     assert (slow, small) == (1e-3, 1e-4)
     yield f"OGD 10⁻³ and AdaGrad 10⁻⁴, as before, with losses of {ogd:.3f} and {adagrad:.3f}"
-    yield f"costs log 4 = {np.log(4):.3f}"
+    yield f"costs {nothing('breakout', 4, 1)}"
 
 
 def online() -> Iterator[str]:
@@ -106,6 +124,10 @@ def pong() -> Iterator[str]:
     yield f"{len(games)} games each, the expert {games['expert_return'].mean():.1f} in the same games"
     for learner in ("ftl", "ftrl", "adaftrl"):
         yield f"| {NAMES[learner]} | {again(here, 'pong', 'nature_cnn', learner)}"
+    slow = {"ogd": "OGD, step 0.1", "adagrad": "AdaGrad, step 10⁻³"}
+    yield from played("pong", {"bc": "BC, on the expert's states"} | slow)
+    assert [least(f"{here}/coarse", "average_loss", learner=one)[1] for one in slow] == [0.1, 1e-3]
+    yield nothing("pong", 6, -21)
     more, unclear = (claims(here, "(6)").query("measure == @one") for one in ("ftrl/ftl", "adaftrl/ftl"))
     assert verdicts(more, FAILS) and verdicts(unclear, OPEN)
     yield f"FTRL has more loss than FTL ({interval(more, '.3f')} times)"
