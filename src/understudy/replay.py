@@ -165,7 +165,7 @@ def replay(
       solver: "auto", a name, or an object; `tolerance`, `max_iterations`, `batch_size` go with a name.
       keep_iterates: return w_1 … w_{T+1}.
       comparator: in which rounds to find the best in hindsight: "every", "last", "none", or round numbers.
-        "none" has no regret and about half as much to compile.
+        "none" has no regret, and a third less to compile.
       seed: for networks, minibatches and reservoirs; the same seed gives the same bytes.
       memory: what the learner may learn from: "all" rounds, the last W as "window:W", or K past samples, a
         uniform sample of all so far, as "reservoir:K"; scaled up to stand for all. Regret and certificate are

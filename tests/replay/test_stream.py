@@ -101,7 +101,7 @@ def test_without_a_comparator_the_same_rounds_are_played_by_a_smaller_program():
         game = make_game(Linear(), LOSSES.resolve("huber"), ftrl(eta=0.2), "auto", params)
         given = game.init(params, game.empty(params, one, 8)), one, jax.random.key(0)
         sizes = [len(str(jax.make_jaxpr(game.play)(*given, judge))) for judge in (None, jnp.asarray(True))]
-    assert sizes[0] < 0.6 * sizes[1]
+    assert sizes[0] < 0.75 * sizes[1]
 
 
 def test_rooms_of_a_few_rounds_change_nothing(monkeypatch):

@@ -22,6 +22,8 @@ all."""
 
 
 class Bracket(NamedTuple):
+    """What the search knows after some solves; the first is without a constraint, the second at `high`."""
+
     solution: Solution
     low: Array
     high: Array
@@ -30,7 +32,7 @@ class Bracket(NamedTuple):
     multiplier: Array
     iterations: Array
     evaluations: Array
-    turns: Array
+    solves: Array
 
 
 class InBall(eqx.Module):
@@ -39,6 +41,8 @@ class InBall(eqx.Module):
     The Lagrangian is an objective of the same form, so every solver works unchanged. ``1/||w(ν)|| −
     1/radius`` rises with ν and is close to a straight line; its root is bracketed in (0, ||∇F(0)||/radius]
     and found by regula falsi (Illinois). The residual is that of the Lagrangian. Convex objectives only.
+
+    All solves are turns of one loop, the first with ν = 0: the solver is compiled once.
     """
 
     solver: object
@@ -54,66 +58,72 @@ class InBall(eqx.Module):
         return getattr(self.solver, "measure", True)
 
     def __call__(self, objective: Objective, params: Params, key: Array | None = None) -> Solution:
-        free = solved(self.solver, objective, params, key)
-        inside = jnp.isfinite(free.value) & (optax.tree.norm(free.params) <= self.radius)
-        # Where only infinity is better, a bounded domain has a minimiser: this point, to the tolerance.
-        status = jnp.where(free.status == Status.NO_MINIMISER, Status.CONVERGED, free.status)
-        free = eqx.tree_at(lambda one: one.status, free, status.astype(jnp.int32))
-        return jax.lax.cond(inside, lambda _: free, lambda _: self._bound(objective, params, key, free), None)
-
-    def _error(self, solution: Solution) -> Array:
-        """Negative outside the ball, positive inside."""
-        return 1.0 / jnp.maximum(optax.tree.norm(solution.params), 1e-300) - 1.0 / self.radius
-
-    def _bound(self, objective: Objective, params: Params, key: Array | None, free: Solution) -> Solution:
         push = objective.rounds * optax.tree.norm(objective.gradient(optax.tree.zeros_like(params)))
-        high = jnp.maximum(push / self.radius, jnp.finfo(free.value.dtype).tiny)
-        start = project(params, self.radius)
-        # At `high` the minimiser lies inside, by monotonicity of the gradient; at 0 it lies outside (or
-        # nowhere).
-        end = solved(self.solver, objective.within(high), start, key)
-        first = Bracket(
-            end,
-            jnp.zeros_like(high),
-            high,
-            self._error(free),
-            self._error(end),
-            high,
-            free.iterations + end.iterations,
-            free.evaluations + end.evaluations,
-            jnp.zeros((), jnp.int32),
-        )
-        close = 64 * jnp.finfo(free.value.dtype).eps
+        zero = jnp.zeros_like(push)
+        # There the minimiser lies inside, by monotonicity of the gradient; at 0 it lies outside (or nowhere).
+        high = jnp.maximum(push / self.radius, jnp.finfo(push.dtype).tiny)
+        close = 64 * jnp.finfo(push.dtype).eps
+        near = project(params, self.radius)
+
+        def solve(multiplier: Array, start: Params) -> Solution:
+            return solved(self.solver, objective.within(multiplier), start, key)
 
         def going(b: Bracket) -> Array:
-            miss = jnp.abs(optax.tree.norm(b.solution.params) / self.radius - 1.0)
-            return (miss > close) & (b.turns < self.max_turns) & (b.high - b.low > close * b.high)
+            size = optax.tree.norm(b.solution.params)
+            inside = jnp.isfinite(b.solution.value) & (size <= self.radius)
+            miss = jnp.abs(size / self.radius - 1.0)
+            wide = (miss > close) & (b.solves < self.max_turns + 2) & (b.high - b.low > close * b.high)
+            return jnp.where(b.solves <= 1, (b.solves == 0) | ~inside, wide)
 
         def turn(b: Bracket) -> Bracket:
+            free, end = b.solves == 0, b.solves == 1
             share = b.low_error / (b.low_error - b.high_error)
-            middle = b.low + (b.high - b.low) * jnp.clip(
-                jnp.where(jnp.isfinite(share), share, 0.5), 1e-3, 0.999
+            share = jnp.clip(jnp.where(jnp.isfinite(share), share, 0.5), 1e-3, 0.999)
+            middle = jnp.where(free, zero, jnp.where(end, high, b.low + (b.high - b.low) * share))
+            ahead = project(b.solution.params, self.radius)
+            start = jax.tree.map(
+                lambda w, p, a: jnp.where(free, w, jnp.where(end, p, a)), params, near, ahead
             )
-            found = solved(
-                self.solver, objective.within(middle), project(b.solution.params, self.radius), key
-            )
+            found = solve(middle, start)
             error = self._error(found)
-            outside = error < 0
+            outside = (error < 0) & ~end | free
             # Illinois: an end that stays put twice has its error halved, so that both ends move.
             return Bracket(
                 found,
                 jnp.where(outside, middle, b.low),
                 jnp.where(outside, b.high, middle),
-                jnp.where(outside, error, 0.5 * b.low_error),
+                jnp.where(outside, error, jnp.where(end, b.low_error, 0.5 * b.low_error)),
                 jnp.where(outside, 0.5 * b.high_error, error),
                 middle,
                 b.iterations + found.iterations,
                 b.evaluations + found.evaluations,
-                b.turns + 1,
+                b.solves + 1,
             )
 
+        none = jnp.zeros((), jnp.int32)
+        empty = jax.tree.map(
+            lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), jax.eval_shape(solve, zero, params)
+        )
+        first = Bracket(empty, zero, high, zero, zero, zero, none, none, none)
         last = jax.lax.while_loop(going, turn, first)
-        found = last.solution
+        return jax.lax.cond(
+            last.solves == 1, lambda: self._free(last.solution), lambda: self._bound(objective, last, close)
+        )
+
+    def _error(self, solution: Solution) -> Array:
+        """Negative outside the ball, positive inside."""
+        return 1.0 / jnp.maximum(optax.tree.norm(solution.params), 1e-300) - 1.0 / self.radius
+
+    def _free(self, found: Solution) -> Solution:
+        """The solution without a constraint, which lies inside. Where only infinity is better, a bounded
+        domain has a minimiser: this point, to the tolerance.
+        """
+        status = jnp.where(found.status == Status.NO_MINIMISER, Status.CONVERGED, found.status)
+        return eqx.tree_at(lambda one: one.status, found, status.astype(jnp.int32))
+
+    def _bound(self, objective: Objective, last: Bracket, close: float) -> Solution:
+        """The solution on the sphere."""
+        found, full = last.solution, last.solves >= self.max_turns + 2
         params = project(found.params, self.radius)
         value = objective.value(params)
         # An inexact solver may end inside: there the constraint pulls at nothing, and its multiplier is 0.
@@ -121,7 +131,7 @@ class InBall(eqx.Module):
         residual = objective.within(multiplier).gradient(params)
         # A solver with duals knows the optimal subgradient, which the gradient formula does not.
         residual = jax.tree.map(lambda a, b: jnp.where(found.gap == 0, a, b), residual, found.residual)
-        status = jnp.where(last.turns >= self.max_turns, Status.ITERATION_CAP, found.status).astype(jnp.int32)
+        status = jnp.where(full, Status.ITERATION_CAP, found.status).astype(jnp.int32)
         norm = optax.tree.norm(residual)
         return Solution(
             params, status, value, norm, last.iterations, last.evaluations, residual, found.gap, found.dual

@@ -139,6 +139,53 @@ def solved(solver: Any, objective: Objective, params: Params, key: Array | None)
     return solver(objective, params, key)
 
 
+class Task(NamedTuple):
+    """A solver, what it minimises and from where."""
+
+    solver: Any
+    objective: Objective
+    params: Params
+
+
+def alike(one: Task, other: Task) -> bool:
+    """Whether two tasks are on the same losses and differ in numbers only."""
+
+    def rest(task: Task) -> Any:
+        return eqx.partition((task.solver, task.params), _number)[1]
+
+    same = one.objective.losses is other.objective.losses
+    return same and bool(eqx.tree_equal(rest(one), rest(other)))
+
+
+def solved_in_turn(first: Task, second: Task, wanted: Any, key: Array | None) -> tuple[Solution, Solution]:
+    """Solutions of two tasks that are `alike`, in one loop, which compiles their solver once. Without
+    `wanted` (a boolean array) the first is not solved, and its solution is all zeros.
+    """
+    penalised = first.objective.penalised or second.objective.penalised
+
+    def task(number: Any) -> Solution:
+        def pick(one: Any, other: Any) -> Any:
+            return jnp.where(number == 0, one, other) if _number(one) and one is not other else one
+
+        def numbers(one: Task) -> Any:
+            return one.solver, one.params, one.objective.centre, one.objective.tilt, one.objective.weight
+
+        solver, params, *rest = jax.tree.map(pick, numbers(first), numbers(second))
+        return solved(solver, Objective(first.objective.losses, *rest, penalised), params, key)
+
+    def turn(number: Any, found: tuple[Solution, Solution]) -> tuple[Solution, Solution]:
+        return found[1], task(number)
+
+    shapes = jax.eval_shape(task, jnp.zeros((), jnp.int32))
+    none = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), shapes)
+    begin = jnp.where(wanted, 0, 1).astype(jnp.int32)
+    return jax.lax.fori_loop(begin, jnp.int32(2), turn, (none, none))
+
+
+def _number(leaf: Any) -> bool:
+    return eqx.is_array(leaf) or (isinstance(leaf, (int, float)) and not isinstance(leaf, bool))
+
+
 def check_number(field: str, value: Any, *, zero: bool = False) -> None:
     """Refuses what is not a positive finite number (or zero, where allowed); arrays pass."""
     if isinstance(value, Array):
