@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
@@ -121,7 +121,7 @@ class InBall(eqx.Module):
         status = jnp.where(found.status == Status.NO_MINIMISER, Status.CONVERGED, found.status)
         return eqx.tree_at(lambda one: one.status, found, status.astype(jnp.int32))
 
-    def _bound(self, objective: Objective, last: Bracket, close: float) -> Solution:
+    def _bound(self, objective: Objective, last: Bracket, close: Any) -> Solution:
         """The solution on the sphere."""
         found, full = last.solution, last.solves >= self.max_turns + 2
         params = project(found.params, self.radius)

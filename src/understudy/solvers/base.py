@@ -171,7 +171,7 @@ def solved_in_turn(first: Task, second: Task, wanted: Any, key: Array | None) ->
             return one.solver, one.params, one.objective.centre, one.objective.tilt, one.objective.weight
 
         solver, params, *rest = jax.tree.map(pick, numbers(first), numbers(second))
-        return solved(solver, Objective(first.objective.losses, *rest, penalised), params, key)
+        return solved(solver, Objective(first.objective.losses, *rest, penalised=penalised), params, key)
 
     def turn(number: Any, found: tuple[Solution, Solution]) -> tuple[Solution, Solution]:
         return found[1], task(number)
