@@ -26,7 +26,7 @@ def rows(parts: Sequence[Part]) -> list[dict[str, Any]]:
     """
     found = []
     for one in parts:
-        for entry, result in zip(one.final.entries, one.final.results, strict=True):
+        for entry, result in one.final:
             if result.error is not None or not result.rows:
                 continue
             series, last, rounds = entry.labels["series"], result.rows[-1], len(result.rows)
@@ -54,7 +54,7 @@ def rows(parts: Sequence[Part]) -> list[dict[str, Any]]:
 def rounds(parts: Sequence[Part]) -> Iterator[dict[str, Any]]:
     """One row a round: its loss, and how many episodes ended in it."""
     for one in parts:
-        for entry, result in zip(one.final.entries, one.final.results, strict=True):
+        for entry, result in one.final:
             labels = {name: entry.labels[name] for name in ("series", "seed")}
             for row in result.rows:
                 shown = {name: row[name] for name in ("round", "loss", "episodes")}

@@ -17,7 +17,8 @@ from typing import Any
 from ..studies import Study
 from ..studies.ranking import setting_of
 from ..studies.study import Entry
-from .host import Part, Progress, is_untuned, joined, play_part, played
+from .host import Part, is_untuned, play_part, played
+from .protocol import Progress, silent
 
 GAMES = {"pong": "ALE/Pong-v5", "breakout": "ALE/Breakout-v5"}
 POLICIES = ("linear", "nature_cnn")
@@ -103,7 +104,7 @@ def part(
     policy: str,
     scale: Scale,
     folder: str | os.PathLike[str],
-    progress: Progress | None = None,
+    progress: Progress = silent,
     **options: Any,
 ) -> Part:
     """One game with one kind of policy, all learners and seeds, in `folder`; see `play_part`."""
@@ -124,12 +125,11 @@ def part(
             return entry.labels["step"] == TUNED[game][entry.labels["learner"]] or is_untuned(entry)
 
         more = _run(name, whole.only(wanted), folder, progress, options)
-    final = joined(found.final, more.final)
-    return Part(name, more.tuned, final, [*found.chosen, *more.chosen], linear)
+    return Part(name, more.tuned, found.final + more.final, [*found.chosen, *more.chosen], linear)
 
 
 def _run(
-    name: str, some: Study, folder: str | os.PathLike[str], progress: Progress | None, options: dict[str, Any]
+    name: str, some: Study, folder: str | os.PathLike[str], progress: Progress, options: dict[str, Any]
 ) -> Part:
     """Plays a study whose steps are known."""
     stage = "with steps" if "step" in some.grid else "without steps"

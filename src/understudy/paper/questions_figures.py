@@ -255,21 +255,9 @@ def write(folder: Path, study: Answers, claims: list[Claim]) -> list[str]:
         if table is not None:
             # Every round of every step size would be megabytes: of those, the best.
             rounds, tuned = f"{name}_rounds.csv.gz", name in ("memory", "parameterisation", "steps")
-            tables |= {f"{name}.csv": _ends(table), rounds: _chosen(table) if tuned else table}
+            tables |= {f"{name}.csv": _ends(table), rounds: at_best(table) if tuned else table}
             digits[rounds] = 7
     return reporting.write(folder, figures(study), tables, claims, digits=digits)
-
-
-def _chosen(table: Table) -> Table:
-    """The runs with the best step in each setting."""
-    names = [name for name in table.labels if name not in ("step", "seed")]
-    keys = list(zip(*(table[name].tolist() for name in names), strict=True))
-    keep = np.zeros(len(table), bool)
-    for key in dict.fromkeys(keys):
-        mine = np.asarray([one == key for one in keys])
-        step = at_best(table.take(mine))["step"][0]
-        keep |= mine & (np.isnan(table["step"]) if np.isnan(step) else table["step"] == step)
-    return table.take(keep)
 
 
 def _ends(table: Table) -> dict[str, np.ndarray]:

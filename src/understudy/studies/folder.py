@@ -16,7 +16,7 @@ import json
 import os
 import shutil
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, final
 
@@ -25,7 +25,7 @@ from ..disk import reporting
 from ..errors import UserError, damaged
 from ..machine import versions
 from ..runs import NAMES
-from . import tables
+from ..spec import RunSpec
 from .shard import Result, partial
 from .study import Entry, Study
 
@@ -67,7 +67,10 @@ class StudyFolder:
             "format": FORMAT,
             "versions": versions(),
             "study": self.study.described(),
-            "runs": [{"id": entry.id, "settings": entry.settings} for entry in self.study.runs],
+            "runs": [
+                {"id": entry.id, "labels": [*entry.labels.items()], "settings": entry.settings}
+                for entry in self.study.runs
+            ],
         }
         with reporting(self.path):
             disk.write(kept, disk.to_json(record, indent=1, sort=True) + "\n")
@@ -128,12 +131,6 @@ class StudyFolder:
         found = {entry.id: self.read(entry) for entry in self.study.runs}
         return {name: one for name, one in found.items() if one is not None}
 
-    def write_tables(self, entries: Sequence[Entry], results: Sequence[Result]) -> None:
-        """Writes results and summary."""
-        with reporting(self.path):
-            tables.write(self.path, "results", tables.per_round(entries, results))
-            tables.write(self.path, "summary", tables.per_run(entries, results))
-
     def close(self) -> None:
         if self._lock is not None:
             self._lock.close()
@@ -144,7 +141,12 @@ def opened(path: str | os.PathLike[str]) -> tuple[Study, dict[str, tuple[Result,
     if not Path(path, "study.json").is_file():
         raise UserError(f"study: {str(path)!r} is not the folder of a study (it has no study.json).")
     with damaged(f"study: {Path(path, 'study.json')}"):
-        study = Study(**_read(Path(path, "study.json"))["study"])
+        kept = _read(Path(path, "study.json"))
+        study = Study(**kept["study"])
+        if all("labels" in one for one in kept["runs"]):  # several studies may have been joined
+            study.runs = tuple(
+                Entry(one["id"], dict(one["labels"]), RunSpec.of(one["settings"])) for one in kept["runs"]
+            )
     with warnings.catch_warnings():  # of other versions, which matter where the study goes on
         warnings.simplefilter("ignore")
         return study, StudyFolder(path, study, look=True, stray=True).finished()

@@ -6,7 +6,7 @@ import contextlib
 import os
 import re
 import tempfile
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, final
 
@@ -51,8 +51,7 @@ class Results:
     @property
     def failed(self) -> dict[str, str]:
         """The sentences of runs that failed, by id."""
-        found = zip(self.entries, self.results, strict=True)
-        return {entry.id: result.error for entry, result in found if result.error}
+        return {entry.id: result.error for entry, result in self if result.error}
 
     def to_pandas(self) -> Any:
         """One row per run and round, as a pandas DataFrame (pandas must be installed)."""
@@ -60,6 +59,13 @@ class Results:
 
     def __len__(self) -> int:
         return len(self.entries)
+
+    def __iter__(self) -> Iterator[tuple[Entry, Result]]:
+        return zip(self.entries, self.results, strict=True)
+
+    def __add__(self, other: Results) -> Results:
+        """The runs of both."""
+        return Results([*self.entries, *other.entries], [*self.results, *other.results], None)
 
     def __repr__(self) -> str:
         return f"Results({len(self)} runs, {len(self.failed)} failed, {len(self.rounds['run'])} rows)"
@@ -110,8 +116,9 @@ def run(
         _play(folder, left, engine, count, shard, progress, names, retries=retries, address=address)
         kept = folder.finished()
         results = [kept[entry.id][0] for entry in study.runs]
-        folder.write_tables(study.runs, results)
-        return Results(study.runs, results, None if out is None else folder.path)
+        done = Results(study.runs, results, None if out is None else folder.path)
+        tables.write(folder.path, results=done.rounds, summary=done.summary)
+        return done
 
 
 def plan(
@@ -167,9 +174,9 @@ def check(study: Study) -> None:
 
 
 def _left(study: Study, kept: dict[str, tuple[Result, Any]], retry_failed: bool) -> list[Entry]:
-    """The runs that are to be played."""
+    """The runs that are to be played, each once: studies that were joined may have some in common."""
     done = {name for name, (result, _) in kept.items() if not (retry_failed and result.error)}
-    return [entry for entry in study.runs if entry.id not in done]
+    return list({entry.id: entry for entry in study.runs if entry.id not in done}.values())
 
 
 def _play(
