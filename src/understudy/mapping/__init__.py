@@ -10,7 +10,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from ..errors import UserError, among
+from ..errors import UserError, among, whole
 from ..machine import cores
 from ..programs import Static
 from ..studies.study import seeds_of
@@ -62,6 +62,8 @@ def map_runs(
     if not configs:
         raise UserError("configs: the list is empty; at least one configuration is needed.")
     among("method", method, [*METHODS, "auto"])
+    if workers is not None:
+        whole("workers", workers)
     chosen = seeds_of(seeds)
     names = set(configs[0].labels)
     for config in configs:

@@ -35,7 +35,9 @@ VIEWS = ("as recorded", "rotated", "random", "scaled", "whitened")
 
 @dataclasses.dataclass(frozen=True)
 class Answers:
-    """One table per question, and the steps that were chosen: by stream and learner."""
+    """A table of every step size and one per question, by the names of their files; the steps that were
+    chosen, by stream and learner.
+    """
 
     rounds: int
     names: tuple[str, ...]
@@ -44,7 +46,7 @@ class Answers:
     best: dict[tuple[str, str], float]
     inexact: Table
     memory: Table
-    views: Table
+    parameterisation: Table
     interactive: Table | None
     untuned: Table
 

@@ -21,7 +21,7 @@ from ..sinks.base import Watch
 from ..spec import FIELDS, WORLD
 from . import planning, tables
 from .engines import Work, engine
-from .folder import StudyFolder, opened
+from .folder import StudyFolder, entries_of, finished, refuse_other
 from .shard import Result
 from .study import Entry, Study, digest
 
@@ -44,8 +44,9 @@ class Results:
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Results:
         """The finished runs of a study's folder, whether others are still to come or not."""
-        study, kept = opened(path)
-        entries = [entry for entry in study.runs if entry.id in kept]
+        entries = entries_of(Path(path))
+        kept = finished(Path(path), entries)
+        entries = [entry for entry in entries if entry.id in kept]
         return cls(entries, [kept[entry.id][0] for entry in entries], Path(path))
 
     @property
@@ -111,10 +112,10 @@ def run(
     with contextlib.ExitStack() as stack:
         place = out or stack.enter_context(tempfile.TemporaryDirectory(prefix="understudy-"))
         folder = stack.enter_context(contextlib.closing(StudyFolder(place, study, stray=stray)))
-        left = _left(study, folder.finished(), retry_failed)
+        left = _left(study, finished(folder.path, study.runs), retry_failed)
         folder.forget({entry.id for entry in study.runs} - {entry.id for entry in left})
         _play(folder, left, engine, count, shard, progress, names, retries=retries, address=address)
-        kept = folder.finished()
+        kept = finished(folder.path, study.runs)
         results = [kept[entry.id][0] for entry in study.runs]
         done = Results(study.runs, results, None if out is None else folder.path)
         tables.write(folder.path, results=done.rounds, summary=done.summary)
@@ -140,7 +141,8 @@ def plan(
     count = planning.how_many(workers)
     kept: dict[str, Any] = {}
     if out is not None and Path(out, "study.json").is_file():
-        kept = StudyFolder(out, study, look=True).finished()
+        refuse_other(Path(out), study)
+        kept = finished(Path(out), study.runs)
     left = _left(study, kept, retry_failed)
     shards = planning.divide(left, count, shard)
     rate = planning.from_finished([about for _, about in kept.values()])

@@ -197,12 +197,12 @@ def _candidates(study: Study, over: Sequence[str]) -> dict[str, list[tuple[Any, 
 
 def _prepared(study: Study, over: Any, keep: int, coarse: Any, seeds: Any) -> tuple[Any, Study | None]:
     """The tuned axes and the coarse pass, checked."""
-    axes = (over,) if isinstance(over, str) else tuple(over)
+    axes = tuple(over) if isinstance(over, (list, tuple)) else (over,)
     changes = {} if coarse is None else coarse
     if not isinstance(changes, Mapping):
         raise UserError(f"coarse: {coarse!r} is not a table of settings, as in {{'rounds': 5}}.")
     for name in axes:
-        among("tune", name, study.grid)
+        among("tune", name, list(study.grid))
         if name in {**COARSE, **changes}:
             raise UserError(f"tune: {name} is the same for all runs of the coarse pass; it cannot be tuned.")
     whole("keep", keep)
