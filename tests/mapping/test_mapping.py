@@ -47,6 +47,7 @@ def test_grid_is_the_product_with_labels_beside_values():
         (lambda: map_runs(walk, []), "configs: the list is empty"),
         (lambda: map_runs(walk, {"eta": [1.0]}, method="vamp"), "did you mean 'vmap'"),
         (lambda: map_runs(walk, {"eta": [1.0]}, seeds=0), "seeds: 0"),
+        (lambda: map_runs(walk, {"eta": [1.0]}, workers=0), "workers: 0"),
         (lambda: map_runs(walk, {"seed": [1.0]}), "none of them 'seed'"),
         (lambda: map_runs(lambda key, eta: eta, {"eta": [1.0]}), "run: expected a dict"),
     ],

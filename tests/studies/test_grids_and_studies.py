@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from understudy import RunSpec, Study, UserError
@@ -96,6 +97,14 @@ def test_a_setting_means_in_a_study_what_it_means_in_a_run(name, value):
     study = Study("CartPole-v1", rounds=5, **{name: value})
     alone = RunSpec.of({"env": "CartPole-v1", "rounds": 5, name: value})
     assert study.runs[0].spec == alone
+
+
+def test_seeds_may_be_numbers_of_numpy():
+    for seeds, wanted in ((np.int64(2), (0, 1)), (np.arange(3, 5), (3, 4)), ([np.int32(7)], (7,))):
+        found = Study("CartPole-v1", seeds=seeds).seeds
+        assert found == wanted and {type(one) for one in found} == {int}
+    with pytest.raises(UserError, match="neither a whole number"):
+        Study("CartPole-v1", seeds=np.array([0.5]))
 
 
 def test_a_file_says_the_same_and_what_is_typed_wins(tmp_path):

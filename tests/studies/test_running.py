@@ -12,13 +12,14 @@ import threading
 import time
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import understudy
 from rooms import EXPERT, ROOM
 from understudy import Study, UserError
 from understudy.runs import runner
-from understudy.studies import plan, run, shard
+from understudy.studies import engines, plan, run, shard
 
 SMALL = {"expert": EXPERT, "policy": "linear", "rounds": 2, "interactions": 30, "episodes": 0}
 TABLES = ("results.csv", "summary.csv")
@@ -148,6 +149,8 @@ def test_a_study_may_grow_and_may_not_change(tmp_path):
         UserError, match=r"holds another study: 6 of its 6 runs are not in this one \(tolerance"
     ):
         run(small(log, seeds=2, tolerance=0.1), out, engine="inline")
+    with pytest.raises(UserError, match="holds another study"):
+        run(small(log, seeds=2, max_iterations=np.int64(7)), out, engine="inline")
     with pytest.raises(UserError, match="3 of its 6 runs"):
         run(small(log, seeds=1), out, engine="inline")
     (tmp_path / "other").mkdir()
@@ -201,6 +204,30 @@ def test_a_shard_that_always_kills_its_worker_is_given_up_and_the_rest_is_kept(t
     ):
         run(study, tmp_path / "study", workers=1, retries=0)
     assert len(list((tmp_path / "study" / "runs").glob("*.json"))) == 1
+
+
+def test_a_shard_that_fails_by_itself_is_played_once_and_says_so(monkeypatch):
+    said = {"failed": "KeyError: 'torso'"}
+
+    class Failing:
+        def __init__(self, events, threads):
+            self.events, self.shard = events, None
+
+        def give(self, number, shard, keep):
+            self.shard = number
+            self.events.put((self, said))
+
+        def dismiss(self):
+            self.shard = None
+            self.events.put((self, None))
+
+        def end(self):
+            return "(exit code 0)"
+
+    monkeypatch.setattr(engines, "_Process", Failing)
+    with pytest.raises(UserError) as refused:
+        engines.local([[{"env": ROOM}]], engines.Work(done=lambda *_: None))
+    assert str(refused.value) == f"local: a shard of 1 runs failed ({said['failed']}); {engines.FEW}."
 
 
 SCRIPT = """

@@ -171,6 +171,8 @@ def test_plans_of_both_passes():
     ("arguments", "said"),
     [
         ({"over": "eta"}, "tune: unknown value 'eta'"),
+        ({"over": 3}, "tune: unknown value 3"),
+        ({"over": [["step"]]}, "tune: unknown value"),
         ({"keep": 0}, "keep"),
         ({"over": ("step", "search")}, "tune: search is the same for all runs of the coarse pass"),
         ({"coarse": 5}, "coarse: 5 is not a table of settings"),

@@ -12,7 +12,6 @@ order in which runs ended. Seconds are in the files of runs alone.
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import warnings
@@ -102,7 +101,7 @@ def refuse_other(path: Path, study: Study, *, stray: bool = False) -> None:
     kept, now = _read(path / "study.json"), {entry.id for entry in study.runs}
     gone = [run for run in kept.get("runs", ()) if run["id"] not in now]
     if gone and not stray:
-        old, new = kept["study"], json.loads(json.dumps(study.described()))
+        old, new = kept["study"], disk.plain(study.described())
         changed = [name for name in sorted({*old, *new}) if old.get(name) != new.get(name)]
         raise UserError(
             f"out: {str(path)!r} holds another study: {len(gone)} of its {len(kept['runs'])} runs "

@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, final
 
+from .. import disk
 from ..errors import UserError, unknown
 from ..spec import FIELDS, OPTIONS, RunSpec, fits, read_toml, registries
 from .grids import values
@@ -215,6 +216,7 @@ def _accepted(learner: str) -> tuple[tuple[str, ...], bool]:
 
 def seeds_of(seeds: Any) -> tuple[int, ...]:
     """The seeds: so many from 0, or those listed."""
+    seeds = disk.plain(seeds)  # NumPy's numbers and arrays are accepted too
     if isinstance(seeds, int) and not isinstance(seeds, bool) and seeds >= 1:
         return tuple(range(seeds))
     listed = list(seeds) if isinstance(seeds, Sequence) and not isinstance(seeds, str) else []
