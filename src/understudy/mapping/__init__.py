@@ -102,7 +102,12 @@ def map_runs(
                     progress(len(results), wanted[task.places[-1]].labels)
         ended = time.perf_counter()
         rows = [results[place] for place in range(len(wanted))]
-        columns = {name: np.stack([np.asarray(row[name]) for row in rows]) for name in rows[0]}
+        try:
+            columns = {name: np.stack([np.asarray(row[name]) for row in rows]) for name in rows[0]}
+        except (KeyError, ValueError):
+            raise UserError(
+                "run: every configuration must give the same results, in the same shapes."
+            ) from None
         info = {
             "methods": [
                 {"method": name, "why": why, "runs": len(one.places)}
@@ -121,10 +126,12 @@ def map_runs(
 def _entry(run: Callable[..., Any]) -> Callable[..., Any]:
     """`run` taking raw key data, which NumPy can slice; one object per run, to find programs again."""
 
-    def entry(data: Any, **values: Any) -> dict[str, Any]:
+    def entry(data: Any, /, **values: Any) -> dict[str, Any]:
         found = run(jax.random.wrap_key_data(data), **values)
         if not isinstance(found, Mapping) or not found:
             raise UserError(f"run: expected a dict of arrays, got {type(found).__name__}.")
+        if twice := sorted({*values, "seed"}.intersection(found)):
+            raise UserError(f"run: {twice[0]!r} names a column already; give the result another name.")
         return dict(found)
 
     return entry
