@@ -100,3 +100,12 @@ def test_a_run_that_left_the_finite_numbers_is_not_left_out():
     returns = {"ftl": [1.0, 1.0], "window:1": [1.0, 1.0]}
     found = verdicts({"ftl": [1.0, np.inf], "window:1": [2.0, 2.0]}, returns, 1.0)
     assert found["(1)", "ftl/window:1"] == "does not hold"
+
+
+def test_a_run_that_failed_counts_as_infinitely_bad():
+    returns = {"ftl": [1.0, 1.0], "window:1": [1.0, 1.0]}
+    part = invented({"ftl": [1.0, 1.0], "window:1": [2.0, 2.0]}, returns, 1.0)
+    assert [one.verdict for one in aggregation_report.judged([part]) if one.claim[:3] == "(1)"] == ["holds"]
+    part.final[0][1].error, part.final[0][1].rows = "round 1: the solver left the finite numbers.", []
+    found = {one.claim[:3]: one.verdict for one in aggregation_report.judged([part])}
+    assert found["(1)"] == found["(7)"] == "does not hold"
