@@ -17,9 +17,9 @@ import pytest
 
 import understudy
 from rooms import EXPERT, ROOM
-from understudy import Study, UserError
+from understudy import RunSpec, Study, UserError
 from understudy.runs import runner
-from understudy.studies import engines, plan, run, shard
+from understudy.studies import engines, plan, planning, run, shard
 
 SMALL = {"expert": EXPERT, "policy": "linear", "rounds": 2, "interactions": 30, "episodes": 0}
 TABLES = ("results.csv", "summary.csv")
@@ -325,6 +325,28 @@ def test_the_plan_says_what_will_be_done(tmp_path):
     kept = [json.loads(path.read_text())["shard"] for path in (tmp_path / "study").glob("runs/*.json")]
     seconds, steps = kept[0]["seconds"], kept[0]["interactions"]
     assert later.seconds is not None and later.seconds[0] == pytest.approx(180 * seconds / steps)
+
+
+def test_a_calibration_takes_the_time_of_what_is_compiled(monkeypatch):
+    """Four plays on two workers, of which one is much slower to compile."""
+
+    def local(shards, work):
+        assert len(shards) == 4 and work.workers == 2
+        for number, seconds in ((0, 10.0), (2, 1.0), (1, 30.0), (3, 1.0)):
+            work.done(number, [], seconds)
+
+    monkeypatch.setattr(planning, "local", local)
+    study = Study(ROOM, seeds=40, **SMALL | {"rounds": 40})
+    rate = planning.calibrate(planning.divide(study.runs, 2), 2)
+    assert rate is not None and rate.seconds == pytest.approx(1.0 / (6 * 2 * 30))
+
+
+@pytest.mark.parametrize(
+    ("env", "limit", "steps"), [("CartPole-v1", None, 500), ("CartPole-v1", 90, 90), (ROOM, 70, 70)]
+)
+def test_a_plan_knows_how_long_evaluation_episodes_may_be(env, limit, steps):
+    spec = RunSpec(env=env, rounds=4, episodes=3, evaluate_every=2, expert_episodes=1, episode_limit=limit)
+    assert planning.evaluation(spec) == steps * (2 * 3 + 1)
 
 
 def test_planning_does_not_start_jax():
