@@ -132,8 +132,10 @@ def test_a_peer_has_the_score_of_its_last_evaluation(done, tmp_path):
     wanted = (np.array([[100, 100, 480, 480], [60, 260, 260, 500]]) - 20) / 480
     assert np.allclose(one.scores, wanted) and one.enough().tolist() == [300, 400]
     assert queries_report.draw([one]).axes[0].get_xscale() == "log"
+    scale = dataclasses.replace(queries.SCALES["small"], peer=tmp_path / "none")
     with pytest.raises(UserError, match="is no folder"):
-        queries.measured(tmp_path / "none", "CartPole-v1")
+        queries.part("CartPole-v1", scale, tmp_path / "study")
+    assert not (tmp_path / "study").exists()  # before anything is played
 
 
 def test_the_default_of_the_study_is_that_of_the_preset():

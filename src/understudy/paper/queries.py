@@ -142,8 +142,9 @@ def part(
     env: str, scale: Scale, folder: str | os.PathLike[str], progress: Progress = silent, **options: Any
 ) -> Part:
     """Plays the runs in an environment that are not in `folder` yet."""
+    peer = () if scale.peer is None else measured(scale.peer, env)
     final = played(env, study(env, scale), Path(folder, env), progress, stray=True, **options)
-    return Part(env, final, () if scale.peer is None else measured(scale.peer, env))
+    return Part(env, final, peer)
 
 
 def measured(folder: Path, env: str) -> list[dict[str, Any]]:

@@ -90,6 +90,7 @@ def exhibits(
     if not 0 <= gamma < 1:
         raise UserError(f"gamma: {gamma!r} is not in [0, 1).")
     whole("rounds", rounds)
+    whole("seed", seed, 0)
     path = cliff_walk(rounds + 1, gamma)
     wrong = np.tile([0.0, 1.0], (len(path.start), 1))
     chance = random_mdp(40, 4, gamma, seed)
