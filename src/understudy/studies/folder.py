@@ -1,6 +1,6 @@
 """The folder of a study.
 
-    study.json       settings, axes, seeds, and every run with its id; versions of what computes
+    study.json       settings, axes, seeds, every run with its id and labels; versions of what computes
     runs/ID.json     what came of a run, written in one rename when its shard has ended
     runs/ID.partial  a run that is under way, kept now and then: the folder of a run (see `runs.folder`)
     results.csv      one row per run and round, in the order of the plan (also .parquet, with pyarrow)
