@@ -81,6 +81,14 @@ def test_a_learner_of_ones_own_goes_through_the_search():
         understudy.checks.certificate(own, restarts=1, kind="squared, offline")
 
 
+@pytest.mark.parametrize(
+    "asked", [{"minutes": 0.0}, {"minutes": float("nan")}, {"restarts": 0}, {"seed": -1}], ids=str
+)
+def test_a_search_that_would_search_nothing_is_refused(asked):
+    with pytest.raises(understudy.UserError, match=f"^{next(iter(asked))}: "):
+        understudy.checks.certificate(**asked)
+
+
 def test_every_kind_has_its_learners_and_a_name_of_its_own():
     names = [str(kind) for kind in kinds()]
     assert len(set(names)) == len(names) > 40

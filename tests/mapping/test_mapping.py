@@ -37,6 +37,17 @@ def test_grid_is_the_product_with_labels_beside_values():
     assert made[1].values == {"a": 1, "b": (2.0, 3.0)}
 
 
+def word(key, of):
+    return {"letters": jnp.zeros(len(of))}
+
+
+def test_an_axis_may_have_any_name():
+    assert map_runs(lambda key, data: {"twice": 2 * data}, {"data": [1.0, 3.0]})["twice"].tolist() == [
+        2.0,
+        6.0,
+    ]
+
+
 @pytest.mark.parametrize(
     ("call", "sentence"),
     [
@@ -47,8 +58,12 @@ def test_grid_is_the_product_with_labels_beside_values():
         (lambda: map_runs(walk, []), "configs: the list is empty"),
         (lambda: map_runs(walk, {"eta": [1.0]}, method="vamp"), "did you mean 'vmap'"),
         (lambda: map_runs(walk, {"eta": [1.0]}, seeds=0), "seeds: 0"),
+        (lambda: map_runs(walk, {"eta": [1.0]}, workers=0), "workers: 0"),
         (lambda: map_runs(walk, {"seed": [1.0]}), "none of them 'seed'"),
         (lambda: map_runs(lambda key, eta: eta, {"eta": [1.0]}), "run: expected a dict"),
+        (lambda: map_runs(lambda key, eta: {"eta": eta}, {"eta": [1.0]}), "run: 'eta' names a column"),
+        (lambda: map_runs(lambda key, eta: {"seed": eta}, {"eta": [1.0]}), "run: 'seed' names a column"),
+        (lambda: map_runs(word, {"of": ["a", "bc"]}), "run: every configuration must give the same results"),
     ],
 )
 def test_bad_input_is_refused_in_one_sentence(call, sentence):

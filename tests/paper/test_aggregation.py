@@ -53,17 +53,24 @@ def test_the_report_has_claims_a_figure_and_tables(done, tmp_path):
     assert {"96: seconds a run", "96: MB learned from"} <= set(told) and told["runs that failed"] == "0"
 
 
+class Played(list):
+    """Runs and what came of them."""
+
+    failed = ()
+
+
 def invented(losses, returns, expert):
     """A part whose runs had these average losses and returns, (series → one a seed)."""
-    entries, results = [], []
+    runs = Played()
     for series, values in losses.items():
         for seed, loss in enumerate(values):
-            entries.append(SimpleNamespace(labels={"series": series, "seed": seed}))
+            entry = SimpleNamespace(labels={"series": series, "seed": seed})
             row = {"loss": loss, "average_loss": loss, "return_mean": returns[series][seed]}
             seconds = dict.fromkeys(("collect", "solve", "first_round"), 0.0)
             summary = {"expert_return": expert, "memory_bytes": 1}
-            results.append(SimpleNamespace(rows=[row], error=None, seconds=seconds, summary=summary))
-    return Part(96, TINY, SimpleNamespace(entries=entries, results=results, failed=[]))
+            result = SimpleNamespace(rows=[row], error=None, seconds=seconds, summary=summary)
+            runs.append((entry, result))
+    return Part(96, TINY, runs)
 
 
 def verdicts(*given):
@@ -93,3 +100,12 @@ def test_a_run_that_left_the_finite_numbers_is_not_left_out():
     returns = {"ftl": [1.0, 1.0], "window:1": [1.0, 1.0]}
     found = verdicts({"ftl": [1.0, np.inf], "window:1": [2.0, 2.0]}, returns, 1.0)
     assert found["(1)", "ftl/window:1"] == "does not hold"
+
+
+def test_a_run_that_failed_counts_as_infinitely_bad():
+    returns = {"ftl": [1.0, 1.0], "window:1": [1.0, 1.0]}
+    part = invented({"ftl": [1.0, 1.0], "window:1": [2.0, 2.0]}, returns, 1.0)
+    assert [one.verdict for one in aggregation_report.judged([part]) if one.claim[:3] == "(1)"] == ["holds"]
+    part.final[0][1].error, part.final[0][1].rows = "round 1: the solver left the finite numbers.", []
+    found = {one.claim[:3]: one.verdict for one in aggregation_report.judged([part])}
+    assert found["(1)"] == found["(7)"] == "does not hold"

@@ -8,7 +8,7 @@ import pytest
 
 from understudy.mapping import Table
 from understudy.paper import claims, toy
-from understudy.paper.protocol import STEPS, at_best, best_step, ends, steps_of
+from understudy.paper.protocol import STEPS, at_best, ends, steps_of
 from understudy.studies.ranking import choose
 
 
@@ -45,7 +45,13 @@ def test_the_step_with_least_mean_final_regret_is_taken_and_edges_are_told():
 def test_steps_that_diverge_are_never_taken():
     found = table({"ftrl": 3.0}, diverging=1.0)
     assert chosen(found) == [("ftrl", 0.1, {})]
-    assert best_step(found) == 0.1 and at_best(found)["step"].tolist() == [0.1, 0.1]
+    assert at_best(found)["step"].tolist() == [0.1, 0.1]
+
+
+def test_every_setting_has_its_own_best_step():
+    found = at_best(table({"ftrl": -1.0, "ogd": 2.0}))
+    assert found["learner"].tolist() == ["ftrl", "ftrl", "ogd", "ogd"]
+    assert found["step"].tolist() == [0.1, 0.1, 100.0, 100.0]
 
 
 def test_learners_that_differ_in_numbers_only_have_one_structure():

@@ -95,6 +95,15 @@ def test_a_run_that_failed_counts_as_infinitely_bad(played):
     one = next(panel for panel in panels([broken]) if panel.drive == drive)
     assert np.isinf(one.loss_of("ogd")).tolist() == [False, True]
     assert np.isfinite(one.loss_of("ftl")).all()
+    # A learner that has the highest return and a run without a round, and one that has no run at all.
+    most = max(one.learners, key=lambda name: np.nanmean(one.return_of(name)))
+    for gone in (1, 2):
+        places = [i for i, entry in enumerate(entries) if entry.labels["learner"] == most][:: 3 - gone]
+        fewer = [
+            one._replace(rows=[], error="round 1: it broke") if i in places else one
+            for i, one in enumerate(done.final.results)
+        ]
+        assert mujoco_report.judged([done._replace(final=running.Results(entries, fewer, None))])
     beaten = [
         c for c in mujoco_report.judged([broken]) if c.claim.startswith("(1)") and one.name in c.setting
     ]

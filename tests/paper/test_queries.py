@@ -8,6 +8,7 @@ import json
 import numpy as np
 import pytest
 
+import understudy
 from understudy import UserError
 from understudy.paper import queries, queries_report
 from understudy.paper.queries_report import Curve
@@ -35,6 +36,30 @@ def test_every_series_spends_the_same_labels(done):
     found = queries_report.curves([done])
     assert [one.series for one in found] == ["distance", "random", "all", "bc"]
     assert all(len(one.scores) == 2 and (np.diff(one.labels) > 0).all() for one in found)
+    again = understudy.load(done.final.folder)
+    assert [entry.labels for entry in again.entries] == [entry.labels for entry in done.final.entries]
+
+
+def test_series_that_are_the_same_runs_are_played_once(tmp_path):
+    quick = {"policy": "linear", "loss": "squared", "interactions": 40, "episode_limit": 60}
+    scale = dataclasses.replace(
+        queries.SCALES["small"], series=("distance", "one"), seeds=2, episodes=0, budget=40, settings=quick
+    )
+    first, second = (
+        [entry.id for entry in queries.study("CartPole-v1", scale).runs if entry.labels["series"] == series]
+        for series in scale.series
+    )
+    assert first == second  # a linear policy has no committee
+    done = queries.part("CartPole-v1", scale, tmp_path, engine="inline", workers=1).final
+    shards = [json.loads(path.read_text())["shard"] for path in (done.folder / "runs").glob("*.json")]
+    assert len(done) == 4 and [one["runs"] for one in shards] == [2, 2]
+
+
+def test_a_budget_that_is_asked_for_is_spent_at_every_scale():
+    for scale in queries.SCALES.values():
+        asked = dataclasses.replace(scale, budget=400)
+        assert {queries.settings(one, "Walker2d-v5", asked)["budget"] for one in queries.SERIES} == {400}
+    assert queries.settings("one", "Hopper-v5", queries.SCALES["small"])["budget"] == 200
 
 
 def test_the_report_has_claims_a_figure_and_tables(done, tmp_path):
@@ -107,8 +132,10 @@ def test_a_peer_has_the_score_of_its_last_evaluation(done, tmp_path):
     wanted = (np.array([[100, 100, 480, 480], [60, 260, 260, 500]]) - 20) / 480
     assert np.allclose(one.scores, wanted) and one.enough().tolist() == [300, 400]
     assert queries_report.draw([one]).axes[0].get_xscale() == "log"
+    scale = dataclasses.replace(queries.SCALES["small"], peer=tmp_path / "none")
     with pytest.raises(UserError, match="is no folder"):
-        queries.measured(tmp_path / "none", "CartPole-v1")
+        queries.part("CartPole-v1", scale, tmp_path / "study")
+    assert not (tmp_path / "study").exists()  # before anything is played
 
 
 def test_the_default_of_the_study_is_that_of_the_preset():

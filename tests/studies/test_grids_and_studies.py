@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
-from understudy import Study, UserError
+from understudy import RunSpec, Study, UserError
 from understudy.studies import read
 from understudy.studies.grids import axis, values
 from understudy.studies.planning import divide
@@ -82,12 +83,28 @@ def test_a_run_is_named_by_what_it_is():
         ({"seeds": 0}, "seeds"),
         ({"seeds": [1, 1]}, "seeds"),
         ({"seed": 1}, "seeds says how many"),
+        ({"grid": {"seeds": [1]}}, "grid: seeds is not set so; seeds says how many"),
         ({"solver": "adamm"}, "did you mean 'adam'"),
     ],
 )
 def test_what_is_refused_before_there_is_a_study(arguments, said):
     with pytest.raises(UserError, match=said):
         Study("CartPole-v1", **arguments)
+
+
+@pytest.mark.parametrize(("name", "value"), [("comparator", [3, 5]), ("encoder", None), ("encoder", "none")])
+def test_a_setting_means_in_a_study_what_it_means_in_a_run(name, value):
+    study = Study("CartPole-v1", rounds=5, **{name: value})
+    alone = RunSpec.of({"env": "CartPole-v1", "rounds": 5, name: value})
+    assert study.runs[0].spec == alone
+
+
+def test_seeds_may_be_numbers_of_numpy():
+    for seeds, wanted in ((np.int64(2), (0, 1)), (np.arange(3, 5), (3, 4)), ([np.int32(7)], (7,))):
+        found = Study("CartPole-v1", seeds=seeds).seeds
+        assert found == wanted and {type(one) for one in found} == {int}
+    with pytest.raises(UserError, match="neither a whole number"):
+        Study("CartPole-v1", seeds=np.array([0.5]))
 
 
 def test_a_file_says_the_same_and_what_is_typed_wins(tmp_path):

@@ -12,13 +12,14 @@ import threading
 import time
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import understudy
 from rooms import EXPERT, ROOM
-from understudy import Study, UserError
+from understudy import RunSpec, Study, UserError
 from understudy.runs import runner
-from understudy.studies import plan, run, shard
+from understudy.studies import engines, plan, planning, run, shard
 
 SMALL = {"expert": EXPERT, "policy": "linear", "rounds": 2, "interactions": 30, "episodes": 0}
 TABLES = ("results.csv", "summary.csv")
@@ -148,6 +149,8 @@ def test_a_study_may_grow_and_may_not_change(tmp_path):
         UserError, match=r"holds another study: 6 of its 6 runs are not in this one \(tolerance"
     ):
         run(small(log, seeds=2, tolerance=0.1), out, engine="inline")
+    with pytest.raises(UserError, match="holds another study"):
+        run(small(log, seeds=2, max_iterations=np.int64(7)), out, engine="inline")
     with pytest.raises(UserError, match="3 of its 6 runs"):
         run(small(log, seeds=1), out, engine="inline")
     (tmp_path / "other").mkdir()
@@ -201,6 +204,30 @@ def test_a_shard_that_always_kills_its_worker_is_given_up_and_the_rest_is_kept(t
     ):
         run(study, tmp_path / "study", workers=1, retries=0)
     assert len(list((tmp_path / "study" / "runs").glob("*.json"))) == 1
+
+
+def test_a_shard_that_fails_by_itself_is_played_once_and_says_so(monkeypatch):
+    said = {"failed": "KeyError: 'torso'"}
+
+    class Failing:
+        def __init__(self, events, threads):
+            self.events, self.shard = events, None
+
+        def give(self, number, shard, keep):
+            self.shard = number
+            self.events.put((self, said))
+
+        def dismiss(self):
+            self.shard = None
+            self.events.put((self, None))
+
+        def end(self):
+            return "(exit code 0)"
+
+    monkeypatch.setattr(engines, "_Process", Failing)
+    with pytest.raises(UserError) as refused:
+        engines.local([[{"env": ROOM}]], engines.Work(done=lambda *_: None))
+    assert str(refused.value) == f"local: a shard of 1 runs failed ({said['failed']}); {engines.FEW}."
 
 
 SCRIPT = """
@@ -298,6 +325,28 @@ def test_the_plan_says_what_will_be_done(tmp_path):
     kept = [json.loads(path.read_text())["shard"] for path in (tmp_path / "study").glob("runs/*.json")]
     seconds, steps = kept[0]["seconds"], kept[0]["interactions"]
     assert later.seconds is not None and later.seconds[0] == pytest.approx(180 * seconds / steps)
+
+
+def test_a_calibration_takes_the_time_of_what_is_compiled(monkeypatch):
+    """Four plays on two workers, of which one is much slower to compile."""
+
+    def local(shards, work):
+        assert len(shards) == 4 and work.workers == 2
+        for number, seconds in ((0, 10.0), (2, 1.0), (1, 30.0), (3, 1.0)):
+            work.done(number, [], seconds)
+
+    monkeypatch.setattr(planning, "local", local)
+    study = Study(ROOM, seeds=40, **SMALL | {"rounds": 40})
+    rate = planning.calibrate(planning.divide(study.runs, 2), 2)
+    assert rate is not None and rate.seconds == pytest.approx(1.0 / (6 * 2 * 30))
+
+
+@pytest.mark.parametrize(
+    ("env", "limit", "steps"), [("CartPole-v1", None, 500), ("CartPole-v1", 90, 90), (ROOM, 70, 70)]
+)
+def test_a_plan_knows_how_long_evaluation_episodes_may_be(env, limit, steps):
+    spec = RunSpec(env=env, rounds=4, episodes=3, evaluate_every=2, expert_episodes=1, episode_limit=limit)
+    assert planning.evaluation(spec) == steps * (2 * 3 + 1)
 
 
 def test_planning_does_not_start_jax():

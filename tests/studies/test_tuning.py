@@ -156,6 +156,11 @@ def test_scores_too_large_to_add_are_infinitely_bad():
     assert choose(runs, ("step",))[0].values == {"step": 0.1}
 
 
+def test_the_coarse_pass_may_have_seeds_of_its_own():
+    found = plans(study(), "step", coarse={"seeds": 1}, calibrate=False)
+    assert (found["coarse"].runs, found["full"].runs) == (2 * 5, 2 * (3 + 3 + 1))
+
+
 def test_plans_of_both_passes():
     found = plans(study(), "step", calibrate=False, workers=2)
     assert (found["coarse"].runs, found["full"].runs) == (2 * 2 * 5, 2 * (3 + 3 + 1))
@@ -163,11 +168,21 @@ def test_plans_of_both_passes():
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"), [({"over": "eta"}, "tune: unknown value 'eta'"), ({"keep": 0}, "keep")]
+    ("arguments", "said"),
+    [
+        ({"over": "eta"}, "tune: unknown value 'eta'"),
+        ({"over": 3}, "tune: unknown value 3"),
+        ({"over": [["step"]]}, "tune: unknown value"),
+        ({"keep": 0}, "keep"),
+        ({"over": ("step", "search")}, "tune: search is the same for all runs of the coarse pass"),
+        ({"coarse": 5}, "coarse: 5 is not a table of settings"),
+    ],
 )
-def test_what_cannot_be_tuned(tmp_path: Path, arguments, said):
+@pytest.mark.parametrize("door", [tune, plans])
+def test_what_cannot_be_tuned(tmp_path: Path, arguments, said, door):
+    how = {"over": "step", "out": tmp_path / "a", "coarse": {"search": 5}, **arguments}
     with pytest.raises(UserError, match=said):
-        tune(study(), **{"over": "step", "out": tmp_path / "a", **arguments})
+        door(study(search=[5, 10]), **how)
     assert not (tmp_path / "a").exists()
 
 

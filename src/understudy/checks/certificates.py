@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from .. import disk
-from ..errors import UserError
+from ..errors import UserError, whole
 from ..learners import LEARNERS, Learner
 from ..replay import replay
 from .base import CheckError, Report, Row, name_of
@@ -48,6 +48,11 @@ def certificate(
     >>> report.passed
     True
     """
+    whole("seed", seed, 0)
+    if restarts is not None:
+        whole("restarts", restarts)
+    elif not minutes > 0:
+        raise UserError(f"minutes: {minutes!r} is not a number > 0.")
     searches = _searches(subject)
     if kind is not None:
         if kind not in searches:

@@ -10,7 +10,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from ..errors import UserError, among
+from ..errors import UserError, among, whole
 from ..machine import cores
 from ..programs import Static
 from ..studies.study import seeds_of
@@ -62,6 +62,8 @@ def map_runs(
     if not configs:
         raise UserError("configs: the list is empty; at least one configuration is needed.")
     among("method", method, [*METHODS, "auto"])
+    if workers is not None:
+        whole("workers", workers)
     chosen = seeds_of(seeds)
     names = set(configs[0].labels)
     for config in configs:
@@ -100,7 +102,12 @@ def map_runs(
                     progress(len(results), wanted[task.places[-1]].labels)
         ended = time.perf_counter()
         rows = [results[place] for place in range(len(wanted))]
-        columns = {name: np.stack([np.asarray(row[name]) for row in rows]) for name in rows[0]}
+        try:
+            columns = {name: np.stack([np.asarray(row[name]) for row in rows]) for name in rows[0]}
+        except (KeyError, ValueError):
+            raise UserError(
+                "run: every configuration must give the same results, in the same shapes."
+            ) from None
         info = {
             "methods": [
                 {"method": name, "why": why, "runs": len(one.places)}
@@ -119,10 +126,12 @@ def map_runs(
 def _entry(run: Callable[..., Any]) -> Callable[..., Any]:
     """`run` taking raw key data, which NumPy can slice; one object per run, to find programs again."""
 
-    def entry(data: Any, **values: Any) -> dict[str, Any]:
+    def entry(data: Any, /, **values: Any) -> dict[str, Any]:
         found = run(jax.random.wrap_key_data(data), **values)
         if not isinstance(found, Mapping) or not found:
             raise UserError(f"run: expected a dict of arrays, got {type(found).__name__}.")
+        if twice := sorted({*values, "seed"}.intersection(found)):
+            raise UserError(f"run: {twice[0]!r} names a column already; give the result another name.")
         return dict(found)
 
     return entry

@@ -96,8 +96,10 @@ class Table:
 
 def write_csv(path: str | os.PathLike[str], columns: Mapping[str, Any], *, digits: int = 10) -> None:
     """Columns of equal length as CSV, floats with `digits` digits that matter, in one rename."""
-    texts = {name: _texts(np.asarray(column), digits) for name, column in columns.items()}
-    data = disk.to_csv(texts).encode()
+    plain = {name: np.asarray(column).tolist() for name, column in columns.items()}
+    data = disk.to_csv(
+        plain, lambda one: f"{one:.{digits}g}" if isinstance(one, float) else str(one)
+    ).encode()
     if Path(path).suffix == ".gz":
         packed = io.BytesIO()
         # No name and no time inside: they would change the bytes.
@@ -105,10 +107,3 @@ def write_csv(path: str | os.PathLike[str], columns: Mapping[str, Any], *, digit
             file.write(data)
         data = packed.getvalue()
     disk.write(path, data)
-
-
-def _texts(column: np.ndarray, digits: int) -> list[str]:
-    spell: Callable[[Any], str] = str
-    if np.issubdtype(column.dtype, np.floating):
-        spell = f"%.{digits}g".__mod__
-    return [spell(value) for value in column.tolist()]

@@ -15,7 +15,8 @@ from typing import Any, NamedTuple
 
 from ..report.style import Look, look
 from ..studies import Results, Study
-from .host import Progress, by_series, played
+from .host import by_series, played
+from .protocol import Progress, silent
 
 
 class Series(NamedTuple):
@@ -94,7 +95,7 @@ def study(total: int, scale: Scale) -> Study:
 
 
 def part(
-    total: int, scale: Scale, folder: str | os.PathLike[str], progress: Progress | None = None, **options: Any
+    total: int, scale: Scale, folder: str | os.PathLike[str], progress: Progress = silent, **options: Any
 ) -> Part:
     """Plays the runs with so many interactions that are not in `folder` yet."""
     stage, home = f"{total:,} interactions", Path(folder, str(total))

@@ -26,7 +26,7 @@ def rows(parts: Sequence[Part]) -> list[dict[str, Any]]:
     """
     found = []
     for one in parts:
-        for entry, result in zip(one.final.entries, one.final.results, strict=True):
+        for entry, result in one.final:
             if result.error is not None or not result.rows:
                 continue
             series, last, rounds = entry.labels["series"], result.rows[-1], len(result.rows)
@@ -54,7 +54,7 @@ def rows(parts: Sequence[Part]) -> list[dict[str, Any]]:
 def rounds(parts: Sequence[Part]) -> Iterator[dict[str, Any]]:
     """One row a round: its loss, and how many episodes ended in it."""
     for one in parts:
-        for entry, result in zip(one.final.entries, one.final.results, strict=True):
+        for entry, result in one.final:
             labels = {name: entry.labels[name] for name in ("series", "seed")}
             for row in result.rows:
                 shown = {name: row[name] for name in ("round", "loss", "episodes")}
@@ -86,9 +86,7 @@ def _judged(parts: Sequence[Part], every: Sequence[dict[str, Any]]) -> Iterator[
     for one in parts:
         where = f"{one.scale.env}, {one.total:,}"
         for claim, mine, other in pairs:
-            a, b = (_of(every, one.total, name, "average_loss") for name in (mine, other))
-            if len(a) and len(a) == len(b):
-                yield claims.judge(claim, where, f"{mine}/{other}", claims.ratio(a, b), below=1.0)
+            yield from _less(claim, where, one, every, (mine, other), "average_loss")
         for series in PAIR:
             mine, expert = (_of(every, one.total, series, name) for name in ("return", "expert_return"))
             if len(mine):
@@ -96,15 +94,25 @@ def _judged(parts: Sequence[Part], every: Sequence[dict[str, Any]]) -> Iterator[
                 share = claims.ratio(size + mine - expert, size)
                 claim = f"(6) {SERIES[series].look.label}: nine tenths of the expert's return"
                 yield claims.judge(claim, where, "1 + (return − expert's) / abs(expert's)", share, above=0.9)
-        names = ("last_loss", "return", "expert_return")
-        ftl, current = ({name: _of(every, one.total, series, name) for name in names} for series in PAIR)
-        if len(ftl["return"]) and len(ftl["return"]) == len(current["return"]):
-            claim = "(7) all rounds have less loss than the current round alone, in the last round"
-            found = claims.ratio(ftl["last_loss"], current["last_loss"])
-            yield claims.judge(claim, where, "/".join(PAIR), found, below=1.0)
+        claim = "(7) all rounds have less loss than the current round alone, in the last round"
+        yield from _less(claim, where, one, every, PAIR, "last_loss")
+        ftl, current = (_of(every, one.total, series, "return") for series in PAIR)
+        if len(ftl) and len(ftl) == len(current):
             claim = "(8) all rounds have more return than the current round alone"
-            found = claims.mean((ftl["return"] - current["return"]) / np.abs(ftl["expert_return"]))
+            found = claims.mean((ftl - current) / np.abs(_of(every, one.total, "ftl", "expert_return")))
             yield claims.judge(claim, where, "difference / abs(expert's)", found, above=0.0)
+
+
+def _less(
+    claim: str, where: str, one: Part, every: Sequence[dict[str, Any]], pair: Sequence[str], name: str
+) -> Iterator[claims.Claim]:
+    """Judges that the first of a pair of series has less loss; that of a run that failed is infinite."""
+    found = []
+    for series in pair:
+        failed = [1 for entry, result in one.final if result.error and entry.labels["series"] == series]
+        found.append(np.append(_of(every, one.total, series, name), [np.inf] * len(failed)))
+    if len(found[0]) and len(found[0]) == len(found[1]):
+        yield claims.judge(claim, where, "/".join(pair), claims.ratio(*found), below=1.0)
 
 
 def facts(parts: Sequence[Part]) -> list[tuple[str, str]]:

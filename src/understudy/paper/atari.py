@@ -17,7 +17,8 @@ from typing import Any
 from ..studies import Study
 from ..studies.ranking import setting_of
 from ..studies.study import Entry
-from .host import Part, Progress, is_untuned, joined, play_part, played
+from .host import Part, is_untuned, play_part, played
+from .protocol import Progress, silent
 
 GAMES = {"pong": "ALE/Pong-v5", "breakout": "ALE/Breakout-v5"}
 POLICIES = ("linear", "nature_cnn")
@@ -103,15 +104,27 @@ def part(
     policy: str,
     scale: Scale,
     folder: str | os.PathLike[str],
-    progress: Progress | None = None,
+    progress: Progress = silent,
     **options: Any,
 ) -> Part:
     """One game with one kind of policy, all learners and seeds, in `folder`; see `play_part`."""
     name, linear = f"{game}-{policy}", policy == "linear"
     learners = scale.linear if linear else scale.networks
     stepped = [one for one in learners if one in STEPPED[policy]]
+
+    def wanted(entry: Entry) -> bool:
+        return entry.labels.get("step") in (None, TUNED[game].get(entry.labels["learner"]))
+
+    def known(stage: str, some: Study) -> Part:
+        """Plays a study whose steps are known."""
+        home = Path(folder, name, stage.replace(" ", "-"))
+        done = played(f"{name}: {stage}", some, home, progress, **options)
+        return Part(
+            name, None, done, [setting_of(one.labels, ()) for one in some.runs if wanted(one)], linear
+        )
+
     free = study(game, policy, scale, [one for one in learners if one not in stepped])
-    found = _run(name, free, folder, progress, options)
+    found = known("without steps", free)
     if not stepped:
         return found
     whole = study(game, policy, scale, stepped)
@@ -119,26 +132,5 @@ def part(
         how = {"untuned": linear, "seeds": (TUNING_SEED,), "progress": progress}
         more = play_part(name, whole, folder, **how, **options)
     else:
-
-        def wanted(entry: Entry) -> bool:
-            return entry.labels["step"] == TUNED[game][entry.labels["learner"]] or is_untuned(entry)
-
-        more = _run(name, whole.only(wanted), folder, progress, options)
-    final = joined(found.final, more.final)
-    return Part(name, more.tuned, final, [*found.chosen, *more.chosen], linear)
-
-
-def _run(
-    name: str, some: Study, folder: str | os.PathLike[str], progress: Progress | None, options: dict[str, Any]
-) -> Part:
-    """Plays a study whose steps are known."""
-    stage = "with steps" if "step" in some.grid else "without steps"
-    home = Path(folder, name, stage.replace(" ", "-"))
-    done = played(f"{name}: {stage}", some, home, progress, **options)
-    game = name.partition("-")[0]
-    chosen = [
-        setting_of(one.labels, ())
-        for one in some.runs
-        if one.labels.get("step") in (None, TUNED[game].get(one.labels["learner"]))
-    ]
-    return Part(name, None, done, chosen, untuned=False)
+        more = known("with steps", whole.only(lambda entry: wanted(entry) or is_untuned(entry)))
+    return Part(name, more.tuned, found.final + more.final, [*found.chosen, *more.chosen], linear)

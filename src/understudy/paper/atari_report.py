@@ -28,31 +28,27 @@ def judged(parts: Sequence[Part]) -> list[claims.Claim]:
 def _within(one: Panel) -> Iterator[claims.Claim]:
     have, where = one.learners, one.part.replace("-", ", ")
     linear = one.part.endswith("linear")
-    offline, online = ([name for name in names if name in have] for names in (OFFLINE, ONLINE))
     if linear:
-        for name in offline:
+        for name in (name for name in OFFLINE if name in have):
             fresh = one.column(name, "agreement")[:, -1]
             found = (float(fresh.mean()), float(fresh.min()), float(fresh.max()))
             claim = "linear FTL, FTRL and AdaFTRL agree with the expert on 95 % of fresh states"
             yield claims.judge(claim, f"{where}, {name}", "share", found, above=AGREEMENT)
-    for name in offline:
-        for other in online:
+    for name in OFFLINE:
+        for other in ONLINE:
             claim = "(1) offline learners beat OGD and AdaGrad in average loss"
-            yield one.compare(claim, (name, other), below=1.0, setting=f"{where}, {name}")
-    for name in (name for name in ("ftrl", "adaftrl") if name in have and "ftl" in have):
+            yield from one.compare(claim, (name, other), below=1.0, setting=f"{where}, {name}")
+    for name in ("ftrl", "adaftrl"):
         claim = "(2) regularised learners match or beat FTL in average loss"
         if not linear:
             claim = "(6) end to end, regularisation helps: a lower average loss than FTL's"
         limit = claims.SLACK if linear else 1.0
-        yield one.compare(claim, (name, "ftl"), below=limit, setting=where)
+        yield from one.compare(claim, (name, "ftl"), below=limit, setting=where)
     for name, claim in (
         ("adaftrl", "(3) AdaFTRL's loss is like FTRL's on Atari"),
         (UNTUNED, "(8) AdaFTRL untuned matches FTRL tuned"),
     ):
-        if {name, "ftrl"} <= set(have):
-            measure = "untuned/ftrl" if name == UNTUNED else ""
-            pair = (name, "ftrl")
-            yield one.compare(claim, pair, below=claims.SLACK, setting=where, measure=measure)
+        yield from one.compare(claim, (name, "ftrl"), below=claims.SLACK, setting=where)
 
 
 def draw(every: Sequence[Panel]) -> Any:

@@ -161,10 +161,7 @@ def mean(values: np.ndarray) -> tuple[float, float, float]:
     >>> mean(np.array([2.0, 2.0]))
     (2.0, 2.0, 2.0)
     """
-    values = np.asarray(values, float)
-    if not np.isfinite(values).all():
-        return float("inf"), float("inf"), float("inf")
-    return float(values.mean()), *_spread(len(values), lambda drawn: values[drawn].mean(axis=1))
+    return ratio(values, np.ones(len(values)))
 
 
 def markdown(claims: Sequence[Claim]) -> str:

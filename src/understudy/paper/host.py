@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import math
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -25,7 +25,7 @@ from ..studies.study import Entry
 from ..studies.tables import to_csv
 from . import reporting
 from .claims import Claim, judge, ratio
-from .protocol import UNTUNED, Progress
+from .protocol import UNTUNED, Progress, silent
 
 ORDER = ("ftl", "ftrl", "alt_ftrl", "adaftrl", UNTUNED, "ogd", "adagrad", "bc")
 """In which learners are drawn and listed."""
@@ -65,15 +65,9 @@ def by_series(studies: Mapping[str, Study]) -> Study:
     return one
 
 
-def played(stage: str, some: Study, home: Path, progress: Progress | None, **options: Any) -> Results:
+def played(stage: str, some: Study, home: Path, progress: Progress, **options: Any) -> Results:
     """Plays the runs of a study that are not in `home` yet, and reports them as a stage."""
-    report = None if progress is None else functools.partial(progress, stage)
-    return run(some, home, progress=report, **options)
-
-
-def joined(one: Results, other: Results) -> Results:
-    """The runs of both."""
-    return Results([*one.entries, *other.entries], [*one.results, *other.results], None)
+    return run(some, home, progress=functools.partial(progress, stage), **options)
 
 
 def play_part(
@@ -86,7 +80,7 @@ def play_part(
     untuned: bool = False,
     coarse: Mapping[str, Any] | None = None,
     seeds: int | Sequence[int] = 1,
-    progress: Progress | None = None,
+    progress: Progress = silent,
     **options: Any,
 ) -> Part:
     """Tunes a part and plays what was chosen, in `folder`; run again into it, it goes on where it was.
@@ -98,11 +92,14 @@ def play_part(
       keep, coarse, seeds: as for `understudy.tune`.
     """
     home = Path(folder, name)
-    report = None if progress is None else lambda stage, *done: progress(f"{name}: {stage}", *done)
+
+    def report(stage: str, done: int, total: int) -> None:
+        progress(f"{name}: {stage}", done, total)
+
     over = [axis for axis in ("step", "learning_rate") if axis in whole.grid]
     how: dict[str, Any] = {"coarse": coarse, "seeds": seeds, "progress": report}
     tuned = tune(candidates or whole, over, home / "tuning", keep=keep, **how, **options)
-    best = [one.setting | one.values for one in tuned.choices]
+    best = [one.labels for one in tuned.choices]
 
     def wanted(entry: Entry) -> bool:
         return setting_of(entry.labels, ()) in best or (untuned and is_untuned(entry))
@@ -114,7 +111,7 @@ def play_part(
     before = [entry.id for entry in done.entries]
     more = whole.only(lambda entry: wanted(entry) and entry.id not in before)
     if more.runs:
-        done = joined(done, played("untuned", more, home / "untuned", report, **options))
+        done += played("untuned", more, home / "untuned", report, **options)
     return Part(name, tuned, done, best, untuned)
 
 
@@ -125,7 +122,7 @@ def rows(parts: Iterable[Part]) -> list[dict[str, Any]]:
     """
     found = []
     for one in parts:
-        for entry, result in zip(one.final.entries, one.final.results, strict=True):
+        for entry, result in one.final:
             labels = entry.labels
             names = [labels["learner"]] if setting_of(labels, ()) in one.chosen else []
             names += [UNTUNED] if one.untuned and is_untuned(entry) else []
@@ -189,11 +186,13 @@ class Panel(NamedTuple):
         return np.array([one[np.isfinite(one)][-1] if np.isfinite(one).any() else np.nan for one in found])
 
     def compare(
-        self, claim: str, pair: tuple[str, str], *, below: float, setting: str = "", measure: str = ""
-    ) -> Claim:
-        """Judges the ratio of two learners' average losses."""
-        found = ratio(self.loss_of(pair[0]), self.loss_of(pair[1]))
-        return judge(claim, setting or self.name, measure or "/".join(pair), found, below=below)
+        self, claim: str, pair: tuple[str, str], *, below: float, setting: str = ""
+    ) -> Iterator[Claim]:
+        """Judges the ratio of two learners' average losses, where both have been played."""
+        if set(pair) <= set(self.found):
+            measure = "/".join(pair).replace(UNTUNED, "untuned")
+            found = ratio(self.loss_of(pair[0]), self.loss_of(pair[1]))
+            yield judge(claim, setting or self.name, measure, found, below=below)
 
     def draw(self, axes: Axes, name: str, labels: Mapping[str, str]) -> None:
         """One column of every learner, over interactions; `labels` replace those of the learners' looks."""

@@ -15,7 +15,8 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from ..studies import Study
-from .host import Part, Progress, play_part
+from .host import Part, play_part
+from .protocol import Progress, silent
 
 LEARNERS = ("ftl", "ftrl", "alt_ftrl", "adaftrl", "ogd", "adagrad")
 OFFLINE = LEARNERS[:4]
@@ -124,7 +125,7 @@ def study(name: str, scale: Scale, **changes: Any) -> Study:
 
 
 def part(
-    name: str, scale: Scale, folder: str | os.PathLike[str], progress: Progress | None = None, **options: Any
+    name: str, scale: Scale, folder: str | os.PathLike[str], progress: Progress = silent, **options: Any
 ) -> Part:
     """Tunes a part on the first environment and plays what was chosen, in `folder`; see `play_part`."""
     kind, effort = PARTS[name], scale.parts.get(name, OTHER)

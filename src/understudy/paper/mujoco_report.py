@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +30,8 @@ def judged(parts: Sequence[Part]) -> list[claims.Claim]:
     by_key = {(one.part, one.env, one.loss, one.drive): one for one in every}
     for one in every:
         fine = by_key.get(("linear-100", one.env, one.loss, one.drive))
-        if one.part == "linear" and fine is not None and one.drive == "agent":
+        both = {"adagrad", "ftl"} <= {*one.found} & {*(fine.found if fine else ())}
+        if one.part == "linear" and fine is not None and both and one.drive == "agent":
             coarse, small = (claims.ratio(p.loss_of("adagrad"), p.loss_of("ftl")) for p in (one, fine))
             relative = tuple(float(a / coarse[0]) for a in small)
             claim = "(6) in rounds of 100 AdaGrad is nearer to FTL than in rounds of 1,000"
@@ -41,12 +42,14 @@ def judged(parts: Sequence[Part]) -> list[claims.Claim]:
 
 def _within(one: Panel) -> Iterator[claims.Claim]:
     have, loss = one.learners, one.loss_of
-    best_online = min((name for name in ONLINE if name in have), key=lambda n: loss(n).mean(), default=None)
-    if best_online is not None:
-        for name in ("ftl", "ftrl", "adaftrl"):
-            claim = "(1) offline learners beat OGD and AdaGrad in average loss"
-            yield one.compare(claim, (name, best_online), below=1.0, setting=f"{one.name}, {name}")
-    for name in (name for name in REGULARISED if name in have):
+
+    def best(names: Iterable[str]) -> str:
+        return min((name for name in names if name in have), key=lambda name: loss(name).mean(), default="")
+
+    for name in ("ftl", "ftrl", "adaftrl"):
+        claim = "(1) offline learners beat OGD and AdaGrad in average loss"
+        yield from one.compare(claim, (name, best(ONLINE)), below=1.0, setting=f"{one.name}, {name}")
+    for name in REGULARISED:
         if one.drive == "agent":
             claim = "(2) agent-driven, regularised learners match or beat FTL in average loss (within 5 %)"
         elif one.part.startswith("linear"):
@@ -54,27 +57,23 @@ def _within(one: Panel) -> Iterator[claims.Claim]:
         else:
             claim = "(6) expert-driven networks: regularised learners beat FTL"
         limit = claims.SLACK if one.drive == "agent" or one.part.startswith("linear") else 1.0
-        yield one.compare(claim, (name, "ftl"), below=limit, setting=f"{one.name}, {name}")
+        yield from one.compare(claim, (name, "ftl"), below=limit, setting=f"{one.name}, {name}")
     for other in ("ftrl", "alt_ftrl"):
-        if {"adaftrl", other} <= set(have):
-            claim = "(3) AdaFTRL's loss is below FTRL's and Alt-FTRL's"
-            yield one.compare(claim, ("adaftrl", other), below=1.0, setting=f"{one.name}, {other}")
+        claim = "(3) AdaFTRL's loss is below FTRL's and Alt-FTRL's"
+        yield from one.compare(claim, ("adaftrl", other), below=1.0, setting=f"{one.name}, {other}")
     if one.loss == "absolute" and one.part.startswith("network"):
-        rest = [name for name in REGULARISED if name in have]
-        best = min(rest, key=lambda name: loss(name).mean())
         claim = (
             "(4) FTL does well on the absolute loss where the class is expressive (within 5 % of the best)"
         )
-        yield one.compare(claim, ("ftl", best), below=claims.SLACK)
-    if one.drive == "agent":
-        least = min(have, key=lambda name: loss(name).mean())
-        most = max(have, key=lambda name: np.nanmean(one.return_of(name)))
+        yield from one.compare(claim, ("ftl", best(REGULARISED)), below=claims.SLACK)
+    whole = [name for name in have if np.isfinite(loss(name)).all()]
+    if one.drive == "agent" and whole:
+        least, most = best(whole), max(whole, key=lambda name: np.nanmean(one.return_of(name)))
         claim = "(5) the least loss does not mean the highest return (below nine tenths of it)"
         found = claims.ratio(one.return_of(least), one.return_of(most))
         yield claims.judge(claim, one.name, f"return of {least}/{most}", found, below=LOW_RETURN)
-    if UNTUNED in have:
-        claim = "(8) AdaFTRL untuned (α = 1) matches FTRL tuned (within 5 %)"
-        yield one.compare(claim, (UNTUNED, "ftrl"), below=claims.SLACK, measure="untuned/ftrl")
+    claim = "(8) AdaFTRL untuned (α = 1) matches FTRL tuned (within 5 %)"
+    yield from one.compare(claim, (UNTUNED, "ftrl"), below=claims.SLACK)
 
 
 def draw(mine: Sequence[Panel], title: str) -> Any:

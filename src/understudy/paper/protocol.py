@@ -17,7 +17,7 @@ from ..learners import LEARNERS, Learner
 from ..making import around_mean
 from ..mapping import Config, Table
 from ..studies.grids import values
-from ..studies.ranking import Choice, choose, means, ranked
+from ..studies.ranking import Choice, choose, setting_of
 
 STEPS: tuple[float, ...] = values("step", "1e-5:1e5:log11")
 TUNING_ROUNDS = 10
@@ -31,6 +31,10 @@ Wanted = Mapping[tuple[str, ...], Sequence[float]]
 """The steps to play in each setting, whose last label is the learner's name."""
 Progress = Callable[[str, int, int], None]
 """Called as ``progress(stage, done, total)``."""
+
+
+def silent(stage: str, done: int, total: int) -> None:
+    """Progress that no one follows."""
 
 
 def make(name: str, step: float, **options: Any) -> Learner:
@@ -75,7 +79,7 @@ def two_stages(
     seeds: int,
     rounds: int,
     seed: int,
-    progress: Progress | None,
+    progress: Progress,
 ) -> Outcome:
     """Plays all candidates for ten rounds; then in full the best of each setting, and what is shown `beside`.
 
@@ -96,9 +100,9 @@ def two_stages(
     return Outcome(tuning, choices, stage(f"{rounds} rounds", rounds, {**best, **beside}), rounds)
 
 
-def counted(progress: Progress | None, stage: str, total: int) -> Callable[[int, Any], None] | None:
+def counted(progress: Progress, stage: str, total: int) -> Callable[[int, Any], None]:
     """What is called after every run of a stage."""
-    return None if progress is None else lambda done, _: progress(stage, done, total)
+    return lambda done, _: progress(stage, done, total)
 
 
 def ends(table: Table) -> list[tuple[dict[str, Any], float]]:
@@ -111,17 +115,11 @@ def ends(table: Table) -> list[tuple[dict[str, Any], float]]:
     return list(zip(rows, table["regret"][:, -1].tolist(), strict=True))
 
 
-def best_step(table: Table) -> float:
-    """The step of least mean final regret among runs that differ in step and seed; nan without steps."""
-    found = means([({"step": labels["step"]}, end) for labels, end in ends(table)], ("step",))
-    step = ranked(next(iter(found.values())))[0][0]
-    return float("nan") if step is None else float(step)
-
-
 def at_best(table: Table) -> Table:
-    """The runs with that step."""
-    step = best_step(table)
-    return table if np.isnan(step) else table.where(step=step)
+    """Of every setting the runs with the step of least mean final regret."""
+    runs = ends(table)
+    best = [one.labels for one in choose(runs, ("step",))]
+    return table.take(np.asarray([setting_of(labels, ()) in best for labels, _ in runs]))
 
 
 def chosen_columns(outcome: Outcome) -> dict[str, np.ndarray]:

@@ -18,7 +18,8 @@ from .. import disk
 from ..errors import UserError
 from ..spec.presets import MEMBERS, spread
 from ..studies import Results, Study
-from .host import Progress, by_series, played
+from .host import by_series, played
+from .protocol import Progress, silent
 
 
 class World(NamedTuple):
@@ -58,7 +59,7 @@ PEER = "imitation"
 
 @dataclasses.dataclass(frozen=True)
 class Scale:
-    """How much of the study is run; budget: labels in place of those of `WORLDS`; share: of every budget;
+    """How much of the study is run; share: of the labels of `WORLDS`; budget: labels in place of those;
     evaluations: how many in a run, about.
     """
 
@@ -102,7 +103,7 @@ AXES = ("ask", "learner", "members", "interactions", "first_interactions", "eval
 def settings(series: str, env: str, scale: Scale) -> dict[str, Any]:
     """The settings of a series in an environment."""
     world = WORLDS[env]
-    budget = round(scale.share * (scale.budget or world.budget))
+    budget = scale.budget or round(scale.share * world.budget)
     made = spread(budget, vectors=True)
     each = int(made["ask"].partition(":")[2])
     made |= {"budget": budget, "episodes": scale.episodes, "comparator": "none", "learner": "ftl"}
@@ -138,11 +139,12 @@ def study(env: str, scale: Scale) -> Study:
 
 
 def part(
-    env: str, scale: Scale, folder: str | os.PathLike[str], progress: Progress | None = None, **options: Any
+    env: str, scale: Scale, folder: str | os.PathLike[str], progress: Progress = silent, **options: Any
 ) -> Part:
     """Plays the runs in an environment that are not in `folder` yet."""
+    peer = () if scale.peer is None else measured(scale.peer, env)
     final = played(env, study(env, scale), Path(folder, env), progress, stray=True, **options)
-    return Part(env, final, () if scale.peer is None else measured(scale.peer, env))
+    return Part(env, final, peer)
 
 
 def measured(folder: Path, env: str) -> list[dict[str, Any]]:

@@ -64,25 +64,23 @@ def curves(parts: Sequence[Part]) -> list[Curve]:
     for one in parts:
         experts = [result.summary["expert_return"] for result in one.final.results]
         expert, random = float(np.nanmean(experts)), WORLDS[one.env].random
-        runs: dict[str, list[list[tuple[int, float]]]] = {}
-        kept: dict[str, list[float]] = {}
-        seeds: dict[str, list[int]] = {}
-        for entry, result in zip(one.final.entries, one.final.results, strict=True):
+        runs: dict[str, list[tuple[int, list[tuple[int, float]], float]]] = {}
+        for entry, result in one.final:
             seen = [
                 (row["queries"], row["return_mean"])
                 for row in result.rows
                 if math.isfinite(row["return_mean"])
             ]
             if seen and result.error is None:
-                runs.setdefault(entry.labels["series"], []).append(seen)
-                kept.setdefault(entry.labels["series"], []).append(result.summary["return_mean"])
-                seeds.setdefault(entry.labels["series"], []).append(entry.labels["seed"])
-        for series, mine in runs.items():
-            count = min(map(len, mine))
-            returns = np.array([[value for _, value in seen[:count]] for seen in mine])
-            labels = np.array([queries for queries, _ in mine[0][:count]])
-            scores, last = ((some - random) / (expert - random) for some in (returns, np.array(kept[series])))
-            found.append(Curve(one.env, series, labels, scores, last, seeds[series]))
+                mine = (entry.labels["seed"], seen, result.summary["return_mean"])
+                runs.setdefault(entry.labels["series"], []).append(mine)
+        for series, played in runs.items():
+            seeds, points, kept = zip(*played, strict=True)
+            count = min(map(len, points))
+            labels = np.array([queries for queries, _ in points[0][:count]])
+            returns = np.array([[value for _, value in seen[:count]] for seen in points])
+            scores, last = ((some - random) / (expert - random) for some in (returns, np.array(kept)))
+            found.append(Curve(one.env, series, labels, scores, last, seeds))
         if one.peer:
             found.append(peer(one))
     return found

@@ -17,7 +17,7 @@ from ..learners import Learner, adaftrl
 from ..making import around_mean
 from ..mapping import Table
 from ..solvers import adam, gd, proximal_sgd, sls
-from .protocol import Progress, best_step, counted, make, steps_of
+from .protocol import Progress, at_best, counted, make, silent, steps_of
 from .streams import ENVIRONMENTS, ROUNDS, TOY, Stream, interactive, play, streams
 
 GD_STEPS = (1, 3, 10, 30)
@@ -35,7 +35,9 @@ VIEWS = ("as recorded", "rotated", "random", "scaled", "whitened")
 
 @dataclasses.dataclass(frozen=True)
 class Answers:
-    """One table per question, and the steps that were chosen: by stream and learner."""
+    """A table of every step size and one per question, by the names of their files; the steps that were
+    chosen, by stream and learner.
+    """
 
     rounds: int
     names: tuple[str, ...]
@@ -44,7 +46,7 @@ class Answers:
     best: dict[tuple[str, str], float]
     inexact: Table
     memory: Table
-    views: Table
+    parameterisation: Table
     interactive: Table | None
     untuned: Table
 
@@ -55,7 +57,7 @@ def study(
     rounds: int = ROUNDS,
     seed: int = 0,
     environments: Sequence[str] = ENVIRONMENTS,
-    progress: Progress | None = None,
+    progress: Progress = silent,
 ) -> Answers:
     """Records the streams and asks all five questions."""
     names = (*environments, TOY)
@@ -103,18 +105,17 @@ def every_step(found: Sequence[Stream]) -> Runs:
 
 
 def best_steps(steps: Table) -> dict[tuple[str, str], float]:
-    """The best step by stream and learner; both forms of a learner have the same."""
-    best = {}
-    for stream in dict.fromkeys(steps["stream"].tolist()):
-        for name in ("ftl", "ftrl", "adaftrl", "ogd"):
-            best[stream, name] = best_step(steps.where(stream=stream, learner=name))
-        best[stream, "alt_ftrl"], best[stream, "alt_adaftrl"] = best[stream, "ftrl"], best[stream, "adaftrl"]
-    return best
+    """The best step by stream and learner."""
+    best = at_best(steps)
+    keys = zip(best["stream"].tolist(), best["learner"].tolist(), strict=True)
+    return dict(zip(keys, best["step"].tolist(), strict=True))
 
 
 def step_for(best: dict[tuple[str, str], float], stream: str, learner: str) -> float:
-    """The best step, or 1 on the toy stream: there the best is not to move, and nothing could be seen."""
-    return 1.0 if stream == TOY else best[stream, learner]
+    """The best step, the same for both forms of a learner; 1 on the toy stream, where the best is not to
+    move, and nothing could be seen.
+    """
+    return 1.0 if stream == TOY else best[stream, learner.removeprefix("alt_")]
 
 
 def solvers(rates: dict[str, float]) -> dict[str, Any]:

@@ -115,7 +115,7 @@ def _memory(study: Answers) -> Iterator[Claim]:
 
 def _views(study: Answers) -> Iterator[Claim]:
     for stream in study.names:
-        here = study.views.where(stream=stream)
+        here = study.parameterisation.where(stream=stream)
         plain = at_best(here.where(learner="ftrl", view="as recorded"))
         _, samples, features = next(one.inputs.shape for one in study.streams if one.name == stream)
         full = -(-features // samples)  # what is played in a round was learned from those before it

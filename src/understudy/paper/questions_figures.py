@@ -47,15 +47,13 @@ __all__ = ["facts", "figures", "judged", "write"]
 
 def figures(study: Answers) -> dict[str, Figure]:
     """Every figure by the name of its file."""
-    made = {f"inexact_{_file(name)}": inexact(study, name) for name in study.names}
+    made = {}
+    for stream in study.names:
+        made[f"inexact_{stream.split('-')[0].replace(' ', '_').lower()}"] = inexact(study, stream)
     made |= {"memory": memory(study), "parameterisation": views(study), "untuned": untuned(study)}
     if study.interactive is not None:
         made["interactive"] = interactive(study)
     return made
-
-
-def _file(stream: str) -> str:
-    return stream.split("-")[0].replace(" ", "_").lower()
 
 
 def inexact(study: Answers, stream: str) -> Figure:
@@ -125,7 +123,7 @@ def views(study: Answers) -> Figure:
     """Above: regret over step sizes through other features. Below: how far the outputs are apart."""
     with plots.panels(("regret", "outputs"), study.names, size=(3.9, 3.0), below=3) as (made, panels):
         for axes, half, stream in panels:
-            here = study.views.where(stream=stream)
+            here = study.parameterisation.where(stream=stream)
             (_regrets if half == "regret" else _outputs)(axes, here, study, stream)
             plots.decades(axes)
         panels[0][0].set_ylabel(AVERAGE)
@@ -241,35 +239,15 @@ def summary(study: Answers) -> dict[str, list[Any]]:
 
 def write(folder: Path, study: Answers, claims: list[Claim]) -> list[str]:
     """Figures (PNG, SVG) and every number (CSV) into the folder; the names written."""
-    every = {
-        "inexact": study.inexact,
-        "memory": study.memory,
-        "parameterisation": study.views,
-        "interactive": study.interactive,
-        "steps": study.steps,
-        "untuned": study.untuned,
-    }
     tables: dict[str, Any] = {"inexact_summary.csv": summary(study)}
     digits = {}
-    for name, table in every.items():
-        if table is not None:
+    for name, table in vars(study).items():
+        if isinstance(table, Table):
             # Every round of every step size would be megabytes: of those, the best.
             rounds, tuned = f"{name}_rounds.csv.gz", name in ("memory", "parameterisation", "steps")
-            tables |= {f"{name}.csv": _ends(table), rounds: _chosen(table) if tuned else table}
+            tables |= {f"{name}.csv": _ends(table), rounds: at_best(table) if tuned else table}
             digits[rounds] = 7
     return reporting.write(folder, figures(study), tables, claims, digits=digits)
-
-
-def _chosen(table: Table) -> Table:
-    """The runs with the best step in each setting."""
-    names = [name for name in table.labels if name not in ("step", "seed")]
-    keys = list(zip(*(table[name].tolist() for name in names), strict=True))
-    keep = np.zeros(len(table), bool)
-    for key in dict.fromkeys(keys):
-        mine = np.asarray([one == key for one in keys])
-        step = at_best(table.take(mine))["step"][0]
-        keep |= mine & (np.isnan(table["step"]) if np.isnan(step) else table["step"] == step)
-    return table.take(keep)
 
 
 def _ends(table: Table) -> dict[str, np.ndarray]:

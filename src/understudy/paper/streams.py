@@ -113,9 +113,7 @@ def play(
     record, _ = _play(stream, learner, solver, memory, judge=False)
     with np.errstate(all="ignore"):
         regret = np.cumsum(record["loss"]) - stream.least
-    return {"regret": regret} | {
-        name: np.asarray(record[name]) for name in ("loss", "residual", "weight", "params", "solver_status")
-    }
+    return {"regret": regret} | {name: np.asarray(record[name]) for name in ("loss", "residual", "params")}
 
 
 def _play(stream: Stream, learner: Learner, solver: Any, memory: Any, *, judge: bool) -> tuple[Any, Any]:

@@ -25,7 +25,7 @@ from ..policies import Tabular
 from ..programs import compiled
 from ..regret.bounds import ftl_interpolation
 from ..report import plots
-from ..report.style import INK, look, style
+from ..report.style import INK, look
 
 
 class Exhibit(NamedTuple):
@@ -90,6 +90,7 @@ def exhibits(
     if not 0 <= gamma < 1:
         raise UserError(f"gamma: {gamma!r} is not in [0, 1).")
     whole("rounds", rounds)
+    whole("seed", seed, 0)
     path = cliff_walk(rounds + 1, gamma)
     wrong = np.tile([0.0, 1.0], (len(path.start), 1))
     chance = random_mdp(40, 4, gamma, seed)
@@ -121,14 +122,13 @@ def columns(shown: list[Exhibit]) -> dict[str, list[Any]]:
 
 def draw(shown: list[Exhibit]) -> Figure:
     """Regret and bound round by round, a panel each."""
-    with style():
-        made, [row] = plots.figure(columns=len(shown), width=4.3)
-        for axes, one in zip(row, shown, strict=True):
+    with plots.panels([""], shown, size=(4.3, 3.3), xlabel="round") as (made, panels):
+        for axes, _, one in panels:
             rounds = range(1, len(one.regret) + 1)
             axes.plot(rounds, one.regret, color=look("ftl").colour, linewidth=2.6, label="FTL's regret")
             axes.plot(rounds, one.bound, color=INK, linestyle=":", label="bound  C(1 − γᵀ)/(1 − γ)")
             what, _, where = one.name.partition(", ")
             axes.set_title(f"{what[0].upper()}{what[1:]}\n{where}", fontsize=10)
-            axes.set(xlabel="round", ylim=(0, None))
-        row[0].legend(loc="lower right")
+            axes.set_ylim(0, None)
+        panels[0][0].legend(loc="lower right")
     return made

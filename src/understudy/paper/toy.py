@@ -23,7 +23,7 @@ from ..policies import Linear
 from ..report.style import look
 from ..solvers import Descent, Status, Unsolved, auto, newton
 from .claims import SLACK, Claim, compare, judge, ratio, same
-from .protocol import NO_STEP, UNTUNED, Outcome, Progress, Wanted, make, steps_of, two_stages
+from .protocol import NO_STEP, UNTUNED, Outcome, Progress, Wanted, make, silent, steps_of, two_stages
 
 ROUNDS = 250
 LOSSES: dict[str, Loss] = {
@@ -125,7 +125,7 @@ def study(
     rounds: int = ROUNDS,
     seed: int = 0,
     losses: Sequence[str] = tuple(LOSSES),
-    progress: Progress | None = None,
+    progress: Progress = silent,
 ) -> Outcome:
     """Both stages: every step size for ten rounds, then the chosen ones, and what is shown beside."""
     every = {(p, l, name): steps_of(name) for l in losses for p in PROBLEMS for name in LEARNERS}

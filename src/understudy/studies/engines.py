@@ -98,7 +98,8 @@ def local(shards: Sequence[Shard], work: Work) -> None:
                     if deaths[number] <= work.retries:
                         waiting.appendleft(number)
                     else:
-                        lost.append(f"a shard of {len(shards[number])} runs lost its worker {why}")
+                        times = f"{deaths[number]} times"
+                        lost.append(f"a shard of {len(shards[number])} runs lost its worker {why}, {times}")
                 occupy()
             elif "done" in message and number is not None:
                 work.progress(number, message["done"])
@@ -113,7 +114,7 @@ def local(shards: Sequence[Shard], work: Work) -> None:
         for process in alive:
             process.end()
     if lost:
-        raise UserError(f"local: {lost[0]}, {1 + work.retries} times at most; {FEW}.")
+        raise UserError(f"local: {lost[0]}; {FEW}.")
 
 
 class _Process:

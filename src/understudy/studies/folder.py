@@ -1,6 +1,6 @@
 """The folder of a study.
 
-    study.json       settings, axes, seeds, and every run with its id; versions of what computes
+    study.json       settings, axes, seeds, every run with its id and labels; versions of what computes
     runs/ID.json     what came of a run, written in one rename when its shard has ended
     runs/ID.partial  a run that is under way, kept now and then: the folder of a run (see `runs.folder`)
     results.csv      one row per run and round, in the order of the plan (also .parquet, with pyarrow)
@@ -12,7 +12,6 @@ order in which runs ended. Seconds are in the files of runs alone.
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import warnings
@@ -25,7 +24,7 @@ from ..disk import reporting
 from ..errors import UserError, damaged
 from ..machine import versions
 from ..runs import NAMES
-from . import tables
+from ..spec import RunSpec
 from .shard import Result, partial
 from .study import Entry, Study
 
@@ -36,61 +35,42 @@ FORMAT = 2
 class StudyFolder:
     """A study's folder, opened by one process at a time; opening one that holds another study is refused."""
 
-    def __init__(
-        self, path: str | os.PathLike[str], study: Study, *, look: bool = False, stray: bool = False
-    ):
-        self.path, self.study, self._lock = Path(path), study, None
-        self._stray = stray
+    def __init__(self, path: str | os.PathLike[str], study: Study, *, stray: bool = False):
+        self.path, self.study = Path(path), study
         if self.path.exists() and not self.path.is_dir():
             raise UserError(f"out: {str(path)!r} is a file; name a folder.")
-        if look:  # nothing is written or locked
-            self._same(_read(self.path / "study.json"))
-            return
         with reporting(self.path):
             (self.path / "runs").mkdir(parents=True, exist_ok=True)
         self._lock = disk.lock(self.path)
         try:
-            self._open()
+            self._open(stray)
         except BaseException:
             self.close()
             raise
 
-    def _open(self) -> None:
+    def _open(self, stray: bool) -> None:
         drafts = {"study.json.tmp", "lock", "runs"}
         kept = self.path / "study.json"
         if not kept.is_file():
             if {one.name for one in self.path.iterdir()} - drafts:
                 raise UserError(f"out: {str(self.path)!r} holds other things than a study; name another.")
         else:
-            self._same(_read(kept))
+            refuse_other(self.path, self.study, stray=stray)
         record = {
             "format": FORMAT,
             "versions": versions(),
             "study": self.study.described(),
-            "runs": [{"id": entry.id, "settings": entry.settings} for entry in self.study.runs],
+            "runs": [
+                {"id": entry.id, "labels": [*entry.labels.items()], "settings": entry.settings}
+                for entry in self.study.runs
+            ],
         }
         with reporting(self.path):
             disk.write(kept, disk.to_json(record, indent=1, sort=True) + "\n")
 
-    def _same(self, kept: dict[str, Any]) -> None:
-        now = {entry.id for entry in self.study.runs}
-        gone = [run for run in kept.get("runs", ()) if run["id"] not in now]
-        if gone and not self._stray:
-            old, new = kept["study"], json.loads(json.dumps(self.study.described()))
-            changed = [name for name in sorted({*old, *new}) if old.get(name) != new.get(name)]
-            raise UserError(
-                f"out: {str(self.path)!r} holds another study: {len(gone)} of its {len(kept['runs'])} runs "
-                f"are not in this one ({', '.join(changed)} changed); add runs to it, or name another folder."
-            )
-        if kept.get("versions") != versions():
-            warnings.warn("out: other versions of the libraries than the study was begun with.", stacklevel=4)
-
     @property
     def runs(self) -> Path:
         return self.path / "runs"
-
-    def path_of(self, entry: Entry) -> Path:
-        return self.runs / f"{entry.id}.json"
 
     def forget(self, names: Iterable[str]) -> None:
         """Removes what was kept of runs, by id, while they were under way."""
@@ -108,46 +88,54 @@ class StudyFolder:
             "shard": shard,
         }
         with reporting(self.path):
-            disk.write(self.path_of(entry), disk.to_json(record, lossless=True))
+            disk.write(self.runs / f"{entry.id}.json", disk.to_json(record, lossless=True))
         self.forget([entry.id])
-
-    def read(self, entry: Entry) -> tuple[Result, dict[str, Any]] | None:
-        """What came of a run and of its shard; None where it is not finished, or its file is damaged."""
-        try:
-            found = disk.read_json(self.path_of(entry), "out")
-            columns = [found["columns"][name] for name in NAMES]
-            rows = [dict(zip(NAMES, row, strict=True)) for row in zip(*columns, strict=True)]
-            result = Result(rows, found["summary"], found["error"], found["seconds"])
-            settings = disk.from_json(disk.to_json(entry.settings, lossless=True))
-            return (result, found["shard"]) if found["settings"] == settings else None
-        except (OSError, ValueError, KeyError, TypeError):
-            return None
-
-    def finished(self) -> dict[str, tuple[Result, dict[str, Any]]]:
-        """Every finished run by its id."""
-        found = {entry.id: self.read(entry) for entry in self.study.runs}
-        return {name: one for name, one in found.items() if one is not None}
-
-    def write_tables(self, entries: Sequence[Entry], results: Sequence[Result]) -> None:
-        """Writes results and summary."""
-        with reporting(self.path):
-            tables.write(self.path, "results", tables.per_round(entries, results))
-            tables.write(self.path, "summary", tables.per_run(entries, results))
 
     def close(self) -> None:
         if self._lock is not None:
             self._lock.close()
 
 
-def opened(path: str | os.PathLike[str]) -> tuple[Study, dict[str, tuple[Result, dict[str, Any]]]]:
-    """The study that a folder holds, and its finished runs by their ids; nothing is written."""
-    if not Path(path, "study.json").is_file():
+def refuse_other(path: Path, study: Study, *, stray: bool = False) -> None:
+    """Refuses a folder with runs that are not in `study`, unless they may be `stray`."""
+    kept, now = _read(path / "study.json"), {entry.id for entry in study.runs}
+    gone = [run for run in kept.get("runs", ()) if run["id"] not in now]
+    if gone and not stray:
+        old, new = kept["study"], disk.plain(study.described())
+        changed = [name for name in sorted({*old, *new}) if old.get(name) != new.get(name)]
+        raise UserError(
+            f"out: {str(path)!r} holds another study: {len(gone)} of its {len(kept['runs'])} runs "
+            f"are not in this one ({', '.join(changed)} changed); add runs to it, or name another folder."
+        )
+    if kept.get("versions") != versions():
+        warnings.warn("out: other versions of the libraries than the study was begun with.", stacklevel=4)
+
+
+def finished(path: Path, entries: Iterable[Entry]) -> dict[str, tuple[Result, dict[str, Any]]]:
+    """What came of every finished run, and of its shard, by its id; a damaged file is none."""
+    made = {}
+    for entry in entries:
+        try:
+            found = disk.read_json(path / "runs" / f"{entry.id}.json", "out")
+            columns = [found["columns"][name] for name in NAMES]
+            rows = [dict(zip(NAMES, row, strict=True)) for row in zip(*columns, strict=True)]
+            result = Result(rows, found["summary"], found["error"], found["seconds"])
+            if found["settings"] == disk.from_json(disk.to_json(entry.settings, lossless=True)):
+                made[entry.id] = result, found["shard"]
+        except (OSError, ValueError, KeyError, TypeError):
+            continue
+    return made
+
+
+def entries_of(path: Path) -> Sequence[Entry]:
+    """The runs of the study that a folder holds, finished or not."""
+    if not (path / "study.json").is_file():
         raise UserError(f"study: {str(path)!r} is not the folder of a study (it has no study.json).")
-    with damaged(f"study: {Path(path, 'study.json')}"):
-        study = Study(**_read(Path(path, "study.json"))["study"])
-    with warnings.catch_warnings():  # of other versions, which matter where the study goes on
-        warnings.simplefilter("ignore")
-        return study, StudyFolder(path, study, look=True, stray=True).finished()
+    with damaged(f"study: {path / 'study.json'}"):
+        kept = _read(path / "study.json")
+        if not all("labels" in one for one in kept["runs"]):  # written before labels were kept
+            return Study(**kept["study"]).runs
+        return [Entry(one["id"], dict(one["labels"]), RunSpec.of(one["settings"])) for one in kept["runs"]]
 
 
 def _read(path: Path) -> dict[str, Any]:

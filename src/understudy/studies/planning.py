@@ -29,8 +29,9 @@ def evaluation(spec: RunSpec) -> int:
     import gymnasium
 
     known = gymnasium.registry.get(spec.env.rpartition(":")[2])
-    limit = spec.env_kwargs.get("max_episode_steps") or getattr(known, "max_episode_steps", 0)
-    return (limit or 0) * (len(spec.evaluated) * spec.episodes + spec.expert_measured)
+    own = spec.env_kwargs.get("max_episode_steps") or getattr(known, "max_episode_steps", None)
+    limit = min(filter(None, (own, spec.episode_limit)), default=0)
+    return limit * (len(spec.evaluated) * spec.episodes + spec.expert_measured)
 
 
 def divide(entries: Sequence[Entry], workers: int, most: int | None = None) -> list[list[Entry]]:
@@ -166,7 +167,8 @@ def calibrate(
             progress("measuring this machine", sum(reached), rounds * len(reached))
 
     def done(number: int, results: list[Result], seconds: float) -> None:
-        found.append(seconds)
+        if number >= count:  # what was given out first was compiled, whenever it ended
+            found.append(seconds)
         tell(number, rounds)
 
     began = time.perf_counter()
@@ -174,7 +176,7 @@ def calibrate(
     work = Work(done=done, progress=tell, workers=count, retries=0)
     local([[one.changes() for one in short]] * len(reached), work)
     took = time.perf_counter() - began
-    second = sum(found[count:]) / count
+    second = sum(found) / count
     how = f"{steps / second:,.0f} interactions/s a worker in a calibration of {took:.0f} s"
     # What a worker needed beside both plays is what it takes to start.
     return Rate(second / steps, max(0.0, took - 2 * second), False, how)

@@ -25,6 +25,11 @@ class Choice(NamedTuple):
     edge: dict[str, str]
     tried: int
 
+    @property
+    def labels(self) -> dict[str, Any]:
+        """What the chosen runs have in common."""
+        return self.setting | self.values
+
 
 def setting_of(labels: Labels, over: Sequence[str]) -> dict[str, Any]:
     """A run's labels without what is tuned and without its seed.

@@ -6,7 +6,7 @@ import contextlib
 import os
 import re
 import tempfile
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, final
 
@@ -21,7 +21,7 @@ from ..sinks.base import Watch
 from ..spec import FIELDS, WORLD
 from . import planning, tables
 from .engines import Work, engine
-from .folder import StudyFolder, opened
+from .folder import StudyFolder, entries_of, finished, refuse_other
 from .shard import Result
 from .study import Entry, Study, digest
 
@@ -44,15 +44,15 @@ class Results:
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Results:
         """The finished runs of a study's folder, whether others are still to come or not."""
-        study, kept = opened(path)
-        entries = [entry for entry in study.runs if entry.id in kept]
+        entries = entries_of(Path(path))
+        kept = finished(Path(path), entries)
+        entries = [entry for entry in entries if entry.id in kept]
         return cls(entries, [kept[entry.id][0] for entry in entries], Path(path))
 
     @property
     def failed(self) -> dict[str, str]:
         """The sentences of runs that failed, by id."""
-        found = zip(self.entries, self.results, strict=True)
-        return {entry.id: result.error for entry, result in found if result.error}
+        return {entry.id: result.error for entry, result in self if result.error}
 
     def to_pandas(self) -> Any:
         """One row per run and round, as a pandas DataFrame (pandas must be installed)."""
@@ -60,6 +60,13 @@ class Results:
 
     def __len__(self) -> int:
         return len(self.entries)
+
+    def __iter__(self) -> Iterator[tuple[Entry, Result]]:
+        return zip(self.entries, self.results, strict=True)
+
+    def __add__(self, other: Results) -> Results:
+        """The runs of both."""
+        return Results([*self.entries, *other.entries], [*self.results, *other.results], None)
 
     def __repr__(self) -> str:
         return f"Results({len(self)} runs, {len(self.failed)} failed, {len(self.rounds['run'])} rows)"
@@ -105,13 +112,14 @@ def run(
     with contextlib.ExitStack() as stack:
         place = out or stack.enter_context(tempfile.TemporaryDirectory(prefix="understudy-"))
         folder = stack.enter_context(contextlib.closing(StudyFolder(place, study, stray=stray)))
-        left = _left(study, folder.finished(), retry_failed)
+        left = _left(study, finished(folder.path, study.runs), retry_failed)
         folder.forget({entry.id for entry in study.runs} - {entry.id for entry in left})
         _play(folder, left, engine, count, shard, progress, names, retries=retries, address=address)
-        kept = folder.finished()
+        kept = finished(folder.path, study.runs)
         results = [kept[entry.id][0] for entry in study.runs]
-        folder.write_tables(study.runs, results)
-        return Results(study.runs, results, None if out is None else folder.path)
+        done = Results(study.runs, results, None if out is None else folder.path)
+        tables.write(folder.path, results=done.rounds, summary=done.summary)
+        return done
 
 
 def plan(
@@ -133,7 +141,8 @@ def plan(
     count = planning.how_many(workers)
     kept: dict[str, Any] = {}
     if out is not None and Path(out, "study.json").is_file():
-        kept = StudyFolder(out, study, look=True).finished()
+        refuse_other(Path(out), study)
+        kept = finished(Path(out), study.runs)
     left = _left(study, kept, retry_failed)
     shards = planning.divide(left, count, shard)
     rate = planning.from_finished([about for _, about in kept.values()])
@@ -167,9 +176,9 @@ def check(study: Study) -> None:
 
 
 def _left(study: Study, kept: dict[str, tuple[Result, Any]], retry_failed: bool) -> list[Entry]:
-    """The runs that are to be played."""
+    """The runs that are to be played, each once: studies that were joined may have some in common."""
     done = {name for name, (result, _) in kept.items() if not (retry_failed and result.error)}
-    return [entry for entry in study.runs if entry.id not in done]
+    return list({entry.id: entry for entry in study.runs if entry.id not in done}.values())
 
 
 def _play(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 import hashlib
 import itertools
@@ -12,6 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, final
 
+from .. import disk
 from ..errors import UserError, unknown
 from ..spec import FIELDS, OPTIONS, RunSpec, fits, read_toml, registries
 from .grids import values
@@ -68,15 +70,16 @@ class Study:
             settings = {"env": env, **settings}
         for field, given in (("grid", grid or {}), ("study", settings)):
             for name, value in given.items():
-                if name == "seed":
-                    raise UserError(f"{field}: seed is not set so; seeds says how many, or which.")
+                if name in ("seed", "seeds"):
+                    raise UserError(f"{field}: {name} is not set so; seeds says how many, or which.")
                 if field == "study":
                     _refuse_several(name, value)
                 if name not in ACCEPTED:
                     raise unknown(field, name, (*ACCEPTED, "seeds", "grid", "tune"))
         if both := [name for name in settings if name in (grid or {})]:
             raise UserError(f"grid: {both[0]} is an axis and a setting of all runs; leave one of them.")
-        self.settings = {name: value for name, value in settings.items() if value is not None}
+        # An encoder of None is the pixels themselves.
+        self.settings = {k: value for k, value in settings.items() if value is not None or k == "encoder"}
         self.grid = {name: values(name, axis) for name, axis in (grid or {}).items()}
         self.seeds = seeds_of(seeds)
         if "env" not in self.settings and "env" not in self.grid:
@@ -114,7 +117,7 @@ class Study:
 
     def only(self, kept: Callable[[Entry], bool]) -> Study:
         """The study with those of its runs alone for which `kept` is true."""
-        fewer = Study(grid=self.grid, seeds=self.seeds, **self.settings)
+        fewer = copy.copy(self)
         fewer.runs = tuple(entry for entry in self.runs if kept(entry))
         fewer.asked = len(fewer.runs)
         return fewer
@@ -162,7 +165,8 @@ def read(path: str | Path, changes: Mapping[str, Any] | None = None) -> tuple[St
 def _refuse_several(name: str, value: Any) -> None:
     """Several values, and a plural such as learners, are an axis."""
     axis = name if name in ACCEPTED else name.removesuffix("s")
-    if axis in FIELDS and isinstance(value, (list, tuple)) and "tuple" not in str(FIELDS[axis].type):
+    lists = axis == "comparator" or (axis in FIELDS and "tuple" in str(FIELDS[axis].type))
+    if axis in FIELDS and isinstance(value, (list, tuple)) and not lists:
         several = ", ".join(map(repr, value))
         raise UserError(f"{name}: several values are an axis; write {axis} = [{several}] in the grid.")
 
@@ -212,6 +216,7 @@ def _accepted(learner: str) -> tuple[tuple[str, ...], bool]:
 
 def seeds_of(seeds: Any) -> tuple[int, ...]:
     """The seeds: so many from 0, or those listed."""
+    seeds = disk.plain(seeds)  # NumPy's numbers and arrays are accepted too
     if isinstance(seeds, int) and not isinstance(seeds, bool) and seeds >= 1:
         return tuple(range(seeds))
     listed = list(seeds) if isinstance(seeds, Sequence) and not isinstance(seeds, str) else []

@@ -60,14 +60,13 @@ def _labels(entries: Sequence[Entry]) -> list[str]:
     return [name for name in found if name != "seed"] + ["seed"]
 
 
-def write(folder: Path, name: str, columns: Columns) -> list[str]:
-    """Writes NAME.csv, and NAME.parquet where pyarrow is installed; same numbers, same bytes."""
-    disk.write(folder / f"{name}.csv", to_csv(columns))
-    packed = to_parquet(columns)
-    if packed is None:
-        return [f"{name}.csv"]
-    disk.write(folder / f"{name}.parquet", packed)
-    return [f"{name}.csv", f"{name}.parquet"]
+def write(folder: Path, **tables: Columns) -> None:
+    """Writes each as NAME.csv, and as NAME.parquet where pyarrow is installed; same numbers, same bytes."""
+    with disk.reporting(folder):
+        for name, columns in tables.items():
+            disk.write(folder / f"{name}.csv", to_csv(columns))
+            if (packed := to_parquet(columns)) is not None:
+                disk.write(folder / f"{name}.parquet", packed)
 
 
 def to_csv(columns: Mapping[str, Sequence[Any]]) -> str:

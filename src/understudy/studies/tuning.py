@@ -24,7 +24,6 @@ from . import tables
 from .planning import Plan
 from .ranking import Choice, choose, means, ranked, setting_of, values_of
 from .running import Results, plan, run
-from .shard import Result
 from .study import Entry, Study
 
 COARSE = {"interactions": 100, "rounds": 20, "budget": None, "comparator": "none"}
@@ -42,16 +41,13 @@ class Tuned:
 
     def __init__(self, choices: list[Choice], coarse: Results | None, full: Results):
         self.choices, self.coarse, self.full = choices, coarse, full
-        best = [{**one.setting, **one.values} for one in choices]
+        best = [one.labels for one in choices]
         self.chosen = [entry.id for entry in full.entries if setting_of(entry.labels, ()) in best]
-        entries, results, stages = [], [], []
-        for stage, done in (("coarse", coarse), ("full", full)):
-            if done is not None:
-                entries += done.entries
-                results += done.results
-                stages += [stage] * len(done)
-        self.rounds = _staged(stages, results, tables.per_round(entries, results))
-        self.summary = _staged(stages, None, tables.per_run(entries, results))
+        both = full if coarse is None else coarse + full
+        stages = ["coarse"] * (len(both) - len(full)) + ["full"] * len(full)
+        of_rounds = [stage for stage, one in zip(stages, both.results, strict=True) for _ in one.rows]
+        self.rounds = {"stage": of_rounds, **both.rounds}
+        self.summary = {"stage": stages, **both.summary}
         chosen = {("full", name) for name in self.chosen}
         self.summary["chosen"] = [pair in chosen for pair in zip(stages, self.summary["run"], strict=True)]
 
@@ -108,8 +104,7 @@ def tune(
     >>> [(one.setting["learner"], one.tried) for one in tuned.choices], len(tuned.coarse), len(tuned.full)
     ([('ftl', 1), ('ogd', 3)], 3, 3)
     """
-    axes = _axes(study, over)
-    whole("keep", keep)
+    axes, rough = _prepared(study, over, keep, coarse, seeds)
 
     def report(stage: str) -> Callable[[int, int], None]:
         return lambda done, total: progress(stage, done, total) if progress is not None else None
@@ -124,7 +119,6 @@ def tune(
             folder.mkdir(parents=True, exist_ok=True)
         if (held := lock(folder)) is not None:
             stack.callback(held.close)
-        rough = coarse_study(study, axes, coarse or {}, study.seeds if seeds is None else seeds)
         tried = None
         if rough is not None:
             tried = run(rough, folder / "coarse", progress=report("coarse"), **options)
@@ -132,10 +126,7 @@ def tune(
         # A longer grid may choose other candidates than those that the folder has already.
         done = run(full, folder / "full", progress=report("full"), stray=True, sinks=sinks, **options)
         tuned = Tuned(_choices(study, axes, tried, done), tried, done)
-        with reporting(folder):
-            tables.write(folder, "results", tuned.rounds)
-            tables.write(folder, "summary", tuned.summary)
-            tables.write(folder, "choices", tuned.table())
+        tables.write(folder, results=tuned.rounds, summary=tuned.summary, choices=tuned.table())
         return tuned
 
 
@@ -152,9 +143,8 @@ def plans(
     """The plans of both passes, as `understudy.studies.plan` makes them. Which candidates the full pass will
     have is not known yet; as many stand for them.
     """
-    axes = _axes(study, over)
+    axes, rough = _prepared(study, over, keep, coarse, seeds)
     found: dict[str, Plan] = {}
-    rough = coarse_study(study, axes, coarse or {}, study.seeds if seeds is None else seeds)
     if rough is not None:
         found["coarse"] = plan(rough, out and Path(out, "coarse"), **options)
     candidates = _candidates(study, axes)
@@ -169,7 +159,7 @@ def coarse_study(
     study: Study, over: Sequence[str], changes: Mapping[str, Any], seeds: int | Sequence[int]
 ) -> Study | None:
     """The coarse pass: the settings of `study` with more than one candidate; None where there is none."""
-    short = study.with_settings(**{**COARSE, **changes}, seeds=seeds)
+    short = study.with_settings(**{**COARSE, "seeds": seeds, **changes})
     candidates = _candidates(short, over)
     found = short.only(lambda entry: len(candidates[repr(setting_of(entry.labels, over))]) > 1)
     return found if found.runs else None
@@ -205,17 +195,24 @@ def _candidates(study: Study, over: Sequence[str]) -> dict[str, list[tuple[Any, 
     return {setting: list(values) for setting, values in found.items()}
 
 
-def _axes(study: Study, over: str | Sequence[str]) -> tuple[str, ...]:
-    axes = (over,) if isinstance(over, str) else tuple(over)
+def _prepared(study: Study, over: Any, keep: int, coarse: Any, seeds: Any) -> tuple[Any, Study | None]:
+    """The tuned axes and the coarse pass, checked."""
+    axes = tuple(over) if isinstance(over, (list, tuple)) else (over,)
+    changes = {} if coarse is None else coarse
+    if not isinstance(changes, Mapping):
+        raise UserError(f"coarse: {coarse!r} is not a table of settings, as in {{'rounds': 5}}.")
     for name in axes:
-        among("tune", name, study.grid)
-    return axes
+        among("tune", name, list(study.grid))
+        if name in {**COARSE, **changes}:
+            raise UserError(f"tune: {name} is the same for all runs of the coarse pass; it cannot be tuned.")
+    whole("keep", keep)
+    return axes, coarse_study(study, axes, changes, study.seeds if seeds is None else seeds)
 
 
 def _losses(done: Results) -> list[tuple[dict[str, Any], float]]:
     """Labels and average cumulative loss of every run; a failed one is infinitely bad."""
     found = []
-    for entry, result in zip(done.entries, done.results, strict=True):
+    for entry, result in done:
         loss = result.summary.get("average_loss") if result.error is None else None
         found.append((entry.labels, math.inf if loss is None else loss))
     return found
@@ -228,8 +225,3 @@ def _as_tried(entry: Entry, over: Sequence[str], tried: Results) -> str:
     one = {k: v for k, v in first.items() if all(each.labels[k] == v for each in tried.entries)}
     labels = {k: one.get(k, v) if k == "env" else v for k, v in entry.labels.items() if k in first}
     return repr(setting_of(labels, over))
-
-
-def _staged(stages: list[str], results: Sequence[Result] | None, columns: tables.Columns) -> tables.Columns:
-    counts = [1] * len(stages) if results is None else [len(one.rows) for one in results]
-    return {"stage": [s for s, n in zip(stages, counts, strict=True) for _ in range(n)], **columns}
