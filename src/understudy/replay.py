@@ -23,6 +23,7 @@ from .policies import POLICIES, Params, Policy, Tabular
 from .regret import COLUMNS, Certificate, Ledger, bounds
 from .regret.bounds import Bound
 from .solvers import AnySolver
+from .spec.timetable import judged as judged_rounds
 from .streaming import columns, play_rounds
 
 
@@ -164,8 +165,8 @@ def replay(
       learner: "ftl", "adaftrl" or an object such as ``understudy.ftrl(eta=0.1)``.
       solver: "auto", a name, or an object; `tolerance`, `max_iterations`, `batch_size` go with a name.
       keep_iterates: return w_1 … w_{T+1}.
-      comparator: in which rounds to find the best in hindsight: "every", "last", "none", or round numbers.
-        "none" has no regret and about half as much to compile.
+      comparator: in which rounds to find the best in hindsight: "every", "last", "none", or round numbers
+        ([5, 10] or "5,10"), beside the last. "none" has no regret and about half as much to compile.
       seed: for networks, minibatches and reservoirs; the same seed gives the same bytes.
       memory: what the learner may learn from: "all" rounds, the last W as "window:W", or K past samples, a
         uniform sample of all so far, as "reservoir:K"; scaled up to stand for all. Regret and certificate are
@@ -185,7 +186,8 @@ def replay(
     checked = check_rounds(rounds, loss)
     policy = _policy(policy, checked)
     resolved = LEARNERS.resolve(learner)
-    judged = _judged(comparator, len(checked))
+    judged = judged_rounds(comparator, len(checked))
+    judged |= {len(checked)} if judged else set()  # which the certificate is about
     resolved = remembering(memory, resolved, loss)
     if isinstance(seed, bool) or not isinstance(seed, (int, np.integer)) or not 0 <= seed < 2**63:
         raise UserError(f"seed: {seed!r} is not a whole number from 0 to 2⁶³ − 1.")
@@ -248,20 +250,3 @@ def _policy(policy: str | Policy, checked: list[tuple[np.ndarray, np.ndarray]]) 
             if not whole or X.min() < 0 or X.max() >= policy.states:
                 raise UserError(f"rounds: X of round {t} must be states 0 … {policy.states - 1}, one each.")
     return policy
-
-
-def _judged(comparator: str | Sequence[int], rounds: int) -> set[int]:
-    if isinstance(comparator, str):
-        if comparator == "every":
-            return set(range(1, rounds + 1))
-        if comparator == "last":
-            return {rounds}
-        if comparator == "none":
-            return set()
-    elif isinstance(comparator, Iterable):
-        chosen = list(comparator)
-        if all(isinstance(t, (int, np.integer)) and 1 <= t <= rounds for t in chosen):
-            return {int(t) for t in chosen} | {rounds}
-    raise UserError(
-        f"comparator: {comparator!r} is not 'every', 'last', 'none' or a list of rounds 1 … {rounds}."
-    )

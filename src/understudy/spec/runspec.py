@@ -65,8 +65,9 @@ class RunSpec(Settings):
             raise UserError("rounds: 0 is not accepted without demonstrations (demos) to learn from.")
         if self.init is not None and self.standardise:
             raise UserError("standardise: with init the observations are standardised as init was; say no.")
-        if self.judged and self.comparator not in ("every", "last"):
-            object.__setattr__(self, "comparator", tuple(sorted(self.judged)))
+        judged = self.judged
+        if not isinstance(self.comparator, str) or not self.comparator.isalpha():
+            object.__setattr__(self, "comparator", tuple(sorted(judged)))
         from ..objectives import parse_memory
 
         parse_memory(self.memory)
@@ -213,7 +214,7 @@ class RunSpec(Settings):
         if self.expert_workers is None:
             return None
         kind, _, count = str(self.expert_workers).rpartition(":")
-        if kind not in ("", "threads", "processes") or not count.isdigit() or int(count) < 1:
+        if kind not in ("", "threads", "processes") or not count.isdecimal() or int(count) < 1:
             raise UserError(
                 f"expert_workers: {self.expert_workers!r} is not a whole number ≥ 1 or processes:N."
             )
