@@ -61,6 +61,12 @@ def test_the_device_has_the_numbers_of_the_host(monkeypatch, settings):
             alike(there, imitate(Drift(), **settings, seed=1))
 
 
+def test_a_limit_of_episodes_may_be_larger_than_what_is_taken_for_endless(monkeypatch):
+    monkeypatch.setattr("understudy.runs.kit.LIMIT", 3)
+    run = imitate(Drift(), **SMALL | {"expert": back, "episode_limit": 5})
+    assert run.evaluation.lengths.max() == 5
+
+
 class Groups(Drift):
     """Drift in two groups of observations: the student's, without the drift, and the teacher's."""
 

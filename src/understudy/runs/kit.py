@@ -232,7 +232,8 @@ class Kit:
 
         def going(carry: Any) -> Array:
             _, _, lengths, live, sound, _, _ = carry
-            return (live & sound).any() & (lengths.max() < LIMIT)
+            more = (live & sound).any()
+            return more & (lengths.max() < LIMIT) if limit is None else more
 
         def turn(carry: Any) -> Any:
             state, returns, lengths, live, sound, past, memory = carry
