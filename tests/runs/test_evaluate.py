@@ -58,7 +58,9 @@ def test_an_environment_that_never_ends_is_told(monkeypatch):
         assert found.lengths.tolist() == [limit, limit]
 
 
-@pytest.mark.parametrize("wrong", [{"episodes": 0}, {"seed": -1}, {"seed": 1.5}, {"limit": 0}, {"limit": 2.5}])
+@pytest.mark.parametrize(
+    "wrong", [{"episodes": 0}, {"seed": -1}, {"seed": 1.5}, {"limit": 0}, {"limit": 2.5}]
+)
 def test_numbers_of_an_evaluation_are_whole(wrong):
     with pytest.raises(UserError, match=f"{next(iter(wrong))}: .* is not a whole number ≥"):
         evaluate(lambda observation, info: np.zeros(1), Counting, **wrong)

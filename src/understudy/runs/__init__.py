@@ -9,13 +9,12 @@ from .finished import Run
 from .folder import Folder, write_run
 from .ledger import EXTRA, NAMES, TIMES
 from .parts import Parts, World, parts
-from .plan import Plan
 from .reading import FORMAT, read_config, read_ledger, read_summary
 from .resume import resumed, resuming
 from .runner import Runner, play_all
 from .samples import SampleLog, storage
 from .state import RunState
 
-__all__ = ["EXTRA", "FORMAT", "NAMES", "TIMES", "Automatic", "Evaluation", "Folder", "Parts", "Plan", "Round"]
+__all__ = ["EXTRA", "FORMAT", "NAMES", "TIMES", "Automatic", "Evaluation", "Folder", "Parts", "Round"]
 __all__ += ["Run", "RunState", "Runner", "SampleLog", "World", "acting", "parts", "play_all", "read_config"]
 __all__ += ["read_ledger", "read_summary", "resuming", "resumed", "storage", "world_of", "write_run"]

@@ -127,7 +127,7 @@ def by_program(runs: Sequence[RunState], *, together: bool) -> list[OneProgram]:
     for number, run in enumerate(runs):
         leaves, structure = jax.tree.flatten(run.state)
         shapes = tuple((leaf.shape, str(leaf.dtype)) for leaf in leaves)
-        judged = run.plan.judged if run.game.policy.linear else None
+        judged = run.spec.judged if run.game.policy.linear else None
         kind = program(run.game), structure, shapes, judged, id(run.reader)  # one reads for all, or none does
         found.setdefault(kind, []).append(number)
     return [OneProgram(numbers, [runs[i] for i in numbers], together) for numbers in found.values()]

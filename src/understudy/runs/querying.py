@@ -18,13 +18,13 @@ def gate(run: RunState) -> tuple[Gate | None, int] | None:
     """When the expert takes over in the coming round (None: a person, who decides that), and for how many
     steps at most; None where it does not.
     """
-    if run.parts.spec.moment != "spot":
+    if run.spec.moment != "spot":
         return None
     if isinstance(run.parts.rule, Driven):
         return None, run.left
     if not run.round:
         return None
-    last = run.samples.column("inputs")[-run.plan.rounds[run.round - 1][0] :]
+    last = run.samples.column("inputs")[-run.spec.sizes[run.round - 1] :]
     made = run.parts.rule.gate(_view(run, last, run.left))
     return made._replace(score=lambda rows: made.score(run.normaliser(rows))), run.left
 
@@ -39,9 +39,9 @@ def weights(run: RunState, inputs: np.ndarray, free: np.ndarray, ends: np.ndarra
     most = run.left - driven
     if len(states) and most > 0:
         spares = getattr(rule, "falls", True) is False
-        lost = shortly_before(ends, run.parts.spec.envs)[states] if spares else None
+        lost = shortly_before(ends, run.parts.envs)[states] if spares else None
         view = _view(run, inputs[states], most, lost)
-        if run.parts.spec.moment == "spot":  # the rule has chosen already
+        if run.spec.moment == "spot":  # the rule has chosen already
             random = min(at_random(rule, driven), most)
             chosen = beside(np.zeros(0, int), random, len(states), view.rng)
         else:
@@ -67,6 +67,6 @@ def _view(run: RunState, rows: np.ndarray, most: int, lost: np.ndarray | None = 
         params=run.params,
         loss=run.game.loss,
         most=most,
-        rng=np.random.default_rng(derive(run.plan.seed, "ask", run.round + 1)),
+        rng=np.random.default_rng(derive(run.spec.seed, "ask", run.round + 1)),
         lost=lost,
     )

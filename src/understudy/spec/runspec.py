@@ -180,7 +180,7 @@ class RunSpec(Settings):
         """Interactions and the most queries of every round, see `timetable.planned`."""
         return timetable.planned(self)
 
-    @property
+    @functools.cached_property
     def sizes(self) -> tuple[int, ...]:
         """Interactions of every round."""
         return tuple(size for size, _ in self.rounds_planned)
@@ -190,23 +190,33 @@ class RunSpec(Settings):
         """Interactions of the whole run."""
         return sum(self.sizes)
 
-    @property
+    @functools.cached_property
     def mixing(self) -> Mixing:
         """Who acts, round by round."""
         beta = 1.0 if isinstance(self.learner, str) and self.learner == "bc" else self.beta
         return mixing(beta, first_round=self.decided("first_round"))
 
-    @property
+    @functools.cached_property
     def judged(self) -> frozenset[int]:
         """The rounds after which the best in hindsight is found."""
         return timetable.judged(self.comparator, len(self.sizes))
 
-    @property
+    @functools.cached_property
     def evaluated(self) -> frozenset[int]:
         """The rounds after which the policy is evaluated."""
         every, rounds = self.evaluate_every, len(self.sizes)
         also = set(range(every, rounds + 1, every)) if every else set()
         return frozenset({rounds} | also) if self.episodes else frozenset()
+
+    def ends(self, t: int, queries: int) -> bool:
+        """Whether round t, after which there are so many queries, is the last."""
+        return t >= len(self.sizes) or (self.budget is not None and queries >= self.budget)
+
+    def due(self, chosen: frozenset[int], t: int, queries: int) -> bool:
+        """Whether round t is among those `chosen`; what is due after the last planned round is due after the
+        one that spends the budget.
+        """
+        return t in chosen or (self.ends(t, queries) and len(self.sizes) in chosen)
 
     @property
     def workers(self) -> tuple[int, bool] | None:

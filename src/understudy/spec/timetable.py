@@ -134,15 +134,12 @@ class Mixing:
             return max(0.0, 1.0 - (t - 1) / self.value)
         return self.value ** (t - 1) if self.kind == "exponential" else self.value
 
-    def __str__(self) -> str:
-        return f"{self.value:g}" if self.kind == "constant" else f"{self.kind}:{self.value:g}"
-
 
 def mixing(beta: Any, *, first_round: str = "expert") -> Mixing:
     """From a number in [0, 1], "linear:ROUNDS" or "exponential:RATE".
 
-    >>> str(mixing("exponential:0.5", first_round="agent")), mixing(1).beta(7)
-    ('exponential:0.5', 1.0)
+    >>> mixing("exponential:0.5", first_round="agent").beta(3), mixing(1).beta(7)
+    (0.25, 1.0)
     """
     among("first_round", first_round, ("expert", "agent"))
     first = first_round == "expert"
