@@ -20,7 +20,7 @@ from ..policies import Observations, Policy, Recalled
 from .collected import TERMINATED, Asking, Counts, Driver, Round, Wanted
 from .evaluate import Evaluation, endless
 from .kit import Actor, Gathered, Kit, Lanes
-from .trees import apart, keys_again, over_devices, plain_keys, stacked, to_one_device
+from .trees import apart, architecture, keys_again, kind, over_devices, plain_keys, stacked, to_one_device
 
 if TYPE_CHECKING:
     from .state import RunState
@@ -107,12 +107,10 @@ class Device:
         """
         found: dict[Any, list[int]] = {}
         for i, (policy, arrays, other) in enumerate(given):
-            leaves, structure = jax.tree.flatten((policy, arrays))
-            shapes = tuple((np.shape(leaf), str(getattr(leaf, "dtype", type(leaf)))) for leaf in leaves)
-            found.setdefault((structure, shapes, other), []).append(i)
+            found.setdefault((architecture(policy), kind(arrays), other), []).append(i)
         groups = []
-        for kind, places in found.items():
-            width = self._widths.setdefault(kind, len(places) if self.together else 1)
+        for same, places in found.items():
+            width = self._widths.setdefault(same, len(places) if self.together else 1)
             groups += [(places[i : i + width], width) for i in range(0, len(places), width)]
         return groups
 
