@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
-import functools
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -67,12 +67,12 @@ class Replay:
         """ε_t² = l_t(w*) − min_w l_t(w) of every round (T,), w* the best in hindsight over all rounds."""
         self._needs_comparator("interpolation")
         exact = getattr(self.game.hindsight, "solver", self.game.hindsight)  # unconstrained, also on a ball
-        excess = _excess(self.game.policy, self.game.loss, exact)
+        alone = Game(self.game.policy, self.game.loss, None, exact, exact)
         with jax.enable_x64(True):
             best = jax.device_put(self.comparator)
             rows = max(len(X) for X, _ in self._rounds)
             batches = (batch(X, Y, rows=rows) for X, Y in self._rounds)
-            return np.array([max(float(excess(one, best)), 0.0) for one in batches])
+            return np.array([max(float(_excess(alone, one, best)), 0.0) for one in batches])
 
     def bounds(self) -> list[Bound]:
         """The theorems that apply to this run, with constants measured on it; needs `keep_iterates=True`."""
@@ -124,17 +124,11 @@ class Replay:
         return loss.curvature * largest
 
 
-@functools.lru_cache(maxsize=64)
-def _excess(policy: Policy, loss: Any, exact: Any) -> Callable[[Batch, Params], jax.Array]:
-    """``l(w) − min l`` of one round, compiled once for all replays of a kind."""
-    game = Game(policy, loss, None, exact, exact)
-
-    @jax.jit
-    def excess(one: Batch, best: Params) -> jax.Array:
-        losses = game.empty(best, one, one.inputs.shape[0]).add(one)
-        return losses.value(best) - exact(plain(losses, best), best, None).value
-
-    return excess
+@eqx.filter_jit
+def _excess(game: Game, one: Batch, best: Params) -> jax.Array:
+    """``l(w) − min l`` of one round."""
+    losses = game.empty(best, one, one.inputs.shape[0]).add(one)
+    return losses.value(best) - game.solver(plain(losses, best), best, None).value
 
 
 def replay(
