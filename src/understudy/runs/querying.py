@@ -1,17 +1,35 @@
-"""What a run's query rule asks the expert about in the coming round."""
+"""The coming round of runs, as it is to be collected, and what a query rule asks the expert about in it."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ..asking import Driven, Gate, View
 from ..asking.base import at_random, beside, shortly_before
 from ..envs.gymnasium import derive
+from .collected import Wanted
 
 if TYPE_CHECKING:
     from .state import RunState
+
+
+def wanted(runs: Sequence[RunState], going: Sequence[int], acting: Any) -> Wanted:
+    """The next round of the runs that are `going`, all of one size; `acting` gives their policies."""
+    one = runs[going[0]]
+    t = one.round + 1
+    return Wanted(
+        going,
+        one.spec.sizes[t - 1],
+        number=t,
+        betas=[runs[i].spec.mixing.beta(t) for i in going],
+        acting=acting,
+        asking=None if one.parts.rule is None else lambda i, *round: weights(runs[i], *round),
+        most={i: runs[i].left for i in going} if one.spec.budget is not None else {},
+        gates={i: found for i in going if (found := gate(runs[i])) is not None},
+    )
 
 
 def gate(run: RunState) -> tuple[Gate | None, int] | None:

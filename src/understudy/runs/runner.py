@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import contextlib
 import time
-import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, final
@@ -22,7 +21,6 @@ from ..envs.gymnasium import Maker
 from ..errors import UserError
 from ..progress import clock
 from . import querying
-from .collected import Wanted
 from .device import Device, possible
 from .evaluate import AGAIN, Evaluation
 from .groups import OneProgram, Policies, by_program
@@ -34,9 +32,6 @@ from .state import RunState
 if TYPE_CHECKING:
     from .folder import Folder
 
-
-SAME = 1e-4
-"""Answers that differ by less are the same: a library may add up in another order."""
 
 SHARE = 100
 """Times what the last keeping took until the next."""
@@ -90,7 +85,6 @@ class Runner:
         self.questions = Questions(self._expert, journals, runs[0].parts.limits, self._asked)
         self._policies = Policies(self.runs)
         self._programs: list[OneProgram] | None = None
-        self._warned = False  # that the expert's answers differ
         first = make() if first is None else first
         if possible(first, runs[0].parts):
             self.environments: Host | Device = Device(first, runs, together=self.together)
@@ -149,7 +143,8 @@ class Runner:
             if t == 1 and self.runs[going[0]].parts.demos is not None:
                 rounds, errors = {i: self.runs[i].parts.demos for i in going}, {}
             else:
-                rounds, errors = self.environments.collect(self._wanted(going, t), self._tick)
+                wanted = querying.wanted(self.runs, going, self._policies.load)
+                rounds, errors = self.environments.collect(wanted, self._tick)
         except UserError as error:  # of the expert that they share
             rounds, errors = {}, dict.fromkeys(going, error)
         self._failed(errors)
@@ -180,43 +175,14 @@ class Runner:
         now = time.monotonic()
         self._due = now + (max(self._pace, SHARE * (now - began)) if self._pace else 0.0)
 
-    def _wanted(self, going: Sequence[int], t: int) -> Wanted:
-        """Round t of these runs, as it is to be collected."""
-        runs = [self.runs[i] for i in going]
-        spec, rule = runs[0].spec, runs[0].parts.rule
-        return Wanted(
-            going,
-            spec.sizes[t - 1],
-            number=t,
-            betas=[run.spec.mixing.beta(t) for run in runs],
-            acting=self._policies.load,
-            asking=None if rule is None else lambda i, *round: querying.weights(self.runs[i], *round),
-            most={i: self.runs[i].left for i in going} if spec.budget is not None else {},
-            gates={i: found for i in going if (found := querying.gate(self.runs[i])) is not None},
-        )
-
     def _ask_twice(self, going: Sequence[int]) -> None:
         """Now and then, after rounds 1, 2, 4, 8, …, a quick expert that may be measured is asked about a few
-        states again; a warning says where answers differ.
+        states again.
         """
-        specs = [self.runs[i].spec for i in going]
-        if self._warned or not any(self._measured(spec) for spec in specs):
-            return
-        try:
-            owners, apart = self.questions.twice()
-        except Exception:  # it will fail again where that matters
-            return
-        for i in going:
-            self.runs[i].measuring += int((owners == i).sum())
-        if many := int((apart > SAME).sum()):
-            self._warned = True
-            warnings.warn(
-                f"expert {self._expert.name!r}: asked twice about the same {len(apart)} states, it answered "
-                f"{many} of them in another way, by up to {apart.max():.3g}, and a policy can only learn the "
-                "mean; one that remembers what it saw needs an on_reset, one that draws its actions should "
-                "give their mean or a distribution.",
-                stacklevel=2,
-            )
+        if any(self._measured(self.runs[i].spec) for i in going):
+            owners = self.questions.twice()
+            for i in going:
+                self.runs[i].measuring += int((owners == i).sum())
 
     def _measured(self, spec: Any) -> bool:
         """Whether the expert may be asked for more than labels: of a dear one that has to be asked for."""
