@@ -49,6 +49,8 @@ def test_a_run_has_one_spelling(one, other):
         ({"rounds": 2.5}, "rounds: 2.5 is not a whole number ≥ 0."),
         ({"rounds": True}, "rounds: True is not a whole number ≥ 0."),
         ({"rounds": "five"}, "rounds: 'five' is not a whole number ≥ 0."),
+        ({"noise": 10**400}, "is not a finite number"),
+        ({"rounds": 10**400}, "is not a whole number ≤ 1,000,000."),
         ({"seed": float("inf")}, "seed: inf is not a whole number ≥ 0."),
         ({"noise": -1}, "noise: -1 is not a finite number ≥ 0."),
         ({"noise": float("nan")}, "noise: nan is not a finite number ≥ 0."),
@@ -106,6 +108,8 @@ def test_what_was_changed_is_enough_to_make_it_again():
     spec = RunSpec(**settings, widths=(8, 8), policy="mlp", solver_options={"decay": "linear"})
     assert RunSpec.of(json.loads(json.dumps(spec.changes()))) == spec
     assert RunSpec.of(json.loads(json.dumps(spec.plain()))) == spec
+    person = RunSpec(env="CartPole-v1", expert="person", interactions=1000)
+    assert RunSpec.of(person.changes()) == person
     assert RunSpec(**PENDULUM).changes() == {"env": "Pendulum-v1", "learner": "ftl", "seed": 0}
     assert set(spec.plain()) == set(FIELDS)
 

@@ -258,7 +258,8 @@ class RunSpec(Settings):
     def _unsaid(self, name: str) -> bool:
         """Whether a setting is what it is where nothing is said."""
         if name == "interactions":
-            return self.interactions == timetable.STEPS == timetable.pace(self.env, self.envs)
+            usual = timetable.pace(self.env, self.envs)
+            return self.interactions == timetable.STEPS == usual and not self.by_person
         return getattr(self, name) == default(FIELDS[name])
 
     def changes(self) -> dict[str, Any]:
