@@ -71,17 +71,17 @@ class Host(Collector):
 
     def of_expert(self, asked: Sequence[tuple[int, int, int]]) -> list[Evaluation | UserError]:
         """Those of the expert: for every seed, so many episodes, with number t."""
+
+        def shows(seen: Seen, active: Any, fresh: Any) -> tuple[Any, dict[int, UserError]]:
+            return self.expert.act(seen.batch, seen.infos), {}
+
         found: list[Evaluation | UserError] = []
         for seed, episodes, t in asked:
             try:
-                found += self._play([seed], [episodes], lambda lanes: self._shows, t, self.expert)
+                found += self._play([seed], [episodes], lambda lanes: shows, t, self.expert)
             except Exception as error:
                 found.append(failure("expert", error))
         return found
-
-    def _shows(self, seen: Seen, active: Any, fresh: Any) -> tuple[Any, dict[int, UserError]]:
-        """What the expert plays."""
-        return self.expert.act(seen.batch, seen.infos), {}
 
     def _play(
         self,

@@ -99,7 +99,7 @@ class Questions:
             return self._quick(seen, runs, None, rows)
         keys = [self._key(seen, run, i) for i, run in enumerate(runs.tolist())]
         states = list(zip(runs.tolist(), keys, strict=True))
-        known = [self.journals[run].find(key) for run, key in states]
+        known = [self.journals[run].kept.get(key) for run, key in states]
         # One that remembers is asked again, so that it has seen the states before the next one.
         if not self.slow and (not any(known) or self.expert.on_reset is not None):
             return self._quick(seen, runs, keys, rows)
@@ -148,7 +148,7 @@ class Questions:
         return self._seen[run][key] == 1
 
     def _keep(self, run: int, key: bytes, label: Any, row: np.ndarray) -> None:
-        if self.journals[run].find(key) is None:
+        if key not in self.journals[run].kept:
             self.journals[run].add(key, label, row)
 
     def _quick(self, seen: Seen, runs: np.ndarray, keys: list[bytes] | None, rows: np.ndarray) -> Answers:
