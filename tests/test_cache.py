@@ -131,3 +131,10 @@ def test_where_the_platform_keeps_such_things(system, variables, wanted, monkeyp
     for name, value in variables.items():
         monkeypatch.setenv(name, value)
     assert cache._platform_folder() == Path(wanted)
+
+
+def test_a_user_without_a_home_has_no_cache(monkeypatch):
+    for name in ("HOME", "XDG_CACHE_HOME", cache.VARIABLE, "JAX_COMPILATION_CACHE_DIR"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr("pwd.getpwuid", lambda number: {}[number])
+    assert cache.use_cache() is None

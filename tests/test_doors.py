@@ -135,7 +135,8 @@ def world(env):
 def built(spec):
     """Everything that a run is before it begins: its plan and the parts of its game, numbers included."""
     made = parts(world(spec.env), spec)
-    return made.plan, made.settings["resolved"], [leaf.tolist() for leaf in jax.tree.leaves(made.params)]
+    plan = spec.rounds_planned, spec.mixing, spec.judged, spec.evaluated, made.standardise, made.ordinary
+    return plan, made.settings["resolved"], [leaf.tolist() for leaf in jax.tree.leaves(made.params)]
 
 
 CASES = [

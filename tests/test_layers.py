@@ -25,9 +25,9 @@ ORDER = """
     making
     programs
     streaming
-    replay
     asking
     spec
+    replay
     envs
     experts
     runs

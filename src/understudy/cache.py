@@ -40,13 +40,13 @@ def use_cache(folder: str | os.PathLike[str] | None = None) -> Path | None:
         folder = os.environ.get(VARIABLE, _platform_folder())
         if str(folder).strip().lower() in OFF:
             return None
-    place = Path(folder).expanduser() / f"programs-{_machine()}"
     try:
+        place = Path(folder).expanduser() / f"programs-{_machine()}"
         place.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=place):
             pass
         _prune(place, MOST)
-    except OSError:
+    except (OSError, RuntimeError):  # the latter where a user, as in some containers, has no home
         return None
     # JAX warns of entries that it cannot read or write, and goes on.
     warnings.filterwarnings("ignore", message="Error (reading|writing) persistent compilation cache")

@@ -161,4 +161,4 @@ def _outputs(answers: list[np.ndarray], loss: Loss) -> int | None:
             (float(np.max(a)) for a in flat if a.size and np.issubdtype(a.dtype, np.number)), default=0.0
         )
         return max(int(top) + 1, 2) if np.isfinite(top) else None
-    return next(a.shape[1] for a in answers if a.ndim == 2 and a.shape[1] > 1)
+    return next((a.shape[1] for a in answers if a.ndim == 2 and a.shape[1] > 1), None)

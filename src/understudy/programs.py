@@ -40,11 +40,11 @@ def _with_row(rows: Array, row: Array, i: Array) -> Array:
 
 @functools.lru_cache(maxsize=64)
 def _streamed(static: Any, constant: Constant, keep: bool) -> Any:
-    play, policy = _player(static, constant), static.value.policy
+    play = _player(static, constant)
 
     @jax.jit  # traced once, though its shapes are asked for before the loop calls it
     def turn(arrays: Any, state: GameState, one: Batch, key: Array, judge: Array | None) -> Any:
-        played = state.learner.params
+        played, policy = state.learner.params, eqx.combine(arrays, static.value).policy
         extra = {"outputs": policy.apply(played, one.inputs)} | ({"params": played} if keep else {})
         new, record = play(arrays, state, one, key, judge)
         return new, record | extra

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
-import functools
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -23,6 +23,7 @@ from .policies import POLICIES, Params, Policy, Tabular
 from .regret import COLUMNS, Certificate, Ledger, bounds
 from .regret.bounds import Bound
 from .solvers import AnySolver
+from .spec.timetable import judged as judged_rounds
 from .streaming import columns, play_rounds
 
 
@@ -66,12 +67,12 @@ class Replay:
         """ε_t² = l_t(w*) − min_w l_t(w) of every round (T,), w* the best in hindsight over all rounds."""
         self._needs_comparator("interpolation")
         exact = getattr(self.game.hindsight, "solver", self.game.hindsight)  # unconstrained, also on a ball
-        excess = _excess(self.game.policy, self.game.loss, exact)
+        alone = Game(self.game.policy, self.game.loss, None, exact, exact)
         with jax.enable_x64(True):
             best = jax.device_put(self.comparator)
             rows = max(len(X) for X, _ in self._rounds)
             batches = (batch(X, Y, rows=rows) for X, Y in self._rounds)
-            return np.array([max(float(excess(one, best)), 0.0) for one in batches])
+            return np.array([max(float(_excess(alone, one, best)), 0.0) for one in batches])
 
     def bounds(self) -> list[Bound]:
         """The theorems that apply to this run, with constants measured on it; needs `keep_iterates=True`."""
@@ -123,17 +124,11 @@ class Replay:
         return loss.curvature * largest
 
 
-@functools.lru_cache(maxsize=64)
-def _excess(policy: Policy, loss: Any, exact: Any) -> Callable[[Batch, Params], jax.Array]:
-    """``l(w) − min l`` of one round, compiled once for all replays of a kind."""
-    game = Game(policy, loss, None, exact, exact)
-
-    @jax.jit
-    def excess(one: Batch, best: Params) -> jax.Array:
-        losses = game.empty(best, one, one.inputs.shape[0]).add(one)
-        return losses.value(best) - exact(plain(losses, best), best, None).value
-
-    return excess
+@eqx.filter_jit
+def _excess(game: Game, one: Batch, best: Params) -> jax.Array:
+    """``l(w) − min l`` of one round."""
+    losses = game.empty(best, one, one.inputs.shape[0]).add(one)
+    return losses.value(best) - game.solver(plain(losses, best), best, None).value
 
 
 def replay(
@@ -164,8 +159,8 @@ def replay(
       learner: "ftl", "adaftrl" or an object such as ``understudy.ftrl(eta=0.1)``.
       solver: "auto", a name, or an object; `tolerance`, `max_iterations`, `batch_size` go with a name.
       keep_iterates: return w_1 … w_{T+1}.
-      comparator: in which rounds to find the best in hindsight: "every", "last", "none", or round numbers.
-        "none" has no regret, and a third less to compile.
+      comparator: in which rounds to find the best in hindsight: "every", "last", "none", or round numbers
+        ([5, 10] or "5,10"), beside the last. "none" has no regret, and a third less to compile.
       seed: for networks, minibatches and reservoirs; the same seed gives the same bytes.
       memory: what the learner may learn from: "all" rounds, the last W as "window:W", or K past samples, a
         uniform sample of all so far, as "reservoir:K"; scaled up to stand for all. Regret and certificate are
@@ -185,7 +180,8 @@ def replay(
     checked = check_rounds(rounds, loss)
     policy = _policy(policy, checked)
     resolved = LEARNERS.resolve(learner)
-    judged = _judged(comparator, len(checked))
+    judged = judged_rounds(comparator, len(checked))
+    judged |= {len(checked)} if judged else set()  # which the certificate is about
     resolved = remembering(memory, resolved, loss)
     if isinstance(seed, bool) or not isinstance(seed, (int, np.integer)) or not 0 <= seed < 2**63:
         raise UserError(f"seed: {seed!r} is not a whole number from 0 to 2⁶³ − 1.")
@@ -248,20 +244,3 @@ def _policy(policy: str | Policy, checked: list[tuple[np.ndarray, np.ndarray]]) 
             if not whole or X.min() < 0 or X.max() >= policy.states:
                 raise UserError(f"rounds: X of round {t} must be states 0 … {policy.states - 1}, one each.")
     return policy
-
-
-def _judged(comparator: str | Sequence[int], rounds: int) -> set[int]:
-    if isinstance(comparator, str):
-        if comparator == "every":
-            return set(range(1, rounds + 1))
-        if comparator == "last":
-            return {rounds}
-        if comparator == "none":
-            return set()
-    elif isinstance(comparator, Iterable):
-        chosen = list(comparator)
-        if all(isinstance(t, (int, np.integer)) and 1 <= t <= rounds for t in chosen):
-            return {int(t) for t in chosen} | {rounds}
-    raise UserError(
-        f"comparator: {comparator!r} is not 'every', 'last', 'none' or a list of rounds 1 … {rounds}."
-    )

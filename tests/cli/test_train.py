@@ -224,7 +224,9 @@ def decided(spec: RunSpec) -> tuple:
     env = make()
     made = parts(World.of(make, env, spec), spec)
     params = [leaf.tolist() for leaf in jax.tree.leaves(made.params)]
-    return made.plan, made.settings["resolved"], made.noise, getattr(env.unwrapped, "g", None), params
+    plan = spec.rounds_planned, spec.mixing, spec.judged, spec.evaluated, spec.episodes, spec.budget
+    plan += spec.seed, spec.search, spec.decided("best"), made.standardise, made.ordinary
+    return plan, made.settings["resolved"], made.noise, getattr(env.unwrapped, "g", None), params
 
 
 def test_every_setting_is_in_the_table():

@@ -139,6 +139,28 @@ def test_progress_has_every_round_once_in_order_as_in_the_ledger():
     assert result.times.shape == (20,) and (result.times > 0).all()
 
 
+class Scaled(Linear):
+    """A policy with an array inside."""
+
+    scale: jax.Array
+
+    def __init__(self, scale):
+        self.bias, self.scale = False, jnp.asarray(scale)
+
+    def design(self, inputs):
+        return super().design(inputs) * self.scale
+
+
+def test_a_policy_with_an_array_inside_is_played_with_it():
+    listed, scale = stream("squared", rounds=FEW), np.array([1.0, 2.0, 0.5])
+    one = understudy.replay(listed, policy=Scaled(scale), learner=ftrl(eta=0.2), keep_iterates=True)
+    scaled = [(X * scale, Y) for X, Y in listed]
+    other = understudy.replay(scaled, learner=ftrl(eta=0.2), keep_iterates=True)
+    np.testing.assert_allclose(one.ledger["loss"], other.ledger["loss"], rtol=1e-9)
+    np.testing.assert_allclose(one.predictions, other.predictions, rtol=1e-9)
+    np.testing.assert_allclose(one.interpolation(), other.interpolation(), atol=1e-12)
+
+
 def test_short_rounds_share_calls_and_streams_share_programs(monkeypatch, compilations, streamed):
     """One sample a round: a few calls for all rounds; streams of 300 to 1,250 rounds have two programs."""
     rng, calls = np.random.default_rng(0), []

@@ -116,6 +116,7 @@ def test_probabilities_and_keys(tmp_path):
         ({"obs": np.zeros((2, 4)), "acts": np.array([0, 7])}, r"its action 7 in row 1 is none of"),
         ({"obs": np.full((2, 4), np.nan), "acts": np.array([0, 1])}, "an observation is not finite"),
         ({"obs": np.zeros((0, 4)), "acts": np.zeros(0, int)}, "there is no demonstration"),
+        ({"obs": np.zeros((2, 4)), "acts": np.array(1)}, "there is no demonstration"),
         ({"obs": np.array([object()], object), "acts": np.zeros(1, int)}, "no .npz archive of plain arrays"),
     ],
 )

@@ -4,12 +4,14 @@ import os
 import subprocess
 import sys
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
 from drift import Drift, back
 from runs.pieces import Stop, stopping
-from understudy import imitate
+from understudy import Linear, RunSpec, imitate
 from understudy.runs import groups, runner
 from understudy.runs.device import Device
 from understudy.runs.kit import Kit
@@ -59,6 +61,12 @@ def test_the_device_has_the_numbers_of_the_host(monkeypatch, settings):
         np.testing.assert_allclose(there.certificate.regret, host.certificate.regret, rtol=2e-4)
         with pytest.raises(AssertionError):  # and nobody else's
             alike(there, imitate(Drift(), **settings, seed=1))
+
+
+def test_a_limit_of_episodes_may_be_larger_than_what_is_taken_for_endless(monkeypatch):
+    monkeypatch.setattr("understudy.runs.kit.LIMIT", 3)
+    run = imitate(Drift(), **SMALL | {"expert": back, "episode_limit": 5})
+    assert run.evaluation.lengths.max() == 5
 
 
 class Groups(Drift):
@@ -151,6 +159,24 @@ def test_seeds_learners_and_step_sizes_in_one_program_are_the_runs_alone(monkeyp
     assert experts[0] == experts[2] == experts[3] != experts[1]  # one for each seed
     np.testing.assert_allclose(found, alone, rtol=1e-4)
     assert len(set(alone[:, 0, 2])) == 4  # four losses of the last round: none is another's
+
+
+class Scaled(Linear):
+    """A policy with an array inside, which its parameters do not tell."""
+
+    scale: jax.Array
+
+    def __init__(self, scale):
+        self.bias, self.scale = False, jnp.asarray([1.0, scale])
+
+    def design(self, inputs):
+        return super().design(inputs) * self.scale
+
+
+def test_policies_with_other_arrays_inside_act_for_themselves():
+    runs = [RunSpec(**MANY[0] | {"policy": Scaled(scale)}) for scale in (1.0, 3.0)]
+    together, apart = (columns(play(runs, together=together)) for together in (True, False))
+    np.testing.assert_allclose(together, apart, rtol=1e-4)
 
 
 SPREAD = """

@@ -53,8 +53,17 @@ def test_an_environment_that_never_ends_is_told(monkeypatch):
     monkeypatch.setattr("understudy.runs.evaluate.LIMIT", 50)
     with pytest.raises(UserError, match="has lasted 50 steps"):
         evaluate(lambda observation, info: np.zeros(1), Endless, episodes=1)
-    found = evaluate(lambda observation, info: np.zeros(1), Endless, episodes=2, limit=7)
-    assert found.lengths.tolist() == [7, 7]
+    for limit in (7, 60):  # also one that is larger than what is taken for endless
+        found = evaluate(lambda observation, info: np.zeros(1), Endless, episodes=2, limit=limit)
+        assert found.lengths.tolist() == [limit, limit]
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"episodes": 0}, {"seed": -1}, {"seed": 1.5}, {"limit": 0}, {"limit": 2.5}]
+)
+def test_numbers_of_an_evaluation_are_whole(wrong):
+    with pytest.raises(UserError, match=f"{next(iter(wrong))}: .* is not a whole number ≥"):
+        evaluate(lambda observation, info: np.zeros(1), Counting, **wrong)
 
 
 def test_lanes_do_not_change_returns_and_players_have_their_own_numbers_of_episodes():

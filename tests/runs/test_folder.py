@@ -219,6 +219,13 @@ def test_settings_that_are_not_given_are_those_of_the_run(copy):
     assert imitate(out=copy, resume=True).ledger.rounds == 3
 
 
+def test_a_run_that_was_killed_before_it_began_keeps_the_settings_of_now(half, tmp_path):
+    (tmp_path / "run").mkdir()
+    shutil.copy(half / "config.json", tmp_path / "run")
+    resumed(tmp_path / "run", rounds=4)
+    assert Run.load(tmp_path / "run").settings["rounds"] == 4
+
+
 def test_what_a_kill_left_behind_is_forgotten(half, tmp_path):
     """Files that are ahead of the checkpoint, and drafts, as a kill leaves them."""
     clean, torn = (Path(shutil.copytree(half, tmp_path / name)) for name in ("clean", "torn"))

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from runs.test_resume import content
 from understudy import RunSpec, TrainedPolicy, UserError, evaluate, imitate
 from understudy.experts import Expert
-from understudy.runs.sequences import Sequences
+from understudy.runs.sequences import Sequences, count
 from understudy.studies import shard
 
 GRU = {"policy": "gru", "policy_options": {"width": 8, "widths": (8,), "length": 4, "burn": 3}}
@@ -104,13 +104,13 @@ def test_every_sample_is_in_one_sequence_after_those_before_it(sizes, envs, leng
     cut, played = Sequences(length, burn), {slot: [] for slot in range(envs)}
     number = 1.0
     for size in sizes:
-        slots, count = np.arange(size) % envs, cut.count(size, envs)
+        slots, many = np.arange(size) % envs, count(size, envs, length)
         inputs = np.zeros((size, 2), np.float32)
         inputs[:, 0] = np.arange(number, number + size)
         number += size
         weights = np.arange(1.0, size + 1)
         found, targets, shares = cut.of(inputs, inputs[:, :1], weights, slots)
-        assert found.shape == (count, burn + length, 2)
+        assert found.shape == (many, burn + length, 2)
         assert sorted(shares[shares > 0].tolist()) == weights.tolist()
         for slot in range(envs):
             played[slot] += inputs[slots == slot, 0].tolist()

@@ -140,7 +140,7 @@ def test_the_journal_has_each_label_at_once_and_leaves_out_what_is_damaged(tmp_p
         again = Journal(file)
     assert sorted(key[0] for key in again.kept) == [0, 2]
     again.begin(1)
-    assert again.count == 2 and again.find(b"\2" * 16).label.tolist() == [1.0]
+    assert again.count == 2 and again.kept[b"\2" * 16].label.tolist() == [1.0]
     again.add(b"\7" * 16, np.array([7], np.float32), np.array([7, 7], np.float32))
     again.close()
     with pytest.warns(UserWarning, match="damaged"):

@@ -25,6 +25,8 @@ PENDULUM = {"env": "Pendulum-v1"}
         ({"beta": 1}, {"beta": "1"}),
         ({"standardise": True}, {"standardise": "yes"}),
         ({"comparator": [2, 1]}, {"comparator": "1,2"}),
+        ({"comparator": [2, 1]}, {"comparator": np.array([1, 2])}),
+        ({"comparator": 2}, {"comparator": "2"}),
         ({"widths": [8, 8]}, {"widths": (8, 8)}),
         ({"encoder": None}, {"encoder": "none"}),
         ({"env_kwargs": {"g": 5.0}}, {"env_kwargs": '{"g": 5.0}'}),
@@ -47,6 +49,8 @@ def test_a_run_has_one_spelling(one, other):
         ({"rounds": 2.5}, "rounds: 2.5 is not a whole number ≥ 0."),
         ({"rounds": True}, "rounds: True is not a whole number ≥ 0."),
         ({"rounds": "five"}, "rounds: 'five' is not a whole number ≥ 0."),
+        ({"noise": 10**400}, "is not a finite number"),
+        ({"rounds": 10**400}, "is not a whole number ≤ 1,000,000."),
         ({"seed": float("inf")}, "seed: inf is not a whole number ≥ 0."),
         ({"noise": -1}, "noise: -1 is not a finite number ≥ 0."),
         ({"noise": float("nan")}, "noise: nan is not a finite number ≥ 0."),
@@ -59,6 +63,10 @@ def test_a_run_has_one_spelling(one, other):
         ({"beta": 7}, "number in [0, 1]"),
         ({"comparator": [30]}, "comparator: [30] is not 'every', 'last', 'none' or rounds among 1 … 25."),
         ({"comparator": "never"}, "comparator: 'never' is not"),
+        ({"comparator": [1.5]}, "comparator: [1.5] is not"),
+        ({"comparator": True}, "comparator: True is not"),
+        ({"comparator": float("inf")}, "comparator: inf is not"),
+        ({"expert_workers": "²"}, "expert_workers: '²' is not a whole number ≥ 1"),
         ({"learner": "ftrll"}, "learner: unknown value 'ftrll', did you mean 'ftrl'?"),
         ({"learner": "nobody"}, "Accepted: adaftrl, adagrad, alt_ftrl, bc, ftl, ftrl, ogd."),
         ({"learner": 3}, "learner: expected a name"),
@@ -100,6 +108,8 @@ def test_what_was_changed_is_enough_to_make_it_again():
     spec = RunSpec(**settings, widths=(8, 8), policy="mlp", solver_options={"decay": "linear"})
     assert RunSpec.of(json.loads(json.dumps(spec.changes()))) == spec
     assert RunSpec.of(json.loads(json.dumps(spec.plain()))) == spec
+    person = RunSpec(env="CartPole-v1", expert="person", interactions=1000)
+    assert RunSpec.of(person.changes()) == person
     assert RunSpec(**PENDULUM).changes() == {"env": "Pendulum-v1", "learner": "ftl", "seed": 0}
     assert set(spec.plain()) == set(FIELDS)
 

@@ -81,6 +81,17 @@ def test_the_limit_of_memory_holds_in_studies():
     assert beside[1].error is None and len(beside[1].rows) == 3
 
 
+def test_runs_whose_budget_takes_other_rounds_are_played_beside_each_other():
+    base = {"env": "CartPole-v1", "policy": "linear", "ask": "random:10", "budget": 60, "interactions": 30}
+    base |= {"episodes": 0, "comparator": "none"}
+    runs = [base, base | {"learner": "bc"}, base | {"preset": "paper"}]
+    found = play(runs)
+    assert [one.error for one in found] == [None] * 3
+    for one, settings in zip(found, runs, strict=True):
+        assert [row["queries"] for row in one.rows] == imitate(**settings).ledger["queries"].tolist()
+    assert [len(one.rows) for one in found] == [4, 2, 6]
+
+
 def test_samples_beyond_the_limit_are_read_from_files_to_the_same_ledger():
     network = {"env": "CartPole-v1", "widths": [8], "max_iterations": 5, "comparator": "none", **SMALL}
     there, mapped = play([network, network | {"memory_limit": 0}])

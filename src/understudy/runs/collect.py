@@ -10,10 +10,11 @@ import numpy as np
 
 from ..envs.vector import Seen
 from ..errors import UserError
+from ..nested import joined
 from .collected import EXPERT, TERMINATED, TRUNCATED, Columns, Round, Wanted
 from .episodes import Episodes
 from .journal import Kept
-from .labels import Answers, failure, seen_together, some_of
+from .labels import Answers, failure, some_of
 from .players import Players
 
 
@@ -223,8 +224,9 @@ class _Collecting:
             return
         where = tuple(axis[chosen] for axis in place)
         owners = np.asarray(runs)[where[0]]
-        states = some_of(seen_together([one[0] for one in self.later]), chosen)
-        answers = self.questions.put(states, owners, columns.inputs[where])
+        looks = [one[0] for one in self.later]
+        seen = Seen(joined([one.batch for one in looks]), [info for one in looks for info in one.infos])
+        answers = self.questions.put(some_of(seen, chosen), owners, columns.inputs[where])
         columns.note(where, (len(chosen),), answers)
         if not self.questions.slow:
             self._fail({int(owners[i]) * self.slots.envs: error for i, error in answers.errors.items()})

@@ -44,9 +44,9 @@ def recorded(source: str, observations: Seen, actions: Actions, spaces: Any) -> 
         return _of_run(source, observations, actions)
     found = _minari(source) if source.startswith("minari:") else _archive(source)
     labels, who = found.labels, f"demos {source!r}"
+    if labels.ndim == 0 or labels.size == 0:
+        raise UserError(f"{who}: there is no demonstration in it, its actions have no rows.")
     n, kind = len(labels), "action"
-    if labels.size == 0:
-        raise UserError(f"{who}: there is no demonstration in it.")
     if actions.kind == "discrete" and labels.ndim == 2 and labels.shape[1:] == actions.counts:
         kind = "distribution"
     one = Expert(who, ask=lambda seen, infos: labels, kind=kind)

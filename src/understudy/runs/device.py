@@ -20,7 +20,7 @@ from ..policies import Observations, Policy, Recalled
 from .collected import TERMINATED, Asking, Counts, Driver, Round, Wanted
 from .evaluate import Evaluation, endless
 from .kit import Actor, Gathered, Kit, Lanes
-from .trees import apart, keys_again, over_devices, plain_keys, stacked, to_one_device
+from .trees import apart, architecture, keys_again, kind, over_devices, plain_keys, stacked, to_one_device
 
 if TYPE_CHECKING:
     from .state import RunState
@@ -48,8 +48,8 @@ class Device:
         parts = runs[0].parts
         assert isinstance(parts.observations, Observations | Recalled)  # see `possible`
         self.env, self.runs, self.together = env, runs, together
-        self.envs = min(parts.spec.envs, parts.spec.interactions)
-        self.drivers = [Driver(run.plan.seed, run.parts.noise) for run in runs]
+        self.envs = parts.envs
+        self.drivers = [Driver(run.spec.seed, run.parts.noise) for run in runs]
         burn = max(getattr(run.game.policy, "burn", 0) for run in runs)
         self._kit = Kit(env, parts.observations, parts.actions, parts.expert, self.envs, burn)
         self._lanes: dict[int, Lanes] = {}
@@ -94,10 +94,9 @@ class Device:
         """Compiles the evaluations beside the first round: both hold a copy of the physics, which is what
         takes long.
         """
-        plans = [run.plan for run in self.runs]
-        if self._lanes or max(plan.members for plan in plans) > 1:
+        if self._lanes or max(run.parts.members for run in self.runs) > 1:
             return
-        asked = [(plan.seed, plan.episodes, 0) for plan in plans]
+        asked = [(run.spec.seed, run.spec.episodes, 0) for run in self.runs]
         for _, program, given in self._programs(asked, self.runs):
             self._kit.compile_aside(*program, given)
 
@@ -108,12 +107,10 @@ class Device:
         """
         found: dict[Any, list[int]] = {}
         for i, (policy, arrays, other) in enumerate(given):
-            leaves, structure = jax.tree.flatten((policy, arrays))
-            shapes = tuple((np.shape(leaf), str(getattr(leaf, "dtype", type(leaf)))) for leaf in leaves)
-            found.setdefault((structure, shapes, other), []).append(i)
+            found.setdefault((architecture(policy), kind(arrays), other), []).append(i)
         groups = []
-        for kind, places in found.items():
-            width = self._widths.setdefault(kind, len(places) if self.together else 1)
+        for same, places in found.items():
+            width = self._widths.setdefault(same, len(places) if self.together else 1)
             groups += [(places[i : i + width], width) for i in range(0, len(places), width)]
         return groups
 
@@ -150,7 +147,7 @@ class Device:
     def of_runs(self, chosen: Sequence[int], t: int) -> list[Evaluation | UserError]:
         """As `Host.of_runs`."""
         runs = [self.runs[i] for i in chosen]
-        return self._play([(run.plan.seed, run.plan.episodes, t) for run in runs], runs)
+        return self._play([(run.spec.seed, run.spec.episodes, t) for run in runs], runs)
 
     def of_expert(self, asked: Sequence[tuple[int, int, int]]) -> list[Evaluation | UserError]:
         """As `Host.of_expert`."""
@@ -176,7 +173,7 @@ class Device:
         program, and its arguments. The expert plays through the program of a policy, whose answers it does
         not take: a second program would take as long to compile as the first.
         """
-        made, limit = [], self.runs[0].parts.spec.episode_limit
+        made, limit = [], self.runs[0].spec.episode_limit
         for (seed, episodes, number), player in zip(asked, players, strict=True):
             run = self.runs[0] if player is None else player
             policy, params = run.shown()

@@ -147,7 +147,7 @@ def play_episodes(
             changed, ended = True, ended + int(over.sum())
             if progress is not None:
                 progress(ended)
-        if turn >= LIMIT and steps.max() >= LIMIT:
+        if limit is None and turn >= LIMIT and steps.max() >= LIMIT:
             leave(dict.fromkeys((np.flatnonzero(steps >= LIMIT) // lanes).tolist(), endless(name)))
             steps[steps >= LIMIT], changed = 0, True
     return [errors.get(i) or Evaluation(*pair) for i, pair in enumerate(zip(returns, lengths, strict=True))]
@@ -219,6 +219,9 @@ def evaluate(
     ([10, 10], 10.0)
     """
     whole("episodes", episodes)
+    whole("seed", seed, 0)
+    if limit is not None:
+        whole("limit", limit)
     make = env if isinstance(env, Maker) else maker(env, env_kwargs)
     one = acting(player)
 

@@ -120,6 +120,7 @@ class Folder:
             if any((self.path / name).exists() for name in POLICY):
                 raise UserError(f"run: {str(self.path)!r} is damaged: rounds/ is missing.")
             refuse_other(self.path, read_config(self.path), self._config, self.resume)
+            disk.write(self.path / "config.json", self._text())
             return
         hurt: list[str] = []
         for number in kept:

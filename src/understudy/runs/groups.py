@@ -16,7 +16,7 @@ from ..policies.acting import forward_rows, forward_stack, forward_step
 from ..programs import compiled, compiled_together, program
 from .ledger import Clock
 from .state import RunState, precision
-from .trees import one_of, over_devices, stacked, to_one_device
+from .trees import architecture, kind, one_of, over_devices, stacked, to_one_device
 
 
 @final
@@ -28,7 +28,7 @@ class Policies:
 
     def __init__(self, runs: Sequence[RunState]):
         self._runs = runs
-        self._alike = Counter(_architecture(run.game.policy, run.params) for run in runs)
+        self._alike = Counter(_kind(run.game.policy, run.params) for run in runs)
         self._applied: dict[Any, Any] = {}  # one compiled program for all rounds and evaluations
 
     def load(self, chosen: Sequence[int], *, shown: bool = False) -> list[Members]:
@@ -36,22 +36,20 @@ class Policies:
         found: dict[Any, list[tuple[int, Any, Any]]] = {}
         for number in chosen:
             made = self._runs[number].shown() if shown else self._runs[number].acting()
-            found.setdefault(_architecture(*made), []).append((number, *made))
+            found.setdefault(_kind(*made), []).append((number, *made))
         groups = []
-        for kind, members in found.items():
+        for same, members in found.items():
             numbers, (policy, *_), params = zip(*members, strict=True)
             runs = [self._runs[i] for i in numbers]
-            alone = self._alike[_architecture(runs[0].game.policy, runs[0].params)] == 1
-            if not alone and jax.default_backend() != "cpu" and kind not in self._applied:
-                self._applied[kind] = jax.jit(jax.vmap(policy.step if policy.memory else policy.apply))
-            groups.append(Members(policy, list(numbers), runs, list(params), self._applied.get(kind)))
+            alone = self._alike[_kind(runs[0].game.policy, runs[0].params)] == 1
+            if not alone and jax.default_backend() != "cpu" and same not in self._applied:
+                self._applied[same] = jax.jit(jax.vmap(policy.step if policy.memory else policy.apply))
+            groups.append(Members(policy, list(numbers), runs, list(params), self._applied.get(same)))
         return groups
 
 
-def _architecture(policy: Any, params: Any) -> Any:
-    leaves, structure = jax.tree.flatten(policy)
-    shapes = tuple((leaf.shape, str(leaf.dtype)) for leaf in jax.tree.leaves(params))
-    return structure, tuple(map(id, leaves)), shapes
+def _kind(policy: Any, params: Any) -> Any:
+    return architecture(policy), kind(params)
 
 
 class Members:
@@ -125,11 +123,9 @@ def by_program(runs: Sequence[RunState], *, together: bool) -> list[OneProgram]:
     """
     found: dict[Any, list[int]] = {}
     for number, run in enumerate(runs):
-        leaves, structure = jax.tree.flatten(run.state)
-        shapes = tuple((leaf.shape, str(leaf.dtype)) for leaf in leaves)
-        judged = run.plan.judged if run.game.policy.linear else None
-        kind = program(run.game), structure, shapes, judged, id(run.reader)  # one reads for all, or none does
-        found.setdefault(kind, []).append(number)
+        judged = run.spec.judged if run.game.policy.linear else None
+        same = program(run.game), kind(run.state), judged, id(run.reader)  # one reads for all, or none does
+        found.setdefault(same, []).append(number)
     return [OneProgram(numbers, [runs[i] for i in numbers], together) for numbers in found.values()]
 
 

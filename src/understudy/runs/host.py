@@ -52,11 +52,10 @@ class Host(Collector):
         self._parts = parts = runs[0].parts
         self._vector = functools.partial(vector, make, threads=threads, infos=parts.expert.needs_infos)
         self._kept: dict[int, VectorEnv] = {}  # of a run alone, by lanes
-        envs = min(parts.spec.envs, parts.spec.interactions)
-        env = self._vector(len(runs) * envs, first=first)
-        drivers = [Driver(run.plan.seed, run.parts.noise) for run in runs]
+        env = self._vector(len(runs) * parts.envs, first=first)
+        drivers = [Driver(run.spec.seed, run.parts.noise) for run in runs]
         burn = max(getattr(run.game.policy, "burn", 0) for run in runs)
-        super().__init__(env, questions, parts.observations, parts.actions, drivers, envs, burn=burn)
+        super().__init__(env, questions, parts.observations, parts.actions, drivers, parts.envs, burn=burn)
         if self.expert.person is not None:
             self.expert.person.open(make, env.observation_space, env.action_space)
 
@@ -65,24 +64,24 @@ class Host(Collector):
         where = {run: at for at, run in enumerate(chosen)}
         shown = self._policies.load(chosen, shown=True)
         groups = [(one, np.array([where[run] for run in one.runs])) for one in shown]
-        plans = [self._runs[i].plan for i in chosen]
-        about = [plan.seed for plan in plans], [plan.episodes for plan in plans]
+        specs = [self._runs[i].spec for i in chosen]
+        about = [spec.seed for spec in specs], [spec.episodes for spec in specs]
         codecs = self.observations, self.actions
         return self._play(*about, lambda lanes: by_policies(groups, *codecs, lanes), t)
 
     def of_expert(self, asked: Sequence[tuple[int, int, int]]) -> list[Evaluation | UserError]:
         """Those of the expert: for every seed, so many episodes, with number t."""
+
+        def shows(seen: Seen, active: Any, fresh: Any) -> tuple[Any, dict[int, UserError]]:
+            return self.expert.act(seen.batch, seen.infos), {}
+
         found: list[Evaluation | UserError] = []
         for seed, episodes, t in asked:
             try:
-                found += self._play([seed], [episodes], lambda lanes: self._shows, t, self.expert)
+                found += self._play([seed], [episodes], lambda lanes: shows, t, self.expert)
             except Exception as error:
                 found.append(failure("expert", error))
         return found
-
-    def _shows(self, seen: Seen, active: Any, fresh: Any) -> tuple[Any, dict[int, UserError]]:
-        """What the expert plays."""
-        return self.expert.act(seen.batch, seen.infos), {}
 
     def _play(
         self,

@@ -93,9 +93,6 @@ class Journal:
         self.round = number
         self.count = sum(one.round == number for one in self.kept.values())
 
-    def find(self, key: bytes) -> Kept | None:
-        return self.kept.get(key)
-
     def add(self, key: bytes, label: np.ndarray, row: np.ndarray) -> None:
         """Keeps a label; it is in the file when this returns. Threads may call it."""
         label = np.array(label, order="C")  # a choice stays without dimensions

@@ -15,6 +15,7 @@ from ..envs.pure import PureEnv, State, chosen, derived, key_of
 from ..policies import Observations, Policy, Recalled
 from .collected import EXPERT, TERMINATED, TRUNCATED
 from .evaluate import LIMIT
+from .trees import architecture
 
 
 class Past(NamedTuple):
@@ -134,8 +135,7 @@ class Kit:
 
     def _program(self, one: Callable[..., Any], policy: Policy, *sizes: Any, alone: bool, **how: Any) -> Any:
         """``one(policy, *sizes, …)`` compiled, for one run or player, or for a stack of them; made once."""
-        leaves, structure = jax.tree.flatten(policy)
-        key = one.__name__, structure, tuple(map(id, leaves)), *sizes, alone
+        key = one.__name__, architecture(policy), *sizes, alone
         if key not in self._made:
             played = functools.partial(one, policy, *sizes)
             self._made[key] = jax.jit(played if alone else jax.vmap(played), **how)
@@ -232,7 +232,8 @@ class Kit:
 
         def going(carry: Any) -> Array:
             _, _, lengths, live, sound, _, _ = carry
-            return (live & sound).any() & (lengths.max() < LIMIT)
+            more = (live & sound).any()
+            return more & (lengths.max() < LIMIT) if limit is None else more
 
         def turn(carry: Any) -> Any:
             state, returns, lengths, live, sound, past, memory = carry

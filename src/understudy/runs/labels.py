@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from ..envs.vector import Seen
 from ..errors import UserError, said
-from ..nested import joined, take
+from ..nested import take
 
 
 class Answers(NamedTuple):
@@ -41,11 +40,6 @@ def answers_of(n: int, labels: dict[int, Any], new: np.ndarray, errors: dict[int
 def some_of(seen: Seen, chosen: Any) -> Seen:
     """What some of the states show."""
     return Seen(take(seen.batch, chosen), [seen.infos[i] for i in chosen] if len(seen.infos) else [])
-
-
-def seen_together(parts: Sequence[Seen]) -> Seen:
-    """What several looks showed, as one."""
-    return Seen(joined([one.batch for one in parts]), [info for one in parts for info in one.infos])
 
 
 def failure(who: str, error: BaseException) -> UserError:

@@ -50,7 +50,7 @@ def row_of(run: RunState, round: Round, record: dict[str, Any], *, judged: bool)
         "unanswered": run.unanswered,
         "breaks": run.breaks,
         "asked": round.labelled / len(round),
-        "beta": run.plan.mixing.beta(run.round),
+        "beta": run.spec.mixing.beta(run.round),
         **round.counts._asdict(),
         "visited_high": high if run.visited is None else run.visited.high(),
         "return_mean": np.nan,

@@ -1,4 +1,4 @@
-"""From a spec to the parts of a run: the world it happens in, its game and its plan."""
+"""From a spec to the parts of a run: the world it happens in, and its game."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from .automatic import Automatic
 from .choose import choose
 from .collected import Round
 from .demos import checksum, recorded
-from .plan import Plan
+from .sequences import count
 
 
 @final
@@ -104,20 +104,46 @@ class World(NamedTuple):
 
 @final
 class Parts(NamedTuple):
-    """A run that has not begun: everything but the environments and the samples."""
+    """A run that has not begun: everything but the environments and the samples.
+
+    standardise: whether by the first round's statistics; members: networks of the committee that is evaluated
+    and kept; ordinary: where labels weigh alike, how many of them weigh as much as a round otherwise does.
+    """
 
     expert: Any
     observations: Seen
     actions: Actions
     game: Game
     params: Params
-    plan: Plan
     automatic: Automatic | None
     normaliser: Normaliser
     noise: float
     settings: dict[str, Any]
     spec: RunSpec
-    demos: Round | None = None
+    demos: Round | None
+    standardise: bool
+    members: int
+    ordinary: int | None
+
+    @property
+    def envs(self) -> int:
+        """Environments side by side: no more than an ordinary round has steps."""
+        return min(self.spec.envs, self.spec.interactions)
+
+    @property
+    def total(self) -> int:
+        """Samples of the whole run, demonstrations among them."""
+        return self.spec.total + (0 if self.demos is None else len(self.demos))
+
+    def room(self) -> tuple[int, int]:
+        """The most samples with a label, or sequences of a policy with memory, of a round and of the run."""
+        spec, demos = self.spec, 0 if self.demos is None else len(self.demos)
+        most, policy = [most for _, most in spec.rounds_planned], self.game.policy
+        if policy.memory:
+            counts = [count(size, self.envs, policy.length) for size in spec.sizes if size]  # type: ignore[attr-defined]
+            counts += [count(demos, 1, policy.length)] if demos else []  # type: ignore[attr-defined]
+            return max(counts), sum(counts)
+        return max(demos, *most), demos + min(sum(most), spec.budget or sum(most))
 
     @property
     def rule(self) -> Any:
@@ -155,22 +181,7 @@ def parts(world: World, spec: RunSpec) -> Parts:
         game = make_game(architecture, chosen.loss, learner, chosen.solver, params, **chosen.options)
     demos = None if spec.demos is None else recorded(spec.demos, seen, actions, world)
     ordinary = min(spec.rule.count or spec.interactions, spec.interactions)
-    plan = Plan(
-        rounds=spec.rounds_planned,
-        budget=spec.budget,
-        mixing=spec.mixing,
-        judged=spec.judged,
-        evaluated=spec.evaluated,
-        episodes=spec.episodes,
-        standardise=spec.decided("standardise") and spec.init is None,
-        search=spec.search,
-        average=spec.decided("average"),
-        members=chosen.members,
-        best=spec.decided("best"),
-        seed=spec.seed,
-        demos=0 if demos is None else len(demos),
-        ordinary=ordinary if chosen.weigh == "labels" else None,
-    )
+    standardise = spec.decided("standardise") and spec.init is None
     noise = spec.decided("noise")
     if spec.noise is None and noise and actions.categorical:
         noise = 1.0  # the temperature at which an agent samples from its policy
@@ -182,19 +193,32 @@ def parts(world: World, spec: RunSpec) -> Parts:
         "policy": architecture.config(),
         "loss": describe(chosen.loss),
         "solver": describe(game.solver),
-        "first_round": "expert" if plan.mixing.expert_first else "agent",
+        "first_round": spec.decided("first_round"),
         "noise": noise,
-        "standardise": plan.standardise,
+        "standardise": standardise,
         "ask": describe(spec.decided("ask")),
         "weigh": chosen.weigh,
-        "average": plan.average,
-        "members": plan.members,
+        "average": spec.decided("average"),
+        "members": chosen.members,
         "encoder": getattr(getattr(seen, "encoder", None), "name", None),
         "demos": demos and {"samples": len(demos), "crc": checksum(demos)},
     }
     settings = spec.plain() | {"env": world.make.name, "name": spec.name, "resolved": resolved}
     return Parts(
-        teacher, seen, actions, game, params, plan, chosen.automatic, normaliser, noise, settings, spec, demos
+        teacher,
+        seen,
+        actions,
+        game,
+        params,
+        chosen.automatic,
+        normaliser,
+        noise,
+        settings,
+        spec,
+        demos,
+        standardise,
+        chosen.members,
+        ordinary if chosen.weigh == "labels" else None,
     )
 
 

@@ -1,30 +1,48 @@
-"""What a run's query rule asks the expert about in the coming round."""
+"""The coming round of runs, as it is to be collected, and what a query rule asks the expert about in it."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ..asking import Driven, Gate, View
 from ..asking.base import at_random, beside, shortly_before
 from ..envs.gymnasium import derive
+from .collected import Wanted
 
 if TYPE_CHECKING:
     from .state import RunState
+
+
+def wanted(runs: Sequence[RunState], going: Sequence[int], acting: Any) -> Wanted:
+    """The next round of the runs that are `going`, all of one size; `acting` gives their policies."""
+    one = runs[going[0]]
+    t = one.round + 1
+    return Wanted(
+        going,
+        one.spec.sizes[t - 1],
+        number=t,
+        betas=[runs[i].spec.mixing.beta(t) for i in going],
+        acting=acting,
+        asking=None if one.parts.rule is None else lambda i, *round: weights(runs[i], *round),
+        most={i: runs[i].left for i in going} if one.spec.budget is not None else {},
+        gates={i: found for i in going if (found := gate(runs[i])) is not None},
+    )
 
 
 def gate(run: RunState) -> tuple[Gate | None, int] | None:
     """When the expert takes over in the coming round (None: a person, who decides that), and for how many
     steps at most; None where it does not.
     """
-    if run.parts.spec.moment != "spot":
+    if run.spec.moment != "spot":
         return None
     if isinstance(run.parts.rule, Driven):
         return None, run.left
     if not run.round:
         return None
-    last = run.samples.column("inputs")[-run.plan.rounds[run.round - 1][0] :]
+    last = run.samples.column("inputs")[-run.spec.sizes[run.round - 1] :]
     made = run.parts.rule.gate(_view(run, last, run.left))
     return made._replace(score=lambda rows: made.score(run.normaliser(rows))), run.left
 
@@ -39,9 +57,9 @@ def weights(run: RunState, inputs: np.ndarray, free: np.ndarray, ends: np.ndarra
     most = run.left - driven
     if len(states) and most > 0:
         spares = getattr(rule, "falls", True) is False
-        lost = shortly_before(ends, run.parts.spec.envs)[states] if spares else None
+        lost = shortly_before(ends, run.parts.envs)[states] if spares else None
         view = _view(run, inputs[states], most, lost)
-        if run.parts.spec.moment == "spot":  # the rule has chosen already
+        if run.spec.moment == "spot":  # the rule has chosen already
             random = min(at_random(rule, driven), most)
             chosen = beside(np.zeros(0, int), random, len(states), view.rng)
         else:
@@ -67,6 +85,6 @@ def _view(run: RunState, rows: np.ndarray, most: int, lost: np.ndarray | None = 
         params=run.params,
         loss=run.game.loss,
         most=most,
-        rng=np.random.default_rng(derive(run.plan.seed, "ask", run.round + 1)),
+        rng=np.random.default_rng(derive(run.spec.seed, "ask", run.round + 1)),
         lost=lost,
     )

@@ -10,6 +10,7 @@ from __future__ import annotations
 import copy
 import functools
 import time
+import warnings
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, final
@@ -32,6 +33,9 @@ PACE = 0.01
 
 AGAIN = 16
 """States of a round that a quick expert may be asked about again, see `Questions.twice`."""
+
+SAME = 1e-4
+"""Answers that differ by less are the same: a library may add up in another order."""
 
 
 @final
@@ -60,6 +64,7 @@ class Questions:
         self._tried, self._failed = np.zeros(len(journals), int), np.zeros(len(journals), int)
         self._first_asked: list[tuple[Seen, np.ndarray, np.ndarray]] = []
         self._room = 0  # states that may still be remembered there
+        self._warned = False  # that its answers differ
         self._replayed: set[bytes] = set()
 
     def begin(self, number: int) -> None:
@@ -94,7 +99,7 @@ class Questions:
             return self._quick(seen, runs, None, rows)
         keys = [self._key(seen, run, i) for i, run in enumerate(runs.tolist())]
         states = list(zip(runs.tolist(), keys, strict=True))
-        known = [self.journals[run].find(key) for run, key in states]
+        known = [self.journals[run].kept.get(key) for run, key in states]
         # One that remembers is asked again, so that it has seen the states before the next one.
         if not self.slow and (not any(known) or self.expert.on_reset is not None):
             return self._quick(seen, runs, keys, rows)
@@ -143,7 +148,7 @@ class Questions:
         return self._seen[run][key] == 1
 
     def _keep(self, run: int, key: bytes, label: Any, row: np.ndarray) -> None:
-        if self.journals[run].find(key) is None:
+        if key not in self.journals[run].kept:
             self.journals[run].add(key, label, row)
 
     def _quick(self, seen: Seen, runs: np.ndarray, keys: list[bytes] | None, rows: np.ndarray) -> Answers:
@@ -182,18 +187,30 @@ class Questions:
             n, {i: one for i, one in labels.items() if i not in errors}, np.ones(n, bool), errors
         )
 
-    def twice(self) -> tuple[np.ndarray, np.ndarray]:
-        """Asks a quick expert again about the first states of the round, the last of them first: whose they
-        are (k,), and by how much its answers differ from those before (k,). One that is known to answer alike
-        and one that remembers are not asked.
+    def twice(self) -> np.ndarray:
+        """Asks a quick expert again about the first states of the round, the last of them first, and warns,
+        once, where answers differ. Whose the states are (k,). One that is known to answer alike and one that
+        remembers are not asked.
         """
-        owners, apart = [np.zeros(0, int)], [np.zeros(0)]
-        for seen, runs, before in reversed(self._first_asked):
-            now = np.asarray(self.expert.label(*seen), np.float64).reshape(len(runs), -1)
+        owners, differ = [np.zeros(0, int)], [np.zeros(0)]
+        for seen, runs, before in reversed(self._first_asked) if not self._warned else ():
+            try:
+                now = np.asarray(self.expert.label(*seen), np.float64).reshape(len(runs), -1)
+            except Exception:  # it will fail again where that matters
+                return np.zeros(0, int)
             owners.append(runs)
-            apart.append(np.abs(now - before.reshape(len(runs), -1)).max(axis=1, initial=0.0))
-        self._first_asked.clear()
-        return np.concatenate(owners), np.concatenate(apart)
+            differ.append(np.abs(now - before.reshape(len(runs), -1)).max(axis=1, initial=0.0))
+        apart = np.concatenate(differ)
+        if many := int((apart > SAME).sum()):
+            self._warned = True
+            warnings.warn(
+                f"expert {self.expert.name!r}: asked twice about the same {len(apart)} states, it answered "
+                f"{many} of them in another way, by up to {apart.max():.3g}, and a policy can only learn the "
+                "mean; one that remembers what it saw needs an on_reset, one that draws its actions should "
+                "give their mean or a distribution.",
+                stacklevel=2,
+            )
+        return np.concatenate(owners)
 
     def _slow(self, seen: Seen, runs: np.ndarray, keys: list[bytes], rows: np.ndarray) -> Answers:
         n, labels, errors, began = len(runs), {}, {}, time.perf_counter()

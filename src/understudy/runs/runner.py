@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import contextlib
 import time
-import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, final
@@ -22,7 +21,6 @@ from ..envs.gymnasium import Maker
 from ..errors import UserError
 from ..progress import clock
 from . import querying
-from .collected import Wanted
 from .device import Device, possible
 from .evaluate import AGAIN, Evaluation
 from .groups import OneProgram, Policies, by_program
@@ -34,9 +32,6 @@ from .state import RunState
 if TYPE_CHECKING:
     from .folder import Folder
 
-
-SAME = 1e-4
-"""Answers that differ by less are the same: a library may add up in another order."""
 
 SHARE = 100
 """Times what the last keeping took until the next."""
@@ -74,7 +69,7 @@ class Runner:
         together: bool | None = None,
         tick: Callable[..., None] | None = None,
     ):
-        assert len({run.plan.sizes for run in runs}) == 1, "runs of a runner have the same rounds"
+        assert len({run.spec.sizes for run in runs}) == 1, "runs of a runner have the same rounds"
         self.runs = list(runs)
         self.errors: list[UserError | None] = [None] * len(runs)
         self._folders = list(folders) or [None] * len(runs)
@@ -90,7 +85,6 @@ class Runner:
         self.questions = Questions(self._expert, journals, runs[0].parts.limits, self._asked)
         self._policies = Policies(self.runs)
         self._programs: list[OneProgram] | None = None
-        self._warned = False  # that the expert's answers differ
         first = make() if first is None else first
         if possible(first, runs[0].parts):
             self.environments: Host | Device = Device(first, runs, together=self.together)
@@ -146,10 +140,11 @@ class Runner:
         if self._expert.person is not None:
             self._tell_person(t)
         try:
-            if t == 1 and self.runs[going[0]].plan.demos:
+            if t == 1 and self.runs[going[0]].parts.demos is not None:
                 rounds, errors = {i: self.runs[i].parts.demos for i in going}, {}
             else:
-                rounds, errors = self.environments.collect(self._wanted(going, t), self._tick)
+                wanted = querying.wanted(self.runs, going, self._policies.load)
+                rounds, errors = self.environments.collect(wanted, self._tick)
         except UserError as error:  # of the expert that they share
             rounds, errors = {}, dict.fromkeys(going, error)
         self._failed(errors)
@@ -159,7 +154,7 @@ class Runner:
         clock.lap("collect", len(going))  # the seconds of what is done together are split evenly
         self._failed(self._learn(rounds, clock))
         done = [(i, self.runs[i]) for i in going if self.runs[i].round == t]
-        self._evaluate([i for i, run in done if run.plan.due(run.plan.evaluated, t, run.queries)], t)
+        self._evaluate([i for i, run in done if run.spec.due(run.spec.evaluated, t, run.queries)], t)
         if time.monotonic() >= self._due:
             self._keep(going)
 
@@ -180,43 +175,14 @@ class Runner:
         now = time.monotonic()
         self._due = now + (max(self._pace, SHARE * (now - began)) if self._pace else 0.0)
 
-    def _wanted(self, going: Sequence[int], t: int) -> Wanted:
-        """Round t of these runs, as it is to be collected."""
-        runs = [self.runs[i] for i in going]
-        plan, rule = runs[0].plan, self.runs[0].parts.rule
-        return Wanted(
-            going,
-            plan.sizes[t - 1],
-            number=t,
-            betas=[run.plan.mixing.beta(t) for run in runs],
-            acting=self._policies.load,
-            asking=None if rule is None else lambda i, *round: querying.weights(self.runs[i], *round),
-            most={i: self.runs[i].left for i in going} if plan.budget is not None else {},
-            gates={i: found for i in going if (found := querying.gate(self.runs[i])) is not None},
-        )
-
     def _ask_twice(self, going: Sequence[int]) -> None:
         """Now and then, after rounds 1, 2, 4, 8, …, a quick expert that may be measured is asked about a few
-        states again; a warning says where answers differ.
+        states again.
         """
-        specs = [self.runs[i].parts.spec for i in going]
-        if self._warned or not any(self._measured(spec) for spec in specs):
-            return
-        try:
-            owners, apart = self.questions.twice()
-        except Exception:  # it will fail again where that matters
-            return
-        for i in going:
-            self.runs[i].measuring += int((owners == i).sum())
-        if many := int((apart > SAME).sum()):
-            self._warned = True
-            warnings.warn(
-                f"expert {self._expert.name!r}: asked twice about the same {len(apart)} states, it answered "
-                f"{many} of them in another way, by up to {apart.max():.3g}, and a policy can only learn the "
-                "mean; one that remembers what it saw needs an on_reset, one that draws its actions should "
-                "give their mean or a distribution.",
-                stacklevel=2,
-            )
+        if any(self._measured(self.runs[i].spec) for i in going):
+            owners = self.questions.twice()
+            for i in going:
+                self.runs[i].measuring += int((owners == i).sum())
 
     def _measured(self, spec: Any) -> bool:
         """Whether the expert may be asked for more than labels: of a dear one that has to be asked for."""
@@ -230,9 +196,9 @@ class Runner:
         self._expert.person.tell(
             "collecting",
             round=t,
-            rounds=len(run.plan.rounds),
+            rounds=len(run.spec.sizes),
             labels=labels,
-            budget=run.plan.budget,
+            budget=run.spec.budget,
             returns=returns,
         )
 
@@ -304,19 +270,19 @@ class Runner:
         """The last evaluations: of runs that were restored after their last round, and of the expert, once
         for all runs of a seed.
         """
-        last = len(self.runs[0].plan.sizes)
+        last = len(self.runs[0].spec.sizes)
         done = [i for i, error in enumerate(self.errors) if error is None]
-        late = [i for i in done if self.runs[i].evaluation is None and self.runs[i].plan.episodes]
+        late = [i for i in done if self.runs[i].evaluation is None and self.runs[i].spec.episodes]
         for i in late:
-            run = self.runs[i]
+            run, best = self.runs[i], self.runs[i].spec.decided("best")
             run.settle()
-            self._evaluate([i], last + 1 if run.plan.best else run.round, final=run.plan.best)
+            self._evaluate([i], last + 1 if best else run.round, final=best)
         self._complete(done)
         asked: dict[tuple[int, int, int], list[int]] = {}
         for i in done:
-            plan, spec = self.runs[i].plan, self.runs[i].parts.spec
+            spec = self.runs[i].spec
             if self.errors[i] is None and self._measured(spec):
-                asked.setdefault((plan.seed, spec.expert_measured, last + plan.best), []).append(i)
+                asked.setdefault((spec.seed, spec.expert_measured, last + spec.decided("best")), []).append(i)
         if asked:
             self._tick("measuring the expert")
         clock = Clock()

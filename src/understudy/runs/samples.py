@@ -153,7 +153,7 @@ def storage(parts: Parts, within: Folder | None = None, *, keep: bool = True) ->
     folder = None if within is None else within.path / "samples"
     keep = keep or (parts.rule is not None and parts.rule.reads)
     log, around = SampleLog(*codecs), None
-    size, limit = (spec.total + parts.plan.demos) * log.width(), room(spec.memory_limit)
+    size, limit = parts.total * log.width(), room(spec.memory_limit)
     # Statistics of linear policies hold no samples, so it does not matter to them how many there are.
     streams = game.policy.linear and isinstance(game.loss, Squared) and not draws(game.solver)
     large = size > limit and (keep or not streams)
@@ -164,7 +164,7 @@ def storage(parts: Parts, within: Folder | None = None, *, keep: bool = True) ->
         )
     if spec.memory != "all" and not game.policy.linear:
         # The learner has a memory of its own; the others are read by the search for the best in hindsight.
-        keep = keep or bool(parts.plan.judged and spec.search)
+        keep = keep or bool(spec.judged and spec.search)
         return SampleLog(*codecs, folder=folder, keep=keep, mapped=True)
     if large and not streams and not draws(game.solver):
         raise UserError(
@@ -174,6 +174,6 @@ def storage(parts: Parts, within: Folder | None = None, *, keep: bool = True) ->
     if large and folder is None:
         around = tempfile.TemporaryDirectory(prefix="understudy-")
         folder = Path(around.name)
-    held = jax.default_backend() != "cpu" and (spec.total + parts.plan.demos) * codecs[0].width <= limit
+    held = jax.default_backend() != "cpu" and parts.total * codecs[0].width <= limit
     mapped = (large and not streams) or (log.frames is not None and draws(game.solver) and not held)
     return SampleLog(*codecs, folder=folder, keep=keep or mapped, mapped=mapped, around=around)

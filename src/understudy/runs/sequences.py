@@ -9,6 +9,12 @@ import jax.numpy as jnp
 import numpy as np
 
 
+def count(size: int, envs: int, length: int) -> int:
+    """How many sequences of so many rows the samples of a round in so many slots make."""
+    each = [size // envs + (slot < size % envs) for slot in range(min(envs, size))]
+    return sum(-(-one // length) for one in each)
+
+
 @final
 class Sequences:
     """Cuts the samples of each slot into sequences of `burn` + `length` rows, in the order played.
@@ -23,7 +29,7 @@ class Sequences:
     >>> inputs, _, weights = cut.of(rows, np.ones((3, 1)), np.full(3, 1 / 3), np.zeros(3, int))
     >>> inputs[..., 0].tolist(), inputs[..., 1].tolist()
     ([[0.0, 5.0, 6.0], [6.0, 7.0, 0.0]], [[0.0, 1.0, 0.0], [1.0, 0.0, 0.0]])
-    >>> (weights > 0).tolist(), cut.count(3, envs=1)
+    >>> (weights > 0).tolist(), count(3, envs=1, length=2)
     ([[False, True, True], [False, True, False]], 2)
     """
 
@@ -31,11 +37,6 @@ class Sequences:
         self.length, self.burn = length, burn
         self._last: Any = None  # (slots, burn, width): the rows before the next, the last at the end
         self._have = np.zeros(0, np.int64)  # how many of them there are
-
-    def count(self, size: int, envs: int) -> int:
-        """How many sequences a round of `size` samples in so many slots makes."""
-        each = [size // envs + (slot < size % envs) for slot in range(min(envs, size))]
-        return sum(-(-one // self.length) for one in each)
 
     def of(self, inputs: Any, targets: Any, weights: np.ndarray, slots: np.ndarray) -> tuple[Any, Any, Any]:
         """The next round's samples, with the sequences in front: (n, l, width), (n, l, k) and (n, l). Inputs

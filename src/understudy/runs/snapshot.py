@@ -115,7 +115,7 @@ def _refill(run: RunState, small: tuple[Any, ...]) -> None:
         assert isinstance(losses, Samples)
         columns = [run.samples.column(name) for name in ("inputs", "targets", "weights", "slots")]
         done = np.diff([0, *(row["interactions"] for row in run.rows)]).tolist()
-        done[:1] = [run.plan.demos] if run.plan.demos else done[:1]
+        done[:1] = done[:1] if run.parts.demos is None else [len(run.parts.demos)]
         first = 0
         for size in done:
             part = slice(first, first + size)

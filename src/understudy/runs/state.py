@@ -84,8 +84,8 @@ class RunState:
     """
 
     def __init__(self, parts: Parts, samples: SampleLog):
-        game, plan = parts.game, parts.plan
-        self.parts, self.plan, self.game, self.samples = parts, plan, game, samples
+        game, spec = parts.game, parts.spec
+        self.parts, self.spec, self.game, self.samples = parts, spec, game, samples
         self.automatic, self.on_device = parts.automatic, False
         self.evaluation: Evaluation | None = None
         self.expert_evaluation: Evaluation | None = None
@@ -94,7 +94,8 @@ class RunState:
         self.rows: list[dict[str, Any]] = []
         self.times: list[dict[str, float]] = []
         self._dtype = jnp.float64 if game.policy.linear else jnp.float32
-        self._key = threefry.key(derive(plan.seed, "solver"))
+        self._key = threefry.key(derive(spec.seed, "solver"))
+        self._rows, self._capacity = parts.room()
         self.reader: Any = None
         if samples.mapped:
             self.reader = Reader(samples, self._dtype) if samples.keeps else UNREAD
@@ -111,38 +112,26 @@ class RunState:
         self.visited: Visited | None = None
         if parts.rule is not None:
             top = largest(game.policy, game.loss, parts.actions)
-            labels = min(most for _, most in plan.rounds[:3])
-            self.visited = Visited(parts.rule, top, labels, weighed=plan.ordinary is not None)
+            labels = min(most for _, most in spec.rounds_planned[:3])
+            self.visited = Visited(parts.rule, top, labels, weighed=parts.ordinary is not None)
 
     def _like(self) -> Batch:
         seen = self.parts.observations
         kind = self._dtype if seen.dtype.kind == "f" else seen.dtype
-        shape = (self._room[0],) if self._cut is None else (self._room[0], self._cut.burn + self._cut.length)
+        shape = (self._rows,) if self._cut is None else (self._rows, self._cut.burn + self._cut.length)
         inputs = np.zeros((*shape, seen.width), kind)
         targets = np.zeros((*shape, self.parts.actions.outputs), self._dtype)
         return batch(inputs, targets, np.zeros(shape), dtype=self._dtype)
 
-    @property
-    def _room(self) -> tuple[int, int]:
-        """The most samples with a label, or sequences, of a round and of the run."""
-        if self._cut is None:
-            return self.plan.rows, self.plan.capacity
-        spec, demos = self.parts.spec, self.plan.demos
-        envs = min(spec.envs, spec.interactions)
-        counts = [self._cut.count(size, envs) for size in self.plan.sizes if size]
-        counts += [self._cut.count(demos, 1)] if demos else []
-        return max(counts), sum(counts)
-
     def _empty(self, params: Any) -> Any:
-        like, capacity, spec = self._like(), self._room[1], self.parts.spec
+        like, capacity, spec = self._like(), self._capacity, self.spec
         if self.reader is None:
             whole = self.game.empty(params, like, capacity)
         else:
             parts = self.game.policy, self.game.loss, like
             whole = empty_samples(*parts, capacity=capacity, reader=self.reader)
-        key = threefry.key(derive(self.plan.seed, "memory"))
-        many = len(self.plan.rounds)
-        return limited(spec.memory, whole, like, rounds=many, samples=capacity, key=key)
+        key = threefry.key(derive(spec.seed, "memory"))
+        return limited(spec.memory, whole, like, rounds=len(spec.sizes), samples=capacity, key=key)
 
     def memory_bytes(self) -> int:
         """Bytes of what the learner learns from, with room for all rounds: samples, or their statistics."""
@@ -156,13 +145,13 @@ class RunState:
 
     @property
     def finished(self) -> bool:
-        return self.plan.last(self.round, self.queries)
+        return self.spec.ends(self.round, self.queries)
 
     @property
     def left(self) -> int:
         """The most queries of the coming round."""
-        most = self.plan.rounds[self.round][1]
-        return most if self.plan.budget is None else min(most, self.plan.budget - self.queries)
+        most, budget = self.spec.rounds_planned[self.round][1], self.spec.budget
+        return most if budget is None else min(most, budget - self.queries)
 
     def policy(self) -> TrainedPolicy:
         """The policy that is kept: the last one shown or, with ``best=True``, the best of those evaluated."""
@@ -191,7 +180,7 @@ class RunState:
 
     def complete(self) -> None:
         """Trains the members of the committee that are missing; the state must be the run's own."""
-        if self.plan.members > 1 and not self.committee:
+        if self.parts.members > 1 and not self.committee:
             self.committee = [*beside(self), self.params]
 
     def settle(self) -> None:
@@ -206,9 +195,9 @@ class RunState:
     def question(self, round: Round) -> Question:
         """Keeps the round's samples, and gives what `Game.play` needs beside the state."""
         t = self.round + 1
-        if t == 1 and self.plan.standardise:
+        if t == 1 and self.parts.standardise:
             self.see_as(Normaliser.fit(round.inputs, self.parts.observations.measured))
-        share = self.plan.share(round.labelled)
+        share = 1.0 if self.parts.ordinary is None else round.labelled / self.parts.ordinary
         round = dataclasses.replace(round, weights=share * round.weights)
         self.samples.append(round)
         with precision(self.game):
@@ -216,12 +205,12 @@ class RunState:
             if self.visited is not None and self._cut is None:
                 about = self.game.policy, self.game.loss, self.params, one.inputs, one.targets
                 losses = np.asarray(per_sample(*about), np.float64)[: round.labelled]
-                rng = np.random.default_rng(derive(self.plan.seed, "ask", t, 1))
+                rng = np.random.default_rng(derive(self.spec.seed, "ask", t, 1))
                 self.visited.add(round.weights, losses, rng, share)
             game = self.game if self.automatic is None else self.automatic.tuned(self.game)
             judge = None
-            if self.plan.judged and self.game.policy.linear:
-                judge = np.asarray(self.plan.due(self.plan.judged, t, self.queries + round.queries))
+            if self.spec.judged and self.game.policy.linear:
+                judge = np.asarray(self.spec.due(self.spec.judged, t, self.queries + round.queries))
             return Question(game, one, threefry.fold_in(self._key, t), judge)
 
     def batch(self, inputs: Any, targets: Any, weights: Any, slots: Any) -> Batch:
@@ -230,10 +219,10 @@ class RunState:
         """
         if self._cut is not None:
             kept = self._cut.of(self.normaliser(inputs), targets, weights, slots)
-            return batch(*kept, rows=self._room[0], dtype=self._dtype)
-        has = slice(None) if (weights > 0).all() else np.flatnonzero(weights > 0)
-        kept = self.normaliser(inputs[has]), targets[has], weights[has]
-        return batch(*kept, rows=self.plan.rows, dtype=self._dtype)
+        else:
+            has = slice(None) if (weights > 0).all() else np.flatnonzero(weights > 0)
+            kept = self.normaliser(inputs[has]), targets[has], weights[has]
+        return batch(*kept, rows=self._rows, dtype=self._dtype)
 
     def answer(
         self,
@@ -248,7 +237,7 @@ class RunState:
         `losses()` are the losses so far, for the search after the round.
         """
         t, self.params = self.round + 1, params
-        self.recent, self.committee = [*self.recent, params][-self.plan.average :], []
+        self.recent, self.committee = [*self.recent, params][-self.spec.decided("average") :], []
         if self.automatic is not None and not self.automatic.settled:
             with precision(self.game):
                 travelled = float(_distance(params, self._first))
@@ -260,7 +249,7 @@ class RunState:
                 "a smaller step or another loss may help."
             )
         clock.lap("solve")
-        judged = self.plan.due(self.plan.judged, t, self.queries + round.queries)
+        judged = self.spec.due(self.spec.judged, t, self.queries + round.queries)
         if judged:
             record = record | self._judge(t, record, losses)
         clock.lap("judge")
@@ -271,13 +260,13 @@ class RunState:
 
     def leads(self, result: Evaluation) -> bool:
         """Whether the best policy is to be kept, and with these returns it would be the last one."""
-        return self.plan.best and (self.best is None or result.mean >= self.best.mean)
+        return self.spec.decided("best") and (self.best is None or result.mean >= self.best.mean)
 
     def assess(self, result: Evaluation, *, final: bool = False) -> None:
         """Enters the returns of the policy after the last round; those that are `final` chose nothing."""
         if not final:
             self.rows[-1] |= {"return_mean": result.mean, "return_std": result.std}
-        if self.plan.best and not final:
+        if self.spec.decided("best") and not final:
             if self.leads(result):
                 self.best = Best(result.mean, self.round, self.committee or self._acting)
         elif self.finished:
@@ -296,13 +285,13 @@ class RunState:
 
     def _judge(self, t: int, record: dict[str, Any], losses: Callable[[], Any]) -> dict[str, Any]:
         """For networks: the best in hindsight, searched for from where the learner is."""
-        if self.game.policy.linear or not self.plan.search:
+        if self.game.policy.linear or not self.spec.search:
             return {}
         key = threefry.fold_in(threefry.fold_in(self._key, t), 1)
         start = jax.tree.map(jax.device_put, self.params)
         all_losses = losses()
         whole = all_losses.whole if isinstance(all_losses, Limited) else all_losses
-        least, status = map(np.asarray, search(whole, start, key, self.plan.search))
+        least, status = map(np.asarray, search(whole, start, key, self.spec.search))
         regret = float(record["cumulative_loss"]) - float(least)
         return {"comparator": float(least), "regret": regret, "comparator_status": status}
 

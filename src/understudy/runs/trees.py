@@ -46,6 +46,22 @@ def one_of(tree: Any, i: Any) -> Any:
     return jax.tree.map(lambda leaf: leaf[i], tree)
 
 
+def kind(tree: Any) -> Any:
+    """What trees of arrays that one program takes have in common: their structure, shapes and types.
+
+    >>> kind({"w": jnp.zeros(2)}) == kind({"w": jnp.ones(2)}), kind(jnp.zeros(2)) == kind(jnp.zeros(3))
+    (True, False)
+    """
+    leaves, structure = jax.tree.flatten(tree)
+    return structure, tuple((leaf.shape, str(leaf.dtype)) for leaf in leaves)
+
+
+def architecture(policy: Any) -> Any:
+    """What policies that act through one program have in common; arrays inside of them must be the same."""
+    leaves, structure = jax.tree.flatten(policy)
+    return structure, tuple(map(id, leaves))
+
+
 def over_devices(tree: Any) -> Any:
     """Arrays with n in front, spread over all devices where their number divides n.
 

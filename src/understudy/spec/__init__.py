@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from .presets import PRESETS, Preset
+from .presets import PRESETS
 from .runspec import RunSpec
-from .settings import FIELDS, OPTIONS, PARTS, WORLD, Settings
-from .timetable import ROUNDS, Mixing, is_pure, mixing
+from .settings import FIELDS, OPTIONS, WORLD, Settings
+from .timetable import ROUNDS, is_pure, mixing
 from .values import describe, fits, read_toml, registries
 
-__all__ = ["FIELDS", "OPTIONS", "PARTS", "PRESETS", "ROUNDS", "WORLD", "Mixing", "Preset", "RunSpec"]
-__all__ += ["Settings", "describe", "mixing", "read_toml", "fits", "is_pure", "registries"]
+__all__ = ["FIELDS", "OPTIONS", "PRESETS", "ROUNDS", "WORLD", "RunSpec", "Settings", "describe", "fits"]
+__all__ += ["is_pure", "mixing", "read_toml", "registries"]

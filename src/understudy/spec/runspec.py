@@ -65,8 +65,9 @@ class RunSpec(Settings):
             raise UserError("rounds: 0 is not accepted without demonstrations (demos) to learn from.")
         if self.init is not None and self.standardise:
             raise UserError("standardise: with init the observations are standardised as init was; say no.")
-        if self.judged and self.comparator not in ("every", "last"):
-            object.__setattr__(self, "comparator", tuple(sorted(self.judged)))
+        judged = self.judged
+        if not isinstance(self.comparator, str) or not self.comparator.isalpha():
+            object.__setattr__(self, "comparator", tuple(sorted(judged)))
         from ..objectives import parse_memory
 
         parse_memory(self.memory)
@@ -179,7 +180,7 @@ class RunSpec(Settings):
         """Interactions and the most queries of every round, see `timetable.planned`."""
         return timetable.planned(self)
 
-    @property
+    @functools.cached_property
     def sizes(self) -> tuple[int, ...]:
         """Interactions of every round."""
         return tuple(size for size, _ in self.rounds_planned)
@@ -189,23 +190,33 @@ class RunSpec(Settings):
         """Interactions of the whole run."""
         return sum(self.sizes)
 
-    @property
+    @functools.cached_property
     def mixing(self) -> Mixing:
         """Who acts, round by round."""
         beta = 1.0 if isinstance(self.learner, str) and self.learner == "bc" else self.beta
         return mixing(beta, first_round=self.decided("first_round"))
 
-    @property
+    @functools.cached_property
     def judged(self) -> frozenset[int]:
         """The rounds after which the best in hindsight is found."""
         return timetable.judged(self.comparator, len(self.sizes))
 
-    @property
+    @functools.cached_property
     def evaluated(self) -> frozenset[int]:
         """The rounds after which the policy is evaluated."""
         every, rounds = self.evaluate_every, len(self.sizes)
         also = set(range(every, rounds + 1, every)) if every else set()
         return frozenset({rounds} | also) if self.episodes else frozenset()
+
+    def ends(self, t: int, queries: int) -> bool:
+        """Whether round t, after which there are so many queries, is the last."""
+        return t >= len(self.sizes) or (self.budget is not None and queries >= self.budget)
+
+    def due(self, chosen: frozenset[int], t: int, queries: int) -> bool:
+        """Whether round t is among those `chosen`; what is due after the last planned round is due after the
+        one that spends the budget.
+        """
+        return t in chosen or (self.ends(t, queries) and len(self.sizes) in chosen)
 
     @property
     def workers(self) -> tuple[int, bool] | None:
@@ -213,7 +224,7 @@ class RunSpec(Settings):
         if self.expert_workers is None:
             return None
         kind, _, count = str(self.expert_workers).rpartition(":")
-        if kind not in ("", "threads", "processes") or not count.isdigit() or int(count) < 1:
+        if kind not in ("", "threads", "processes") or not count.isdecimal() or int(count) < 1:
             raise UserError(
                 f"expert_workers: {self.expert_workers!r} is not a whole number ≥ 1 or processes:N."
             )
@@ -247,7 +258,8 @@ class RunSpec(Settings):
     def _unsaid(self, name: str) -> bool:
         """Whether a setting is what it is where nothing is said."""
         if name == "interactions":
-            return self.interactions == timetable.STEPS == timetable.pace(self.env, self.envs)
+            usual = timetable.pace(self.env, self.envs)
+            return self.interactions == timetable.STEPS == usual and not self.by_person
         return getattr(self, name) == default(FIELDS[name])
 
     def changes(self) -> dict[str, Any]:

@@ -91,18 +91,19 @@ def _rounds(
 
 
 def judged(asked: Any, rounds: int) -> frozenset[int]:
-    """The rounds, of so many, that the setting `comparator` names.
+    """The rounds, of so many, after which `comparator` asks for the best in hindsight.
 
-    >>> sorted(judged("every", 3)), sorted(judged("1,3", 3))
-    ([1, 2, 3], [1, 3])
+    >>> sorted(judged("every", 3)), sorted(judged("1,3", 3)), sorted(judged([2], 3))
+    ([1, 2, 3], [1, 3], [2])
     """
     named = {"every": range(1, rounds + 1), "last": (rounds,), "none": ()}
     if isinstance(asked, str) and asked in named:
         return frozenset(named[asked])
     listed = asked.split(",") if isinstance(asked, str) else asked
     try:
-        chosen = [int(one) for one in (listed if isinstance(listed, Iterable) else (listed,))]
-    except (TypeError, ValueError):
+        # By way of text, which a fraction or a truth value cannot go without being refused.
+        chosen = [int(str(one)) for one in (listed if isinstance(listed, Iterable) else (listed,))]
+    except ValueError:
         chosen = []
     if not chosen or not all(1 <= t <= rounds for t in chosen):
         raise UserError(f"comparator: {asked!r} is not 'every', 'last', 'none' or rounds among 1 … {rounds}.")
@@ -133,15 +134,12 @@ class Mixing:
             return max(0.0, 1.0 - (t - 1) / self.value)
         return self.value ** (t - 1) if self.kind == "exponential" else self.value
 
-    def __str__(self) -> str:
-        return f"{self.value:g}" if self.kind == "constant" else f"{self.kind}:{self.value:g}"
-
 
 def mixing(beta: Any, *, first_round: str = "expert") -> Mixing:
     """From a number in [0, 1], "linear:ROUNDS" or "exponential:RATE".
 
-    >>> str(mixing("exponential:0.5", first_round="agent")), mixing(1).beta(7)
-    ('exponential:0.5', 1.0)
+    >>> mixing("exponential:0.5", first_round="agent").beta(3), mixing(1).beta(7)
+    (0.25, 1.0)
     """
     among("first_round", first_round, ("expert", "agent"))
     first = first_round == "expert"

@@ -10,6 +10,7 @@ import functools
 import json
 import math
 import os
+import sys
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -83,8 +84,9 @@ def _number(name: str, value: Any, rules: Mapping[str, Any]) -> float:
 
 
 def _within(value: Any, rules: Mapping[str, Any]) -> bool:
-    real = isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
-    return real and rules.get("least", -math.inf) <= value <= rules.get("most", math.inf)
+    real = isinstance(value, (int, float)) and not isinstance(value, bool)
+    low, high = rules.get("least", -math.inf), rules.get("most", math.inf)
+    return real and low <= value <= high and abs(value) <= sys.float_info.max
 
 
 def _limit(rules: Mapping[str, Any], value: Any) -> str:

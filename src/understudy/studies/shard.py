@@ -161,7 +161,9 @@ def _states(
         alone = None if made.expert.on_reset is None else place
         folder = _folder(keep, made, opened)
         number = 0 if folder is None else folder.round
-        found.setdefault((spec.key(*TOGETHER), coded, alone, number), {})[place] = made, folder
+        # A budget takes other rounds where the expert drives more of them.
+        kind = spec.key(*TOGETHER), spec.sizes, coded, alone, number
+        found.setdefault(kind, {})[place] = made, folder
     for group in found.values():
         states, folders = {}, []
         for place, (made, folder) in group.items():
