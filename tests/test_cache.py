@@ -73,6 +73,7 @@ def run(stream: Path, out: Path, cut: Path | str = "", **environment: str) -> di
     return last | {"ledger": (out / "ledger.csv").read_text()}
 
 
+@pytest.mark.slow
 def test_the_second_run_compiles_nothing_and_a_broken_cache_changes_nothing(stream, tmp_path):
     home = {"HOME": str(tmp_path / "home"), "XDG_CACHE_HOME": str(tmp_path / "xdg")}
     first = run(stream, tmp_path / "1", **home)

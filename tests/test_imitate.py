@@ -35,7 +35,7 @@ def score(env: str, run, episodes: int = 40) -> float:
     ("env", "options"),
     [
         ("CartPole-v1", CARTPOLE),
-        ("CartPole-v1", CARTPOLE | {"loss": "binary"}),
+        pytest.param("CartPole-v1", CARTPOLE | {"loss": "binary"}, marks=pytest.mark.slow),
         pytest.param(
             "Pendulum-v1",
             {"rounds": 6, "interactions": 500, "comparator": "none", "episodes": 60},

@@ -64,7 +64,8 @@ def test_ftrl_and_alt_ftrl_are_one_learner(study):
     np.testing.assert_allclose(a, b, atol=1e-6)
 
 
-@pytest.mark.parametrize("name", ["ogd", pytest.param("ftrl", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["ogd", "ftrl"])
 def test_a_run_is_what_replay_plays(name):
     """The recorded walks, played again as a list of rounds, with samples kept instead of counts."""
     key, rounds, double = jax.random.fold_in(jax.random.key(0), 0), [], np.float64

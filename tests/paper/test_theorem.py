@@ -40,6 +40,7 @@ def on_the_fork(*, blind: bool):
     return play(crossing, first, 30, name="fork", loss="absolute", clusters=clusters if blind else None)
 
 
+@pytest.mark.slow
 def test_the_bound_fails_where_the_class_cannot_hold_the_expert():
     lost = on_the_fork(blind=True)
     assert not lost.holds

@@ -35,7 +35,8 @@ def adversarial(pairs):
 
 
 # What is played; what of it is compared with `replay`; and the rest of that, which is slow.
-LEAN = [(name, loss) for name in ("ftl", "ftrl") for loss in toy.LOSSES] + [("ogd", "squared")]
+QUICK = ("squared", "logistic")
+LEAN = [(name, loss) for name in ("ftl", "ftrl") for loss in QUICK] + [("ogd", "squared")]
 COMPARED = [("ftrl", "squared"), ("ftrl", "logistic"), ("ogd", "squared")]
 REST = [(name, loss) for name in ("ftrl", "ogd") for loss in toy.LOSSES if (name, loss) not in COMPARED]
 
@@ -75,9 +76,10 @@ def test_the_comparator_of_the_squared_loss_is_least_squares(runs):
         assert mine[t - 1] == pytest.approx(np.sum((X[:t] @ W - Y[:t]) ** 2), abs=1e-9)
 
 
-def test_the_comparator_of_the_absolute_loss_is_a_linear_program(runs):
+@pytest.mark.slow
+def test_the_comparator_of_the_absolute_loss_is_a_linear_program(rest):
     X, Y = stream("absolute", "adversarial", seed=1)
-    mine = runs.where(loss="absolute", learner="ftrl", seed=1)["comparator"][0]
+    mine = rest.where(loss="absolute", learner="ftrl", seed=1)["comparator"][0]
     for t in (8, 15, ROUNDS):
         least = 0.0
         for column in range(Y.shape[1]):
@@ -90,9 +92,16 @@ def test_the_comparator_of_the_absolute_loss_is_a_linear_program(runs):
         assert mine[t - 1] == pytest.approx(least, abs=1e-7)
 
 
-@pytest.mark.parametrize("loss", list(toy.LOSSES))
-def test_no_learner_ends_below_the_best_in_hindsight_by_luck_of_the_solver(runs, loss):
+@pytest.mark.parametrize(
+    ("loss", "played"),
+    [
+        (one, "runs") if one in QUICK else pytest.param(one, "rest", marks=pytest.mark.slow)
+        for one in toy.LOSSES
+    ],
+)
+def test_no_learner_ends_below_the_best_in_hindsight_by_luck_of_the_solver(request, loss, played):
     """The comparator is at most the loss of every fixed policy, the expert and zero among them."""
+    runs = request.getfixturevalue(played)
     _, Y = stream(loss, "adversarial")
     least = runs.where(loss=loss, learner="ftl", seed=0)["comparator"][0]
     with jax.enable_x64(True):

@@ -44,8 +44,13 @@ GRU |= {"policy_options": {"width": 4, "widths": (4,), "length": 3, "burn": 2}}
 
 @pytest.mark.parametrize(
     "settings",
-    [{"comparator": "last"}, {"beta": 0.5, "noise": 0.3}, {"ask": "random:9"}, {"stack": 3}, GRU],
-    ids=["plain", "mixed", "asking", "stack", "gru"],
+    [
+        pytest.param({"comparator": "last"}, id="plain"),
+        pytest.param({"beta": 0.5, "noise": 0.3}, id="mixed"),
+        pytest.param({"ask": "random:9"}, id="asking"),
+        pytest.param({"stack": 3}, id="stack", marks=pytest.mark.slow),
+        pytest.param(GRU, id="gru", marks=pytest.mark.slow),
+    ],
 )
 def test_the_device_has_the_numbers_of_the_host(monkeypatch, settings):
     settings = SMALL | settings | {"expert": back}
@@ -199,6 +204,7 @@ np.save(OUT, np.concatenate([together, columns(play(MANY[:1]))]))
 """
 
 
+@pytest.mark.slow
 def test_runs_and_environments_spread_over_two_devices_change_nothing(tmp_path, alone):
     flags = os.environ["XLA_FLAGS"] + " --xla_force_host_platform_device_count=2"
     here = os.path.dirname(__file__)

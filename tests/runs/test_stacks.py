@@ -129,6 +129,7 @@ def test_pictures_that_are_no_stacks_are_kept_as_they_are():
     assert SampleLog(Observations.of(space), Actions.of(ACTIONS)).frames is None
 
 
+@pytest.mark.slow
 def test_a_network_on_pixels_learns_and_resumes_byte_for_byte(tmp_path, monkeypatch):
     options = {
         "expert": centre,

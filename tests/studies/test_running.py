@@ -196,6 +196,7 @@ def test_a_worker_that_dies_is_replaced_and_its_shard_played_again(tmp_path):
     assert done.summary["average_loss"] == summary["average_loss"]
 
 
+@pytest.mark.slow
 def test_a_shard_that_always_kills_its_worker_is_given_up_and_the_rest_is_kept(tmp_path):
     grid = {"env_kwargs": [{"dies": "always"}, {}]}
     study = Study(ROOM, grid=grid, **SMALL)
