@@ -126,7 +126,8 @@ class Actions:
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> Actions:
         fields: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in config.items()}
-        for name in ("low", "high"):
-            if fields[name] is not None:
-                fields[name] = np.asarray(fields[name], np.float32)
+        for name, endless in (("low", -np.inf), ("high", np.inf)):
+            if fields[name] is not None:  # JSON has no infinity, and null in its place
+                edges = [endless if edge is None else edge for edge in fields[name]]
+                fields[name] = np.asarray(edges, np.float32)
         return cls(**fields)
