@@ -114,8 +114,15 @@ def from_callable(
 def from_predictor(
     model: Any, *, name: str | None = None, observation_space: Any = None, action_space: Any = None
 ) -> Expert:
-    """An expert from an object with Stable-Baselines3's `predict`, asked with whole batches."""
+    """An expert from an object with Stable-Baselines3's `predict`, asked with whole batches. A `TrainedPolicy`
+    is the expert that its file is.
+    """
+    from ..policies import TrainedPolicy  # brings JAX
+    from . import networks
+
     name = name or type(model).__name__
+    if isinstance(model, TrainedPolicy):
+        return networks.of(model, {"name": name, "algorithm": "a trained policy"})
     call = _reporting(model.predict, name)
     seen, acts = (getattr(model, space, None) for space in ("observation_space", "action_space"))
 
