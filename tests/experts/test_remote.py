@@ -36,6 +36,14 @@ def test_answers_come_in_order_and_questions_go_side_by_side():
     assert 1 < most <= 3
 
 
+def test_an_object_whose_call_is_a_coroutine_is_awaited():
+    class Far:
+        async def __call__(self, observation):
+            return observation[:1]
+
+    np.testing.assert_array_equal(experts.from_remote(Far()).label(OBSERVATIONS), OBSERVATIONS[:, :1])
+
+
 def test_a_coroutine_keeps_one_event_loop():
     loops = set()
 

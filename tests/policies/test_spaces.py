@@ -175,6 +175,14 @@ def test_channels_may_come_first_and_the_image_anywhere():
         Camera(shape=(4, 4, 3))
 
 
+def test_an_image_alone_is_read_as_fractions_of_255_too():
+    policy = Camera(shape=(8, 8, 3), width=4, widths=())
+    params = policy.init(jax.random.key(0), features=192, outputs=2)
+    image = np.random.default_rng(0).integers(0, 256, (3, 192), np.uint8)
+    both = [jax.jit(policy.apply)(params, rows) for rows in (image, image.astype(np.float32) / 255)]
+    np.testing.assert_allclose(*both, rtol=1e-5)
+
+
 def test_a_linear_policy_on_features_has_the_numbers_beside_them():
     network = NatureCNN(size=36, stack=2, width=8, method="single")
     params = jax.tree.map(np.asarray, network.init(jax.random.key(0), features=2 * 36 * 36, outputs=2))

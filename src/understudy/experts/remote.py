@@ -58,7 +58,8 @@ def from_remote(
             "retries and backoff must be 0 or more and workers at least 1."
         )
     name = str(name or getattr(function, "__name__", type(function).__name__))
-    start = _on_loop if inspect.iscoroutinefunction(function) else in_thread
+    awaited = any(map(inspect.iscoroutinefunction, (function, type(function).__call__)))
+    start = _on_loop if awaited else in_thread
 
     def ask(observations: Any, infos: Any) -> np.ndarray:
         answers: dict[int, Any] = {}
