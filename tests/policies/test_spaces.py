@@ -193,6 +193,10 @@ def test_a_linear_policy_on_features_has_the_numbers_beside_them():
     alone = Encoded(Observations.of(whole["frames"]), Encoder(network, params, "frozen"))
     assert seen.width == 11 and seen.measured.all()
     np.testing.assert_array_equal(seen.row(one), [*alone.row(one["frames"]), *one["pose"]])
+    touch = {"frames": one["frames"], "touch": np.array([0, 51], np.uint8)}
+    whole = spaces.Dict(frames=whole["frames"], touch=spaces.Box(0, 255, (2,), np.uint8))
+    beside = Encoded(Observations.of(whole), Encoder(network, params, "frozen"))
+    np.testing.assert_allclose(beside.row(touch)[8:], [0.0, 0.2])  # a byte is a fraction here too
 
 
 def test_bytes_in_a_dict_stay_bytes():

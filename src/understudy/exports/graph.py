@@ -78,9 +78,8 @@ def _encoded(g: Graph, seen: Encoded, tree: Any) -> str:
     made = seen.encoder.network
     image = next(one for one in seen.leaves if one.kind == "byte" and one.shape == (made.stack, *made.sides))
     features = nature_features(g, made, tree, _leaf(g, image, whole=True), bytes_left=True)
-    rest = [leaf for leaf in seen.leaves if leaf is not image]
-    whole = bool(rest) and all(leaf.kind == "byte" for leaf in rest)
-    return g.joined([features, *(_leaf(g, leaf, whole=whole) for leaf in rest)])
+    rest = [_leaf(g, leaf, whole=False) for leaf in seen.leaves if leaf is not image]
+    return g.joined([features, *rest])
 
 
 def _standardised(g: Graph, trained: TrainedPolicy, tree: Any, row: str) -> str:

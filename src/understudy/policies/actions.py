@@ -58,7 +58,7 @@ class Actions:
 
         if self.kind == "box":
             assert self.low is not None and self.high is not None
-            low, high = self.low.reshape(self.shape), self.high.reshape(self.shape)
+            low, high = (edge.reshape(self.shape).astype(self.dtype) for edge in (self.low, self.high))
             return spaces.Box(low, high, dtype=np.dtype(self.dtype).type)
         if self.kind == "discrete":
             return spaces.Discrete(self.counts[0], start=self.starts[0])

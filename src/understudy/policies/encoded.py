@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, NamedTuple, final
 
 import numpy as np
 
 from ..errors import UserError
-from .acting import features
+from .acting import as_numbers, features
 from .base import Params
 from .nature_cnn import NatureCNN
 from .observations import Observations, Wrapped
@@ -20,10 +19,6 @@ class Encoder(NamedTuple):
     network: NatureCNN
     params: Params
     name: str
-
-    def program(self) -> Callable[[np.ndarray], np.ndarray]:
-        """The features (width,) of one image (stack, size, size)."""
-        return features(self.network, self.params)
 
 
 @final
@@ -47,7 +42,7 @@ class Encoded(Wrapped):
         self._image = Observations(images)
         self._beside = Observations([one for one in inner.leaves if one is not images[0]])
         self.width, self.dtype = made.width + self._beside.width, np.dtype(np.float32)
-        self._program = encoder.program()
+        self._program = features(made, encoder.params)
 
     @property
     def measured(self) -> np.ndarray:
@@ -59,7 +54,7 @@ class Encoded(Wrapped):
         seen = self._program(self._image.row(observation).reshape(self._image.leaves[0].shape))
         if not self._beside.leaves:
             return seen
-        return np.concatenate([seen, self._beside.row(observation).astype(np.float32)])
+        return np.concatenate([seen, as_numbers(self._beside.row(observation), self.dtype)])
 
     def rows(self, batch: Any) -> np.ndarray:
         """The features (n, width) of a batch, each image to the bits of `row`."""
