@@ -111,7 +111,7 @@ def train(
             model.learn(total - done, callback=step, reset_num_timesteps=done == 0)
         if ended != "target" and not stopped:
             ended = "steps"
-        if ended != "stopped" and (not looks.curve or looks.curve[-1].steps < total):
+        if ended == "steps" and (not looks.curve or looks.curve[-1].steps < total):
             looks.look(every)
         if ended == "stopped":
             if not looks.curve:
