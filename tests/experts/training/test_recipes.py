@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import sys
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -44,8 +46,8 @@ class Model:
                 return
 
 
-def test_it_looks_once_at_a_network_that_reaches_the_target(monkeypatch, tmp_path):
-    from understudy.experts.training import algorithms, loop
+def test_it_looks_once_at_a_network_and_the_clock_is_not_in_the_weights(monkeypatch, tmp_path):
+    from understudy.experts.training import algorithms, looks, loop
 
     seen, acts = Observations.of(spaces.Box(-1, 1, (3,))), Actions.of(spaces.Box(-2, 2, (1,)))
     policy = TrainedPolicy(Linear(), np.zeros((3, 1)), seen, acts, Normaliser.identity(3))
@@ -57,6 +59,10 @@ def test_it_looks_once_at_a_network_that_reaches_the_target(monkeypatch, tmp_pat
     assert done.ended == "target" and [one.steps for one in done.curve] == [8]
     done = experts.train("Pendulum-v1", out=tmp_path / "b", **how)
     assert done.ended == "steps" and [one.steps for one in done.curve] == [8, 16, 20]
+    clock = itertools.count(0.0, 60.0)
+    monkeypatch.setattr(looks, "time", SimpleNamespace(perf_counter=lambda: next(clock)))
+    slow = experts.train("Pendulum-v1", out=tmp_path / "c", **how)
+    assert slow.curve[-1].seconds > 60 and slow.path.read_bytes() == done.path.read_bytes()
     assert done.expert.card["returns"]["Pendulum-v1"]["episodes"] == 20
 
 
