@@ -53,9 +53,8 @@ _log = logging.getLogger(__name__)
 @final
 @dataclasses.dataclass(frozen=True)
 class Request:
-    """What a handler is given: the path, the query, and the JSON of the body (None where there is none)."""
+    """What a handler is given: the query, and the JSON of the body (None where there is none)."""
 
-    path: str
     query: Mapping[str, str] = dataclasses.field(default_factory=dict)
     json: Any = None
 
@@ -189,7 +188,7 @@ class _Connection(http.server.BaseHTTPRequestHandler):
             status = HTTPStatus.METHOD_NOT_ALLOWED if known else HTTPStatus.NOT_FOUND
             return self._fail(status, f"{method} {path} is not answered here.")
         try:
-            answer = handler(Request(path, query, body))
+            answer = handler(Request(query, body))
             reply = answer if isinstance(answer, Generator) else _reply(answer)
         except UserError as error:
             return self._fail(HTTPStatus.BAD_REQUEST, str(error))

@@ -37,7 +37,7 @@ def load(path: str | os.PathLike[str], *, expert_card: str | os.PathLike[str] | 
 
 def of(policy: TrainedPolicy, card: Mapping[str, Any]) -> Expert:
     """The expert that plays a policy; its labels are of the card's `kind`, "action" or "distribution"."""
-    kind = "action" if policy.remembers else card.get("kind", "action")
+    kind = card.get("kind", "action")
     soft = kind == "distribution"
     if soft and policy.actions.kind != "discrete":
         raise UserError(f"kind: distributions are over Discrete actions, these are {policy.actions.space()}.")
@@ -59,7 +59,8 @@ def of(policy: TrainedPolicy, card: Mapping[str, Any]) -> Expert:
             raise UserError(f"expert: the policy {policy.policy.name!r} remembers one episode at a time.")
         return np.stack([np.asarray(policy.act(take(observations, 0)))])
 
-    return dataclasses.replace(expert, ask=ask, on_reset=policy.reset, alike=False)
+    card = {**card, "kind": "action"}
+    return dataclasses.replace(expert, ask=ask, kind="action", card=card, on_reset=policy.reset, alike=False)
 
 
 def from_network(network: Network, *, card: Mapping[str, Any], **fields: Any) -> Expert:

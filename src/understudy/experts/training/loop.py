@@ -20,6 +20,7 @@ import numpy as np
 
 from ...envs.gymnasium import maker
 from ...errors import needs, whole
+from ...policies import files
 from .. import networks
 from ..base import Expert
 from . import algorithms, checkpoint
@@ -82,8 +83,7 @@ def train(
     whole("seed", seed, 0)
     whole("episodes", episodes)
     name = f"{algo}-{make.name.replace('/', '-').replace(':', '-')}"
-    path = Path(out) if out is not None else Path("experts", f"{name}.safetensors")
-    path = path.with_name(f"{path.name.removesuffix('.safetensors')}.safetensors")
+    path = files.place(Path("experts", f"{name}.safetensors") if out is None else out)
     checkpoint.refuse_taken(path, resume)
     with _random_state_kept(), _first_interrupt() as stopped:
         model = algorithms.build(algo, chosen, make, seed)
