@@ -75,11 +75,9 @@ def _leaf(g: Graph, leaf: Leaf, *, whole: bool) -> str:
 
 def _encoded(g: Graph, seen: Encoded, tree: Any) -> str:
     """The features of the image, and the other parts beside them, in the order of `Encoded`."""
-    made = seen.encoder.network
-    image = next(one for one in seen.leaves if one.kind == "byte" and one.shape == (made.stack, *made.sides))
-    features = nature_features(g, made, tree, _leaf(g, image, whole=True), bytes_left=True)
-    rest = [_leaf(g, leaf, whole=False) for leaf in seen.leaves if leaf is not image]
-    return g.joined([features, *rest])
+    image = _leaf(g, seen.image.leaves[0], whole=True)
+    features = nature_features(g, seen.encoder.network, tree, image, bytes_left=True)
+    return g.joined([features, *(_leaf(g, leaf, whole=False) for leaf in seen.beside.leaves)])
 
 
 def _standardised(g: Graph, trained: TrainedPolicy, tree: Any, row: str) -> str:

@@ -39,22 +39,22 @@ class Encoded(Wrapped):
                 f"{', '.join(f'{one.kind} {one.shape}' for one in inner.leaves)}."
             )
         self.inner, self.encoder, self.leaves = inner, encoder, inner.leaves
-        self._image = Observations(images)
-        self._beside = Observations([one for one in inner.leaves if one is not images[0]])
-        self.width, self.dtype = made.width + self._beside.width, np.dtype(np.float32)
+        self.image = Observations(images)
+        self.beside = Observations([one for one in inner.leaves if one is not images[0]])
+        self.width, self.dtype = made.width + self.beside.width, np.dtype(np.float32)
         self._program = features(made, encoder.params)
 
     @property
     def measured(self) -> np.ndarray:
         """Every feature is a plain number; of the rest those that are."""
-        return np.concatenate([np.ones(self.encoder.network.width, bool), self._beside.measured])
+        return np.concatenate([np.ones(self.encoder.network.width, bool), self.beside.measured])
 
     def row(self, observation: Any) -> np.ndarray:
         """The features of the image, and beside them what else there is (width,)."""
-        seen = self._program(self._image.row(observation).reshape(self._image.leaves[0].shape))
-        if not self._beside.leaves:
+        seen = self._program(self.image.row(observation).reshape(self.image.leaves[0].shape))
+        if not self.beside.leaves:
             return seen
-        return np.concatenate([seen, as_numbers(self._beside.row(observation), self.dtype)])
+        return np.concatenate([seen, as_numbers(self.beside.row(observation), self.dtype)])
 
     def rows(self, batch: Any) -> np.ndarray:
         """The features (n, width) of a batch, each image to the bits of `row`."""
