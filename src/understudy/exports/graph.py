@@ -13,7 +13,7 @@ import jax
 import numpy as np
 
 from ..errors import UserError
-from ..policies import Actions, Encoded, Tabular, TrainedPolicy
+from ..policies import Actions, Encoded, Recalled, Tabular, TrainedPolicy
 from ..policies.observations import Leaf
 from .architectures import Graph, nature_features, network
 
@@ -30,14 +30,15 @@ def graph(trained: TrainedPolicy) -> Graph:
     >>> [node.op for node in made.nodes]
     ['Reshape', 'Cast', 'MatMul', 'Identity', 'ArgMax', 'Add']
     """
-    if trained.remembers:
+    seen = trained.observations
+    if isinstance(seen, Recalled):
         raise UserError(
             "policy: one that remembers (gru, stack) is no function of an observation alone, as exports are; "
             "understudy.load runs it, with the memory as the state of predict."
         )
     made = Graph()
     made.arrays, card = trained.packed()
-    tree, seen, policy = card["params"], trained.observations, trained.policy
+    tree, policy = card["params"], trained.policy
     if isinstance(seen, Encoded):
         row = _encoded(made, seen, tree["encoder"])
     elif isinstance(policy, Tabular):

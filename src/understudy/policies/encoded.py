@@ -38,7 +38,7 @@ class Encoded(Wrapped):
                 f"encoder: {encoder.name!r} sees images of bytes of shape {wanted}; the observations are "
                 f"{', '.join(f'{one.kind} {one.shape}' for one in inner.leaves)}."
             )
-        self.inner, self.encoder, self.leaves = inner, encoder, inner.leaves
+        self.inner, self.encoder = inner, encoder
         self.image = Observations(images)
         self.beside = Observations([one for one in inner.leaves if one is not images[0]])
         self.width, self.dtype = made.width + self.beside.width, np.dtype(np.float32)
