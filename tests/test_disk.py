@@ -8,10 +8,11 @@ import os
 
 import numpy as np
 import pytest
+from gymnasium import spaces
 
 from quick import SIZE
-from understudy import Linear, UserError, disk, imitate
-from understudy.policies import save
+from understudy import Linear, TrainedPolicy, UserError, disk, imitate
+from understudy.policies import Actions, Normaliser, Observations
 
 
 @pytest.fixture
@@ -51,7 +52,8 @@ def test_everything_in_the_folder_of_a_run_is_synced(tmp_path, synced):
 
 @needs_proc
 def test_a_policy_is_synced(tmp_path, synced):
-    save(tmp_path / "one", Linear(), np.eye(2))
+    seen, acts = Observations.of(spaces.Box(-1, 1, (2,))), Actions.of(spaces.Box(-1, 1, (2,)))
+    TrainedPolicy(Linear(), np.eye(2), seen, acts, Normaliser.identity(2)).save(tmp_path / "one")
     assert {"one.json.tmp", "one.safetensors.tmp", tmp_path.name} == set(synced)
 
 

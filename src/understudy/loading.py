@@ -33,9 +33,10 @@ def load(path: str | os.PathLike[str]) -> Any:
     place = Path(path)
     if place.is_dir():
         return _folder(place)
-    ending = place.suffix.lower()
-    if not place.exists() and not place.with_suffix(".safetensors").is_file():
+    place = place if place.exists() else Path(f"{place}.safetensors")
+    if not place.exists():
         raise UserError(f"load: there is no file or folder {str(path)!r}.")
+    ending = place.suffix.lower()
     if ending == ".toml":
         from .studies import read
 
@@ -48,7 +49,7 @@ def load(path: str | os.PathLike[str]) -> Any:
         from .exports import arrays
 
         return arrays.read(place, "load")
-    if ending in (".safetensors", "") or not place.exists():
+    if ending in (".safetensors", ""):
         from .policies import TrainedPolicy
 
         return TrainedPolicy.read(place, "load")[0]

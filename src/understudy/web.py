@@ -19,7 +19,7 @@ import secrets
 import sys
 import threading
 import webbrowser
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from http import HTTPStatus
 from typing import Any, final
 from urllib.parse import parse_qsl, unquote, urlencode, urlsplit
@@ -53,9 +53,8 @@ _log = logging.getLogger(__name__)
 @final
 @dataclasses.dataclass(frozen=True)
 class Request:
-    """What a handler is given: the path, the query, and the JSON of the body (None where there is none)."""
+    """What a handler is given: the query, and the JSON of the body (None where there is none)."""
 
-    path: str
     query: Mapping[str, str] = dataclasses.field(default_factory=dict)
     json: Any = None
 
@@ -72,7 +71,7 @@ class Reply:
 
 
 Handler = Callable[[Request], Any]
-"""Its answer: text is a page of HTML, an iterator's values are events (each as JSON; None only keeps the
+"""Its answer: text is a page of HTML, a generator's values are events (each as JSON; None only keeps the
 connection open), a `Reply` is sent as it is, everything else is JSON. A `UserError` has the status 400.
 """
 
@@ -112,12 +111,6 @@ class Server:
     def url(self) -> str:
         """The address of the first page."""
         return self.address()
-
-    def find(self, method: str, path: str) -> Handler | HTTPStatus:
-        """The handler of a path, or why there is none."""
-        known = any(route.split(" ", 1)[1] == path for route in self.routes)
-        missing = HTTPStatus.METHOD_NOT_ALLOWED if known else HTTPStatus.NOT_FOUND
-        return self.routes.get(f"{method} {path}", missing)
 
     def __enter__(self) -> Server:
         return self
@@ -172,17 +165,11 @@ class _Connection(http.server.BaseHTTPRequestHandler):
     server_version, sys_version = "understudy", ""
     timeout = IDLE
 
-    def do_GET(self) -> None:
-        self._serve("GET")
-
-    def do_POST(self) -> None:
-        self._serve("POST")
-
     def log_message(self, format: str, *args: Any) -> None:
         _log.debug(format, *args)
 
-    def _serve(self, method: str) -> None:
-        owner, parts = self.server.owner, urlsplit(self.path)
+    def do_GET(self) -> None:
+        owner, method, parts = self.server.owner, self.command, urlsplit(self.path)
         body, wrong = self._body(method)
         refused = self._refused(owner) or wrong
         if refused:
@@ -195,18 +182,22 @@ class _Connection(http.server.BaseHTTPRequestHandler):
         elif not _same(self._cookie(owner), owner.token):
             return self._fail(HTTPStatus.FORBIDDEN, "open the address that was printed: it holds the token.")
         path = unquote(parts.path)
-        found = owner.find(method, path)
-        if isinstance(found, HTTPStatus):
-            return self._fail(found, f"{method} {path} is not answered here.")
+        handler = owner.routes.get(f"{method} {path}")
+        if handler is None:
+            known = any(route.split(" ", 1)[1] == path for route in owner.routes)
+            status = HTTPStatus.METHOD_NOT_ALLOWED if known else HTTPStatus.NOT_FOUND
+            return self._fail(status, f"{method} {path} is not answered here.")
         try:
-            answer = found(Request(path, query, body))
-            reply = answer if isinstance(answer, Iterator) else _reply(answer)
+            answer = handler(Request(query, body))
+            reply = answer if isinstance(answer, Generator) else _reply(answer)
         except UserError as error:
             return self._fail(HTTPStatus.BAD_REQUEST, str(error))
         except Exception as error:
             _log.exception("%s %s", method, path)
             return self._fail(HTTPStatus.INTERNAL_SERVER_ERROR, f"{type(error).__name__}: {error}")
-        return self._events(owner, reply) if isinstance(reply, Iterator) else self._send(reply)
+        return self._events(owner, reply) if isinstance(reply, Generator) else self._send(reply)
+
+    do_POST = do_GET
 
     def _refused(self, owner: Server) -> tuple[HTTPStatus, str] | None:
         """Requests under another name of this machine, and those that another page makes."""
@@ -259,11 +250,11 @@ class _Connection(http.server.BaseHTTPRequestHandler):
         self._headers({"Content-Type": reply.type, "Content-Length": str(len(reply.body)), **reply.headers})
         self.wfile.write(reply.body)
 
-    def _events(self, owner: Server, values: Iterator[Any]) -> None:
+    def _events(self, owner: Server, values: Generator[Any]) -> None:
         self.close_connection = True
         self.send_response(HTTPStatus.OK)
         self._headers({"Content-Type": "text/event-stream; charset=utf-8", "Connection": "close"})
-        with contextlib.suppress(ConnectionError, TimeoutError), contextlib.closing(_closable(values)):
+        with contextlib.suppress(ConnectionError, TimeoutError), contextlib.closing(values):
             self.wfile.write(f"retry: {RETRY}\n\n".encode())
             for value in values:
                 text = ":\n\n" if value is None else f"data: {json.dumps(value)}\n\n"
@@ -276,10 +267,6 @@ class _Connection(http.server.BaseHTTPRequestHandler):
         for name, value in {**HEADERS, **own}.items():
             self.send_header(name, value)
         self.end_headers()
-
-
-def _closable(values: Iterator[Any]) -> Any:
-    return values if hasattr(values, "close") else (value for value in values)
 
 
 def _same(given: str, token: str) -> bool:

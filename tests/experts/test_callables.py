@@ -103,6 +103,8 @@ def test_a_function_that_fails_is_told_as_the_experts_fault():
     with pytest.raises(UserError, match=r"expert 'broken': failed .* \(3,\) \(ZeroDivisionError: ") as caught:
         expert.label(np.zeros((2, 3)))
     assert isinstance(caught.value.__cause__, ZeroDivisionError)
+    with pytest.raises(UserError, match=r"observations {'0': \(3,\), '1.a': \(\)} \(ZeroDivisionError: "):
+        expert.label((np.zeros((2, 3)), {"a": np.zeros(2)}))
     uneven = experts.from_callable(lambda o: np.zeros(int(o[0])))
     with pytest.raises(UserError, match="same shape"):
         uneven.label(np.array([[1.0], [2.0]]))

@@ -107,6 +107,8 @@ def test_what_does_not_fit_is_said_in_one_sentence(tmp_path):
         resolve(path, observation_space=SPACES["observation_space"], action_space=Discrete(2))
     with pytest.raises(UserError, match="has no layers hidden_0"):
         brax.from_params(({}, {"params": {"dense": {}}}))
+    with pytest.raises(UserError, match="brax parameters is damaged"):
+        resolve(("lqr-CartPole-v1", "a pair of names is no expert"))
     with pytest.raises(UserError, match="there is no checkpoint"):
         resolve(str(tmp_path / "none.pt"))
 

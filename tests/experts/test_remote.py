@@ -36,6 +36,14 @@ def test_answers_come_in_order_and_questions_go_side_by_side():
     assert 1 < most <= 3
 
 
+def test_an_object_whose_call_is_a_coroutine_is_awaited():
+    class Far:
+        async def __call__(self, observation):
+            return observation[:1]
+
+    np.testing.assert_array_equal(experts.from_remote(Far()).label(OBSERVATIONS), OBSERVATIONS[:, :1])
+
+
 def test_a_coroutine_keeps_one_event_loop():
     loops = set()
 
@@ -73,10 +81,11 @@ def test_after_the_last_attempt_one_sentence_says_how_many_and_why():
     expert = experts.from_remote(down, retries=2, backoff=0.001, name="far")
     with pytest.raises(UserError) as caught:
         expert.label(OBSERVATIONS[:1])
-    assert str(caught.value) == (
+    assert str(caught.value).startswith(
         "expert 'far': gave no answer in environment 0, asked 3 times; "
-        "the last error: ConnectionError: line is down."
+        "the last error: ConnectionError: line is down, at "
     )
+    assert str(caught.value).endswith("in down."), "the line of the user's own file"
     with pytest.raises(UserError, match="asked once"):
         experts.from_remote(down, retries=0).label(OBSERVATIONS[:1])
 

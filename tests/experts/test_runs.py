@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from gymnasium import spaces
 
 from quick import SIZE
-from understudy import UserError, experts, imitate
+from understudy import Linear, TrainedPolicy, UserError, experts, imitate
+from understudy.policies import Actions, Normaliser, Observations, Recalled
 
 SMALL = SIZE | {"episodes": 0, "expert_episodes": 0, "comparator": "none"}
 
@@ -25,8 +27,6 @@ def observations(expert, n=5):
 
 
 def test_choices_are_answered_with_the_softmax_of_the_policys_outputs(folders):
-    from understudy import TrainedPolicy
-
     expert, policy = (
         experts.resolve(str(folders / "cartpole")),
         TrainedPolicy.load(folders / "cartpole"),
@@ -41,8 +41,6 @@ def test_choices_are_answered_with_the_softmax_of_the_policys_outputs(folders):
 
 
 def test_actions_have_the_bits_of_the_policy(folders):
-    from understudy import TrainedPolicy
-
     expert, policy = experts.resolve(folders / "pendulum"), TrainedPolicy.load(folders / "pendulum")
     assert not policy.normaliser.nothing
     seen = observations(expert)
@@ -58,6 +56,27 @@ def test_another_run_learns_from_it(folders):
         imitate("CartPole-v1", policy="linear", expert=str(folders / "pendulum"), **SMALL)
     with pytest.raises(UserError, match="the option 'activation' is not for a policy's file or a run"):
         experts.resolve(str(folders / "pendulum"), activation="tanh")
+
+
+def test_a_policy_that_remembers_is_one_expert_as_an_object_and_as_a_file(tmp_path):
+    seen = Recalled(Observations.of(spaces.Box(-1, 1, (2,))), 3)
+    params = np.random.default_rng(0).normal(size=(6, 1)).astype(np.float32)
+    acts = Actions.of(spaces.Box(-9, 9, (1,)))
+    policy = TrainedPolicy(Linear(), params, seen, acts, Normaliser.identity(6))
+    policy.save(tmp_path / "policy")
+    episode = np.random.default_rng(1).uniform(-1, 1, (4, 2)).astype(np.float32)
+    wanted, state = [], None
+    for one in episode:
+        action, state = policy.predict(one, state)
+        wanted.append(action)
+    for source in (policy, tmp_path / "policy.safetensors"):
+        expert = experts.resolve(source)
+        for _ in range(2):
+            expert.on_reset()
+            assert (
+                np.concatenate([expert.label(one[None]) for one in episode]).tolist()
+                == np.array(wanted).tolist()
+            )
 
 
 def test_a_damaged_run_is_refused(folders, tmp_path):

@@ -15,6 +15,7 @@ from understudy.errors import UserError
 from understudy.experts import controllers, networks
 from understudy.experts.networks import sees
 from understudy.policies import MLP, Actions, Normaliser, Observations, TrainedPolicy
+from understudy.policies.acting import features
 
 NETWORKS = (
     "ppo-breakout",
@@ -90,7 +91,8 @@ def test_frames_of_a_game_are_answered_with_distributions():
     rows = experts.checked(expert).label(frames)
     assert rows.shape == (5, 6)
     np.testing.assert_array_equal(np.concatenate([expert.label(frames[i : i + 1]) for i in range(5)]), rows)
-    assert sees(expert).program()(frames[0]).shape == (512,)
+    found = sees(expert)
+    assert features(found.network, found.params)(frames[0]).shape == (512,)
     assert len(np.unique(rows, axis=0)) == 5
 
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 import jax
 import numpy as np
 import pytest
+from gymnasium import spaces
 
 from playing import head
 from quick import SIZE
-from understudy import MLP, Linear, NatureCNN, TrainedPolicy, UserError, experts, imitate
+from understudy import GRU, MLP, Linear, NatureCNN, TrainedPolicy, UserError, experts, imitate
 from understudy.experts.networks import encoder
 from understudy.experts.start import start
-from understudy.policies import Encoded, Observations
+from understudy.policies import Actions, Encoded, Normaliser, Observations, Recalled
 
 SMALL = SIZE | {"episodes": 0, "expert_episodes": 0, "comparator": "none"}
 
@@ -55,19 +56,31 @@ def test_the_object_is_a_start_too(folders):
     assert imitate("CartPole-v1", init=policy, **options).ledger["gradient_norm"][0] < 1e-5
 
 
+def test_a_policy_with_memory_is_a_start_as_an_object_and_as_a_file(tmp_path):
+    space = {"observation_space": spaces.Box(-1, 1, (2,)), "action_space": spaces.Box(-1, 1, (1,))}
+    seen = Recalled(Observations.of(space["observation_space"]), 2, mark=True)
+    policy, acts = GRU(width=3, widths=()), Actions.of(space["action_space"])
+    own, fresh = (policy.init(jax.random.key(i), seen.width, 1) for i in range(2))
+    made = TrainedPolicy(policy, own, seen, acts, Normaliser.identity(seen.width))
+    made.save(tmp_path / "policy")
+    for source in (made, str(tmp_path / "policy.safetensors")):
+        params, _ = start(source, policy, fresh, seen, 1, **space)
+        assert np.array_equal(params["state"]["weight"], own["state"]["weight"])
+
+
 def test_an_image_network_is_a_start_for_pixels_and_for_its_features():
     expert = experts.get("ppo-pong")
-    spaces = {"observation_space": expert.observation_space, "action_space": expert.action_space}
+    both = {"observation_space": expert.observation_space, "action_space": expert.action_space}
     seen = Observations.of(expert.observation_space)
     policy = NatureCNN(method="matmul")
     fresh = policy.init(jax.random.key(0), seen.width, 6)
-    params, normaliser = start("ppo-pong", policy, fresh, seen, 6, **spaces)
+    params, normaliser = start("ppo-pong", policy, fresh, seen, 6, **both)
     weight, _ = head(expert)
     np.testing.assert_array_equal(params["head"]["weight"], weight)
     assert normaliser.nothing
     with pytest.raises(UserError, match=r"'ppo-pong' is the policy nature_cnn and the student is linear"):
         encoded = Encoded(seen, encoder(expert))
-        start("ppo-pong", Linear(), np.zeros((512, 6)), encoded, 6, **spaces)
+        start("ppo-pong", Linear(), np.zeros((512, 6)), encoded, 6, **both)
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
 
 import gymnasium
 import numpy as np
@@ -137,6 +138,30 @@ def test_lerobot_s_layout_holds_every_step(run, tmp_path):
         assert columns["next.done"].tolist()[-1] == (ours.terminated or ours.truncated)
         assert columns["index"].tolist() == list(range(index, index + len(ours)))
         index += len(ours)
+
+
+def test_what_the_expert_was_not_asked_is_in_no_statistic(tmp_path, monkeypatch):
+    asked, ones = np.array([True, False, True]), np.ones(3, np.float32)
+    one = episodes.Episode(
+        observations=np.zeros((3, 2), np.float32),
+        actions=np.array([1, 1, 0]),
+        expert_actions=np.array([2, -1, 1]),
+        targets=np.zeros((3, 3), np.float32),
+        rewards=ones,
+        by_expert=asked,
+        asked=asked,
+        weights=ones,
+        terminated=True,
+        truncated=False,
+    )
+    arrow = SimpleNamespace(table=dict, write_table=lambda table, file: None)
+    monkeypatch.setattr(to_lerobot, "needs", lambda *names: arrow)
+    monkeypatch.setattr(to_lerobot, "episodes", lambda run: [one])
+    run = SimpleNamespace(settings={"env": "CartPole-v1", "env_kwargs": {}})
+    assert to_lerobot.write(run, tmp_path / "set") == 1
+    stats = json.loads((tmp_path / "set/meta/episodes_stats.jsonl").read_text())["stats"]
+    assert stats["expert_action"] == {"min": [1], "max": [2], "mean": [1.5], "std": [0.5], "count": [2]}
+    assert stats["action"]["count"] == [3] and stats["observation.state"]["max"] == [0, 0]
 
 
 def test_choices_have_minus_one_where_nobody_was_asked():

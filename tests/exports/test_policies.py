@@ -41,6 +41,7 @@ CASES = {
     "image": (MLP(widths=(4,)), spaces.Box(0, 255, (6, 6), np.uint8), spaces.Discrete(2)),
     "pixels": (NatureCNN(size=36, stack=2, width=16), spaces.Box(0, 255, (2, 36, 36), np.uint8), BOX),
     "camera": (Camera(shape=(9, 8, 3), width=8, widths=(4,)), MIXED, spaces.Discrete(4)),
+    "camera-alone": (Camera(shape=(9, 8, 3), width=8, widths=(4,)), MIXED["camera"], spaces.Discrete(4)),
     **{name: (MLP(widths=(6, 4), activation=name), VECTOR, BOX) for name in ACTIVATIONS},
 }
 

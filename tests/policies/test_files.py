@@ -7,9 +7,10 @@ import json
 import jax
 import numpy as np
 import pytest
+from gymnasium import spaces
 
-from understudy import MLP, Linear, Tabular, UserError, disk
-from understudy.policies import load, save
+from understudy import MLP, Linear, Tabular, TrainedPolicy, UserError, disk
+from understudy.policies import Actions, Normaliser, Observations
 
 POLICIES = {
     "linear": Linear(),
@@ -19,19 +20,34 @@ POLICIES = {
 }
 
 
+def made(policy, params) -> TrainedPolicy:
+    tabular = isinstance(policy, Tabular)
+    space = spaces.Discrete(5) if tabular else spaces.Box(-1, 1, (3,))
+    seen = Observations.of(space, tabular=tabular)
+    acts = Actions.of(spaces.Box(np.array([-np.inf, -2], np.float32), np.array([1, np.inf], np.float32)))
+    return TrainedPolicy(policy, params, seen, acts, Normaliser.identity(seen.width))
+
+
+def load(path):
+    return TrainedPolicy.read(path)
+
+
 @pytest.mark.parametrize("name", POLICIES)
 def test_round_trip(tmp_path, name):
     policy = POLICIES[name]
     params = policy.init(jax.random.key(3), 3, 2)
     params = jax.tree.map(lambda leaf: np.asarray(leaf) + np.float32(1 / 3), params)
-    save(tmp_path / "deep" / "one", policy, params, env="Toy-v0", score=12.5)
-    back, found, card = load(tmp_path / "deep" / "one")
-    assert back == policy and card["env"] == "Toy-v0" and card["score"] == 12.5
-    assert jax.tree.structure(found) == jax.tree.structure(params)
-    for a, b in zip(jax.tree.leaves(found), jax.tree.leaves(params), strict=True):
+    made(policy, params).save(tmp_path / "deep" / "one", env="Toy-v0", score=12.5)
+    back, card = load(tmp_path / "deep" / "one")
+    assert back.policy == policy and card["env"] == "Toy-v0" and card["score"] == 12.5
+    assert jax.tree.structure(back.params) == jax.tree.structure(params)
+    for a, b in zip(jax.tree.leaves(back.params), jax.tree.leaves(params), strict=True):
         assert a.dtype == b.dtype and a.tobytes() == b.tobytes()
+    outputs = np.array([-7.0, 7.0], np.float32)
+    assert back.actions.play(outputs).tolist() == [-7.0, 7.0], "these sides have no bound"
+    assert back.actions.play(-outputs).tolist() == [1.0, -2.0]
     # Saved again, the files are the same bytes; nothing temporary is left.
-    save(tmp_path / "two", back, found, env="Toy-v0", score=12.5)
+    back.save(tmp_path / "two", env="Toy-v0", score=12.5)
     for suffix in (".json", ".safetensors"):
         one, two = (tmp_path / "deep" / "one").with_suffix(suffix), (tmp_path / "two").with_suffix(suffix)
         assert one.read_bytes() == two.read_bytes()
@@ -41,8 +57,19 @@ def test_round_trip(tmp_path, name):
 @pytest.fixture
 def saved(tmp_path):
     policy = MLP(widths=(4,))
-    save(tmp_path / "p", policy, policy.init(jax.random.key(0), 3, 2))
+    made(policy, policy.init(jax.random.key(0), 3, 2)).save(tmp_path / "p")
     return tmp_path / "p"
+
+
+def test_a_name_with_a_dot_is_kept_whole(tmp_path):
+    import understudy
+
+    for rate in (0.25, 0.5):
+        made(Linear(), np.full((3, 2), rate)).save(tmp_path / f"rate-{rate}")
+    assert len(list(tmp_path.iterdir())) == 4
+    for read in (TrainedPolicy.load, understudy.load):
+        assert read(tmp_path / "rate-0.25").params[0, 0] == 0.25
+        assert read(tmp_path / "rate-0.5.safetensors").params[0, 0] == 0.5
 
 
 def test_a_newer_format_is_refused(saved):
@@ -53,11 +80,12 @@ def test_a_newer_format_is_refused(saved):
 
 
 def test_the_header_will_do_where_there_is_no_card(saved, tmp_path):
-    policy, params, card = load(saved)
+    kept, card = load(saved)
     saved.with_suffix(".json").unlink()
-    again, same, header = load(saved)
-    assert again == policy and header == card
-    assert all((a == b).all() for a, b in zip(jax.tree.leaves(same), jax.tree.leaves(params), strict=True))
+    again, header = load(saved)
+    assert again.policy == kept.policy and header == card
+    pairs = zip(jax.tree.leaves(again.params), jax.tree.leaves(kept.params), strict=True)
+    assert all((a == b).all() for a, b in pairs)
     bare = tmp_path / "bare.safetensors"
     disk.write_tensors(bare, disk.read_tensors(saved.with_suffix(".safetensors"), "policy")[0])
     with pytest.raises(UserError, match=r"no card bare.json beside it and no 'card' in its header"):
@@ -88,6 +116,8 @@ def test_a_damaged_file_is_refused(saved, suffix, how):
         {"policy": "lniear"},
         {"widths": [0]},
         {"policy": None},
+        {"observations": None},
+        {"actions": {}},
     ],
 )
 def test_a_card_that_does_not_fit_is_refused(saved, change):

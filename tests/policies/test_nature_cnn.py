@@ -13,6 +13,7 @@ from understudy.errors import UserError
 from understudy.experts.answers import mode
 from understudy.experts.networks import encoder, sees
 from understudy.policies import Actions, Encoded, Linear, NatureCNN, Normaliser, Observations, TrainedPolicy
+from understudy.policies.acting import features
 
 
 def images(count: int, size: int = 84) -> np.ndarray:
@@ -46,12 +47,12 @@ def test_the_encoder_and_head_are_the_experts(name):
     expert = experts.get(name)
     found, (weight, bias) = encoder(expert), head(expert)
     seen = images(4)
-    features, own = (
-        np.stack([see(image) for image in seen]) for see in (found.program(), sees(expert).program())
+    given, mine = (
+        np.stack([see(image) for image in seen])
+        for see in (features(one.network, one.params) for one in (found, sees(expert)))
     )
-    mine = own
-    np.testing.assert_allclose(features, mine, atol=2e-5 * mine.max())
-    logits = features @ weight + bias
+    np.testing.assert_allclose(given, mine, atol=2e-5 * mine.max())
+    logits = given @ weight + bias
     likely = np.exp(logits - logits.max(1, keepdims=True))
     np.testing.assert_allclose(likely / likely.sum(1, keepdims=True), expert.label(seen), atol=2e-4)
     assert (mode(expert).label(seen) == expert.label(seen).argmax(1)).all()

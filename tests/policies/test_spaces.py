@@ -175,6 +175,14 @@ def test_channels_may_come_first_and_the_image_anywhere():
         Camera(shape=(4, 4, 3))
 
 
+def test_an_image_alone_is_read_as_fractions_of_255_too():
+    policy = Camera(shape=(8, 8, 3), width=4, widths=())
+    params = policy.init(jax.random.key(0), features=192, outputs=2)
+    image = np.random.default_rng(0).integers(0, 256, (3, 192), np.uint8)
+    both = [jax.jit(policy.apply)(params, rows) for rows in (image, image.astype(np.float32) / 255)]
+    np.testing.assert_allclose(*both, rtol=1e-5)
+
+
 def test_a_linear_policy_on_features_has_the_numbers_beside_them():
     network = NatureCNN(size=36, stack=2, width=8, method="single")
     params = jax.tree.map(np.asarray, network.init(jax.random.key(0), features=2 * 36 * 36, outputs=2))
@@ -185,6 +193,10 @@ def test_a_linear_policy_on_features_has_the_numbers_beside_them():
     alone = Encoded(Observations.of(whole["frames"]), Encoder(network, params, "frozen"))
     assert seen.width == 11 and seen.measured.all()
     np.testing.assert_array_equal(seen.row(one), [*alone.row(one["frames"]), *one["pose"]])
+    touch = {"frames": one["frames"], "touch": np.array([0, 51], np.uint8)}
+    whole = spaces.Dict(frames=whole["frames"], touch=spaces.Box(0, 255, (2,), np.uint8))
+    beside = Encoded(Observations.of(whole), Encoder(network, params, "frozen"))
+    np.testing.assert_allclose(beside.row(touch)[8:], [0.0, 0.2])  # a byte is a fraction here too
 
 
 def test_bytes_in_a_dict_stay_bytes():

@@ -147,9 +147,9 @@ def _from_text(text: str, env_id: str | None, spaces: dict[str, Any], options: d
         naming = not isinstance(made, Expert) and (callable(made) or hasattr(made, "predict"))
         return _make(made, env_id, spaces, {"name": text} if naming else {})
     if text == "person":
-        from .human import OPTIONS, person
+        from .human import person
 
-        return person(**_only(options, "a person", *OPTIONS))
+        return person(**_only(options, "a person", *inspect.signature(person).parameters))
     if text.endswith(".safetensors") or (Path(text) / "policy.safetensors").is_file():
         from . import networks
 

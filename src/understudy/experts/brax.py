@@ -35,11 +35,8 @@ def load(path: str | os.PathLike[str], **options: Any) -> Expert:
     if not path.is_file():
         raise UserError(f"expert: there is no file {path}.")
     with damaged(what):
-        if path.suffix == ".npz":
-            tree = _archive(path, what)
-        else:
-            tree = unpack(path.read_bytes(), what)
-        return from_params(tree, what=what, **{"name": path.stem, **options})
+        tree = _archive(path, what) if path.suffix == ".npz" else unpack(path.read_bytes(), what)
+    return from_params(tree, what=what, **{"name": path.stem, **options})
 
 
 def from_params(
@@ -59,26 +56,27 @@ def from_params(
     >>> made.label(np.array([[0.25, 0.25]])).shape
     (1, 2)
     """
-    statistics, policy = (_part(params, number, what) for number in (0, 1))
-    inner = policy.get("params", policy)
-    if not isinstance(inner, Mapping) or "hidden_0" not in inner:
-        raise UserError(f"{what}: the policy has no layers hidden_0, hidden_1, …, as brax's have.")
-    layers = []
-    while f"hidden_{len(layers)}" in inner:
-        one = inner[f"hidden_{len(layers)}"]
-        layers.append({"weight": _numbers(one["kernel"], what), "bias": _numbers(one["bias"], what)})
-    if odd := [key for key in inner if key not in {f"hidden_{i}" for i in range(len(layers))}]:
-        raise UserError(f"{what}: {odd[0]!r} is not part of a plain network of dense layers.")
-    return dense(
-        layers,
-        what,
-        observation_space=observation_space,
-        action_space=action_space,
-        activation=activation or "silu",
-        head="tanh",
-        normaliser=_normaliser(statistics, what),
-        card={"name": name or "brax", "algorithm": "PPO (brax)", "made": f"read from {what}"},
-    )
+    with damaged(what):
+        statistics, policy = (_part(params, number, what) for number in (0, 1))
+        inner = policy.get("params", policy)
+        if not isinstance(inner, Mapping) or "hidden_0" not in inner:
+            raise UserError(f"{what}: the policy has no layers hidden_0, hidden_1, …, as brax's have.")
+        layers = []
+        while f"hidden_{len(layers)}" in inner:
+            one = inner[f"hidden_{len(layers)}"]
+            layers.append({"weight": _numbers(one["kernel"], what), "bias": _numbers(one["bias"], what)})
+        if odd := [key for key in inner if key not in {f"hidden_{i}" for i in range(len(layers))}]:
+            raise UserError(f"{what}: {odd[0]!r} is not part of a plain network of dense layers.")
+        return dense(
+            layers,
+            what,
+            observation_space=observation_space,
+            action_space=action_space,
+            activation=activation or "silu",
+            head="tanh",
+            normaliser=_normaliser(statistics, what),
+            card={"name": name or "brax", "algorithm": "PPO (brax)", "made": f"read from {what}"},
+        )
 
 
 def _part(params: Any, number: int, what: str) -> Any:

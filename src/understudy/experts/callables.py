@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import UserError, said
-from ..nested import batch_size, stacked, take
+from ..nested import batch_size, parts, stacked, take
 from .base import Expert
 
 
@@ -114,8 +114,16 @@ def from_callable(
 def from_predictor(
     model: Any, *, name: str | None = None, observation_space: Any = None, action_space: Any = None
 ) -> Expert:
-    """An expert from an object with Stable-Baselines3's `predict`, asked with whole batches."""
+    """An expert from an object with Stable-Baselines3's `predict`, asked with whole batches.
+
+    A `TrainedPolicy` is the expert that its file is.
+    """
+    from ..policies import TrainedPolicy  # brings JAX
+    from . import networks
+
     name = name or type(model).__name__
+    if isinstance(model, TrainedPolicy):
+        return networks.of(model, {"name": name, "algorithm": "a trained policy"})
     call = _reporting(model.predict, name)
     seen, acts = (getattr(model, space, None) for space in ("observation_space", "action_space"))
 
@@ -169,9 +177,8 @@ def _reporting(function: Callable[..., Any], name: str) -> Callable[..., Any]:
         except UserError:
             raise
         except Exception as error:
-            shape: Any = np.shape(observation)
-            if isinstance(observation, dict):
-                shape = {key: np.shape(value) for key, value in observation.items()}
-            raise UserError(f"expert {name!r}: failed on observations {shape} ({said(error)}).") from error
+            shapes = {".".join(map(str, path)): part.shape for path, part in parts(observation)}
+            shown = shapes.get("", shapes)  # of one array, which has no name
+            raise UserError(f"expert {name!r}: failed on observations {shown} ({said(error)}).") from error
 
     return call

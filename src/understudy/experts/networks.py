@@ -5,6 +5,7 @@ for a linear policy.
 
 from __future__ import annotations
 
+import dataclasses
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -17,7 +18,7 @@ from ..errors import UserError, among, damaged
 from ..nested import batch_size, take
 from ..policies import MLP, Actions, Encoder, NatureCNN, Network, Normaliser, TrainedPolicy, require_fit
 from ..policies.mlp import ACTIVATIONS
-from .base import KINDS, Expert
+from .base import Expert
 
 
 def load(path: str | os.PathLike[str], *, expert_card: str | os.PathLike[str] | None = None) -> Expert:
@@ -37,39 +38,29 @@ def load(path: str | os.PathLike[str], *, expert_card: str | os.PathLike[str] | 
 def of(policy: TrainedPolicy, card: Mapping[str, Any]) -> Expert:
     """The expert that plays a policy; its labels are of the card's `kind`, "action" or "distribution"."""
     kind = card.get("kind", "action")
-    if kind not in KINDS:
-        raise UserError(f"kind: {kind!r} is not a kind of label; accepted: {', '.join(KINDS)}.")
-    if kind == "distribution" and policy.actions.kind != "discrete":
+    soft = kind == "distribution"
+    if soft and policy.actions.kind != "discrete":
         raise UserError(f"kind: distributions are over Discrete actions, these are {policy.actions.space()}.")
-    if policy.remembers:
-        return _remembering(policy, card)
-    network = policy.network(distribution=kind == "distribution")
-    return from_network(
+    network = policy.network(distribution=soft)
+    expert = from_network(
         network,
         kind=kind,
         observation_space=policy.observations.space(),
         action_space=policy.actions.space(),
         card={**card, "kind": kind},
-        pure=network.traced(policy.observations, policy.actions, distribution=kind == "distribution"),
+        pure=network.traced(policy.observations, policy.actions, distribution=soft),
     )
-
-
-def _remembering(policy: TrainedPolicy, card: Mapping[str, Any]) -> Expert:
-    """The expert that plays a policy with memory: asked about one state after another of an episode."""
+    if not policy.remembers:
+        return expert
 
     def ask(observations: Any, infos: Any) -> np.ndarray:
+        """One state after another of an episode."""
         if batch_size(observations) != 1:
             raise UserError(f"expert: the policy {policy.policy.name!r} remembers one episode at a time.")
         return np.stack([np.asarray(policy.act(take(observations, 0)))])
 
-    return Expert(
-        str(card.get("name", "expert")),
-        ask=ask,
-        observation_space=policy.observations.space(),
-        action_space=policy.actions.space(),
-        card={**card, "kind": "action"},
-        on_reset=policy.reset,
-    )
+    card = {**card, "kind": "action"}
+    return dataclasses.replace(expert, ask=ask, kind="action", card=card, on_reset=policy.reset, alike=False)
 
 
 def from_network(network: Network, *, card: Mapping[str, Any], **fields: Any) -> Expert:

@@ -15,13 +15,11 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import UserError
+from ..errors import UserError, said
 from ..nested import batch_size, take
 from .base import Expert, Kind
 
 Future = concurrent.futures.Future
-Start = Callable[[int], Future]
-"""Starts call i and returns its future at once."""
 
 
 def from_remote(
@@ -58,7 +56,8 @@ def from_remote(
             "retries and backoff must be 0 or more and workers at least 1."
         )
     name = str(name or getattr(function, "__name__", type(function).__name__))
-    start = _on_loop if inspect.iscoroutinefunction(function) else in_thread
+    awaited = any(map(inspect.iscoroutinefunction, (function, type(function).__call__)))
+    start = _on_loop if awaited else in_thread
 
     def ask(observations: Any, infos: Any) -> np.ndarray:
         answers: dict[int, Any] = {}
@@ -66,7 +65,11 @@ def from_remote(
         calls = outcomes(lambda i: start(function, take(observations, i)), batch_size(observations), **limits)
         for i, answer, reason, attempts in calls:
             if reason is not None:
-                raise _given_up(name, i, attempts, reason) from reason
+                times = "once" if attempts == 1 else f"{attempts} times"
+                raise UserError(
+                    f"expert {name!r}: gave no answer in environment {i}, asked {times}; the last error: "
+                    f"{said(reason)}."
+                ) from reason
             answers[i] = answer
         return np.stack([np.asarray(answers[i]) for i in sorted(answers)])
 
@@ -88,15 +91,7 @@ def from_remote(
     )
 
 
-def _given_up(name: str, index: int, attempts: int, reason: BaseException | None) -> UserError:
-    error = " ".join(f"{type(reason).__name__}: {reason}".split())[:300]
-    times = "once" if attempts == 1 else f"{attempts} times"
-    return UserError(
-        f"expert {name!r}: gave no answer in environment {index}, asked {times}; the last error: {error}."
-    )
-
-
-def _on_loop(function: Callable[[Any], Any], observation: Any) -> concurrent.futures.Future:
+def _on_loop(function: Callable[[Any], Any], observation: Any) -> Future:
     return asyncio.run_coroutine_threadsafe(function(observation), _loop())
 
 
@@ -108,7 +103,7 @@ def _loop() -> asyncio.AbstractEventLoop:
 
 
 def outcomes(
-    start: Start,
+    start: Callable[[int], Future],
     count: int,
     *,
     workers: int,
@@ -117,7 +112,7 @@ def outcomes(
     backoff: float = 0.5,
 ) -> Iterator[tuple[int, Any, BaseException | None, int]]:
     """Makes calls 0 … count − 1, at most `workers` at a time, and yields each as it ends: (i, answer, None,
-    attempts), or (i, None, the last error, attempts).
+    attempts), or (i, None, the last error, attempts). `start(i)` gives the future of call i at once.
 
     An attempt has `timeout` seconds. One that fails or is late is made again up to `retries` times, after
     `backoff`, 2·`backoff`, 4·`backoff`, … seconds. An attempt that hangs is left behind: it holds up neither

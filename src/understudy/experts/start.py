@@ -19,7 +19,6 @@ from ..policies import (
     Params,
     Policy,
     Seen,
-    TrainedPolicy,
     require_fit,
 )
 from . import resolve
@@ -35,8 +34,10 @@ def start(
     are kept. spaces: `observation_space` and `action_space` of the environment. Where the architectures
     differ the error says how.
     """
-    source, name = _network(init, spaces)
-    what = f"init: {name!r}"
+    expert = resolve(init, **spaces)
+    source, what = expert.network, f"init: {expert.name!r}"
+    if source is None:
+        raise UserError(f"{what} is no network; name one that is, a policy's file or a run.")
     found = _params(source, policy, what)
     require_fit(what, policy, found, observations.width, outputs)
     if not _same_features(source, observations):
@@ -47,15 +48,6 @@ def start(
         Normaliser.identity(observations.width) if kept is None else Normaliser(kept.mean, kept.scale)
     )
     return jax.tree.map(lambda new, old: jnp.asarray(old, new.dtype), fresh, found), normaliser
-
-
-def _network(init: Any, spaces: dict[str, Any]) -> tuple[Network, str]:
-    if isinstance(init, TrainedPolicy):
-        return init.network(), init.policy.name
-    expert = resolve(init, **spaces)
-    if expert.network is None:
-        raise UserError(f"init: {expert.name!r} is no network; name one that is, a policy's file or a run.")
-    return expert.network, expert.name
 
 
 def _params(source: Network, policy: Policy, what: str) -> Params:

@@ -8,7 +8,7 @@ from typing import NamedTuple, final
 
 from .. import disk
 from ..errors import UserError, among
-from ..policies import TrainedPolicy
+from ..policies import TrainedPolicy, files
 from ..runs import Run
 
 NEAR = 1e-5
@@ -89,4 +89,4 @@ def _found(what: Run | TrainedPolicy | str | os.PathLike[str]) -> tuple[Run | Tr
         return Run.load(path), path.resolve().name
     if path.is_dir():
         raise UserError(f"export: {str(what)!r} is not the folder of a run (it has no config.json).")
-    return TrainedPolicy.read(path, "export")[0], path.stem
+    return TrainedPolicy.read(path, "export")[0], files.place(path).stem

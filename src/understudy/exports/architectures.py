@@ -90,7 +90,7 @@ def network(g: Graph, policy: Any, tree: Any, row: str, bytes_left: bool) -> str
     if kind is NatureCNN:
         return _dense(g, nature_features(g, policy, tree, row, bytes_left), tree["head"])
     if kind is Camera:
-        return _camera(g, policy, tree, row)
+        return _camera(g, policy, tree, row, bytes_left)
     if kind not in (MLP, Committee):
         raise UserError(
             f"policy: {policy.name!r} cannot be written as a graph; accepted: linear, tabular, mlp, "
@@ -170,10 +170,10 @@ def nature_features(g: Graph, policy: NatureCNN, tree: Any, row: str, bytes_left
     return _convolutions(g, image, tree, [stride for _, stride, _ in LAYERS])
 
 
-def _camera(g: Graph, policy: Camera, tree: Any, row: str) -> str:
+def _camera(g: Graph, policy: Camera, tree: Any, row: str, bytes_left: bool) -> str:
     dtype, size = g.arrays[tree["dense"]["bias"]].dtype, math.prod(policy.shape)
     width = size + len(g.arrays[tree["mlp"][0]["weight"]]) - policy.width
-    row, end = g.add("Cast", row, to=str(dtype)), policy.place + size
+    row, end = _numbers(g, row, str(dtype), bytes_left), policy.place + size
     image = g.add("Gather", row, np.arange(policy.place, end), axis=1)
     image = g.add("Reshape", image, np.array([-1, *policy.shape], np.int64))
     image = g.add("Transpose", image, perm=[0, 3, 1, 2]) if policy.last else image

@@ -13,7 +13,7 @@ import jax
 import numpy as np
 
 from ..errors import UserError
-from ..policies import Actions, Encoded, Tabular, TrainedPolicy
+from ..policies import Actions, Encoded, Recalled, Tabular, TrainedPolicy
 from ..policies.observations import Leaf
 from .architectures import Graph, nature_features, network
 
@@ -30,14 +30,15 @@ def graph(trained: TrainedPolicy) -> Graph:
     >>> [node.op for node in made.nodes]
     ['Reshape', 'Cast', 'MatMul', 'Identity', 'ArgMax', 'Add']
     """
-    if trained.remembers:
+    seen = trained.observations
+    if isinstance(seen, Recalled):
         raise UserError(
             "policy: one that remembers (gru, stack) is no function of an observation alone, as exports are; "
             "understudy.load runs it, with the memory as the state of predict."
         )
     made = Graph()
     made.arrays, card = trained.packed()
-    tree, seen, policy = card["params"], trained.observations, trained.policy
+    tree, policy = card["params"], trained.policy
     if isinstance(seen, Encoded):
         row = _encoded(made, seen, tree["encoder"])
     elif isinstance(policy, Tabular):
@@ -75,12 +76,9 @@ def _leaf(g: Graph, leaf: Leaf, *, whole: bool) -> str:
 
 def _encoded(g: Graph, seen: Encoded, tree: Any) -> str:
     """The features of the image, and the other parts beside them, in the order of `Encoded`."""
-    made = seen.encoder.network
-    image = next(one for one in seen.leaves if one.kind == "byte" and one.shape == (made.stack, *made.sides))
-    features = nature_features(g, made, tree, _leaf(g, image, whole=True), bytes_left=True)
-    rest = [leaf for leaf in seen.leaves if leaf is not image]
-    whole = bool(rest) and all(leaf.kind == "byte" for leaf in rest)
-    return g.joined([features, *(_leaf(g, leaf, whole=whole) for leaf in rest)])
+    image = _leaf(g, seen.image.leaves[0], whole=True)
+    features = nature_features(g, seen.encoder.network, tree, image, bytes_left=True)
+    return g.joined([features, *(_leaf(g, leaf, whole=False) for leaf in seen.beside.leaves)])
 
 
 def _standardised(g: Graph, trained: TrainedPolicy, tree: Any, row: str) -> str:

@@ -50,7 +50,9 @@ def write(run: Run, folder: Path) -> int:
                 for name, part in columns.items()
             }
             lengths.append({"episode_index": number, "tasks": [task["task"]], "length": len(one)})
-            stats.append({"episode_index": number, "stats": {k: _stats(v) for k, v in columns.items()}})
+            # Where the expert was not asked its action is none, and counts for nothing.
+            asked = columns | {"expert_action": one.expert_actions[one.asked]}
+            stats.append({"episode_index": number, "stats": {k: _stats(v) for k, v in asked.items()}})
             frames += len(one)
         info = {
             "codebase_version": VERSION,
@@ -95,14 +97,10 @@ def _columns(one: Episode, number: int, first: int, fps: int) -> dict[str, np.nd
 
 
 def _stats(values: np.ndarray) -> dict[str, list[Any]]:
-    """Over the steps that have a value: the expert has none where it was not asked."""
-    numbers = values.reshape(len(values), -1).astype(np.float64)
-    whole = numbers[np.isfinite(numbers).all(axis=1)]
-    if not len(whole):
-        whole = np.zeros((1, numbers.shape[1]))
-    made = {"min": whole.min(0), "max": whole.max(0), "mean": whole.mean(0), "std": whole.std(0)}
-    shaped = {name: one.reshape(values.shape[1:] or (1,)).tolist() for name, one in made.items()}
-    return shaped | {"count": [len(values)]}
+    shape = values.shape[1:] or (1,)
+    numbers = values.astype(np.float64).reshape(-1, *shape) if len(values) else np.zeros((1, *shape))
+    made = {"min": numbers.min(0), "max": numbers.max(0), "mean": numbers.mean(0), "std": numbers.std(0)}
+    return {name: one.tolist() for name, one in made.items()} | {"count": [len(values)]}
 
 
 def _fps(settings: Mapping[str, Any]) -> int:

@@ -11,7 +11,6 @@ from .actions import Actions
 from .base import Params, Policy, count, flat, norm
 from .camera import Camera
 from .encoded import Encoded, Encoder
-from .files import load, save
 from .gru import GRU
 from .linear import Linear, Tabular
 from .mlp import MLP, Committee
@@ -44,5 +43,5 @@ def from_config(config: dict[str, Any]) -> Any:
 
 __all__ = ["GRU", "MLP", "POLICIES", "Actions", "Camera", "Committee", "Encoded", "Encoder", "History"]
 __all__ += ["Linear", "NatureCNN", "Network", "Normaliser", "Observations", "Params", "Policy", "Recalled"]
-__all__ += ["Seen", "Tabular", "TrainedPolicy", "count", "flat", "from_config", "load", "norm", "not_finite"]
-__all__ += ["require_fit", "save", "softmax"]
+__all__ += ["Seen", "Tabular", "TrainedPolicy", "count", "flat", "from_config", "norm", "not_finite"]
+__all__ += ["require_fit", "softmax"]

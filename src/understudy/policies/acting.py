@@ -126,17 +126,17 @@ def _layer(params: Params) -> tuple[np.ndarray, np.ndarray]:
     return np.asarray(params["weight"]), np.asarray(params["bias"])
 
 
-def _numbers(x: np.ndarray, dtype: Any) -> np.ndarray:
+def as_numbers(x: np.ndarray, dtype: Any) -> np.ndarray:
     """Inputs as the policies read them: bytes as fractions of 255."""
     return x.astype(dtype) / dtype.type(255) if x.dtype == np.uint8 else x.astype(dtype, copy=False)
 
 
 def _linear(weight: np.ndarray, bias: bool) -> Forward:
     if not bias:
-        return lambda x: _numbers(x, weight.dtype) @ weight
+        return lambda x: as_numbers(x, weight.dtype) @ weight
     matrix, shift = np.ascontiguousarray(weight[..., :-1, :]), weight[..., -1, :]
     shift = shift if weight.ndim == 2 else shift[..., None, :]
-    return lambda x: _numbers(x, weight.dtype) @ matrix + shift
+    return lambda x: as_numbers(x, weight.dtype) @ matrix + shift
 
 
 def _mlp(policy: MLP, params: Params) -> Forward:
@@ -146,7 +146,7 @@ def _mlp(policy: MLP, params: Params) -> Forward:
     head = policy.head_function(np, dtype)
 
     def run(x: np.ndarray) -> np.ndarray:
-        x = _numbers(x, dtype)
+        x = as_numbers(x, dtype)
         for weight, bias in layers[:-1]:
             x = x @ weight
             x += bias

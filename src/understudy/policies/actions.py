@@ -58,7 +58,7 @@ class Actions:
 
         if self.kind == "box":
             assert self.low is not None and self.high is not None
-            low, high = self.low.reshape(self.shape), self.high.reshape(self.shape)
+            low, high = (edge.reshape(self.shape).astype(self.dtype) for edge in (self.low, self.high))
             return spaces.Box(low, high, dtype=np.dtype(self.dtype).type)
         if self.kind == "discrete":
             return spaces.Discrete(self.counts[0], start=self.starts[0])
@@ -126,7 +126,8 @@ class Actions:
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> Actions:
         fields: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in config.items()}
-        for name in ("low", "high"):
-            if fields[name] is not None:
-                fields[name] = np.asarray(fields[name], np.float32)
+        for name, endless in (("low", -np.inf), ("high", np.inf)):
+            if fields[name] is not None:  # JSON has no infinity, and null in its place
+                edges = [endless if edge is None else edge for edge in fields[name]]
+                fields[name] = np.asarray(edges, np.float32)
         return cls(**fields)

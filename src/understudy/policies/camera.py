@@ -12,7 +12,7 @@ from jax.typing import DTypeLike
 
 from .. import threefry
 from ..errors import UserError
-from .base import Params, Policy
+from .base import Params, Policy, numbers
 from .mlp import MLP
 from .nature_cnn import LAYERS, by_matmul, layer
 
@@ -27,8 +27,9 @@ class Camera(Policy):
     small ones for images under 36 pixels.
 
     Inputs are rows (n, features). The columns from `place` on are an image of this `shape`, (channels,
-    height, width) or (height, width, channels), as fractions of 255; all others are numbers. `width`:
-    features of the image; widths, activation, head, low and high are the MLP's.
+    height, width) or (height, width, channels), as fractions of 255, or bytes where there is nothing else;
+    all others are numbers. `width`: features of the image; widths, activation, head, low and high are the
+    MLP's.
 
     >>> import jax
     >>> policy = Camera(shape=(8, 8, 3), place=2)
@@ -89,10 +90,11 @@ class Camera(Policy):
 
     def apply(self, params: Params, inputs: Array) -> Array:
         end = self.place + int(np.prod(self.shape))
-        x = inputs[:, self.place : end].reshape(-1, *self.shape).astype(params["dense"]["bias"].dtype)
+        rows = numbers(inputs, params["dense"]["bias"].dtype)
+        x = rows[:, self.place : end].reshape(-1, *self.shape).astype(params["dense"]["bias"].dtype)
         x = x if self.last else jnp.transpose(x, (0, 2, 3, 1))
         for one, (_, stride, _) in zip(params["conv"], self.layers):
             x = jnp.maximum(by_matmul(x, one["weight"], stride) + one["bias"], 0)
         seen = x.reshape(len(x), -1) @ params["dense"]["weight"] + params["dense"]["bias"]
-        numbers = jnp.concatenate([inputs[:, : self.place], inputs[:, end:]], axis=1)
-        return self.mlp.apply(params["mlp"], jnp.concatenate([jnp.maximum(seen, 0), numbers], axis=1))
+        known = [jnp.maximum(seen, 0), rows[:, : self.place], rows[:, end:]]
+        return self.mlp.apply(params["mlp"], jnp.concatenate(known, axis=1))

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, NamedTuple, final
 
 import numpy as np
 
 from ..errors import UserError
-from .acting import features
+from .acting import as_numbers, features
 from .base import Params
 from .nature_cnn import NatureCNN
 from .observations import Observations, Wrapped
@@ -20,10 +19,6 @@ class Encoder(NamedTuple):
     network: NatureCNN
     params: Params
     name: str
-
-    def program(self) -> Callable[[np.ndarray], np.ndarray]:
-        """The features (width,) of one image (stack, size, size)."""
-        return features(self.network, self.params)
 
 
 @final
@@ -43,23 +38,23 @@ class Encoded(Wrapped):
                 f"encoder: {encoder.name!r} sees images of bytes of shape {wanted}; the observations are "
                 f"{', '.join(f'{one.kind} {one.shape}' for one in inner.leaves)}."
             )
-        self.inner, self.encoder, self.leaves = inner, encoder, inner.leaves
-        self._image = Observations(images)
-        self._beside = Observations([one for one in inner.leaves if one is not images[0]])
-        self.width, self.dtype = made.width + self._beside.width, np.dtype(np.float32)
-        self._program = encoder.program()
+        self.inner, self.encoder = inner, encoder
+        self.image = Observations(images)
+        self.beside = Observations([one for one in inner.leaves if one is not images[0]])
+        self.width, self.dtype = made.width + self.beside.width, np.dtype(np.float32)
+        self._program = features(made, encoder.params)
 
     @property
     def measured(self) -> np.ndarray:
         """Every feature is a plain number; of the rest those that are."""
-        return np.concatenate([np.ones(self.encoder.network.width, bool), self._beside.measured])
+        return np.concatenate([np.ones(self.encoder.network.width, bool), self.beside.measured])
 
     def row(self, observation: Any) -> np.ndarray:
         """The features of the image, and beside them what else there is (width,)."""
-        seen = self._program(self._image.row(observation).reshape(self._image.leaves[0].shape))
-        if not self._beside.leaves:
+        seen = self._program(self.image.row(observation).reshape(self.image.leaves[0].shape))
+        if not self.beside.leaves:
             return seen
-        return np.concatenate([seen, self._beside.row(observation).astype(np.float32)])
+        return np.concatenate([seen, as_numbers(self.beside.row(observation), self.dtype)])
 
     def rows(self, batch: Any) -> np.ndarray:
         """The features (n, width) of a batch, each image to the bits of `row`."""

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 from jax import Array
 from jax.typing import DTypeLike
 
-from ..errors import UserError
+from ..errors import whole
 from .base import Params, Policy, numbers
 
 
@@ -59,8 +59,7 @@ class Tabular(Policy):
     linear: ClassVar[bool] = True
 
     def __check_init__(self):
-        if isinstance(self.states, bool) or not isinstance(self.states, int) or self.states < 1:
-            raise UserError(f"states: {self.states!r} is not a positive whole number.")
+        whole("states", self.states)
 
     def init(self, key: Array, features: int, outputs: int, dtype: DTypeLike | None = None) -> Params:
         return jnp.zeros((self.states, outputs), dtype)

@@ -17,7 +17,7 @@ import numpy as np
 from jax import Array
 
 from ..errors import UserError
-from .acting import Forward, forward, forward_rows
+from .acting import Forward, features, forward, forward_rows
 from .actions import Actions
 from .base import Params, Policy
 from .encoded import Encoder
@@ -52,7 +52,8 @@ class Network:
     def __post_init__(self):
         object.__setattr__(self, "_one", forward(self.policy, self.params))
         object.__setattr__(self, "_many", forward_rows(self.policy, self.params))
-        object.__setattr__(self, "_image", None if self.encoder is None else self.encoder.program())
+        image = None if self.encoder is None else features(self.encoder.network, self.encoder.params)
+        object.__setattr__(self, "_image", image)
 
     def inputs(self, observations: Any) -> np.ndarray:
         """What the policy sees of n observations, with n in front."""

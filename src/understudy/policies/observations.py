@@ -140,7 +140,6 @@ class Wrapped:
     """Observations whose rows are made of the rows of others, `inner`. The observations stay the same."""
 
     inner: Any
-    leaves: tuple[Leaf, ...]
 
     def single(self, observation: Any) -> bool:
         return self.inner.single(observation)

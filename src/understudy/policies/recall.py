@@ -47,8 +47,7 @@ class Recalled(Wrapped):
         if not 1 <= depth <= MOST:
             raise UserError(f"stack: {depth!r} is not a whole number from 1 to {MOST:,}.")
         self.inner, self.depth, self.mark = inner, depth, mark
-        self.leaves, self.dtype = inner.leaves, inner.dtype
-        self.width = depth * inner.width + mark
+        self.width, self.dtype = depth * inner.width + mark, inner.dtype
 
     @property
     def measured(self) -> np.ndarray:

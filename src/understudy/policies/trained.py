@@ -8,10 +8,10 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, final
 
+import jax
 import numpy as np
 
-from .. import disk
-from ..errors import UserError
+from ..errors import UserError, damaged
 from . import files
 from .acting import forward, forward_step
 from .actions import Actions
@@ -120,20 +120,25 @@ class TrainedPolicy:
 
     def save(self, path: str | os.PathLike[str], **extra: Any) -> Path:
         """Writes `path`.safetensors and `path`.json; `extra` is plain data for the card."""
-        tensors, card = self._kept()
-        return files.save(path, self.policy, tensors, **(card | extra))
+        arrays, card = self.packed()
+        return files.write(path, arrays, card | extra)
 
     def packed(self) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
-        """The policy as named arrays and plain data: what `save` writes and `unpacked` reads."""
-        tensors, card = self._kept()
-        return files.packed(self.policy, tensors, **card)
-
-    def _kept(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        """The policy as named arrays and its card, plain data: what `save` writes and `unpacked` reads."""
         tensors = {"network": self.params, "mean": self.normaliser.mean, "scale": self.normaliser.scale}
         if (frozen := getattr(self.observations, "tensors", None)) is not None:
             tensors["encoder"] = frozen
-        card: dict[str, Any] = {"observations": self.observations.config(), "actions": self.actions.config()}
-        return tensors, card | ({"clip": self.normaliser.limit} if self.normaliser.limit < math.inf else {})
+        leaves = jax.tree_util.tree_flatten_with_path(tensors)[0]
+        arrays = {"params" + jax.tree_util.keystr(path): np.ascontiguousarray(leaf) for path, leaf in leaves}
+        names = iter(arrays)
+        card = {
+            "format": files.FORMAT,
+            **self.policy.config(),
+            "params": jax.tree.map(lambda _: next(names), tensors),  # lists and dicts of names of arrays
+            "observations": self.observations.config(),
+            "actions": self.actions.config(),
+        }
+        return arrays, card | ({"clip": self.normaliser.limit} if self.normaliser.limit < math.inf else {})
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> TrainedPolicy:
@@ -147,24 +152,24 @@ class TrainedPolicy:
         """The policy and its card, with what the file `card` says instead. Errors begin with `field`."""
         base = Path(path)
         base = base / "policy" if base.is_dir() else base
-        about = files.read_card(base, field, card)
-        arrays, _ = disk.read_tensors(base.with_suffix(".safetensors"), field)
+        arrays, about = files.read(base, field, card)
         return cls.unpacked(arrays, about, f"{field}: {base}"), about
 
     @classmethod
     def unpacked(cls, arrays: Mapping[str, np.ndarray], card: Any, what: str = "policy") -> TrainedPolicy:
-        """The policy that `packed` described; errors begin with `what`."""
+        """The policy that `packed` described, half-precision tensors widened; errors begin with `what`."""
+        from . import from_config
+
         about = files.known(card, what)
-        policy, tensors = files.unpacked(arrays, about, what)
-        try:
+        wide = {k: v.astype(np.float32) if v.dtype == np.float16 else v for k, v in arrays.items()}
+        with damaged(what):
+            tensors = jax.tree.map(lambda name: wide[name], about["params"])
             seen = read(about["observations"], tensors.get("encoder"))
             acts = Actions.from_config(about["actions"])
             normaliser = Normaliser.identity(seen.width)
             if "mean" in tensors:
                 normaliser = Normaliser(tensors["mean"], tensors["scale"], about.get("clip", math.inf))
-            return cls(policy, tensors["network"], seen, acts, normaliser)
-        except (KeyError, TypeError) as error:
-            raise UserError(f"{what} does not say what the policy sees and does ({error}).") from None
+            return cls(from_config(about), tensors["network"], seen, acts, normaliser)
 
     def network(self, *, distribution: bool = False) -> Network:
         """This policy as a network that answers batches with actions, or with probabilities of choices."""

@@ -60,11 +60,13 @@ def test_actions_a_person_cannot_answer_with_are_refused_in_a_sentence():
 def test_keys_are_one_of_a_kind_and_arrows_go_to_directions():
     for env, space in (
         ("FrozenLake-v1", spaces.Discrete(4)),
+        ("FrozenLake8x8-v1", spaces.Discrete(4)),
         ("Taxi-v4", spaces.Discrete(6)),
         ("X", spaces.Discrete(40)),
     ):
         keys = [key for one in Controls(space, env).plain["choices"][0] for key in one["keys"]]
         assert len(keys) == len(set(keys)) and not {"s", "u", "Enter", " "} & set(keys)
+        assert (env == "X") != ({"ArrowLeft", "ArrowUp"} <= set(keys))
     named = Controls(spaces.Discrete(2), "X", ["go up", "stay"]).plain["choices"][0]
     assert named == [{"name": "go up", "keys": ["1", "ArrowUp"]}, {"name": "stay", "keys": ["2"]}]
 
@@ -78,6 +80,13 @@ def test_a_state_is_a_table_with_names_and_bounds_and_images_are_pictures():
     whole = spaces.Dict({"camera": spaces.Box(0, 255, (8, 9, 3), np.uint8), "n": spaces.Discrete(3)})
     seen = {"camera": np.zeros((8, 9, 3), np.uint8), "n": np.int64(2)}
     assert table(seen, whole) == [{"name": "n 1", "value": 2, "low": 0.0, "high": 2.0}]
+    deep = spaces.Dict({"arm": spaces.Dict({"joints": spaces.Box(-1.0, 1.0, (2,))}), "n": spaces.Discrete(3)})
+    rows = table({"arm": {"joints": np.array([0.5, -0.5])}, "n": np.int64(2)}, deep)
+    assert [(row["name"], row["value"], row["low"]) for row in rows] == [
+        ("arm joints 1", 0.5, -1.0),
+        ("arm joints 2", -0.5, -1.0),
+        ("n 1", 2, 0.0),
+    ]
     assert image(seen) is None, "too small"
     assert image(np.zeros((84, 84), np.uint8)).shape == image(np.zeros((84, 84, 3), np.uint8)).shape
 

@@ -208,6 +208,20 @@ def test_at_a_speed_the_last_key_is_held_and_nothing_moves_where_nobody_looks():
     assert time.monotonic() - began > 3 / 50
 
 
+def test_an_answer_from_a_page_that_does_not_know_of_the_speed_yet_is_played():
+    desk, kept, found = Desk(), {}, []
+    desk.speed = 50
+    desk.steer(taken=True, paused=False)
+    desk.look(1)
+    thread = threading.Thread(target=lambda: found.extend(drive(desk, 2, kept)), daemon=True)
+    thread.start()
+    until(lambda: desk.view()["question"], "a question")
+    time.sleep(0.1)  # the run waits for a first key
+    assert desk.answer(desk.view()["question"]["number"], "left")
+    thread.join(10)
+    assert found == ["left", "left"]
+
+
 def test_pages_hear_of_news_and_of_the_end():
     desk = Desk()
     assert not desk.wait(desk.version, 0.01)

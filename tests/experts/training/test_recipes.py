@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
+import itertools
 import sys
+from types import SimpleNamespace
 
+import numpy as np
 import pytest
+from gymnasium import spaces
 
-from understudy import cli, experts
+from understudy import Linear, TrainedPolicy, cli, experts
 from understudy.errors import MissingExtra, UserError
 from understudy.experts.training.recipes import FOR_ENVS, RECIPES, recipe
+from understudy.policies import Actions, Normaliser, Observations
 
 
 @pytest.fixture
@@ -24,6 +30,40 @@ def test_without_sbx_one_sentence_comes_before_anything_else(without_sbx, tmp_pa
     assert said.out == ""
     assert said.err == "error: expert train needs the extra 'train': pip install 'understudy[train]'.\n"
     assert list(tmp_path.iterdir()) == []
+
+
+class Model:
+    """What training sees of a model of SBX; it learns nothing."""
+
+    def __init__(self):
+        self.num_timesteps, self.env = 0, contextlib.nullcontext()
+        self.env.close = lambda: None
+
+    def learn(self, steps, *, callback, reset_num_timesteps):
+        for _ in range(steps):
+            self.num_timesteps += 1
+            if not callback({}, {}):
+                return
+
+
+def test_it_looks_once_at_a_network_and_the_clock_is_not_in_the_weights(monkeypatch, tmp_path):
+    from understudy.experts.training import algorithms, looks, loop
+
+    seen, acts = Observations.of(spaces.Box(-1, 1, (3,))), Actions.of(spaces.Box(-2, 2, (1,)))
+    policy = TrainedPolicy(Linear(), np.zeros((3, 1)), seen, acts, Normaliser.identity(3))
+    monkeypatch.setattr(loop, "require_sbx", lambda: None)
+    monkeypatch.setattr(algorithms, "build", lambda *how: Model())
+    monkeypatch.setattr(algorithms, "extract", lambda *how: (policy, {"algorithm": "SAC", "kind": "action"}))
+    how = {"steps": 20, "evaluate_every": 8, "episodes": 1, "env_kwargs": {"max_episode_steps": 5}}
+    done = experts.train("Pendulum-v1", target=-1e9, out=tmp_path / "a", **how)
+    assert done.ended == "target" and [one.steps for one in done.curve] == [8]
+    done = experts.train("Pendulum-v1", out=tmp_path / "b", **how)
+    assert done.ended == "steps" and [one.steps for one in done.curve] == [8, 16, 20]
+    clock = itertools.count(0.0, 60.0)
+    monkeypatch.setattr(looks, "time", SimpleNamespace(perf_counter=lambda: next(clock)))
+    slow = experts.train("Pendulum-v1", out=tmp_path / "c", **how)
+    assert slow.curve[-1].seconds > 60 and slow.path.read_bytes() == done.path.read_bytes()
+    assert done.expert.card["returns"]["Pendulum-v1"]["episodes"] == 20
 
 
 def test_a_recipe_is_the_algorithms_then_the_environments_then_the_users():

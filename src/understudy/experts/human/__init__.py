@@ -20,7 +20,6 @@ from .page import Page, encoded
 from .terminal import Terminal
 
 DOORS = ("auto", "page", "terminal")
-OPTIONS = ("door", "actions", "observations", "browser", "port", "grace")
 CLIP = 0.4
 """Seconds of the episode that are shown before a state: a still picture has no speed."""
 FRAMES = 8

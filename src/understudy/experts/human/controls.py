@@ -10,7 +10,7 @@ import numpy as np
 from gymnasium import spaces
 
 from ...errors import UserError
-from ...nested import parts
+from ...nested import at, parts
 
 ACTIONS = {
     "CartPole": ("push left", "push right"),
@@ -120,22 +120,15 @@ def table(seen: Any, space: Any, env: str = "", names: Sequence[str] | None = No
     >>> table(np.array([0.5, 2.0]), spaces.Box(-1.0, 1.0, (2,)), names=["x", "v"])[0]
     {'name': 'x', 'value': 0.5, 'low': -1.0, 'high': 1.0}
     """
-    names = _known(OBSERVATIONS, env) if names is None else names
-    if isinstance(seen, Mapping):
-        each = [(f"{key} ", seen[key], space[key]) for key in seen]
-    elif isinstance(seen, tuple):
-        each = [(f"{i + 1} " if names is None else "", one, space[i]) for i, one in enumerate(seen)]
-    else:
-        each = [("", seen, space)]
+    names = _known(OBSERVATIONS, env) or () if names is None else names
     found: list[dict[str, Any]] = []
-    for prefix, value, own in each:
-        numbers = np.asarray(value)
-        if numbers.ndim >= 2 or numbers.size > 64:
+    for path, part in parts(seen):
+        if part.ndim >= 2 or part.size > 64:
             continue
-        for i, number in enumerate(numbers.reshape(-1).tolist()):
-            at = len(found)
-            word = names[at] if names is not None and at < len(names) else f"{prefix}{i + 1}".strip()
-            found.append({"name": str(word), "value": number, **_bounds(own, i)})
+        keys, own = [str(key + 1) if isinstance(key, int) else key for key in path], at(space, path)
+        for i, number in enumerate(part.reshape(-1).tolist()):
+            name = names[len(found)] if len(found) < len(names) else " ".join([*keys, str(i + 1)])
+            found.append({"name": str(name), "value": number, **_bounds(own, i)})
     return found
 
 
@@ -170,7 +163,7 @@ def _bounds(space: Any, i: int) -> dict[str, float]:
 
 def _known(names: Mapping[str, Sequence[str]], env: str) -> Sequence[str] | None:
     own = env.rpartition("/")[2].rpartition(":")[2]
-    return names.get(own.rpartition("-v")[0] or own.removesuffix("8x8"))
+    return names.get((own.rpartition("-v")[0] or own).removesuffix("8x8"))
 
 
 def _few(space: Any, count: int) -> None:

@@ -21,25 +21,22 @@ GRACE = 2.0
 """Seconds after the last answer of a round in which it can still be taken back."""
 SPEEDS = (0, 1, 2, 5, 10, 15, 20, 30, 50)
 """Steps a second of an episode that a person watches or drives; 0: one step a key."""
+HOUR = 3600.0
+"""Seconds that a run waits where no clock runs; then it waits again."""
+
+
+def _nothing(*_: Any) -> None:
+    """Of what is only shown, no answer is kept."""
 
 
 @final
 @dataclasses.dataclass(eq=False)
 class Question:
-    """A state: `show()` draws it, once, in the run's thread, as plain data for a page. `place`: in its round;
-    no two questions have the same `number`.
-    """
+    """A state, as plain data for a page once it is drawn, and what was said of it."""
 
-    place: int
-    number: int
-    show: Show
     shown: dict[str, Any] | None = None
     answer: Any = None
     skipped: bool = False
-
-    @property
-    def open(self) -> bool:
-        return self.answer is None and not self.skipped
 
 
 @final
@@ -55,20 +52,18 @@ class Desk:
         self._read, self.grace = read, grace
         self._changed = threading.Condition()
         self.version = 0
-        self.mode, self.stage, self.facts = "wait", "beginning", {}
+        self.stage, self.facts = "beginning", {}
         self.taken, self.paused, self.speed = False, True, 10
         self.viewers = 0
         """Pages that are open; without one, no step is taken by the clock."""
         self._questions: list[Question] = []
-        self._handled: list[Question] = []
-        self._keep: Keep = lambda index, action: None
-        self._drop: Drop = lambda index: None
+        self._at = 0
+        """How many of them are answered or skipped, which are the first ones."""
         self._numbers = self._count = self.skipped = 0
-        self.known = False
         self._held: Any = None
-        self._until: float | None = None
         self._last = 0.0
         self._wrong: BaseException | None = None
+        self._begin("wait", [])
 
     # -- the run's side ---------------------------------------------------------------------------------
 
@@ -78,37 +73,39 @@ class Desk:
         `keep(i, action)` is called at each answer and `drop(i)` where one is taken back. `known`: the round
         has labels already. One that has none needs one: its last state cannot be skipped.
         """
-        self._begin("label", shows, keep, drop, known)
+        questions = [Question() for _ in shows]
+        self._begin("label", questions, keep, drop, known)
         while True:
             with self._changed:
                 self._raise()
-                undrawn = next((one for one in self._pending if one.shown is None), None)
+                undrawn = next((i for i in range(self._at, len(shows)) if questions[i].shown is None), None)
                 if undrawn is None:
-                    if not self._pending and (self._until is None or time.monotonic() >= self._until):
+                    if self._first is None and (self._until is None or time.monotonic() >= self._until):
                         return self._end()
                     self._changed.wait(None if self._until is None else self._until - time.monotonic())
                     continue
-            shown = undrawn.show()  # without the lock: others may look at those before it
+            shown = shows[undrawn]()  # once, and without the lock: others may look at those before it
             with self._changed:
-                undrawn.shown = shown
+                questions[undrawn].shown = shown
                 self._change()
 
     def drive(self, show: Show, keep: Keep) -> Any:
         """The action in a state that waits for it: the key that is pressed or, at a speed, the one that was
         pressed last. None where the person gives the wheel back.
         """
-        shown = show()
+        question = Question(show())
         with self._changed:
-            question, was = self._now("drive", shown, keep), self.taken
-            while question.open:
+            self._begin("drive", [question], keep)
+            was = self.taken
+            while self._first is question:
                 self._raise()
-                due = self._due()
-                if due <= 0 and self._held is not None:
+                due = HOUR if self._held is None else self._due()
+                if due <= 0:
                     self._settle(question, self._held)
                 elif was and not self.taken:
                     return None
                 else:
-                    self._changed.wait(None if self._held is None or due > 1e6 else due)
+                    self._changed.wait(due)
             self._last = time.monotonic()
             self._raise()
             self._count += 1
@@ -120,15 +117,12 @@ class Desk:
         """
         if self.taken:
             return True
-        shown = show()
+        question = Question(show())
         with self._changed:
-            question = self._now("watch", shown, lambda index, action: None)
-            while not self.taken and question.open:
+            self._begin("watch", [question])
+            while not self.taken and self._first is question and (due := self._due()) > 0:
                 self._raise()
-                due = self._due()
-                if due <= 0:
-                    break
-                self._changed.wait(None if due > 1e6 else due)
+                self._changed.wait(due)
             self._last = time.monotonic()
             return self.taken
 
@@ -145,38 +139,40 @@ class Desk:
         """The end: the run does not wait for answers any more."""
         with self._changed:
             self.mode, self.stage, self._until = "done", stage, None
-            self._questions, self._handled = [], []
+            self._questions, self._at = [], 0
             self._change()
 
-    def _begin(self, mode: str, shows: Sequence[Show], keep: Keep, drop: Drop, known: bool = False) -> None:
+    def _begin(
+        self,
+        mode: str,
+        questions: list[Question],
+        keep: Keep = _nothing,
+        drop: Drop = _nothing,
+        known: bool = False,
+    ) -> None:
         with self._changed:
             self._numbers += len(self._questions)
-            self._questions = [Question(i, self._numbers + i, show) for i, show in enumerate(shows)]
-            self._handled, self._keep, self._drop = [], keep, drop
+            self._questions, self._at = questions, 0
+            self._keep, self._drop = keep, drop
             self._until, self.mode, self.known = None, mode, known
             self._change()
 
-    def _now(self, mode: str, shown: dict[str, Any], keep: Keep) -> Question:
-        """The question about the state that the environment is in, which is drawn already."""
-        self._begin(mode, [lambda: shown], keep, lambda index: None)
-        self._questions[0].shown = shown
-        return self._questions[0]
-
     def _end(self) -> dict[int, Any]:
-        found = {one.place: one.answer for one in self._questions if not one.skipped}
+        found = {i: one.answer for i, one in enumerate(self._questions) if not one.skipped}
         self._count += len(found)
         self.skipped += len(self._questions) - len(found)
-        self._begin("wait", (), lambda index, action: None, lambda index: None)
+        self._begin("wait", [])
         return found
 
     @property
-    def _pending(self) -> list[Question]:
-        return [one for one in self._questions if one.open]
+    def _first(self) -> Question | None:
+        """The first question that is neither answered nor skipped: the one that a person sees."""
+        return self._questions[self._at] if self._at < len(self._questions) else None
 
     def _due(self) -> float:
-        """Seconds until the next step; very many where no step is taken by the clock."""
+        """Seconds until the next step; many where no step is taken by the clock."""
         if self.paused or not self.speed or not self.viewers:
-            return 1e9
+            return HOUR
         return self._last + 1.0 / self.speed - time.monotonic()
 
     def _raise(self) -> None:
@@ -199,7 +195,8 @@ class Desk:
             if self.mode == "drive":
                 self._held = action
                 if self.speed and not self.paused:
-                    return True  # it is played when the step is due
+                    self._change()  # it is played when the step is due
+                    return True
             self._settle(question, action)
             return True
 
@@ -216,21 +213,22 @@ class Desk:
             question = self._current(number)
             if question is None or self.mode == "drive":
                 return False
-            others = [one for one in self._questions if one is not question]
-            if self.mode == "label" and not self.known and all(one.skipped for one in others):
+            others = all(one.skipped for one in self._questions if one is not question)
+            if self.mode == "label" and not self.known and others:
                 raise UserError("skip: one state of a round needs a label, and this is the last one.")
             question.skipped = True
-            self._done(question)
+            self._done()
             return True
 
     def undo(self) -> bool:
         """Takes the last answer of the round back; whether there was one."""
         with self._changed:
-            if self.mode != "label" or not self._handled:
+            if self.mode != "label" or not self._at:
                 return False
-            question = self._handled.pop()
+            self._at -= 1
+            question = self._questions[self._at]
             if not question.skipped:
-                self._guarded(self._drop, question.place)
+                self._guarded(self._drop, self._at)
             question.answer, question.skipped, self._until = None, False, None
             self._change()
             return True
@@ -269,10 +267,10 @@ class Desk:
     def view(self) -> dict[str, Any]:
         """Everything that a person sees now, as plain data."""
         with self._changed:
-            question, now = next(iter(self._pending), None), None
+            question, now = self._first, None
             given = sum(one.answer is not None for one in self._questions) if self.mode == "label" else 0
             if question is not None and question.shown is not None:
-                now = {"number": question.number, **question.shown}
+                now = {"number": self._numbers + self._at, **question.shown}
             facts = dict(self.facts)
             facts["labels"] = facts.get("labels", 0) + self._count + given
             facts["skipped"] = self.skipped + sum(one.skipped for one in self._questions)
@@ -281,9 +279,9 @@ class Desk:
                 "mode": self.mode,
                 "stage": self.stage,
                 "question": now,
-                "at": len(self._handled) + (question is not None),
+                "at": self._at + (question is not None),
                 "of": len(self._questions),
-                "undo": bool(self._handled) and self.mode == "label",
+                "undo": self._at > 0 and self.mode == "label",
                 "grace": None if self._until is None else max(0.0, self._until - time.monotonic()),
                 "taken": self.taken,
                 "paused": self.paused,
@@ -292,18 +290,17 @@ class Desk:
             }
 
     def _current(self, number: Any) -> Question | None:
-        """The first question without an answer, where it has this number."""
-        question = next(iter(self._pending), None)
-        return None if question is None or question.number != number else question
+        """The first question, where it has this number; no two questions have the same."""
+        return self._first if number == self._numbers + self._at else None
 
     def _settle(self, question: Question, action: Any) -> None:
-        self._guarded(self._keep, question.place, action)
+        self._guarded(self._keep, self._at, action)
         question.answer = action
-        self._done(question)
+        self._done()
 
-    def _done(self, question: Question) -> None:
-        self._handled.append(question)
-        if not self._pending:
+    def _done(self) -> None:
+        self._at += 1
+        if self._first is None:
             self._until = time.monotonic() + self.grace
         self._change()
 

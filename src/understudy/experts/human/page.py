@@ -7,7 +7,7 @@ import functools
 import importlib.resources
 import io
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Generator
 from typing import Any, final
 
 import numpy as np
@@ -33,32 +33,33 @@ class Page:
 
     def __init__(self, desk: Desk, setup: dict[str, Any], *, port: int = 0, browser: bool = True):
         self.desk, self._setup = desk, {**setup, "speeds": SPEEDS}
+        posts: dict[str, Callable[[dict[str, Any]], Any]] = {
+            "answer": lambda body: desk.answer(body.get("question"), body.get("value")),
+            "skip": lambda body: desk.skip(body.get("question")),
+            "undo": lambda body: desk.undo(),
+            "confirm": lambda body: desk.confirm(),
+            "hold": lambda body: desk.hold(body.get("value")),
+            "steer": lambda body: desk.steer(**_wheel(body)),
+        }
         self.server = web.Server(
             {
                 "GET /": lambda request: _html(),
                 "GET /setup": lambda request: self._setup,
                 "GET /view": lambda request: desk.view(),
                 "GET /events": lambda request: self._events(),
-                "POST /answer": lambda request: self._done(desk.answer, *_pair(request.json)),
-                "POST /skip": lambda request: self._done(desk.skip, _pair(request.json)[0]),
-                "POST /undo": lambda request: self._done(desk.undo),
-                "POST /confirm": lambda request: self._done(desk.confirm),
-                "POST /hold": lambda request: self._done(desk.hold, _pair(request.json)[1]),
-                "POST /steer": lambda request: self._done(
-                    functools.partial(desk.steer, **_wheel(request.json))
-                ),
-            },
+            }
+            | {f"POST /{name}": functools.partial(self._post, done) for name, done in posts.items()},
             port=port,
         )
         opened = web.show(self.server.url, browser=browser)
         sentence = "The page is open in your browser" if opened else "Open this page to answer"
         print(f"{sentence}: {self.server.url}", file=sys.stderr, flush=True)
 
-    def _done(self, what: Any, *args: Any) -> dict[str, Any]:
-        counted = what(*args)
+    def _post(self, done: Callable[[dict[str, Any]], Any], request: web.Request) -> dict[str, Any]:
+        counted = done(request.json if isinstance(request.json, dict) else {})
         return {"counted": counted is not False, **self.desk.view()}
 
-    def _events(self) -> Iterator[Any]:
+    def _events(self) -> Generator[Any]:
         if self.desk.viewers >= STREAMS:
             yield self.desk.view()
             return
@@ -98,14 +99,8 @@ def encoded(picture: np.ndarray) -> str:
     return f"data:image/{kind};base64,{base64.b64encode(file.getvalue()).decode()}"
 
 
-def _pair(body: Any) -> tuple[Any, Any]:
-    body = body if isinstance(body, dict) else {}
-    return body.get("question"), body.get("value")
-
-
-def _wheel(body: Any) -> dict[str, Any]:
+def _wheel(body: dict[str, Any]) -> dict[str, Any]:
     kinds = {"taken": bool, "paused": bool, "speed": int}
-    body = body if isinstance(body, dict) else {}
     return {name: body[name] for name, kind in kinds.items() if type(body.get(name)) is kind}
 
 

@@ -51,11 +51,10 @@ class Looks:
         self.name = name
         self.curve: list[Evaluated] = []
         self.best: Evaluated | None = None
-        self.began, self.before, self.written = time.perf_counter(), 0.0, time.perf_counter()
-        self.next_look = 0
+        self.began = self.written = time.perf_counter()
 
     def seconds(self) -> float:
-        return self.before + time.perf_counter() - self.began
+        return time.perf_counter() - self.began
 
     def overdue(self) -> bool:
         """Whether the checkpoint, which may be large, is five minutes old; then it counts as new again."""
@@ -64,7 +63,7 @@ class Looks:
             self.written = time.perf_counter()
         return late
 
-    def look(self, every: int, *, episodes: int | None = None) -> None:
+    def look(self, episodes: int | None = None) -> None:
         """Evaluates the network as it is now and, if it is the best yet, writes it."""
         done, took = self.model.num_timesteps, self.seconds()
         policy, card = algorithms.extract(self.model, self.algo, self.make)
@@ -73,7 +72,6 @@ class Looks:
             expert, self.make, episodes=episodes or self.episodes, seed=self.seed, number=len(self.curve)
         )
         self.curve.append(Evaluated(done, took, float(returns.mean()), float(returns.std())))
-        self.next_look = (done // every + 1) * every
         if self.best is None or self.curve[-1].mean > self.best.mean:
             self.best = self.curve[-1]
             networks.save(self.path, policy, {**card, **self._about(returns, "while training")})
@@ -96,8 +94,8 @@ class Looks:
             "settings": f"{settings}; plays without exploration.",
             "returns": {self.make.name: {**measured, "policy": "deterministic", "measured": when}},
             "made": f"{self.best.steps:,} of {self.chosen['steps']:,} environment steps, seed {self.seed}, "
-            f"{self.best.seconds / 60:.1f} minutes, {algorithms.software()}.",
-            "training": {
+            f"{algorithms.software()}.",
+            "training": {  # what took how long is here alone: the rest is the same for the same seed
                 "recipe": self.chosen,
                 "seed": self.seed,
                 "curve": [[one.steps, *(round(x, 1) for x in one[1:])] for one in self.curve],
@@ -124,4 +122,4 @@ class Looks:
         card = networks.load(self.path).card
         looks = [*self.curve, *(Evaluated(*row) for row in card["training"]["curve"])]
         self.best = max(looks, key=lambda one: one.mean, default=None)
-        self.before, self.began = float(kept["seconds"]), time.perf_counter()
+        self.began = time.perf_counter() - float(kept["seconds"])

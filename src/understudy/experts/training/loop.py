@@ -20,6 +20,7 @@ import numpy as np
 
 from ...envs.gymnasium import maker
 from ...errors import needs, whole
+from ...policies import files
 from .. import networks
 from ..base import Expert
 from . import algorithms, checkpoint
@@ -82,22 +83,23 @@ def train(
     whole("seed", seed, 0)
     whole("episodes", episodes)
     name = f"{algo}-{make.name.replace('/', '-').replace(':', '-')}"
-    path = Path(out) if out is not None else Path("experts", f"{name}.safetensors")
-    path = path.with_name(f"{path.name.removesuffix('.safetensors')}.safetensors")
+    path = files.place(Path("experts", f"{name}.safetensors") if out is None else out)
     checkpoint.refuse_taken(path, resume)
     with _random_state_kept(), _first_interrupt() as stopped:
         model = algorithms.build(algo, chosen, make, seed)
         looks = Looks(model, algo, make, chosen, seed, episodes, path, dict(env_kwargs or {}), name)
         if resume:
             looks.restore()
-        ended = "stopped"
+        ended, done = "stopped", model.num_timesteps
+        next_look = (done // every + 1) * every
 
         def step(_locals: Any, _globals: Any) -> bool:
-            nonlocal ended
+            nonlocal ended, next_look
             if progress is not None:
                 progress(model.num_timesteps, total, looks.curve)
-            if model.num_timesteps >= looks.next_look:
-                looks.look(every)
+            if model.num_timesteps >= next_look:
+                looks.look()
+                next_look = (model.num_timesteps // every + 1) * every
                 if target is not None and looks.curve[-1].mean >= target:
                     ended = "target"
                     return False
@@ -105,17 +107,15 @@ def train(
                     checkpoint.write(path, model, looks.record())
             return not stopped
 
-        looks.next_look = (model.num_timesteps // every + 1) * every
-        done = model.num_timesteps
         if done < total:
             model.learn(total - done, callback=step, reset_num_timesteps=done == 0)
         if ended != "target" and not stopped:
             ended = "steps"
-        if ended != "stopped" and (not looks.curve or looks.curve[-1].steps < total):
-            looks.look(every)
+        if ended == "steps" and (not looks.curve or looks.curve[-1].steps < total):
+            looks.look()
         if ended == "stopped":
             if not looks.curve:
-                looks.look(every, episodes=1)
+                looks.look(episodes=1)
             checkpoint.write(path, model, looks.record())
         else:
             looks.finish()
