@@ -19,7 +19,8 @@ import numpy as np
 from ..envs.gymnasium import Maker
 from ..envs.pictures import Camera, opened, picture
 from ..errors import UserError, said
-from ..policies import TrainedPolicy
+from ..nested import stacked
+from ..policies import History, Recalled, TrainedPolicy
 from ..runs import Run, world_of
 from ..runs.collected import EXPERT
 from .disagreement import Compared, Moment, compare, described, worst
@@ -159,11 +160,13 @@ def _one(
     before = min(moment.step // skip, round(TILES * BEFORE / (BEFORE + AFTER)))
     first, last = moment.step - before * skip, moment.step + (TILES - before - 1) * skip
     seen, _ = env.reset(seed=moment.seed)
-    tiles = []
+    tiles, past = [], History(policy.observations, 1)
+    recalls = isinstance(policy.observations, Recalled)
     for step in range(min(last, len(moment.actions)) + 1):
-        if step == moment.step:
-            row = np.asarray(policy.observations.row(seen), float)
-            if not np.allclose(row, kept.astype(float), rtol=AWAY, atol=AWAY):
+        if step == moment.step or (recalls and step < moment.step):
+            rows = past.see([0], stacked([seen]))
+            past.advance([0], rows)
+            if step == moment.step and not np.allclose(rows[0], kept, rtol=AWAY, atol=AWAY):
                 return None
         if step >= first and (step - first) % skip == 0:
             camera.follow()
