@@ -8,6 +8,7 @@ import gzip
 import hashlib
 import json
 import re
+import shlex
 from importlib import resources
 
 import numpy as np
@@ -20,7 +21,7 @@ from understudy.cli import main
 from understudy.report import page, sources
 from understudy.report.account import account, command
 from understudy.report.live import Live
-from understudy.report.sources import read
+from understudy.report.sources import Source, _changes, read
 
 EVIL = "</script><script>window.evil = 1</script><img src=x onerror='window.evil = 1'>"
 
@@ -72,17 +73,25 @@ def test_the_tables_inside_are_the_ledgers(run, tmp_path):
     assert json.loads(unpacked(text, "specs.json"))[0]["settings"]["rounds"] == 3
 
 
-def test_the_command_of_a_run_makes_the_same_run(run):
+@pytest.mark.parametrize(
+    "more",
+    [
+        {},
+        {"budget": 300},  # which sets `best`
+        {"best": False, "squash": False, "standardise": False, "learner": "ogd", "eta": 0.5},
+        {"comparator": (1, 3), "rounds": 3, "learner": "adagrad", "diagonal": True, "alpha": 2.0},
+        {"policy": "mlp", "widths": (8, 8), "env_kwargs": {"max_episode_steps": 50}, "beta": "linear:3"},
+    ],
+)
+def test_the_command_of_a_run_makes_the_same_run(tmp_path, more):
     from understudy.cli import _find, parse
     from understudy.cli.train import asked
-    from understudy.runs import resumed
     from understudy.spec import RunSpec
 
-    [source] = read(run)
-    words = command(source).split()[1:]
-    found, rest = _find(words)
-    spec = asked(parse(found, rest))
-    assert spec.changes() == RunSpec.of(resumed(run, {})).changes()
+    spec = RunSpec(env="CartPole-v1", **more)
+    source = Source("run", tmp_path, "finished", settings=_changes(json.loads(json.dumps(spec.plain()))))
+    found, rest = _find(shlex.split(command(source))[1:])
+    assert asked(parse(found, rest)).changes() == spec.changes()
 
 
 def test_names_stay_text(tmp_path):
