@@ -9,6 +9,8 @@ import hashlib
 import json
 import re
 import shlex
+import shutil
+import time
 from importlib import resources
 
 import numpy as np
@@ -148,6 +150,22 @@ def test_a_page_of_runs_that_go_on_changes_with_them(tmp_path):
         invented.study(study)
         assert live.mark() != first["mark"] and live.data()["counts"] == {"finished": 6}
         assert not page.document(live.data(), {}).count("connect-src &#x27;none")
+    finally:
+        live.close()
+
+
+def test_a_page_of_runs_that_go_on_looks_into_as_many_as_a_file_does(run, tmp_path, monkeypatch):
+    monkeypatch.setattr(page, "LOOKED_INTO", 1)
+    for name in ("a", "b"):
+        shutil.copytree(run, tmp_path / name)
+    live = Live([tmp_path], seconds=0)
+    try:
+        live.data()
+        until = time.monotonic() + 60
+        while "compared" not in (found := live.data()["runs"])[0]:
+            assert time.monotonic() < until
+            time.sleep(0.05)
+        assert "for 1 runs of a page" in found[1]["missing"]
     finally:
         live.close()
 
