@@ -44,7 +44,7 @@ def framed(actions, mine, theirs):
     while not panel.over:
         panel.look()
         panel.step()
-        found += [panel.env.count - 1] if panel.shown()[-1, -1].tolist() == [213, 94, 0] else []
+        found += [panel.stage.env.count - 1] if panel.shown()[-1, -1].tolist() == [213, 94, 0] else []
     return found
 
 
@@ -137,7 +137,7 @@ def test_a_robot_that_walks_stays_in_the_picture(env, moves):
         panel = video.Panel(maker(env), "still", still, seed=0)
     except UserError as error:
         pytest.skip(str(error))
-    world, camera = panel.env.unwrapped, panel._camera._camera
+    world, camera = panel.stage.env.unwrapped, panel.stage._camera._camera
     before, position = np.array(camera.lookat), world.data.qpos.copy()
     position[0] += 3.0
     world.set_state(position, world.data.qvel)
@@ -154,12 +154,14 @@ def test_a_chosen_camera_is_left_alone():
         )
     except UserError as error:
         pytest.skip(str(error))
-    assert panel._camera._from is None and panel.shown().shape == (256, 256, 3)
+    panel.look()
+    assert panel.stage._camera._from is None and panel.shown().shape == (256, 256, 3)
     panel.close()
 
 
 def test_small_pictures_are_enlarged_and_odd_ones_are_written(tmp_path):
     panel = video.Panel(maker(Counting), "mine", still, seed=0)
+    panel.look()
     assert panel.shown().shape == (240, 240, 3) and not panel.shown()[60:].any()
     with pytest.raises(UserError, match=r"'.*x.txt' must end in .mp4, .mkv, .mov, .webm or .gif"):
         video.record(tmp_path / "x.txt", maker(Counting), {"a": still})
