@@ -109,6 +109,19 @@ def test_evaluate_reads_the_folder(kept, capsys):
     assert last_json(capsys.readouterr().out)["returns"] != first["returns"]
 
 
+def test_episodes_end_where_those_of_the_run_did(tmp_path, capsys):
+    folder = str(tmp_path / "run")
+    assert main(["train", "CartPole-v1", *SMALL, "--episode-limit", "5", "--out", folder]) == 0
+    capsys.readouterr()
+
+    def steps(*more: str) -> float:
+        assert main(["evaluate", folder, "--episodes", "1", "--json", *more]) == 0
+        return last_json(capsys.readouterr().out)["return_mean"]
+
+    assert steps() == 5 and steps("--episode-limit", "7") == 7
+    assert steps("--env", "CartPole-v1") > 7  # of another environment it is not known
+
+
 def test_play_makes_a_video_or_says_why_not(kept, tmp_path, capsys):
     """Pendulum draws with pygame, which may not be there; either way there is no traceback."""
     code = main(["play", str(kept), "--video", str(tmp_path / "out.mp4"), "--steps", "12"])

@@ -24,7 +24,8 @@ class Evaluate(Options):
     episodes: int = 20
     """Episodes."""
     episode_limit: Whole = None
-    """Most steps of an episode, for an environment that has no limit of its own."""
+    """Most steps of an episode, for an environment that has no limit of its own (default: the run's own limit,
+    in the run's own environment)."""
     seed: int = 1
     """Seed of the episodes."""
     json: Json = False
@@ -41,8 +42,11 @@ def run(options: Evaluate) -> int:
     policy = TrainedPolicy.load(options.run)
     make = world_of(settings, options.env, options.env_kwargs)
     title = f"{settings['name']} on {make.name}"
+    limit = options.episode_limit
+    if limit is None and options.env is None:
+        limit = settings.get("episode_limit")
     with counted(title, options.episodes, "episodes") as update:
-        how = {"episodes": options.episodes, "seed": options.seed, "limit": options.episode_limit}
+        how = {"episodes": options.episodes, "seed": options.seed, "limit": limit}
         found = evaluate(policy, make, **how, progress=update)
     kept = read_summary(options.run)
     low, high = float(found.returns.min()), float(found.returns.max())
