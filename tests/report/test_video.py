@@ -6,8 +6,8 @@ import gymnasium as gym
 import numpy as np
 import pytest
 
-from understudy import UserError
-from understudy.envs.gymnasium import Maker, maker
+from understudy import PureEnv, UserError
+from understudy.envs.gymnasium import maker
 from understudy.report import video
 
 
@@ -125,8 +125,10 @@ def test_an_environment_that_draws_nothing_is_refused(tmp_path):
                 video.record(tmp_path / "one.mp4", maker(env), {"still": still}, steps=100)
     finally:
         gym.registry.pop("Unaware-v0")
-    with pytest.raises(UserError, match=r"gymnax:Blind draws no pictures; name another .* --env"):
-        video.record(tmp_path / "one.mp4", Maker("gymnax:Blind", Blind, False), {"still": still}, steps=9)
+    acts = gym.spaces.Discrete(2)
+    line = PureEnv("line", lambda key: (key, key), lambda state, action: (state,), acts, acts)
+    with pytest.raises(UserError, match=r"line draws no pictures; name another .* --env"):
+        video.record(tmp_path / "one.mp4", maker(line), {"still": still}, steps=9)
 
 
 @pytest.mark.parametrize("env, moves", [("Hopper-v5", True), ("Reacher-v5", False)])

@@ -113,6 +113,10 @@ class Stage:
         self._name, self.env = make.name, None
         try:
             self.env: Any = make(render_mode="rgb_array")
+            if is_pure(self.env):
+                raise UserError(
+                    f"env: {make.name} draws no pictures; name another with env, as in --env CartPole-v1."
+                )
             _can_draw(self.env)
             self.seen, self.info = self.env.reset(seed=seed)
             self._camera = Camera(self.env)
@@ -192,8 +196,6 @@ def _can_draw(env: Any) -> None:
 
 
 def _blind(name: str) -> UserError:
-    if is_pure(name):
-        return UserError(f"env: {name} draws no pictures; name another with env, as in --env CartPole-v1.")
     return UserError(
         f"env: {name} draws no pictures; what makes it (a function, or the environment's __init__) needs "
         "the parameter render_mode, and the environment a render() that returns arrays (height, width, 3)."
