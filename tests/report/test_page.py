@@ -114,6 +114,10 @@ def test_damaged_failed_and_unfinished_runs_are_on_the_page(run, tmp_path):
     assert found["counts"] == {"unreadable": 1, "failed": 1, "finished": 4, "unfinished": 1}
     assert [one["trouble"] for one in found["troubles"]][1:] == ["round 2: the floor gave way."]
     assert "ledger.csv is damaged" in found["troubles"][0]["trouble"]
+    (hurt / "ledger.csv").write_bytes((run / "ledger.csv").read_bytes())
+    (hurt / "times.csv").write_bytes(b"round\n1\n")
+    [unchecked] = read(hurt, check=False)
+    assert unchecked.state == "unreadable" and "is damaged (KeyError" in unchecked.trouble
     # The failed run counts in no number of its group.
     ftl = next(one for one in found["groups"] if one["labels"]["learner"] == "ftl" and one["runs"] == 3)
     assert ftl["states"] == {"failed": 1, "finished": 2} and ftl["curves"]["loss"]["rounds"]["runs"] == 2

@@ -6,7 +6,6 @@ from pathlib import Path
 
 from tyro.conf import Positional
 
-from ..errors import whole
 from ..progress import counted
 from ..report import tables
 from .options import Json, Name, Options, Whole
@@ -38,7 +37,6 @@ def run(options: Evaluate) -> int:
     from ..runs.evaluate import evaluate
 
     settings = read_config(options.run)["settings"]
-    whole("episodes", options.episodes)
     policy = TrainedPolicy.load(options.run)
     make = world_of(settings, options.env, options.env_kwargs)
     title = f"{settings['name']} on {make.name}"

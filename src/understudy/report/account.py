@@ -220,7 +220,7 @@ def alone(run: Source, group: int) -> dict[str, Any]:
         "score": run.score,
         "expert": run.expert,
         "columns": columns,
-        "certificate": {name: _number(value) for name, value in made.items() if name != "constants"},
+        "certificate": {name: value for name, value in made.items() if name != "constants"},
         "solves": dict(solves.most_common()),
         "iterations": int(np.sum(run.columns.get("solver_iterations", 0))),
         "spent": dict(run.spent),
@@ -229,13 +229,6 @@ def alone(run: Source, group: int) -> dict[str, Any]:
         "resolved": dict(run.resolved),
         "versions": dict(run.versions),
     }
-
-
-def _number(value: Any) -> Any:
-    """A number that JSON had to spell, as in "nan"."""
-    if isinstance(value, str) and value in ("nan", "inf", "-inf"):
-        return float(value)
-    return value
 
 
 def command(run: Source) -> str:
