@@ -72,33 +72,22 @@ def write_report(
     folders = sources.found([Path(one) for one in paths])
     read = [one for path in folders for one in sources.read(path, check=True)]
     found = account(read)
-    look_into(found["runs"], moments=moments, seconds=seconds, progress=progress)
+    kept = chosen(found["runs"])
+    share = share_of(moments, len(kept))
+    for number, run in enumerate(kept):
+
+        def show(done: int, before: int = number * share, name: str = run["name"]) -> None:
+            if progress is not None:
+                progress(before + done, len(kept) * share, name)
+
+        show(0)
+        run |= inspect(Path(run["folder"]), moments=share, seconds=seconds / len(kept), progress=show)
+        show(share)
     files = tables(read)
     found |= dressed(files)
     with disk.reporting(target):
         disk.write(target, document(found, files))
     return target
-
-
-def look_into(
-    runs: Sequence[dict[str, Any]],
-    *,
-    moments: int,
-    seconds: float,
-    progress: Callable[..., None] | None,
-) -> None:
-    """Adds to the account of runs what their samples say."""
-    kept = chosen(runs)
-    share = share_of(moments, len(kept))
-    for number, run in enumerate(kept):
-
-        def show(done: int, number: int = number, name: str = run["name"]) -> None:
-            if progress is not None:
-                progress(number * share + done, len(kept) * share, name)
-
-        show(0)
-        run |= inspect(Path(run["folder"]), moments=share, seconds=seconds / len(kept), progress=show)
-        show(share)
 
 
 def chosen(runs: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
