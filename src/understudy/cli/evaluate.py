@@ -23,8 +23,8 @@ class Evaluate(Options):
     episodes: int = 20
     """Episodes."""
     episode_limit: Whole = None
-    """Most steps of an episode, for an environment that has no limit of its own (default: the run's own limit,
-    in the run's own environment)."""
+    """Most steps of an episode, for an environment that has no limit of its own (default: in the run's own
+    environment that of the run)."""
     seed: int = 1
     """Seed of the episodes."""
     json: Json = False

@@ -68,7 +68,7 @@ def split(run: Run) -> list[Steps]:
         for part in np.split(rows, np.unique([*ends, *np.searchsorted(rows, begun)])):
             if len(part):
                 before = np.count_nonzero(rows[ends - 1] < part[0]) + np.count_nonzero(begun <= part[0])
-                found.append(Steps(slot, before, part))
+                found.append(Steps(slot, int(before), part))
     return sorted(found, key=lambda one: one.rows[0])
 
 
