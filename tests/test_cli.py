@@ -18,6 +18,7 @@ import pytest
 import understudy
 import understudy.__main__ as entrance
 from understudy import cli
+from understudy.cli import parsing
 from understudy.errors import UserError
 
 NOT_FOR_HELP = ("jax", "numpy", "scipy", "matplotlib", "equinox", "optax", "gymnasium", "understudy.replay")
@@ -33,7 +34,7 @@ def call(capsys, *args: str) -> tuple[int, str, str]:
 
 
 def test_no_help_imports_anything_heavy():
-    words = [command.words.split() for command in cli._all()]
+    words = [command.split() for command in cli.LINES]
     asked = [[], ["--help"], ["--version"], ["check", "--help"], *([*one, "--help"] for one in words)]
     program = (
         "import sys\nfrom understudy.cli import main\n"
@@ -51,8 +52,8 @@ def test_no_help_imports_anything_heavy():
 def test_the_first_page_lists_every_command(capsys):
     code, out, _ = call(capsys, "--help")
     assert code == 0
-    for command in cli._all():
-        assert re.search(rf"^  {command.words} +\S", out, re.MULTILINE)
+    for command in cli.LINES:
+        assert re.search(rf"^  {command} +\S", out, re.MULTILINE)
     assert max(map(len, out.splitlines())) <= 100
     assert call(capsys)[1] == out
 
@@ -61,13 +62,13 @@ def test_version(capsys):
     assert call(capsys, "--version") == (0, f"understudy {understudy.__version__}\n", "")
 
 
-@pytest.mark.parametrize("command", cli._all(), ids=lambda command: command.words)
+@pytest.mark.parametrize("command", cli.LINES)
 def test_every_row_of_the_table_leads_somewhere(command, capsys):
-    assert dataclasses.is_dataclass(command.options)
-    assert callable(command.function)
-    code, out, _ = call(capsys, *command.words.split(), "--help")
+    assert dataclasses.is_dataclass(parsing.options_of(command))
+    assert callable(parsing.function_of(command))
+    code, out, _ = call(capsys, *command.split(), "--help")
     assert code == 0
-    assert out.startswith(f"usage: understudy {command.words}")
+    assert out.startswith(f"usage: understudy {command}")
 
 
 @pytest.mark.parametrize(
@@ -129,7 +130,7 @@ def test_debug_prints_everything(monkeypatch, capsys):
         except ZeroDivisionError as error:
             raise UserError("environment: it failed.") from error
 
-    monkeypatch.setattr(cli.Command, "function", property(lambda self: fails))
+    monkeypatch.setattr(cli, "function_of", lambda words: fails)
     assert cli.main(["experts", "list", "--debug"]) == 2
     said = capsys.readouterr().err
     assert "ZeroDivisionError: in the robot" in said and "test_cli.py" in said
@@ -142,7 +143,7 @@ def test_a_warning_is_one_line_and_memory_one_sentence(monkeypatch, capsys, recw
     def short(options):
         raise MemoryError("Unable to allocate 1 PiB")
 
-    monkeypatch.setattr(cli.Command, "function", property(lambda self: short))
+    monkeypatch.setattr(cli, "function_of", lambda words: short)
     usual = warnings.formatwarning
     assert cli.main(["experts", "list"]) == 2
     assert (

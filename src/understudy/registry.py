@@ -65,12 +65,7 @@ class Registry(Generic[T]):
 
     def added(self) -> dict[str, str | None]:
         """The names that `register` added, each as ``module:name``; None where no module holds the maker."""
-        found: dict[str, str | None] = {}
-        for name in self.makers.keys() - self._own:
-            maker = self.makers[name]
-            module, place = getattr(maker, "__module__", None), getattr(maker, "__qualname__", "<object>")
-            found[name] = None if module in (None, "__main__") or "<" in place else f"{module}:{place}"
-        return found
+        return {name: place_of(self.makers[name]) for name in self.makers.keys() - self._own}
 
     def maker(self, name: str) -> Callable[..., T]:
         """The constructor, or for ``module:name`` what that is."""
@@ -192,6 +187,16 @@ def _parameters(thing: Callable[..., Any]) -> Mapping[str, inspect.Parameter]:
 @functools.cache
 def _entry_points(group: str) -> dict[str, importlib.metadata.EntryPoint]:
     return {point.name: point for point in importlib.metadata.entry_points(group=f"understudy.{group}")}
+
+
+def place_of(thing: Any) -> str | None:
+    """``module:name`` of what other processes can import too; None where no module holds it.
+
+    >>> place_of(module), place_of(lambda: 1)
+    ('understudy.registry:module', None)
+    """
+    home, name = getattr(thing, "__module__", None), getattr(thing, "__qualname__", "<object>")
+    return None if home in (None, "__main__") or "<" in name else f"{home}:{name}"
 
 
 def load(field: str, text: str) -> Any:

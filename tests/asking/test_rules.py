@@ -9,7 +9,7 @@ import pytest
 
 from understudy import Squared, UserError
 from understudy.asking import RULES, View, rule
-from understudy.asking.base import shortly_before
+from understudy.asking.base import at_random, shortly_before
 from understudy.asking.distance import features, nearest
 from understudy.policies import MLP, Linear
 
@@ -108,7 +108,7 @@ def test_features_are_what_the_last_layer_sees():
         ("distance:nan", {}, "is not a whole number"),
         ("distance:5", {"floor": 1.0}, r"floor 1.0 is not a number in \[0, 1\)"),
         ("distance:5", {"floor": 0.1, "mix": 0.1}, "mix 0.1 does not go with a floor of 0.1"),
-        ("distance:5", {"on": "pixels"}, "accepted: features, observations"),
+        ("distance:5", {"on": "pixels"}, "Accepted: features, observations"),
         ("random:5", {"floor": 0.1}, "'random' does not take floor"),
         ("randm:5", {}, "random"),
     ],
@@ -197,3 +197,9 @@ def test_states_shortly_before_a_fall_are_passed_over():
     assert not alone[found.index].any()  # their labels would teach nothing
     chosen = rule("distance:20").choose(far).index
     assert found.index[found.p == 1].tolist() == chosen.tolist()
+
+
+def test_a_rule_of_ones_own_on_the_spot_needs_neither_floor_nor_mix():
+    assert at_random(object(), 5) == 0
+    assert at_random(rule("distance:0.5", {"floor": 0.5}), 0) == 1
+    assert at_random(rule("distance:0.5", {"mix": 0.5}), 0) == 0

@@ -70,6 +70,14 @@ def test_every_option_is_offered_and_other_shells_have_scripts(capsys):
     assert cli.main(["completion", "csh"]) == 2
 
 
+def test_a_demo_replaces_nothing_but_a_demo(tmp_path, capsys):
+    (tmp_path / "file").write_text("mine")
+    for taken in (tmp_path, tmp_path / "file"):
+        assert cli.main(["demo", "--out", str(taken)]) == 2
+        assert capsys.readouterr().err.startswith("error: out: ")
+    assert (tmp_path / "file").read_text() == "mine"
+
+
 def test_every_cell_of_the_demo_stands_below_a_heading():
     numbers = {"queries": 1000, "return_mean": 3000.0, "return_std": 5.0, "average_loss": 0.01, "regret": 0.1}
     got = numbers | {"seconds_collect": 3.0, "seconds_solve": 2.0}

@@ -30,9 +30,10 @@ def test_what_is_typed_becomes_a_study():
 
 def test_a_plan_is_printed_and_nothing_is_made(tmp_path, capsys):
     grid = ["--learners", "ftl", "ftrl", "--grid", "step=1e-5:1e5:log11", "--seeds", "3"]
-    assert main(["sweep", *ROOM, *SHORT, *grid, "--out", str(tmp_path / "s"), "--plan"]) == 0
-    out = capsys.readouterr().out
-    assert "36" in out and "66 combinations were asked for" in out and "inline" in out
+    assert main(["sweep", *ROOM, *SHORT, *grid, "--out", str(tmp_path / "s"), "--plan", "--json"]) == 0
+    out, told = capsys.readouterr()
+    assert "36" in told and "66 combinations were asked for" in told and "inline" in told
+    assert json.loads(out)["plan"]["runs"] == 36
     assert not (tmp_path / "s").exists()
 
 

@@ -18,7 +18,7 @@ from understudy.cli.train import asked, outcome
 from understudy.envs.gymnasium import maker
 from understudy.imitation import _warn_spent
 from understudy.regret import Ledger
-from understudy.report import tables
+from understudy.report import tables, video
 from understudy.runs import World, parts
 from understudy.spec import FIELDS, RunSpec
 
@@ -109,6 +109,19 @@ def test_evaluate_reads_the_folder(kept, capsys):
     assert last_json(capsys.readouterr().out)["returns"] != first["returns"]
 
 
+def test_episodes_end_where_those_of_the_run_did(tmp_path, capsys):
+    folder = str(tmp_path / "run")
+    assert main(["train", "CartPole-v1", *SMALL, "--episode-limit", "5", "--out", folder]) == 0
+    capsys.readouterr()
+
+    def steps(*more: str) -> float:
+        assert main(["evaluate", folder, "--episodes", "1", "--json", *more]) == 0
+        return last_json(capsys.readouterr().out)["return_mean"]
+
+    assert steps() == 5 and steps("--episode-limit", "7") == 7
+    assert steps("--env", "CartPole-v1") > 7  # of another environment it is not known
+
+
 def test_play_makes_a_video_or_says_why_not(kept, tmp_path, capsys):
     """Pendulum draws with pygame, which may not be there; either way there is no traceback."""
     code = main(["play", str(kept), "--video", str(tmp_path / "out.mp4"), "--steps", "12"])
@@ -116,6 +129,24 @@ def test_play_makes_a_video_or_says_why_not(kept, tmp_path, capsys):
         assert (tmp_path / "out.mp4").stat().st_size > 1000
     else:
         assert code == 2 and "cannot be drawn here" in capsys.readouterr().err
+
+
+def test_play_begins_an_episode_with_an_expert_that_remembers(tmp_path, monkeypatch):
+    """Asked about the policy's states too, it would forget its own."""
+    (tmp_path / "turning.py").write_text(
+        "seen = []\n"
+        "def act(observation):\n    seen.append(1)\n    return len(seen) % 2\n"
+        "act.on_reset = seen.clear\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    played = {}
+    monkeypatch.setattr(video, "record", lambda path, make, acts, **how: played.update(acts) or {})
+    folder = str(tmp_path / "run")
+    typed = ["--expert", "turning:act", "--expert-episodes", "0", "--out", folder]
+    assert main(["train", "CartPole-v1", *SMALL, *typed]) == 0
+    assert main(["play", folder]) == 0
+    assert played["expert"].remembers and not getattr(played["ftl"], "remembers", False)
+    assert played["expert"]([0.0] * 4, {}) == 1  # the first of an episode
 
 
 def test_mujoco_without_egl_is_a_clear_word(tmp_path):

@@ -62,7 +62,7 @@ def joined(parts):
 
 def test_every_step_is_in_one_episode_as_it_was(run):
     found = list(episodes.episodes(run))
-    rows = joined(episodes.split(run))
+    rows = joined(one.rows for one in episodes.split(run))
     assert sorted(rows) == list(range(60)) and max(len(one) for one in found) == 7
     assert all(one.terminated or one.truncated or len(one) < 7 for one in found)
     for name, column in {"rewards": "rewards", "weights": "weights", "targets": "targets"}.items():
@@ -84,12 +84,12 @@ def test_an_episode_ends_at_a_break_and_labels_from_before_it_are_left_out(run, 
     flags[20:26] = BREAK
     kept = run.samples
     monkeypatch.setattr(run, "samples", lambda name: flags if name == "flags" else kept(name))
-    whole = episodes.split(run)
+    whole = [one.rows for one in episodes.split(run)]
     assert len(flags) - len(joined(whole)) == 6 and not set(range(20, 26)) & set(joined(whole))
     columns = {name: np.array(run.ledger[name]) for name in run.ledger}
     columns["breaks"] = np.array([0, 1, 1])
     monkeypatch.setattr(run, "ledger", understudy.Ledger(columns))
-    cut = episodes.split(run)
+    cut = [one.rows for one in episodes.split(run)]
     assert len(cut) > len(whole)
     assert not [part for part in cut if part[0] < 20 <= part[-1]]
 

@@ -15,6 +15,7 @@ from understudy.envs.gymnasium import maker
 from understudy.policies import Actions
 from understudy.report import details
 from understudy.report.disagreement import compare, distance, worst
+from understudy.runs.collected import BREAK
 
 
 class Walk(gym.Env):
@@ -97,6 +98,42 @@ def test_an_episode_is_filmed_only_where_it_is_the_recorded_one(run):
     assert films == {} and "does not replay" in missing
     films, missing = details.film(make, run.policy, inputs, moments, until=time.monotonic() - 1)
     assert films == {} and "0 of 4 moments" in missing
+
+
+def test_moments_after_a_break_are_of_the_episodes_that_were_played(tmp_path):
+    """A break ends the episodes under way, and the labels from before it are no steps of any."""
+    asked = []
+
+    def act(observation):
+        asked.append(1)
+        if len(asked) == 69:  # in the second round, after nine steps of both environments
+            raise KeyboardInterrupt
+        return expert(observation)
+
+    how = {"policy": "linear", "rounds": 3, "interactions": 50, "envs": 2, "expert_episodes": 0}
+    how |= {"episodes": 0, "comparator": "none", "out": tmp_path / "run"}
+    with pytest.raises(KeyboardInterrupt, match="1 round and 18 labels"):
+        imitate(Walk, expert=act, **how)
+    run = imitate(Walk, expert=act, resume="new-episode", **how)
+    assert run.ledger["breaks"].tolist() == [0, 1, 1]
+    assert np.flatnonzero(run.samples("flags") & BREAK).tolist() == list(range(50, 68))
+    moments = worst(run, compare(run), 60, apart=1)
+    # 25 steps before the break are one whole episode and five steps of another.
+    assert {one.episode for one in moments if one.row < 50} == {0, 1}
+    assert min(one.episode for one in moments if one.row >= 68) == 2
+    inputs = run.samples("inputs")
+    films, missing = details.film(maker(Walk), run.policy, inputs, moments, until=time.monotonic() + 60)
+    assert len(films) == len(moments) == 60 and missing == ""
+
+
+def test_a_policy_that_looks_back_is_filmed():
+    """What is compared with the kept row has the past of the episode in it."""
+    how = {"rounds": 1, "interactions": 40, "episodes": 0, "comparator": "none"}
+    run = imitate(Walk, expert=expert, policy="linear", stack=3, **how)
+    moments = worst(run, compare(run), 4, apart=6)
+    soon = time.monotonic() + 60
+    films, missing = details.film(maker(Walk), run.policy, run.samples("inputs"), moments, until=soon)
+    assert len(films) == len(moments) == 4 and missing == ""
 
 
 class Blind(gym.Env):

@@ -8,6 +8,9 @@ import gzip
 import hashlib
 import json
 import re
+import shlex
+import shutil
+import time
 from importlib import resources
 
 import numpy as np
@@ -20,7 +23,7 @@ from understudy.cli import main
 from understudy.report import page, sources
 from understudy.report.account import account, command
 from understudy.report.live import Live
-from understudy.report.sources import read
+from understudy.report.sources import Source, _changes, read
 
 EVIL = "</script><script>window.evil = 1</script><img src=x onerror='window.evil = 1'>"
 
@@ -72,17 +75,25 @@ def test_the_tables_inside_are_the_ledgers(run, tmp_path):
     assert json.loads(unpacked(text, "specs.json"))[0]["settings"]["rounds"] == 3
 
 
-def test_the_command_of_a_run_makes_the_same_run(run):
+@pytest.mark.parametrize(
+    "more",
+    [
+        {},
+        {"budget": 300},  # which sets `best`
+        {"best": False, "squash": False, "standardise": False, "learner": "ogd", "eta": 0.5},
+        {"comparator": (1, 3), "rounds": 3, "learner": "adagrad", "diagonal": True, "alpha": 2.0},
+        {"policy": "mlp", "widths": (8, 8), "env_kwargs": {"max_episode_steps": 50}, "beta": "linear:3"},
+    ],
+)
+def test_the_command_of_a_run_makes_the_same_run(tmp_path, more):
     from understudy.cli import _find, parse
     from understudy.cli.train import asked
-    from understudy.runs import resumed
     from understudy.spec import RunSpec
 
-    [source] = read(run)
-    words = command(source).split()[1:]
-    found, rest = _find(words)
-    spec = asked(parse(found, rest))
-    assert spec.changes() == RunSpec.of(resumed(run, {})).changes()
+    spec = RunSpec(env="CartPole-v1", **more)
+    source = Source("run", tmp_path, "finished", settings=_changes(json.loads(json.dumps(spec.plain()))))
+    found, rest = _find(shlex.split(command(source))[1:])
+    assert asked(parse(found, rest)).changes() == spec.changes()
 
 
 def test_names_stay_text(tmp_path):
@@ -103,6 +114,10 @@ def test_damaged_failed_and_unfinished_runs_are_on_the_page(run, tmp_path):
     assert found["counts"] == {"unreadable": 1, "failed": 1, "finished": 4, "unfinished": 1}
     assert [one["trouble"] for one in found["troubles"]][1:] == ["round 2: the floor gave way."]
     assert "ledger.csv is damaged" in found["troubles"][0]["trouble"]
+    (hurt / "ledger.csv").write_bytes((run / "ledger.csv").read_bytes())
+    (hurt / "times.csv").write_bytes(b"round\n1\n")
+    [unchecked] = read(hurt, check=False)
+    assert unchecked.state == "unreadable" and "is damaged (KeyError" in unchecked.trouble
     # The failed run counts in no number of its group.
     ftl = next(one for one in found["groups"] if one["labels"]["learner"] == "ftl" and one["runs"] == 3)
     assert ftl["states"] == {"failed": 1, "finished": 2} and ftl["curves"]["loss"]["rounds"]["runs"] == 2
@@ -139,6 +154,22 @@ def test_a_page_of_runs_that_go_on_changes_with_them(tmp_path):
         invented.study(study)
         assert live.mark() != first["mark"] and live.data()["counts"] == {"finished": 6}
         assert not page.document(live.data(), {}).count("connect-src &#x27;none")
+    finally:
+        live.close()
+
+
+def test_a_page_of_runs_that_go_on_looks_into_as_many_as_a_file_does(run, tmp_path, monkeypatch):
+    monkeypatch.setattr(page, "LOOKED_INTO", 1)
+    for name in ("a", "b"):
+        shutil.copytree(run, tmp_path / name)
+    live = Live([tmp_path], seconds=0)
+    try:
+        live.data()
+        until = time.monotonic() + 60
+        while "compared" not in (found := live.data()["runs"])[0]:
+            assert time.monotonic() < until
+            time.sleep(0.05)
+        assert "for 1 runs of a page" in found[1]["missing"]
     finally:
         live.close()
 

@@ -97,11 +97,17 @@ def test_the_verdict(one, text):
 
 
 @pytest.mark.parametrize(
-    ("state", "text"),
-    [("unfinished", "No round is finished yet on E-v0."), ("failed", "All 1 runs on E-v0 failed.")],
+    ("states", "text", "note"),
+    [
+        (["unfinished"], "No round is finished yet on E-v0.", ""),
+        (["failed"], "Every run failed on E-v0.", "1 run of 1 failed or cannot be read. The first: why."),
+        (["unfinished", "failed"], "No round is finished yet on E-v0.", "1 run of 2 failed or cannot be"),
+    ],
 )
-def test_the_verdict_where_nothing_is_known(state, text):
-    assert verdicts(grouped([Source("b", Path("b"), state, "why.", settings=NEW)]))[0]["text"] == text
+def test_the_verdict_where_nothing_is_known(states, text, note):
+    runs = [Source("b", Path("b"), state, "why.", settings=NEW) for state in states]
+    [found] = verdicts(grouped(runs))
+    assert found["text"] == text and found["note"].startswith(note) and bool(found["note"]) == bool(note)
 
 
 def test_the_best_of_several_is_set_apart_only_where_its_interval_is(tmp_path):

@@ -6,8 +6,8 @@ import gymnasium as gym
 import numpy as np
 import pytest
 
-from understudy import UserError
-from understudy.envs.gymnasium import Maker, maker
+from understudy import PureEnv, UserError
+from understudy.envs.gymnasium import maker
 from understudy.report import video
 
 
@@ -44,7 +44,7 @@ def framed(actions, mine, theirs):
     while not panel.over:
         panel.look()
         panel.step()
-        found += [panel.env.count - 1] if panel.shown()[-1, -1].tolist() == [213, 94, 0] else []
+        found += [panel.stage.env.count - 1] if panel.shown()[-1, -1].tolist() == [213, 94, 0] else []
     return found
 
 
@@ -125,8 +125,10 @@ def test_an_environment_that_draws_nothing_is_refused(tmp_path):
                 video.record(tmp_path / "one.mp4", maker(env), {"still": still}, steps=100)
     finally:
         gym.registry.pop("Unaware-v0")
-    with pytest.raises(UserError, match=r"gymnax:Blind draws no pictures; name another .* --env"):
-        video.record(tmp_path / "one.mp4", Maker("gymnax:Blind", Blind, False), {"still": still}, steps=9)
+    acts = gym.spaces.Discrete(2)
+    line = PureEnv("line", lambda key: (key, key), lambda state, action: (state,), acts, acts)
+    with pytest.raises(UserError, match=r"line draws no pictures; name another .* --env"):
+        video.record(tmp_path / "one.mp4", maker(line), {"still": still}, steps=9)
 
 
 @pytest.mark.parametrize("env, moves", [("Hopper-v5", True), ("Reacher-v5", False)])
@@ -137,7 +139,7 @@ def test_a_robot_that_walks_stays_in_the_picture(env, moves):
         panel = video.Panel(maker(env), "still", still, seed=0)
     except UserError as error:
         pytest.skip(str(error))
-    world, camera = panel.env.unwrapped, panel._camera._camera
+    world, camera = panel.stage.env.unwrapped, panel.stage._camera._camera
     before, position = np.array(camera.lookat), world.data.qpos.copy()
     position[0] += 3.0
     world.set_state(position, world.data.qvel)
@@ -154,12 +156,14 @@ def test_a_chosen_camera_is_left_alone():
         )
     except UserError as error:
         pytest.skip(str(error))
-    assert panel._camera._from is None and panel.shown().shape == (256, 256, 3)
+    panel.look()
+    assert panel.stage._camera._from is None and panel.shown().shape == (256, 256, 3)
     panel.close()
 
 
 def test_small_pictures_are_enlarged_and_odd_ones_are_written(tmp_path):
     panel = video.Panel(maker(Counting), "mine", still, seed=0)
+    panel.look()
     assert panel.shown().shape == (240, 240, 3) and not panel.shown()[60:].any()
     with pytest.raises(UserError, match=r"'.*x.txt' must end in .mp4, .mkv, .mov, .webm or .gif"):
         video.record(tmp_path / "x.txt", maker(Counting), {"a": still})

@@ -70,11 +70,11 @@ def _parsed(args: list[str]) -> None:
     if command is None:
         return
     options = cli.parse(command, [one for one in rest if one != cli.NO_CACHE])
-    if command.words == "train":
+    if command == "train":
         from understudy.cli.train import asked
 
         asked(options)
-    elif command.words == "sweep":
+    elif command == "sweep":
         from understudy.cli.sweep import made
 
         made(options)
@@ -84,13 +84,15 @@ def lines(folder: Path, cases: int, rng: random.Random) -> Outcome:
     """Command lines of random commands, options and words, up to where the work would begin."""
     import dataclasses
 
+    from understudy.cli.parsing import options_of
+
     os.chdir(folder)
-    commands = list(cli._all())
+    commands = list(cli.LINES)
     lost, refused = [], 0
     for _ in range(cases):
         command = rng.choice(commands)
-        names = [f"--{field.name.replace('_', '-')}" for field in dataclasses.fields(command.options)]
-        args = [*command.words.split(), *(["CartPole-v1"] if rng.random() < 0.7 else [])]
+        names = [f"--{field.name.replace('_', '-')}" for field in dataclasses.fields(options_of(command))]
+        args = [*command.split(), *(["CartPole-v1"] if rng.random() < 0.7 else [])]
         for _ in range(rng.randrange(5)):
             name = rng.choice(names) if rng.random() < 0.9 else f"--{rng.choice(WORDS)}"
             word = rng.choice(WORDS)

@@ -110,20 +110,24 @@ def shortly_before(ends: np.ndarray, envs: int = 1) -> np.ndarray:
     return found
 
 
-def whole(field: str, number: Any) -> int:
+def number(field: str, value: Any, fits: Callable[[float], bool], what: str) -> float:
+    """A finite number that fits; any other is refused: it is not `what`."""
+    real = isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
+    if not real or not fits(value):
+        raise UserError(f"ask: {field} {value!r} is not {what}.")
+    return float(value)
+
+
+def whole(field: str, value: Any) -> int:
     """A number of states."""
-    real = isinstance(number, (int, float)) and not isinstance(number, bool) and math.isfinite(number)
-    if not real or number != int(number) or number < 1:
-        raise UserError(f"ask: {field} {number!r} is not a whole number ≥ 1.")
-    return int(number)
+    return int(number(field, value, lambda one: one == int(one) and one >= 1, "a whole number ≥ 1"))
 
 
-def share(field: str, number: Any, *, zero: bool = False) -> float:
+def share(field: str, value: Any, *, zero: bool = False) -> float:
     """A number in (0, 1], or in [0, 1)."""
-    real = isinstance(number, (int, float)) and not isinstance(number, bool) and math.isfinite(number)
-    if not real or not (0 <= number < 1 if zero else 0 < number <= 1):
-        raise UserError(f"ask: {field} {number!r} is not a number in {'[0, 1)' if zero else '(0, 1]'}.")
-    return float(number)
+    if zero:
+        return number(field, value, lambda one: 0 <= one < 1, "a number in [0, 1)")
+    return number(field, value, lambda one: 0 < one <= 1, "a number in (0, 1]")
 
 
 def beside(
@@ -148,11 +152,11 @@ def beside(
 
 def at_random(rule: Any, chosen: int) -> int:
     """How many states are drawn at random beside so many that a rule with a threshold has chosen: the share
-    of all labels that its `floor`, or its `mix`, asks for.
+    of all labels that its `floor`, or its `mix`, asks for; none where it has neither.
     """
-    part = rule.floor or getattr(rule, "mix", 0.0)
-    count = math.ceil(part * chosen / (1.0 - part))
-    return max(count, 1) if rule.floor else count  # p > 0 also where none is chosen
+    floor, mix = getattr(rule, "floor", 0.0), getattr(rule, "mix", 0.0)
+    count = math.ceil((floor or mix) * chosen / (1.0 - (floor or mix)))
+    return max(count, 1) if floor else count  # p > 0 also where none is chosen
 
 
 def fitted(asked: Asked, most: int, rng: np.random.Generator) -> Asked:

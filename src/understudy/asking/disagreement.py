@@ -43,7 +43,7 @@ class Disagreement(Scored):
         policy = _member(view.policy, self.width)
         own = view.rng.integers(len(view.known), size=(self.members, len(view.known)))
         drawn = view.rng.integers(len(view.known), size=(self.steps, self.members, self.batch))
-        index = np.take_along_axis(own[None].repeat(self.steps, 0), drawn, axis=2)
+        index = own[np.arange(self.members)[:, None], drawn]
         params = _train(
             policy,
             view.loss,

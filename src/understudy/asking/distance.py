@@ -7,10 +7,11 @@ from typing import Any, final
 
 import numpy as np
 
+from ..errors import among
 from ..policies import MLP, Policy
 from ..policies.mlp import ACTIVATIONS
 from .base import View, whole
-from .scored import Score, Scored, named
+from .scored import Score, Scored
 
 BLOCK = 4096
 """Labelled states that distances are taken to at once: bounds the memory."""
@@ -38,7 +39,7 @@ class Distance(Scored):
 
     def __post_init__(self):
         super().__post_init__()
-        named("on", self.on, ("features", "observations"))
+        among("ask: on", self.on, ("features", "observations"))
         object.__setattr__(self, "neighbour", whole("neighbour", self.neighbour))
 
     def _places(self, view: View, rows: np.ndarray) -> np.ndarray:

@@ -9,7 +9,7 @@ from typing import ClassVar, final
 import numpy as np
 
 from ..errors import UserError
-from .base import Asked, View, beside, fitted, share
+from .base import Asked, View, at_random, beside, fitted, number, share
 
 
 @final
@@ -38,11 +38,8 @@ class Leverage:
 
     def __post_init__(self):
         for field in ("number", "ridge"):
-            value = getattr(self, field)
-            real = isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
-            if not real or value <= 0:
-                raise UserError(f"ask: leverage's {field} {value!r} is not a positive number.")
-            object.__setattr__(self, field, float(value))
+            value = number(f"leverage's {field}", getattr(self, field), lambda x: x > 0, "a positive number")
+            object.__setattr__(self, field, value)
         object.__setattr__(self, "floor", share("floor", self.floor, zero=True))
 
     @property
@@ -66,8 +63,8 @@ class Leverage:
         if not view.policy.linear:
             raise UserError("ask: leverage is for policies that are linear in their parameters.")
         chosen = self.states(design(view.policy, view.rows), design(view.policy, view.known))
-        random = max(1, math.ceil(self.floor * len(chosen) / (1.0 - self.floor))) if self.floor else 0
-        return fitted(beside(chosen, random, len(view.rows), view.rng), view.most, view.rng)
+        asked = beside(chosen, at_random(self, len(chosen)), len(view.rows), view.rng)
+        return fitted(asked, view.most, view.rng)
 
     def states(self, rows: np.ndarray, known: np.ndarray) -> np.ndarray:
         """The numbers of the rows (n, d) that are asked about, in order; `known` (m, d) were before."""

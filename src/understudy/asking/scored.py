@@ -87,28 +87,17 @@ class Scored(abc.ABC):
         scores = self.score(view)(view.rows)
         return np.argsort(-scores, kind="stable")[:count]
 
-    def _spared(self, view: View, count: int) -> np.ndarray:
-        """The states that are passed over, (n,): those shortly before a terminal state, if the others are
-        enough.
-        """
-        if view.lost is None or self.falls or np.count_nonzero(~view.lost) < count:
-            return np.zeros(len(view.rows), bool)
-        return view.lost
-
     def choose(self, view: View) -> Asked:
         n = len(view.rows)
         if self.count is not None:
             count = min(self.count, view.most, n)
             random = min(math.ceil((self.floor or self.mix) * count), count)
-            spared = self._spared(view, count if self.mix else count - random)
+            spared = np.zeros(n, bool) if view.lost is None or self.falls else view.lost
+            if np.count_nonzero(~spared) < (count if self.mix else count - random):
+                spared = np.zeros(n, bool)  # the others are not enough
             rows = np.flatnonzero(~spared)
             found = self.highest(dataclasses.replace(view, rows=view.rows[rows], lost=None), count - random)
             return beside(np.sort(rows[found]), random, n, view.rng, never=spared if self.mix else None)
         score = self.score(view)
         above = np.flatnonzero(score(view.rows) > self.threshold(view, score))
         return fitted(beside(above, at_random(self, len(above)), n, view.rng), view.most, view.rng)
-
-
-def named(field: str, value: str, accepted: tuple[str, ...]) -> None:
-    if value not in accepted:
-        raise UserError(f"ask: {field} {value!r} is not accepted; accepted: {', '.join(accepted)}.")

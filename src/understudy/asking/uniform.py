@@ -31,7 +31,6 @@ class Driven:
     over and gives back as they see fit: HG-DAgger.
     """
 
-    floor: ClassVar[float] = 0.0
     count: ClassVar[None] = None
     reads: ClassVar[bool] = False
     honest: ClassVar[bool] = False

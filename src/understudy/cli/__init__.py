@@ -6,8 +6,6 @@ Only what a call needs is imported: the first page imports neither tyro nor jax.
 from __future__ import annotations
 
 import contextlib
-import dataclasses
-import importlib
 import os
 import re
 import signal
@@ -15,14 +13,14 @@ import sys
 import threading
 import traceback
 import warnings
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from .. import __version__
 from ..cache import use_cache
 from ..errors import UserError, said, unknown
 from ..progress import silent
-from .parsing import parse
+from .parsing import function_of, parse
 
 NO_CACHE, DEBUG, QUIET = "--no-cache", "--debug", "--quiet"
 """Options of every command: compile anew, and keep nothing; print the whole traceback of an error; show no
@@ -31,68 +29,45 @@ GYMNASIUM = "WARN: "
 """How Gymnasium's warnings begin."""
 
 
-@dataclasses.dataclass(frozen=True)
-class Command:
-    """One row of the table: the words typed and a line for the first page.
-
-    Its function is WORD.run or, of two words, FIRST.SECOND in this room; its options are the class there that
-    has the words for a name.
-    """
-
-    words: str
-    line: str
-
-    @property
-    def options(self) -> Any:
-        """The dataclass that is parsed."""
-        return getattr(self._module, self.words.title().replace(" ", ""))
-
-    @property
-    def function(self) -> Any:
-        """What is called with the options."""
-        return getattr(self._module, self.words.partition(" ")[2] or "run")
-
-    @property
-    def _module(self) -> Any:
-        return importlib.import_module(f".{self.words.split()[0]}", __name__)
-
-
-COMMANDS: dict[str, tuple[Command, ...]] = {
-    "Imitate an expert": (
-        Command("train", "learn to act as an expert does, in any Gymnasium environment"),
-        Command("sweep", "train a whole grid of learners, steps and seeds at once; tune; resume"),
-        Command("evaluate", "play episodes with the policy of a run"),
-        Command("play", "make a video of a run's policy beside its expert"),
-        Command("export", "take a run along: ONNX, NumPy, episodes for Minari and LeRobot"),
-        Command("report", "one HTML page about runs and studies, without a network"),
-        Command("watch", "the same page on this machine, while runs go on"),
-        Command("experts list", "the experts that come with the package"),
-        Command("expert train", "train an expert of your own, with SAC, TD3, PPO or DQN"),
-        Command("demo", "Hopper: FTL, AdaFTRL and cloning against each other"),
-    ),
-    "Learn from a recorded stream": (
-        Command("replay", "play a stream of losses to a learner: ledger, regret, certificate, plot"),
-    ),
-    "The paper": (
-        Command("paper toy", "the toy figure: six learners, four losses, tuned, with the claims"),
-        Command("paper gridworld", "the gridworld figure: regret and reward against a turning expert"),
-        Command("paper queries", "return against labels: query rules, DAgger and BC, with the claims"),
-        Command("paper aggregation", "all rounds against the current one alone, 10⁴ to 10⁷ interactions"),
-        Command("paper mujoco", "Hopper and Walker2d: linear and network policies, tuned, with the claims"),
-        Command("paper questions", "the open questions: inexact solves, limited memory, parameters, replay"),
-        Command("paper atari", "Pong and Breakout from pixels: linear and end to end, with the claims"),
-        Command("paper theorem", "FTL's regret on an MDP stays below its bound, and where it does not"),
-    ),
-    "Your own parts": (
-        Command("check learner", "put a learner through the conformance suite"),
-        Command("check solver", "put a solver through the conformance suite"),
-        Command("check certificate", "search for a stream whose regret is above its certified bound"),
-    ),
-    "This installation": (
-        Command("doctor", "versions, devices, extras, and where compiled programs are kept"),
-        Command("completion", "a script for bash, zsh or fish that completes commands and options"),
-    ),
+COMMANDS: dict[str, dict[str, str]] = {
+    "Imitate an expert": {
+        "train": "learn to act as an expert does, in any Gymnasium environment",
+        "sweep": "train a whole grid of learners, steps and seeds at once; tune; resume",
+        "evaluate": "play episodes with the policy of a run",
+        "play": "make a video of a run's policy beside its expert",
+        "export": "take a run along: ONNX, NumPy, episodes for Minari and LeRobot",
+        "report": "one HTML page about runs and studies, without a network",
+        "watch": "the same page on this machine, while runs go on",
+        "experts list": "the experts that come with the package",
+        "expert train": "train an expert of your own, with SAC, TD3, PPO or DQN",
+        "demo": "Hopper: FTL, AdaFTRL and cloning against each other",
+    },
+    "Learn from a recorded stream": {
+        "replay": "play a stream of losses to a learner: ledger, regret, certificate, plot",
+    },
+    "The paper": {
+        "paper toy": "the toy figure: six learners, four losses, tuned, with the claims",
+        "paper gridworld": "the gridworld figure: regret and reward against a turning expert",
+        "paper queries": "return against labels: query rules, DAgger and BC, with the claims",
+        "paper aggregation": "all rounds against the current one alone, 10⁴ to 10⁷ interactions",
+        "paper mujoco": "Hopper and Walker2d: linear and network policies, tuned, with the claims",
+        "paper questions": "the open questions: inexact solves, limited memory, parameters, replay",
+        "paper atari": "Pong and Breakout from pixels: linear and end to end, with the claims",
+        "paper theorem": "FTL's regret on an MDP stays below its bound, and where it does not",
+    },
+    "Your own parts": {
+        "check learner": "put a learner through the conformance suite",
+        "check solver": "put a solver through the conformance suite",
+        "check certificate": "search for a stream whose regret is above its certified bound",
+    },
+    "This installation": {
+        "doctor": "versions, devices, extras, and where compiled programs are kept",
+        "completion": "a script for bash, zsh or fish that completes commands and options",
+    },
 }
+"""By group: the words typed and a line for the first page. A command's function is WORD.run or, of two words,
+FIRST.SECOND in this room; its options are the class there that has the words for a name."""
+LINES = {words: line for group in COMMANDS.values() for words, line in group.items()}
 
 FIRST_PAGE = """\
 understudy: online imitation learning with exact regret
@@ -188,15 +163,15 @@ def _sentence_of(usual: Any) -> Any:
 
 def _run(args: list[str]) -> int:
     if not args or args[0] in ("-h", "--help"):
-        print(FIRST_PAGE.format(commands=_listing(_all())), end="")
+        print(FIRST_PAGE.format(commands=_listing(LINES)), end="")
         return 0
     if args[0] in ("-V", "--version"):
         print(f"understudy {__version__}")
         return 0
-    command, rest = _find(args)
-    if command is None:
+    words, rest = _find(args)
+    if words is None:
         return 0
-    options = parse(command, [one for one in rest if one not in (NO_CACHE, QUIET)])
+    options = parse(words, [one for one in rest if one not in (NO_CACHE, QUIET)])
     if NO_CACHE not in rest:
         use_cache()
     with contextlib.ExitStack() as around:
@@ -205,37 +180,32 @@ def _run(args: list[str]) -> int:
             from ..report.tables import json_only
 
             around.enter_context(json_only())
-        return int(command.function(options) or 0)
+        return int(function_of(words)(options) or 0)
 
 
-def _all() -> list[Command]:
-    return [command for group in COMMANDS.values() for command in group]
-
-
-def _listing(shown: list[Command]) -> str:
+def _listing(shown: Collection[str]) -> str:
     """Group by group, the commands among `shown` with one line each."""
-    blocks, width = [], max(len(command.words) for command in shown)
+    blocks, width = [], max(map(len, shown))
     for title, group in COMMANDS.items():
-        lines = [f"  {command.words:<{width}}  {command.line}" for command in group if command in shown]
+        lines = [f"  {words:<{width}}  {line}" for words, line in group.items() if words in shown]
         if lines:
             blocks.append("\n".join([f"{title}:", *lines]))
     return "\n\n".join(blocks)
 
 
-def _find(args: list[str]) -> tuple[Command | None, list[str]]:
+def _find(args: list[str]) -> tuple[str | None, list[str]]:
     """The command whose words `args` begin with, and the rest; None after a family's own help was printed."""
-    by_words = {tuple(command.words.split()): command for command in _all()}
     for length in (1, 2):
-        if command := by_words.get(tuple(args[:length])):
-            return command, args[length:]
-    family = [words for words in by_words if words[0] == args[0]]
+        if (words := " ".join(args[:length])) in LINES:
+            return words, args[length:]
+    first = args[0]
+    family = [words for words in LINES if words.startswith(f"{first} ")]
     if not family:
-        raise unknown("command", args[0], {words[0] for words in by_words})
-    names = [words[1] for words in family]
+        raise unknown("command", first, {words.split()[0] for words in LINES})
+    names = [words.split()[1] for words in family]
     if len(args) == 1:
-        raise UserError(f"{args[0]}: what? Accepted: {', '.join(sorted(names))}.")
+        raise UserError(f"{first}: what? Accepted: {', '.join(sorted(names))}.")
     if args[1] in ("-h", "--help"):
-        members = [by_words[words] for words in family]
-        print(f"Usage: understudy {args[0]} COMMAND [OPTIONS]\n\n{_listing(members)}")
+        print(f"Usage: understudy {first} COMMAND [OPTIONS]\n\n{_listing(family)}")
         return None, []
-    raise unknown(args[0], args[1], names)
+    raise unknown(first, args[1], names)

@@ -8,6 +8,7 @@ from tyro.conf import Positional
 
 from ..errors import among
 from .options import Options
+from .parsing import options_of
 
 SHELLS = ("bash", "fish", "zsh")
 BASH = """\
@@ -46,19 +47,19 @@ def words() -> dict[str, list[str]]:
     >>> words()["check"]
     ['certificate', 'learner', 'solver']
     """
-    from . import DEBUG, NO_CACHE, QUIET, _all
+    from . import DEBUG, LINES, NO_CACHE, QUIET
 
     found: dict[str, list[str]] = {"": []}
-    for command in _all():
-        first, _, second = command.words.partition(" ")
+    for command in LINES:
+        first, _, second = command.partition(" ")
         if first not in found[""]:
             found[""].append(first)
         if second:
             found[first] = sorted([*found.get(first, []), second])
-        fields = dataclasses.fields(command.options)
+        fields = dataclasses.fields(options_of(command))
         named = [field.name for field in fields if field.default is not dataclasses.MISSING]
         own = [f"--{name.replace('_', '-')}" for name in named]
-        found[command.words] = [*own, "--help", DEBUG, NO_CACHE, QUIET]
+        found[command] = [*own, "--help", DEBUG, NO_CACHE, QUIET]
     return found
 
 
@@ -73,16 +74,15 @@ def _bash() -> str:
 
 
 def _fish() -> list[str]:
-    from . import _all
+    from . import LINES
 
     lines = ["complete -c understudy -n __fish_use_subcommand -f"]
-    about = {command.words: command.line for command in _all()}
     for before, after in words().items():
         first, _, second = before.partition(" ")
         seen = "__fish_use_subcommand" if not before else f"__fish_seen_subcommand_from {first}"
         seen += f"; and __fish_seen_subcommand_from {second}" if second else ""
         for word in after:
-            text = about.get(f"{before} {word}".strip(), "").replace("'", "’")
+            text = LINES.get(f"{before} {word}".strip(), "").replace("'", "’")
             given = f"-l {word[2:]}" if word.startswith("--") else f"-a {word}"
             lines.append(f"complete -c understudy -n '{seen}' {given} -d '{text}'")
     return lines

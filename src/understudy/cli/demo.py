@@ -7,6 +7,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+from .. import disk
 from ..errors import UserError
 from ..progress import counted
 from .options import Options
@@ -37,10 +38,9 @@ def run(options: Demo) -> int:
     from ..report import plots, tables
 
     began = time.perf_counter()
-    if options.out.exists():
-        if not (options.out / "ftl" / "config.json").is_file() and any(options.out.iterdir()):
-            raise UserError(f"out: {str(options.out)!r} holds other things than a demo; name another folder.")
-        shutil.rmtree(options.out)
+    if not (options.out / "ftl" / "config.json").is_file():  # else it is a demo, which is made anew
+        disk.refuse_taken(options.out)
+    shutil.rmtree(options.out, ignore_errors=True)
     runs = {}
     for name in LEARNERS:
         runs[name] = imitate(

@@ -6,7 +6,6 @@ from pathlib import Path
 
 from tyro.conf import Positional
 
-from ..errors import whole
 from ..progress import counted
 from ..report import tables
 from .options import Json, Name, Options, Whole
@@ -24,7 +23,8 @@ class Evaluate(Options):
     episodes: int = 20
     """Episodes."""
     episode_limit: Whole = None
-    """Most steps of an episode, for an environment that has no limit of its own."""
+    """Most steps of an episode, for an environment that has no limit of its own (default: in the run's own
+    environment that of the run)."""
     seed: int = 1
     """Seed of the episodes."""
     json: Json = False
@@ -37,12 +37,14 @@ def run(options: Evaluate) -> int:
     from ..runs.evaluate import evaluate
 
     settings = read_config(options.run)["settings"]
-    whole("episodes", options.episodes)
     policy = TrainedPolicy.load(options.run)
     make = world_of(settings, options.env, options.env_kwargs)
     title = f"{settings['name']} on {make.name}"
+    limit = options.episode_limit
+    if limit is None and options.env is None:
+        limit = settings.get("episode_limit")
     with counted(title, options.episodes, "episodes") as update:
-        how = {"episodes": options.episodes, "seed": options.seed, "limit": options.episode_limit}
+        how = {"episodes": options.episodes, "seed": options.seed, "limit": limit}
         found = evaluate(policy, make, **how, progress=update)
     kept = read_summary(options.run)
     low, high = float(found.returns.min()), float(found.returns.max())

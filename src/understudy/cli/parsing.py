@@ -4,20 +4,32 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import importlib
 import io
-from typing import TYPE_CHECKING, Any, get_args
+from typing import Any, get_args
 
 from ..errors import UserError, unknown
 
-if TYPE_CHECKING:
-    from . import Command
+
+def options_of(words: str) -> Any:
+    """The dataclass that is parsed for a command."""
+    return getattr(_module(words), words.title().replace(" ", ""))
 
 
-def parse(command: Command, args: list[str]) -> Any:
+def function_of(words: str) -> Any:
+    """What is called with the options of a command."""
+    return getattr(_module(words), words.partition(" ")[2] or "run")
+
+
+def _module(words: str) -> Any:
+    return importlib.import_module(f".{words.split()[0]}", __package__)
+
+
+def parse(words: str, args: list[str]) -> Any:
     """The options of a command from what was typed; what does not fit is refused with one sentence."""
     import tyro
 
-    options = command.options
+    options = options_of(words)
     if any(field.name == "resume" and field.type == "Name" for field in dataclasses.fields(options)):
         args = ["--resume=exact" if one == "--resume" else one for one in args]  # its value may be left out
     _refuse(options, args)
@@ -26,15 +38,13 @@ def parse(command: Command, args: list[str]) -> Any:
         with contextlib.redirect_stderr(complaint):
             return tyro.cli(
                 options,
-                prog=f"understudy {command.words}",
+                prog=f"understudy {words}",
                 args=args,
                 config=(tyro.conf.FlagCreatePairsOff, tyro.conf.DisallowNone),
             )
     except SystemExit as leaving:
         if leaving.code:
-            raise UserError(
-                f"{_sentence(complaint.getvalue())} (see understudy {command.words} --help)"
-            ) from None
+            raise UserError(f"{_sentence(complaint.getvalue())} (see understudy {words} --help)") from None
         raise
 
 

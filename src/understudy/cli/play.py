@@ -37,21 +37,34 @@ def run(options: Play) -> int:
     """Writes the video and prints what was played."""
     from ..policies import TrainedPolicy
     from ..report import tables, video
-    from ..runs import acting, read_config, world_of
+    from ..runs import read_config, world_of
 
     settings = read_config(options.run)["settings"]
     whole("steps", options.steps)
     make = world_of(settings, options.env, options.env_kwargs)
     policy = TrainedPolicy.load(options.run)
-    acts = {settings["name"]: acting(policy)}
+    acts = {settings["name"]: _begun(policy)}
     if not options.alone and (expert := _expert(settings, make)) is not None:
-        acts["expert"] = acting(expert)
+        acts["expert"] = _begun(expert)
     with counted(str(options.video), options.steps, "steps") as update:
         how = {"seed": options.seed, "steps": options.steps, "progress": update}
         returns = video.record(options.video, make, acts, **how)
     rows = [(name, f"return {tables.returned(value)}") for name, value in returns.items()]
     tables.show(tables.facts(f"{make.name}: {options.video}", rows))
     return 0
+
+
+def _begun(player: Any) -> Any:
+    """What a player does from the beginning of an episode on; one that remembers is marked, and is then asked
+    about its own states alone.
+    """
+    from ..runs import acting
+
+    act = acting(player)
+    if player.on_reset is not None:
+        player.on_reset()
+        act.remembers = True
+    return act
 
 
 def _expert(settings: dict[str, Any], make: Any) -> Any:

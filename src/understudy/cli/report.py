@@ -7,7 +7,7 @@ from typing import Annotated
 
 from tyro.conf import Positional, arg
 
-from ..progress import counted
+from ..progress import stages
 from .options import Json, Options
 
 
@@ -30,15 +30,9 @@ def run(options: Report) -> int:
     from ..report import tables
     from ..report.page import write_report
 
-    with counted(str(options.out), max(options.moments, 1), "moments") as update:
-
-        def show(done: int, total: int, name: str) -> None:
-            most = options.moments
-            update(min(done, most) if total <= most else round(done * most / total), name)
-
-        file = write_report(
-            *options.paths, out=options.out, moments=options.moments, seconds=options.seconds, progress=show
-        )
+    how = {"out": options.out, "moments": options.moments, "seconds": options.seconds}
+    with stages("moments") as show:
+        file = write_report(*options.paths, **how, progress=lambda done, total, name: show(name, done, total))
     size = file.stat().st_size
     print(f"{file}: {size / 1e6:.1f} MB; open it in a browser.")
     tables.json_line({"file": str(file), "bytes": size})

@@ -14,7 +14,7 @@ from typing import Any, final
 import numpy as np
 
 from ..errors import MissingExtra, UserError, nearest, said
-from ..registry import module
+from ..registry import module, place_of
 from ..spec import is_pure
 
 PURPOSES = ("collect", "evaluate", "mixing", "noise", "params", "solver", "random", "video", "ask")
@@ -122,7 +122,8 @@ def maker(env: Any, env_kwargs: Mapping[str, Any] | None = None, infos: Sequence
             f"env: {type(env).__name__} is not accepted; give an id such as 'Hopper-v5' or a function "
             "that makes one environment (envs= says how many to run side by side)."
         )
-    return Maker(_place(env), functools.partial(env, **keywords) if keywords else env, False)
+    name = place_of(env) or getattr(env, "__name__", type(env).__name__)
+    return Maker(name, functools.partial(env, **keywords) if keywords else env, False)
 
 
 def _with_infos(made: Maker, infos: tuple[str, ...], **keywords: Any) -> Any:
@@ -184,14 +185,6 @@ def has_limit(env: Any) -> bool:
         if not hasattr(env, "env"):
             return False
         env = env.env
-
-
-def _place(function: Any) -> str:
-    """``module:name`` of a function that other processes can import, else its name alone."""
-    module, name = getattr(function, "__module__", None), getattr(function, "__qualname__", None)
-    if module in (None, "__main__") or name is None or "<" in name:
-        return getattr(function, "__name__", type(function).__name__)
-    return f"{module}:{name}"
 
 
 def _takes(function: Any, name: str) -> bool:

@@ -7,7 +7,7 @@ from __future__ import annotations
 import dataclasses
 import os
 import sys
-from typing import Any, NamedTuple, final
+from typing import Any, final
 
 import numpy as np
 
@@ -41,20 +41,18 @@ class Pictures:
     """
 
     def __init__(self, make: Maker):
-        self._make, self._env, self._camera = make, None, None
+        self._make = make
+        self._stage: Stage | None = None
         self._at: Scene | None = None
-        self.rate: float = 30
+        self.rate = 30
         """Steps of the environment in a second, as far as it says."""
         self.why: str | None = None
         """Why there are no pictures; None while there are."""
         try:
-            self._env, _, _, self._camera, _, self.rate = opened(make)
+            self._stage = Stage(make)
+            self.rate = self._stage.rate
         except UserError as error:
-            self._refuse(error)
-
-    def _refuse(self, why: Exception) -> None:
-        self.why = str(why)
-        self.close()
+            self.why = str(error)
 
     def draw(self, scene: Scene, seen: Any = None, *, before: int = 0) -> list[np.ndarray]:
         """The scene and up to `before` states before it, oldest first; none where it cannot be drawn.
@@ -62,35 +60,35 @@ class Pictures:
         `seen` is what the state shows. An environment that shows something else when it is played again is
         not drawn any more: its pictures would be of other states.
         """
-        if self._env is None or self._camera is None:
+        if self._stage is None:
             return []
         try:
-            at, first = self._at, max(0, scene.steps - before)
+            at, first, env = self._at, max(0, scene.steps - before), self._stage.env
             if at is None or at.actions is not scene.actions or at.seed != scene.seed or at.steps > first:
-                shown, _ = self._env.reset(seed=scene.seed)
+                shown, _ = env.reset(seed=scene.seed)
                 done = 0
             else:
                 shown, done = None, at.steps
             found = []
             for step in range(done, scene.steps + 1):
                 if step >= first:
-                    self._camera.follow()
-                    found.append(picture(self._env))
+                    found.append(self._stage.draw())
                 if step < scene.steps:
-                    shown, *_ = self._env.step(scene.actions[step])
+                    shown, *_ = env.step(scene.actions[step])
             self._at = scene
         except Exception as error:
-            self._refuse(UserError(f"env: {self._make.name} cannot be drawn any more ({said(error)})."))
-            return []
-        if seen is not None and shown is not None and not _same(shown, seen):
-            self._refuse(UserError(f"env: {self._make.name} shows other states when it is played again."))
-            return []
-        return found
+            self.why = f"env: {self._make.name} cannot be drawn any more ({said(error)})."
+        else:
+            if seen is None or shown is None or _same(shown, seen):
+                return found
+            self.why = f"env: {self._make.name} shows other states when it is played again."
+        self.close()
+        return []
 
     def close(self) -> None:
-        if self._env is not None:
-            self._env.close()
-            self._env = None
+        if self._stage is not None:
+            self._stage.close()
+            self._stage = None
 
 
 def _same(one: Any, other: Any) -> bool:
@@ -98,44 +96,58 @@ def _same(one: Any, other: Any) -> bool:
     return all(path in theirs and np.array_equal(part, theirs[path]) for path, part in parts(one))
 
 
-class Opened(NamedTuple):
-    """An environment that draws: what it showed first, its camera, its first picture, pictures a second."""
+@final
+class Stage:
+    """An environment that draws, begun with `seed`; a `UserError` says why it cannot be drawn here.
 
-    env: Any
-    seen: Any
-    info: Any
-    camera: Camera
-    picture: np.ndarray
-    rate: int
+    seen, info: what it showed first. rate: steps in a second, as far as it says.
+    """
 
-
-def opened(make: Maker, seed: int = 0) -> Opened:
-    """An environment that draws, begun with `seed`; a `UserError` says why it cannot be drawn here."""
-    # Without a screen MuJoCo renders through EGL, which must be set before its first use.
-    if not os.environ.get("DISPLAY"):
-        os.environ.setdefault("MUJOCO_GL", "egl")
-        if sys.platform.startswith("linux") and not os.environ.get("WAYLAND_DISPLAY"):
-            os.environ.setdefault("SDL_VIDEODRIVER", "dummy")  # else pygame warns of a missing screen
-    env = None
-    try:
+    def __init__(self, make: Maker, seed: int = 0):
+        # Without a screen MuJoCo renders through EGL, which must be set before its first use.
+        if not os.environ.get("DISPLAY"):
+            os.environ.setdefault("MUJOCO_GL", "egl")
+            if sys.platform.startswith("linux") and not os.environ.get("WAYLAND_DISPLAY"):
+                os.environ.setdefault("SDL_VIDEODRIVER", "dummy")  # else pygame warns of a missing screen
         os.environ.setdefault("PYGAME_HIDE_SUPPORT_PROMPT", "1")  # else pygame prints a greeting
-        env = make(render_mode="rgb_array")
-        _can_draw(env)
-        seen, info = env.reset(seed=seed)
-        camera = Camera(env)
-        rate = int(env.metadata.get("render_fps") or 30)
-        return Opened(env, seen, info, camera, picture(env, make.name), rate)
-    except Exception as error:
-        if env is not None:
-            env.close()
-        if isinstance(error, UserError):
-            if isinstance(error.__cause__, TypeError) and "render_mode" in str(error.__cause__):
-                raise _blind(make.name) from error
-            raise
-        raise UserError(
-            f"env: {make.name} cannot be drawn here ({said(error)}); "
-            "MuJoCo needs EGL (Debian: apt install libegl1), other environments may need pygame."
-        ) from error
+        self._name, self.env = make.name, None
+        try:
+            self.env: Any = make(render_mode="rgb_array")
+            if is_pure(self.env):
+                raise UserError(
+                    f"env: {make.name} draws no pictures; name another with env, as in --env CartPole-v1."
+                )
+            _can_draw(self.env)
+            self.seen, self.info = self.env.reset(seed=seed)
+            self._camera = Camera(self.env)
+            self.rate = int(self.env.metadata.get("render_fps") or 30)
+            self.draw()
+        except Exception as error:
+            self.close()
+            if isinstance(error, UserError):
+                if isinstance(error.__cause__, TypeError) and "render_mode" in str(error.__cause__):
+                    raise _blind(make.name) from error
+                raise
+            raise UserError(
+                f"env: {make.name} cannot be drawn here ({said(error)}); "
+                "MuJoCo needs EGL (Debian: apt install libegl1), other environments may need pygame."
+            ) from error
+
+    def draw(self) -> np.ndarray:
+        """What the environment shows now: (height, width, 3), of even height and width."""
+        self._camera.follow()
+        try:
+            drawn = np.asarray(self.env.render())
+        except NotImplementedError as error:
+            raise _blind(self._name) from error
+        if drawn.ndim != 3:
+            raise _blind(self._name)
+        height, width = (size - size % 2 for size in drawn.shape[:2])
+        return drawn[:height, :width]
+
+    def close(self) -> None:
+        if self.env is not None:
+            self.env.close()
 
 
 @final
@@ -184,21 +196,7 @@ def _can_draw(env: Any) -> None:
 
 
 def _blind(name: str) -> UserError:
-    if is_pure(name):
-        return UserError(f"env: {name} draws no pictures; name another with env, as in --env CartPole-v1.")
     return UserError(
         f"env: {name} draws no pictures; what makes it (a function, or the environment's __init__) needs "
         "the parameter render_mode, and the environment a render() that returns arrays (height, width, 3)."
     )
-
-
-def picture(env: Any, name: str = "the environment") -> np.ndarray:
-    """What the environment, of this name, shows now: (height, width, 3), of even height and width."""
-    try:
-        drawn = np.asarray(env.render())
-    except NotImplementedError as error:
-        raise _blind(name) from error
-    if drawn.ndim != 3:
-        raise _blind(name)
-    even = [size - size % 2 for size in drawn.shape[:2]]
-    return drawn[: even[0], : even[1]]

@@ -63,13 +63,13 @@ class GymnasiumVector:
     their own (`AtariEnv.send` and `receive`) are stepped `threads` at a time; 0: there are none.
     """
 
-    def __init__(self, make: Maker, count: int, first: Any = None, *, threads: int = 0):
-        self._envs: list[Any] = [make() if first is None else first]
+    def __init__(self, make: Maker, count: int, first: Any, *, threads: int = 0):
+        self._envs: list[Any] = [first]
         try:
             while len(self._envs) < count:
                 self._envs.append(make())
         except BaseException:
-            for env in self._envs[first is not None :]:
+            for env in self._envs[1:]:
                 env.close()
             raise
         self.observation_space = self._envs[0].observation_space

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator
-from typing import Any, final
+from typing import Any, NamedTuple, final
 
 import numpy as np
 
@@ -41,22 +41,35 @@ class Episode:
         return len(self.rewards)
 
 
-def split(run: Run) -> list[np.ndarray]:
-    """Which rows of a run's samples are an episode, in the order of their first steps. Demonstrations, and
-    labels before a break, belong to none.
+class Steps(NamedTuple):
+    """Which samples of a run are one episode: its environment, its number there, from which its seed follows
+    (see `runs.episodes`), and the samples' numbers in order.
+    """
+
+    slot: int
+    episode: int
+    rows: np.ndarray
+
+
+def split(run: Run) -> list[Steps]:
+    """The episodes of a run, in the order of their first steps. Demonstrations, and labels before a break,
+    belong to none.
     """
     flags, slots = np.asarray(run.samples("flags")), np.asarray(run.samples("slots"))
     played = np.arange(len(flags)) >= run.demos
     played &= flags & BREAK == 0
     breaks = np.diff(run.ledger["breaks"], prepend=0) > 0  # a new episode began with these rounds
     begun = np.append(0, run.ledger["interactions"][:-1])[breaks] + run.demos
+    begun = begun[begun > run.demos]  # before the first step there was no episode to break
     found = []
-    for slot in np.unique(slots[played]):
+    for slot in np.unique(slots[played]).tolist():
         rows = np.flatnonzero(played & (slots == slot))
         ends = np.flatnonzero(flags[rows] & (TERMINATED | TRUNCATED)) + 1
-        cuts = np.unique([*ends, *np.searchsorted(rows, begun)])
-        found += [part for part in np.split(rows, cuts[(cuts > 0) & (cuts < len(rows))]) if len(part)]
-    return sorted(found, key=lambda part: part[0])
+        for part in np.split(rows, np.unique([*ends, *np.searchsorted(rows, begun)])):
+            if len(part):
+                before = np.count_nonzero(rows[ends - 1] < part[0]) + np.count_nonzero(begun <= part[0])
+                found.append(Steps(slot, int(before), part))
+    return sorted(found, key=lambda one: one.rows[0])
 
 
 def episodes(run: Run) -> Iterator[Episode]:
@@ -66,7 +79,7 @@ def episodes(run: Run) -> Iterator[Episode]:
     kept = split(run)
     if not kept:
         raise UserError("run: it has no episode to export.")
-    for rows in kept:
+    for _, _, rows in kept:
         inputs, targets, executed, rewards, flags, weights = (np.asarray(columns[n][rows]) for n in names)
         asked = weights > 0
         yield Episode(

@@ -220,7 +220,7 @@ def alone(run: Source, group: int) -> dict[str, Any]:
         "score": run.score,
         "expert": run.expert,
         "columns": columns,
-        "certificate": {name: _number(value) for name, value in made.items() if name != "constants"},
+        "certificate": {name: value for name, value in made.items() if name != "constants"},
         "solves": dict(solves.most_common()),
         "iterations": int(np.sum(run.columns.get("solver_iterations", 0))),
         "spent": dict(run.spent),
@@ -231,30 +231,26 @@ def alone(run: Source, group: int) -> dict[str, Any]:
     }
 
 
-def _number(value: Any) -> Any:
-    """A number that JSON had to spell, as in "nan"."""
-    if isinstance(value, str) and value in ("nan", "inf", "-inf"):
-        return float(value)
-    return value
-
-
 def command(run: Source) -> str:
-    """What to type for the same run again; empty where its environment or parts were made in Python.
+    """What to type for the same run again, where its environment and parts have names.
 
     >>> from pathlib import Path
-    >>> settings = {"env": "Hopper-v5", "learner": "ftl", "seed": 3}
+    >>> settings = {"env": "Hopper-v5", "learner": "ftl", "best": False, "seed": 3}
     >>> command(Source("h", Path("h"), "finished", settings=settings))
-    'understudy train Hopper-v5 --learner ftl --seed 3 --out h'
+    'understudy train Hopper-v5 --learner ftl --best no --seed 3 --out h'
     """
     words = ["understudy", "train", run.env]
     for name, value in run.settings.items():
         if name == "env" or name not in FIELDS:
             continue
-        option = "--" + name.replace("_", "-")
-        if isinstance(value, bool):
+        option, kind = "--" + name.replace("_", "-"), str(FIELDS[name].type)
+        if kind == "bool":
             words += [option] if value else []
+        elif isinstance(value, bool):
+            words += [option, "yes" if value else "no"]
         elif isinstance(value, (list, tuple)):
-            words += [option, *map(str, value)]
+            each = map(str, value)
+            words += [option, *(each if kind.startswith("tuple") else [",".join(each)])]
         else:
             words += [option, json.dumps(value) if isinstance(value, dict) else str(value)]
     words += ["--out", run.name if run.study is not None else str(run.folder)]

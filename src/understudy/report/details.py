@@ -17,9 +17,10 @@ from typing import Any
 import numpy as np
 
 from ..envs.gymnasium import Maker
-from ..envs.pictures import Camera, opened, picture
+from ..envs.pictures import Stage
 from ..errors import UserError, said
-from ..policies import TrainedPolicy
+from ..nested import stacked
+from ..policies import History, Recalled, TrainedPolicy
 from ..runs import Run, world_of
 from ..runs.collected import EXPERT
 from .disagreement import Compared, Moment, compare, described, worst
@@ -129,17 +130,17 @@ def film(
     """
     made: dict[int, dict[str, Any]] = {}
     try:
-        env, _, _, camera, _, rate = opened(make)
+        stage = Stage(make)
     except UserError as error:
         return {}, str(error).removeprefix("env: ")
     missing = ""
-    with contextlib.closing(env):
+    with contextlib.closing(stage):
         for place, moment in enumerate(moments):
             if time.monotonic() > until:
                 missing = f"the time for drawing was over after {place} of {len(moments)} moments."
                 break
             try:
-                found = _one(env, camera, policy, np.asarray(inputs[moment.row]), moment, rate)
+                found = _one(stage, policy, np.asarray(inputs[moment.row]), moment)
             except Exception as error:  # whatever an environment may raise
                 missing = f"an episode could not be drawn ({said(error)})."
                 continue
@@ -152,24 +153,23 @@ def film(
     return made, missing
 
 
-def _one(
-    env: Any, camera: Camera, policy: TrainedPolicy, kept: np.ndarray, moment: Moment, rate: float
-) -> dict[str, Any] | None:
-    skip = max(1, round((BEFORE + AFTER) * rate / TILES))
+def _one(stage: Stage, policy: TrainedPolicy, kept: np.ndarray, moment: Moment) -> dict[str, Any] | None:
+    skip = max(1, round((BEFORE + AFTER) * stage.rate / TILES))
     before = min(moment.step // skip, round(TILES * BEFORE / (BEFORE + AFTER)))
     first, last = moment.step - before * skip, moment.step + (TILES - before - 1) * skip
-    seen, _ = env.reset(seed=moment.seed)
-    tiles = []
+    seen, _ = stage.env.reset(seed=moment.seed)
+    tiles, past = [], History(policy.observations, 1)
+    recalls = isinstance(policy.observations, Recalled)
     for step in range(min(last, len(moment.actions)) + 1):
-        if step == moment.step:
-            row = np.asarray(policy.observations.row(seen), float)
-            if not np.allclose(row, kept.astype(float), rtol=AWAY, atol=AWAY):
+        if step == moment.step or (recalls and step < moment.step):
+            rows = past.see([0], stacked([seen]))
+            past.advance([0], rows)
+            if step == moment.step and not np.allclose(rows[0], kept, rtol=AWAY, atol=AWAY):
                 return None
         if step >= first and (step - first) % skip == 0:
-            camera.follow()
-            tiles.append(_small(picture(env)))
+            tiles.append(_small(stage.draw()))
         if step < len(moment.actions):
-            seen, *_ = env.step(policy.actions.from_numbers(moment.actions[step]))
+            seen, *_ = stage.env.step(policy.actions.from_numbers(moment.actions[step]))
     if len(tiles) <= before:
         return None
     height, width = tiles[0].shape[:2]
@@ -186,7 +186,7 @@ def _one(
         "at": before,
         "width": width,
         "height": height,
-        "rate": round(rate / skip, 2),
+        "rate": round(stage.rate / skip, 2),
     }
 
 

@@ -8,10 +8,11 @@ from typing import Any, final
 import numpy as np
 
 from ..envs.gymnasium import derive
+from ..exports.episodes import split
 from ..policies import Actions
 from ..policies.acting import forward_rows
 from ..runs import Run
-from ..runs.collected import BREAK, EXPERT, TERMINATED, TRUNCATED
+from ..runs.collected import BREAK, EXPERT
 from .summaries import thinned
 
 MOST, BYTES = 20_000, 64 << 20
@@ -158,33 +159,26 @@ def worst(run: Run, found: Compared, count: int, apart: int = 40) -> list[Moment
     """The states with the largest disagreement, those where choices differ first; two of one episode are at
     least `apart` steps from each other.
     """
-    demos, slots, flags = run.demos, np.asarray(run.samples("slots")), np.asarray(run.samples("flags"))
-    executed = run.samples("executed")
-    ended = flags & (TERMINATED | TRUNCATED) > 0
+    executed, demos = run.samples("executed"), run.demos
     bounds = np.append(demos, demos + np.asarray(run.ledger["interactions"], int))
-    mine: dict[int, np.ndarray] = {}
-    for slot in np.unique(slots[demos:]).tolist():
-        mine[slot] = demos + np.flatnonzero(slots[demos:] == slot)
+    episodes = split(run)
+    which = np.full(len(executed), -1)
+    for number, one in enumerate(episodes):
+        which[one.rows] = number
     key = np.where(found.differs, found.away, -1.0) if found.actions.categorical else found.away
     chosen: list[Moment] = []
     for at in np.argsort(-key, kind="stable")[:4000].tolist():
         row = int(found.rows[at])
         if len(chosen) >= count or found.away[at] <= 0:
             break
-        if row < demos:
+        if which[row] < 0:  # a demonstration
             continue
-        slot = int(slots[row])
-        place = int(np.searchsorted(mine[slot], row))
-        ends = np.flatnonzero(ended[mine[slot][:place]])
-        first, episode = int(ends[-1]) + 1 if len(ends) else 0, len(ends)
-        step = place - first
+        slot, episode, rows = episodes[which[row]]
+        step = int(np.searchsorted(rows, row))
         if any(
             one.slot == slot and one.episode == episode and abs(one.step - step) < apart for one in chosen
         ):
             continue
-        until = mine[slot][first : place + 4 * apart]
-        stop = np.flatnonzero(ended[until])
-        until = until[: stop[0] + 1] if len(stop) else until
         chosen.append(
             Moment(
                 at,
@@ -194,7 +188,7 @@ def worst(run: Run, found: Compared, count: int, apart: int = 40) -> list[Moment
                 episode,
                 step,
                 derive(run.settings["seed"], "collect", slot, episode),
-                np.asarray(executed[until]),
+                np.asarray(executed[rows[: step + 4 * apart]]),
             )
         )
     return chosen

@@ -11,7 +11,7 @@ from .. import disk, web
 from . import sources
 from .account import account
 from .details import inspect
-from .page import LOOKED_INTO, document, dressed
+from .page import chosen, document, dressed, share_of
 from .sources import Source
 
 Mark = tuple[Any, ...]
@@ -29,6 +29,7 @@ class Live:
         self._paths, self._moments, self._seconds = list(paths), moments, seconds
         self._read: dict[Path, tuple[Mark, list[Source]]] = {}
         self._details: dict[Path, tuple[Mark, dict[str, Any]]] = {}
+        self._ended: list[tuple[Path, Mark]] = []
         self._lock, self._wanted, self._closing = threading.Lock(), threading.Event(), threading.Event()
         sources.found(self._paths)  # a folder without runs is refused at once
         self._thread = threading.Thread(target=self._inspect, name="moments", daemon=True)
@@ -66,11 +67,15 @@ class Live:
                     self._read[path] = now, sources.read(path, check=False)
                 read += self._read[path][1]
             made = account(read)
-            for run in made["runs"]:
-                kept = self._details.get(Path(run["folder"]))
-                if kept is not None and kept[0] == mark_of(Path(run["folder"])):
+            self._ended = []
+            for run in chosen(made["runs"]):
+                path = Path(run["folder"])
+                now, kept = self._read[path][0], self._details.get(path)
+                if run["state"] == "finished":
+                    self._ended.append((path, now))
+                if kept is not None and kept[0] == now:
                     run |= kept[1]
-                elif not run["study"]:
+                else:
                     run["missing"] = "This is looked at when the run is finished."
         self._wanted.set()
         return made | dressed({}, live=True) | {"mark": mark}
@@ -80,17 +85,13 @@ class Live:
             self._wanted.wait()
             self._wanted.clear()
             with self._lock:
-                ended = [
-                    (path, mark)
-                    for path, (mark, read) in self._read.items()
-                    if read[0].study is None and read[0].state == "finished"
-                ]
-            for path, mark in ended[:LOOKED_INTO]:
+                ended = self._ended
+            for path, mark in ended:
                 if self._closing.is_set():
                     return
                 if self._details.get(path, (None,))[0] == mark:
                     continue
-                share = max(2, self._moments // len(ended)) if self._moments else 0
+                share = share_of(self._moments, len(ended))
                 found = inspect(path, moments=share, seconds=self._seconds / len(ended))
                 with self._lock:
                     self._details[path] = mark, found

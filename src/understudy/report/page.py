@@ -72,7 +72,17 @@ def write_report(
     folders = sources.found([Path(one) for one in paths])
     read = [one for path in folders for one in sources.read(path, check=True)]
     found = account(read)
-    look_into(found["runs"], moments=moments, seconds=seconds, progress=progress)
+    kept = chosen(found["runs"])
+    share = share_of(moments, len(kept))
+    for number, run in enumerate(kept):
+
+        def show(done: int, before: int = number * share, name: str = run["name"]) -> None:
+            if progress is not None:
+                progress(before + done, len(kept) * share, name)
+
+        show(0)
+        run |= inspect(Path(run["folder"]), moments=share, seconds=seconds / len(kept), progress=show)
+        show(share)
     files = tables(read)
     found |= dressed(files)
     with disk.reporting(target):
@@ -80,30 +90,25 @@ def write_report(
     return target
 
 
-def look_into(
-    runs: Sequence[dict[str, Any]],
-    *,
-    moments: int,
-    seconds: float,
-    progress: Callable[..., None] | None,
-) -> None:
-    """Adds to the account of runs what their samples say; of many runs to the first of each group first."""
+def chosen(runs: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The runs on a page whose samples are looked at; of many the first of each group first. The others get
+    a sentence that says so.
+    """
     able = [one for one in runs if not one["study"] and one["rounds"] and one["state"] != "unreadable"]
     groups = [one["group"] for one in able]
     order = sorted(range(len(able)), key=lambda place: groups[:place].count(groups[place]))
-    kept, others = ([able[place] for place in part] for part in (order[:LOOKED_INTO], order[LOOKED_INTO:]))
-    share = max(min(2, moments), -(-moments // max(len(kept), 1)))
-    for number, run in enumerate(kept):
+    for place in order[LOOKED_INTO:]:
+        able[place]["missing"] = f"samples are looked at for {LOOKED_INTO} runs of a page, not here."
+    return [able[place] for place in order[:LOOKED_INTO]]
 
-        def show(done: int, number: int = number, name: str = run["name"]) -> None:
-            if progress is not None:
-                progress(number * share + done, len(kept) * share, name)
 
-        show(0)
-        run |= inspect(Path(run["folder"]), moments=share, seconds=seconds / len(kept), progress=show)
-        show(share)
-    for run in others:
-        run["missing"] = f"samples are looked at for {LOOKED_INTO} runs of a page, not here."
+def share_of(moments: int, runs: int) -> int:
+    """How many of a page's moments each of so many runs shows: at least two, where that many are asked for.
+
+    >>> share_of(12, 1), share_of(12, 5), share_of(12, 12), share_of(1, 3)
+    (12, 3, 2, 1)
+    """
+    return max(min(2, moments), -(-moments // max(runs, 1)))
 
 
 def tables(read: Sequence[Source]) -> dict[str, tuple[str, str, bytes]]:

@@ -14,10 +14,12 @@ import numpy as np
 
 from .. import disk
 from ..errors import UserError, damaged
+from ..regret import Certificate
 from ..runs import NAMES, TIMES, read_config, read_ledger, read_summary, rounds
 from ..runs.reading import verified
 from ..runs.resume import FREE
 from ..spec import FIELDS, RunSpec
+from ..spec.settings import default
 
 DEEP = 3
 """How many folders below a named one are looked into for runs and studies."""
@@ -121,7 +123,8 @@ def read(path: Path, *, check: bool = True) -> list[Source]:
     if (path / "study.json").is_file():
         return _study(path)
     try:
-        return [_run(path, check=check)]
+        with damaged(f"run: {str(path)!r}"):
+            return [_run(path, check=check)]
     except (UserError, OSError) as error:
         settings: Mapping[str, Any] = {}
         with contextlib.suppress(UserError):
@@ -152,7 +155,7 @@ def _run(path: Path, *, check: bool) -> Source:
     outcome: dict[str, Any] = (read_summary(path) if record.finished else None) or {}
     spent = outcome.get("seconds") or {name: float(one.sum()) for name, one in seconds.items()}
     spent = {"total": sum(one for name, one in spent.items() if name != "total")} | dict(spent)
-    mine, theirs = (outcome.get(name) for name in ("evaluation", "expert_evaluation"))
+    mine, theirs, proof = (outcome.get(n) for n in ("evaluation", "expert_evaluation", "certificate"))
     card = about["resolved"].get("card_return")
     theirs = None if theirs is None else np.asarray(theirs["returns"], float)
     return Source(
@@ -165,7 +168,7 @@ def _run(path: Path, *, check: bool) -> Source:
         returns=None if mine is None else np.asarray(mine["returns"], float),
         expert_returns=theirs,
         expert=float(theirs.mean()) if theirs is not None else math.nan if card is None else float(card),
-        certificate=outcome.get("certificate") or {},
+        certificate={} if proof is None else Certificate.read(proof)._asdict(),
         **about,
     )
 
@@ -208,9 +211,8 @@ def _changes(kept: Mapping[str, Any]) -> dict[str, Any]:
     """The settings of a config that are not defaults, learner and seed always."""
     found = {}
     for name, field in FIELDS.items():
-        default = field.default_factory() if callable(field.default_factory) else field.default
         value = kept.get(name)
-        if name in (*APART, "seed") or (value is not None and value != default):
+        if name in (*APART, "seed") or (value is not None and value != default(field)):
             found[name] = value
     # A learner that is an object has its name beside it.
     if not isinstance(found["learner"], str):

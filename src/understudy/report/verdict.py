@@ -26,12 +26,12 @@ def _verdict(env: str, groups: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     best = groups[0]
     runs = [one for group in groups for one in group["sources"]]
     counted = best["counted"]
+    failed = [one for one in runs if one.state in ("failed", "unreadable")]
+    trouble = f"{many(len(failed), 'run')} of {len(runs)} failed or cannot be read." if failed else ""
     if not counted:
-        states = {one.state for one in runs}
-        if states == {"unfinished"}:
-            return {"env": env, "text": f"No round is finished yet on {env}.", "note": ""}
-        why = next(one.trouble for one in runs if one.trouble)
-        return {"env": env, "text": f"All {len(runs)} runs on {env} failed.", "note": f"The first: {why}"}
+        text = "Every run failed" if len(failed) == len(runs) else "No round is finished yet"
+        note = f"{trouble} The first: {failed[0].trouble}" if failed else ""
+        return {"env": env, "text": f"{text} on {env}.", "note": note}
     who = best["name"] if len(groups) == 1 else f"{best['name']}, the best of {len(groups)},"
     text = f"{who} {_reached(best, env)}, with {many(best['labels_count'], 'label')}"
     if math.isfinite(best["seconds"]):
@@ -48,9 +48,7 @@ def _verdict(env: str, groups: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         notes.append(_rivals(best, groups[1:]))
     if len(runs) > 1 and unfinished:
         notes.append(f"{many(len(unfinished), 'run')} of {len(runs)} are not finished.")
-    if failed := sum(one.state in ("failed", "unreadable") for one in runs):
-        notes.append(f"{many(failed, 'run')} of {len(runs)} failed or cannot be read.")
-    return {"env": env, "text": text + ".", "note": " ".join(one for one in notes if one)}
+    return {"env": env, "text": text + ".", "note": " ".join(one for one in [*notes, trouble] if one)}
 
 
 def _reached(best: Mapping[str, Any], env: str) -> str:

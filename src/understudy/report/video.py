@@ -15,7 +15,7 @@ import numpy as np
 
 from .. import disk
 from ..envs.gymnasium import Maker, derive
-from ..envs.pictures import opened, picture
+from ..envs.pictures import Stage
 from ..errors import MissingExtra, UserError
 from ..policies import Actions
 from .tables import returned
@@ -75,16 +75,14 @@ class Panel:
     def __init__(self, make: Maker, name: str, act: Act, *, seed: int, other: Act | None = None):
         self.name, self.total, self.over, self.faded, self.marked = name, 0.0, False, False, False
         self._act, self._other, self._played = act, other, 0
-        self.env, self._seen, self._info, self._camera, self._picture, self.rate = opened(
-            make, derive(seed, "video", 0, 0)
-        )
-        self._choices = Actions.of(self.env.action_space).categorical
+        self.stage = Stage(make, derive(seed, "video", 0, 0))
+        self._seen, self._info, self.rate = self.stage.seen, self.stage.info, self.stage.rate
+        self._choices = Actions.of(self.stage.env.action_space).categorical
 
     def look(self) -> None:
         """Draws what the environment shows now."""
         if not self.faded:
-            self._camera.follow()
-            self._picture, self.marked, self.faded = picture(self.env), False, self.over
+            self._picture, self.marked, self.faded = self.stage.draw(), False, self.over
 
     def step(self) -> None:
         """Plays one action, unless the episode has ended."""
@@ -93,7 +91,7 @@ class Panel:
         action = self._act(self._seen, self._info)
         if self._choices and self._other is not None:
             self.marked |= not np.array_equal(action, self._other(self._seen, self._info))
-        self._seen, reward, terminated, truncated, self._info = self.env.step(action)
+        self._seen, reward, terminated, truncated, self._info = self.stage.env.step(action)
         self.total, self._played = self.total + float(reward), self._played + 1
         self.over = bool(terminated or truncated)
 
@@ -106,7 +104,7 @@ class Panel:
         return _titled(picture, f"{self.name}\nreturn {returned(self.total)}{ended}")
 
     def close(self) -> None:
-        self.env.close()
+        self.stage.close()
 
 
 @contextlib.contextmanager
@@ -125,7 +123,7 @@ def film(path: Path, rate: float) -> Iterator[Callable[[np.ndarray], None]]:
                 )
             process.stdin.write(np.ascontiguousarray(picture).tobytes())
         except OSError as error:  # a broken pipe has its reason in what ffmpeg said
-            raise failed(_first(error)) from error
+            raise failed(error.strerror or str(error)) from error
 
     def failed(why: str) -> UserError:
         if process is not None:
@@ -145,7 +143,7 @@ def film(path: Path, rate: float) -> Iterator[Callable[[np.ndarray], None]]:
                     raise failed(f"ffmpeg ended with code {process.returncode}")
                 os.replace(draft, path)
         except OSError as error:
-            raise failed(_first(error)) from error
+            raise failed(error.strerror or str(error)) from error
         finally:
             if process is not None and process.poll() is None:
                 process.kill()
@@ -194,8 +192,3 @@ def _titled(picture: np.ndarray, text: str) -> np.ndarray:
     draw.rectangle((box[0] - 5, box[1] - 4, box[2] + 5, box[3] + 4), fill=(255, 255, 255))
     draw.multiline_text((10, 8), text, fill=(20, 20, 20), font=font)
     return np.asarray(image)
-
-
-def _first(error: Exception) -> str:
-    lines = str(error).strip().splitlines()
-    return lines[0][:160] if lines else "no reason given"
