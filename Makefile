@@ -33,7 +33,8 @@ test: $(VENV)/.dev ## the tests and the examples in docstrings (MuJoCo and Atari
 	$(VENV)/bin/python -m pytest $(PARALLEL) --doctest-modules $(ARGS)
 
 test-slow: $(VENV)/.dev ## the tests that take long, and those of equal bytes, compiled as users compile
-	XLA_FLAGS= $(VENV)/bin/python -m pytest -m "slow or bits" tests $(ARGS)
+	$(VENV)/bin/python -m pytest $(PARALLEL) -m slow tests $(ARGS)
+	XLA_FLAGS= $(VENV)/bin/python -m pytest -m bits tests $(ARGS)
 
 test-sb3: $(VENV_SB3)/.train ## the tests against Stable-Baselines3 and SBX (installs PyTorch in its own environment)
 	$(VENV_SB3)/bin/python -m pytest -m sb3 tests/sb3 $(ARGS)
