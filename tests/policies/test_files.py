@@ -125,3 +125,14 @@ def test_a_card_that_does_not_fit_is_refused(saved, change):
     saved.with_suffix(".json").write_text(json.dumps(card | change))
     with pytest.raises(UserError):
         load(saved)
+
+
+@pytest.mark.parametrize("unsaid", ["observations", "actions"])
+def test_a_card_that_says_too_little_is_not_called_damaged(saved, unsaid):
+    card = json.loads(saved.with_suffix(".json").read_text())
+    del card[unsaid]
+    saved.with_suffix(".json").write_text(json.dumps(card))
+    with pytest.raises(
+        UserError, match=f"does not say what the policy sees and does \\('{unsaid}' is missing"
+    ):
+        load(saved)

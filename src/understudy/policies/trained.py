@@ -161,6 +161,8 @@ class TrainedPolicy:
         from . import from_config
 
         about = files.known(card, what)
+        if unsaid := [name for name in ("observations", "actions") if name not in about]:
+            raise UserError(f"{what} does not say what the policy sees and does ({unsaid[0]!r} is missing).")
         wide = {k: v.astype(np.float32) if v.dtype == np.float16 else v for k, v in arrays.items()}
         with damaged(what):
             tensors = jax.tree.map(lambda name: wide[name], about["params"])
