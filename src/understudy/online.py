@@ -120,10 +120,12 @@ class Game(eqx.Module):
         losses, recalled = (kept.whole, kept.recall()) if isinstance(kept, Limited) else (kept, kept)
         hindsight = Task(self.hindsight, plain(losses, state.comparator), state.comparator)
         beside: list[Solution] = []  # the best in hindsight, where the learner's solver finds it as well
+        # A learner of someone's own may solve inside a branch or a loop, out of which this must not come.
+        shared = judge is not None and type(self.learner) is Learner
 
         def solve(objective: Objective, params: Params) -> Solution:
             own = Task(self.solver, objective, params)
-            if judge is None or beside or not alike(hindsight, own):
+            if not (shared and alike(hindsight, own)):
                 return self.solver(objective, params, key)
             best, solution = solved_in_turn(hindsight, own, judge, key)
             beside.append(best)
