@@ -20,7 +20,7 @@ from .learners import Learner, Schedule
 from .objectives import Losses, plain
 from .online import Game, GameState
 from .policies import Params
-from .solvers import Solver
+from .solvers.base import is_data
 
 
 @functools.lru_cache(maxsize=64)
@@ -137,7 +137,7 @@ def _halves(game: Game) -> tuple[Any, Static]:
     if isinstance(game.learner, Learner):
         # The name is for people: learners that differ by numbers only are one program.
         game = dataclasses.replace(game, learner=dataclasses.replace(game.learner, name=""))
-    arrays, static = eqx.partition(game, _data(game))
+    arrays, static = eqx.partition(game, is_data(game))
     return arrays, Static(static)
 
 
@@ -188,15 +188,3 @@ def compiled_together(games: Sequence[Game]) -> Callable[[GameState, Batch, Arra
     numbers, keys = zip(*map(_halves, games), strict=True)
     stacked = jax.tree.map(lambda *leaves: np.stack([np.asarray(leaf) for leaf in leaves]), *numbers)
     return functools.partial(_compiled(keys[0], _constant(games), True), stacked)
-
-
-def _data(game: Game) -> Any:
-    """Which leaves of a game are data: all arrays, and the numbers of its solvers (not their switches)."""
-
-    def number(value: Any) -> bool:
-        return eqx.is_array(value) or (isinstance(value, (int, float)) and not isinstance(value, bool))
-
-    def part(value: Any) -> Any:
-        return jax.tree.map(number if isinstance(value, Solver) else eqx.is_array, value)
-
-    return jax.tree.map(part, game, is_leaf=lambda value: isinstance(value, Solver))

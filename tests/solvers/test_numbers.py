@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -11,12 +12,12 @@ import pytest
 
 import understudy
 from reference import FEW, stream
-from understudy import Huber, Linear, ftrl, sls
+from understudy import Huber, Linear, Squared, ftl, ftrl, sls
 from understudy.data import batch
 from understudy.making import make_game
 from understudy.objectives import Objective, plain
-from understudy.programs import program
-from understudy.solvers import SOLVERS, lbfgs, newton
+from understudy.programs import compiled, program
+from understudy.solvers import SOLVERS, Solution, adam, closed_form, lbfgs, newton
 from understudy.solvers.base import Task, alike, solved_in_turn
 
 SHAPES = ("batch_size", "memory")
@@ -66,6 +67,89 @@ def test_two_tasks_in_one_loop_are_the_tasks_alone():
         assert not np.any(nothing.params) and int(nothing.iterations) == 0
         np.testing.assert_allclose(second.params, alone[1].params, rtol=1e-13)
     assert int(alone[0].iterations) != int(alone[1].iterations)
+
+
+class Steps(eqx.Module):
+    """A solver of someone's own, which is no `Solver`: its whole number selects the program."""
+
+    count: int
+
+    def __call__(self, objective, params, key=None):
+        turns = jnp.zeros(self.count)  # a shape: no number that is data can be here
+
+        def step(params, _):
+            return params - 0.1 * objective.gradient(params), None
+
+        params, _ = jax.lax.scan(step, params, turns)
+        value, gradient = objective.value_and_gradient(params)
+        count = jnp.asarray(self.count, jnp.int32)
+        size = jnp.linalg.norm(gradient)
+        return Solution(params, count, value, size, count, count, gradient, jnp.zeros_like(value))
+
+
+def played(learner, solver, hindsight, loss):
+    """The state and the record after two judged rounds, compiled."""
+    with jax.enable_x64(True):
+        params, rows = jnp.zeros((3, 2)), [batch(*one) for one in stream("squared", rounds=2)]
+        made = make_game(Linear(), loss, learner, solver, params, hindsight=hindsight)
+        state, play = made.init(params, made.empty(params, rows[0], 8)), compiled(made)
+        for number, one in enumerate(rows):
+            state, record = play(state, one, jax.random.key(number), np.asarray(True))
+        return state, record
+
+
+@pytest.mark.parametrize(
+    ("own", "best"),
+    [
+        (Steps(2), Steps(3)),
+        (Steps(1000), Steps(int("1000"))),  # equal, and not the same object
+        (adam(max_iterations=3, weight_decay=0.1), adam(max_iterations=4)),
+        (adam(max_iterations=3), adam(max_iterations=4, weight_decay=0.1)),
+    ],
+    ids=["whole numbers", "equal whole numbers", "a number and None", "None and a number"],
+)
+def test_solvers_that_differ_in_more_than_data_are_solved_apart(own, best):
+    with jax.enable_x64(True):
+        params = jnp.zeros((3, 2))
+        rows = batch(*stream("huber", rounds=1)[0])
+        losses = game(newton()).empty(params, rows, 8).add(rows)
+        tasks = Task(own, plain(losses, params), params), Task(best, plain(losses, params), params)
+        assert alike(*tasks) == (own == best)
+        if own == best:
+            both = jax.jit(lambda: solved_in_turn(*tasks, True, None)[0].params)()
+            np.testing.assert_allclose(both, jax.jit(own)(*tasks[0][1:]).params, rtol=1e-12)
+            return
+    state, record = played(ftl(), own, best, Huber())
+    assert int(record["solver_iterations"]) == int(own.count if isinstance(own, Steps) else 3)
+    assert np.any(state.comparator != state.learner.params)
+
+
+class EverySecond(eqx.Module):
+    """A learner of someone's own: it solves in every second round, inside a branch."""
+
+    inner: object
+
+    def init(self, params):
+        return self.inner.init(params)
+
+    def update(self, state, losses, gradient, solve):
+        def solved():
+            return self.inner.update(state, losses, gradient, solve)
+
+        def waited():
+            nothing = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), jax.eval_shape(solved)[1])
+            return state._replace(round=state.round + 1), nothing
+
+        return jax.lax.cond(losses.rounds % 2 == 0, solved, waited)
+
+
+def test_a_learner_may_solve_inside_a_branch():
+    """With one solver for it and for the best in hindsight, which is not to come out of that branch."""
+    for learner in (EverySecond(ftl()), ftl()):
+        state, record = played(learner, closed_form(), closed_form(), Squared())
+        np.testing.assert_allclose(state.learner.params, state.comparator, rtol=1e-9)
+        assert abs(float(record["comparator"] - record["objective"])) <= 1e-9
+        assert float(record["regret"]) > 1e-3
 
 
 def test_the_numbers_reach_the_program_that_they_share(compilations):

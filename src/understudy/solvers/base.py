@@ -148,13 +148,16 @@ class Task(NamedTuple):
 
 
 def alike(one: Task, other: Task) -> bool:
-    """Whether two tasks are on the same losses and differ in numbers only."""
+    """Whether two tasks are on the same losses and differ in data only (see `is_data`)."""
 
-    def rest(task: Task) -> Any:
-        return eqx.partition((task.solver, task.params), _number)[1]
+    def form(task: Task) -> tuple[Any, ...]:
+        numbers, rest = _halves((task.solver, task.params))
+        # A number in one that is None in the other leaves the rest as it is.
+        return rest, jax.tree.structure(numbers), [jnp.shape(leaf) for leaf in jax.tree.leaves(numbers)]
 
-    same = one.objective.losses is other.objective.losses
-    return same and bool(eqx.tree_equal(rest(one), rest(other)))
+    (rest, *kind), (other_rest, *other_kind) = form(one), form(other)
+    same = one.objective.losses is other.objective.losses and kind == other_kind
+    return same and bool(eqx.tree_equal(rest, other_rest))
 
 
 def solved_in_turn(first: Task, second: Task, wanted: Any, key: Array | None) -> tuple[Solution, Solution]:
@@ -163,15 +166,17 @@ def solved_in_turn(first: Task, second: Task, wanted: Any, key: Array | None) ->
     """
     penalised = first.objective.penalised or second.objective.penalised
 
+    def parts(one: Task) -> Any:
+        return one.solver, one.params, one.objective.centre, one.objective.tilt, one.objective.weight
+
+    (numbers, rest), (other, _) = _halves(parts(first)), _halves(parts(second))
+
     def task(number: Any) -> Solution:
-        def pick(one: Any, other: Any) -> Any:
-            return jnp.where(number == 0, one, other) if _number(one) and one is not other else one
+        def pick(a: Any, b: Any) -> Any:
+            return a if a is b else jnp.where(number == 0, a, b)
 
-        def numbers(one: Task) -> Any:
-            return one.solver, one.params, one.objective.centre, one.objective.tilt, one.objective.weight
-
-        solver, params, *rest = jax.tree.map(pick, numbers(first), numbers(second))
-        return solved(solver, Objective(first.objective.losses, *rest, penalised=penalised), params, key)
+        solver, params, *penalty = eqx.combine(jax.tree.map(pick, numbers, other), rest)
+        return solved(solver, Objective(first.objective.losses, *penalty, penalised=penalised), params, key)
 
     def turn(number: Any, found: tuple[Solution, Solution]) -> tuple[Solution, Solution]:
         return found[1], task(number)
@@ -182,8 +187,22 @@ def solved_in_turn(first: Task, second: Task, wanted: Any, key: Array | None) ->
     return jax.lax.fori_loop(begin, jnp.int32(2), turn, (none, none))
 
 
-def _number(leaf: Any) -> bool:
-    return eqx.is_array(leaf) or (isinstance(leaf, (int, float)) and not isinstance(leaf, bool))
+def is_data(tree: Any) -> Any:
+    """Which leaves of a tree are data of a program: all arrays, and the numbers of a `Solver` (not its
+    switches). Numbers elsewhere, as in a solver of one's own that is no `Solver`, select the program.
+    """
+
+    def number(value: Any) -> bool:
+        return eqx.is_array(value) or (isinstance(value, (int, float)) and not isinstance(value, bool))
+
+    def part(value: Any) -> Any:
+        return jax.tree.map(number if isinstance(value, Solver) else eqx.is_array, value)
+
+    return jax.tree.map(part, tree, is_leaf=lambda value: isinstance(value, Solver))
+
+
+def _halves(tree: Any) -> tuple[Any, Any]:
+    return eqx.partition(tree, is_data(tree))
 
 
 def check_number(field: str, value: Any, *, zero: bool = False) -> None:
