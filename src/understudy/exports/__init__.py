@@ -89,4 +89,6 @@ def _found(what: Run | TrainedPolicy | str | os.PathLike[str]) -> tuple[Run | Tr
         return Run.load(path), path.resolve().name
     if path.is_dir():
         raise UserError(f"export: {str(what)!r} is not the folder of a run (it has no config.json).")
+    if not files.place(path).is_file():
+        raise UserError(f"export: there is no file or folder {str(what)!r}; name a run's folder or a policy's .safetensors.")
     return TrainedPolicy.read(path, "export")[0], files.place(path).stem
