@@ -224,7 +224,7 @@ def _no_such(env_id: str) -> UserError:
         here = [key for key, one in vars(module("env", package)).items() if callable(one) and key[0] != "_"]
         hint = nearest(name, [*here, *gym.registry])
         return UserError(
-            f"env: {package!r} has no class or function {name!r} and registers no environment of that name{hint}"
+            f"env: {package!r} has no class or function {name!r}, and no environment has that id{hint}"
         )
     names = list(gym.registry)
     with contextlib.suppress(MissingExtra):
