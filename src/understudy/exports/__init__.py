@@ -93,6 +93,6 @@ def _found(what: Run | TrainedPolicy | str | os.PathLike[str]) -> tuple[Run | Tr
         raise UserError(f"export: {str(what)!r} is not the folder of a run (it has no config.json).")
     if not files.place(path).is_file():
         raise UserError(
-            f"export: there is no file or folder {str(what)!r}; name a run's folder or a policy's .safetensors."
+            f"export: there is no file or folder {str(what)!r}; name a run's folder or a .safetensors."
         )
     return TrainedPolicy.read(path, "export")[0], files.place(path).stem
