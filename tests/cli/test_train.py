@@ -301,6 +301,10 @@ def test_what_is_typed_wins_over_the_file(tmp_path):
         (["Pendulum-v1", "--activation", "relu"], "is not for"),
         (["Pendulm-v1"], "did you mean 'Pendulum-v1'"),
         (["Pendulum-v1", "--policy", "linear", "--widths", "8"], "does not take widths"),
+        (["Pendulum-v1", "--widths", "wide"], "--widths: 'wide' is not a whole number"),
+        (["Pendulum-v1", "--ask", "leverage:0.1"], "linear in their parameters, and 'mlp' is not"),
+        (["gymnasium.envs.classic_control:PendulmEnv"], "did you mean 'PendulumEnv'"),
+        (["gymnasium.envs.classic_control:PendulumEnv"], "none comes with the package for an environment"),
     ],
 )
 def test_wrong_options_are_one_sentence(typed, words, capsys):

@@ -47,7 +47,7 @@ def test_nothing_named_means_the_shipped_one():
     )
     assert expert.name == "lqr-CartPole-v1"
     assert experts.resolve(env_id="FrozenLake-v1", env_kwargs={"is_slippery": False}).label([0]) == [1]
-    with pytest.raises(UserError, match="no environment"):
+    with pytest.raises(UserError, match="none was named"):
         experts.resolve()
 
 

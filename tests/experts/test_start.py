@@ -103,7 +103,7 @@ def test_an_image_network_is_a_start_for_pixels_and_for_its_features():
         ("Pendulum-v1", "pendulum", {"widths": (8,), "squash": False}, "the head tanh, the student identity"),
         ("CartPole-v1", "pendulum", {}, "expert 'pendulum': was made for observations"),
         ("Pendulum-v1", "pendulum", {"widths": (8,), "standardise": True}, "^standardise: with init"),
-        ("Pendulum-v1", "no-such-thing", {}, "unknown value 'no-such-thing'"),
+        ("Pendulum-v1", "no-such-thing", {}, "^init: unknown value 'no-such-thing'"),
     ],
 )
 def test_what_cannot_be_a_start_is_one_sentence(folders, env, init, options, sentence):

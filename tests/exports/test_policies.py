@@ -178,6 +178,9 @@ def test_what_cannot_be_exported_is_refused(tmp_path, monkeypatch):
     ):
         with pytest.raises(UserError, match=words):
             understudy.export(what, to, tmp_path / ("x.onnx" if to == "onnx" else "x.npz"))
+    (tmp_path / "file").touch()
+    with pytest.raises(UserError, match="out: cannot write"):
+        understudy.export(trained, "numpy", tmp_path / "file" / "x.npz")
     monkeypatch.setitem(sys.modules, "onnx", None)
     with pytest.raises(UserError, match="needs the extra 'onnx'"):
         understudy.export(trained, "onnx", tmp_path / "x.onnx")

@@ -96,6 +96,13 @@ def test_the_command_of_a_run_makes_the_same_run(tmp_path, more):
     assert asked(parse(found, rest)).changes() == spec.changes()
 
 
+def test_a_run_that_was_saved_is_on_the_page_without_its_rounds_seconds(tmp_path):
+    run = imitate("CartPole-v1", policy="linear", rounds=2, interactions=40, episodes=2)
+    saved = run.save(tmp_path / "run")
+    [one] = inside(write_report(saved, out=tmp_path / "report.html", seconds=0).read_text())["runs"]
+    assert one["state"] == "finished" and "samples" in one["missing"]
+
+
 def test_names_stay_text(tmp_path):
     study = invented.study(tmp_path / "<img src=x onerror=alert(1)>", env=EVIL, errors={0: EVIL})
     text = write_report(study, out=tmp_path / "report.html").read_text()

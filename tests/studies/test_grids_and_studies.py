@@ -29,6 +29,8 @@ def test_ranges_hold_the_numbers_that_one_would_type():
         ("0:1:log3", "lo must be > 0"),
         ("a:b:log3", "neither a list"),
         ("1,,2", "neither a list"),
+        ("1:2:lg3", "neither a list"),
+        ("1e-3:1e3", "neither a list"),
         ("1,2,1", "twice"),
         ("nan", "not finite"),
     ],

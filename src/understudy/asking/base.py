@@ -70,6 +70,7 @@ class Rule(Protocol):
     count: how many states of a round are asked about, where it is always the same number; else None. reads:
     whether it needs the states labelled so far. honest: whether every state has a probability above 0 of
     being asked; the losses are then weighted by 1/p and unbiased, else they are means over the asked.
+    A rule that is not for every policy may have ``fits(policy)``, which refuses one before the first round.
     """
 
     @property

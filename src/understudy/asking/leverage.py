@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from typing import ClassVar, final
+from typing import TYPE_CHECKING, ClassVar, final
 
 import numpy as np
 
 from ..errors import UserError
 from .base import Asked, View, at_random, beside, fitted, number, share
+
+if TYPE_CHECKING:
+    from ..policies import Policy
 
 
 @final
@@ -59,9 +62,16 @@ class Leverage:
                 return new
             most = new
 
+    def fits(self, policy: Policy) -> None:
+        """Refuses a policy whose states have no leverage."""
+        if not policy.linear:
+            raise UserError(
+                "ask: leverage is for policies that are linear in their parameters, and "
+                f"{policy.name!r} is not; policy='linear' is."
+            )
+
     def choose(self, view: View) -> Asked:
-        if not view.policy.linear:
-            raise UserError("ask: leverage is for policies that are linear in their parameters.")
+        self.fits(view.policy)
         chosen = self.states(design(view.policy, view.rows), design(view.policy, view.known))
         asked = beside(chosen, at_random(self, len(chosen)), len(view.rows), view.rng)
         return fitted(asked, view.most, view.rng)

@@ -78,7 +78,10 @@ def _number(kind: Any) -> type | None:
     """int or float for an option that is such a number; `kind` is an annotation, or the name of one."""
     if isinstance(kind, str):
         return {"Number": float, "float": float, "Whole": int, "int": int}.get(kind)
-    return next((one for one in (int, float) if get_args(kind)[0] == one | None), None)
+    plain = get_args(kind)[0]
+    if plain == tuple[int, ...]:
+        return int  # the first of them; the spec looks at all
+    return next((one for one in (int, float) if plain == one | None), None)
 
 
 def _sentence(box: str) -> str:

@@ -219,6 +219,13 @@ def _no_such(env_id: str) -> UserError:
 
     from . import atari
 
+    package, _, name = env_id.rpartition(":")
+    if package:
+        here = [key for key, one in vars(module("env", package)).items() if callable(one) and key[0] != "_"]
+        hint = nearest(name, [*here, *gym.registry])
+        return UserError(
+            f"env: {package!r} has no class or function {name!r}, and no environment has that id{hint}"
+        )
     names = list(gym.registry)
     with contextlib.suppress(MissingExtra):
         names += ["".join(part.capitalize() for part in name.split("_")) for name in atari.games()]

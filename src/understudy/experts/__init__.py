@@ -109,7 +109,10 @@ def _make(spec: Any, env_id: str | None, spaces: dict[str, Any], options: dict[s
         from .shipped import for_env
 
         if env_id is None:
-            raise UserError("expert: none was named and no environment is given for which to choose one.")
+            raise UserError(
+                "expert: none was named, and none comes with the package for an environment that has no id; "
+                "give a name, a file or module:function."
+            )
         return for_env(env_id, **_only(options, "a shipped expert", "env_kwargs"))
     if isinstance(spec, Expert):
         _only(options, "an expert that is already made")

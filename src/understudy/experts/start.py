@@ -34,7 +34,10 @@ def start(
     are kept. spaces: `observation_space` and `action_space` of the environment. Where the architectures
     differ the error says how.
     """
-    expert = resolve(init, **spaces)
+    try:
+        expert = resolve(init, **spaces)
+    except UserError as error:
+        raise UserError(f"init: {str(error).removeprefix('expert: ')}") from error
     source, what = expert.network, f"init: {expert.name!r}"
     if source is None:
         raise UserError(f"{what} is no network; name one that is, a policy's file or a run.")

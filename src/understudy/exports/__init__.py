@@ -60,11 +60,13 @@ def export(
         if to == "onnx":
             from . import to_onnx
 
-            to_onnx.write(trained, place)
+            with disk.reporting(place):
+                to_onnx.write(trained, place)
             return Exported(to, str(place), difference=to_onnx.difference(trained, place))
         from . import arrays
 
-        return Exported(to, str(place), beside=(str(arrays.write(trained, place)),))
+        with disk.reporting(place):
+            return Exported(to, str(place), beside=(str(arrays.write(trained, place)),))
     if not isinstance(found, Run):
         raise UserError(f"export: {to} keeps episodes, and {str(what)!r} is a policy; name a run's folder.")
     if to == "minari":
@@ -89,4 +91,8 @@ def _found(what: Run | TrainedPolicy | str | os.PathLike[str]) -> tuple[Run | Tr
         return Run.load(path), path.resolve().name
     if path.is_dir():
         raise UserError(f"export: {str(what)!r} is not the folder of a run (it has no config.json).")
+    if not files.place(path).is_file():
+        raise UserError(
+            f"export: there is no file or folder {str(what)!r}; name a run's folder or a .safetensors."
+        )
     return TrainedPolicy.read(path, "export")[0], files.place(path).stem

@@ -149,7 +149,9 @@ def _run(path: Path, *, check: bool) -> Source:
     else:
         record = rounds.read(path / f"{rounds.name_of(numbers[0])}.json")
     ledger = read_ledger(path, record.grown.get("ledger.csv", (None,))[0])
-    times = disk.read_csv(path / "times.csv", "run", record.grown.get("times.csv", (None,))[0])
+    # A run that `Run.save` wrote has no seconds of single rounds.
+    length = record.grown.get("times.csv", (None,))[0]
+    times = [] if length is None else disk.read_csv(path / "times.csv", "run", length)
     with np.errstate(all="ignore"):
         seconds = {name: np.array([float(row[name]) for row in times]) for name in TIMES}
     outcome: dict[str, Any] = (read_summary(path) if record.finished else None) or {}

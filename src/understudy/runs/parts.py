@@ -162,6 +162,8 @@ def parts(world: World, spec: RunSpec) -> Parts:
     actions = Actions.of(world.action_space)
     chosen = choose(spec, world.shown, actions, world.expert)
     architecture = chosen.policy
+    if hasattr(spec.rule, "fits"):
+        spec.rule.fits(architecture)
     seen = world.observations(tabular=architecture.name == "tabular")
     seen = _encoded(seen, architecture, world.expert, spec.encoder)
     if spec.stack is not None or architecture.memory:

@@ -13,6 +13,8 @@ import numpy as np
 from ..errors import UserError
 
 RANGE = re.compile(r"([^:,]+):([^:,]+):(log|lin)(\d+)")
+NEARLY = re.compile(r"[-+.\de]+:[^,]*")
+"""What begins as a range does: a number and a colon."""
 MOST = 10_000
 """Most values along one axis; a longer one is a typing error."""
 
@@ -29,7 +31,7 @@ def values(field: str, given: Any) -> tuple[Any, ...]:
     if isinstance(given, str):
         matched = RANGE.fullmatch(given)
         found = _range(field, matched) if matched else tuple(map(word, given.split(",")))
-        if any(one == "" for one in found):
+        if any(one == "" for one in found) or (not matched and NEARLY.fullmatch(given)):
             raise _not(field, given)
     elif isinstance(given, (bool, int, float)):
         found = (given,)

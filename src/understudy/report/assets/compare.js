@@ -95,5 +95,5 @@ function curves(data) {
     h("div", { class: "pair" }, draw("return", "Return of the policy", false),
       draw(page.metric, page.metric === "loss" ? "Loss before each update" : "Average loss", page.log)),
     note(bands ? "Lines are means over runs, bands reach from the 5 % to the 95 % quantile of the runs. " : "", "Drag across a chart to look closer; a double click goes back.",
-      usable("seconds") ? "" : " Studies keep no seconds of single rounds, so that axis is not offered."));
+      usable("seconds") ? "" : " Studies and runs written by save keep no seconds of single rounds, so that axis is not offered."));
 }
