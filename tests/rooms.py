@@ -65,3 +65,10 @@ gymnasium.register("Room-v0", entry_point=Room)
 
 def expert(observation: Any) -> Any:
     return np.tanh(observation[:2] - observation[2])
+
+
+def counted(observation: Any) -> Any:
+    """The expert, with a line for every state it is asked about in the file that ROOM_ASKED names."""
+    with open(os.environ["ROOM_ASKED"], "a") as file:
+        file.write("1\n")
+    return expert(observation)

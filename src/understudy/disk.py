@@ -117,6 +117,10 @@ def reporting(folder: File) -> Iterator[None]:
         ) from error
 
 
+class Locked(UserError):
+    """Another process is writing to the folder: nothing is wrong with what is in it."""
+
+
 def lock(folder: File) -> IO[str] | None:
     """Locks a folder for this process until the returned file is closed; None where locks do not exist."""
     try:
@@ -129,7 +133,7 @@ def lock(folder: File) -> IO[str] | None:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
         file.close()
-        raise UserError(f"out: another process is writing to {str(folder)!r}.") from None
+        raise Locked(f"out: another process is writing to {str(folder)!r}.") from None
     return file
 
 

@@ -147,6 +147,7 @@ def test_play_begins_an_episode_with_an_expert_that_remembers(tmp_path, monkeypa
     assert main(["play", folder]) == 0
     assert played["expert"].remembers and not getattr(played["ftl"], "remembers", False)
     assert played["expert"]([0.0] * 4, {}) == 1  # the first of an episode
+    assert main(["play", folder, "--seed", "-1"]) == 2
 
 
 def test_mujoco_without_egl_is_a_clear_word(tmp_path):

@@ -175,3 +175,17 @@ def test_a_reference_is_imported_from_the_current_directory(module, reference, e
 def test_a_wrong_reference_is_one_sentence(module, reference, sentence):
     with pytest.raises(UserError, match=sentence):
         experts.resolve(reference)
+
+
+class Recurrent(Model):
+    """A model that gives a state, as sb3-contrib's RecurrentPPO does."""
+
+    def predict(self, observation, state=None, episode_start=None, deterministic=False):
+        seen = observation[:, 0] if state is None else observation[:, 0] + state[0]
+        return (seen > 0).astype(int), (seen,)
+
+
+def test_a_model_that_gives_a_state_is_refused_and_not_asked_as_if_every_episode_began():
+    expert = experts.resolve(Recurrent(), observation_space=BOX, action_space=TWO)
+    with pytest.raises(UserError, match=r"expert 'Recurrent': its predict gave a state.*on_reset"):
+        expert.label(np.ones((1, 3)))

@@ -154,3 +154,12 @@ def test_an_interrupt_ends_the_program_although_a_call_hangs():
     finally:
         process.kill()
     assert "KeyboardInterrupt" in errors
+
+
+def test_a_coroutine_that_cancels_itself_has_given_no_answer():
+    async def cancelled(observation):
+        raise asyncio.CancelledError
+
+    expert = experts.from_remote(cancelled, retries=1, backoff=0.0, name="gone")
+    with pytest.raises(UserError, match=r"expert 'gone': gave no answer .* asked 2 times.*cancelled"):
+        expert.label(np.zeros((1, 2)))

@@ -155,3 +155,10 @@ def test_a_file_of_other_origin_needs_a_card(tmp_path):
     np.testing.assert_allclose(expert.label(np.array([[1.0, 5.0, 0.5]], np.float32)), [[2.5]])
     with pytest.raises(UserError, match="the option 'expert_card' is not for a callable"):
         experts.resolve(lambda observation: 0, expert_card=given)
+
+
+def test_a_person_has_a_door_wherever_an_expert_is_named():
+    made = experts.resolve("person:terminal")
+    assert made.person is not None and made.name == "person"
+    with pytest.raises(UserError, match="page, terminal"):
+        experts.resolve("person:window")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
 
 import numpy as np
 import pytest
@@ -68,7 +69,10 @@ def test_the_report_has_claims_a_figure_and_tables(done, tmp_path):
     names = queries_report.write(tmp_path, [done], made)
     assert {"queries.png", "queries.svg", "labels.csv", "scores.csv", "claims.md"} <= set(names)
     assert queries_report.facts([done])[0][0] == "CartPole-v1: labels to 90 %"
-    assert {row["seed"] for row in queries_report.points(queries_report.curves([done]))} == {3, 4}
+    assert {row["seed"] for row in queries_report.points(queries_report.curves([done]))} == {
+        3,
+        4,
+    }
 
 
 def test_labels_to_nine_tenths_and_the_least_score_afterwards():
@@ -102,6 +106,24 @@ def test_fewer_labels_are_told_by_medians_and_a_series_that_never_arrives_needs_
     assert queries_report.fewer("", never, never).verdict == "cannot be told"
     most = curve("one", [10, 10, 20, 99, 99])  # two of five are not there: another draw may have three
     assert queries_report.fewer("", most, never).verdict == "cannot be told"
+
+
+def test_a_run_that_failed_never_arrives():
+    labels = np.array([10, 20])
+    one = Curve("Hopper-v5", "distance", labels, np.ones((2, 2)), np.ones(2), failed=3)
+    assert one.enough().tolist() == [10, 10, math.inf, math.inf, math.inf]
+
+
+def test_failed_runs_of_a_study_are_counted_in_its_curves(done):
+    """Negative control: as the study was, none had failed."""
+    part = done
+    series = part.final.entries[0].labels["series"]
+    assert next(one for one in queries_report.curves([part]) if one.series == series).failed == 0
+    results = [one for _, one in part.final]
+    results[0] = results[0]._replace(error="the floor gave way")
+    hurt = part._replace(final=understudy.studies.Results(part.final.entries, results, None))
+    mine = next(one for one in queries_report.curves([hurt]) if one.series == series)
+    assert mine.failed == 1 and math.isinf(mine.enough()[-1])
 
 
 def test_the_legend_has_the_series_of_every_panel():

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from understudy import MLP, Linear, Tabular, UserError
-from understudy.policies import count, from_config
+from understudy.policies import Committee, count, from_config
+from understudy.policies.acting import forward, forward_rows, forward_stack
 
 
 def test_linear_is_a_product_and_a_bias_a_last_row():
@@ -69,3 +70,31 @@ def test_one_width_is_a_network_of_one_layer_and_no_width_is_refused():
     assert MLP(widths=3).widths == (3,)
     with pytest.raises(UserError, match="widths"):
         MLP(widths=None)
+
+
+class Squares(Linear):
+    """Linear in the squares of its inputs."""
+
+    def design(self, inputs):
+        return super().design(inputs) ** 2
+
+
+class Twice(MLP):
+    def apply(self, params, inputs):
+        return 2 * super().apply(params, inputs)
+
+
+class Halves(Committee):
+    def apply(self, params, inputs):
+        return super().apply(params, inputs) / 2
+
+
+@pytest.mark.parametrize("policy", [Squares(), Squares(bias=True), Twice(widths=(4,)), Halves(widths=(4,))])
+def test_a_subclass_acts_as_it_learns(policy):
+    """It computes what its own `apply` says, not what the policy does that it was made from."""
+    x = np.random.default_rng(0).normal(size=(5, 3)).astype(np.float32)
+    params = jax.tree.map(lambda leaf: leaf + 0.3, policy.init(jax.random.key(0), 3, 2))
+    learnt = np.asarray(policy.apply(params, x))
+    np.testing.assert_allclose(forward_rows(policy, params)(x), learnt, rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(forward(policy, params)(x[0]), learnt[0], rtol=1e-5, atol=1e-6)
+    assert forward_stack(policy, [params, params]) is None

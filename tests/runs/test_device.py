@@ -11,8 +11,8 @@ import pytest
 
 from drift import Drift, back
 from runs.pieces import Stop, stopping
-from understudy import Linear, RunSpec, imitate
-from understudy.runs import groups, runner
+from understudy import Linear, RunSpec, UserError, imitate
+from understudy.runs import RunState, groups, runner
 from understudy.runs.device import Device
 from understudy.runs.kit import Kit
 from understudy.studies import play
@@ -238,3 +238,40 @@ def test_gymnax_cartpole_is_gymnasiums(monkeypatch):
     settings = SMALL | {"expert": "lqr-CartPole-v1", "interactions": 160, "beta": 0.3, "loss": "squared"}
     there, here = imitate("gymnax:CartPole-v1", **settings), imitate(Twin, **settings)
     alike(there, here)
+
+
+def test_a_run_of_a_stack_without_a_question_fails_alone(monkeypatch):
+    settings = {"env": "CartPole-v1", "policy": "linear", "rounds": 3, "interactions": 40, "episodes": 0}
+    runs = [settings | {"seed": seed} for seed in range(3)]
+    straight = play(runs, together=True)
+    real = RunState.question
+
+    def question(self, round):
+        if self.spec.seed == 0 and self.round == 1:
+            raise UserError("round 2: it has no question.")
+        return real(self, round)
+
+    monkeypatch.setattr(RunState, "question", question)
+    failed, *others = play(runs, together=True)
+    assert failed.error == "round 2: it has no question." and len(failed.rows) == 1
+    assert [one.error for one in others] == [None, None]
+    assert [repr(one.rows) for one in others] == [repr(one.rows) for one in straight[1:]]
+
+
+def test_environments_that_are_others_are_refused_with_advice_that_helps(tmp_path):
+    """New episodes are advised, but not to who has asked for them."""
+    settings = {"expert": back, "policy": Linear(), "rounds": 2, "interactions": 8, "episodes": 0}
+    imitate(Drift(), out=tmp_path / "run", **settings)
+    more, wrong = settings | {"rounds": 3}, "are not those of now"
+
+    for way, advice in (("exact", "--resume=new-episode goes on"), ("new-episode", "begin a new run")):
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setattr(
+                Device,
+                "_back",
+                lambda self, run, snapshot, otherwise, real=Device._back: real(
+                    self, run, [{"episode": 0}], otherwise
+                ),
+            )
+            with pytest.raises(UserError, match=f"{wrong}; .*{advice}"):
+                imitate(Drift(), out=tmp_path / "run", resume=way, **more)

@@ -10,10 +10,10 @@ import pytest
 
 from quick import SIZE
 from runs.counting import Counting
-from understudy import UserError, imitate
+from understudy import UserError, experts, imitate
 from understudy.envs.gymnasium import derive, maker
 from understudy.envs.vector import vector
-from understudy.runs.evaluate import evaluate, play_episodes
+from understudy.runs.evaluate import acting, evaluate, play_episodes
 
 
 def test_returns_and_lengths_are_those_of_whole_seeded_episodes():
@@ -112,3 +112,12 @@ def test_the_expert_is_evaluated_on_the_same_seeds():
             total, over = total + float(reward), terminated or truncated
         returns.append(total)
     assert run.expert_evaluation is not None and run.expert_evaluation.returns.tolist() == returns
+
+
+def test_a_player_that_remembers_is_marked():
+    def act(observation):
+        return 0
+
+    assert not acting(experts.from_callable(act)).remembers
+    act.on_reset = lambda: None
+    assert acting(experts.from_callable(act)).remembers

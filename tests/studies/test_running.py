@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -17,8 +18,10 @@ import pytest
 
 import understudy
 from rooms import EXPERT, ROOM
-from understudy import RunSpec, Study, UserError
+from understudy import RunSpec, Study, UserError, disk
+from understudy.report import sources
 from understudy.runs import runner
+from understudy.runs.host import Host
 from understudy.studies import engines, plan, planning, run, shard
 
 SMALL = {"expert": EXPERT, "policy": "linear", "rounds": 2, "interactions": 30, "episodes": 0}
@@ -119,6 +122,8 @@ def test_stopped_in_the_middle_of_a_shard_its_runs_go_on_where_they_were(tmp_pat
         with pytest.raises(Stop):
             run(study, out, engine="inline", workers=1, progress=stop)
         kept = [out / "runs" / f"{entry.id}.partial" for entry in study.runs]
+        under_way = sources.read(out)
+        assert {(one.state, one.rounds, one.study) for one in under_way} == {("unfinished", 3, out)}
         assert all((one / "rounds" / "000003.json").is_file() for one in kept)
         for i in damaged:
             for file in kept[i].glob(where):
@@ -183,6 +188,64 @@ def test_a_run_that_failed_is_finished_until_it_is_to_be_played_again(tmp_path):
     done = run(study, out, engine="inline", retry_failed=True)
     assert not done.failed and lines(log) == 3
     assert done.rounds["round"] == [1, 2, 1, 2]
+
+
+def test_a_run_whose_folder_another_process_holds_is_refused_and_loses_nothing(tmp_path):
+    """Negative control: let go of, it goes on from what is there."""
+    pytest.importorskip("fcntl")
+    settings = RunSpec(env=ROOM, **SMALL).changes()
+    kept = shard.partial(tmp_path, shard.digest(settings))
+    assert shard.play([settings], keep=tmp_path)[0].error is None
+    before = {one: one.read_bytes() for one in kept.rglob("*") if one.is_file()}
+    with disk.lock(kept):
+        assert "another process is writing" in str(shard.play([settings], keep=tmp_path)[0].error)
+    assert before == {one: one.read_bytes() for one in kept.rglob("*") if one.is_file()}
+    assert any("rounds" in one.parts for one in before)
+    assert shard.play([settings], keep=tmp_path)[0].error is None
+
+
+@pytest.mark.filterwarnings("ignore:resume")
+def test_labels_of_a_slow_expert_outlive_a_failed_run_and_settings_that_are_others(tmp_path, monkeypatch):
+    token, asked, out = tmp_path / "mended", tmp_path / "asked", tmp_path / "study"
+    monkeypatch.setenv("ROOM_ASKED", str(asked))
+    room = {"breaks": 45, "mended": str(token)}
+    slow = SMALL | {"expert": "rooms:counted", "expert_workers": 2, "expert_episodes": 0}
+    study = Study(ROOM, env_kwargs=room, **slow)
+    assert run(study, out, engine="inline").failed
+    paid = lines(asked)
+    assert paid >= 30
+    assert run(study, out, engine="inline").failed  # not to be played again: nothing is thrown away
+    config = next(out.glob("runs/*.partial")) / "config.json"
+    text = config.read_text()
+    config.write_text(text.replace('"seed": 0', '"seed": 7'))
+    shutil.rmtree(config.parent / "rounds")
+    wrong = run(study, out, engine="inline", retry_failed=True)
+    assert "seed was 7" in next(iter(wrong.failed.values())) and lines(asked) == paid
+    config.write_text(text)
+    token.touch()
+    assert not run(study, out, engine="inline", retry_failed=True).failed
+    assert lines(asked) == 60
+    assert not list(out.glob("runs/*.partial"))
+
+
+def test_runs_that_do_not_replay_begin_anew_with_the_labels_that_were_paid_for(tmp_path, monkeypatch):
+    for module, name, value in ((shard, "EVERY", 1e-9), (shard, "SPEED", math.inf), (runner, "SHARE", 0)):
+        monkeypatch.setattr(module, name, value)
+    asked = tmp_path / "asked"
+    monkeypatch.setenv("ROOM_ASKED", str(asked))
+    slow = SMALL | {"expert": "rooms:counted", "expert_workers": 2, "expert_episodes": 0}
+    settings = RunSpec(env=ROOM, **slow).changes()
+    first = shard.play([settings], keep=tmp_path)[0]
+    assert lines(asked) == 60
+
+    def other(self, run, slots):
+        if slots:
+            raise UserError("resume: the environment does not replay.")
+        return 0
+
+    monkeypatch.setattr(Host, "restore", other)
+    again = shard.play([settings], keep=tmp_path)[0]
+    assert repr(again.rows) == repr(first.rows) and lines(asked) == 60
 
 
 def test_a_worker_that_dies_is_replaced_and_its_shard_played_again(tmp_path):

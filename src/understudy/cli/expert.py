@@ -62,7 +62,7 @@ def train(options: ExpertTrain) -> int:
         del how["env"], how["json"]
         result = training.train(options.env, **how, progress=progress)
     card = result.expert.card
-    measured = card["returns"][options.env]
+    (measured,) = card["returns"].values()  # by the environment's name, not by what was typed for it
     best = max(result.curve, key=lambda one: one.mean)
     rows = [
         ("return", f"{measured['mean']:.1f} ± {measured['std']:.1f} ({measured['episodes']} episodes)"),

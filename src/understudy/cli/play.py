@@ -41,6 +41,7 @@ def run(options: Play) -> int:
 
     settings = read_config(options.run)["settings"]
     whole("steps", options.steps)
+    whole("seed", options.seed, 0)
     make = world_of(settings, options.env, options.env_kwargs)
     policy = TrainedPolicy.load(options.run)
     acts = {settings["name"]: _begun(policy)}
@@ -55,16 +56,12 @@ def run(options: Play) -> int:
 
 
 def _begun(player: Any) -> Any:
-    """What a player does from the beginning of an episode on; one that remembers is marked, and is then asked
-    about its own states alone.
-    """
+    """What a player does from the beginning of an episode on."""
     from ..runs import acting
 
-    act = acting(player)
     if player.on_reset is not None:
         player.on_reset()
-        act.remembers = True
-    return act
+    return acting(player)
 
 
 def _expert(settings: dict[str, Any], make: Any) -> Any:

@@ -68,8 +68,9 @@ def resolve(
     In this order: None (the shipped expert that serves `env_id`); an `Expert`; brax's PPO parameters (a
     tuple); an object with `predict`; a callable; and for a text the name of a shipped or registered expert, a
     policy's file (`.safetensors` with its card), the folder of a run, a checkpoint of rsl_rl (`.pt`), brax's
-    parameters (`.msgpack`, `.npz`), a Stable-Baselines3 archive (whose `.zip` may be left out), `person`,
-    `module:attribute` (searched in the current directory too), a hub name `org/repo`.
+    parameters (`.msgpack`, `.npz`), a Stable-Baselines3 archive (whose `.zip` may be left out), `person` (or
+    `person:page`, `person:terminal`), `module:attribute` (searched in the current directory too), a hub name
+    `org/repo`.
 
     `expert_sees`: what a privileged expert is asked about, as in "joints,info:target". Other options go to
     the maker: `batched`, `kind`, `name` (callables), `activation` (archives, hub, checkpoints, brax),
@@ -149,9 +150,12 @@ def _from_text(text: str, env_id: str | None, spaces: dict[str, Any], options: d
         made = EXPERTS.maker(text)(**options)
         naming = not isinstance(made, Expert) and (callable(made) or hasattr(made, "predict"))
         return _make(made, env_id, spaces, {"name": text} if naming else {})
-    if text == "person":
+    who, _, door = text.partition(":")
+    if who == "person":
         from .human import person
 
+        if door:
+            options = {**options, "door": door}
         return person(**_only(options, "a person", *inspect.signature(person).parameters))
     if text.endswith(".safetensors") or (Path(text) / "policy.safetensors").is_file():
         from . import networks

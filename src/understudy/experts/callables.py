@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any
 
 import numpy as np
@@ -116,7 +116,8 @@ def from_predictor(
 ) -> Expert:
     """An expert from an object with Stable-Baselines3's `predict`, asked with whole batches.
 
-    A `TrainedPolicy` is the expert that its file is.
+    A `TrainedPolicy` is the expert that its file is. Of a model whose `predict` takes a state and gives the
+    next one (a recurrent one) every state would be the first of an episode, so it is refused.
     """
     from ..policies import TrainedPolicy  # brings JAX
     from . import networks
@@ -131,6 +132,11 @@ def from_predictor(
         answer = call(observations, deterministic=True)
         if not isinstance(answer, tuple) or len(answer) != 2:
             raise UserError(f"expert {name!r}: its predict gave {type(answer).__name__}, not a pair.")
+        if answer[1] is not None and "state" in _parameters(model.predict):
+            raise UserError(
+                f"expert {name!r}: its predict gave a state, so it remembers; give a function of one "
+                "observation that keeps the state, with an attribute on_reset that drops it."
+            )
         return np.asarray(answer[0])
 
     return Expert(
@@ -154,11 +160,14 @@ def _name(function: Any) -> str:
 
 def _info_parameter(function: Callable[..., Any]) -> str | None:
     """The name of the parameter that takes the environment's info; None where there is none."""
+    return next((name for name in ("info", "infos") if name in _parameters(function)), None)
+
+
+def _parameters(function: Callable[..., Any]) -> Collection[str]:
     try:
-        parameters = inspect.signature(function).parameters
+        return inspect.signature(function).parameters
     except (TypeError, ValueError):  # some functions written in C do not say
-        return None
-    return next((name for name in ("info", "infos") if name in parameters), None)
+        return ()
 
 
 def _sample(space: Any) -> Any:

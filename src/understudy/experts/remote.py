@@ -142,7 +142,12 @@ def outcomes(
             if not future.done() and time.monotonic() < limit:
                 continue
             del running[future]
-            reason = future.exception() if future.done() else TimeoutError(f"no answer within {timeout:g} s")
+            if not future.done():
+                reason = TimeoutError(f"no answer within {timeout:g} s")
+            elif future.cancelled():  # a coroutine may raise that by itself
+                reason = concurrent.futures.CancelledError("it was cancelled")
+            else:
+                reason = future.exception()
             if reason is None:
                 yield i, future.result(), None, attempt
                 continue

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -32,7 +33,7 @@ LOOKS = {
 class Curve(NamedTuple):
     """A series in an environment: labels (n,) after which the policy was evaluated, its scores (seeds, n), 0
     for random actions and 1 for the expert, and those of the policies that are kept in the end (seeds,), on
-    episodes that did not choose them; seeds: which.
+    episodes that did not choose them; seeds: which; failed: how many more have failed.
     """
 
     env: str
@@ -41,12 +42,15 @@ class Curve(NamedTuple):
     scores: np.ndarray
     kept: np.ndarray
     seeds: Sequence[int] = ()
+    failed: int = 0
 
     def enough(self) -> np.ndarray:
-        """Labels to nine tenths of the expert's score, one number a seed; infinite where never reached."""
+        """Labels to nine tenths of the expert's score, one number a seed; infinite where never reached, and
+        where the run failed.
+        """
         reached = self.scores >= ENOUGH
         first = np.where(reached.any(axis=1), self.labels[reached.argmax(axis=1)], np.inf)
-        return first.astype(float)
+        return np.append(first.astype(float), [np.inf] * self.failed)
 
     def least_after(self) -> np.ndarray:
         """The least score of a policy after one of 0.95, one number a seed that had one."""
@@ -65,6 +69,7 @@ def curves(parts: Sequence[Part]) -> list[Curve]:
         experts = [result.summary["expert_return"] for result in one.final.results]
         expert, random = float(np.nanmean(experts)), WORLDS[one.env].random
         runs: dict[str, list[tuple[int, list[tuple[int, float]], float]]] = {}
+        failed = Counter(entry.labels["series"] for entry, result in one.final if result.error is not None)
         for entry, result in one.final:
             seen = [
                 (row["queries"], row["return_mean"])
@@ -80,7 +85,7 @@ def curves(parts: Sequence[Part]) -> list[Curve]:
             labels = np.array([queries for queries, _ in points[0][:count]])
             returns = np.array([[value for _, value in seen[:count]] for seen in points])
             scores, last = ((some - random) / (expert - random) for some in (returns, np.array(kept)))
-            found.append(Curve(one.env, series, labels, scores, last, seeds))
+            found.append(Curve(one.env, series, labels, scores, last, seeds, failed[series]))
         if one.peer:
             found.append(peer(one))
     return found

@@ -32,21 +32,23 @@ _SEEN: dict[Any, tuple[Params, dict[bytes, np.ndarray]]] = {}
 
 def forward(policy: Policy, params: Params) -> Forward:
     """A function from one row of inputs to one row of outputs, with these parameters (copied to the host). A
-    policy with memory takes the row as the first of an episode.
+    policy with memory takes the row as the first of an episode. A subclass of a policy of this package may
+    compute something else, so it goes through the compiled program, as all policies do that this file does
+    not know.
 
     >>> forward(Linear(), np.eye(2))(np.array([1.0, 2.0]))
     array([1., 2.])
     """
-    if isinstance(policy, Tabular):
+    if type(policy) is Tabular:
         table = np.asarray(params)
         return lambda x: table[int(x[0])]
-    if isinstance(policy, Linear):
+    if type(policy) is Linear:
         return _linear(np.asarray(params), policy.bias)
-    if isinstance(policy, Committee):
+    if type(policy) is Committee:
         return _committee(policy, params)
-    if isinstance(policy, MLP):
+    if type(policy) is MLP:
         return _mlp(policy, params)
-    if isinstance(policy, NatureCNN) and policy.method == "single":  # the features compiled for one image
+    if type(policy) is NatureCNN and policy.method == "single":  # the features compiled for one image
         see, (weight, bias) = features(policy, params), _layer(params["head"])
         return lambda x: see(x) @ weight + bias
     if policy.memory:
@@ -63,7 +65,7 @@ def forward_rows(policy: Policy, params: Params) -> Forward:
     array([[2., 2.]])
     """
     single = forward(policy, params)
-    if type(policy) is Linear or isinstance(policy, MLP):
+    if type(policy) in (Linear, MLP, Committee):
         # A stack of products of one row, not one product: NumPy makes the same call for each.
         return lambda x: single(x[:, None])[:, 0]
     return lambda x: np.stack([single(row) for row in x])
@@ -77,13 +79,14 @@ def forward_stack(policy: Policy, params: Sequence[Params]) -> Forward | None:
     array([[1., 1.],
            [2., 2.]])
     """
-    if not (type(policy) is Linear or isinstance(policy, MLP)) or isinstance(policy, Committee):
+    if type(policy) not in (Linear, MLP):
         return None
     stacked = jax.tree.map(lambda *leaves: np.stack(leaves)[:, None], *params)
-    if isinstance(policy, MLP):
-        single = _mlp(policy, [layer | {"bias": layer["bias"][:, :, None]} for layer in stacked])
-    else:
+    if isinstance(policy, Linear):
         single = _linear(stacked, policy.bias)
+    else:
+        assert isinstance(policy, MLP)
+        single = _mlp(policy, [layer | {"bias": layer["bias"][:, :, None]} for layer in stacked])
     return lambda x: single(x[:, :, None])[:, :, 0]
 
 
@@ -98,7 +101,7 @@ def forward_step(policy: Policy, params: Params) -> Step:
     >>> state.shape, outputs.shape
     ((3, 2), (3, 1))
     """
-    if not isinstance(policy, GRU):
+    if type(policy) is not GRU:
         program = _program(policy, "step")
 
         def each(state: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

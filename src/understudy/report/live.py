@@ -103,11 +103,12 @@ class Live:
 
 
 def mark_of(path: Path) -> Mark:
-    """What changes when a run has one more round, or a study one more run."""
+    """What changes when a run has one more round, or a study one more run, or round of a run under way."""
     study = (path / "study.json").is_file()
     files = [path / "study.json"] if study else [path / "config.json", path / "summary.json"]
     found = []
-    for file in (*files, *sorted((path / ("runs" if study else "rounds")).glob("*.json"))):
+    names = ("runs/*.json", "runs/*.partial/rounds/*.json") if study else ("rounds/*.json",)
+    for file in (*files, *(one for name in names for one in sorted(path.glob(name)))):
         try:
             found.append((file.name, file.stat().st_mtime_ns))
         except OSError:  # it has been replaced in the meantime

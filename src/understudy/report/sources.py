@@ -187,6 +187,10 @@ def _entry(path: Path, name: str, settings: Mapping[str, Any], versions: Mapping
     file = path / "runs" / f"{name}.json"
     about: dict[str, Any] = {"settings": settings, "versions": versions, "study": path}
     shown = f"{path.name}/{name[:8]}"
+    under_way = path / "runs" / f"{name}.partial"
+    if not file.is_file() and (under_way / "config.json").is_file():
+        # Its files are ahead of its last round, or go when it ends, while it is read.
+        return dataclasses.replace(read(under_way, check=False)[0], name=shown, folder=path, **about)
     if not file.is_file():
         return Source(shown, path, "unfinished", "it has not been played yet.", **about)
     try:

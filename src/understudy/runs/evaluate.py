@@ -241,16 +241,17 @@ def evaluate(
 
 
 def acting(player: Any) -> Callable[[Any, Any], Any]:
-    """A player as a function of (observation, info); see `evaluate`."""
+    """A player as a function of (observation, info); see `evaluate`. That of one which remembers, and so has
+    an `on_reset`, is marked with `remembers`: it is asked about its own states alone.
+    """
     player = _policy(player)
-    if hasattr(player, "label"):
-        return lambda observation, info: player.act(stacked([observation]), [info])[0]
-    if hasattr(player, "act"):
+    if hasattr(player, "label") or hasattr(player, "act"):
+        alone = not hasattr(player, "label")  # an expert takes batches
 
         def act(observation: Any, info: Any) -> Any:
-            return player.act(observation)
+            return player.act(observation) if alone else player.act(stacked([observation]), [info])[0]
 
-        act.remembers = getattr(player, "remembers", False)  # type: ignore[attr-defined]
+        act.remembers = getattr(player, "on_reset", None) is not None  # type: ignore[attr-defined]
         return act
     if hasattr(player, "predict"):
         return lambda observation, info: player.predict(observation, deterministic=True)[0]

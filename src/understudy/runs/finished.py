@@ -33,7 +33,8 @@ class Run:
       certificate: regret and bound after the last judged round (proved for linear policies, else an
         estimate).
       evaluation, expert_evaluation: returns of the last evaluation, and of the expert on the seeds of its
-        first episodes.
+        first episodes. Where a budget has ended the run before its last planned round and nothing was chosen
+        (``best=False``), the expert plays the episodes that belong to that round: others, as many.
       samples: columns of all samples, by name (`understudy.runs.Round` says which).
       seconds: collect, solve, judge, evaluate and total.
       kept_round: the round after which `policy` was learnt; the last one, but for ``best=True``.

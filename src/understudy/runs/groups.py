@@ -152,8 +152,9 @@ class OneProgram:
         errors: dict[int, UserError] = {}
         clock, solved = clock.copy(), None
         if self.together and here:
-            solved = self._all(rounds, here)
-            clock.lap("solve", len(here))
+            solved, errors = self._all(rounds, here)
+            here = [(i, number) for i, number in here if i in solved]
+            clock.lap("solve", max(1, len(here)))
         for i, number in here:
             run, own = self.runs[i], clock.copy()
             try:
@@ -177,22 +178,34 @@ class OneProgram:
             record, params = jax.device_get(record), jax.tree.map(np.array, run.state.learner.params)
         return params, record, lambda: run.state.losses
 
-    def _all(self, rounds: dict[int, Any], here: list[tuple[int, int]]) -> dict[int, Solved]:
+    def _all(
+        self, rounds: dict[int, Any], here: list[tuple[int, int]]
+    ) -> tuple[dict[int, Solved], dict[int, UserError]]:
+        """What was solved, by place in the stack, and the errors of runs that have no question, by number."""
+        found: dict[int, Any] = {}
+        errors: dict[int, UserError] = {}
         with precision(self.runs[0].game):
-            asked = {i: self.runs[i].question(rounds[number]) for i, number in here}
+            for i, number in here:
+                try:
+                    found[i] = self.runs[i].question(rounds[number])
+                except UserError as error:
+                    errors[number] = error
+            if not found:
+                return {}, errors
             # A run that has failed keeps its place in the stack, and plays the round of another.
-            spare = asked[here[0][0]]
-            asked = [asked.get(i, spare) for i in range(len(self.runs))]
+            spare = next(iter(found.values()))
+            asked = [found.get(i, spare) for i in range(len(self.runs))]
             play = compiled_together([one.game for one in asked])
             batches, keys = over_devices(stacked([(one.batch, one.key) for one in asked]))
             state, records = play(self._state, batches, keys, spare.judge)
             self._state = over_devices(state)  # where the first was, so that the program is compiled once
             records, params = jax.device_get((records, self._state.learner.params))
-        return {
+        solved: dict[int, Solved] = {
             i: (
                 jax.tree.map(lambda leaf, i=i: np.array(leaf[i]), params),
                 {name: values[i] for name, values in records.items()},
                 lambda i=i: one_of(self._state.losses, i),
             )
-            for i, _ in here
+            for i in found
         }
+        return solved, errors

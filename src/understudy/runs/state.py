@@ -79,7 +79,8 @@ class RunState:
       committee: those whose mean is evaluated and kept in its place; empty: there is none yet after the last
         round.
       evaluation, expert_evaluation: returns of the last evaluation, and of the expert on the seeds of its
-        first episodes.
+        first episodes. Where a budget has ended the run before its last planned round and nothing was chosen
+        (``best=False``), the expert plays the episodes that belong to that round: others, as many.
       measuring: calls of the expert that gave no label, but for those of its evaluation.
     """
 

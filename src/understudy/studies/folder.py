@@ -89,7 +89,8 @@ class StudyFolder:
         }
         with reporting(self.path):
             disk.write(self.runs / f"{entry.id}.json", disk.to_json(record, lossless=True))
-        self.forget([entry.id])
+        if result.error is None:  # one that failed may be played again, from where it was
+            self.forget([entry.id])
 
     def close(self) -> None:
         if self._lock is not None:

@@ -112,8 +112,9 @@ def run(
     with contextlib.ExitStack() as stack:
         place = out or stack.enter_context(tempfile.TemporaryDirectory(prefix="understudy-"))
         folder = stack.enter_context(contextlib.closing(StudyFolder(place, study, stray=stray)))
-        left = _left(study, finished(folder.path, study.runs), retry_failed)
-        folder.forget({entry.id for entry in study.runs} - {entry.id for entry in left})
+        kept = finished(folder.path, study.runs)
+        left = _left(study, kept, retry_failed)
+        folder.forget(name for name, (result, _) in kept.items() if result.error is None)
         _play(folder, left, engine, count, shard, progress, names, retries=retries, address=address)
         kept = finished(folder.path, study.runs)
         results = [kept[entry.id][0] for entry in study.runs]

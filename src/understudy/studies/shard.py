@@ -22,6 +22,8 @@ from .study import digest
 TOGETHER = ("rounds", "interactions", "first_interactions", "budget", "envs", "encoder", "labels")
 TOGETHER += ("ask", "ask_options", "floor", "moment", "episode_limit")
 """What runs of one world must have in common to be played side by side."""
+ROUNDS = ("rounds", "next", "policy.*")
+"""What the folder of a run holds of its rounds, beside the labels that it was given."""
 EVERY, SPEED = 10.0, 5e6
 """Seconds between two rounds that are kept, at least; and as many as its bytes take at 1 % of a disk's speed.
 """
@@ -32,6 +34,7 @@ class Result(NamedTuple):
 
     rows: one per round, with the ledger's columns (`understudy.runs.NAMES`), plain numbers and words.
     summary: plain numbers: return_mean, return_std, expert_return, regret, bound, average_loss, queries, ….
+      expert_return is what was measured, nan where nothing was; what the expert's card says is not here.
     error: one sentence where the run failed; its rows are those up to there.
     seconds: where the time went; first_round is what the first took to collect and solve, and to compile.
     """
@@ -98,8 +101,12 @@ def play(
                 if there:
                     pairs = zip(group, runner.errors, strict=True)
                     found = [_result(state, error, share) for state, error in pairs]
-                else:  # from the beginning, and not kept
-                    found = play([specs[place] for place in states], **how)
+                else:  # from the beginning: with the labels that are kept, and where that fails without
+                    kept = [folder for folder in folders if folder is not None and not folder.fresh]
+                    for folder in kept:
+                        folder.close()
+                        _remove(folder.path, ROUNDS)
+                    found = play([specs[place] for place in states], keep=keep if kept else None, **how)
                 results.update(zip(states, found, strict=True))
                 before += sum(len(specs[place].sizes) for place in states)
     if progress is not None:
@@ -114,20 +121,31 @@ def partial(keep: Path, name: str) -> Path:
 
 def _folder(keep: Path | None, made: Parts, opened: contextlib.ExitStack) -> Folder | None:
     """The folder of a run; None: it is not kept. One that cannot go on from what is there loses its rounds,
-    not its labels, and everything where that does not help.
+    not its labels. Where that does not help it loses everything, unless its labels are those of a slow or
+    dear expert: then the run is refused. A folder that another process writes to is refused as it is, and
+    one that the disk does not give stays as it is.
     """
     if keep is None:
         return None
     path, ways = partial(keep, digest(made.spec.changes())), resuming("exact,other-machine")
-    for hurt in (("rounds", "next", "policy.*"), ("*",), ()):
+    dear = made.expert.workers is not None
+    for hurt in (ROUNDS, ("*",), ()):
         try:
-            folder = Folder(path, made.settings, resume=ways, slow=made.expert.workers is not None)
+            folder = Folder(path, made.settings, resume=ways, slow=dear)
             opened.callback(folder.close)
             return folder
-        except UserError:
-            for one in [found for name in hurt for found in path.glob(name)]:
-                shutil.rmtree(one, ignore_errors=True) if one.is_dir() else one.unlink(missing_ok=True)
+        except UserError as error:
+            if isinstance(error, disk.Locked) or (dear and hurt != ROUNDS):
+                raise
+            if isinstance(error.__cause__, OSError):
+                return None
+            _remove(path, hurt)
     return None
+
+
+def _remove(folder: Path, names: Iterable[str]) -> None:
+    for one in [found for name in names for found in folder.glob(name)]:
+        shutil.rmtree(one, ignore_errors=True) if one.is_dir() else one.unlink(missing_ok=True)
 
 
 def _states(
@@ -153,13 +171,13 @@ def _states(
     for place, spec in specs.items():
         try:
             made = parts(world, spec)
+            folder = _folder(keep, made, opened)
         except UserError as error:
             refused([place], error)
             continue
         coded = repr(made.observations.config()), made.settings["resolved"]["encoder"]
         # An expert that remembers is asked about one run after another.
         alone = None if made.expert.on_reset is None else place
-        folder = _folder(keep, made, opened)
         number = 0 if folder is None else folder.round
         # A budget takes other rounds where the expert drives more of them.
         kind = spec.key(*TOGETHER), spec.sizes, coded, alone, number

@@ -104,3 +104,19 @@ def test_settings_of_another_algorithm_are_refused():
         recipe("sac", "Hopper-v5", {"entropy": 0.0})
     with pytest.raises(UserError, match="algo: unknown value 'sack', did you mean 'sac'"):
         recipe("sack", "Hopper-v5")
+
+
+def test_what_was_measured_is_told_whatever_the_environment_is_called(monkeypatch, tmp_path, capsys):
+    """The card goes by the environment's own name, which may be another than the one that was typed."""
+    from understudy.experts import training
+
+    measured = {"mean": 12.5, "std": 1.0, "episodes": 20}
+    card = {"algorithm": "SAC", "returns": {"Pendulum-v1": measured}}
+    looks = [training.Evaluated(1000, 2.0, 12.5, 1.0)]
+    done = SimpleNamespace(
+        expert=SimpleNamespace(card=card), curve=looks, ended="steps", path=tmp_path / "a.safetensors"
+    )
+    monkeypatch.setattr(training, "require_sbx", lambda: None)
+    monkeypatch.setattr(training, "train", lambda env, **how: done)
+    assert cli.main(["expert", "train", "--env", "Pendulum"]) == 0
+    assert "12.5 ± 1.0 (20 episodes)" in capsys.readouterr().out
