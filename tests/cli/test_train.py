@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -107,6 +108,21 @@ def test_evaluate_reads_the_folder(kept, capsys):
     assert last_json(capsys.readouterr().out) == first
     assert main(["evaluate", str(kept), "--episodes", "2", "--seed", "9", "--json"]) == 0
     assert last_json(capsys.readouterr().out)["returns"] != first["returns"]
+
+
+def test_a_policy_whose_bytes_have_changed_is_not_played(kept, tmp_path, capsys):
+    """What else is damaged does not matter here: a run whose samples are lost still has its policy."""
+    folder = Path(shutil.copytree(kept, tmp_path / "run"))
+    (folder / "samples" / "weights.bin").unlink()
+    assert main(["evaluate", str(folder), "--episodes", "1"]) == 0
+    file = folder / "policy.safetensors"
+    data = bytearray(file.read_bytes())
+    data[-1] ^= 1
+    file.write_bytes(data)
+    capsys.readouterr()
+    for command in (["evaluate", str(folder)], ["play", str(folder), "--video", str(tmp_path / "p.mp4")]):
+        assert main(command) == 2
+        assert "policy.safetensors is damaged" in capsys.readouterr().err
 
 
 def test_episodes_end_where_those_of_the_run_did(tmp_path, capsys):

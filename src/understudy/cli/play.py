@@ -35,15 +35,14 @@ class Play(Options):
 
 def run(options: Play) -> int:
     """Writes the video and prints what was played."""
-    from ..policies import TrainedPolicy
     from ..report import tables, video
-    from ..runs import read_config, world_of
+    from ..runs import read_config, read_policy, world_of
 
     settings = read_config(options.run)["settings"]
     whole("steps", options.steps)
     whole("seed", options.seed, 0)
     make = world_of(settings, options.env, options.env_kwargs)
-    policy = TrainedPolicy.load(options.run)
+    policy = read_policy(options.run)
     acts = {settings["name"]: _begun(policy)}
     if not options.alone and (expert := _expert(settings, make)) is not None:
         acts["expert"] = _begun(expert)

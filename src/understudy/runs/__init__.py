@@ -8,7 +8,7 @@ from .finished import Run
 from .folder import Folder
 from .ledger import EXTRA, NAMES, TIMES
 from .parts import Parts, World, parts
-from .reading import FORMAT, read_config, read_ledger, read_summary
+from .reading import FORMAT, read_config, read_ledger, read_policy, read_summary
 from .resume import resumed, resuming
 from .runner import Runner, play_all
 from .samples import SampleLog, storage
@@ -16,4 +16,4 @@ from .state import RunState
 
 __all__ = ["EXTRA", "FORMAT", "NAMES", "TIMES", "Evaluation", "Folder", "Parts", "Round", "Run", "RunState"]
 __all__ += ["Runner", "SampleLog", "World", "acting", "parts", "play_all", "read_config", "read_ledger"]
-__all__ += ["read_summary", "resumed", "resuming", "storage", "world_of"]
+__all__ += ["read_policy", "read_summary", "resumed", "resuming", "storage", "world_of"]

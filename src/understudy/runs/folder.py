@@ -29,13 +29,12 @@ from ..regret import Ledger
 from . import rounds, snapshot
 from .journal import Journal
 from .ledger import NAMES, TIMES
-from .reading import FORMAT, read_checkpoint, read_config, read_rows
+from .reading import FORMAT, POLICY, read_checkpoint, read_config, read_rows
 from .resume import GROWING, longer, refuse_other
 from .rounds import Record, Sums, sum_of
 from .state import RunState
 
 SECONDS = ("round", *TIMES)
-POLICY = ("policy.safetensors", "policy.json")
 
 
 @final

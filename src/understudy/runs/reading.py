@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import numpy as np
 
 from .. import disk
 from ..errors import UserError, damaged
+from ..policies import TrainedPolicy
 from ..regret import Ledger
 from . import rounds
 from .ledger import NAMES
@@ -17,13 +19,16 @@ from .rounds import Record
 
 FORMAT = 3
 """1: before runs had one spec and intervals of the regret. 2: before query rules and the journal."""
+POLICY = ("policy.safetensors", "policy.json")
 WORDS = {"solver_status", "comparator_status"}
 WHOLE = {"round", "samples", "interactions", "queries", "unanswered", "breaks", "handovers", "episodes"}
 WHOLE |= {"solver_iterations", "solver_evaluations"}
 
 
-def verified(path: Path) -> Record:
-    """The last round of a run (see `read_config`), after its files were compared with their checksums."""
+def verified(path: Path, names: Collection[str] = ()) -> Record:
+    """The last round of a run (see `read_config`), after its files were compared with their checksums: all
+    of them, or those of these names.
+    """
     wrong = f"{str(path)!r} has no round yet"
     for _ in range(3):  # a process that writes to it may be between two rounds
         kept = rounds.numbers(path)
@@ -31,7 +36,8 @@ def verified(path: Path) -> Record:
             break
         record = rounds.read(path / f"{rounds.name_of(kept[0])}.json")
         record.settle(path)
-        wrong = record.damage(path)
+        others = {*record.whole, *record.grown}.difference(names) if names else ()
+        wrong = record.damage(path, but=others)
         if wrong is None:
             return record
     raise UserError(f"run: {wrong}.")
@@ -47,6 +53,12 @@ def read_config(path: Path) -> dict[str, Any]:
         raise UserError(f"run: {file} is damaged.")
     _known(kept["format"], file)
     return kept
+
+
+def read_policy(path: Path) -> TrainedPolicy:
+    """The policy of a run's folder, after its files were compared with their checksums."""
+    verified(Path(path), POLICY)
+    return TrainedPolicy.load(path)
 
 
 def read_summary(path: Path) -> dict[str, Any] | None:
