@@ -85,6 +85,7 @@ def test_exit_codes_and_rows(kind, args, monkeypatch, capsys):
     assert isinstance(tested[0], type(SOLVERS.resolve("newton")) if kind == "solver" else Learner)
 
 
+@pytest.mark.slow
 def test_a_learner_that_conforms_and_one_that_does_not(parts, capsys, monkeypatch):
     # The certificate, with its programs of another loss, is left to the tests of the suite itself.
     kept = {name: check for name, check in CHECKS.items() if "certificate" not in name}

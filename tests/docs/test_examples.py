@@ -85,7 +85,8 @@ def test_blocks_of_toml_are_studies_and_python_compiles():
                 compile(block, page, "exec")
 
 
-LONG = ("docs/recipes.md",)  # a dozen runs, each with programs of its own to compile
+# Many programs to compile: a dozen runs, the absolute loss, networks.
+LONG = ("docs/recipes.md", "docs/certificates.md", "docs/choose.md")
 RUN = [
     pytest.param(page, marks=pytest.mark.slow) if page in LONG else page
     for page in PAGES

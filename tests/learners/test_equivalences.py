@@ -40,7 +40,9 @@ def gap(result, iterates) -> float:
 
 
 @pytest.mark.parametrize("kind", ["constant", "sqrt", "adaptive", "theorem"])
-@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize(
+    "loss", [pytest.param(one, marks=pytest.mark.slow) if one == "cross-entropy" else one for one in LOSSES]
+)
 def test_reformulated_alt_and_naive_ftrl_are_one(loss, kind):
     schedule, weight = schedules(loss)[kind]
     naive = NaiveFTRL(loss, weight, STREAMS[loss])

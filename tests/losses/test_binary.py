@@ -80,6 +80,7 @@ def test_online_learners_against_a_loop_in_numpy(learner, step):
     assert result.certificate.kind == "certificate" and result.certificate.holds
 
 
+@pytest.mark.slow
 def test_softmax_with_half_the_step_plays_the_same():
     """The difference of two logits moves twice as far as one logit."""
     listed = stream()

@@ -88,6 +88,7 @@ def test_the_frequencies_are_the_minimum_and_say_whether_it_is_attained():
         assert float(found.value) == pytest.approx(best.fun, abs=1e-4)
 
 
+@pytest.mark.slow
 def test_on_a_ball_counts_have_the_constrained_minimum():
     counts, kept = both()
     zero = jnp.zeros((STATES, ACTIONS))

@@ -163,8 +163,8 @@ def test_every_way_of_mapping_equals_serial_for_every_loss(method, loss):
 def test_the_way_follows_the_solver(runs):
     methods = {(one["method"]) for one in runs.info["methods"]}
     assert methods == {"threads", "vmap"}
-    # A formula with decompositions, three solvers that loop; linearised learners have no solver at all.
-    assert sum(one["method"] == "threads" for one in runs.info["methods"]) == 4
+    # A formula with decompositions, a solver that loops; linearised learners have no solver at all.
+    assert sum(one["method"] == "threads" for one in runs.info["methods"]) == 2
 
 
 @pytest.fixture(scope="module")

@@ -206,6 +206,7 @@ def _same(one, other):
     return jax.tree.all(jax.tree.map(np.array_equal, one, other))
 
 
+@pytest.mark.slow
 def test_members_are_the_same_alone_in_one_program_and_of_stacked_runs():
     settings = COMMITTEE | {"max_iterations": 20, "seed": 1}
     alone, together = [], []

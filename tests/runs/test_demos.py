@@ -59,6 +59,7 @@ def test_demonstrations_alone_are_cloned_without_a_query_and_without_an_expert(a
     assert run.settings["resolved"]["loss"]["kind"] == "CrossEntropy"
 
 
+@pytest.mark.slow
 def test_a_warm_start_goes_on_online_and_is_resumed(archive, tmp_path):
     # Three rounds of 40 samples in all: the program of a run without demonstrations.
     go = partial(imitate, "CartPole-v1", demos=archive, **SMALL | {"rounds": 2})

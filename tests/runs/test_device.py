@@ -99,7 +99,13 @@ def test_a_teacher_of_brax_sees_another_group_than_its_student_on_the_device(mon
     alike(there, imitate(Groups(), **settings, stack=2))
 
 
-@pytest.mark.parametrize("changes", [{"memory": "reservoir:30", "stack": 3}, GRU], ids=["reservoir", "gru"])
+@pytest.mark.parametrize(
+    "changes",
+    [
+        pytest.param({"memory": "reservoir:30", "stack": 3}, id="reservoir", marks=pytest.mark.slow),
+        pytest.param(GRU, id="gru"),
+    ],
+)
 def test_a_resumed_run_ends_with_the_same_bytes(tmp_path, changes):
     settings = SMALL | {"expert": back, "evaluate_every": 1} | changes
     if changes is not GRU:

@@ -39,7 +39,8 @@ def test_the_minimiser_is_that_of_the_closed_form(learner, proximal):
     assert np.abs(replay(stream(), learner=ftl()).params - exact.params).max() > 1e-2
 
 
-@pytest.mark.parametrize("decay", [pytest.param("linear", marks=pytest.mark.slow), "cosine"])
+@pytest.mark.slow
+@pytest.mark.parametrize("decay", ["linear", "cosine"])
 def test_a_step_that_decays_ends_nearer_on_minibatches(decay):
     best = replay(stream(), learner=ftl()).params
     options = {"learning_rate": 0.05, "max_iterations": 2000, "batch_size": 4}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 
 from problems import added, solve
 from understudy.data import batch
@@ -26,6 +27,7 @@ def problem():
     return added(losses, one), policy.init(jax.random.key(0), 12, 4)
 
 
+@pytest.mark.slow
 def test_it_finds_newtons_minimum_in_fewer_steps_than_plain_lbfgs():
     with jax.enable_x64(True):
         losses, start = problem()

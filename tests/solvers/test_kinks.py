@@ -137,6 +137,7 @@ def test_the_solves_on_which_ways_of_mapping_differed():
         np.testing.assert_allclose(mapped[name], serial[name], rtol=0, atol=1e-10)
 
 
+@pytest.mark.slow
 def test_no_circles_at_a_large_gap_either():
     """In round 7 of one and 8 of the other the plain method went round with a gap between 0.06 and 0.3."""
     wanted = toy.configs({("adversarial", "absolute", "alt_ftrl"): [1.0]})

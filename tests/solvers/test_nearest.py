@@ -102,6 +102,7 @@ def test_the_first_run_alone_ends_elsewhere():
     assert 1.0 < X[0] @ middle < 2.9 and np.linalg.norm(middle - centre) > 1.1 * np.linalg.norm([0.75, 0.75])
 
 
+@pytest.mark.slow
 def test_under_vmap_every_lane_is_what_it_is_alone():
     rng = np.random.default_rng(1)
     problems = [padded(*made(kind, rng)) for kind in KINDS]
@@ -135,7 +136,7 @@ class Plain(NewtonStep):
         return None
 
 
-@pytest.mark.parametrize("loss", ["huber", "cross-entropy"])
+@pytest.mark.parametrize("loss", ["huber", pytest.param("cross-entropy", marks=pytest.mark.slow)])
 def test_newton_on_features_of_any_condition(loss):
     """Against BFGS on an orthonormal basis; without the basis the loss stays far above its minimum."""
     rng = np.random.default_rng(4)
