@@ -15,6 +15,7 @@ from understudy.learners import LEARNERS, Learner
 from understudy.solvers import Solution, Status
 
 
+@pytest.mark.slow
 def test_a_shipped_learner_passes():
     """FTL is the example of `checks.learner`."""
     assert understudy.checks.learner(understudy.adagrad(alpha=0.5, diagonal=True)).passed
@@ -82,6 +83,7 @@ def frozen(like):
     return Frozen(**fields | {"name": "frozen"})
 
 
+@pytest.mark.slow
 def test_a_learner_whose_steps_do_not_match_its_books_fails_its_certificate(monkeypatch):
     """A step of a linearised learner is taken on trust. A solve is not: what it left is measured, so the
     frozen FTL fails to learn, with a bound that is large and true.

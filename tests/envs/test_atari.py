@@ -102,6 +102,7 @@ def test_sticky_actions_change_the_course_of_a_game():
     assert not np.array_equal(plain, course(0.9))
 
 
+@pytest.mark.slow
 def test_games_side_by_side_are_the_games_alone():
     """In company or alone, the same seed and actions give the same game."""
     games = Games("pong", 3, seed=5, threads=2, max_frames=60)

@@ -55,6 +55,7 @@ def played(tmp_path_factory):
     return atari.part("pong", "linear", TINY, tmp_path_factory.mktemp("atari"), engine="inline")
 
 
+@pytest.mark.slow
 def test_the_steps_of_the_full_study_are_played(played):
     assert played.tuned is None and not played.final.failed
     steps = {(e.labels["learner"], e.labels.get("step")) for e in played.final.entries}
@@ -66,6 +67,7 @@ def test_the_steps_of_the_full_study_are_played(played):
     assert one.column("ftl", "agreement")[0, 1] > one.column("ftl", "agreement")[0, 0]
 
 
+@pytest.mark.slow
 def test_claims_and_files(played, tmp_path):
     found = atari_report.judged([played])
     assert {"(1)", "(2)", "lin"} <= {one.claim[:3] for one in found}

@@ -184,6 +184,7 @@ class Scaled(Linear):
         return super().design(inputs) * self.scale
 
 
+@pytest.mark.slow
 def test_policies_with_other_arrays_inside_act_for_themselves():
     runs = [RunSpec(**MANY[0] | {"policy": Scaled(scale)}) for scale in (1.0, 3.0)]
     together, apart = (columns(play(runs, together=together)) for together in (True, False))
@@ -246,6 +247,7 @@ def test_gymnax_cartpole_is_gymnasiums(monkeypatch):
     alike(there, here)
 
 
+@pytest.mark.slow
 def test_a_run_of_a_stack_without_a_question_fails_alone(monkeypatch):
     settings = {"env": "CartPole-v1", "policy": "linear", "rounds": 3, "interactions": 40, "episodes": 0}
     runs = [settings | {"seed": seed} for seed in range(3)]

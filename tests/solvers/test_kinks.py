@@ -80,6 +80,7 @@ def test_every_minimiser_is_the_best_of_all_candidates(kind, weight):
         assert float(found.value) == pytest.approx(value, abs=1e-12)
 
 
+@pytest.mark.slow
 def test_without_a_penalty_the_nearest_of_many_minimisers():
     """Fewer samples than features: all of them are answered, by the W nearest to the centre."""
     rng = np.random.default_rng(0)

@@ -81,6 +81,7 @@ def test_the_limit_of_memory_holds_in_studies():
     assert beside[1].error is None and len(beside[1].rows) == 3
 
 
+@pytest.mark.slow
 def test_runs_whose_budget_takes_other_rounds_are_played_beside_each_other():
     base = {"env": "CartPole-v1", "policy": "linear", "ask": "random:10", "budget": 60, "interactions": 30}
     base |= {"episodes": 0, "comparator": "none"}

@@ -248,6 +248,7 @@ def test_runs_that_do_not_replay_begin_anew_with_the_labels_that_were_paid_for(t
     assert repr(again.rows) == repr(first.rows) and lines(asked) == 60
 
 
+@pytest.mark.slow
 def test_a_worker_that_dies_is_replaced_and_its_shard_played_again(tmp_path):
     log, token = tmp_path / "log", tmp_path / "token"
     study = small(log, room={"dies": str(token)})
