@@ -49,7 +49,7 @@ def test_every_number_of_every_solver_is_data_but_those_that_decide_shapes(name)
 
 
 def test_two_tasks_in_one_loop_are_the_tasks_alone():
-    """They share their samples and differ in tolerance, objective and start; unlike ones are told apart."""
+    """They share their samples and differ in tolerance, objective and start. `alike` refuses other pairs."""
     with jax.enable_x64(True):
         params, far = jnp.zeros((3, 2)), jnp.full((3, 2), 5.0)
         rows = batch(*stream("huber", rounds=1)[0])

@@ -14,7 +14,7 @@ from jax.flatten_util import ravel_pytree
 
 from ..objectives import Objective
 from ..policies import Params
-from .base import Solution, Status, solved
+from .base import Solution, Status, solved, zeros_of
 
 NEWTON_TURNS = 60
 """Turns of the search for the weighted projection's multiplier; ten are enough, a bisection needs them
@@ -101,10 +101,7 @@ class InBall(eqx.Module):
             )
 
         none = jnp.zeros((), jnp.int32)
-        empty = jax.tree.map(
-            lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), jax.eval_shape(solve, zero, params)
-        )
-        first = Bracket(empty, zero, high, zero, zero, zero, none, none, none)
+        first = Bracket(zeros_of(solve, zero, params), zero, high, zero, zero, zero, none, none, none)
         last = jax.lax.while_loop(going, turn, first)
         return jax.lax.cond(
             last.solves == 1, lambda: self._free(last.solution), lambda: self._bound(objective, last, close)

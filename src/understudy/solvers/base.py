@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import abc
 import enum
+from collections.abc import Callable
 from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
 import equinox as eqx
@@ -139,6 +140,11 @@ def solved(solver: Any, objective: Objective, params: Params, key: Array | None)
     return solver(objective, params, key)
 
 
+def zeros_of(solve: Callable[..., Solution], *args: Any) -> Solution:
+    """All zeros in the form of ``solve(*args)``, which is not computed: a loop over solves begins with it."""
+    return jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), jax.eval_shape(solve, *args))
+
+
 class Task(NamedTuple):
     """A solver, what it minimises and from where."""
 
@@ -181,8 +187,7 @@ def solved_in_turn(first: Task, second: Task, wanted: Any, key: Array | None) ->
     def turn(number: Any, found: tuple[Solution, Solution]) -> tuple[Solution, Solution]:
         return found[1], task(number)
 
-    shapes = jax.eval_shape(task, jnp.zeros((), jnp.int32))
-    none = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), shapes)
+    none = zeros_of(task, jnp.zeros((), jnp.int32))
     begin = jnp.where(wanted, 0, 1).astype(jnp.int32)
     return jax.lax.fori_loop(begin, jnp.int32(2), turn, (none, none))
 
