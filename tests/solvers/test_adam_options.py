@@ -143,17 +143,36 @@ def test_the_lasso_needs_inputs_with_weights_of_their_own():
         Linear().lessen_inputs(np.ones((2, 2)), np.ones(()))
 
 
-@pytest.mark.parametrize(("passes", "steps"), [(None, 5), (1.0, 5), (2.0, 6), (10.0, 30)])
-def test_passes_make_the_steps_grow_with_the_samples(passes, steps):
+@pytest.mark.parametrize(
+    ("passes", "most", "steps"),
+    [
+        (None, None, 5),
+        (1.0, None, 5),
+        (2.0, None, 6),
+        (10.0, None, 30),
+        (None, 2.0, 5),
+        (None, 1.0, 3),
+        (1.0, 1.0, 3),
+        (4.0, 9.0, 12),
+        (None, 0.01, 1),
+    ],
+)
+def test_passes_make_the_steps_follow_the_samples(passes, most, steps):
     X = np.random.default_rng(0).standard_normal((12, 3)).astype(np.float32)
     one, policy = batch(X, X[:, :1], dtype=np.float32), MLP((4,))
     start = policy.init(jax.random.key(0), 3, 1)
     losses = empty_samples(policy, Squared(), one, capacity=24).add(one)
-    options = {"batch_size": 4, "decay": "linear", "passes": passes}
-    _, found = solve(adam(max_iterations=5, **options), plain(losses, start), start)
+    options = {"batch_size": 4, "decay": "linear"}
+    limited = adam(max_iterations=5, passes=passes, most_passes=most, **options)
+    _, found = solve(limited, plain(losses, start), start)
     assert found.iterations == steps
     # The decay is over all of these steps.
-    _, same = solve(adam(max_iterations=steps, **options | {"passes": None}), plain(losses, start), start)
+    _, same = solve(adam(max_iterations=steps, **options), plain(losses, start), start)
     assert all(map(np.allclose, jax.tree.leaves(found.params), jax.tree.leaves(same.params)))
+
+
+def test_passes_are_for_minibatches():
     with pytest.raises(UserError, match=r"passes: 2\.0 are for minibatches"):
         adam(passes=2.0)
+    with pytest.raises(UserError, match=r"most_passes: 2\.0 are for minibatches"):
+        adam(most_passes=2.0)

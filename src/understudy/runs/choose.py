@@ -204,7 +204,7 @@ def choose_solver(spec: RunSpec, space: Any, policy: Policy, learner: Any) -> tu
             if _few(spec, policy):
                 network |= FEW | (SPARSE if Observations.of(space).width > MANY else {})
                 if "max_iterations" in given:
-                    del network["passes"]  # as many steps as were asked for, and no more
+                    del network["passes"], network["most_passes"]  # as many steps as were asked for
     SOLVERS.refuse_foreign(solver, given)
     return solver, network | given
 

@@ -111,11 +111,12 @@ class Adam(Stochastic):
     """Adam, ``w ← w − lr_k · m̂ / (√v̂ + 1e-8)``, full batch or on minibatches.
 
     The step lr_k is constant, or falls to zero over all steps along a line or half a cosine. There are
-    `max_iterations` steps, or as many as draw every sample `passes` times, where that is more. With
-    `proximal` the moments see the losses alone, and tilt and weight act by their exact proximal step in
-    Adam's own metric, ``u = (v + s(weight·c + tilt)/t) / (1 + s·weight/t)`` with ``s = lr_k/(√v̂ + 1e-8)`` per
-    coordinate: the same minimisers, but a small penalty is no longer blown up to full steps where the losses
-    are flat. `measure` takes the full gradient once at the end: a cost that grows.
+    `max_iterations` steps, but at least as many as draw every sample `passes` times, and at most as many as
+    draw it `most_passes` times. With `proximal` the moments see the losses alone, and tilt and weight act by
+    their exact proximal step in Adam's own metric, ``u = (v + s(weight·c + tilt)/t) / (1 + s·weight/t)`` with
+    ``s = lr_k/(√v̂ + 1e-8)`` per coordinate: the same minimisers, but a small penalty is no longer blown up
+    to full steps where the losses are flat. `measure` takes the full gradient once at the end: a cost that
+    grows.
 
     `weight_decay` λ also shrinks the parameters in every step, ``w ← (1 − lr_k λ) w − …``, outside the
     moments (AdamW; Loshchilov and Hutter 2019). The answer is then no minimiser of the objective, but a
@@ -135,23 +136,28 @@ class Adam(Stochastic):
     weight_decay: float | None = None
     lasso: float | None = None
     passes: float | None = None
+    most_passes: float | None = None
 
     def __check_init__(self):
         among("decay", self.decay, DECAYS)
         for name in ("weight_decay", "lasso"):
             if getattr(self, name) is not None:
                 check_number(name, getattr(self, name), zero=True)
-        if self.passes is not None:
-            check_number("passes", self.passes)
-            if self.batch_size is None:
-                raise UserError(f"passes: {self.passes!r} are for minibatches; give a batch_size too.")
+        for name in ("passes", "most_passes"):
+            if (passes := getattr(self, name)) is not None:
+                check_number(name, passes)
+                if self.batch_size is None:
+                    raise UserError(f"{name}: {passes!r} are for minibatches; give a batch_size too.")
 
     def limit(self, objective: Objective) -> Any:
-        if self.passes is None:
+        if self.passes is None and self.most_passes is None:
             return self.max_iterations
         assert isinstance(objective.losses, Samples) and self.batch_size is not None
-        steps = self.passes * objective.losses.filled / self.batch_size
-        return jnp.maximum(self.max_iterations, steps.astype(jnp.int32))
+        least, most = (
+            None if passes is None else (passes * objective.losses.filled / self.batch_size).astype(jnp.int32)
+            for passes in (self.passes, self.most_passes)
+        )
+        return jnp.maximum(jnp.clip(self.max_iterations, least, most), 1)
 
     def init(self, objective: Objective, params: Params, key: Array) -> StochasticState:
         return self.start(objective, params, key, optax.scale_by_adam().init(params))
