@@ -156,7 +156,9 @@ class Game(eqx.Module):
                 slopes = None if solution.dual is None or recalled is not losses else rounds * solution.dual
                 learner, gap = certificate.residual(self.learner, learner, losses, slopes)
             seen = measured(self.policy, self.loss, old.params, batch) if self.certified else None
-            running = certificate.advance(running, self.learner, old, learner, losses, gradient, gap, seen)
+            running = certificate.advance(
+                running, self.learner, old, learner, losses, gradient, gap, seen, cumulative
+            )
             total = sum(jax.tree.leaves(jax.tree.map(jnp.sum, learner.weight)))
             record["weight"] = total / count(learner.weight)
             record["residual"] = norm(learner.residual)

@@ -83,7 +83,9 @@ def test_distances_to_the_nth_nearest_and_the_threshold_of_a_quantile():
     own = np.sort(np.linalg.norm(KNOWN[:, None] - KNOWN, axis=2), axis=1)[:, 2]
     chosen = rule("distance:0.2", {"neighbour": 2}).choose(view()).index
     assert chosen.tolist() == np.flatnonzero(pairs[:, 1] > np.quantile(own, 0.8)).tolist()
-    assert len(rule("distance:0.2").choose(view(known=KNOWN[:0])).index) == 60  # nothing is known yet
+    for few in range(4):  # so few are known that none of them has a third neighbour: nothing is near yet
+        found = rule("distance:0.2", {"neighbour": 3}).choose(view(known=KNOWN[:few]))
+        assert len(found.index) == 60
 
 
 def test_features_are_what_the_last_layer_sees():

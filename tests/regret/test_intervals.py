@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -220,3 +222,13 @@ def test_without_a_penalty_the_reason_stands_in_for_the_bound():
     ).certificate
     assert without.bound == np.inf and "without a penalty" in without.reason
     assert without.low <= without.regret <= without.high  # the interval needs none
+
+
+@pytest.mark.parametrize("answer", [0.4344264414439891, 0.027710001414813057])
+def test_it_holds_however_often_the_sum_was_rounded(answer):
+    """Each of 600 losses is exact, and adding them up is off by 75 roundings, downwards or upwards."""
+    listed = [(np.ones((1, 1)), np.full((1, 1), answer))] * 600
+    still = understudy.ogd(eta=1e-40)
+    proof = understudy.replay(listed, loss="absolute", learner=still, comparator="last").certificate
+    true = 600 * Fraction(answer)  # the best in hindsight loses nothing
+    assert Fraction(proof.low) <= true <= Fraction(proof.high) <= Fraction(proof.bound)

@@ -51,6 +51,8 @@ class Distance(Scored):
 
     def calibration(self, view: View, score: Score) -> np.ndarray:
         known = self._places(view, view.known)
+        if len(known) <= self.neighbour:
+            return np.zeros(0)  # too few labels to say what is far: every state is
         return nearest(known, known, self.neighbour + 1)  # the nearest is the state itself
 
     def highest(self, view: View, count: int) -> np.ndarray:

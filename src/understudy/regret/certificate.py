@@ -137,11 +137,12 @@ def advance(
     gradient: Params,
     gap: Array,
     seen: Measured | None,
+    cumulative: Array,
 ) -> Running:
     """The sums after a round: `old` and `new` are the learner's states around it, `losses` hold the round.
 
     `gap` belongs to the residual of `new`; without `seen` (networks) nothing is proved, and rounding is not
-    counted.
+    counted. `cumulative` is the computed Σ l_t(w_t): adding the round to it was one more rounding.
     """
     proved, none = seen is not None, jnp.zeros_like(running.norm)
     seen = Measured(*[none] * 5) if seen is None else seen
@@ -189,7 +190,7 @@ def advance(
         spread=running.spread + spread,
         gap=gap,
         norm=jnp.maximum(running.norm, there),
-        wrong=running.wrong + seen.loss,
+        wrong=running.wrong + seen.loss + eps * cumulative,
         rounding=running.rounding + rounding,
         slope=running.slope + slope,
         reach=reach,
