@@ -10,6 +10,7 @@ import pytest
 pytest.importorskip("ale_py")
 
 from understudy import imitate
+from understudy.envs import atari
 from understudy.envs.gymnasium import derive, maker
 from understudy.envs.vector import GymnasiumVector, vector
 from understudy.errors import MissingExtra, UserError
@@ -56,6 +57,14 @@ def test_a_game_has_one_environment_whatever_its_name(name):
     assert made.name == "ALE/Pong-v5"
     env = made()
     assert env.observation_space.shape == (4, 84, 84) and env.action_space.n == 6
+
+
+def test_every_game_is_found_by_its_id_and_by_its_bare_name():
+    for rom in atari.games():
+        title = rom.title().replace("_", "")  # as ale_py.registration makes its ids
+        assert atari.game(f"ALE/{title}-v5") == atari.game(title) == atari.game(rom) == rom
+        assert atari.looks_like(title) and atari.env_id(rom) == f"ALE/{title}-v5"
+    assert maker("UpNDown")().observation_space.shape == (4, 84, 84)
 
 
 def test_unknown_games_and_settings_are_refused_with_the_nearest():

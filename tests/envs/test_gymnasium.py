@@ -119,6 +119,16 @@ def test_what_a_function_raises_comes_with_its_line(here):
         maker(broken)()
 
 
+def test_an_extra_is_named_only_where_it_helps():
+    def missing(what):
+        raise gym.error.DependencyNotInstalled(f'{what} is not installed, run `pip install "gymnasium[x]"`')
+
+    with pytest.raises(UserError, match=r"pip install 'understudy\[mujoco\]'"):
+        maker(missing, {"what": "MuJoCo"})()
+    with pytest.raises(UserError, match=r"cannot be made .*Box2D is not installed, run `pip install \"gymn"):
+        maker(missing, {"what": "Box2D"})()
+
+
 def test_episodes_without_an_end_are_noticed_early_and_the_remedy_is_taken_on_resume(here, monkeypatch):
     Tiny, act = load("env", "tiny_world:Tiny"), load("env", "tiny_world:act")
 

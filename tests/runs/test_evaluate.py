@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 
 import gymnasium as gym
@@ -59,11 +60,25 @@ def test_an_environment_that_never_ends_is_told(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    "wrong", [{"episodes": 0}, {"seed": -1}, {"seed": 1.5}, {"limit": 0}, {"limit": 2.5}]
+    "wrong", [{"episodes": 0}, {"seed": -1}, {"seed": 1.5}, {"limit": 0}, {"limit": 2.5}, {"number": -1}]
 )
 def test_numbers_of_an_evaluation_are_whole(wrong):
     with pytest.raises(UserError, match=f"{next(iter(wrong))}: .* is not a whole number ≥"):
         evaluate(lambda observation, info: np.zeros(1), Counting, **wrong)
+
+
+def test_only_a_second_argument_that_is_no_option_gets_the_info():
+    def plain(observation, gain=0.5):
+        return np.full(1, gain)
+
+    def needy(observation, info):
+        return np.full(1, info["privileged"] / 7)
+
+    players = [plain, functools.partial(plain, gain=0.25), needy, lambda observation, info={}: needy(0, info)]
+    played = [acting(one)(np.zeros(2), {"privileged": 7.0}).tolist() for one in players]
+    assert played == [[0.5], [0.25], [1.0], [1.0]]
+    with pytest.raises(UserError, match="stream: unknown value 'colect', did you mean 'collect'"):
+        evaluate(plain, Counting, stream="colect")
 
 
 def test_lanes_do_not_change_returns_and_players_have_their_own_numbers_of_episodes():

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from runs.test_resume import content
+from runs.pieces import content, resumed
 from understudy import RunSpec, TrainedPolicy, UserError, evaluate, imitate
 from understudy.experts import Expert
 from understudy.runs.sequences import Sequences, count
@@ -82,6 +82,13 @@ def test_a_run_that_was_stopped_or_is_beside_another_ends_as_the_one_left_alone(
     beside = shard.play([RunSpec(**settings_of(**GRU, seed=seed)) for seed in (4, 3)])[1]
     assert beside.summary["return_mean"] == run.evaluation.mean
     assert [row["loss"] for row in beside.rows] == run.ledger["loss"].tolist()
+
+
+@pytest.mark.parametrize("memory", ["window:2", "reservoir:30"])
+def test_sequences_go_on_from_the_round_before_where_no_sample_is_kept(tmp_path, memory):
+    """A learner that forgets reads no samples when it is resumed, nor does a run of a study."""
+    changes = GRU | {"max_iterations": 20, "episodes": 0, "memory": memory, "search": 0}
+    resumed(lambda **where: imitate(**settings_of(**changes), **where), tmp_path, 1, 2)
 
 
 def test_a_stack_is_resumed_too(tmp_path):

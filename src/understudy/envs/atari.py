@@ -104,8 +104,9 @@ def games() -> list[str]:
 _ID = re.compile(r"ALE/(?P<name>\w+)-v5")
 
 
-def _snake(name: str) -> str:
-    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower().replace("-", "_").replace(" ", "_")
+def _letters(name: str) -> str:
+    """A game's name without what its spellings differ in: UpNDown and up_n_down are one game."""
+    return re.sub(r"[-_ ]", "", name).lower()
 
 
 def looks_like(name: str) -> bool:
@@ -115,36 +116,45 @@ def looks_like(name: str) -> bool:
     if name in gym.registry or "/" in name or re.search(r"-v\d+$", name):
         return False
     try:
-        return _snake(name) in games()
+        known = games()
     except MissingExtra:
-        # Without the extra there is no list; for these two games experts are shipped.
-        return _snake(name) in ("pong", "breakout")
+        known = ["pong", "breakout"]  # without the extra there is no list; for these two experts are shipped
+    return _letters(name) in map(_letters, known)
 
 
 def game(name: str) -> str:
     """ALE's spelling of a game's name; an unknown one is refused with the nearest.
 
-    >>> game("Pong"), game("ALE/MsPacman-v5")
-    ('pong', 'ms_pacman')
+    >>> game("Pong"), game("ALE/UpNDown-v5")
+    ('pong', 'up_n_down')
     """
-    found = _ID.fullmatch(name)
-    wanted = _snake(found["name"] if found else name)
-    known = games()
-    if wanted not in known:
+    found, known = _ID.fullmatch(name), games()
+    wanted = found["name"] if found else name
+    spelled = {_letters(one): one for one in known}
+    if _letters(wanted) not in spelled:
         raise UserError(
-            f"env: ALE has no game {name!r}{nearest(wanted, known)} It has {len(known)}, from {known[0]} to "
-            f"{known[-1]}."
+            f"env: ALE has no game {name!r}{nearest(wanted.lower(), known)} It has {len(known)}, from "
+            f"{known[0]} to {known[-1]}."
         )
-    return wanted
+    return spelled[_letters(wanted)]
+
+
+def title(name: str) -> str:
+    """A game as ALE's ids spell it.
+
+    >>> title("ms_pacman")
+    'MsPacman'
+    """
+    return name.title().replace("_", "")
 
 
 def env_id(name: str) -> str:
-    """The id that cards of experts use.
+    """The id that cards of experts use, which is ALE's own.
 
-    >>> env_id("pong"), env_id("ms_pacman")
-    ('ALE/Pong-v5', 'ALE/MsPacman-v5')
+    >>> env_id("pong"), env_id("tic_tac_toe_3d")
+    ('ALE/Pong-v5', 'ALE/TicTacToe3D-v5')
     """
-    return f"ALE/{''.join(part.capitalize() for part in game(name).split('_'))}-v5"
+    return f"ALE/{title(game(name))}-v5"
 
 
 @final

@@ -57,14 +57,13 @@ class Maker:
             _hear_mujoco()
         try:
             made = self.make(**keywords)
-        except gym.error.DependencyNotInstalled as error:
-            extra = "atari" if "ale" in str(error).lower() else "mujoco"
-            raise MissingExtra(f"env: {self.name}", extra) from error
         except UserError:
             raise
         except gym.error.NameNotFound as error:
             raise _no_such(self.name) from error
         except Exception as error:  # whatever a constructor or the import behind it may raise
+            if isinstance(error, gym.error.DependencyNotInstalled) and "mujoco" in str(error).lower():
+                raise MissingExtra(f"env: {self.name}", "mujoco") from error
             raise UserError(f"env: {self.name!r} cannot be made ({said(error)}).") from error
         if not isinstance(made, gym.Env):
             from .pure import as_pure
@@ -228,5 +227,5 @@ def _no_such(env_id: str) -> UserError:
         )
     names = list(gym.registry)
     with contextlib.suppress(MissingExtra):
-        names += ["".join(part.capitalize() for part in name.split("_")) for name in atari.games()]
+        names += map(atari.title, atari.games())
     return UserError(f"env: Gymnasium has no environment {env_id!r}{nearest(env_id, names)}")

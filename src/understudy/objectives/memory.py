@@ -75,7 +75,8 @@ class Reservoir(eqx.Module):
             return jnp.concatenate([buffer, more.astype(buffer.dtype)])[order]
 
         seen = self.seen + batch.size
-        weights = jnp.where(alive, pick(kept.weights, batch.weights), 0.0)
+        weights = pick(kept.weights, batch.weights)  # of samples, or of the rows of sequences
+        weights = jnp.where(alive.reshape(-1, *[1] * (weights.ndim - 1)), weights, 0.0)
         inputs, targets = pick(kept.inputs, batch.inputs), pick(kept.targets, batch.targets)
         kept = eqx.tree_at(
             lambda one: (one.inputs, one.targets, one.weights, one.filled, one.rounds),
@@ -142,7 +143,7 @@ def reservoir(
     `window`.
     """
     kept = empty_samples(policy, loss, like, capacity=size if room is None else room)
-    luck = jnp.full(kept.weights.shape, jnp.inf, kept.weights.dtype)
+    luck = jnp.full(kept.weights.shape[:1], jnp.inf, kept.weights.dtype)
     number = jnp.asarray(size, jnp.int32)
     return Reservoir(kept, luck, jnp.zeros((), jnp.int32), number, key)
 

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from ..envs.gymnasium import Maker, derive, maker
+from ..envs.gymnasium import STREAMS, Maker, derive, maker
 from ..envs.vector import Seen, VectorEnv, vector
-from ..errors import UserError, whole
+from ..errors import UserError, among, whole
 from ..nested import stacked, take
 from ..policies import Actions, History, not_finite
 from ..policies.sight import Sight
@@ -220,6 +220,8 @@ def evaluate(
     """
     whole("episodes", episodes)
     whole("seed", seed, 0)
+    whole("number", number, 0)
+    among("stream", stream, STREAMS)
     if limit is not None:
         whole("limit", limit)
     make = env if isinstance(env, Maker) else maker(env, env_kwargs)
@@ -257,7 +259,7 @@ def acting(player: Any) -> Callable[[Any, Any], Any]:
         return lambda observation, info: player.predict(observation, deterministic=True)[0]
     if not callable(player):
         raise UserError(f"policy: {type(player).__name__} is no policy and no function of observations.")
-    return player if _arguments(player) != 1 else lambda observation, info: player(observation)
+    return player if _takes_info(player) else lambda observation, info: player(observation)
 
 
 def _policy(player: Any) -> Any:
@@ -265,11 +267,14 @@ def _policy(player: Any) -> Any:
     return player.policy if hasattr(player, "ledger") else player
 
 
-def _arguments(function: Any) -> int | None:
+def _takes_info(function: Any) -> bool:
+    """Whether a function has a second argument, and that is not an option with a default of its own."""
     try:
-        return len(inspect.signature(function).parameters)
-    except (TypeError, ValueError):
-        return None
+        parameters = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):  # some functions written in C do not say
+        return False
+    given = [one for one in parameters if one.kind in (one.POSITIONAL_ONLY, one.POSITIONAL_OR_KEYWORD)]
+    return len(given) > 1 and (given[1].default is inspect.Parameter.empty or given[1].name == "info")
 
 
 def world_of(settings: Mapping[str, Any], env: str | None = None, env_kwargs: Any = None) -> Maker:

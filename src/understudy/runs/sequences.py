@@ -69,6 +69,17 @@ class Sequences:
         rows, labels, self._last = taken(self._last, inputs, targets, where, begins, own, after)
         return rows, labels, np.where(own >= 0, weights[own], 0)
 
+    def arrays(self) -> dict[str, np.ndarray]:
+        """What the next round's sequences begin with, for a snapshot."""
+        return (
+            {} if self._last is None else {"before.rows": np.asarray(self._last), "before.have": self._have}
+        )
+
+    def restore(self, arrays: dict[str, np.ndarray]) -> None:
+        """Goes on from what `arrays` gave."""
+        if "before.rows" in arrays:
+            self._last, self._have = arrays["before.rows"], np.array(arrays["before.have"])
+
     def _grow(self, slots: int, inputs: Any) -> None:
         missing = slots - len(self._have)
         if self._last is None or missing > 0:

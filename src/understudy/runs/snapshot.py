@@ -28,6 +28,7 @@ def taken(run: RunState, slots: list[dict[str, Any]]) -> tuple[dict[str, np.ndar
     arrays |= {"mean": run.normaliser.mean, "scale": run.normaliser.scale}
     arrays |= _listed("recent", run.recent)
     arrays |= {} if run.best is None else _listed("best", run.best.members)
+    arrays |= {} if run.cut is None else run.cut.arrays()
     for i, slot in enumerate(slots):
         arrays |= {f"slot.{i:03d}.{name}": kept for name, kept in slot.items() if name != "episode"}
     plain = {name: getattr(run, name) for name in (*COUNTS, "measuring")} | {
@@ -63,6 +64,8 @@ def restored(
         if any(a.shape != b.shape or a.dtype != b.dtype for a, b in zip(kept, leaves, strict=True)):
             raise UserError("run: the checkpoint is damaged: its arrays are not those of this run.")
         _refill(run, jax.tree.unflatten(structure, kept))
+        if run.cut is not None:
+            run.cut.restore(arrays)
         run.params = jax.tree.map(np.array, run.state.learner.params)
     run.recent = _unlisted(run, "recent", arrays)
     if plain.get("best") is not None:

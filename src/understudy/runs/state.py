@@ -81,6 +81,7 @@ class RunState:
       evaluation, expert_evaluation: returns of the last evaluation, and of the expert on the seeds of its
         first episodes. Where a budget has ended the run before its last planned round and nothing was chosen
         (``best=False``), the expert plays the episodes that belong to that round: others, as many.
+      cut: what cuts rounds into sequences, for a policy with memory; else None.
       measuring: calls of the expert that gave no label, but for those of its evaluation.
     """
 
@@ -103,7 +104,7 @@ class RunState:
         self.see_as(parts.normaliser)
         architecture: Any = game.policy
         remembers = architecture.memory > 0
-        self._cut = Sequences(architecture.length, architecture.burn) if remembers else None
+        self.cut = Sequences(architecture.length, architecture.burn) if remembers else None
         with precision(game):
             self.state: Any = game.init(parts.params, self._empty(parts.params))
         self.params = self._first = jax.tree.map(np.array, parts.params)
@@ -119,7 +120,7 @@ class RunState:
     def _like(self) -> Batch:
         seen = self.parts.observations
         kind = self._dtype if seen.dtype.kind == "f" else seen.dtype
-        shape = (self._rows,) if self._cut is None else (self._rows, self._cut.burn + self._cut.length)
+        shape = (self._rows,) if self.cut is None else (self._rows, self.cut.burn + self.cut.length)
         inputs = np.zeros((*shape, seen.width), kind)
         targets = np.zeros((*shape, self.parts.actions.outputs), self._dtype)
         return batch(inputs, targets, np.zeros(shape), dtype=self._dtype)
@@ -203,7 +204,7 @@ class RunState:
         self.samples.append(round)
         with precision(self.game):
             one = self.batch(round.inputs, round.targets, round.weights, round.slots)
-            if self.visited is not None and self._cut is None:
+            if self.visited is not None and self.cut is None:
                 about = self.game.policy, self.game.loss, self.params, one.inputs, one.targets
                 losses = np.asarray(per_sample(*about), np.float64)[: round.labelled]
                 rng = np.random.default_rng(derive(self.spec.seed, "ask", t, 1))
@@ -218,8 +219,8 @@ class RunState:
         """The samples of a round that have a label, as the learner sees them; of a policy with memory all, in
         sequences.
         """
-        if self._cut is not None:
-            kept = self._cut.of(self.normaliser(inputs), targets, weights, slots)
+        if self.cut is not None:
+            kept = self.cut.of(self.normaliser(inputs), targets, weights, slots)
         else:
             has = slice(None) if (weights > 0).all() else np.flatnonzero(weights > 0)
             kept = self.normaliser(inputs[has]), targets[has], weights[has]
