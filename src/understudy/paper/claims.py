@@ -17,7 +17,9 @@ RESAMPLES = 4000
 
 
 class Claim(NamedTuple):
-    """One claim in one setting: what was measured, its 95 % interval over seeds, and what was wanted."""
+    """One claim in one setting: what was measured, its 95 % interval over seeds (nan where one seed gives none),
+    and what was wanted.
+    """
 
     claim: str
     setting: str
@@ -30,8 +32,14 @@ class Claim(NamedTuple):
 
     @property
     def evidence(self) -> str:
-        """The measured value with its interval, as text."""
-        return f"{self.measure} = {short(self.value)} [{short(self.low)}, {short(self.high)}]"
+        """The measured value with its interval, as text.
+
+        >>> judge("a beats b", "", "a/b", ratio([1.0], [2.0]), below=1.0).evidence
+        'a/b = 0.5 (one seed: no interval)'
+        """
+        alone = np.isnan(self.low) and not np.isnan(self.value)
+        interval = "(one seed: no interval)" if alone else f"[{short(self.low)}, {short(self.high)}]"
+        return f"{self.measure} = {short(self.value)} {interval}"
 
 
 def short(number: float) -> str:
@@ -80,7 +88,9 @@ def medians(above: np.ndarray, below: np.ndarray) -> tuple[float, float, float]:
 def _spread(
     count: int, statistic: Callable[[np.ndarray], np.ndarray], method: Any = "linear"
 ) -> tuple[float, float]:
-    """The 95 % interval of a statistic over resamples of `count` seeds, or games."""
+    """The 95 % interval of a statistic over resamples of `count` seeds, or games; nan where there is one."""
+    if count < 2:
+        return float("nan"), float("nan")
     drawn = np.random.default_rng(0).integers(count, size=(RESAMPLES, count))
     low, high = np.quantile(statistic(drawn), [0.025, 0.975], method=method)
     return float(low), float(high)
@@ -95,7 +105,8 @@ def judge(
     below: float = np.nan,
     above: float = np.nan,
 ) -> Claim:
-    """Holds where the whole interval is on the wanted side, does not hold where none of it is; else open.
+    """Holds where the whole interval is on the wanted side, does not hold where none of it is; else, and where
+    there is no interval, it cannot be told.
 
     >>> judge("a beats b", "", "a/b", (0.5, 0.4, 0.6), below=1.0).verdict
     'holds'
