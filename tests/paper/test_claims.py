@@ -82,6 +82,8 @@ def test_a_diverged_run_is_not_averaged_away():
     good, bad = np.ones(5), np.array([1.0, 1.0, np.inf, 1.0, np.nan])
     assert claims.ratio(bad, good)[0] == np.inf and claims.ratio(good, bad)[0] == 0.0
     assert claims.judge("c", "s", "m", claims.ratio(bad, bad), below=1.0).verdict == claims.OPEN
+    lost = np.array([1.0, -np.inf])  # a return
+    assert claims.judge("c", "s", "m", claims.mean(lost), above=0.9).verdict == claims.FAILS
 
 
 @pytest.mark.parametrize(

@@ -71,4 +71,5 @@ def draw(every: Sequence[Panel]) -> Any:
 
 def write(folder: Path, parts: Sequence[Part], found: list[claims.Claim]) -> list[str]:
     """Figures, every number and the claims; the names of the files."""
-    return host.write(folder, {"atari": draw(panels(parts))}, parts, found)
+    every = panels(parts)
+    return host.write(folder, {"atari": draw(every)} if every else {}, parts, found)  # every run may fail
