@@ -58,6 +58,15 @@ def test_a_finding_can_be_played_again(lie, tmp_path):
     assert again.worst == finding.worst and (again.candidate.X == finding.candidate.X).all()
 
 
+def test_the_settings_of_a_finding_are_those_of_the_learner():
+    """The candidate has a first round too, which a learner of one's own does not take."""
+    search = Search(Kind("squared", "online"), (lambda candidate, radius: understudy.ogd(eta=0.5),))
+    finding = search.restart(0, generations=0)
+    other = finding._replace(candidate=finding.candidate._replace(numbers=np.array([0.0, 0.0, 3.0])))
+    schedule = confirm(search, other)[1]["schedule"]
+    assert schedule == {"constant": 0.0, "root": 2.0, "adaptive": 0.0, "start": 1}
+
+
 @pytest.mark.parametrize("kind", [Kind("squared", "offline"), Kind("squared", "online", True)], ids=str)
 def test_a_short_search_finds_no_false_certificate(kind):
     finding = Search(kind).restart(0, generations=8)

@@ -41,6 +41,10 @@ def word(key, of):
     return {"letters": jnp.zeros(len(of))}
 
 
+def more(key, of):
+    return dict.fromkeys(of, jnp.zeros(()))  # the second run has a result that the first one lacks
+
+
 def test_an_axis_may_have_any_name():
     assert map_runs(lambda key, data: {"twice": 2 * data}, {"data": [1.0, 3.0]})["twice"].tolist() == [
         2.0,
@@ -64,6 +68,11 @@ def test_an_axis_may_have_any_name():
         (lambda: map_runs(lambda key, eta: {"eta": eta}, {"eta": [1.0]}), "run: 'eta' names a column"),
         (lambda: map_runs(lambda key, eta: {"seed": eta}, {"eta": [1.0]}), "run: 'seed' names a column"),
         (lambda: map_runs(word, {"of": ["a", "bc"]}), "run: every configuration must give the same results"),
+        (lambda: map_runs(more, {"of": ["a", "ab"]}), "run: every configuration must give the same results"),
+        (lambda: map_runs(walk, {"eta": [1.0]}, seed=-1), "seed: -1"),
+        (lambda: map_runs(walk, {"eta": [1.0]}, seeds=[0, 2**32]), "seeds: 4294967296 is too large"),
+        (lambda: Table({"a": [1]}, {"b": np.zeros((1, 2, 2))}).long(), "long: results must be numbers or"),
+        (lambda: Table({"round": [7]}, {"b": np.zeros((1, 2))}).long(), "long: 'round' numbers the elements"),
     ],
 )
 def test_bad_input_is_refused_in_one_sentence(call, sentence):

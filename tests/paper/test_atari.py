@@ -71,6 +71,8 @@ def test_the_steps_of_the_full_study_are_played(played):
 def test_claims_and_files(played, tmp_path):
     found = atari_report.judged([played])
     assert {"(1)", "(2)", "lin"} <= {one.claim[:3] for one in found}
+    # One seed: no interval, of the agreement neither.
+    assert all(one.verdict == "cannot be told" and "no interval" in one.evidence for one in found)
     names = atari_report.write(tmp_path, [played], found)
     assert {"atari.png", "atari.svg", "rounds.csv.gz", "summary.csv", "claims.md", "claims.csv"} <= set(names)
 

@@ -82,6 +82,8 @@ def test_a_diverged_run_is_not_averaged_away():
     good, bad = np.ones(5), np.array([1.0, 1.0, np.inf, 1.0, np.nan])
     assert claims.ratio(bad, good)[0] == np.inf and claims.ratio(good, bad)[0] == 0.0
     assert claims.judge("c", "s", "m", claims.ratio(bad, bad), below=1.0).verdict == claims.OPEN
+    lost = np.array([1.0, -np.inf])  # a return
+    assert claims.judge("c", "s", "m", claims.mean(lost), above=0.9).verdict == claims.FAILS
 
 
 @pytest.mark.parametrize(
@@ -97,6 +99,18 @@ def test_a_diverged_run_is_not_averaged_away():
 )
 def test_the_verdict_follows_the_interval(interval, limits, verdict):
     assert claims.judge("c", "s", "m", interval, **limits).verdict == verdict
+
+
+@pytest.mark.parametrize("found", [claims.ratio([1.0], [2.0]), claims.mean([0.5]), claims.medians([1], [2])])
+def test_one_seed_has_no_interval_and_no_verdict(found):
+    one = claims.judge("c", "s", "m", found, below=1.0)
+    assert one.value == 0.5 and np.isnan([one.low, one.high]).all() and one.verdict == claims.OPEN
+    assert "| m = 0.5 (one seed: no interval) | < 1 | cannot be told |" in claims.markdown([one])
+
+
+def test_one_seed_that_diverged_is_as_bad_as_many():
+    one = claims.judge("c", "s", "m", claims.ratio([np.inf], [2.0]), below=1.0)
+    assert one.verdict == claims.FAILS and one.evidence == "m = inf [inf, inf]"
 
 
 def test_one_failure_fails_the_claim_and_doubt_is_told():

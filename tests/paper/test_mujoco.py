@@ -93,8 +93,16 @@ def test_a_run_that_failed_counts_as_infinitely_bad(played):
     broken = done._replace(final=running.Results(entries, results, None))
     drive = "expert" if entries[place].labels["beta"] == 1.0 else "agent"
     one = next(panel for panel in panels([broken]) if panel.drive == drive)
-    assert np.isinf(one.loss_of("ogd")).tolist() == [False, True]
+    assert np.isinf(one.loss_of("ogd")).tolist() == [True, False]
     assert np.isfinite(one.loss_of("ftl")).all()
+    # Not even where every learner has lost a run.
+    lost = [
+        result._replace(rows=[], error="it broke") if entry.labels["seed"] == 1 else result
+        for entry, result in done.final
+    ]
+    for two in panels([done._replace(final=running.Results(entries, lost, None))]):
+        assert all(np.isinf(two.loss_of(name)).tolist() == [False, True] for name in two.learners)
+    assert panels([done._replace(final=running.Results(entries[1::2], lost[1::2], None))]) == []
     # A learner that has the highest return and a run without a round, and one that has no run at all.
     most = max(one.learners, key=lambda name: np.nanmean(one.return_of(name)))
     for gone in (1, 2):

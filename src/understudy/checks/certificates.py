@@ -117,7 +117,7 @@ def confirm(search: Search, finding: Finding) -> tuple[str, dict[str, Any]]:
         "claim": finding.claim,
         "loss": kind.loss,
         "learner": learner.name,
-        "schedule": schedule | {"start": int(one.start)},
+        "schedule": schedule | {"start": int(learner.schedule.first)},
         "around_last": bool(learner.around_last),
         "diagonal": learner.diagonal,
         "radius": None if learner.radius is None else float(learner.radius),

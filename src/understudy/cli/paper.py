@@ -8,7 +8,7 @@ import importlib
 import os
 import tempfile
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -65,12 +65,13 @@ class Host(Reported):
         """The parts of a study that are asked for, each as a function of folder, progress and engine."""
         raise NotImplementedError
 
-    def known(self, **names: Collection[str]) -> None:
-        """Refuses what is typed for a field and not among the names that it has."""
-        for field, accepted in names.items():
-            typed = getattr(self, field)
-            for name in (typed,) if isinstance(typed, str) else typed or ():
-                among(field, name, accepted)
+    def asked(self, field: str, names: Collection[str], default: Iterable[str] | None = None) -> list[str]:
+        """What is typed for a field, each name once and all of them known; else the default, or all names."""
+        typed = getattr(self, field)
+        found = list(dict.fromkeys((typed,) if isinstance(typed, str) else typed or ()))
+        for name in found:
+            among(field, name, names)
+        return found or list(names if default is None else default)
 
 
 class PaperToy(Pure):
@@ -104,8 +105,8 @@ class PaperMujoco(Host):
     """linear, linear-100 (rounds of 100), network or network-sls; by default all that the scale has."""
 
     def plays(self, study: Any, scale: Any) -> list[Callable[..., Any]]:
-        self.known(part=study.PARTS)
-        return [functools.partial(study.part, name, scale) for name in self.part or scale.parts]
+        parts = self.asked("part", study.PARTS, scale.parts)
+        return [functools.partial(study.part, name, scale) for name in parts]
 
 
 class PaperAtari(Host):
@@ -118,13 +119,11 @@ class PaperAtari(Host):
     """linear or nature_cnn; both by default."""
 
     def plays(self, study: Any, scale: Any) -> list[Callable[..., Any]]:
-        self.known(game=study.GAMES, policy=study.POLICIES)
-        found = []
-        for policy in study.POLICIES if self.policy is None else (self.policy,):
-            games = tuple(study.GAMES) if policy == "linear" else scale.end_to_end
-            for game in games if self.game is None else (self.game,):
-                found.append(functools.partial(study.part, game, policy, scale))
-        return found
+        return [
+            functools.partial(study.part, game, policy, scale)
+            for policy in self.asked("policy", study.POLICIES)
+            for game in self.asked("game", study.GAMES, None if policy == "linear" else scale.end_to_end)
+        ]
 
 
 class PaperQueries(Host):
@@ -141,12 +140,12 @@ class PaperQueries(Host):
     """A folder of make bench-imitation, whose curves of that package's DAgger are drawn too."""
 
     def plays(self, study: Any, scale: Any) -> list[Callable[..., Any]]:
-        self.known(env=study.WORLDS, series=study.SERIES)
+        envs = self.asked("env", study.WORLDS, scale.envs)
+        series = self.asked("series", study.SERIES, scale.series)
         if self.budget is not None:
             whole("budget", self.budget, 40)
-        series = self.series or scale.series
-        scale = dataclasses.replace(scale, series=series, budget=self.budget, peer=self.peer)
-        return [functools.partial(study.part, name, scale) for name in self.env or scale.envs]
+        scale = dataclasses.replace(scale, series=tuple(series), budget=self.budget, peer=self.peer)
+        return [functools.partial(study.part, name, scale) for name in envs]
 
 
 class PaperAggregation(Host):
@@ -162,9 +161,9 @@ class PaperAggregation(Host):
 
     def plays(self, study: Any, scale: Any) -> list[Callable[..., Any]]:
         sizes = {str(total): total for total in scale.totals}
-        self.known(size=sizes, series=scale.series)
-        scale = dataclasses.replace(scale, env=self.env or scale.env, series=self.series or scale.series)
-        return [functools.partial(study.part, sizes[name], scale) for name in self.size or sizes]
+        series = self.asked("series", study.SERIES, scale.series)
+        scale = dataclasses.replace(scale, env=self.env or scale.env, series=tuple(series))
+        return [functools.partial(study.part, sizes[name], scale) for name in self.asked("size", sizes)]
 
 
 class PaperTheorem(Reported):
@@ -195,14 +194,17 @@ def pure(options: Pure) -> int:
     began = _clock()
     with stages() as show:
         done = study.study(**size, seed=options.seed, progress=show)
-    return _report(options, reporter, done, [(name, size[name]) for name in ("seeds", "rounds")], began)
+    _report(options, reporter, done, [(name, size[name]) for name in ("seeds", "rounds")], began)
+    return 0
 
 
 def host(options: Host) -> int:
-    """Runs what is not in the folder of the study yet, and reports on all of it."""
+    """Runs what is not in the folder of the study yet, and reports on all of it; 1 when every run failed."""
     study = importlib.import_module(f"..paper.{options.NAME}", __package__)
     reporter = importlib.import_module(f"..paper.{options.NAME}_report", __package__)
     disk.refuse_taken(options.out)
+    if options.out and options.keep and options.keep.resolve().is_relative_to(options.out.resolve()):
+        raise UserError("out: it must not be the folder of --keep, nor hold it; name another.")
     among("scale", options.scale, study.SCALES)
     scale = study.SCALES[options.scale]
     whole("first_seed", first := options.first_seed, 0)
@@ -215,7 +217,8 @@ def host(options: Host) -> int:
         with stages() as show:
             parts = [play(options.keep or Path(temporary), show, **how) for play in plays]
         seeds = ", ".join(map(str, scale.seeds))
-        return _report(options, reporter, parts, [("scale", options.scale), ("seeds", seeds)], began)
+        _report(options, reporter, parts, [("scale", options.scale), ("seeds", seeds)], began)
+    return int(all(result.error for one in parts for _, result in one.final))
 
 
 toy = gridworld = questions = pure
@@ -244,7 +247,7 @@ def theorem(options: PaperTheorem) -> int:
     return 0
 
 
-def _report(options: Reported, reporter: Any, done: Any, rows: list[Any], began: tuple[float, float]) -> int:
+def _report(options: Reported, reporter: Any, done: Any, rows: list[Any], began: tuple[float, float]) -> None:
     """Judges the claims, writes the folder where one was asked for, and prints facts, verdicts and names.
 
     `reporter` has ``judged(done)``, ``facts(done)`` and ``write(folder, done, claims)``.
@@ -264,7 +267,6 @@ def _report(options: Reported, reporter: Any, done: Any, rows: list[Any], began:
     if options.out is not None:
         print(f"Written to {options.out}: {', '.join(names)}")
     tables.json_line({claim: verdict for claim, verdict, _ in verdicts})
-    return 0
 
 
 def _enough(seeds: int) -> int:

@@ -64,7 +64,10 @@ def map_runs(
     among("method", method, [*METHODS, "auto"])
     if workers is not None:
         whole("workers", workers)
+    whole("seed", seed, 0)
     chosen = seeds_of(seeds)
+    if max(chosen) >= 2**32:  # folded into a key, it would be the seed that is 2³² less
+        raise UserError(f"seeds: {max(chosen)} is too large; the seeds of a map are below 2**32.")
     names = set(configs[0].labels)
     for config in configs:
         if set(config.labels) != names or "seed" in names:
@@ -102,12 +105,10 @@ def map_runs(
                     progress(len(results), wanted[task.places[-1]].labels)
         ended = time.perf_counter()
         rows = [results[place] for place in range(len(wanted))]
-        try:
-            columns = {name: np.stack([np.asarray(row[name]) for row in rows]) for name in rows[0]}
-        except (KeyError, ValueError):
-            raise UserError(
-                "run: every configuration must give the same results, in the same shapes."
-            ) from None
+        shapes = {name: np.shape(result) for name, result in rows[0].items()}
+        if any({k: np.shape(v) for k, v in row.items()} != shapes for row in rows):
+            raise UserError("run: every configuration must give the same results, in the same shapes.")
+        columns = {name: np.stack([row[name] for row in rows]) for name in rows[0]}
         info = {
             "methods": [
                 {"method": name, "why": why, "runs": len(one.places)}

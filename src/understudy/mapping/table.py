@@ -81,11 +81,14 @@ class Table:
 
     def long(self) -> dict[str, np.ndarray]:
         """Tidy columns: results that are vectors give one row per element, numbered by the column `round`."""
-        lengths = {column.shape[1] for column in self.results.values() if column.ndim == 2}
+        shapes = {column.shape[1:] for column in self.results.values()}
+        lengths = {length for length, *_ in filter(None, shapes)}
+        if len(lengths) > 1 or any(len(shape) > 1 for shape in shapes):
+            raise UserError("long: results must be numbers or vectors of one length.")
         if not lengths:
             return {**self.labels, **self.results}
-        if len(lengths) > 1 or any(column.ndim > 2 for column in self.results.values()):
-            raise UserError("long: results must be numbers or vectors of one length.")
+        if "round" in self.labels or "round" in self.results:
+            raise UserError("long: 'round' numbers the elements of vectors; give that column another name.")
         length = lengths.pop()
         columns = {name: np.repeat(column, length) for name, column in self.labels.items()}
         columns["round"] = np.tile(np.arange(1, length + 1), len(self))

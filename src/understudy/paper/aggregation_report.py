@@ -14,6 +14,7 @@ from ..report import plots
 from ..report.style import INK
 from . import claims, reporting
 from .aggregation import SERIES, Part
+from .host import failed, measured
 
 PAIR = ("ftl", "window:1")
 SPREAD = (np.min, np.median, np.max)
@@ -61,10 +62,15 @@ def rounds(parts: Sequence[Part]) -> Iterator[dict[str, Any]]:
                 yield {"env": one.scale.env, "interactions": one.total, **labels, **shown}
 
 
-def _of(every: Sequence[dict[str, Any]], total: int, series: str, name: str) -> np.ndarray:
-    """One number a seed."""
-    mine = [row for row in every if row["interactions"] == total and row["series"] == series]
-    return np.array([row[name] for row in sorted(mine, key=lambda row: row["seed"])], float)
+def _of(
+    every: Sequence[dict[str, Any]], one: Part, series: str, name: str, lost: float | None = None
+) -> np.ndarray:
+    """One number a seed, in their order; that of a run that failed is `lost`, or left out."""
+    here = [row for row in every if row["interactions"] == one.total and row["series"] == series]
+    mine = {row["seed"]: row[name] for row in here}
+    seeds = sorted(entry.labels["seed"] for entry, _ in one.final if entry.labels["series"] == series)
+    found = [mine.get(seed, lost) for seed in seeds]
+    return np.array([number for number in found if number is not None], float)
 
 
 def judged(parts: Sequence[Part]) -> list[claims.Claim]:
@@ -88,18 +94,21 @@ def _judged(parts: Sequence[Part], every: Sequence[dict[str, Any]]) -> Iterator[
         for claim, mine, other in pairs:
             yield from _less(claim, where, one, every, (mine, other), "average_loss")
         for series in PAIR:
-            mine, expert = (_of(every, one.total, series, name) for name in ("return", "expert_return"))
+            mine = _of(every, one, series, "return", lost=-np.inf)
             if len(mine):
+                expert = _of(every, one, series, "expert_return", lost=0.0)
                 size = np.abs(expert)  # returns may be negative
                 share = claims.ratio(size + mine - expert, size)
                 claim = f"(6) {SERIES[series].look.label}: nine tenths of the expert's return"
                 yield claims.judge(claim, where, "1 + (return − expert's) / abs(expert's)", share, above=0.9)
         claim = "(7) all rounds have less loss than the current round alone, in the last round"
         yield from _less(claim, where, one, every, PAIR, "last_loss")
-        ftl, current = (_of(every, one.total, series, "return") for series in PAIR)
+        ftl, current = (_of(every, one, series, "return", lost=-np.inf) for series in PAIR)
         if len(ftl) and len(ftl) == len(current):
             claim = "(8) all rounds have more return than the current round alone"
-            found = claims.mean((ftl - current) / np.abs(_of(every, one.total, "ftl", "expert_return")))
+            # Where a seed lost both runs there is no difference.
+            apart = np.subtract(ftl, current, out=np.zeros(len(ftl)), where=ftl != current)
+            found = claims.mean(apart / np.abs(_of(every, one, "ftl", "expert_return", lost=1.0)))
             yield claims.judge(claim, where, "difference / abs(expert's)", found, above=0.0)
 
 
@@ -107,10 +116,7 @@ def _less(
     claim: str, where: str, one: Part, every: Sequence[dict[str, Any]], pair: Sequence[str], name: str
 ) -> Iterator[claims.Claim]:
     """Judges that the first of a pair of series has less loss; that of a run that failed is infinite."""
-    found = []
-    for series in pair:
-        failed = [1 for entry, result in one.final if result.error and entry.labels["series"] == series]
-        found.append(np.append(_of(every, one.total, series, name), [np.inf] * len(failed)))
+    found = [_of(every, one, series, name, lost=np.inf) for series in pair]
     if len(found[0]) and len(found[0]) == len(found[1]):
         yield claims.judge(claim, where, "/".join(pair), claims.ratio(*found), below=1.0)
 
@@ -128,10 +134,10 @@ def facts(parts: Sequence[Part]) -> list[tuple[str, str]]:
             text = ", ".join(
                 f"{series} {_spelled(float(np.median(values)) / size)}"
                 for series in one.scale.series
-                if len(values := _of(every, one.total, series, name))
+                if len(values := _of(every, one, series, name))
             )
             found.append((f"{one.total:,}: {shown}", text))
-    return [*found, ("runs that failed", str(sum(len(one.final.failed) for one in parts)))]
+    return [*found, ("runs that failed", failed(parts))]
 
 
 def _spelled(value: float) -> str:
@@ -154,7 +160,7 @@ def draw(parts: Sequence[Part], every: Sequence[dict[str, Any]]) -> Any:
         for axes, row, column in grid:
             name, title = shown[2 * row + column]
             for place, series in enumerate(names):
-                found = [_of(every, total, series, name) for total in totals]
+                found = [_of(every, one, series, name) for one in parts]
                 if not all(map(len, found)):
                     continue
                 scale = 1e-6 if name == "memory_bytes" else 1.0
@@ -171,7 +177,7 @@ def draw(parts: Sequence[Part], every: Sequence[dict[str, Any]]) -> Any:
                 if name == "seconds":
                     plots.decades(axes)
                 continue
-            expert = float(np.nanmean([row["expert_return"] for row in every]))
+            expert = measured([row["expert_return"] for row in every])
             if math.isfinite(expert):
                 axes.axhline(expert, color=INK, linewidth=0.9, linestyle=":")
                 axes.annotate(

@@ -17,7 +17,9 @@ RESAMPLES = 4000
 
 
 class Claim(NamedTuple):
-    """One claim in one setting: what was measured, its 95 % interval over seeds, and what was wanted."""
+    """One claim in one setting: what was measured, its 95 % interval over seeds (nan: one seed has none), and
+    what was wanted.
+    """
 
     claim: str
     setting: str
@@ -30,8 +32,14 @@ class Claim(NamedTuple):
 
     @property
     def evidence(self) -> str:
-        """The measured value with its interval, as text."""
-        return f"{self.measure} = {short(self.value)} [{short(self.low)}, {short(self.high)}]"
+        """The measured value with its interval, as text.
+
+        >>> judge("a beats b", "", "a/b", ratio([1.0], [2.0]), below=1.0).evidence
+        'a/b = 0.5 (one seed: no interval)'
+        """
+        alone = np.isnan(self.low) and not np.isnan(self.value)
+        interval = "(one seed: no interval)" if alone else f"[{short(self.low)}, {short(self.high)}]"
+        return f"{self.measure} = {short(self.value)} {interval}"
 
 
 def short(number: float) -> str:
@@ -46,7 +54,8 @@ def short(number: float) -> str:
 def ratio(above: np.ndarray, below: np.ndarray) -> tuple[float, float, float]:
     """mean(above)/mean(below) over paired seeds (n,), with the 95 % interval of a bootstrap over seeds.
 
-    A run that left the finite numbers makes its mean infinite, and is not resampled away.
+    A run that left the finite numbers makes its mean infinite (below zero, where one is −∞), and is not
+    resampled away.
 
     >>> ratio(np.array([2.0, 2.0]), np.array([1.0, 1.0]))
     (2.0, 2.0, 2.0)
@@ -54,7 +63,8 @@ def ratio(above: np.ndarray, below: np.ndarray) -> tuple[float, float, float]:
     above, below = np.asarray(above, float), np.asarray(below, float)
     finite = np.isfinite(above).all(), np.isfinite(below).all()
     if not all(finite):
-        value = float("nan") if not any(finite) else (float("inf") if finite[1] else 0.0)
+        beyond = float("-inf" if (above == -np.inf).any() else "inf")
+        value = float("nan") if not any(finite) else beyond if finite[1] else 0.0
         return value, value, value
     low, high = _spread(len(above), lambda drawn: above[drawn].mean(axis=1) / below[drawn].mean(axis=1))
     return float(above.mean() / below.mean()), low, high
@@ -80,7 +90,9 @@ def medians(above: np.ndarray, below: np.ndarray) -> tuple[float, float, float]:
 def _spread(
     count: int, statistic: Callable[[np.ndarray], np.ndarray], method: Any = "linear"
 ) -> tuple[float, float]:
-    """The 95 % interval of a statistic over resamples of `count` seeds, or games."""
+    """The 95 % interval of a statistic over resamples of `count` seeds, or games; nan where there is one."""
+    if count < 2:
+        return float("nan"), float("nan")
     drawn = np.random.default_rng(0).integers(count, size=(RESAMPLES, count))
     low, high = np.quantile(statistic(drawn), [0.025, 0.975], method=method)
     return float(low), float(high)
@@ -95,7 +107,8 @@ def judge(
     below: float = np.nan,
     above: float = np.nan,
 ) -> Claim:
-    """Holds where the whole interval is on the wanted side, does not hold where none of it is; else open.
+    """Holds where the whole interval is on the wanted side, does not hold where none of it is; else, and
+    where there is no interval, it cannot be told.
 
     >>> judge("a beats b", "", "a/b", (0.5, 0.4, 0.6), below=1.0).verdict
     'holds'

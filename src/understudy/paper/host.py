@@ -49,6 +49,16 @@ class Part(NamedTuple):
     untuned: bool
 
 
+def measured(values: Any) -> float:
+    """The mean of what was measured; nan where nothing was.
+
+    >>> measured([1.0, math.nan, 3.0]), measured([])
+    (2.0, nan)
+    """
+    found = np.asarray(values, float)
+    return float(np.nanmean(found)) if np.isfinite(found).any() else math.nan
+
+
 def is_untuned(entry: Entry) -> bool:
     """Whether this is AdaFTRL with α = 1."""
     return entry.labels["learner"] == "adaftrl" and entry.labels.get("step") == 1.0
@@ -115,12 +125,11 @@ def play_part(
     return Part(name, tuned, done, best, untuned)
 
 
-def rows(parts: Iterable[Part]) -> list[dict[str, Any]]:
-    """Every round of every final run, with what a figure or a claim reads of it.
+def _runs(parts: Iterable[Part]) -> Iterator[tuple[dict[str, Any], list[dict[str, Any]]]]:
+    """What every final run is called, and its rounds with what a figure or a claim reads of them.
 
     A run of AdaFTRL with α = 1 is there as the untuned one, and as the tuned one where that was chosen.
     """
-    found = []
     for one in parts:
         for entry, result in one.final:
             labels = entry.labels
@@ -138,10 +147,15 @@ def rows(parts: Iterable[Part]) -> list[dict[str, Any]]:
                     "seed": labels["seed"],
                 }
                 last = {"expert_return": result.summary["expert_return"]}
-                found += [
-                    where | {name: row.get(name, math.nan) for name in KEPT} | last for row in result.rows
-                ]
-    return found
+                yield (
+                    where,
+                    [where | {name: row.get(name, math.nan) for name in KEPT} | last for row in result.rows],
+                )
+
+
+def rows(parts: Iterable[Part]) -> list[dict[str, Any]]:
+    """Every round of every final run."""
+    return [row for _, each in _runs(parts) for row in each]
 
 
 class Panel(NamedTuple):
@@ -152,7 +166,7 @@ class Panel(NamedTuple):
     loss: str
     drive: str
     found: dict[str, dict[int, list[dict[str, Any]]]]
-    """Rows of rounds by learner and seed."""
+    """Rows of rounds by learner and seed; a run that failed before its first round has none."""
 
     @property
     def name(self) -> str:
@@ -161,7 +175,8 @@ class Panel(NamedTuple):
 
     @property
     def learners(self) -> list[str]:
-        return [name for name in ORDER if name in self.found]
+        """Those of which some run has a round."""
+        return [name for name in ORDER if any(self.found.get(name, {}).values())]
 
     def column(self, learner: str, name: str) -> np.ndarray:
         """(seeds, rounds); a run that failed is nan after its last round."""
@@ -177,8 +192,7 @@ class Panel(NamedTuple):
     def loss_of(self, learner: str) -> np.ndarray:
         """Average cumulative loss after the last round, one number a seed; infinite where a run failed."""
         last = self.column(learner, "average_loss")[:, -1]
-        missing = max(len(mine) for mine in self.found.values()) - len(last)  # failed before its first round
-        return np.append(np.where(np.isfinite(last), last, np.inf), [np.inf] * missing)
+        return np.where(np.isfinite(last), last, np.inf)
 
     def return_of(self, learner: str) -> np.ndarray:
         """The last return that was measured, one number a seed."""
@@ -205,19 +219,18 @@ class Panel(NamedTuple):
     def expert(self) -> float:
         """The expert's return, mean over seeds."""
         seeds = {s: rows[-1] for mine in self.found.values() for s, rows in mine.items() if rows}
-        returns = np.asarray([seeds[seed]["expert_return"] for seed in sorted(seeds)], float)
-        return float(np.nanmean(returns)) if np.isfinite(returns).any() else math.nan
+        return measured([seeds[seed]["expert_return"] for seed in sorted(seeds)])
 
 
 def panels(parts: Iterable[Part]) -> list[Panel]:
     """The final runs by panel, in the study's order; BC, which has the expert drive, is beside the agents."""
     found: dict[tuple[str, str, str, str], dict[str, dict[int, list[dict[str, Any]]]]] = {}
-    for row in rows(parts):
-        drive = "agent" if row["learner"] == "bc" else row["drive"]
-        key = (row["part"], row["env"], row["loss_setting"], drive)
-        mine = found.setdefault(key, {}).setdefault(row["learner"], {})
-        mine.setdefault(row["seed"], []).append(row)
-    return [Panel(*key, learners) for key, learners in found.items()]
+    for where, each in _runs(parts):
+        drive = "agent" if where["learner"] == "bc" else where["drive"]
+        key = (where["part"], where["env"], where["loss_setting"], drive)
+        found.setdefault(key, {}).setdefault(where["learner"], {})[where["seed"]] = each
+    every = [Panel(*key, learners) for key, learners in found.items()]
+    return [one for one in every if one.learners]
 
 
 def facts(parts: Sequence[Part]) -> list[tuple[str, str]]:
@@ -226,7 +239,13 @@ def facts(parts: Sequence[Part]) -> list[tuple[str, str]]:
     for one in parts:
         tuning = 0 if one.tuned is None else len(one.tuned.full) + len(one.tuned.coarse or ())
         found.append((one.name, f"{len(one.final) + tuning:,} runs"))
-    return [*found, ("final runs that failed", str(sum(len(one.final.failed) for one in parts)))]
+    return [*found, ("final runs that failed", failed(parts))]
+
+
+def failed(parts: Iterable[Any]) -> str:
+    """How many of the final runs of parts failed, and the sentence of the first."""
+    sentences = [sentence for one in parts for sentence in one.final.failed.values()]
+    return f"{len(sentences)}, the first: {sentences[0]}" if sentences else "0"
 
 
 def choice_columns(parts: Sequence[Part]) -> dict[str, list[Any]]:
@@ -247,7 +266,7 @@ def summary_columns(every: Iterable[Panel]) -> dict[str, list[Any]]:
         for name in one.learners:
             returns, losses = one.return_of(name), one.loss_of(name)
             played = bool(np.isfinite(returns).any())
-            first = next(iter(one.found[name].values()))[0]
+            first = next(each[0] for each in one.found[name].values() if each)
             row = {column: value for column, value in first.items() if column in WHERE}
             row |= {
                 "seeds": len(losses),

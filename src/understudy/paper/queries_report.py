@@ -14,6 +14,7 @@ from .. import disk
 from ..report import plots
 from ..report.style import Look, look
 from . import claims, reporting
+from .host import failed, measured
 from .queries import DEFAULT, PEER, SERIES, WORLDS, Part
 
 ENOUGH, REACHED, FALLEN = 0.9, 0.95, 0.9
@@ -67,9 +68,9 @@ def curves(parts: Sequence[Part]) -> list[Curve]:
     found = []
     for one in parts:
         experts = [result.summary["expert_return"] for result in one.final.results]
-        expert, random = float(np.nanmean(experts)), WORLDS[one.env].random
+        expert, random = measured(experts), WORLDS[one.env].random
         runs: dict[str, list[tuple[int, list[tuple[int, float]], float]]] = {}
-        failed = Counter(entry.labels["series"] for entry, result in one.final if result.error is not None)
+        gone = Counter(entry.labels["series"] for entry, result in one.final if result.error is not None)
         for entry, result in one.final:
             seen = [
                 (row["queries"], row["return_mean"])
@@ -85,7 +86,7 @@ def curves(parts: Sequence[Part]) -> list[Curve]:
             labels = np.array([queries for queries, _ in points[0][:count]])
             returns = np.array([[value for _, value in seen[:count]] for seen in points])
             scores, last = ((some - random) / (expert - random) for some in (returns, np.array(kept)))
-            found.append(Curve(one.env, series, labels, scores, last, seeds, failed[series]))
+            found.append(Curve(one.env, series, labels, scores, last, seeds, gone[series]))
         if one.peer:
             found.append(peer(one))
     return found
@@ -169,9 +170,8 @@ def facts(parts: Sequence[Part]) -> list[tuple[str, str]]:
         found[one.env].append(
             f"{one.series} " + (f"{middle:,.0f}" if math.isfinite(middle) else "not reached")
         )
-    failed = sum(len(one.final.failed) for one in parts)
     listed = [(f"{env}: labels to 90 %", ", ".join(texts)) for env, texts in found.items()]
-    return [*listed, ("runs that failed", str(failed))]
+    return [*listed, ("runs that failed", failed(parts))]
 
 
 def draw(every: Sequence[Curve]) -> Any:
@@ -250,4 +250,5 @@ def write(folder: Path, parts: Sequence[Part], found: list[claims.Claim]) -> lis
     """The figure, every score and the claims; the names of the files."""
     every = curves(parts)
     tables = {"scores.csv": disk.columns(points(every)), "labels.csv": disk.columns(rows(every))}
-    return reporting.write(folder, {"queries": draw(every)}, tables, found, digits={"scores.csv": 5})
+    figures = {"queries": draw(every)} if every else {}  # every run may have failed
+    return reporting.write(folder, figures, tables, found, digits={"scores.csv": 5})
