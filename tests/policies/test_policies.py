@@ -8,9 +8,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from gymnasium import spaces
 
-from understudy import MLP, Linear, Tabular, UserError
-from understudy.policies import Committee, count, from_config
+from understudy import MLP, Linear, Tabular, TrainedPolicy, UserError
+from understudy.experts.start import start
+from understudy.policies import POLICIES, Actions, Committee, Normaliser, Observations, count, from_config
 from understudy.policies.acting import forward, forward_rows, forward_stack
 
 
@@ -98,3 +100,19 @@ def test_a_subclass_acts_as_it_learns(policy):
     np.testing.assert_allclose(forward_rows(policy, params)(x), learnt, rtol=1e-5, atol=1e-6)
     np.testing.assert_allclose(forward(policy, params)(x[0]), learnt[0], rtol=1e-5, atol=1e-6)
     assert forward_stack(policy, [params, params]) is None
+
+
+def test_a_subclass_without_a_name_is_not_read_back_as_the_policy_it_was_made_from(tmp_path, monkeypatch):
+    policy, seen = Twice(widths=(4,)), Observations.of(spaces.Box(-1, 1, (3,)))
+    params = jax.tree.map(lambda leaf: leaf + 0.3, policy.init(jax.random.key(0), 3, 2))
+    acts, row = Actions.of(spaces.Box(-9, 9, (2,))), np.ones(3, np.float32)
+    trained = TrainedPolicy(policy, params, seen, acts, Normaliser.identity(3))
+    trained.save(tmp_path / "policy")
+    with pytest.raises(UserError, match="policy: unknown value 'Twice'"):
+        TrainedPolicy.load(tmp_path)
+    monkeypatch.setitem(POLICIES.makers, "my-twice", Twice)
+    trained.save(tmp_path / "policy")
+    assert TrainedPolicy.load(tmp_path)(row).tolist() == trained(row).tolist()
+    plain = MLP(widths=(4,))
+    with pytest.raises(UserError, match="is the policy my-twice and the student is mlp"):
+        start(trained, plain, plain.init(jax.random.key(0), 3, 2), seen, 2)
