@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
-from understudy import MLP, Linear, Tabular, TrainedPolicy, UserError
+from understudy import GRU, MLP, Camera, Linear, NatureCNN, Tabular, TrainedPolicy, UserError
 from understudy.experts.start import start
 from understudy.policies import POLICIES, Actions, Committee, Normaliser, Observations, count, from_config
 from understudy.policies.acting import forward, forward_rows, forward_stack
@@ -72,6 +72,25 @@ def test_one_width_is_a_network_of_one_layer_and_no_width_is_refused():
     assert MLP(widths=3).widths == (3,)
     with pytest.raises(UserError, match="widths"):
         MLP(widths=None)
+
+
+@pytest.mark.parametrize(
+    ("kind", "options", "field"),
+    [
+        (GRU, {"widths": None}, "widths"),
+        (Camera, {"shape": (8, 8, 3), "widths": 0}, "widths"),
+        (Camera, {"shape": 8}, "shape"),
+        (Camera, {"shape": (8, 8, 3), "width": 0}, "width"),
+        (Camera, {"shape": (8, 8, 3), "place": -1}, "place"),
+        (NatureCNN, {"size": "large"}, "size"),
+        (NatureCNN, {"stack": 0}, "stack"),
+        (NatureCNN, {"width": 2.5}, "width"),
+    ],
+)
+def test_what_is_no_architecture_is_one_sentence(kind, options, field):
+    with pytest.raises(UserError, match=f"^{field}: "):
+        kind(**options)
+    assert GRU(widths=3).widths == (3,)
 
 
 class Squares(Linear):

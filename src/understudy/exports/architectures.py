@@ -100,8 +100,8 @@ def network(g: Graph, policy: Any, tree: Any, row: str, bytes_left: bool) -> str
 
 def _foreign(policy: Any) -> UserError:
     return UserError(
-        f"policy: {policy.config()['policy']!r} cannot be written as a graph; accepted: linear, tabular, mlp, "
-        "committee, nature_cnn and camera."
+        f"policy: {policy.config()['policy']!r} cannot be written as a graph; accepted: linear, tabular, "
+        "mlp, committee, nature_cnn and camera."
     )
 
 
