@@ -95,9 +95,12 @@ def test_resolve_checks_what_the_expert_sees():
         experts.resolve(DOUBLE, expert_sees="picture", observation_space=shown)
     with pytest.raises(UserError, match="no such key: unknown value 'stat', did you mean 'state'"):
         experts.resolve(DOUBLE, expert_sees="stat", observation_space=shown)
-    for wrong in ("", "info:", "state[1]", "state[", "state,,picture", "a+b,c"):
+    for wrong in ("", "info:", "state[1]", "state[", "state[::0]", "state,,picture", "a+b,c"):
         with pytest.raises(UserError, match="expert_sees: "):
             experts.resolve(DOUBLE, expert_sees=wrong, observation_space=shown)
+    with pytest.raises(UserError, match=r"expert_sees: 'deep' is Dict.*plus signs join arrays only"):
+        deep = spaces.Dict(deep=shown, state=shown["state"])
+        experts.resolve(DOUBLE, expert_sees="state+deep", observation_space=deep)
 
 
 @pytest.mark.parametrize(

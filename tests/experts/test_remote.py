@@ -90,6 +90,12 @@ def test_after_the_last_attempt_one_sentence_says_how_many_and_why():
         experts.from_remote(down, retries=0).label(OBSERVATIONS[:1])
 
 
+def test_answers_of_different_shapes_are_told():
+    expert = experts.from_remote(lambda observation: np.zeros(int(observation[0])), name="far")
+    with pytest.raises(UserError, match="expert 'far': its answers do not all have the same shape"):
+        expert.label(np.array([[1.0], [2.0]]))
+
+
 def test_what_hangs_is_left_behind_and_asked_again():
     asked = []
     release = threading.Event()

@@ -117,13 +117,24 @@ def test_a_linear_policy_on_frozen_features(tmp_path):
     space = spaces.Dict(image=spaces.Box(0, 255, (2, 36, 36), np.uint8), speed=spaces.Box(-1, 1, (2,)))
     seen = Encoded(Observations.of(space), encoder)
     weights = np.random.default_rng(0).standard_normal((11, 3)).astype(np.float32)
-    trained = TrainedPolicy(
-        Linear(bias=True), weights, seen, Actions.of(spaces.Discrete(3)), Normaliser.identity(10)
-    )
+    how = Actions.of(spaces.Discrete(3)), Normaliser.identity(10)
+    trained = TrainedPolicy(Linear(bias=True), weights, seen, *how)
     understudy.export(trained, "numpy", tmp_path / "p.npz")
     act = reader(tmp_path).load(tmp_path / "p.npz")
     for one in drawn(trained, 3):
         np.testing.assert_allclose(act(one, "outputs"), trained.outputs(seen.row(one)), rtol=1e-4, atol=1e-5)
+    # One that sees otherwise is not what it was made from, and not to be had from what that remembers.
+    dark = Encoded(Observations.of(space), Encoder(Dark(2, 36, 8, "single"), encoder.params, "nobody"))
+    assert not dark.row(one)[:8].any() and seen.row(one)[:8].any()
+    with pytest.raises(UserError, match="policy: 'Dark' cannot be written as a graph"):
+        understudy.export(TrainedPolicy(Linear(bias=True), weights, dark, *how), "numpy", tmp_path / "p.npz")
+
+
+class Dark(NatureCNN):
+    """Sees nothing."""
+
+    def features(self, params, inputs):
+        return 0 * super().features(params, inputs)
 
 
 def test_double_precision_stays(tmp_path):

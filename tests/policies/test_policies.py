@@ -8,9 +8,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from gymnasium import spaces
 
-from understudy import MLP, Linear, Tabular, UserError
-from understudy.policies import Committee, count, from_config
+from understudy import GRU, MLP, Camera, Linear, NatureCNN, Tabular, TrainedPolicy, UserError
+from understudy.experts.start import start
+from understudy.policies import POLICIES, Actions, Committee, Normaliser, Observations, count, from_config
 from understudy.policies.acting import forward, forward_rows, forward_stack
 
 
@@ -72,6 +74,25 @@ def test_one_width_is_a_network_of_one_layer_and_no_width_is_refused():
         MLP(widths=None)
 
 
+@pytest.mark.parametrize(
+    ("kind", "options", "field"),
+    [
+        (GRU, {"widths": None}, "widths"),
+        (Camera, {"shape": (8, 8, 3), "widths": 0}, "widths"),
+        (Camera, {"shape": 8}, "shape"),
+        (Camera, {"shape": (8, 8, 3), "width": 0}, "width"),
+        (Camera, {"shape": (8, 8, 3), "place": -1}, "place"),
+        (NatureCNN, {"size": "large"}, "size"),
+        (NatureCNN, {"stack": 0}, "stack"),
+        (NatureCNN, {"width": 2.5}, "width"),
+    ],
+)
+def test_what_is_no_architecture_is_one_sentence(kind, options, field):
+    with pytest.raises(UserError, match=f"^{field}: "):
+        kind(**options)
+    assert GRU(widths=3).widths == (3,)
+
+
 class Squares(Linear):
     """Linear in the squares of its inputs."""
 
@@ -98,3 +119,19 @@ def test_a_subclass_acts_as_it_learns(policy):
     np.testing.assert_allclose(forward_rows(policy, params)(x), learnt, rtol=1e-5, atol=1e-6)
     np.testing.assert_allclose(forward(policy, params)(x[0]), learnt[0], rtol=1e-5, atol=1e-6)
     assert forward_stack(policy, [params, params]) is None
+
+
+def test_a_subclass_without_a_name_is_not_read_back_as_the_policy_it_was_made_from(tmp_path, monkeypatch):
+    policy, seen = Twice(widths=(4,)), Observations.of(spaces.Box(-1, 1, (3,)))
+    params = jax.tree.map(lambda leaf: leaf + 0.3, policy.init(jax.random.key(0), 3, 2))
+    acts, row = Actions.of(spaces.Box(-9, 9, (2,))), np.ones(3, np.float32)
+    trained = TrainedPolicy(policy, params, seen, acts, Normaliser.identity(3))
+    trained.save(tmp_path / "policy")
+    with pytest.raises(UserError, match="policy: unknown value 'Twice'"):
+        TrainedPolicy.load(tmp_path)
+    monkeypatch.setitem(POLICIES.makers, "my-twice", Twice)
+    trained.save(tmp_path / "policy")
+    assert TrainedPolicy.load(tmp_path)(row).tolist() == trained(row).tolist()
+    plain = MLP(widths=(4,))
+    with pytest.raises(UserError, match="is the policy my-twice and the student is mlp"):
+        start(trained, plain, plain.init(jax.random.key(0), 3, 2), seen, 2)

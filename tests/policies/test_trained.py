@@ -107,6 +107,15 @@ def test_wrong_observations_are_told():
         TrainedPolicy.load("/nowhere/policy")
 
 
+@pytest.mark.parametrize("policy", [Tabular(states=3), Linear()])
+@pytest.mark.parametrize("state", [4, 8, np.array([5, 4])])
+def test_a_choice_that_there_is_not_is_told(policy, state):
+    actor = made(policy, CONTINUOUS, spaces.Discrete(3, start=5))
+    with pytest.raises(UserError, match=r"observation: \d is none of the choices 5 to 7"):
+        actor(state)
+    assert actor(7).shape == (2,)
+
+
 def test_standardising_is_fixed_and_leaves_choices_alone():
     space = spaces.Dict(a=spaces.Box(-9, 9, (2,)), b=spaces.Discrete(2))
     seen = Observations.of(space)

@@ -8,7 +8,7 @@ with another `ask`.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, final
 
 import numpy as np
@@ -125,6 +125,14 @@ class Expert:
             return np.empty((0, int(space.n)), np.float32)
         discrete = np.issubdtype(space.dtype, np.integer)
         return np.empty((0, *space.shape), np.int64 if discrete else np.float32)
+
+
+def together(name: str, answers: Sequence[Any]) -> np.ndarray:
+    """n answers as one array with n in front; refused where their shapes differ."""
+    try:
+        return np.stack([np.asarray(answer) for answer in answers])
+    except ValueError:
+        raise UserError(f"expert {name!r}: its answers do not all have the same shape.") from None
 
 
 def sample_rows(probabilities: np.ndarray, rng: np.random.Generator) -> np.ndarray:

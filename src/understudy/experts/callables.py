@@ -11,7 +11,7 @@ import numpy as np
 
 from ..errors import UserError, said
 from ..nested import batch_size, parts, stacked, take
-from .base import Expert
+from .base import Expert, together
 
 
 def batched(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -79,10 +79,7 @@ def from_callable(
         for i in range(batch_size(observations)):
             keywords = {wants: info_at(infos, i)} if wants else {}
             answers.append(call(take(observations, i), **keywords))
-        try:
-            return np.stack([np.asarray(answer) for answer in answers])
-        except ValueError:
-            raise UserError(f"expert {name!r}: its answers do not all have the same shape.") from None
+        return together(name, answers)
 
     traced = None
     if getattr(function, "pure", False) and wants is None:

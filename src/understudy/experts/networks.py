@@ -157,7 +157,7 @@ def sees(expert: Expert) -> Encoder | None:
         return None
     if net.encoder is not None:
         return net.encoder
-    return Encoder(net.policy, net.params, expert.name) if isinstance(net.policy, NatureCNN) else None
+    return Encoder(net.policy, net.params, expert.name) if type(net.policy) is NatureCNN else None
 
 
 def save(path: str | os.PathLike[str], policy: TrainedPolicy, card: Mapping[str, Any]) -> Path:

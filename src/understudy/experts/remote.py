@@ -17,7 +17,7 @@ import numpy as np
 
 from ..errors import UserError, said
 from ..nested import batch_size, take
-from .base import Expert, Kind
+from .base import Expert, Kind, together
 
 Future = concurrent.futures.Future
 
@@ -71,7 +71,7 @@ def from_remote(
                     f"{said(reason)}."
                 ) from reason
             answers[i] = answer
-        return np.stack([np.asarray(answers[i]) for i in sorted(answers)])
+        return together(name, [answers[i] for i in sorted(answers)])
 
     return Expert(
         name,

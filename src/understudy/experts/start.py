@@ -56,7 +56,7 @@ def start(
 def _params(source: Network, policy: Policy, what: str) -> Params:
     """The source's parameters in the layout of `policy`; another architecture is refused."""
     made, params = source.policy, source.params
-    if isinstance(made, Committee) and type(policy) is MLP:
+    if type(made) is Committee and type(policy) is MLP:
         made, params = made.last(params)
     if isinstance(policy, NatureCNN):
         if source.encoder is not None and isinstance(made, MLP) and not made.widths:
@@ -65,7 +65,8 @@ def _params(source: Network, policy: Policy, what: str) -> Params:
         raise UserError(f"{what} is a network on pixels; the policy is {policy.name}.")
     theirs, ours = _shape(made), _shape(policy)
     if theirs["policy"] != ours["policy"]:
-        raise UserError(f"{what} is the policy {made.name} and the student is {policy.name}; give the same.")
+        kinds = f"the policy {theirs['policy']} and the student is {ours['policy']}"
+        raise UserError(f"{what} is {kinds}; give the same.")
     for name in ours:
         if theirs[name] != ours[name]:
             raise UserError(f"{what} has the {name} {theirs[name]}, the student {ours[name]}; give the same.")

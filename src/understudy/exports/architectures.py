@@ -92,13 +92,17 @@ def network(g: Graph, policy: Any, tree: Any, row: str, bytes_left: bool) -> str
     if kind is Camera:
         return _camera(g, policy, tree, row, bytes_left)
     if kind not in (MLP, Committee):
-        raise UserError(
-            f"policy: {policy.name!r} cannot be written as a graph; accepted: linear, tabular, mlp, "
-            "committee, nature_cnn and camera."
-        )
+        raise _foreign(policy)
     row = _numbers(g, row, str(g.arrays[tree[0]["weight"]].dtype), bytes_left)
     outputs = _mlp(g, policy, tree, row)
     return outputs if kind is MLP else g.add("ReduceMean", outputs, axes=[0], keepdims=0)
+
+
+def _foreign(policy: Any) -> UserError:
+    return UserError(
+        f"policy: {policy.config()['policy']!r} cannot be written as a graph; accepted: linear, tabular, "
+        "mlp, committee, nature_cnn and camera."
+    )
 
 
 def _numbers(g: Graph, row: str, dtype: str, bytes_left: bool) -> str:
@@ -165,6 +169,8 @@ def _convolutions(g: Graph, x: str, tree: Any, strides: Iterable[int]) -> str:
 
 def nature_features(g: Graph, policy: NatureCNN, tree: Any, row: str, bytes_left: bool) -> str:
     """The features of images in rows."""
+    if type(policy) is not NatureCNN:
+        raise _foreign(policy)
     row = _numbers(g, row, str(g.arrays[tree["dense"]["weight"]].dtype), bytes_left)
     image = g.add("Reshape", row, np.array([-1, policy.stack, *policy.sides], np.int64))
     return _convolutions(g, image, tree, [stride for _, stride, _ in LAYERS])

@@ -177,7 +177,7 @@ def features(policy: NatureCNN, params: Params) -> Forward:
     expert and the student that sees through its network look at an image once.
     """
     program, frozen = _program(policy, "features"), {name: params[name] for name in ("conv", "dense")}
-    made = policy.stack, policy.sides, policy.width, policy.method
+    made = type(policy), policy.stack, policy.sides, policy.width, policy.method
     key = made, tuple(id(leaf) for leaf in jax.tree.leaves(frozen))
     # The parameters are kept beside what they gave, so that no others can take their place in memory.
     _, seen = _SEEN.setdefault(key, (frozen, {}))

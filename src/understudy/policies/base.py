@@ -66,9 +66,18 @@ class Policy(eqx.Module):
         raise UserError(f"lasso: the policy {self.name!r} has no weights of single inputs; mlp has.")
 
     def config(self) -> dict[str, Any]:
-        """The architecture as plain data; `policies.from_config` reads it back."""
+        """The architecture as plain data; `policies.from_config` reads it back.
+
+        A class goes by the name under which it is registered, else by its own. One that only inherits a name
+        goes by that of the class: it may compute something else than the policy it was made from.
+        """
+        from . import POLICIES
+
+        kind = type(self)
+        own = self.name if "name" in vars(kind) else kind.__name__
+        name = next((name for name, maker in POLICIES.makers.items() if maker is kind), own)
         fields = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
-        return {"policy": self.name} | {k: list(v) if isinstance(v, tuple) else v for k, v in fields.items()}
+        return {"policy": name} | {k: list(v) if isinstance(v, tuple) else v for k, v in fields.items()}
 
 
 def norm(params: Params) -> Array:

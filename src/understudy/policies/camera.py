@@ -11,9 +11,9 @@ from jax import Array
 from jax.typing import DTypeLike
 
 from .. import threefry
-from ..errors import UserError
+from ..errors import UserError, whole
 from .base import Params, Policy, numbers
-from .mlp import MLP
+from .mlp import MLP, several
 from .nature_cnn import LAYERS, by_matmul, layer
 
 SMALL = ((4, 2, 16), (3, 1, 32))
@@ -38,10 +38,10 @@ class Camera(Policy):
     (5, 4)
     """
 
-    shape: tuple[int, ...] = eqx.field(static=True, converter=tuple)
+    shape: tuple[int, ...] = eqx.field(static=True, converter=several)
     place: int = eqx.field(static=True, default=0)
     width: int = eqx.field(static=True, default=128)
-    widths: tuple[int, ...] = eqx.field(static=True, default=(256, 256), converter=tuple)
+    widths: tuple[int, ...] = eqx.field(static=True, default=(256, 256), converter=several)
     activation: str = eqx.field(static=True, default="relu")
     head: str = eqx.field(static=True, default="identity")
     low: tuple[float, ...] | None = eqx.field(static=True, default=None)
@@ -53,6 +53,8 @@ class Camera(Policy):
             raise UserError(
                 f"shape: {self.shape!r} is no image (channels, height, width) with sides of {LEAST} or more."
             )
+        whole("place", self.place, 0)
+        whole("width", self.width)
         _ = self.mlp
 
     @property

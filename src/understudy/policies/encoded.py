@@ -31,7 +31,7 @@ class Encoded(Wrapped):
 
     def __init__(self, inner: Observations, encoder: Encoder):
         made = encoder.network
-        wanted = (made.stack, made.size, made.size)
+        wanted = (made.stack, *made.sides)
         images = [one for one in inner.leaves if one.kind == "byte" and tuple(one.shape) == wanted]
         if len(images) != 1:
             raise UserError(

@@ -14,7 +14,7 @@ from jax.typing import DTypeLike
 from .. import threefry
 from ..errors import whole
 from .base import Params, Policy
-from .mlp import MLP
+from .mlp import MLP, several
 
 
 class GRU(Policy):
@@ -40,7 +40,7 @@ class GRU(Policy):
     """
 
     width: int = eqx.field(static=True, default=64)
-    widths: tuple[int, ...] = eqx.field(static=True, default=(128,), converter=tuple)
+    widths: tuple[int, ...] = eqx.field(static=True, default=(128,), converter=several)
     length: int = eqx.field(static=True, default=32)
     burn: int = eqx.field(static=True, default=16)
     activation: str = eqx.field(static=True, default="relu")

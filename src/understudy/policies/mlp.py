@@ -69,8 +69,8 @@ ACTIVATIONS: dict[str, Activation] = {
 HEADS = ("identity", "tanh", "sb3-tanh")
 
 
-def _tuple(widths: Any) -> Any:
-    """A tuple of what may be iterated over; anything else is left for the check below to refuse."""
+def several(widths: Any) -> Any:
+    """A tuple of what may be iterated over, or of the one thing; the checks of the policies come after."""
     return tuple(widths) if isinstance(widths, Iterable) else (widths,)
 
 
@@ -88,7 +88,7 @@ class MLP(Policy):
     [(3, 8), (8, 8), (8, 2)]
     """
 
-    widths: tuple[int, ...] = eqx.field(static=True, default=(256, 256), converter=_tuple)
+    widths: tuple[int, ...] = eqx.field(static=True, default=(256, 256), converter=several)
     activation: str = eqx.field(static=True, default="relu")
     head: str = eqx.field(static=True, default="identity")
     low: tuple[float, ...] | None = eqx.field(static=True, default=None)

@@ -22,7 +22,7 @@ from jax import Array
 from jax.typing import DTypeLike
 
 from .. import threefry
-from ..errors import UserError, among
+from ..errors import UserError, among, whole
 from .base import Params, Policy
 
 LAYERS = ((8, 4, 32), (4, 2, 64), (3, 1, 64))
@@ -112,6 +112,9 @@ class NatureCNN(Policy):
 
     def __check_init__(self):
         among("method", self.method, METHODS)
+        for field, numbers in {"stack": [self.stack], "size": self.sides, "width": [self.width]}.items():
+            for number in numbers:
+                whole(field, number)
         if min(self.places) < 1:
             raise UserError(f"size: {self.size!r} pixels are too few for NatureCNN; 36 are the least.")
         if self.method == "matmul" and self.sides[0] != self.sides[1]:

@@ -201,6 +201,10 @@ def _encoded(leaf: Leaf, part: Any, dtype: np.dtype) -> Any:
     if leaf.kind == "byte":
         return flat if dtype == np.uint8 else flat.astype(np.float32) / np.float32(255)
     whole = flat.astype(int) - np.asarray(leaf.starts)
+    if isinstance(whole, np.ndarray) and (wrong := (whole < 0) | (whole >= leaf.counts)).any():
+        row, place = np.argwhere(wrong)[0]
+        low, count = leaf.starts[place], leaf.counts[place]
+        raise UserError(f"observation: {flat[row, place]} is none of the choices {low} to {low + count - 1}.")
     return whole if leaf.kind == "state" else one_hot(whole, leaf.counts)
 
 

@@ -67,6 +67,8 @@ class Sight:
             if not name or read is None or (read["info"] and not read["key"]):
                 raise UserError(f"{field}: {text!r} is not accepted; {FORM}.")
             edges = [int(edge) if edge else None for edge in (read["cut"] or "").split(":")]
+            if edges[2:] == [0]:
+                raise UserError(f"{field}: {text!r} goes on by 0 numbers; a slice goes on by 1 or more.")
             key = read["key"]
             path = (key,) if read["info"] else tuple(key.split(".")) if key else ()
             cut = slice(*edges) if read["cut"] else None
@@ -86,6 +88,9 @@ class Sight:
             return None
         inner = [_cut_space(self._inner(part, whole), part, self.field) for part in self.parts]
         if self.joined:
+            for part, one in zip(self.parts, inner, strict=True):
+                if one.shape is None:
+                    raise UserError(f"{self.field}: {part.name!r} is {one}; plus signs join arrays only.")
             return spaces.Box(-np.inf, np.inf, (sum(int(np.prod(one.shape)) for one in inner),))
         if len(inner) == 1:
             return inner[0]

@@ -115,4 +115,23 @@ def test_in_a_terminal_the_same_questions_are_answered_with_keys():
     assert "state 1 of 3" in text and "[1] push left" in text and "'x' is no key" in text
     with pytest.raises(UserError, match="one choice"):
         Terminal(run.desk, {"controls": Controls(spaces.Box(-1, 1, (1,))).plain})
+    with pytest.raises(UserError, match="one choice of 34 at most"):  # the others would have no key
+        Terminal(run.desk, {"controls": Controls(spaces.Discrete(35)).plain})
     assert screen({"question": {}, "at": 1, "of": 1, "facts": {"labels": 0}}, []).endswith("[u] undo")
+
+
+@pytest.mark.parametrize("lines", ["1\n2\n", "1\n"])
+def test_without_a_terminal_lines_are_answers_and_their_end_ends_the_run(tmp_path, monkeypatch, lines):
+    from experts.human.test_desk import Asking
+
+    (tmp_path / "keys").write_text(lines)
+    run, plain = Asking(2, shows=2 * [lambda: {"frames": [], "table": []}]), Controls(spaces.Discrete(2))
+    run.desk._read = plain.read
+    with (tmp_path / "keys").open() as stdin:
+        monkeypatch.setattr("sys.stdin", stdin)
+        Terminal(run.desk, {"controls": plain.plain})
+        found = run.end()
+    if lines == "1\n2\n":
+        assert found == {0: 0, 1: 1}
+    else:
+        assert isinstance(found, UserError) and "no more keys" in str(found) and run.kept == {0: 0}

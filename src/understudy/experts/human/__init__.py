@@ -17,7 +17,7 @@ from ..base import Expert
 from .controls import Controls, image, table
 from .desk import GRACE, Desk
 from .page import Page, encoded
-from .terminal import Terminal
+from .terminal import Terminal, fits
 
 DOORS = ("auto", "page", "terminal")
 CLIP = 0.4
@@ -81,8 +81,7 @@ class Person:
     def _terminal(self, controls: Controls) -> bool:
         if self._door != "auto":
             return self._door == "terminal"
-        discrete = controls.plain["kind"] == "discrete"
-        return discrete and not web.has_display() and sys.stdin is not None and sys.stdin.isatty()
+        return fits(controls.plain) and not web.has_display() and sys.stdin is not None and sys.stdin.isatty()
 
     def ask(
         self, seen: Seen, keep: Callable[[int, Any], None], drop: Callable[[int], None], *, known: bool

@@ -135,6 +135,12 @@ class Desk:
                 self.mode = "wait" if stage != "collecting" else self.mode
                 self._change()
 
+    def fail(self, error: BaseException) -> None:
+        """Nobody can answer any more, or no answer be kept: the run ends with this."""
+        with self._changed:
+            self._wrong = error
+            self._change()
+
     def close(self, stage: str = "The run has ended.") -> None:
         """The end: the run does not wait for answers any more."""
         with self._changed:
@@ -309,6 +315,5 @@ class Desk:
         try:
             function(*args)
         except BaseException as error:
-            self._wrong = error
-            self._change()
+            self.fail(error)
             raise

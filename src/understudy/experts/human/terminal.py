@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import sys
 import threading
@@ -9,6 +10,7 @@ from collections.abc import Iterator
 from typing import Any, final
 
 from ...errors import UserError
+from .controls import PLAIN
 from .desk import Desk
 
 NAMES, WIDTH = 24, 24
@@ -24,8 +26,11 @@ class Terminal:
     """
 
     def __init__(self, desk: Desk, setup: dict[str, Any], *, keys: Any = None, out: Any = None):
-        if setup["controls"]["kind"] != "discrete":
-            raise UserError("expert: in a terminal an answer is one choice; use the page (person:page).")
+        if not fits(setup["controls"]):
+            raise UserError(
+                f"expert: in a terminal an answer is one choice of {len(PLAIN)} at most; use the page "
+                "(person:page)."
+            )
         self.desk, self._setup, self._out = desk, setup, out or sys.stderr
         self._choices = setup["controls"]["choices"][0]
         self._keys, self._closed = keys or _keys, False
@@ -33,6 +38,12 @@ class Terminal:
         threading.Thread(target=self._run, name="person", daemon=True).start()
 
     def _run(self) -> None:
+        try:
+            self._answer()
+        except BaseException as error:  # of this thread nobody else hears, and the run would wait for ever
+            self.desk.fail(error)
+
+    def _answer(self) -> None:
         keys, version = iter(self._keys()), -1
         while not self._closed:
             if not self.desk.wait(version, 1.0):
@@ -49,7 +60,7 @@ class Terminal:
             self._print(screen(view, self._choices, shutil.get_terminal_size().columns))
             key = next(keys, None)
             if key is None:
-                return
+                raise UserError("expert: the terminal has no more keys to give; the run can be resumed.")
             self._press(key, question["number"])
             version = -1  # a key may have changed nothing
 
@@ -73,6 +84,11 @@ class Terminal:
 
     def close(self) -> None:
         self._closed = True
+
+
+def fits(controls: dict[str, Any]) -> bool:
+    """Whether one key is an answer: a choice, and a key for every action."""
+    return controls["kind"] == "discrete" and all(one["keys"] for one in controls["choices"][0])
 
 
 def screen(view: dict[str, Any], choices: list[dict[str, Any]], columns: int = 80) -> str:
@@ -108,17 +124,16 @@ def _bar(row: dict[str, Any], width: int) -> str:
 
 
 def _keys() -> Iterator[str]:
-    """Keys as they are pressed, or, where the system has no such terminals, the first of every line."""
+    """Keys as they are pressed, or, where there is no terminal of that kind, the first of every line."""
     arrows = {"D": "ArrowLeft", "C": "ArrowRight", "A": "ArrowUp", "B": "ArrowDown"}
-    try:
-        import termios
-        import tty
-
-        old = termios.tcgetattr(sys.stdin)
-    except (ImportError, OSError, ValueError):
-        for line in sys.stdin:
+    if os.name != "posix" or sys.stdin is None or not sys.stdin.isatty():
+        for line in sys.stdin or ():
             yield line.strip()[:1]
         return
+    import termios
+    import tty
+
+    old = termios.tcgetattr(sys.stdin)
     while True:
         tty.setcbreak(sys.stdin, termios.TCSADRAIN)  # keys that were typed ahead stay
         try:
