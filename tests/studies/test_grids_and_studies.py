@@ -19,6 +19,8 @@ def test_ranges_hold_the_numbers_that_one_would_type():
     assert values("noise", "0:1:lin5") == (0.0, 0.25, 0.5, 0.75, 1.0)
     assert axis("max-iterations=10,20") == ("max_iterations", (10, 20))
     assert values("comparator", "none,last") == ("none", "last")
+    assert [type(one) for one in values("step", np.float64(0.5))] == [float]
+    assert values("widths", [[8], [8, 8]]) == ((8,), (8, 8))
 
 
 @pytest.mark.parametrize(
@@ -73,6 +75,8 @@ def test_a_run_is_named_by_what_it_is():
     ("arguments", "said"),
     [
         ({"grid": {"stepp": [1]}}, "did you mean 'step'"),
+        ({"grid": ["step"]}, "grid: .'step'. is not a table of axes"),
+        ({"grid": {"env_kwargs": [{"g": np.float32(9.0)}]}}, "env_kwargs: .* is not plain"),
         ({"round": 3}, "did you mean 'rounds'"),
         ({"grid": {"learner": ["ftrll"]}}, "did you mean 'ftrl'"),
         ({"grid": {"step": [1.0]}}, "no learner of this study takes it"),

@@ -176,14 +176,34 @@ def test_plans_of_both_passes():
         ({"keep": 0}, "keep"),
         ({"over": ("step", "search")}, "tune: search is the same for all runs of the coarse pass"),
         ({"coarse": 5}, "coarse: 5 is not a table of settings"),
+        ({"over": "env_kwargs"}, "tune: env_kwargs has tables for values"),
     ],
 )
 @pytest.mark.parametrize("door", [tune, plans])
 def test_what_cannot_be_tuned(tmp_path: Path, arguments, said, door):
     how = {"over": "step", "out": tmp_path / "a", "coarse": {"search": 5}, **arguments}
     with pytest.raises(UserError, match=said):
-        door(study(search=[5, 10]), **how)
+        door(study(search=[5, 10], env_kwargs=[{}, {"breaks": 99}]), **how)
     assert not (tmp_path / "a").exists()
+
+
+@pytest.mark.parametrize("door", [tune, plans])
+def test_a_folder_of_other_things_is_left_alone(tmp_path: Path, door):
+    (tmp_path / "results.csv").write_text("mine")
+    with pytest.raises(UserError, match="holds other things than a tuned study"):
+        door(study(), "step", tmp_path)
+    (tmp_path / "study.json").write_text("{}")
+    with pytest.raises(UserError, match="holds a study that was not tuned"):
+        door(study(), "step", tmp_path)
+    assert {one.name for one in tmp_path.iterdir()} == {"results.csv", "study.json"}
+
+
+def test_lists_are_tuned_and_without_a_folder_none_is_named():
+    one = Study(ROOM, grid={"widths": [[4], [8, 8]]}, **SMALL | {"policy": "mlp", "max_iterations": 2})
+    tuned = tune(one, "widths", engine="inline", coarse={"rounds": 1, "interactions": 20})
+    (choice,) = tuned.choices
+    assert choice.values["widths"] in ((4,), (8, 8)) and choice.tried == 2 and len(tuned.chosen) == 1
+    assert tuned.full.folder is None and tuned.coarse is not None and tuned.coarse.folder is None
 
 
 def test_a_coarse_pass_in_one_environment_stands_for_all():

@@ -37,8 +37,7 @@ class StudyFolder:
 
     def __init__(self, path: str | os.PathLike[str], study: Study, *, stray: bool = False):
         self.path, self.study = Path(path), study
-        if self.path.exists() and not self.path.is_dir():
-            raise UserError(f"out: {str(path)!r} is a file; name a folder.")
+        refuse_foreign(self.path)
         with reporting(self.path):
             (self.path / "runs").mkdir(parents=True, exist_ok=True)
         self._lock = disk.lock(self.path)
@@ -49,12 +48,8 @@ class StudyFolder:
             raise
 
     def _open(self, stray: bool) -> None:
-        drafts = {"study.json.tmp", "lock", "runs"}
         kept = self.path / "study.json"
-        if not kept.is_file():
-            if {one.name for one in self.path.iterdir()} - drafts:
-                raise UserError(f"out: {str(self.path)!r} holds other things than a study; name another.")
-        else:
+        if kept.is_file():
             refuse_other(self.path, self.study, stray=stray)
         record = {
             "format": FORMAT,
@@ -95,6 +90,16 @@ class StudyFolder:
     def close(self) -> None:
         if self._lock is not None:
             self._lock.close()
+
+
+def refuse_foreign(path: Path, what: str = "a study", marks: Sequence[str] = ("study.json",)) -> None:
+    """Refuses a file, and a folder of other things: it holds something, and none of the `marks` of `what`."""
+    if path.exists() and not path.is_dir():
+        raise UserError(f"out: {str(path)!r} is a file; name a folder.")
+    names = {one.name for one in path.iterdir()} if path.is_dir() else set()
+    # A kill before the first mark was written leaves these.
+    if names - {"study.json.tmp", "lock", "runs"} and not names & {*marks}:
+        raise UserError(f"out: {str(path)!r} holds other things than {what}; name another.")
 
 
 def refuse_other(path: Path, study: Study, *, stray: bool = False) -> None:

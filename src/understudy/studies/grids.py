@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -33,23 +33,33 @@ def values(field: str, given: Any) -> tuple[Any, ...]:
         found = _range(field, matched) if matched else tuple(map(word, given.split(",")))
         if any(one == "" for one in found) or (not matched and NEARLY.fullmatch(given)):
             raise _not(field, given)
-    elif isinstance(given, (bool, int, float)):
-        found = (given,)
-    elif isinstance(given, (Sequence, np.ndarray, range)) and not isinstance(given, bytes):
-        found = tuple(one.item() if isinstance(one, np.generic) else one for one in given)
+    elif isinstance(given, (bool, int, float, np.generic)):
+        found = (_plain(given),)
+    elif isinstance(given, (Sequence, np.ndarray)) and not isinstance(given, bytes):
+        found = tuple(map(_plain, given))
     else:
         raise _not(field, given)
     if not found:
         raise UserError(f"{field}: the axis is empty; at least one value is needed.")
+    spelt = []
     for one in found:
         if isinstance(one, float) and not math.isfinite(one):
             raise UserError(f"{field}: {one!r} is not finite.")
-        if not isinstance(one, (str, int, float, bool, type(None), list, tuple, Mapping)):
-            raise UserError(f"{field}: {one!r} is not plain: numbers, words, lists and mappings are.")
-    spelt = [json.dumps(one, sort_keys=True) for one in found]
+        try:
+            spelt.append(json.dumps(one, sort_keys=True))
+        except TypeError:
+            raise UserError(
+                f"{field}: {one!r} is not plain: numbers, words, lists and mappings are."
+            ) from None
     if twice := [one for place, one in enumerate(spelt) if one in spelt[:place]]:
         raise UserError(f"{field}: {twice[0]} is there twice; name every value once.")
     return found
+
+
+def _plain(value: Any) -> Any:
+    """NumPy's number as Python's, and a list as a tuple: what is tuned is looked up by its values."""
+    value = value.item() if isinstance(value, np.generic) else value
+    return tuple(value) if isinstance(value, list) else value
 
 
 def word(text: str) -> Any:

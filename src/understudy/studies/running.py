@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, final
 
+from ..disk import reporting
 from ..errors import UserError, whole
 from ..policies import Actions
 from ..regret.ledger import to_pandas
@@ -21,7 +22,7 @@ from ..sinks.base import Watch
 from ..spec import FIELDS, WORLD
 from . import planning, tables
 from .engines import Work, engine
-from .folder import StudyFolder, entries_of, finished, refuse_other
+from .folder import StudyFolder, entries_of, finished, refuse_foreign, refuse_other
 from .shard import Result
 from .study import Entry, Study, digest
 
@@ -108,7 +109,7 @@ def run(
     count = planning.how_many(workers)
     planning.check_engine(engine, address)
     names = _named(sinks)
-    check(study)
+    check(study, engine)
     with contextlib.ExitStack() as stack:
         place = out or stack.enter_context(tempfile.TemporaryDirectory(prefix="understudy-"))
         folder = stack.enter_context(contextlib.closing(StudyFolder(place, study, stray=stray)))
@@ -137,13 +138,15 @@ def plan(
     """What `run` would do with the same arguments. The time is estimated from the shards finished in
     `out`, or from a short calibration, during which ``progress(stage, done, total)`` is called.
     """
-    check(study)
+    check(study, engine)
     planning.engine(engine)
     count = planning.how_many(workers)
     kept: dict[str, Any] = {}
-    if out is not None and Path(out, "study.json").is_file():
-        refuse_other(Path(out), study)
-        kept = finished(Path(out), study.runs)
+    if out is not None:
+        refuse_foreign(Path(out))
+        if Path(out, "study.json").is_file():
+            refuse_other(Path(out), study)
+            kept = finished(Path(out), study.runs)
     left = _left(study, kept, retry_failed)
     shards = planning.divide(left, count, shard)
     rate = planning.from_finished([about for _, about in kept.values()])
@@ -162,11 +165,13 @@ def plan(
     )
 
 
-def check(study: Study) -> None:
+def check(study: Study, engine: str) -> None:
     """Refuses, before anything runs, environments, experts and parts that do not fit each other: makes every
     environment once, and the parts of every run. It must not start JAX: on an accelerator that would take the
     memory which a worker needs.
     """
+    if engine != "inline" and any(entry.spec.by_person for entry in study.runs):
+        raise UserError("expert: a person cannot answer a worker process; say engine inline.")
     worlds: dict[str, World] = {}
     names = [name for name in FIELDS if name != "seed"]
     for spec in {entry.spec.key(*names): entry.spec for entry in study.runs}.values():
@@ -212,8 +217,10 @@ def _play(
             "seconds": seconds,
             "engine": name,
         }
-        for entry, result in zip(shard, results, strict=True):
+        pairs = list(zip(shard, results, strict=True))
+        for entry, result in pairs:
             folder.write(entry, result, about)
+        for entry, result in pairs:  # when all count: a sink may refuse
             _tell(sinks, folder.path, entry, result)
         tell(number, lengths[number])
 
@@ -242,7 +249,8 @@ def _tell(sinks: Iterable[str], folder: Path, entry: Entry, result: Result) -> N
     if not places:
         return
     mine = folder / "sinks" / name
-    mine.mkdir(parents=True, exist_ok=True)
+    with reporting(folder):
+        mine.mkdir(parents=True, exist_ok=True)
     watch = Watch(made_sinks(places))
     watch.begin(Started(name, entry.settings, mine))
     for row in result.rows:
@@ -260,4 +268,5 @@ def run_name(entry: Entry) -> str:
     """
     given = {name: value for name, value in entry.labels.items() if value is not None}
     words = [str(value) if name in ("env", "learner") else f"{name}={value}" for name, value in given.items()]
-    return re.sub(r"[^\w.=+-]+", "_", "-".join([*words, entry.id[:6]]))
+    # Values may be long, and names of folders may not.
+    return re.sub(r"[^\w.=+-]+", "_", "-".join(words))[:200] + f"-{entry.id[:6]}"

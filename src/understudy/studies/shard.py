@@ -28,6 +28,9 @@ EVERY, SPEED = 10.0, 5e6
 """Seconds between two rounds that are kept, at least; and as many as its bytes take at 1 % of a disk's speed.
 """
 
+LEAVING = 10.0
+"""Seconds for another process to leave the folder of a run: a worker whose study was killed does so soon."""
+
 
 class Result(NamedTuple):
     """What came of one run.
@@ -122,13 +125,14 @@ def partial(keep: Path, name: str) -> Path:
 def _folder(keep: Path | None, made: Parts, opened: contextlib.ExitStack) -> Folder | None:
     """The folder of a run; None: it is not kept. One that cannot go on from what is there loses its rounds,
     not its labels. Where that does not help it loses everything, unless its labels are those of a slow or
-    dear expert: then the run is refused. A folder that another process writes to is refused as it is, and
-    one that the disk does not give stays as it is.
+    dear expert: then the run is refused. A folder that another process goes on writing to is refused as it
+    is, and one that the disk does not give stays as it is.
     """
     if keep is None:
         return None
     path, ways = partial(keep, digest(made.spec.changes())), resuming("exact,other-machine")
     dear = made.expert.workers is not None
+    _await(path)
     for hurt in (ROUNDS, ("*",), ()):
         try:
             folder = Folder(path, made.settings, resume=ways, slow=dear)
@@ -141,6 +145,22 @@ def _folder(keep: Path | None, made: Parts, opened: contextlib.ExitStack) -> Fol
                 return None
             _remove(path, hurt)
     return None
+
+
+def _await(path: Path) -> None:
+    """Waits a while for another process to leave the folder."""
+    until = time.monotonic() + LEAVING
+    while path.is_dir():
+        try:
+            held = disk.lock(path)
+        except disk.Locked:
+            if time.monotonic() > until:
+                return
+            time.sleep(0.05)
+        else:
+            if held is not None:
+                held.close()
+            return
 
 
 def _remove(folder: Path, names: Iterable[str]) -> None:

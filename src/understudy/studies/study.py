@@ -66,6 +66,8 @@ class Study:
         seeds: int | Sequence[int] = 1,
         **settings: Any,
     ):
+        if grid is not None and not isinstance(grid, Mapping):
+            raise UserError(f"grid: {grid!r} is not a table of axes, as in {{'step': [0.1, 1.0]}}.")
         if env is not None:
             settings = {"env": env, **settings}
         for field, given in (("grid", grid or {}), ("study", settings)):

@@ -21,6 +21,7 @@ from ..disk import lock, reporting
 from ..errors import UserError, among, whole
 from ..regret.ledger import to_pandas
 from . import tables
+from .folder import refuse_foreign
 from .planning import Plan
 from .ranking import Choice, choose, means, ranked, setting_of, values_of
 from .running import Results, plan, run
@@ -104,17 +105,13 @@ def tune(
     >>> [(one.setting["learner"], one.tried) for one in tuned.choices], len(tuned.coarse), len(tuned.full)
     ([('ftl', 1), ('ogd', 3)], 3, 3)
     """
-    axes, rough = _prepared(study, over, keep, coarse, seeds)
+    axes, rough = _prepared(study, over, out, keep, coarse, seeds)
 
     def report(stage: str) -> Callable[[int, int], None]:
         return lambda done, total: progress(stage, done, total) if progress is not None else None
 
     with contextlib.ExitStack() as stack:
         folder = Path(out or stack.enter_context(tempfile.TemporaryDirectory(prefix="understudy-")))
-        if folder.exists() and not folder.is_dir():
-            raise UserError(f"out: {str(out)!r} is a file; name a folder.")
-        if (folder / "study.json").is_file():
-            raise UserError(f"out: {str(out)!r} holds a study that was not tuned; name another folder.")
         with reporting(folder):
             folder.mkdir(parents=True, exist_ok=True)
         if (held := lock(folder)) is not None:
@@ -127,6 +124,9 @@ def tune(
         done = run(full, folder / "full", progress=report("full"), stray=True, sinks=sinks, **options)
         tuned = Tuned(_choices(study, axes, tried, done), tried, done)
         tables.write(folder, results=tuned.rounds, summary=tuned.summary, choices=tuned.table())
+        for one in (tried, done):
+            if out is None and one is not None:
+                one.folder = None  # it goes now
         return tuned
 
 
@@ -143,7 +143,7 @@ def plans(
     """The plans of both passes, as `understudy.studies.plan` makes them. Which candidates the full pass will
     have is not known yet; as many stand for them.
     """
-    axes, rough = _prepared(study, over, keep, coarse, seeds)
+    axes, rough = _prepared(study, over, out, keep, coarse, seeds)
     found: dict[str, Plan] = {}
     if rough is not None:
         found["coarse"] = plan(rough, out and Path(out, "coarse"), **options)
@@ -195,14 +195,22 @@ def _candidates(study: Study, over: Sequence[str]) -> dict[str, list[tuple[Any, 
     return {setting: list(values) for setting, values in found.items()}
 
 
-def _prepared(study: Study, over: Any, keep: int, coarse: Any, seeds: Any) -> tuple[Any, Study | None]:
-    """The tuned axes and the coarse pass, checked."""
+def _prepared(
+    study: Study, over: Any, out: Any, keep: int, coarse: Any, seeds: Any
+) -> tuple[Any, Study | None]:
+    """The tuned axes and the coarse pass, checked, as is the folder."""
+    if out is not None and Path(out, "study.json").is_file():
+        raise UserError(f"out: {str(out)!r} holds a study that was not tuned; name another folder.")
+    if out is not None:
+        refuse_foreign(Path(out), "a tuned study", ("coarse", "full"))
     axes = tuple(over) if isinstance(over, (list, tuple)) else (over,)
     changes = {} if coarse is None else coarse
     if not isinstance(changes, Mapping):
         raise UserError(f"coarse: {coarse!r} is not a table of settings, as in {{'rounds': 5}}.")
     for name in axes:
         among("tune", name, list(study.grid))
+        if any(isinstance(one, Mapping) for one in study.grid[name]):
+            raise UserError(f"tune: {name} has tables for values; numbers, words and lists can be tuned.")
         if name in {**COARSE, **changes}:
             raise UserError(f"tune: {name} is the same for all runs of the coarse pass; it cannot be tuned.")
     whole("keep", keep)
