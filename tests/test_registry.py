@@ -51,7 +51,10 @@ def test_an_installed_package_offers_parts(installed, parts):
 
 
 def test_a_module_of_ones_own(parts, tmp_path, monkeypatch):
-    (tmp_path / "a_part_of_mine.py").write_text(f"from {__name__} import Part\nmade, number = Part(9), 3\n")
+    (tmp_path / "a_part_of_mine.py").write_text(
+        f"from {__name__} import Part\nmade, number = Part(9), 3\ndef fails():\n    return {{}}['size']\n"
+    )
+    (tmp_path / "a_script_of_mine.py").write_text("import sys\nsys.exit(3)\n")
     monkeypatch.chdir(tmp_path)
     assert parts.resolve("a_part_of_mine:made").size == parts.make("a_part_of_mine:made", {}).size == 9
     assert parts.make("a_part_of_mine:Part", {"size": 5}).size == 5
@@ -60,6 +63,9 @@ def test_a_module_of_ones_own(parts, tmp_path, monkeypatch):
         "a_part_of_mine:mad": "did you mean 'made'",
         "a_part_of_mine:": "not of the form module:function",
         "no_such_module:made": "no module 'no_such_module'",
+        "a_script_of_mine:made": r"fails on import \(SystemExit: 3, at a_script_of_mine.py:2",
+        "a_part_of_mine:fails": r"cannot be made \(KeyError: 'size', at a_part_of_mine.py:4 in fails\)",
+        "builtins:max": r"cannot be made \(TypeError: ",  # a function that does not say what it takes
     }.items():
         with pytest.raises(UserError, match=sentence):
             parts.resolve(text)

@@ -79,7 +79,6 @@ def imitate(
             if folder.finished:
                 return Run.load(folder.path)
         run = RunState(made, storage(made, folder))
-        unused.pop_all()  # the runner closes it
         ends = spec.episode_limit is not None or has_limit(first)
         tell, title = progress, f"{spec.name} on {make.name}"
         if progress is True:
@@ -87,8 +86,10 @@ def imitate(
         runner = opened.enter_context(
             Runner([run], make, folders=[folder], first=first, tick=getattr(tell, "tick", None))
         )
+        unused.pop_all()  # the runner closes it
         with interruptible(lambda: _kept(run, folder)):
             runner.begin()
+            began -= sum(sum(one.values()) for one in run.times)  # rounds of before it was resumed
             opened.callback(watch.end)
             watch.begin(Started(title, made.settings, None if folder is None else folder.path, run.round))
             while not run.finished:

@@ -112,7 +112,12 @@ class Registry(Generic[T]):
             self.refuse_foreign(name, options)
             if missing := [one for one in self.needs(name) if one not in options]:
                 raise UserError(f"{self.field}: {name!r} needs {', '.join(missing)}.")
-            thing = thing(**options)
+            try:
+                thing = thing(**options)
+            except UserError:
+                raise
+            except Exception as error:  # whatever a constructor of the user's own may raise
+                raise UserError(f"{self.field}: {name!r} cannot be made ({said(error)}).") from error
         elif options:
             raise UserError(f"{self.field}: {name!r} is an object and takes no {', '.join(options)}.")
         return self.resolve(thing)
@@ -173,15 +178,18 @@ def _unreachable(field: str, name: str) -> Callable[..., Any]:
 
 @functools.lru_cache(maxsize=256)  # a study asks of the same few makers for each of its thousands of runs
 def _signature(thing: Callable[..., Any]) -> Mapping[str, inspect.Parameter]:
-    return inspect.signature(thing).parameters
+    try:
+        return inspect.signature(thing).parameters
+    except ValueError:  # some functions written in C do not say
+        return {"options": inspect.Parameter("options", inspect.Parameter.VAR_KEYWORD)}
 
 
 def _parameters(thing: Callable[..., Any]) -> Mapping[str, inspect.Parameter]:
     """What `thing` takes."""
     try:
         return _signature(thing)
-    except TypeError:  # an object that cannot be hashed, or that has no signature
-        return inspect.signature(thing).parameters
+    except TypeError:  # an object that cannot be hashed
+        return _signature.__wrapped__(thing)
 
 
 @functools.cache
@@ -232,7 +240,7 @@ def module(field: str, name: str) -> Any:
         if error.name is not None and (name == error.name or name.startswith(f"{error.name}.")):
             raise UserError(f"{field}: no module {name!r} is installed or in {here}.") from None
         raise UserError(f"{field}: {name!r} needs {error.name!r}, which is not installed.") from error
-    except Exception as error:
+    except (Exception, SystemExit) as error:  # a script may end the process
         raise UserError(f"{field}: the module {name!r} fails on import ({said(error)}).") from error
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -129,6 +130,30 @@ def test_an_object_with_predict_is_asked_in_batches():
     wrong = experts.from_predictor(type("Wrong", (), {"predict": lambda self, o, deterministic: o})())
     with pytest.raises(UserError, match="not a pair"):
         wrong.label(np.zeros((1, 3)))
+
+
+@pytest.mark.parametrize("space", [TWO, None])
+def test_an_object_whose_predict_takes_one_observation_is_asked_one_at_a_time(space):
+    calls = []
+
+    def predict(observation, deterministic):
+        calls.append(observation.shape)
+        return int(observation[1] + observation[2] > 0), None
+
+    expert = experts.from_predictor(
+        SimpleNamespace(predict=predict), observation_space=BOX, action_space=space
+    )
+    seen = np.array([[9.0, 1.0, 0.0], [9.0, -1.0, 0.0], [-9.0, 0.0, 1.0]])
+    for some in (seen[:1], seen):
+        np.testing.assert_array_equal(expert.label(some), [1, 0, 1][: len(some)])
+    assert calls == [(1, 3), (3,), (3,), (3,), (3,)]  # tried once with a batch
+
+    def fails(observation, deterministic):
+        raise ZeroDivisionError(len(observation))
+
+    broken = experts.from_predictor(SimpleNamespace(predict=fails))
+    with pytest.raises(UserError, match=r"failed on observations \(2, 3\) \(ZeroDivisionError: 2,"):
+        broken.label(seen[:2])
 
 
 @pytest.fixture

@@ -96,6 +96,19 @@ def test_the_command_of_a_run_makes_the_same_run(tmp_path, more):
     assert asked(parse(found, rest)).changes() == spec.changes()
 
 
+def test_what_a_script_gave_to_a_run_cannot_be_typed(tmp_path):
+    one = imitate("CartPole-v1", policy="linear", rounds=1, interactions=40, episodes=1)
+
+    def own(**settings):
+        saved = dataclasses.replace(one, settings=one.settings | settings)
+        [found] = account(read(saved.save(tmp_path / str(len(list(tmp_path.iterdir()))))))["runs"]
+        return found["own"]
+
+    assert own() == own(expert="my_module:act") == own(expert="org/repo") == own(expert="sac.zip") == []
+    assert own(expert="__main__:act") == own(expert="PPO") == own(expert="m:f.<locals>.act") == ["expert"]
+    assert own(env="make", learner={"kind": "Learner", "name": "ftrl"}) == ["env", "learner"]
+
+
 def test_a_run_that_was_saved_is_on_the_page_without_its_rounds_seconds(tmp_path):
     run = imitate("CartPole-v1", policy="linear", rounds=2, interactions=40, episodes=2)
     saved = run.save(tmp_path / "run")

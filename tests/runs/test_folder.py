@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
+import math
 import os
 import shutil
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from quick import SIZE
-from understudy import Run, UserError, disk, imitate
+from understudy import Run, UserError, disk, ftrl, imitate
 from understudy.machine import cores
 from understudy.runs import FORMAT, folder, read_config, read_summary, resume, resuming
+from understudy.runs.evaluate import Evaluation
 
 SMALL = SIZE | {"policy": "linear", "episodes": 1, "expert_episodes": 0}
 
@@ -216,7 +220,18 @@ def test_a_finished_run_is_extended(copy, tmp_path):
 
 
 def test_settings_that_are_not_given_are_those_of_the_run(copy):
-    assert imitate(out=copy, resume=True).ledger.rounds == 3
+    run = imitate(out=copy, resume=True)
+    assert run.ledger.rounds == 3
+    # The rounds of both processes count.
+    assert run.seconds["total"] >= sum(one for part, one in run.seconds.items() if part != "total")
+
+
+def test_an_object_is_given_again(tmp_path):
+    imitate("CartPole-v1", out=tmp_path / "run", learner=ftrl(eta=1.0), **SMALL | {"rounds": 1})
+    with pytest.raises(UserError, match=r"resume: learner was an object in '.*run', which is not kept"):
+        imitate(out=tmp_path / "run", resume=True, rounds=2)
+    more = imitate(out=tmp_path / "run", resume=True, rounds=2, learner=ftrl(eta=1.0))
+    assert more.ledger.rounds == 2
 
 
 def test_a_run_that_was_killed_before_it_began_keeps_the_settings_of_now(half, tmp_path):
@@ -290,6 +305,13 @@ def test_save_and_load_keep_the_account(tmp_path):
     assert repr(back.certificate) == repr(run.certificate)  # nan is not equal to itself
     with pytest.raises(UserError, match="a finished run"):
         run.save(tmp_path / "kept")
+    run.evaluation = Evaluation(np.array([math.nan, 1.0]), np.array([5, 5]))
+    resolved = run.settings["resolved"] | {"card_return": 0.0}
+    again = dataclasses.replace(run, settings=run.settings | {"resolved": resolved})
+    again.save(tmp_path / "again")
+    back = Run.load(tmp_path / "again")
+    np.testing.assert_array_equal(back.evaluation.returns, [math.nan, 1.0])
+    assert back.summary()["return_mean"] is None and back.summary()["expert_return_mean"] == 0.0
 
 
 def test_every_file_of_a_run_is_on_the_disk_before_it_counts(tmp_path, monkeypatch):

@@ -28,6 +28,9 @@ PENDULUM = {"env": "Pendulum-v1"}
         ({"comparator": [2, 1]}, {"comparator": np.array([1, 2])}),
         ({"comparator": 2}, {"comparator": "2"}),
         ({"widths": [8, 8]}, {"widths": (8, 8)}),
+        ({"widths": [8, 8]}, {"widths": np.array([8, 8])}),
+        ({"widths": (8,)}, {"widths": [np.int64(8)]}),
+        ({"learner": "ftrl", "eta": 1}, {"learner": "ftrl", "eta": 1, "learner_options": {"eta": None}}),
         ({"encoder": None}, {"encoder": "none"}),
         ({"env_kwargs": {"g": 5.0}}, {"env_kwargs": '{"g": 5.0}'}),
         ({"budget": None}, {}),
@@ -52,6 +55,7 @@ def test_a_run_has_one_spelling(one, other):
         ({"noise": 10**400}, "is not a finite number"),
         ({"rounds": 10**400}, "is not a whole number ≤ 1,000,000."),
         ({"seed": float("inf")}, "seed: inf is not a whole number ≥ 0."),
+        ({"best": True, "episodes": 0}, "best: yes needs evaluations to choose by, and episodes is 0"),
         ({"noise": -1}, "noise: -1 is not a finite number ≥ 0."),
         ({"noise": float("nan")}, "noise: nan is not a finite number ≥ 0."),
         ({"labels": "modes"}, "labels: unknown value 'modes', did you mean 'mode'?"),
@@ -94,6 +98,10 @@ def test_what_does_not_fit_is_one_sentence(settings, sentence):
     with pytest.raises(UserError) as error:
         RunSpec.of(PENDULUM | settings)
     assert sentence in str(error.value) and "\n" not in str(error.value)
+
+
+def test_an_environment_gets_the_none_that_was_meant_for_it():
+    assert RunSpec(env="FrozenLake-v1", env_kwargs='{"map_name": null}').env_kwargs == {"map_name": None}
 
 
 def test_it_is_frozen_and_can_be_changed_by_a_copy():

@@ -111,7 +111,8 @@ def from_callable(
 def from_predictor(
     model: Any, *, name: str | None = None, observation_space: Any = None, action_space: Any = None
 ) -> Expert:
-    """An expert from an object with Stable-Baselines3's `predict`, asked with whole batches.
+    """An expert from an object with Stable-Baselines3's `predict`, asked with whole batches; one that cannot
+    answer a batch is asked about one observation at a time.
 
     A `TrainedPolicy` is the expert that its file is. Of a model whose `predict` takes a state and gives the
     next one (a recurrent one) every state would be the first of an episode, so it is refused.
@@ -124,8 +125,31 @@ def from_predictor(
         return networks.of(model, {"name": name, "algorithm": "a trained policy"})
     call = _reporting(model.predict, name)
     seen, acts = (getattr(model, space, None) for space in ("observation_space", "action_space"))
+    shape = getattr(action_space if acts is None else acts, "shape", None)
+    alone = False  # whether it was found to take one observation at a time
 
     def ask(observations: Any, infos: Any) -> Any:
+        nonlocal alone
+        n, whole, wrong = batch_size(observations), None, None
+        if not alone:
+            try:
+                whole = answered(observations)
+            except UserError as error:
+                wrong = error
+            if whole is not None and whole.shape == (n, *(whole.shape[1:] if shape is None else shape)):
+                return whole
+        try:
+            each = together(name, [answered(take(observations, i)) for i in range(n)])
+        except UserError:  # it cannot do either, and was made for batches
+            if wrong is not None:
+                raise wrong from wrong.__cause__
+            if whole is not None:
+                return whole
+            raise
+        alone = True
+        return each
+
+    def answered(observations: Any) -> np.ndarray:
         answer = call(observations, deterministic=True)
         if not isinstance(answer, tuple) or len(answer) != 2:
             raise UserError(f"expert {name!r}: its predict gave {type(answer).__name__}, not a pair.")

@@ -225,6 +225,7 @@ def alone(run: Source, group: int) -> dict[str, Any]:
         "iterations": int(np.sum(run.columns.get("solver_iterations", 0))),
         "spent": dict(run.spent),
         "command": command(run),
+        "own": list(run.own),
         "settings": dict(run.settings),
         "resolved": dict(run.resolved),
         "versions": dict(run.versions),
@@ -232,7 +233,7 @@ def alone(run: Source, group: int) -> dict[str, Any]:
 
 
 def command(run: Source) -> str:
-    """What to type for the same run again, where its environment and parts have names.
+    """What to type for the same run again, where its environment and parts have names (`Source.own`).
 
     >>> from pathlib import Path
     >>> settings = {"env": "Hopper-v5", "learner": "ftl", "best": False, "seed": 3}

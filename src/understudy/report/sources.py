@@ -14,12 +14,13 @@ import numpy as np
 
 from .. import disk
 from ..errors import UserError, damaged
+from ..experts import EXPERTS
 from ..regret import Certificate
 from ..runs import NAMES, TIMES, read_config, read_ledger, read_summary, rounds
 from ..runs.reading import verified
 from ..runs.resume import FREE
 from ..spec import FIELDS, RunSpec
-from ..spec.settings import default
+from ..spec.settings import PARTS, default
 
 DEEP = 3
 """How many folders below a named one are looked into for runs and studies."""
@@ -36,6 +37,7 @@ class Source:
     state: finished, unfinished, failed or unreadable; `trouble` is the sentence of the last two.
     columns: of the ledger, by name. seconds: per round, by part (None: only `spent`, the sums, are kept).
     returns, expert_returns: of the episodes of the last evaluation. settings: those that are not defaults.
+    own: those of them that were objects or functions of a script, which cannot be typed.
     """
 
     name: str
@@ -52,6 +54,7 @@ class Source:
     certificate: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     resolved: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     versions: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    own: tuple[str, ...] = ()
     planned: int | None = None
     study: Path | None = None
 
@@ -139,6 +142,7 @@ def _run(path: Path, *, check: bool) -> Source:
         "settings": _changes(kept),
         "resolved": kept.get("resolved", {}),
         "versions": config["versions"],
+        "own": tuple(name for name in ("env", *PARTS) if _own(name, kept.get(name))),
         "planned": _planned(kept),
     }
     numbers = rounds.numbers(path)
@@ -224,6 +228,23 @@ def _changes(kept: Mapping[str, Any]) -> dict[str, Any]:
     if not isinstance(found["learner"], str):
         found["learner"] = kept.get("name", "?")
     return found
+
+
+def _own(name: str, kept: Any) -> bool:
+    """Whether a part of a run was an object or a function of a script or a notebook.
+
+    >>> _own("expert", "__main__:act"), _own("expert", "my_module:act"), _own("expert", "PPO")
+    (True, False, True)
+    """
+    if not isinstance(kept, str):
+        return kept is not None
+    if kept.startswith("__main__:") or "<" in kept:
+        return True
+    if name == "expert" and (kept == "person" or kept in EXPERTS):
+        return False
+    # Kept by a bare name: an object with `predict` and a function that makes environments. So is a file.
+    bare = name in ("env", "expert") and kept.isidentifier()
+    return bare and not any(Path(file).exists() for file in (kept, f"{kept}.zip"))
 
 
 def _planned(settings: Mapping[str, Any]) -> int | None:

@@ -68,7 +68,8 @@ class Run:
     @property
     def card_return(self) -> float:
         """The return that the expert's card states for the environment; nan where it states none."""
-        return float(self.settings["resolved"].get("card_return") or math.nan)
+        stated = self.settings["resolved"].get("card_return")
+        return math.nan if stated is None else float(stated)
 
     def summary(self) -> dict[str, Any]:
         """The outcome in numbers, as `understudy train --json` prints it; None for what was not measured."""
@@ -150,4 +151,5 @@ def _listed(evaluation: Evaluation | None) -> Any:
 
 
 def _evaluation(listed: Any) -> Evaluation | None:
-    return listed and Evaluation(np.asarray(listed["returns"]), np.asarray(listed["lengths"]))
+    # A return that is not finite is null in the file.
+    return listed and Evaluation(np.asarray(listed["returns"], float), np.asarray(listed["lengths"]))

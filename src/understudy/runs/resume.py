@@ -12,6 +12,7 @@ from typing import Any
 from ..errors import UserError, among
 from ..machine import cores, versions
 from ..spec import FIELDS, ROUNDS
+from ..spec.settings import PARTS
 from .reading import read_config
 
 RESUMES = ("exact", "new-episode", "other-machine")
@@ -47,6 +48,11 @@ def resumed(path: str | os.PathLike[str], given: dict[str, Any]) -> dict[str, An
             raise UserError(f"resume: there is no run in {str(path)!r}, and no env for a new one.")
         return given
     kept = read_config(Path(path))["settings"]
+    for name in PARTS:
+        if name not in given and isinstance(kept.get(name), dict):
+            raise UserError(
+                f"resume: {name} was an object in {str(path)!r}, which is not kept; give it again."
+            )
     return {name: value for name, value in kept.items() if name in FIELDS and value is not None} | given
 
 

@@ -63,6 +63,10 @@ class RunSpec(Settings):
             _sight(self.expert_sees, "expert_sees")
         if self.rounds == 0 and self.demos is None:
             raise UserError("rounds: 0 is not accepted without demonstrations (demos) to learn from.")
+        if self.best and not self.episodes:
+            raise UserError(
+                "best: yes needs evaluations to choose by, and episodes is 0; give episodes, or no."
+            )
         if self.init is not None and self.standardise:
             raise UserError("standardise: with init the observations are standardised as init was; say no.")
         judged = self.judged
@@ -88,7 +92,8 @@ class RunSpec(Settings):
 
     def _gather(self, part: str) -> None:
         """Moves options that have a field of their own out of the mapping: one spelling for one run."""
-        given = dict(getattr(self, f"{part}_options"))
+        options = getattr(self, f"{part}_options")
+        given = {name: value for name, value in options.items() if value is not None}
         for name in [name for name in given if name in OPTIONS[part]]:
             value = checked(FIELDS[name], given.pop(name))
             if getattr(self, name) not in (None, False, value):

@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..errors import UserError, unknown
+from ..errors import UserError, unknown, whole
 
 if TYPE_CHECKING:
     from ..registry import Registry
@@ -110,10 +110,14 @@ def _word(name: str, value: Any, rules: Mapping[str, Any]) -> str:
 
 
 def _widths(name: str, value: Any, rules: Mapping[str, Any]) -> tuple[int, ...]:
-    listed = value if isinstance(value, Sequence) and not isinstance(value, str) else (value,)
-    if not all(isinstance(one, int) and not isinstance(one, bool) and one >= 1 for one in listed):
-        raise UserError(f"{name}: {value!r} must be positive whole numbers, as in (256, 256).")
-    return tuple(listed)
+    listed = getattr(value, "tolist", lambda: value)()  # NumPy's
+    listed = listed if isinstance(listed, Sequence) and not isinstance(listed, str) else (listed,)
+    try:
+        for one in listed:
+            whole(name, one)
+    except UserError:
+        raise UserError(f"{name}: {value!r} must be positive whole numbers, as in (256, 256).") from None
+    return tuple(map(int, listed))
 
 
 def mapping(name: str, value: Any, rules: Mapping[str, Any] | None = None) -> dict[str, Any]:
@@ -123,7 +127,7 @@ def mapping(name: str, value: Any, rules: Mapping[str, Any] | None = None) -> di
             value = json.loads(value)
     if not isinstance(value, Mapping):
         raise UserError(f"{name}: {value!r} is not a JSON object such as '{{\"max_episode_steps\": 200}}'.")
-    return {str(key): one for key, one in value.items() if one is not None}
+    return {str(key): one for key, one in value.items()}
 
 
 READERS: dict[str, Callable[[str, Any, Mapping[str, Any]], Any]] = {

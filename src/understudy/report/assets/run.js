@@ -170,8 +170,9 @@ function again(run) {
   const copy = async (event) => { const button = event.currentTarget; try { await navigator.clipboard.writeText(run.command); button.textContent = "Copied"; } catch { button.textContent = "Select the text and copy it"; } };
   const spell = (value) => (typeof value === "string" ? value : JSON.stringify(value));
   const list = (found) => h("dl", {}, Object.entries(found).flatMap(([name, value]) => [h("dt", {}, name), h("dd", {}, spell(value))]));
+  const typed = h("div", { class: "command" }, h("code", { tabindex: "0" }, run.command), h("button", { type: "button", class: "plain", onclick: copy }, "Copy"));
   return part("The same again",
-    h("div", { class: "command" }, h("code", { tabindex: "0" }, run.command), h("button", { type: "button", class: "plain", onclick: copy }, "Copy")),
+    run.own.length ? note(`This run was begun from Python with ${run.own.map((name) => `${/^[aeiou]/.test(name) ? "an" : "a"} ${name}`).join(" and ")} of its own, which cannot be typed: no command makes it again.`) : typed,
     h("div", { class: "pair" }, h("details", { open: true }, h("summary", {}, "Settings that are not defaults"), list(run.settings)),
       h("details", { open: true }, h("summary", {}, "Versions"), list({ ...run.versions, folder: run.folder }))),
     Object.keys(run.resolved).length ? h("details", {}, h("summary", {}, "What was chosen for the run"), h("pre", { tabindex: "0" }, JSON.stringify(run.resolved, null, 1))) : null);
