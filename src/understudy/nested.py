@@ -36,8 +36,13 @@ def take(batch: Any, index: Any) -> Any:
 
 
 def stacked(observations: Sequence[Any]) -> Any:
-    """n observations as one batch."""
-    return _merged(observations, lambda some: np.asarray(some[0])[None] if len(some) == 1 else np.stack(some))
+    """n observations as one batch, in arrays of its own: an environment may go on writing to what it gave."""
+    return _merged(observations, lambda some: np.array(some[0])[None] if len(some) == 1 else np.stack(some))
+
+
+def copied(batch: Any) -> Any:
+    """The batch again, for someone who may write to it."""
+    return _merged([batch], lambda some: np.array(some[0]))
 
 
 def joined(batches: Sequence[Any]) -> Any:

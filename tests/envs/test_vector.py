@@ -90,6 +90,34 @@ def test_gymnasiums_equal_single_environments():
     group.close()
 
 
+class Reusing(gym.Env):
+    """Gives one array again and again, with other numbers in it."""
+
+    observation_space = gym.spaces.Dict({"count": gym.spaces.Box(-1, 100, (1,), np.float32)})
+    action_space = gym.spaces.Discrete(2)
+    seen: np.ndarray = np.zeros(1, np.float32)
+
+    def reset(self, *, seed=None, options=None):
+        self.seen = np.zeros(1, np.float32)
+        return {"count": self.seen}, {}
+
+    def step(self, action):
+        self.seen += 1
+        return {"count": self.seen}, 1.0, False, False, {}
+
+
+@pytest.mark.parametrize("slots", [1, 2])
+def test_what_was_seen_stays_where_an_environment_writes_to_its_array(slots):
+    some = vector(maker(Reusing), slots)
+    some.begin([*range(slots)], [0] * slots)
+    seen = []
+    for _ in range(3):
+        seen.append(some.observe(np.array([0])).batch)
+        some.step(np.array([0]), np.zeros(1, int))
+    assert [one["count"].item() for one in seen] == [0, 1, 2]
+    some.close()
+
+
 class Faulty(gym.Env):
     """Raises in its third step, or where it is reset with an odd seed."""
 

@@ -28,6 +28,34 @@ def test_a_function_of_one_observation_is_called_once_for_each():
     assert expert.name.endswith("act")
 
 
+def test_an_expert_may_write_to_what_it_is_given():
+    def act(observation, **options):
+        observation -= 1.0
+        return observation[:1]
+
+    def many(observations):
+        observations -= 1.0
+        return observations[:, :1]
+
+    fails = [True]
+
+    def far(observation):
+        act(observation)
+        if fails.pop() if fails else False:
+            raise OSError("line cut")
+        return observation[:1]
+
+    class Model:
+        def predict(self, observations, deterministic):
+            return many(observations), None
+
+    makers = (experts.from_callable, experts.from_callable, experts.from_predictor, experts.from_remote)
+    for make, given in zip(makers, (act, experts.batched(many), Model(), far), strict=True):
+        seen = np.ones((4, 3), np.float32)
+        options = {"backoff": 0.0} if make is experts.from_remote else {}
+        assert (make(given, **options).label(seen) == 0).all() and (seen == 1).all()
+
+
 @pytest.mark.parametrize("how", ["argument", "mark"])
 def test_a_batched_function_is_called_once(how):
     seen = []

@@ -68,3 +68,5 @@ def test_samples_follow_the_round_that_made_them():
     assert run.ledger["samples"].tolist() == [40, 40, 25]
     assert run.ledger["queries"].tolist() == [40, 80, 105]
     assert run.samples("inputs").shape == (105, 3) and run.samples("executed").shape == (105, 1)
+    with pytest.raises(UserError, match=r"samples column: unknown value 'labels'"):
+        run.samples("labels")

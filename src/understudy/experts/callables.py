@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import UserError, said
-from ..nested import batch_size, parts, stacked, take
+from ..nested import batch_size, copied, parts, stacked, take
 from .base import Expert, together
 
 
@@ -73,6 +73,7 @@ def from_callable(
     def ask(observations: Any, infos: Any) -> Any:
         if wants is not None and infos is None:
             raise UserError(f"expert {name!r}: takes the environment's {wants}, which was not given to it.")
+        observations = copied(observations)  # the policy learns from these, and an expert may write to its own
         if many:
             return call(observations, **({wants: infos} if wants else {}))
         answers = []
@@ -150,7 +151,7 @@ def from_predictor(
         return each
 
     def answered(observations: Any) -> np.ndarray:
-        answer = call(observations, deterministic=True)
+        answer = call(copied(observations), deterministic=True)
         if not isinstance(answer, tuple) or len(answer) != 2:
             raise UserError(f"expert {name!r}: its predict gave {type(answer).__name__}, not a pair.")
         if answer[1] is not None and "state" in _parameters(model.predict):

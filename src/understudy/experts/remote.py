@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import UserError, said
-from ..nested import batch_size, take
+from ..nested import batch_size, copied, take
 from .base import Expert, Kind, together
 
 Future = concurrent.futures.Future
@@ -62,7 +62,11 @@ def from_remote(
     def ask(observations: Any, infos: Any) -> np.ndarray:
         answers: dict[int, Any] = {}
         limits = {"workers": workers, "timeout": timeout, "retries": retries, "backoff": backoff}
-        calls = outcomes(lambda i: start(function, take(observations, i)), batch_size(observations), **limits)
+
+        def begin(i: int) -> Future:  # each attempt with numbers of its own, to which it may write
+            return start(function, take(copied(take(observations, [i])), 0))
+
+        calls = outcomes(begin, batch_size(observations), **limits)
         for i, answer, reason, attempts in calls:
             if reason is not None:
                 times = "once" if attempts == 1 else f"{attempts} times"

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, final
 import jax
 import numpy as np
 
-from ..errors import UserError
+from ..errors import UserError, among
 from ..losses import Squared
 from ..machine import memory
 from ..online import draws
@@ -90,6 +90,7 @@ class SampleLog:
 
     def column(self, name: str) -> Any:
         """All rows of one column; those in files are mapped, not read, and stacks rebuilt when asked for."""
+        among("samples column", name, self._columns)
         return self._columns[name].rows(self.rows)
 
 
