@@ -332,3 +332,11 @@ def test_the_loss_on_all_states_is_known_bounded_or_an_estimate():
         assert high[0] == pytest.approx(seen[0]) and (high[1:] > seen[1:]).all()
     assert np.isnan(imitate(**small, ask="distance:10").ledger["visited_high"][1:]).all()
     assert np.isnan(asking("random:6")[0].ledger["visited_high"]).all()  # a linear policy: no largest loss
+
+    def silent(observation):  # at some states, and who knows at which
+        assert observation[1] * 100 % 1 < 0.8
+        return np.zeros(1)
+
+    alone = {"rounds": 2, "expert_workers": 1, "expert_retries": 0}
+    run = imitate(**small | alone, ask="random:30", expert=silent)
+    assert run.ledger["unanswered"][-1] > 0 and np.isnan(run.ledger["visited_high"][-1])

@@ -41,7 +41,8 @@ def row_of(run: RunState, round: Round, record: dict[str, Any], *, judged: bool)
 
     `record` is what `Game.play` and the search for the best in hindsight gave.
     """
-    high = np.nan if run.unanswered else float(record["cumulative_loss"])  # every state is labelled
+    # Without a rule every state is labelled. States without an answer were not left out at random.
+    high = float(record["cumulative_loss"]) if run.visited is None else run.visited.high()
     row: dict[str, Any] = {
         "round": run.round,
         "samples": round.labelled,
@@ -52,7 +53,7 @@ def row_of(run: RunState, round: Round, record: dict[str, Any], *, judged: bool)
         "asked": round.labelled / len(round),
         "beta": run.spec.mixing.beta(run.round),
         **round.counts._asdict(),
-        "visited_high": high if run.visited is None else run.visited.high(),
+        "visited_high": np.nan if run.unanswered else high,
         "return_mean": np.nan,
         "return_std": np.nan,
     }
