@@ -44,7 +44,7 @@ def test_every_series_spends_the_same_labels(done):
 def test_series_that_are_the_same_runs_are_played_once(tmp_path):
     quick = {"policy": "linear", "loss": "squared", "interactions": 40, "episode_limit": 60}
     scale = dataclasses.replace(
-        queries.SCALES["small"], series=("distance", "one"), seeds=2, episodes=0, budget=40, settings=quick
+        queries.SCALES["small"], series=("distance", "one"), seeds=2, episodes=1, budget=40, settings=quick
     )
     first, second = (
         [entry.id for entry in queries.study("CartPole-v1", scale).runs if entry.labels["series"] == series]

@@ -73,7 +73,7 @@ def from_callable(
     def ask(observations: Any, infos: Any) -> Any:
         if wants is not None and infos is None:
             raise UserError(f"expert {name!r}: takes the environment's {wants}, which was not given to it.")
-        observations = copied(observations)  # the policy learns from these, and an expert may write to its own
+        observations = copied(observations)  # the policy learns from these; an expert may write to its own
         if many:
             return call(observations, **({wants: infos} if wants else {}))
         answers = []
