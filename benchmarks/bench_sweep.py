@@ -4,9 +4,9 @@
     python benchmarks/bench_sweep.py --rounds 25      # the whole study
 
 Three things are timed in one go: `mujoco.rollout` on every core, playing again what runs of this study
-played (physics alone: the floor); the study by worker processes, from their start to the results; and
-some of the same runs by `imitate`, one after another in one process, already compiled. Without evaluations,
-which would only add physics.
+played (physics alone: the floor), before the study and after it, since a machine's speed drifts; the study by
+worker processes, from their start to the results; and some of the same runs by `imitate`, one after another
+in one process, already compiled. Without evaluations, which would only add physics.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import argparse
 import itertools
 import os
 import time
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 import mujoco
@@ -29,8 +30,8 @@ LEARNERS = ("ftl", "ftrl", "alt_ftrl", "adaftrl", "ogd", "adagrad")
 NEAR, TIMES = 1.3, 3.5
 
 
-def bare(study: Study, runs: int, threads: int, seconds: float = 10.0) -> float:
-    """Environment steps per second of `mujoco.rollout` along episodes that some of the study's runs played.
+def physics(study: Study, runs: int, threads: int, seconds: float = 10.0) -> Callable[[], float]:
+    """A clock for `mujoco.rollout` along episodes that some of the study's runs played: steps per second.
 
     States cost what they cost, a fallen body more than a standing one, so it must be the study's own.
     """
@@ -57,14 +58,17 @@ def bare(study: Study, runs: int, threads: int, seconds: float = 10.0) -> float:
         for start, control in batches:
             play.rollout(model, data, start, control)
 
-    # Episodes of one length are few: a thread plays all of them, beside others that do the same.
-    with ThreadPoolExecutor(threads) as pool:
-        players = [rollout.Rollout(nthread=1) for _ in range(threads)]
-        began, steps = time.perf_counter(), 0
-        while (took := time.perf_counter() - began) < seconds:
-            list(pool.map(lap, players))
-            steps += each * threads
-    return steps / took
+    def rate() -> float:
+        # Episodes of one length are few: a thread plays all of them, beside others that do the same.
+        with ThreadPoolExecutor(threads) as pool:
+            players = [rollout.Rollout(nthread=1) for _ in range(threads)]
+            began, steps = time.perf_counter(), 0
+            while (took := time.perf_counter() - began) < seconds:
+                list(pool.map(lap, players))
+                steps += each * threads
+        return steps / took
+
+    return rate
 
 
 def main() -> int:
@@ -87,12 +91,13 @@ def main() -> int:
     )
     steps = len(study.runs) * options.rounds * 1000
     print(f"{options.workers} cores, load {os.getloadavg()[0]:.1f}; {study}, {steps:,} interactions")
-    rate = bare(study, 12, options.workers)
-    floor = steps / rate
-    print(f"bare mujoco.rollout, {options.workers} threads: {rate:,.0f} steps/s, {floor:.1f} s for as many")
-    began = time.perf_counter()
+    bare = physics(study, 12, options.workers)
+    before, began = bare(), time.perf_counter()
     done = study.run(workers=options.workers)
-    took = time.perf_counter() - began
+    took, after = time.perf_counter() - began, bare()
+    floor = steps * (1 / before + 1 / after) / 2
+    print(f"bare mujoco.rollout, {options.workers} threads: {before:,.0f} steps/s before, {after:,.0f} after")
+    print(f"as many steps bare: {floor:.1f} s")
     print(f"side by side: {took:.1f} s, {steps / took:,.0f} steps/s, {len(done.failed)} failed")
     chosen = [study.runs[i].settings for i in np.linspace(0, len(study.runs) - 1, options.serial).astype(int)]
     for one in chosen:  # each learner's program is compiled before the clock starts
