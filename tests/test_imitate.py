@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 
 import gymnasium as gym
@@ -14,6 +15,7 @@ from runs.counting import Counting, answering, half
 from understudy import UserError, imitate
 from understudy.envs.gymnasium import derive
 from understudy.runs.evaluate import evaluate
+from understudy.spec import FIELDS
 
 QUICK = SIZE | {"episodes": 1, "expert_episodes": 0}
 SHORT = {"widths": (8,), "solver_options": {"max_iterations": 20}, "comparator": "none"}
@@ -350,3 +352,10 @@ def test_the_certificate_is_that_of_the_judged_round():
     assert judged == ended and judged.constants["distance"] > 0
     whole = imitate("Pendulum-v1", rounds=4, **options).certificate
     assert whole.constants["stability"] > judged.constants["stability"]
+
+
+def test_its_signature_has_every_setting_for_editors_and_type_checkers():
+    named, own = inspect.signature(imitate).parameters, imitate.__kwdefaults__
+    assert set(named) == {*FIELDS, *own}
+    assert {name: named[name].default for name in own} == own
+    assert [name for name, one in named.items() if one.kind is one.POSITIONAL_OR_KEYWORD] == ["env"]

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
+import inspect
 import os
 import time
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
 
 from .envs.gymnasium import has_limit, maker
 from .errors import UserError, interruptible
@@ -17,12 +19,37 @@ from .runs.evaluate import LIMIT
 from .sinks import Started
 from .sinks import sinks as made_sinks
 from .sinks.base import Watch
-from .spec import RunSpec
+from .spec import Environment, RunSpec, Settings
 
 LONG = 1000
 """Steps from which an episode that has not ended is worth a word: the limit of most environments."""
+P = ParamSpec("P")
+R = TypeVar("R")
 
 
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
+class _Call(Settings):
+    """What `imitate` takes: the settings of a run, and what else a call says."""
+
+    env: Environment | RunSpec | None = dataclasses.field(default=None, kw_only=False)
+    out: str | os.PathLike[str] | None = None
+    resume: bool | str = False
+    progress: bool | Callable[[int, dict[str, Any]], None] = False
+    sinks: Iterable[Any] = ()
+
+
+def _takes(call: Callable[P, Any]) -> Callable[[Callable[..., R]], Callable[P, R]]:
+    """Gives a function the parameters of another: editors complete them, type checkers check them."""
+
+    def named(function: Callable[..., R]) -> Callable[P, R]:
+        returns = inspect.signature(function).return_annotation
+        function.__signature__ = inspect.signature(call).replace(return_annotation=returns)  # type: ignore[attr-defined]
+        return function
+
+    return named
+
+
+@_takes(_Call)
 def imitate(
     env: Any = None,
     *,

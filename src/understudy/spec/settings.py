@@ -4,10 +4,23 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from .presets import PRESETS
+
+if TYPE_CHECKING:  # importing this room is cheap
+    import gymnasium
+
+    from ..asking import Rule
+    from ..envs.pure import PureEnv
+    from ..learners import AnyLearner
+    from ..losses import Loss
+    from ..policies import Policy
+    from ..solvers import AnySolver
+
+Environment: TypeAlias = "str | Callable[..., Any] | gymnasium.Env[Any, Any] | PureEnv"
+"""An id, a function that makes an environment, or an environment."""
 
 PARTS = ("learner", "policy", "loss", "solver", "ask", "expert")
 """Parts that a run has by name or as an object, each with options."""
@@ -31,7 +44,7 @@ def _among(default: Any, *accepted: str) -> Any:
 class Settings:
     """The fields of `RunSpec`. None stands for what the preset, the policy or the solver decides."""
 
-    env: Any = None
+    env: Environment | None = None
     """A Gymnasium id such as Hopper-v5, or module:Id to import a package first."""
     expert: Any = None
     """A shipped expert's name (default: the one for the environment), a .zip archive, a .safetensors file,
@@ -53,14 +66,14 @@ class Settings:
     """VecNormalize statistics that go with an archive."""
     revision: str | None = _of("expert")
     """Which revision of a hub's repository."""
-    expert_workers: Any = None
+    expert_workers: int | str | None = None
     """Questions under way at once, for an expert that is slow or dear: a number (threads), or processes:N.
     Such an expert is asked about a state once, after the round, and is not played for its return."""
     expert_timeout: float | None = _least(None, 0.0)
     """Seconds after which a slow expert's answer is given up (default: none)."""
     expert_retries: int = _least(2, 0)
     """How often a slow expert is asked again where it fails; then the state stays without a label."""
-    learner: Any = "ftl"
+    learner: str | AnyLearner = "ftl"
     """ftl (DAgger), adaftrl, ftrl, alt_ftrl, ogd, adagrad, bc (the expert drives), or module:function."""
     eta: float | None = _of("learner")
     """Step size η of ftrl, alt_ftrl and ogd."""
@@ -74,7 +87,7 @@ class Settings:
     """Keep the parameters in the L2 ball of this radius."""
     diagonal: bool = _of("learner", False)
     """AdaGrad per coordinate instead of by the norm."""
-    policy: Any = "auto"
+    policy: str | Policy = "auto"
     """auto (mlp; camera for an image with numbers beside it; linear on the expert's features of images), mlp,
     gru (remembers the episode), linear, tabular, nature_cnn, camera, or module:function."""
     widths: tuple[int, ...] | None = _of("policy")
@@ -86,10 +99,10 @@ class Settings:
     name or file."""
     labels: str = _among("expert", "expert", "mode")
     """What is learned: the expert's answer (a distribution where it gives one), or its mode."""
-    loss: Any = "auto"
+    loss: str | Loss = "auto"
     """auto (squared for Box actions, huber for networks with a budget of labels, else cross-entropy),
     squared, absolute, huber, cross-entropy, or module:function."""
-    solver: Any = "auto"
+    solver: str | AnySolver = "auto"
     """auto, closed-form, newton, lbfgs, gd, adam, sls, proximal-sgd, interior-point, or module:function."""
     learning_rate: float | None = _of("solver")
     """First step size of adam or proximal-sgd."""
@@ -120,7 +133,7 @@ class Settings:
     """Environments side by side."""
     budget: int | None = _least(None, 1)
     """Stop after so many queries; the last round asks for what is left."""
-    ask: Any = None
+    ask: str | Rule | None = None
     """Which states of a round the expert is asked about: all (the default, but with a budget and without
     rounds the preset practical spreads it), random:K, fraction:P, distance:K,
     disagreement:K, leverage:C (linear policies), or module:function. A state where the expert acts is asked
@@ -135,7 +148,7 @@ class Settings:
     """When the rule is asked: after the round, or on the spot: the expert takes over where the rule's score
     is above its threshold (disagreement:0.05, distance:0.05) until it is safe again, and labels what it
     drives."""
-    beta: Any = 0.0
+    beta: float | str = 0.0
     """Probability that the expert acts: a number, linear:ROUNDS or exponential:RATE."""
     first_round: str | None = _among(None, "expert", "agent")
     """Who acts in round 1: expert or agent."""
@@ -166,7 +179,7 @@ class Settings:
     episode_limit: int | None = _least(None, 1)
     """Most steps of an evaluation episode, for an environment that has no limit of its own. A run may be
     resumed with another."""
-    comparator: Any = "last"
+    comparator: str | Sequence[int] = "last"
     """After which rounds to find the best in hindsight: last, every, none, or round numbers (5,10)."""
     search: int = _least(2000, 0)
     """Steps of Adam in the search for the best network in hindsight."""

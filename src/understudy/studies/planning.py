@@ -28,7 +28,7 @@ def evaluation(spec: RunSpec) -> int:
     """Most environment steps of a run's evaluations, the expert's included; 0 where there is no limit."""
     import gymnasium
 
-    known = gymnasium.registry.get(spec.env.rpartition(":")[2])
+    known = gymnasium.registry.get(str(spec.env).rpartition(":")[2])
     own = spec.env_kwargs.get("max_episode_steps") or getattr(known, "max_episode_steps", None)
     limit = min(filter(None, (own, spec.episode_limit)), default=0)
     return limit * (len(spec.evaluated) * spec.episodes + spec.expert_measured)
