@@ -90,6 +90,28 @@ def test_labels_to_nine_tenths_and_the_least_score_afterwards():
     assert [c.verdict for c in queries_report._judged([better]) if c.claim.startswith("(3)")] == ["holds"]
 
 
+def test_the_labels_wanted_are_judged_by_the_median_and_its_interval():
+    labels, kept = np.array([100, 200]), np.ones(3)
+
+    def first(scores, labels=labels):
+        return next(iter(queries_report._judged([Curve("Hopper-v5", "distance", labels, scores, kept)])))
+
+    never = first(np.zeros((3, 2)))  # 200 labels do not say whether 400 are enough
+    assert (never.low, never.value, never.verdict) == (201.0, math.inf, "cannot be told")
+    assert first(np.zeros((3, 2)), np.array([200, 400])).verdict == "does not hold"
+    some = first(np.array([[1.0, 1.0], [0.0, 1.0], [0.0, 1.0]]))
+    assert (some.low, some.value, some.high, some.verdict) == (100.0, 200.0, 200.0, "holds")
+
+
+def test_a_seed_that_was_asked_more_is_not_told_by_the_labels_of_another(done):
+    results = [one for _, one in done.final]
+    rows = [row | {"queries": row["queries"] + 7} for row in results[1].rows]
+    results[1] = results[1]._replace(rows=rows)
+    more = done._replace(final=understudy.studies.Results(done.final.entries, results, None))
+    before, after = (queries_report.curves([part])[0].labels for part in (done, more))
+    assert (after == before + 7).all() and after.dtype.kind == "i"
+
+
 def test_fewer_labels_are_told_by_medians_and_a_series_that_never_arrives_needs_more_than_it_had():
     labels, kept = np.array([10, 20, 30, 40]), np.ones(5)
 
@@ -148,7 +170,8 @@ def test_a_peer_has_the_score_of_its_last_evaluation(done, tmp_path):
         made = {"expert": 500.0, "curve": curve}
         (tmp_path / f"CartPole-v0-imitation-{seed}.json").write_text(json.dumps(made))
     found = queries.measured(tmp_path, "CartPole-v1")
-    assert [one["curve"] for one in found] == runs and not queries.measured(tmp_path, "Hopper-v5")
+    pairs = [[(labels, score) for labels, score, _ in curve] for curve in runs]
+    assert [one["curve"] for one in found] == pairs and not queries.measured(tmp_path, "Hopper-v5")
     one = queries_report.curves([done._replace(peer=found)])[-1]
     assert one.series == "imitation" and one.labels.tolist() == [100, 200, 300, 400]
     wanted = (np.array([[100, 100, 480, 480], [60, 260, 260, 500]]) - 20) / 480
@@ -157,6 +180,9 @@ def test_a_peer_has_the_score_of_its_last_evaluation(done, tmp_path):
     scale = dataclasses.replace(queries.SCALES["small"], peer=tmp_path / "none")
     with pytest.raises(UserError, match="is no folder"):
         queries.part("CartPole-v1", scale, tmp_path / "study")
+    (tmp_path / "CartPole-v0-imitation-0.json").write_text('{"curve": []}')
+    with pytest.raises(UserError, match=r"peer: .*imitation-0.json is damaged \(KeyError: 'expert'\)"):
+        queries.part("CartPole-v1", dataclasses.replace(scale, peer=tmp_path), tmp_path / "study")
     assert not (tmp_path / "study").exists()  # before anything is played
 
 
