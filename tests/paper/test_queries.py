@@ -81,7 +81,8 @@ def test_labels_to_nine_tenths_and_the_least_score_afterwards():
     assert one.enough().tolist() == [20.0, np.inf, 10.0]
     assert one.least_after().tolist() == [0.5, 0.96] and one.kept_after().tolist() == [0.93, 0.89]
     verdicts = {claim.claim[:3]: claim.verdict for claim in queries_report._judged([one])}
-    assert verdicts == {"(1)": "holds"} | dict.fromkeys(("(2)", "(3)", "(4)"), "does not hold")
+    # Of three seeds one is not there: another draw may have two of it.
+    assert verdicts == {"(1)": "cannot be told"} | dict.fromkeys(("(2)", "(3)", "(4)"), "does not hold")
     late = one._replace(labels=np.array([10, 30, 35, 40]))  # more than 40 may be less than 2 · 30
     assert (
         next(two for two in queries_report._judged([late]) if two.claim[:3] == "(2)").verdict[:6] == "cannot"

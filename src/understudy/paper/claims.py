@@ -77,7 +77,8 @@ def relative(one: Sequence[np.ndarray], other: Sequence[np.ndarray]) -> tuple[fl
     """
     columns = [np.asarray(column, float) for column in (*one, *other)]
     if not np.isfinite(columns).all():
-        value = float(ratio(*columns[:2])[0] / _positive(ratio(*columns[2:])[0]))
+        with np.errstate(invalid="ignore"):  # two that are infinite are not compared
+            value = float(ratio(*columns[:2])[0] / _positive(ratio(*columns[2:])[0]))
         return value, value, value
     return _spread(lambda a, b, c, d: _quotient(a, b) / _positive(_quotient(c, d)), *columns)
 
