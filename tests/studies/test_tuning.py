@@ -148,6 +148,20 @@ def test_a_tuned_study_goes_on_where_it_was_and_ends_in_one_table(tmp_path):
     assert len(log.read_text().splitlines()) <= before + 1 + 1
 
 
+def test_of_a_part_of_a_study_no_other_candidates_are_tried():
+    few = study().only(lambda entry: entry.labels["step"] in (None, 0.1, 1.0))
+    rough = coarse_study(few, ("step",), {}, (0,))
+    assert rough is not None and {entry.labels["step"] for entry in rough.runs} == {0.1, 1.0}
+    best = full_study(few, ("step",), played(rough, lambda labels: -labels["step"]), 1)
+    assert steps_of(best, "ftrl") == steps_of(best, "ogd") == [1.0]
+
+
+def test_truth_values_have_no_edge():
+    runs = [({"standardise": one}, float(one)) for one in (True, False)]
+    (found,) = choose(runs, ("standardise",))
+    assert (found.values, found.edge) == ({"standardise": False}, {})
+
+
 def test_scores_too_large_to_add_are_infinitely_bad():
     runs = [
         ({"step": step, "seed": seed}, 1e308 if step > 1 else 5.0) for step in (0.1, 10.0) for seed in (0, 1)
