@@ -150,17 +150,12 @@ def _folder(keep: Path | None, made: Parts, opened: contextlib.ExitStack) -> Fol
 def _await(path: Path) -> None:
     """Waits a while for another process to leave the folder."""
     until = time.monotonic() + LEAVING
-    while path.is_dir():
+    while path.is_dir() and time.monotonic() < until:
         try:
-            held = disk.lock(path)
-        except disk.Locked:
-            if time.monotonic() > until:
+            with disk.lock(path) or contextlib.nullcontext():
                 return
+        except disk.Locked:
             time.sleep(0.05)
-        else:
-            if held is not None:
-                held.close()
-            return
 
 
 def _remove(folder: Path, names: Iterable[str]) -> None:
