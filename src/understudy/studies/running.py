@@ -142,9 +142,10 @@ def plan(
     progress: Callable[[str, int, int], None] | None = None,
 ) -> planning.Plan:
     """What `run` would do with the same arguments. The time is estimated from the shards finished in
-    `out`, or from a short calibration, during which ``progress(stage, done, total)`` is called.
+    `out`, or from a short calibration, during which ``progress(stage, done, total)`` is called; a slow or
+    dear expert is not asked for one.
     """
-    check(study, engine)
+    dear = check(study, engine)
     planning.engine(engine)
     count = planning.how_many(workers)
     kept: dict[str, Any] = {}
@@ -156,7 +157,7 @@ def plan(
     left = _left(study, kept, retry_failed)
     shards = planning.divide(left, count, shard)
     rate = planning.from_finished([about for _, about in kept.values()])
-    if rate is None and calibrate:
+    if rate is None and calibrate and not dear:
         rate = planning.calibrate(shards, count, progress)
     return planning.Plan(
         asked=study.asked,
@@ -171,10 +172,10 @@ def plan(
     )
 
 
-def check(study: Study, engine: str) -> None:
+def check(study: Study, engine: str) -> bool:
     """Refuses, before anything runs, environments, experts and parts that do not fit each other: makes every
     environment once, and the parts of every run. It must not start JAX: on an accelerator that would take the
-    memory which a worker needs.
+    memory which a worker needs. Returns whether some expert is slow or dear.
     """
     if engine != "inline" and any(entry.spec.by_person for entry in study.runs):
         raise UserError("expert: a person cannot answer a worker process; say engine inline.")
@@ -185,6 +186,7 @@ def check(study: Study, engine: str) -> None:
             worlds[spec.key(*WORLD)] = World.made(spec)
         world = worlds[spec.key(*WORLD)]
         choose(spec, world.shown, Actions.of(world.action_space), world.expert)
+    return any(world.expert.workers is not None for world in worlds.values())
 
 
 def _left(study: Study, kept: dict[str, tuple[Result, Any]], retry_failed: bool) -> list[Entry]:
