@@ -1,13 +1,20 @@
-"""Claims as checks: a number with its interval over seeds, and a verdict that may be "cannot be told"."""
+"""Claims as checks: a number with its interval over seeds, and a verdict that may be "cannot be told".
+
+And the files of a study: figures, numbers and claims, written by one function.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+from matplotlib.figure import Figure
 
-from ..mapping import Table
+from .. import disk
+from ..mapping import Table, write_csv
+from ..report import plots
 from ..report.style import look
 
 HOLDS, FAILS, OPEN = "holds", "does not hold", "cannot be told"
@@ -210,3 +217,29 @@ def markdown(claims: Sequence[Claim]) -> str:
     for one in claims:
         lines.append(f"| {one.claim} | {one.setting} | {one.evidence} | {one.wanted} | {one.verdict} |")
     return "\n".join(lines) + "\n"
+
+
+def write(
+    folder: Path,
+    figures: Mapping[str, Figure],
+    tables: Mapping[str, Mapping[str, Any] | Table | str],
+    found: Sequence[Claim],
+    *,
+    digits: Mapping[str, int] | None = None,
+) -> list[str]:
+    """Every figure as PNG and SVG, every table as CSV, and the claims; the names written.
+
+    `tables` go by the names of their files, packed where these end in .gz, and `digits` says how many digits
+    the numbers of a file have where they are not ten. A `Table` is written with a row per run and round, a
+    text as it is.
+    """
+    for name, made in figures.items():
+        plots.save(made, folder / f"{name}.png", folder / f"{name}.svg")
+    for name, table in {**tables, "claims.csv": disk.columns(one._asdict() for one in found)}.items():
+        if isinstance(table, str):
+            disk.write(folder / name, table)
+        else:
+            columns = table.long() if isinstance(table, Table) else table
+            write_csv(folder / name, columns, digits=(digits or {}).get(name, 10))
+    disk.write(folder / "claims.md", markdown(found))
+    return sorted(path.name for path in folder.iterdir())

@@ -23,7 +23,7 @@ from ..studies import Results, Study, Tuned, run, tune
 from ..studies.ranking import setting_of
 from ..studies.study import Entry
 from ..studies.tables import to_csv
-from . import reporting
+from . import claims
 from .claims import Claim, judge, ratio
 from .protocol import UNTUNED, Progress, silent
 
@@ -292,4 +292,4 @@ def write(
         "choices.csv": to_csv(choice_columns(parts)),
         "summary.csv": to_csv(summary_columns(panels(parts))),
     }
-    return reporting.write(folder, figures, tables, found, digits={"rounds.csv.gz": 6})
+    return claims.write(folder, figures, tables, found, digits={"rounds.csv.gz": 6})

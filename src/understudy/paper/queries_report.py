@@ -13,7 +13,7 @@ import numpy as np
 from .. import disk
 from ..report import plots
 from ..report.style import Look, look
-from . import claims, reporting
+from . import claims
 from .host import failed, measured
 from .queries import DEFAULT, PEER, SERIES, WORLDS, Part
 
@@ -254,4 +254,4 @@ def write(folder: Path, parts: Sequence[Part], found: list[claims.Claim]) -> lis
     every = curves(parts)
     tables = {"scores.csv": disk.columns(points(every)), "labels.csv": disk.columns(rows(every))}
     figures = {"queries": draw(every)} if every else {}  # every run may have failed
-    return reporting.write(folder, figures, tables, found, digits={"scores.csv": 5})
+    return claims.write(folder, figures, tables, found, digits={"scores.csv": 5})
