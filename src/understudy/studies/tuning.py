@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, final
 
-from ..disk import lock, reporting
+from ..disk import columns, lock, reporting
 from ..errors import UserError, among, whole
 from ..regret.ledger import to_pandas
 from . import tables
@@ -57,17 +57,13 @@ class Tuned:
 
     def table(self) -> tables.Columns:
         """The choices as columns."""
-        settings = list(dict.fromkeys(name for one in self.choices for name in one.setting))
-        over = list(dict.fromkeys(name for one in self.choices for name in one.values))
-        columns: tables.Columns = {}
-        for name in settings:
-            columns[tables.label(name)] = [one.setting.get(name) for one in self.choices]
-        for name in over:
-            columns[tables.label(name)] = [one.values.get(name) for one in self.choices]
-            columns[f"{name}_edge"] = [one.edge.get(name, "") for one in self.choices]
-        columns["score"] = [one.score for one in self.choices]
-        columns["tried"] = [one.tried for one in self.choices]
-        return columns
+        rows = []
+        for one in self.choices:
+            row = {tables.label(name): value for name, value in one.setting.items()}
+            for name, value in one.values.items():
+                row |= {tables.label(name): value, f"{name}_edge": one.edge.get(name, "")}
+            rows.append(row | {"score": one.score, "tried": one.tried})
+        return columns(rows)
 
     def __repr__(self) -> str:
         return f"Tuned({len(self.choices)} settings; {self.full!r})"
