@@ -11,6 +11,7 @@ from rooms import EXPERT, ROOM
 from understudy import Study, UserError, tune
 from understudy.studies import Result, Results, plans
 from understudy.studies.ranking import choose, means
+from understudy.studies.tables import to_csv
 from understudy.studies.tuning import Tuned, _choices, coarse_study, full_study
 
 STEPS = (0.01, 0.1, 1.0, 10.0, 100.0)
@@ -212,11 +213,21 @@ def test_a_folder_of_other_things_is_left_alone(tmp_path: Path, door):
     assert {one.name for one in tmp_path.iterdir()} == {"results.csv", "study.json"}
 
 
-def test_lists_are_tuned_and_without_a_folder_none_is_named():
-    one = Study(ROOM, grid={"widths": [[4], [8, 8]]}, **SMALL | {"policy": "mlp", "max_iterations": 2})
-    tuned = tune(one, "widths", engine="inline", coarse={"rounds": 1, "interactions": 20})
+def test_lists_are_tuned():
+    one = Study(ROOM, grid={"widths": [[4], [8, 8]]}, **SMALL | {"policy": "mlp"})
+    rough = coarse_study(one, ("widths",), {}, (0,))
+    assert rough is not None
+    tried = played(rough, lambda labels: len(labels["widths"]))
+    done = played(full_study(one, ("widths",), tried, 2), lambda labels: -len(labels["widths"]))
+    tuned = Tuned(_choices(one, ("widths",), tried, done), tried, done)
     (choice,) = tuned.choices
-    assert choice.values["widths"] in ((4,), (8, 8)) and choice.tried == 2 and len(tuned.chosen) == 1
+    assert choice.values["widths"] == (8, 8) and choice.tried == 2 and len(tuned.chosen) == 1
+    assert to_csv(tuned.table()).splitlines()[1].split(",", 2)[2] == '"[8, 8]",,-2.0,2'
+
+
+def test_without_a_folder_none_is_named():
+    one = Study(ROOM, grid={"learner": ["ogd"], "step": STEPS[:2]}, **SMALL)
+    tuned = tune(one, engine="inline", keep=1, coarse={"rounds": 2, "interactions": 20})
     assert tuned.full.folder is None and tuned.coarse is not None and tuned.coarse.folder is None
 
 
