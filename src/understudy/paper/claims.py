@@ -62,7 +62,8 @@ def ratio(above: np.ndarray, below: np.ndarray) -> tuple[float, float, float]:
     """mean(above)/mean(below) over paired seeds (n,), with the 95 % interval of a bootstrap over seeds.
 
     A run that left the finite numbers makes its mean infinite (below zero, where one is −∞), and is not
-    resampled away. Where what is divided by may be zero or less, a ratio says nothing: it is nan.
+    resampled away. Where what is divided by may be zero or less, a ratio says nothing: it is nan. A bootstrap
+    of few seeds is short: of 2, 3, 5, 10 and 20 it has the true ratio in 49, 77, 84, 90 and 93 % (2,000 draws).
 
     >>> ratio(np.array([2.0, 2.0]), np.array([1.0, 1.0]))
     (2.0, 2.0, 2.0)
@@ -211,7 +212,7 @@ def markdown(claims: Sequence[Claim]) -> str:
     lines += [f"| {claim} | **{verdict}** | {where} |" for claim, verdict, where in together(claims)]
     lines += [
         "",
-        "| claim | setting | measured, with 95 % interval over seeds | wanted | verdict |",
+        "| claim | setting | measured, with 95 % bootstrap interval over seeds | wanted | verdict |",
         "|---|---|---|---|---|",
     ]
     for one in claims:
