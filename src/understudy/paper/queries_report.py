@@ -89,7 +89,7 @@ def curves(parts: Sequence[Part]) -> list[Curve]:
         for series, played in runs.items():
             seeds, points, kept = zip(*played, strict=True)
             count = min(map(len, points))
-            queries, returns = np.moveaxis([seen[:count] for seen in points], 2, 0)
+            queries, returns = np.array([seen[:count] for seen in points]).transpose(2, 0, 1)
             labels = queries.max(axis=0).astype(int)
             scores, last = ((some - random) / (expert - random) for some in (returns, np.array(kept)))
             found.append(Curve(one.env, series, labels, scores, last, seeds, gone[series]))
