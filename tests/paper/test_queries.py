@@ -181,9 +181,10 @@ def test_a_peer_has_the_score_of_its_last_evaluation(done, tmp_path):
     scale = dataclasses.replace(queries.SCALES["small"], peer=tmp_path / "none")
     with pytest.raises(UserError, match="is no folder"):
         queries.part("CartPole-v1", scale, tmp_path / "study")
-    (tmp_path / "CartPole-v0-imitation-0.json").write_text('{"curve": []}')
-    with pytest.raises(UserError, match=r"peer: .*imitation-0.json is damaged \(KeyError: 'expert'\)"):
-        queries.part("CartPole-v1", dataclasses.replace(scale, peer=tmp_path), tmp_path / "study")
+    for text, said in (('{"curve": [[1, 2]]}', "KeyError: 'expert'"), ('{"curve": []}', "it.* has no point")):
+        (tmp_path / "CartPole-v0-imitation-0.json").write_text(text)
+        with pytest.raises(UserError, match=rf"peer: .*imitation-0.json is damaged \(.*{said}"):
+            queries.part("CartPole-v1", dataclasses.replace(scale, peer=tmp_path), tmp_path / "study")
     assert not (tmp_path / "study").exists()  # before anything is played
 
 

@@ -157,5 +157,6 @@ def measured(folder: Path, env: str) -> list[dict[str, Any]]:
         with damaged(f"peer: {path}"):
             run = disk.read_json(path, "peer")
             curve = [(float(queries), float(score)) for queries, score, *_ in run["curve"]]
+            assert curve, "its curve has no point"
             runs.append({"expert": float(run["expert"]), "curve": curve})
     return runs
