@@ -149,6 +149,21 @@ def test_failed_runs_of_a_study_are_counted_in_its_curves(done):
     assert mine.failed == 1 and math.isinf(mine.enough()[-1])
 
 
+@pytest.mark.parametrize(("series", "verdict"), [("random", "holds"), ("distance", "does not hold")])
+def test_a_series_of_which_every_run_failed_is_judged(done, tmp_path, series, verdict):
+    """As if none had arrived; it has no curve and no row."""
+    results = [
+        result._replace(rows=[], error="it broke") if entry.labels["series"] == series else result
+        for entry, result in done.final
+    ]
+    hurt = done._replace(final=understudy.studies.Results(done.final.entries, results, None))
+    made = queries_report.judged([hurt])
+    assert [one.verdict for one in made if one.claim[:3] == "(7)"] == [verdict]
+    assert f"{series} not reached" in queries_report.facts([hurt])[0][1]
+    names = queries_report.write(tmp_path, [hurt], made)
+    assert "queries.png" in names and series not in (tmp_path / "labels.csv").read_text()
+
+
 def test_the_legend_has_the_series_of_every_panel():
     labels, scores = np.array([10, 20]), np.ones((2, 2))
     envs = (("Hopper-v5", ("distance",)), ("Walker2d-v5", ("distance", "bc")))

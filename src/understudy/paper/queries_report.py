@@ -93,6 +93,11 @@ def curves(parts: Sequence[Part]) -> list[Curve]:
             labels = queries.max(axis=0).astype(int)
             scores, last = ((some - random) / (expert - random) for some in (returns, np.array(kept)))
             found.append(Curve(one.env, series, labels, scores, last, seeds, gone[series]))
+        for series in gone if runs else ():
+            if series not in runs:  # every run of it: none has a score, and all need more than they had
+                budget = next(e.spec.budget for e in one.final.entries if e.labels["series"] == series)
+                none = np.zeros((0, 1)), np.zeros(0)
+                found.append(Curve(one.env, series, np.array([budget]), *none, failed=gone[series]))
         if one.peer:
             found.append(peer(one))
     return found
@@ -251,7 +256,7 @@ def points(every: Sequence[Curve]) -> Iterator[dict[str, Any]]:
 
 def write(folder: Path, parts: Sequence[Part], found: list[claims.Claim]) -> list[str]:
     """The figure, every score and the claims; the names of the files."""
-    every = curves(parts)
+    every = [one for one in curves(parts) if len(one.scores)]
     tables = {"scores.csv": disk.columns(points(every)), "labels.csv": disk.columns(rows(every))}
     figures = {"queries": draw(every)} if every else {}  # every run may have failed
     return claims.write(folder, figures, tables, found, digits={"scores.csv": 5})
