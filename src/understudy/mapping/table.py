@@ -100,7 +100,7 @@ class Table:
 def _column(values: Any) -> np.ndarray:
     """Labels as an array. NumPy would make words of numbers that stand beside words."""
     made = np.asarray(values)
-    mixed = made.dtype.kind == "U" and not all(isinstance(one, str) for one in values)
+    mixed = made is not values and made.dtype.kind == "U" and not all(isinstance(one, str) for one in values)
     return np.asarray(values, object) if mixed else made
 
 
