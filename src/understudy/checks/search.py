@@ -25,6 +25,7 @@ from . import truth
 from .candidates import Candidate, change, draw
 
 Make = Callable[[Candidate, float | None], Learner]
+Samples = tuple[np.ndarray, np.ndarray, np.ndarray]
 FAMILIES: dict[str, tuple[Make, ...]] = {
     "offline": (
         lambda c, r: ftl(radius=r),
@@ -211,7 +212,7 @@ class Search:
         played = jax.device_get(self._program(stacked, rounds))
         return {name: value[:count] for name, value in played.items()}
 
-    def _told(self, crowd: list[Candidate]) -> tuple[Any, dict[str, np.ndarray], np.ndarray]:
+    def _told(self, crowd: list[Candidate]) -> tuple[Samples, dict[str, np.ndarray], np.ndarray]:
         """All samples of each candidate, (p, n, d) and (p, n), with their weights in the sum of losses; what
         the library claims, and the cumulative loss of the iterates it played, counted here; the norm up to
         which comparators count, for the difference of outputs where there are two.
