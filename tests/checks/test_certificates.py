@@ -13,7 +13,7 @@ import understudy
 from understudy.checks import CheckError, truth
 from understudy.checks.candidates import change, draw
 from understudy.checks.certificates import confirm, save
-from understudy.checks.search import CLAIMS, FAMILIES, Kind, Search, excess, kinds
+from understudy.checks.search import CLAIMS, FAMILIES, Finding, Kind, Search, excess, kinds
 from understudy.cli.replay import read_stream
 from understudy.learners import Learner
 from understudy.solvers import project
@@ -96,6 +96,17 @@ def test_a_learner_of_ones_own_goes_through_the_search():
 def test_a_search_that_would_search_nothing_is_refused(asked):
     with pytest.raises(understudy.UserError, match=f"^{next(iter(asked))}: "):
         understudy.checks.certificate(**asked)
+
+
+def test_a_search_of_no_time_searches_once(monkeypatch):
+    def restart(self, seed):
+        return Finding(self.kind, -1.0, "bound", seed, 48, 0.0, None)
+
+    monkeypatch.setattr(Search, "restart", restart)
+    report = understudy.checks.certificate("ftl", minutes=1e-12)
+    assert report.passed and sum(row.passed is not None for row in report.rows) == 1
+    twice = understudy.checks.certificate("ftl", restarts=2, seed=5, kind="squared, offline")
+    assert [row.detail[:8] for row in twice.rows] == ["96 plays"]
 
 
 def test_every_kind_has_its_learners_and_a_name_of_its_own():

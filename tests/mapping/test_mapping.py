@@ -60,6 +60,7 @@ def test_an_axis_may_have_any_name():
         (lambda: grid(eta=0.1), "eta: expected a sequence"),
         (lambda: grid(eta=[object()]), "eta: .* has no label"),
         (lambda: map_runs(walk, []), "configs: the list is empty"),
+        (lambda: map_runs(walk, [{"eta": 1.0}]), "configs: .* is not a configuration"),
         (lambda: map_runs(walk, {"eta": [1.0]}, method="vamp"), "did you mean 'vmap'"),
         (lambda: map_runs(walk, {"eta": [1.0]}, seeds=0), "seeds: 0"),
         (lambda: map_runs(walk, {"eta": [1.0]}, workers=0), "workers: 0"),
@@ -182,6 +183,8 @@ def test_the_table_is_tidy_and_the_same_bytes_twice(tmp_path):
 def test_where_and_unknown_columns():
     table = Table({"eta": np.array([0.1, 0.2])}, {"loss": np.array([1.0, 2.0])})
     assert table.where(eta=0.2)["loss"].tolist() == [2.0]
+    mixed = Table({"eta": [0.1, "auto"]}, {"loss": [1.0, 2.0]})  # NumPy alone would have '0.1' and 'auto'
+    assert [mixed.where(eta=one)["loss"].tolist() for one in (0.1, "auto")] == [[1.0], [2.0]]
     with pytest.raises(UserError, match=r"no run has eta=0\.3"):
         table.where(eta=0.3)
     with pytest.raises(UserError, match="did you mean 'loss'"):

@@ -78,6 +78,27 @@ def test_ratio_is_paired_and_covers_the_truth():
     assert paired[2] - paired[1] < 1e-12 < shuffled[2] - shuffled[1]
 
 
+def test_a_ratio_of_ratios_is_as_uncertain_as_all_four_of_its_means():
+    rng = np.random.default_rng(2)
+    a, b, c, d = rng.lognormal(0.0, 0.3, size=(4, 30))
+    value, low, high = claims.relative((a, b), (c, d))
+    assert value == pytest.approx(a.mean() / b.mean() / (c.mean() / d.mean()))
+    draws = np.array([rng.integers(30, size=30) for _ in range(5000)])
+    by_hand = np.array([a[i].mean() * d[i].mean() / (b[i].mean() * c[i].mean()) for i in draws])
+    np.testing.assert_allclose([low, high], np.quantile(by_hand, [0.025, 0.975]), rtol=0.02)
+    # Negative control: the second ratio taken for certain.
+    assert not np.allclose([low, high], np.array(claims.ratio(a, b)[1:]) / (c.mean() / d.mean()), rtol=0.05)
+    gone = np.array([np.inf, *b[1:]])
+    assert claims.relative((gone, b), (c, d))[0] == np.inf and claims.relative((a, b), (gone, d))[0] == 0.0
+    assert np.isnan(claims.relative((gone, b), (gone, d))).all()
+
+
+@pytest.mark.parametrize("below", [[-1.0, -1.2], [-1.0, 4.0], [0.0, 0.0]])
+def test_nothing_is_told_by_a_ratio_to_what_may_be_zero_or_less(below):
+    one = claims.judge("c", "s", "m", claims.ratio([1.0, 1.1], below), below=1.0)
+    assert (one.verdict, one.evidence) == (claims.OPEN, "m = nan [nan, nan]")
+
+
 def test_a_diverged_run_is_not_averaged_away():
     good, bad = np.ones(5), np.array([1.0, 1.0, np.inf, 1.0, np.nan])
     assert claims.ratio(bad, good)[0] == np.inf and claims.ratio(good, bad)[0] == 0.0

@@ -9,7 +9,9 @@ import pytest
 
 import understudy
 from understudy.envs import gridworld as env
+from understudy.mapping import Table
 from understudy.paper import gridworld, gridworld_figures
+from understudy.paper.protocol import Outcome
 from understudy.policies import Tabular
 
 
@@ -84,6 +86,16 @@ def test_a_run_is_what_replay_plays(name):
     np.testing.assert_allclose(table["cost"][0], same.ledger["loss"], atol=1e-8)
     # Samples have a solver for a comparator, which comes near the infimum that counts know.
     assert table["regret"][0, -1] == pytest.approx(same.certificate.regret, abs=1e-6)
+
+
+def test_a_study_too_short_to_have_a_half_says_nothing_of_its_growth():
+    rows = [(v, n, s) for v in gridworld.VARIANTS for n in ("ftl", "ftrl", "alt_ftrl") for s in (0, 1)]
+    labels = dict(zip(("variant", "learner", "seed"), zip(*rows, strict=True), strict=True))
+    for rounds, count in ((14, 0), (20, 3)):
+        ones = np.ones((len(rows), rounds))
+        table = Table({**labels, "step": np.ones(len(rows))}, {"regret": ones, "cumulative": ones})
+        found = gridworld.judged(Outcome(table, [], table, rounds))
+        assert sum("R(" in one.claim for one in found) == count
 
 
 def test_threads_equal_serial():

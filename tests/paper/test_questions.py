@@ -85,13 +85,16 @@ def test_exponents_and_means():
     assert questions_claims.mean(np.array([1.0, np.nan]))[0] == np.inf
     assert questions_claims.either((0.5, 0.4, 0.8)) == (2.0, 1.25, 2.5)
     assert questions_claims.either((1.01, 0.8, 1.04)) == (1.01, 1.0, 1.25)  # not within 5 % for certain
+    assert questions_claims.either((0.0, 0.0, 0.0)) == (np.inf,) * 3  # against a run that diverged
 
 
 @pytest.mark.slow
 def test_a_small_study_is_written_twice_with_the_same_bytes(tmp_path):
     """Without the environments: the toy stream alone."""
+    told = {}
     for name in ("one", "two"):
-        done = questions.study(seeds=2, rounds=ROUNDS, environments=())
+        show = lambda stage, done, total: told.update({stage: (done, total)})  # noqa: E731
+        done = questions.study(seeds=2, rounds=ROUNDS, environments=(), progress=show)
         folder = tmp_path / name
         folder.mkdir()
         written = questions_figures.write(folder, done, questions_claims.judged(done))
@@ -102,6 +105,7 @@ def test_a_small_study_is_written_twice_with_the_same_bytes(tmp_path):
         "untuned.csv",
         "claims.md",
     } <= set(written)
+    assert all(count == total for count, total in told.values()), told
     for path in (tmp_path / "one").iterdir():
         if path.suffix in (".csv", ".gz", ".md"):
             assert path.read_bytes() == (tmp_path / "two" / path.name).read_bytes(), path.name

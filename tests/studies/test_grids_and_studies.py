@@ -77,6 +77,7 @@ def test_a_run_is_named_by_what_it_is():
         ({"grid": {"stepp": [1]}}, "did you mean 'step'"),
         ({"grid": ["step"]}, "grid: .'step'. is not a table of axes"),
         ({"grid": {"env_kwargs": [{"g": np.float32(9.0)}]}}, "env_kwargs: .* is not plain"),
+        ({"env_kwargs": {"gains": {1: 0.5}}}, "env_kwargs: .* has keys that are not words"),
         ({"round": 3}, "did you mean 'rounds'"),
         ({"grid": {"learner": ["ftrll"]}}, "did you mean 'ftrl'"),
         ({"grid": {"step": [1.0]}}, "no learner of this study takes it"),
@@ -124,7 +125,9 @@ def test_a_file_says_the_same_and_what_is_typed_wins(tmp_path):
         "CartPole-v1", rounds=2, seeds=[3, 5], grid={"learner": ["ftl", "ftrl"], "step": [0.1, 1.0, 10.0]}
     )
     assert study.runs == typed.runs
-    assert tuning == {"keep": 2}
+    assert tuning == {"over": ["step"], "keep": 2}
+    path.write_text(path.read_text().replace("keep = 2", ""))
+    assert read(path)[1] == {"over": ["step"]}  # an empty table tunes too
     changed, _ = read(path, {"rounds": 4, "grid": {"step": (7.0,)}})
     assert {entry.settings["rounds"] for entry in changed.runs} == {4}
     assert {entry.labels["step"] for entry in changed.runs} == {None, 7.0}

@@ -130,6 +130,23 @@ def test_runs_that_do_not_replay_begin_anew_with_the_labels_that_were_paid_for(t
     assert repr(again.rows) == repr(first.rows) and lines(asked) == 60
 
 
+def test_a_slow_expert_is_not_asked_where_its_labels_cannot_be_kept(tmp_path, monkeypatch):
+    """Negative control: a quick one is, and its run is not kept."""
+
+    def full(*_, **__):
+        raise UserError("out: cannot write it (no space).") from OSError(28, "no space")
+
+    asked = tmp_path / "asked"
+    monkeypatch.setenv("ROOM_ASKED", str(asked))
+    monkeypatch.setattr(shard, "Folder", full)
+    quick = SMALL | {"expert": "rooms:counted", "expert_episodes": 0}
+    errors = [
+        shard.play([RunSpec(env=ROOM, **quick, **more).changes()], keep=tmp_path)[0].error
+        for more in ({"expert_workers": 2}, {})
+    ]
+    assert errors == ["out: cannot write it (no space).", None] and lines(asked) == 60
+
+
 def test_a_sink_that_refuses_costs_no_run(tmp_path, monkeypatch):
     """All runs of the shard count before the first is told, so the second time none is played."""
 

@@ -11,6 +11,7 @@ from rooms import EXPERT, ROOM
 from understudy import Study, UserError, tune
 from understudy.studies import Result, Results, plans
 from understudy.studies.ranking import choose, means
+from understudy.studies.tables import to_csv
 from understudy.studies.tuning import Tuned, _choices, coarse_study, full_study
 
 STEPS = (0.01, 0.1, 1.0, 10.0, 100.0)
@@ -148,6 +149,20 @@ def test_a_tuned_study_goes_on_where_it_was_and_ends_in_one_table(tmp_path):
     assert len(log.read_text().splitlines()) <= before + 1 + 1
 
 
+def test_of_a_part_of_a_study_no_other_candidates_are_tried():
+    few = study().only(lambda entry: entry.labels["step"] in (None, 0.1, 1.0))
+    rough = coarse_study(few, ("step",), {}, (0,))
+    assert rough is not None and {entry.labels["step"] for entry in rough.runs} == {0.1, 1.0}
+    best = full_study(few, ("step",), played(rough, lambda labels: -labels["step"]), 1)
+    assert steps_of(best, "ftrl") == steps_of(best, "ogd") == [1.0]
+
+
+def test_truth_values_have_no_edge():
+    runs = [({"standardise": one}, float(one)) for one in (True, False)]
+    (found,) = choose(runs, ("standardise",))
+    assert (found.values, found.edge) == ({"standardise": False}, {})
+
+
 def test_scores_too_large_to_add_are_infinitely_bad():
     runs = [
         ({"step": step, "seed": seed}, 1e308 if step > 1 else 5.0) for step in (0.1, 10.0) for seed in (0, 1)
@@ -198,11 +213,21 @@ def test_a_folder_of_other_things_is_left_alone(tmp_path: Path, door):
     assert {one.name for one in tmp_path.iterdir()} == {"results.csv", "study.json"}
 
 
-def test_lists_are_tuned_and_without_a_folder_none_is_named():
-    one = Study(ROOM, grid={"widths": [[4], [8, 8]]}, **SMALL | {"policy": "mlp", "max_iterations": 2})
-    tuned = tune(one, "widths", engine="inline", coarse={"rounds": 1, "interactions": 20})
+def test_lists_are_tuned():
+    one = Study(ROOM, grid={"widths": [[4], [8, 8]]}, **SMALL | {"policy": "mlp"})
+    rough = coarse_study(one, ("widths",), {}, (0,))
+    assert rough is not None
+    tried = played(rough, lambda labels: len(labels["widths"]))
+    done = played(full_study(one, ("widths",), tried, 2), lambda labels: -len(labels["widths"]))
+    tuned = Tuned(_choices(one, ("widths",), tried, done), tried, done)
     (choice,) = tuned.choices
-    assert choice.values["widths"] in ((4,), (8, 8)) and choice.tried == 2 and len(tuned.chosen) == 1
+    assert choice.values["widths"] == (8, 8) and choice.tried == 2 and len(tuned.chosen) == 1
+    assert to_csv(tuned.table()).splitlines()[1].split(",", 2)[2] == '"[8, 8]",,-2.0,2'
+
+
+def test_without_a_folder_none_is_named():
+    one = Study(ROOM, grid={"learner": ["ogd"], "step": STEPS[:2]}, **SMALL)
+    tuned = tune(one, engine="inline", keep=1, coarse={"rounds": 2, "interactions": 20})
     assert tuned.full.folder is None and tuned.coarse is not None and tuned.coarse.folder is None
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
 import time
@@ -58,15 +59,14 @@ def certificate(
         if kind not in searches:
             raise UserError(f"kind: there is no {kind!r}; known: {'; '.join(searches)}.")
         searches = {kind: searches[kind]}
-    began, found, turn = time.monotonic(), {name: [] for name in searches}, 0
-    while turn < restarts if restarts is not None else time.monotonic() - began < 60 * minutes:
-        for name, search in searches.items():
-            if restarts is None and time.monotonic() - began >= 60 * minutes:
-                break
-            found[name].append(search.restart(seed + turn))
-            if progress is not None:
-                progress(found[name][-1])
-        turn += 1
+    began, found = time.monotonic(), {name: [] for name in searches}
+    turns = itertools.count() if restarts is None else range(restarts)
+    for turn, name in ((turn, name) for turn in turns for name in searches):
+        found[name].append(searches[name].restart(seed + turn))
+        if progress is not None:
+            progress(found[name][-1])
+        if restarts is None and time.monotonic() - began >= 60 * minutes:
+            break
     rows = [_row(searches[name], findings, out) for name, findings in found.items()]
     title = "certificates" if subject is None else f"certificate of {name_of(subject)}"
     report = Report(title, rows)

@@ -25,6 +25,7 @@ from . import truth
 from .candidates import Candidate, change, draw
 
 Make = Callable[[Candidate, float | None], Learner]
+Samples = tuple[np.ndarray, np.ndarray, np.ndarray]
 FAMILIES: dict[str, tuple[Make, ...]] = {
     "offline": (
         lambda c, r: ftl(radius=r),
@@ -178,17 +179,13 @@ class Search:
 
     def scores(self, crowd: list[Candidate], goal: str = "bound") -> np.ndarray:
         """How far each candidate is on the way to a regret beyond the claim `goal`, by the quick truth."""
-        data = self._data(crowd)
-        claims = self._claims(data, self._play(crowd))
-        start = _difference(claims["found"])
-        least, _ = truth.least(self.kind.loss, *data, self._limit(crowd, claims), start)
+        data, claims, limit = self._told(crowd)
+        least, _ = truth.least(self.kind.loss, *data, limit, _difference(claims["found"]))
         return excess(claims, goal if goal in claims else "bound", least, 0.0)
 
     def judge(self, one: Candidate) -> tuple[float, str]:
         """By how much a candidate exceeds its worst claim, by SciPy's truth, and which claim that is."""
-        data = self._data([one])
-        claims = self._claims(data, self._play([one]))
-        limit = self._limit([one], claims)
+        data, claims, limit = self._told([one])
         _, start = truth.least(self.kind.loss, *data, limit, _difference(claims["found"]))
         X, y, weights = (part[0] for part in data)
         least, _ = truth.least_by_scipy(self.kind.loss, X, y, weights, float(limit[0]), start[0])
@@ -215,27 +212,21 @@ class Search:
         played = jax.device_get(self._program(stacked, rounds))
         return {name: value[:count] for name, value in played.items()}
 
-    def _data(self, crowd: list[Candidate]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """All samples of each candidate, (p, n, d) and (p, n), with their weights in the sum of losses."""
+    def _told(self, crowd: list[Candidate]) -> tuple[Samples, dict[str, np.ndarray], np.ndarray]:
+        """All samples of each candidate, (p, n, d) and (p, n), with their weights in the sum of losses; what
+        the library claims, and the cumulative loss of the iterates it played, counted here; the norm up to
+        which comparators count, for the difference of outputs where there are two.
+        """
         X, y, _, weights = _stacked(crowd)
-        count, _, _, d = X.shape
-        return X.reshape(count, -1, d), y.reshape(count, -1), weights.reshape(count, -1)
-
-    def _claims(self, data: tuple[np.ndarray, ...], played: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-        """What the library claims, and the cumulative loss of the iterates it played, counted here."""
-        X, y, weights = data
-        w = _difference(played["iterates"])  # (p, T, d)
-        each = np.repeat(w, self.shape[1], axis=1)
+        X, y, weights = (part.reshape(len(crowd), -1, *part.shape[3:]) for part in (X, y, weights))
+        claims = self._play(crowd)
+        each = np.repeat(_difference(claims["iterates"]), self.shape[1], axis=1)  # (p, n, d)
         z = np.einsum("pnd,pnd->pn", X, each)
-        cost = np.sum(weights * truth.sample_losses(self.kind.loss, z, y), axis=1)
-        return played | {"cost": cost}
-
-    def _limit(self, crowd: list[Candidate], claims: dict[str, np.ndarray]) -> np.ndarray:
-        """The norm up to which comparators count, for the difference of outputs where there are two."""
+        claims["cost"] = np.sum(weights * truth.sample_losses(self.kind.loss, z, y), axis=1)
         own = [self.learner(one).radius for one in crowd]
         radius = np.array([np.inf if one is None else float(one) for one in own])
         radius = np.fmin(radius, claims.get("norm", np.inf))
-        return radius * (np.sqrt(2.0) if self.labels else 1.0)
+        return (X, y, weights), claims, radius * (np.sqrt(2.0) if self.labels else 1.0)
 
 
 def _stacked(crowd: list[Candidate]) -> tuple[np.ndarray, ...]:

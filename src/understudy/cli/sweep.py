@@ -130,8 +130,6 @@ def made(options: Sweep) -> tuple[Study, dict[str, Any]]:
         if not tuning:
             raise UserError("keep: it is for tuning; add --tune step.")
         tuning["keep"] = options.keep
-    if tuning and "over" not in tuning:
-        tuning["over"] = ("step",)
     return study, tuning
 
 

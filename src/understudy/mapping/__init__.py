@@ -61,6 +61,8 @@ def map_runs(
         configs = grid(**configs)
     if not configs:
         raise UserError("configs: the list is empty; at least one configuration is needed.")
+    if others := [one for one in configs if not isinstance(one, Config)]:
+        raise UserError(f"configs: {others[0]!r} is not a configuration; `grid` makes a list of them.")
     among("method", method, [*METHODS, "auto"])
     if workers is not None:
         whole("workers", workers)
@@ -73,7 +75,7 @@ def map_runs(
         if set(config.labels) != names or "seed" in names:
             raise UserError("configs: every configuration needs the same names, none of them 'seed'.")
     wanted = [config for config in configs for _ in chosen]
-    labels = {name: np.asarray([config.labels[name] for config in wanted]) for name in configs[0].labels}
+    labels: dict[str, Any] = {name: [one.labels[name] for one in wanted] for name in configs[0].labels}
     labels["seed"] = np.tile(chosen, len(configs))
     with jax.enable_x64(double):
         began = time.perf_counter()

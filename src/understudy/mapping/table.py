@@ -27,7 +27,7 @@ class Table:
     def __init__(
         self, labels: Mapping[str, Any], results: Mapping[str, Any], info: Mapping[str, Any] | None = None
     ):
-        self.labels = {name: np.asarray(column) for name, column in labels.items()}
+        self.labels = {name: _column(column) for name, column in labels.items()}
         self.results = {name: np.asarray(column) for name, column in results.items()}
         self.info = dict(info or {})
 
@@ -95,6 +95,13 @@ class Table:
         for name, column in self.results.items():
             columns[name] = column.reshape(-1) if column.ndim == 2 else np.repeat(column, length)
         return columns
+
+
+def _column(values: Any) -> np.ndarray:
+    """Labels as an array. NumPy would make words of numbers that stand beside words."""
+    made = np.asarray(values)
+    mixed = made is not values and made.dtype.kind == "U" and not all(isinstance(one, str) for one in values)
+    return np.asarray(values, object) if mixed else made
 
 
 def write_csv(path: str | os.PathLike[str], columns: Mapping[str, Any], *, digits: int = 10) -> None:

@@ -12,7 +12,7 @@ import numpy as np
 from .. import disk
 from ..report import plots
 from ..report.style import INK
-from . import claims, reporting
+from . import claims
 from .aggregation import SERIES, Part
 from .host import failed, measured
 
@@ -192,4 +192,4 @@ def write(folder: Path, parts: Sequence[Part], found: list[claims.Claim]) -> lis
     every = rows(parts)
     tables = {"runs.csv": disk.columns(every), "rounds.csv": disk.columns(rounds(parts))}
     figures = {"aggregation": draw(parts, every)}
-    return reporting.write(folder, figures, tables, found, digits={"rounds.csv": 6})
+    return claims.write(folder, figures, tables, found, digits={"rounds.csv": 6})

@@ -1,13 +1,20 @@
-"""Claims as checks: a number with its interval over seeds, and a verdict that may be "cannot be told"."""
+"""Claims as checks: a number with its interval over seeds, and a verdict that may be "cannot be told".
+
+And the files of a study: figures, numbers and claims, written by one function.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+from matplotlib.figure import Figure
 
-from ..mapping import Table
+from .. import disk
+from ..mapping import Table, write_csv
+from ..report import plots
 from ..report.style import look
 
 HOLDS, FAILS, OPEN = "holds", "does not hold", "cannot be told"
@@ -55,7 +62,8 @@ def ratio(above: np.ndarray, below: np.ndarray) -> tuple[float, float, float]:
     """mean(above)/mean(below) over paired seeds (n,), with the 95 % interval of a bootstrap over seeds.
 
     A run that left the finite numbers makes its mean infinite (below zero, where one is −∞), and is not
-    resampled away.
+    resampled away. Where what is divided by may be zero or less, a ratio says nothing: it is nan. A bootstrap
+    of few seeds is short: of 2, 3, 5, 10 and 20 it has the true ratio in 49, 77, 84, 90 and 93 %, simulated.
 
     >>> ratio(np.array([2.0, 2.0]), np.array([1.0, 1.0]))
     (2.0, 2.0, 2.0)
@@ -66,8 +74,25 @@ def ratio(above: np.ndarray, below: np.ndarray) -> tuple[float, float, float]:
         beyond = float("-inf" if (above == -np.inf).any() else "inf")
         value = float("nan") if not any(finite) else beyond if finite[1] else 0.0
         return value, value, value
-    low, high = _spread(len(above), lambda drawn: above[drawn].mean(axis=1) / below[drawn].mean(axis=1))
-    return float(above.mean() / below.mean()), low, high
+    return _spread(_quotient, above, below)
+
+
+def relative(one: Sequence[np.ndarray], other: Sequence[np.ndarray]) -> tuple[float, float, float]:
+    """``ratio(*one) / ratio(*other)`` over the same seeds, which are resampled in all four together.
+
+    >>> relative([np.array([2.0, 4.0]), np.ones(2)], [np.array([1.0, 2.0]), np.ones(2)])
+    (2.0, 2.0, 2.0)
+    """
+    columns = [np.asarray(column, float) for column in (*one, *other)]
+    if not np.isfinite(columns).all():
+        with np.errstate(invalid="ignore"):  # two that are infinite are not compared
+            value = float(ratio(*columns[:2])[0] / _positive(ratio(*columns[2:])[0]))
+        return value, value, value
+    return _spread(lambda a, b, c, d: _quotient(a, b) / _positive(_quotient(c, d)), *columns)
+
+
+def _quotient(above: np.ndarray, below: np.ndarray) -> Any:
+    return above.mean(axis=-1) / _positive(below.mean(axis=-1))
 
 
 def medians(above: np.ndarray, below: np.ndarray) -> tuple[float, float, float]:
@@ -79,23 +104,27 @@ def medians(above: np.ndarray, below: np.ndarray) -> tuple[float, float, float]:
     (2.0, 2.0, inf)
     """
     count = min(len(above), len(below))
-    above, below = np.asarray(above, float)[:count], np.asarray(below, float)[:count]
+    columns = (np.asarray(one, float)[:count] for one in (above, below))
+    return _spread(lambda a, b: np.median(a, axis=-1) / np.median(b, axis=-1), *columns, method="nearest")
 
-    def found(drawn: np.ndarray) -> np.ndarray:
-        return np.median(above[drawn], axis=1) / np.median(below[drawn], axis=1)
 
-    return float(np.median(above) / np.median(below)), *_spread(count, found, method="nearest")
+def _positive(values: Any) -> Any:
+    """What one may divide by; nan elsewhere."""
+    return np.where(np.asarray(values) > 0, values, np.nan)
 
 
 def _spread(
-    count: int, statistic: Callable[[np.ndarray], np.ndarray], method: Any = "linear"
-) -> tuple[float, float]:
-    """The 95 % interval of a statistic over resamples of `count` seeds, or games; nan where there is one."""
+    statistic: Callable[..., Any], *columns: np.ndarray, method: Any = "linear"
+) -> tuple[float, float, float]:
+    """A statistic of columns over seeds, or games, (…, n), with its 95 % interval over resamples of them. One
+    seed has no interval; a statistic that is not a number in one of the resamples is not a number.
+    """
+    value, count = float(statistic(*columns)), len(columns[0])
     if count < 2:
-        return float("nan"), float("nan")
+        return value, float("nan"), float("nan")
     drawn = np.random.default_rng(0).integers(count, size=(RESAMPLES, count))
-    low, high = np.quantile(statistic(drawn), [0.025, 0.975], method=method)
-    return float(low), float(high)
+    low, high = np.quantile(statistic(*(one[drawn] for one in columns)), [0.025, 0.975], method=method)
+    return float("nan") if np.isnan(low) else value, float(low), float(high)
 
 
 def judge(
@@ -183,9 +212,35 @@ def markdown(claims: Sequence[Claim]) -> str:
     lines += [f"| {claim} | **{verdict}** | {where} |" for claim, verdict, where in together(claims)]
     lines += [
         "",
-        "| claim | setting | measured, with 95 % interval over seeds | wanted | verdict |",
+        "| claim | setting | measured, with 95 % bootstrap interval over seeds | wanted | verdict |",
         "|---|---|---|---|---|",
     ]
     for one in claims:
         lines.append(f"| {one.claim} | {one.setting} | {one.evidence} | {one.wanted} | {one.verdict} |")
     return "\n".join(lines) + "\n"
+
+
+def write(
+    folder: Path,
+    figures: Mapping[str, Figure],
+    tables: Mapping[str, Mapping[str, Any] | Table | str],
+    found: Sequence[Claim],
+    *,
+    digits: Mapping[str, int] | None = None,
+) -> list[str]:
+    """Every figure as PNG and SVG, every table as CSV, and the claims; the names written.
+
+    `tables` go by the names of their files, packed where these end in .gz, and `digits` says how many digits
+    the numbers of a file have where they are not ten. A `Table` is written with a row per run and round, a
+    text as it is.
+    """
+    for name, made in figures.items():
+        plots.save(made, folder / f"{name}.png", folder / f"{name}.svg")
+    for name, table in {**tables, "claims.csv": disk.columns(one._asdict() for one in found)}.items():
+        if isinstance(table, str):
+            disk.write(folder / name, table)
+        else:
+            columns = table.long() if isinstance(table, Table) else table
+            write_csv(folder / name, columns, digits=(digits or {}).get(name, 10))
+    disk.write(folder / "claims.md", markdown(found))
+    return sorted(path.name for path in folder.iterdir())

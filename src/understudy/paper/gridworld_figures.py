@@ -12,10 +12,9 @@ from ..envs import gridworld
 from ..mapping import Table
 from ..report import plots
 from ..report.style import FAINT, INK
-from . import reporting
 from .claims import Claim
 from .gridworld import FIXED, LEARNERS, RADIUS, judged
-from .protocol import UNTUNED, Outcome, facts
+from .protocol import UNTUNED, Outcome, facts, write_pure
 
 __all__ = ["facts", "figures", "judged", "write"]
 TITLES = {
@@ -119,4 +118,4 @@ def write(folder: Path, study: Outcome, claims: list[Claim]) -> list[str]:
     keep, marks = ("cost", "reward", "cumulative", "cumulative_reward", "regret"), _marks(study)
     ends = {f"{name}_{mark}": study.runs[name][:, mark - 1] for name in keep[2:] for mark in marks}
     drawn = ("regret", "cumulative_reward")
-    return reporting.write_pure(folder, study, figures(study), claims, keep=keep, drawn=drawn, runs=ends)
+    return write_pure(folder, study, figures(study), claims, keep=keep, drawn=drawn, runs=ends)

@@ -23,7 +23,7 @@ from ..studies import Results, Study, Tuned, run, tune
 from ..studies.ranking import setting_of
 from ..studies.study import Entry
 from ..studies.tables import to_csv
-from . import reporting
+from . import claims
 from .claims import Claim, judge, ratio
 from .protocol import UNTUNED, Progress, silent
 
@@ -185,10 +185,6 @@ class Panel(NamedTuple):
         padded = [[row[name] for row in one] + [math.nan] * (length - len(one)) for one in runs]
         return np.asarray(padded, float)
 
-    def interactions(self, learner: str) -> list[int]:
-        """The environment steps after every round of the longest run."""
-        return [row["interactions"] for row in max(self.found[learner].values(), key=len)]
-
     def loss_of(self, learner: str) -> np.ndarray:
         """Average cumulative loss after the last round, one number a seed; infinite where a run failed."""
         last = self.column(learner, "average_loss")[:, -1]
@@ -211,7 +207,7 @@ class Panel(NamedTuple):
     def draw(self, axes: Axes, name: str, labels: Mapping[str, str]) -> None:
         """One column of every learner, over interactions; `labels` replace those of the learners' looks."""
         for learner in self.learners:
-            x = self.interactions(learner)
+            x = [row["interactions"] for row in max(self.found[learner].values(), key=len)]
             runs = self.column(learner, name)[:, : len(x)]
             plots.band(axes, x, runs, name=learner, label=labels.get(learner))
 
@@ -292,4 +288,4 @@ def write(
         "choices.csv": to_csv(choice_columns(parts)),
         "summary.csv": to_csv(summary_columns(panels(parts))),
     }
-    return reporting.write(folder, figures, tables, found, digits={"rounds.csv.gz": 6})
+    return claims.write(folder, figures, tables, found, digits={"rounds.csv.gz": 6})

@@ -32,11 +32,11 @@ def judged(parts: Sequence[Part]) -> list[claims.Claim]:
         fine = by_key.get(("linear-100", one.env, one.loss, one.drive))
         both = {"adagrad", "ftl"} <= {*one.found} & {*(fine.found if fine else ())}
         if one.part == "linear" and fine is not None and both and one.drive == "agent":
-            coarse, small = (claims.ratio(p.loss_of("adagrad"), p.loss_of("ftl")) for p in (one, fine))
-            relative = tuple(float(a / coarse[0]) for a in small)
+            small, large = ([p.loss_of(name) for name in ("adagrad", "ftl")] for p in (fine, one))
             claim = "(6) in rounds of 100 AdaGrad is nearer to FTL than in rounds of 1,000"
+            measured = claims.relative(small, large)
             where = f"{one.env}, {one.loss}"
-            found.append(claims.judge(claim, where, "ratio of adagrad/ftl", relative, below=1.0))  # type: ignore[arg-type]
+            found.append(claims.judge(claim, where, "ratio of adagrad/ftl", measured, below=1.0))
     return found
 
 

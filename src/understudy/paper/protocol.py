@@ -1,4 +1,4 @@
-"""What the studies of toy and gridworld share: learners by name, the grid of steps, tuning, then all rounds.
+"""What the studies of toy and gridworld share: learners by name, the steps tried, tuning, all rounds, files.
 
 The paper's protocol: steps of eleven decades, judged by the regret of ten rounds; the best is played in full.
 """
@@ -9,15 +9,18 @@ import dataclasses
 import inspect
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+from matplotlib.figure import Figure
 
 from ..learners import LEARNERS, Learner
 from ..making import around_mean
 from ..mapping import Config, Table
 from ..studies.grids import values
 from ..studies.ranking import Choice, choose, setting_of
+from . import claims
 
 STEPS: tuple[float, ...] = values("step", "1e-5:1e5:log11")
 TUNING_ROUNDS = 10
@@ -149,3 +152,42 @@ def facts(outcome: Outcome) -> list[tuple[str, str]]:
         if one.edge
     ]
     return [*rows, ("steps at the grid's edge", "; ".join(edges) or "none")]
+
+
+def write_pure(
+    folder: Path,
+    study: Outcome,
+    figures: Mapping[str, Figure],
+    found: Sequence[claims.Claim],
+    *,
+    keep: Sequence[str],
+    drawn: Sequence[str],
+    **more: Mapping[str, Any],
+) -> list[str]:
+    """The files of a study in a pure environment: figures, and every number.
+
+    keep: the columns of every round. drawn: the columns that figures draw.
+    more: further tables, ``runs`` with the labels of the runs before its columns.
+    """
+    runs, tuned = study.runs, study.tuning
+    tables: dict[str, Any] = {
+        "rounds.csv.gz": Table(runs.labels, {name: runs[name] for name in keep}),
+        "curves.csv.gz": curves(runs, drawn),
+        "tuning.csv": {**tuned.labels, "regret_of_10_rounds": tuned["regret"][:, -1]},
+        "steps.csv": chosen_columns(study),
+    }
+    tables |= {f"{name}.csv": {**runs.labels, **one} if name == "runs" else one for name, one in more.items()}
+    return claims.write(folder, figures, tables, found, digits={"rounds.csv.gz": 9})
+
+
+def curves(runs: Table, columns: Sequence[str]) -> Table:
+    """What the figures draw: per setting and round the mean over seeds, and the 5 % and 95 % quantiles."""
+    by, made = [name for name in runs.labels if name not in ("step", "seed")], []
+    for key in dict.fromkeys(zip(*(runs[name].tolist() for name in by), strict=True)):
+        where, found = dict(zip(by, key, strict=True)), {}
+        here = runs.where(**where)
+        for name in columns:
+            low, high = np.quantile(here[name], [0.05, 0.95], axis=0)
+            found |= {f"{name}_mean": here[name].mean(axis=0), f"{name}_05": low, f"{name}_95": high}
+        made.append((where, found))
+    return Table.of(made)

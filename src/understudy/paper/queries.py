@@ -15,7 +15,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from .. import disk
-from ..errors import UserError
+from ..errors import UserError, damaged
 from ..spec.presets import MEMBERS, spread
 from ..studies import Results, Study
 from .host import by_series, played
@@ -152,4 +152,11 @@ def measured(folder: Path, env: str) -> list[dict[str, Any]]:
     if not folder.is_dir():
         raise UserError(f"peer: {folder} is no folder; it is the one that make bench-imitation writes.")
     found = sorted(folder.glob(f"{env.partition('-')[0]}-*-{PEER}-*.json"))
-    return [disk.read_json(path, "peer") for path in found]
+    runs = []
+    for path in found:
+        with damaged(f"peer: {path}"):
+            run = disk.read_json(path, "peer")
+            curve = [(float(queries), float(score)) for queries, score, *_ in run["curve"]]
+            assert curve, "its curve has no point"
+            runs.append({"expert": float(run["expert"]), "curve": curve})
+    return runs

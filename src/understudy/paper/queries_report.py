@@ -13,7 +13,7 @@ import numpy as np
 from .. import disk
 from ..report import plots
 from ..report.style import Look, look
-from . import claims, reporting
+from . import claims
 from .host import failed, measured
 from .queries import DEFAULT, PEER, SERIES, WORLDS, Part
 
@@ -53,6 +53,12 @@ class Curve(NamedTuple):
         first = np.where(reached.any(axis=1), self.labels[reached.argmax(axis=1)], np.inf)
         return np.append(first.astype(float), [np.inf] * self.failed)
 
+    def had(self) -> np.ndarray:
+        """The same, with one label more than it had for a seed that did not get there: it needs as many at
+        least, or never does. An interval has room for both.
+        """
+        return np.fmin(self.enough(), self.labels[-1] + 1.0)
+
     def least_after(self) -> np.ndarray:
         """The least score of a policy after one of 0.95, one number a seed that had one."""
         found = [one[np.argmax(one >= REACHED) :].min() for one in self.scores if (one >= REACHED).any()]
@@ -83,10 +89,15 @@ def curves(parts: Sequence[Part]) -> list[Curve]:
         for series, played in runs.items():
             seeds, points, kept = zip(*played, strict=True)
             count = min(map(len, points))
-            labels = np.array([queries for queries, _ in points[0][:count]])
-            returns = np.array([[value for _, value in seen[:count]] for seen in points])
+            queries, returns = np.array([seen[:count] for seen in points]).transpose(2, 0, 1)
+            labels = queries.max(axis=0).astype(int)
             scores, last = ((some - random) / (expert - random) for some in (returns, np.array(kept)))
             found.append(Curve(one.env, series, labels, scores, last, seeds, gone[series]))
+        for series in gone if runs else ():
+            if series not in runs:  # every run of it: none has a score, and all need more than they had
+                budget = next(e.spec.budget for e in one.final.entries if e.labels["series"] == series)
+                none = np.zeros((0, 1)), np.zeros(0)
+                found.append(Curve(one.env, series, np.array([budget]), *none, failed=gone[series]))
         if one.peer:
             found.append(peer(one))
     return found
@@ -97,7 +108,7 @@ def peer(part: Part) -> Curve:
     every run has the score of its last evaluation.
     """
     random = WORLDS[part.env].random
-    runs = [np.array([point[:2] for point in run["curve"]]) for run in part.peer]
+    runs = [np.array(run["curve"]) for run in part.peer]
     labels = np.unique(np.concatenate([run[:, 0] for run in runs]))
     labels = labels[labels >= max(run[0, 0] for run in runs)]
     scores = [
@@ -121,8 +132,10 @@ def _judged(every: Sequence[Curve]) -> Iterator[claims.Claim]:
         enough, world = mine.enough(), WORLDS[env]
         if (target := world.target) and mine.labels[-1] <= world.budget:  # a larger one has larger rounds
             claim = "(1) the default reaches nine tenths of the expert's return with the labels wanted"
-            value = float(np.median(enough))
-            yield claims.judge(claim, env, "median labels", (value, value, value), below=target + 1)
+            one = np.ones(len(enough))
+            value, _, high = claims.medians(enough, one)
+            found = value, claims.medians(mine.had(), one)[1], high
+            yield claims.judge(claim, env, "median labels", found, below=target + 1)
             claim = "(2) no seed needs more than twice the median"
             ratio = float(enough.max() / value) if math.isfinite(value) else math.inf
             more = (mine.labels[-1] + 1) / value  # what is not reached needs a label more, or many
@@ -149,14 +162,9 @@ def _judged(every: Sequence[Curve]) -> Iterator[claims.Claim]:
 
 
 def fewer(claim: str, one: Curve, other: Curve) -> claims.Claim:
-    """Judges that `one` needs fewer labels than the `other`, by the ratio of their medians. A seed that did
-    not get there needs at least one label more than it had, or never does: the interval has room for both.
-    """
+    """Judges that `one` needs fewer labels than the `other`, by the ratio of their medians."""
     mine, theirs = one.enough(), other.enough()
-    least, most = (
-        np.where(np.isinf(found), curve.labels[-1] + 1.0, found)
-        for found, curve in ((mine, one), (theirs, other))
-    )
+    least, most = one.had(), other.had()
     value, _, high = claims.medians(mine, most)
     measure = f"median labels, {one.series}/{other.series}" + (", at most" if (most < theirs).any() else "")
     return claims.judge(claim, one.env, measure, (value, claims.medians(least, theirs)[1], high), below=1.0)
@@ -248,7 +256,7 @@ def points(every: Sequence[Curve]) -> Iterator[dict[str, Any]]:
 
 def write(folder: Path, parts: Sequence[Part], found: list[claims.Claim]) -> list[str]:
     """The figure, every score and the claims; the names of the files."""
-    every = curves(parts)
+    every = [one for one in curves(parts) if len(one.scores)]
     tables = {"scores.csv": disk.columns(points(every)), "labels.csv": disk.columns(rows(every))}
     figures = {"queries": draw(every)} if every else {}  # every run may have failed
-    return reporting.write(folder, figures, tables, found, digits={"scores.csv": 5})
+    return claims.write(folder, figures, tables, found, digits={"scores.csv": 5})

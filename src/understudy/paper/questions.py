@@ -66,6 +66,7 @@ def study(
     found = streams(names, seeds=seeds, rounds=rounds, seed=seed, progress=recording)
     driven = [stream for stream in found if stream.ledger is not None]
     count, solves = len(found), len(FORMS) * (len(GD_STEPS) + 4)
+    held = sum(size < rounds for size in MEMORIES)
     steps = Table.of(every_step(found), stage("every step size", count * 34))
     best = best_steps(steps)
     return Answers(
@@ -75,7 +76,7 @@ def study(
         steps,
         best,
         Table.of(inexact(found, best), stage("inexact solves", count * solves)),
-        Table.of(memory(found), stage("limited memory", count * 2 * len(MEMORIES) * 12)),
+        Table.of(memory(found), stage("limited memory", count * 2 * held * 12)),
         Table.of(views(found), stage("parameterisations", count * len(VIEWS) * 12)),
         Table.of(replayed(driven, best), stage("interactive runs", len(driven) * 4)) if driven else None,
         Table.of(untuned(found), stage("untuned AdaFTRL", count * 2)),

@@ -141,9 +141,10 @@ def either(found: tuple[float, float, float]) -> tuple[float, float, float]:
     >>> either((0.5, 0.25, 0.8)), either((1.0, 0.5, 1.25))
     ((2.0, 1.25, 4.0), (1.0, 1.0, 2.0))
     """
-    value, low, high = found
-    nearest = 1.0 if low <= 1 <= high else min(max(low, 1 / low), max(high, 1 / high))
-    return max(value, 1 / value), nearest, max(high, 1 / low)
+    _, low, high = found
+    with np.errstate(divide="ignore"):
+        value, *ends = np.maximum(found, 1 / np.asarray(found)).tolist()
+    return value, 1.0 if low <= 1 <= high else min(ends), max(ends)
 
 
 def _interactive(study: Answers) -> Iterator[Claim]:

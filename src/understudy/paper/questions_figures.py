@@ -15,7 +15,7 @@ from .. import disk
 from ..mapping import Table
 from ..report import plots
 from ..report.style import DASHDOT, DASHED, DOTTED, INK, SOLID, Look, look
-from . import reporting
+from . import claims
 from .claims import Claim, mean
 from .protocol import STEPS, at_best
 from .questions import FORMS, VIEWS, Answers, step_for
@@ -237,7 +237,7 @@ def summary(study: Answers) -> dict[str, list[Any]]:
     return disk.columns(rows)
 
 
-def write(folder: Path, study: Answers, claims: list[Claim]) -> list[str]:
+def write(folder: Path, study: Answers, found: list[Claim]) -> list[str]:
     """Figures (PNG, SVG) and every number (CSV) into the folder; the names written."""
     tables: dict[str, Any] = {"inexact_summary.csv": summary(study)}
     digits = {}
@@ -247,7 +247,7 @@ def write(folder: Path, study: Answers, claims: list[Claim]) -> list[str]:
             rounds, tuned = f"{name}_rounds.csv.gz", name in ("memory", "parameterisation", "steps")
             tables |= {f"{name}.csv": _ends(table), rounds: at_best(table) if tuned else table}
             digits[rounds] = 7
-    return reporting.write(folder, figures(study), tables, claims, digits=digits)
+    return claims.write(folder, figures(study), tables, found, digits=digits)
 
 
 def _ends(table: Table) -> dict[str, np.ndarray]:

@@ -10,9 +10,8 @@ from matplotlib.figure import Figure
 
 from ..report import plots
 from ..report.style import DASHDOT, DASHED, SOLID, Look, look
-from . import reporting
 from .claims import Claim
-from .protocol import STEPS, UNTUNED, Outcome, facts
+from .protocol import STEPS, UNTUNED, Outcome, facts, write_pure
 from .toy import PROBLEMS, judged, unsolved
 
 __all__ = ["facts", "figures", "judged", "write"]
@@ -115,4 +114,4 @@ def write(folder: Path, study: Outcome, claims: list[Claim]) -> list[str]:
     keep = ("cost", "cumulative", "comparator", "regret")
     last = {name: study.runs[name][:, -1] for name in keep[1:]}
     drawn, more = ("regret", "cumulative"), {"runs": last, "solves": unsolved(study.runs)}
-    return reporting.write_pure(folder, study, figures(study), claims, keep=keep, drawn=drawn, **more)
+    return write_pure(folder, study, figures(study), claims, keep=keep, drawn=drawn, **more)

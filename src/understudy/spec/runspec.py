@@ -14,6 +14,7 @@ import os
 from collections.abc import Mapping
 from typing import Any, final
 
+from .. import disk
 from ..errors import UserError, among
 from . import timetable
 from .presets import PRESETS, for_person, spread
@@ -283,6 +284,10 @@ class RunSpec(Settings):
                     f"{name}: {describe(value)!r} is an object, which a study cannot keep or send to a "
                     "worker; give its name, or module:name."
                 ) from None
+            if found[name] != disk.plain(value):
+                raise UserError(
+                    f"{name}: {value!r} has keys that are not words; a study would make words of them."
+                )
         return found
 
     def __eq__(self, other: object) -> bool:

@@ -12,12 +12,12 @@ order in which runs ended. Seconds are in the files of runs alone.
 
 from __future__ import annotations
 
-import os
+import contextlib
 import shutil
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, final
+from typing import Any
 
 from .. import disk
 from ..disk import reporting
@@ -31,65 +31,49 @@ from .study import Entry, Study
 FORMAT = 2
 
 
-@final
-class StudyFolder:
-    """A study's folder, opened by one process at a time; opening one that holds another study is refused."""
-
-    def __init__(self, path: str | os.PathLike[str], study: Study, *, stray: bool = False):
-        self.path, self.study = Path(path), study
-        refuse_foreign(self.path)
-        with reporting(self.path):
-            (self.path / "runs").mkdir(parents=True, exist_ok=True)
-        self._lock = disk.lock(self.path)
-        try:
-            self._open(stray)
-        except BaseException:
-            self.close()
-            raise
-
-    def _open(self, stray: bool) -> None:
-        kept = self.path / "study.json"
-        if kept.is_file():
-            refuse_other(self.path, self.study, stray=stray)
+@contextlib.contextmanager
+def opened(path: Path, study: Study, *, stray: bool = False) -> Iterator[None]:
+    """A study's folder, which one process at a time may write to; one that holds another study is refused."""
+    refuse_foreign(path)
+    with reporting(path):
+        (path / "runs").mkdir(parents=True, exist_ok=True)
+    with disk.lock(path) or contextlib.nullcontext():
+        if (path / "study.json").is_file():
+            refuse_other(path, study, stray=stray)
         record = {
             "format": FORMAT,
             "versions": versions(),
-            "study": self.study.described(),
+            "study": study.described(),
             "runs": [
                 {"id": entry.id, "labels": [*entry.labels.items()], "settings": entry.settings}
-                for entry in self.study.runs
+                for entry in study.runs
             ],
         }
-        with reporting(self.path):
-            disk.write(kept, disk.to_json(record, indent=1, sort=True) + "\n")
+        with reporting(path):
+            disk.write(path / "study.json", disk.to_json(record, indent=1, sort=True) + "\n")
+        yield
 
-    @property
-    def runs(self) -> Path:
-        return self.path / "runs"
 
-    def forget(self, names: Iterable[str]) -> None:
-        """Removes what was kept of runs, by id, while they were under way."""
-        for name in names:
-            shutil.rmtree(partial(self.runs, name), ignore_errors=True)
+def forget(path: Path, names: Iterable[str]) -> None:
+    """Removes what was kept of runs, by id, while they were under way."""
+    for name in names:
+        shutil.rmtree(partial(path / "runs", name), ignore_errors=True)
 
-    def write(self, entry: Entry, result: Result, shard: dict[str, Any]) -> None:
-        """Makes a run count; `shard` says with how many others it was played, and how long that took."""
-        record = {
-            "settings": entry.settings,
-            "columns": {name: [row[name] for row in result.rows] for name in NAMES},
-            "summary": result.summary,
-            "error": result.error,
-            "seconds": result.seconds,
-            "shard": shard,
-        }
-        with reporting(self.path):
-            disk.write(self.runs / f"{entry.id}.json", disk.to_json(record, lossless=True))
-        if result.error is None:  # one that failed may be played again, from where it was
-            self.forget([entry.id])
 
-    def close(self) -> None:
-        if self._lock is not None:
-            self._lock.close()
+def write(path: Path, entry: Entry, result: Result, shard: dict[str, Any]) -> None:
+    """Makes a run count; `shard` says with how many others it was played, and how long that took."""
+    record = {
+        "settings": entry.settings,
+        "columns": {name: [row[name] for row in result.rows] for name in NAMES},
+        "summary": result.summary,
+        "error": result.error,
+        "seconds": result.seconds,
+        "shard": shard,
+    }
+    with reporting(path):
+        disk.write(path / "runs" / f"{entry.id}.json", disk.to_json(record, lossless=True))
+    if result.error is None:  # one that failed may be played again, from where it was
+        forget(path, [entry.id])
 
 
 def refuse_foreign(path: Path, what: str = "a study", marks: Sequence[str] = ("study.json",)) -> None:
@@ -114,7 +98,7 @@ def refuse_other(path: Path, study: Study, *, stray: bool = False) -> None:
             f"are not in this one ({', '.join(changed)} changed); add runs to it, or name another folder."
         )
     if kept.get("versions") != versions():
-        warnings.warn("out: other versions of the libraries than the study was begun with.", stacklevel=4)
+        warnings.warn("out: other versions of the libraries than the study was begun with.", stacklevel=6)
 
 
 def finished(path: Path, entries: Iterable[Entry]) -> dict[str, tuple[Result, dict[str, Any]]]:

@@ -147,8 +147,7 @@ def calibrate(
     shards: Sequence[Sequence[Entry]], workers: int, progress: Callable[[str, int, int], None] | None = None
 ) -> Rate | None:
     """Plays the first rounds of the first runs without evaluation, at once on as many workers as the study
-    will have, and takes the time; twice, since the first time compiles. None where the study is as short, and
-    where a person would be asked.
+    will have, and takes the time; twice, since the first time compiles. None where the study is as short.
     ``progress(stage, done, total)`` is called as the rounds are played.
     """
     quiet = {"rounds": CALIBRATED_ROUNDS, "budget": None, "episodes": 0, "expert_episodes": 0}
@@ -156,8 +155,6 @@ def calibrate(
     short = [entry.spec.replace(**quiet) for shard in shards[:1] for entry in shard[:CALIBRATION]]
     steps = sum(one.total for one in short)
     if sum(one.spec.total for shard in shards for one in shard) < 10 * steps * workers:
-        return None
-    if any(one.by_person for one in short):
         return None
     count = min(workers, len(shards))
     found: list[float] = []

@@ -95,9 +95,7 @@ def choose(
     >>> [(one.values, one.edge) for one in choose(runs, ("step",))]
     [({'step': 10.0}, {'step': 'high'})]
     """
-    first: dict[str, Labels] = {}
-    for labels, _ in runs:
-        first.setdefault(repr(setting_of(labels, over)), labels)
+    settings = {repr(found): found for found in (setting_of(labels, over) for labels, _ in runs)}
     found = []
     for key, candidates in means(runs, over).items():
         best = ranked(candidates)[0]
@@ -105,10 +103,10 @@ def choose(
         edge = {}
         for place, (name, value) in enumerate(zip(over, best, strict=True)):
             axis = {values[place] for values in candidates} if grid is None else set(grid[name])
-            numbers = sorted(one for one in axis if isinstance(one, (int, float)))
+            numbers = sorted(one for one in axis if type(one) in (int, float))  # not of truth values
             if value in numbers and len(numbers) > 1 and count > 1:
                 where = {0: "low", len(numbers) - 1: "high"}.get(numbers.index(value))
                 edge |= {name: where} if where else {}
         values = dict(zip(over, best, strict=True))
-        found.append(Choice(setting_of(first[key], over), values, candidates[best], edge, count))
+        found.append(Choice(settings[key], values, candidates[best], edge, count))
     return found

@@ -22,7 +22,7 @@ from ..sinks.base import Watch
 from ..spec import FIELDS, WORLD
 from . import planning, tables
 from .engines import Work, engine
-from .folder import StudyFolder, entries_of, finished, refuse_foreign, refuse_other
+from .folder import entries_of, finished, forget, opened, refuse_foreign, refuse_other, write
 from .shard import Result
 from .study import Entry, Study, digest
 
@@ -111,17 +111,23 @@ def run(
     names = _named(sinks)
     check(study, engine)
     with contextlib.ExitStack() as stack:
-        place = out or stack.enter_context(tempfile.TemporaryDirectory(prefix="understudy-"))
-        folder = stack.enter_context(contextlib.closing(StudyFolder(place, study, stray=stray)))
-        kept = finished(folder.path, study.runs)
+        path = place(out, stack)
+        stack.enter_context(opened(path, study, stray=stray))
+        kept = finished(path, study.runs)
         left = _left(study, kept, retry_failed)
-        folder.forget(name for name, (result, _) in kept.items() if result.error is None)
-        _play(folder, left, engine, count, shard, progress, names, retries=retries, address=address)
-        kept = finished(folder.path, study.runs)
+        forget(path, (name for name, (result, _) in kept.items() if result.error is None))
+        _play(path, study, left, engine, count, shard, progress, names, retries=retries, address=address)
+        kept = finished(path, study.runs)
         results = [kept[entry.id][0] for entry in study.runs]
-        done = Results(study.runs, results, None if out is None else folder.path)
-        tables.write(folder.path, results=done.rounds, summary=done.summary)
+        done = Results(study.runs, results, None if out is None else path)
+        tables.write(path, results=done.rounds, summary=done.summary)
         return done
+
+
+def place(out: str | os.PathLike[str] | None, stack: contextlib.ExitStack) -> Path:
+    """The folder of a study, or one that is there as long as `stack` is open."""
+    made = stack.enter_context(tempfile.TemporaryDirectory(prefix="understudy-")) if out is None else out
+    return Path(made)
 
 
 def plan(
@@ -136,9 +142,10 @@ def plan(
     progress: Callable[[str, int, int], None] | None = None,
 ) -> planning.Plan:
     """What `run` would do with the same arguments. The time is estimated from the shards finished in
-    `out`, or from a short calibration, during which ``progress(stage, done, total)`` is called.
+    `out`, or from a short calibration, during which ``progress(stage, done, total)`` is called; a slow or
+    dear expert is not asked for one.
     """
-    check(study, engine)
+    dear = check(study, engine)
     planning.engine(engine)
     count = planning.how_many(workers)
     kept: dict[str, Any] = {}
@@ -150,7 +157,7 @@ def plan(
     left = _left(study, kept, retry_failed)
     shards = planning.divide(left, count, shard)
     rate = planning.from_finished([about for _, about in kept.values()])
-    if rate is None and calibrate:
+    if rate is None and calibrate and not dear:
         rate = planning.calibrate(shards, count, progress)
     return planning.Plan(
         asked=study.asked,
@@ -165,10 +172,10 @@ def plan(
     )
 
 
-def check(study: Study, engine: str) -> None:
+def check(study: Study, engine: str) -> bool:
     """Refuses, before anything runs, environments, experts and parts that do not fit each other: makes every
     environment once, and the parts of every run. It must not start JAX: on an accelerator that would take the
-    memory which a worker needs.
+    memory which a worker needs. Returns whether some expert is slow or dear.
     """
     if engine != "inline" and any(entry.spec.by_person for entry in study.runs):
         raise UserError("expert: a person cannot answer a worker process; say engine inline.")
@@ -179,6 +186,7 @@ def check(study: Study, engine: str) -> None:
             worlds[spec.key(*WORLD)] = World.made(spec)
         world = worlds[spec.key(*WORLD)]
         choose(spec, world.shown, Actions.of(world.action_space), world.expert)
+    return any(world.expert.workers is not None for world in worlds.values())
 
 
 def _left(study: Study, kept: dict[str, tuple[Result, Any]], retry_failed: bool) -> list[Entry]:
@@ -188,7 +196,8 @@ def _left(study: Study, kept: dict[str, tuple[Result, Any]], retry_failed: bool)
 
 
 def _play(
-    folder: StudyFolder,
+    path: Path,
+    study: Study,
     left: list[Entry],
     name: str,
     workers: int,
@@ -197,7 +206,6 @@ def _play(
     sinks: Sequence[str],
     **how: Any,
 ) -> None:
-    study = folder.study
     shards = planning.divide(left, workers, most)
     lengths = [sum(len(entry.spec.sizes) for entry in shard) for shard in shards]
     total = sum(len(entry.spec.sizes) for entry in study.runs)
@@ -219,13 +227,13 @@ def _play(
         }
         pairs = list(zip(shard, results, strict=True))
         for entry, result in pairs:
-            folder.write(entry, result, about)
+            write(path, entry, result, about)
         for entry, result in pairs:  # when all count: a sink may refuse
-            _tell(sinks, folder.path, entry, result)
+            _tell(sinks, path, entry, result)
         tell(number, lengths[number])
 
     if shards:
-        work = Work(done=done, progress=tell, workers=workers, keep=folder.runs, **how)
+        work = Work(done=done, progress=tell, workers=workers, keep=path / "runs", **how)
         engine(name)([[entry.settings for entry in shard] for shard in shards], work)
 
 

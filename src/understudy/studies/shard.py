@@ -124,9 +124,9 @@ def partial(keep: Path, name: str) -> Path:
 
 def _folder(keep: Path | None, made: Parts, opened: contextlib.ExitStack) -> Folder | None:
     """The folder of a run; None: it is not kept. One that cannot go on from what is there loses its rounds,
-    not its labels. Where that does not help it loses everything, unless its labels are those of a slow or
-    dear expert: then the run is refused. A folder that another process goes on writing to is refused as it
-    is, and one that the disk does not give stays as it is.
+    not its labels. Where that does not help it loses everything, and one that the disk does not give stays as
+    it is; but where the labels are those of a slow or dear expert the run is refused. So is one whose folder
+    another process goes on writing to, as it is.
     """
     if keep is None:
         return None
@@ -139,9 +139,10 @@ def _folder(keep: Path | None, made: Parts, opened: contextlib.ExitStack) -> Fol
             opened.callback(folder.close)
             return folder
         except UserError as error:
-            if isinstance(error, disk.Locked) or (dear and hurt != ROUNDS):
+            refused = isinstance(error.__cause__, OSError)
+            if isinstance(error, disk.Locked) or (dear and (refused or hurt != ROUNDS)):
                 raise
-            if isinstance(error.__cause__, OSError):
+            if refused:
                 return None
             _remove(path, hurt)
     return None
@@ -150,17 +151,12 @@ def _folder(keep: Path | None, made: Parts, opened: contextlib.ExitStack) -> Fol
 def _await(path: Path) -> None:
     """Waits a while for another process to leave the folder."""
     until = time.monotonic() + LEAVING
-    while path.is_dir():
+    while path.is_dir() and time.monotonic() < until:
         try:
-            held = disk.lock(path)
-        except disk.Locked:
-            if time.monotonic() > until:
+            with disk.lock(path) or contextlib.nullcontext():
                 return
+        except disk.Locked:
             time.sleep(0.05)
-        else:
-            if held is not None:
-                held.close()
-            return
 
 
 def _remove(folder: Path, names: Iterable[str]) -> None:

@@ -141,7 +141,8 @@ class Study:
 
 
 def read(path: str | Path, changes: Mapping[str, Any] | None = None) -> tuple[Study, dict[str, Any]]:
-    """A study from a TOML file, with `changes` that win over it, and its table [tune] (or nothing).
+    """A study from a TOML file, with `changes` that win over it, and its table [tune] (or nothing), which
+    tunes the step where it says nothing else.
 
     Settings stand at the top, axes in [grid]::
 
@@ -153,15 +154,16 @@ def read(path: str | Path, changes: Mapping[str, Any] | None = None) -> tuple[St
         step = "1e-5:1e5:log11"
     """
     found = read_toml(path, "study")
-    tables = {name: found.pop(name, {}) for name in ("grid", "tune")}
+    tables = {name: found.pop(name) for name in ("grid", "tune") if name in found}
     for name, table in tables.items():
         if not isinstance(table, dict):
             raise UserError(f"{name}: {table!r} is not a table; write [{name}] and its entries below.")
     given = dict(changes or {})
     axes = given.pop("grid", {})
-    kept = {name: axis for name, axis in tables["grid"].items() if name not in given}
+    kept = {name: axis for name, axis in tables.get("grid", {}).items() if name not in given}
     settings = {name: value for name, value in found.items() if name not in axes}
-    return Study(grid=kept | axes, **(settings | given)), tables["tune"]
+    tuning = {"over": [STEP], **tables["tune"]} if "tune" in tables else {}
+    return Study(grid=kept | axes, **(settings | given)), tuning
 
 
 def _refuse_several(name: str, value: Any) -> None:

@@ -33,15 +33,10 @@ def label(name: str) -> str:
 def per_round(entries: Sequence[Entry], results: Sequence[Result]) -> Columns:
     """One row per run and round: the run's labels and the ledger's columns."""
     names = _labels(entries)
-    columns: Columns = {name: [] for name in ("run", *map(label, names), *NAMES)}
-    for entry, result in zip(entries, results, strict=True):
-        count = len(result.rows)
-        columns["run"] += [entry.id] * count
-        for name in names:
-            columns[label(name)] += [entry.labels.get(name)] * count
-        for name in NAMES:
-            columns[name] += [row[name] for row in result.rows]
-    return columns
+    each = [(entry, row) for entry, result in zip(entries, results, strict=True) for row in result.rows]
+    columns: Columns = {"run": [entry.id for entry, _ in each]}
+    columns |= {label(name): [entry.labels.get(name) for entry, _ in each] for name in names}
+    return columns | {name: [row[name] for _, row in each] for name in NAMES}
 
 
 def per_run(entries: Sequence[Entry], results: Sequence[Result]) -> Columns:

@@ -12,19 +12,18 @@ from __future__ import annotations
 import contextlib
 import math
 import os
-import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, final
 
-from ..disk import lock, reporting
+from ..disk import columns, lock, reporting
 from ..errors import UserError, among, whole
 from ..regret.ledger import to_pandas
 from . import tables
 from .folder import refuse_foreign
 from .planning import Plan
-from .ranking import Choice, choose, means, ranked, setting_of, values_of
-from .running import Results, plan, run
+from .ranking import Choice, Means, choose, means, ranked, setting_of, values_of
+from .running import Results, place, plan, run
 from .study import Entry, Study
 
 COARSE = {"interactions": 100, "rounds": 20, "budget": None, "comparator": "none"}
@@ -58,17 +57,13 @@ class Tuned:
 
     def table(self) -> tables.Columns:
         """The choices as columns."""
-        settings = list(dict.fromkeys(name for one in self.choices for name in one.setting))
-        over = list(dict.fromkeys(name for one in self.choices for name in one.values))
-        columns: tables.Columns = {}
-        for name in settings:
-            columns[tables.label(name)] = [one.setting.get(name) for one in self.choices]
-        for name in over:
-            columns[tables.label(name)] = [one.values.get(name) for one in self.choices]
-            columns[f"{name}_edge"] = [one.edge.get(name, "") for one in self.choices]
-        columns["score"] = [one.score for one in self.choices]
-        columns["tried"] = [one.tried for one in self.choices]
-        return columns
+        rows = []
+        for one in self.choices:
+            row = {tables.label(name): value for name, value in one.setting.items()}
+            for name, value in one.values.items():
+                row |= {tables.label(name): value, f"{name}_edge": one.edge.get(name, "")}
+            rows.append(row | {"score": one.score, "tried": one.tried})
+        return columns(rows)
 
     def __repr__(self) -> str:
         return f"Tuned({len(self.choices)} settings; {self.full!r})"
@@ -111,11 +106,10 @@ def tune(
         return lambda done, total: progress(stage, done, total) if progress is not None else None
 
     with contextlib.ExitStack() as stack:
-        folder = Path(out or stack.enter_context(tempfile.TemporaryDirectory(prefix="understudy-")))
+        folder = place(out, stack)
         with reporting(folder):
             folder.mkdir(parents=True, exist_ok=True)
-        if (held := lock(folder)) is not None:
-            stack.callback(held.close)
+        stack.enter_context(lock(folder) or contextlib.nullcontext())
         tried = None
         if rough is not None:
             tried = run(rough, folder / "coarse", progress=report("coarse"), **options)
@@ -150,7 +144,7 @@ def plans(
     candidates = _candidates(study, axes)
 
     def kept(one: Entry) -> bool:
-        return values_of(one.labels, axes) in candidates[repr(setting_of(one.labels, axes))][:keep]
+        return values_of(one.labels, axes) in [*candidates[repr(setting_of(one.labels, axes))]][:keep]
 
     return found | {"full": plan(study.only(kept), **options)}
 
@@ -160,6 +154,9 @@ def coarse_study(
 ) -> Study | None:
     """The coarse pass: the settings of `study` with more than one candidate; None where there is none."""
     short = study.with_settings(**{**COARSE, "seeds": seeds, **changes})
+    names = [name for name in ("learner", *short.grid) if name not in changes]
+    asked = {repr(values_of(entry.labels, names)) for entry in study.runs}  # it may be part of a study
+    short = short.only(lambda entry: repr(values_of(entry.labels, names)) in asked)
     candidates = _candidates(short, over)
     found = short.only(lambda entry: len(candidates[repr(setting_of(entry.labels, over))]) > 1)
     return found if found.runs else None
@@ -187,12 +184,9 @@ def _choices(study: Study, over: Sequence[str], tried: Results | None, done: Res
     return choose(_losses(done), over, grid=study.grid, tried=counts)
 
 
-def _candidates(study: Study, over: Sequence[str]) -> dict[str, list[tuple[Any, ...]]]:
-    """The different values along the tuned axes that each setting has."""
-    found: dict[str, dict[tuple[Any, ...], None]] = {}
-    for entry in study.runs:
-        found.setdefault(repr(setting_of(entry.labels, over)), {})[values_of(entry.labels, over)] = None
-    return {setting: list(values) for setting, values in found.items()}
+def _candidates(study: Study, over: Sequence[str]) -> dict[str, Means]:
+    """The different values along the tuned axes that each setting has, before anything is played."""
+    return means([(entry.labels, 0.0) for entry in study.runs], over)
 
 
 def _prepared(
