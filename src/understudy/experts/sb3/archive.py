@@ -31,6 +31,9 @@ _ACTIVATIONS = {name: name.lower() for name in _TORCH} | {"LeakyReLU": "leaky_re
 _USUAL = {"common": "tanh", "ppo": "tanh", "a2c": "tanh", "sac": "relu", "td3": "relu", "dqn": "relu"}
 _DEFAULT_ACTIVATION = {f"stable_baselines3.{part}.policies": name for part, name in _USUAL.items()}
 _EXTRACTORS = ("FlattenExtractor", "NatureCNN")
+_READ = ("observation_space", "action_space", "policy_kwargs", "policy_class")
+LONGEST = 1 << 25
+"""Bytes of the JSON, at most: lists of lists have twenty times as many in memory."""
 
 
 def load(
@@ -48,7 +51,7 @@ def load(
     """
     path = Path(path)
     what = f"archive {path.name!r}"
-    if not path.is_file():
+    if not os.path.isfile(path):
         raise UserError(f"expert: there is no archive {path}.")
     with damaged(what):
         return _load(path, what, activation, vec_normalize, name)
@@ -58,7 +61,8 @@ def _load(path: Path, what: str, activation: str | None, vec_normalize: Any, nam
     with opened(path, what) as archive:
         data = _json(member(archive, "data", what), what)
         pickled = {key: one.get(":serialized:") for key, one in data.items() if isinstance(one, dict)}
-        objects = {k: _pickle(text, f"{what}, {k}") for k, text in pickled.items() if isinstance(text, str)}
+        trees = ((k, _pickle(text, f"{what}, {k}")) for k, text in pickled.items() if isinstance(text, str))
+        objects = {key: tree for key, tree in trees if key in _READ}
         for other in archive.namelist():
             if other != "policy.pth" and other.endswith((".pth", ".pt", ".pkl", ".pickle")):
                 torchfile.scan(member(archive, other, what), f"{what}, {other}")
@@ -66,7 +70,7 @@ def _load(path: Path, what: str, activation: str | None, vec_normalize: Any, nam
         version, file = "", "_stable_baselines3_version"
         if file in archive.namelist():
             version = member(archive, file, what)[:40].decode("ascii", "replace").strip()
-    for field in ("observation_space", "action_space"):
+    for field in _READ[:2]:
         if field not in objects:
             raise UserError(f"{what}: has no {field}, so it is no archive of Stable-Baselines3.")
     settings = layout.Settings(
@@ -99,6 +103,8 @@ def _load(path: Path, what: str, activation: str | None, vec_normalize: Any, nam
 
 
 def _json(data: bytes, what: str) -> dict[str, Any]:
+    if len(data) > LONGEST:
+        raise UserError(f"{what}: its member 'data' has {len(data):,} bytes; {LONGEST:,} are the most.")
     try:
         value = json.loads(data)
     except (ValueError, RecursionError):

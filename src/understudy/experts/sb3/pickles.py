@@ -16,7 +16,7 @@ from typing import Any
 
 from ...errors import UserError, said
 
-LIMIT = 10_000_000  # instructions; a state dict of a thousand tensors has some fifty thousand
+LIMIT = 1_000_000  # instructions; a state dict of a thousand tensors has some fifty thousand
 
 
 @dataclasses.dataclass(frozen=True)
@@ -30,7 +30,8 @@ class Global:
         return said(f"{self.module}.{self.name}")
 
 
-@dataclasses.dataclass(eq=False)
+# Records have no text of their own: those that refer to each other again and again would make it endless.
+@dataclasses.dataclass(eq=False, repr=False)
 class Call:
     """A call that the pickle would have made, and the state it would have put into the result."""
 
@@ -40,7 +41,7 @@ class Call:
     items: list = dataclasses.field(default_factory=list)
 
 
-@dataclasses.dataclass(frozen=True, eq=False)
+@dataclasses.dataclass(frozen=True, eq=False, repr=False)
 class Persistent:
     """A reference to something outside the pickle (for torch, a storage)."""
 
@@ -159,8 +160,10 @@ class _Reader:
         target = self.stack[-1]
         if isinstance(target, Call):
             target.items.extend(pairs)
-        else:
+        elif isinstance(target, dict):  # a set would hash the values, and endless tuples end the process
             target.update((key, value) for key, value in pairs if _hashable(key))
+        else:
+            raise ValueError("pairs are put into what is no dict")
 
     def build(self) -> None:
         (state,) = self.pop(1)

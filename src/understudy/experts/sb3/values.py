@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+import reprlib
 from collections.abc import Mapping
 from typing import Any
 
@@ -75,7 +76,7 @@ def _from_bytes(data: Any, kind: Any, shape: Any, order: Any, what: str) -> np.n
     dims = shape if isinstance(shape, tuple) else (shape,)
     dtype = _dtype(kind, what)
     if not all(type(d) is int and d >= 0 for d in dims) or order not in ("C", "F"):
-        raise UserError(f"{what}: holds an array of shape {dims!r}, which is none.")
+        raise UserError(f"{what}: holds an array of shape {reprlib.repr(dims)}, which is none.")
     if math.prod(dims) > MAX_ELEMENTS or math.prod(dims) * dtype.itemsize != len(data):
         raise UserError(f"{what}: holds an array of shape {dims} whose {len(data)} bytes do not fit it.")
     return np.frombuffer(bytes(data), dtype).reshape(dims, order=order)
@@ -96,7 +97,7 @@ def _dtype(record: Any, what: str) -> np.dtype:
         raise refused(what, record)
     name = record.arguments[0]
     if not isinstance(name, str) or not _DTYPE.fullmatch(name):
-        raise UserError(f"{what}: holds an array of type {name!r}; numbers are expected.")
+        raise UserError(f"{what}: holds an array of type {reprlib.repr(name)}; numbers are expected.")
     dtype = np.dtype(name)
     order = record.state[1] if isinstance(record.state, tuple) and len(record.state) > 1 else "="
     return dtype.newbyteorder(">") if order == ">" else dtype
