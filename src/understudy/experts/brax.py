@@ -32,7 +32,7 @@ def load(path: str | os.PathLike[str], **options: Any) -> Expert:
     """The expert in a file with brax's parameters; see `from_params` for the options."""
     path = Path(path)
     what = f"file {path.name!r}"
-    if not path.is_file():
+    if not os.path.isfile(path):
         raise UserError(f"expert: there is no file {path}.")
     with damaged(what):
         tree = _archive(path, what) if path.suffix == ".npz" else unpack(path.read_bytes(), what)

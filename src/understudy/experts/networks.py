@@ -111,8 +111,12 @@ def dense(
     actions = Actions.of(acts)
     if gives not in (actions.outputs, 2 * actions.outputs):
         raise UserError(f"{what}: its network gives {gives} numbers, actions {acts} have {actions.outputs}.")
-    if normaliser is not None and normaliser.mean.size != takes:
-        raise UserError(f"{what}: it normalises {normaliser.mean.size} numbers, its network takes {takes}.")
+    if normaliser is not None:
+        mean, scale = normaliser.mean, normaliser.scale
+        if mean.size != takes or scale.size != takes:
+            raise UserError(f"{what}: it normalises {mean.size} numbers, its network takes {takes}.")
+        if not (np.isfinite(mean).all() and np.isfinite(scale).all() and (scale > 0).all()):
+            raise UserError(f"{what}: its statistics of observations are not finite and positive.")
     params = [dict(layer) for layer in layers]
     params[-1] = {
         name: np.ascontiguousarray(part[..., : actions.outputs]) for name, part in params[-1].items()

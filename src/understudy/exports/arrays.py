@@ -38,7 +38,7 @@ def read(path: Path, field: str = "path") -> TrainedPolicy:
     arrays = disk.read_npz(path, field)
     try:
         card: Any = json.loads(str(arrays["card"]))
-    except (ValueError, KeyError) as error:
+    except (ValueError, KeyError, RecursionError) as error:
         raise UserError(f"{field}: {path} is no exported policy ({error}).") from None
     return TrainedPolicy.unpacked(arrays, card, f"{field}: {path}")
 

@@ -151,7 +151,7 @@ class TrainedPolicy:
     ) -> tuple[TrainedPolicy, dict[str, Any]]:
         """The policy and its card, with what the file `card` says instead. Errors begin with `field`."""
         base = Path(path)
-        base = base / "policy" if base.is_dir() else base
+        base = base / "policy" if os.path.isdir(base) else base
         arrays, about = files.read(base, field, card)
         return cls.unpacked(arrays, about, f"{field}: {base}"), about
 
