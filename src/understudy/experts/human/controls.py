@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any, final
@@ -101,7 +102,7 @@ class Controls:
         count = int(np.prod(shape))
         fine = isinstance(values, list) and len(values) == count
         fine = fine and all(isinstance(one, int | float) and not isinstance(one, bool) for one in values)
-        fine = fine and all(math.isfinite(one) for one in values)
+        fine = fine and all(abs(one) < 1e38 for one in values)  # which nan is not
         if kind == "box":
             made = np.asarray(values, np.float32).reshape(shape) if fine else None
         else:
@@ -128,7 +129,9 @@ def table(seen: Any, space: Any, env: str = "", names: Sequence[str] | None = No
         keys, own = [str(key + 1) if isinstance(key, int) else key for key in path], at(space, path)
         for i, number in enumerate(part.reshape(-1).tolist()):
             name = names[len(found)] if len(found) < len(names) else " ".join([*keys, str(i + 1)])
-            found.append({"name": str(name), "value": number, **_bounds(own, i)})
+            # JSON has no nan and no infinity; as texts, a page reads them as numbers all the same.
+            value = number if math.isfinite(number) else json.dumps(number)
+            found.append({"name": str(name), "value": value, **_bounds(own, i)})
     return found
 
 
