@@ -130,6 +130,11 @@ def test_a_registered_expert_is_found_by_its_name_with_its_options(registered):
         experts.resolve(registered, wings=2)
     with pytest.raises(UserError, match="did you mean 'steady'"):
         experts.resolve("stedy")
+    made = experts.EXPERTS.makers
+    for maker, told in ((lambda: 1 / 0, "'steady' cannot be made"), (lambda: None, "NoneType is not acc")):
+        made["steady"] = maker  # one that makes nothing does not stand for the shipped expert
+        with pytest.raises(UserError, match=told):
+            experts.resolve(registered, env_id="CartPole-v1")
     for taken in ("steady", "sac-Hopper-v5"):
         with pytest.raises(UserError, match="is taken"):
             understudy.register_expert(taken, lambda: None)
