@@ -71,6 +71,7 @@ def test_a_recipe_is_the_algorithms_then_the_environments_then_the_users():
     assert recipe("sac", "Humanoid-v5", {"batch_size": 64})["batch_size"] == 64
     assert recipe("sac", "my_package:Hopper-v7") == recipe("sac", "Hopper-v5")
     assert recipe("sac", "Nobody-v0") == RECIPES["sac"]
+    assert type(recipe("sac", "Hopper-v5", {"steps": np.int64(5)})["steps"]) is int  # a card is JSON
 
 
 def test_what_environments_change_exists_in_the_recipe():
@@ -86,6 +87,7 @@ def test_what_environments_change_exists_in_the_recipe():
         ("gamma", float("nan"), "gamma = nan"),
         ("learning_rate", "3e-4", "learning_rate = '3e-4' is not a positive number"),
         ("learning_rate", 0, "not a positive number"),
+        ("learning_rate", float("inf"), "not a positive number"),
         ("steps", 2.5, "steps = 2.5 is not a whole number"),
         ("steps", True, "steps = True"),
         ("envs", 0, "not a whole number ≥ 1"),
