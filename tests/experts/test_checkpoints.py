@@ -42,6 +42,8 @@ def test_brax_parameters_are_the_same_from_memory_and_from_an_archive(tmp_path):
     rows = np.ones((3, 5), np.float32)
     wanted = resolve(str(FOLDER / "brax.msgpack"), **SPACES).label(rows)
     assert (resolve((tree["0"], tree["1"], tree["2"]), **SPACES).label(rows) == wanted).all()
+    alone = resolve(str(FOLDER / "brax.msgpack"))  # half of what the network gives are deviations
+    assert alone.action_space == Box(-1.0, 1.0, (2,)) and (alone.label(rows) == wanted).all()
     flat = {f"0/{name}": tree["0"][name] for name in ("mean", "std")}
     for layer, parts in tree["1"]["params"].items():
         flat |= {f"1/params/{layer}/{name}": part for name, part in parts.items()}
