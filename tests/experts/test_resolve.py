@@ -162,6 +162,38 @@ def test_a_file_of_other_origin_needs_a_card(tmp_path):
         experts.resolve(lambda observation: 0, expert_card=given)
 
 
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ({"actions": {"kind": "x"}}, "unknown value 'x'"),
+        ({"actions": {"low": [50.0]}}, "is damaged"),
+        ({"actions": {"dtype": "#inf"}}, "is damaged"),
+        ({"actions": {"shape": [2]}}, "does not go from 3 to 2 numbers"),
+        ({"observations": {"shape": [10**12]}}, "does not go from 1000000000000 to 1"),
+        ({"observations": {"path": [[]]}}, "is damaged"),
+        ({"params": {"network": None}}, "does not go from 3 to 1 numbers"),
+        (
+            {"params": {"network": "0.W", "mean": "0.W", "scale": "0.W"}},
+            "its normaliser is not for 3 numbers",
+        ),
+    ],
+)
+def test_a_card_that_does_not_fit_is_refused_when_it_is_read(tmp_path, changes, told):
+    """And not when a run first asks, in NumPy's words."""
+    seen, acts = spaces.Box(-9, 9, (3,)), spaces.Box(-9, 9, (1,))
+    disk.write_tensors(tmp_path / "net.safetensors", {"0.W": np.ones((3, 1), np.float32)})
+    card = {"format": 1, "policy": "linear", "bias": False, "params": {"network": "0.W"}}
+    card |= {"observations": Observations.of(seen).config(), "actions": Actions.of(acts).config()}
+    for name, change in changes.items():
+        if name == "observations":
+            card[name][0] |= change
+        else:
+            card[name] |= change
+    (tmp_path / "net.json").write_text(json.dumps(card))
+    with pytest.raises(UserError, match=told):
+        experts.resolve(str(tmp_path / "net.safetensors"))
+
+
 def test_a_person_has_a_door_wherever_an_expert_is_named():
     made = experts.resolve("person:terminal")
     assert made.person is not None and made.name == "person"
