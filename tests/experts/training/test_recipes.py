@@ -64,6 +64,11 @@ def test_it_looks_once_at_a_network_and_the_clock_is_not_in_the_weights(monkeypa
     slow = experts.train("Pendulum-v1", out=tmp_path / "c", **how)
     assert slow.curve[-1].seconds > 60 and slow.path.read_bytes() == done.path.read_bytes()
     assert done.expert.card["returns"]["Pendulum-v1"]["episodes"] == 20
+    monkeypatch.setattr(looks.checkpoint, "read", lambda *what: {"curve": [], "seconds": 0.0})
+    done.path.with_suffix(".json").unlink()  # the curve is there alone
+    again = looks.Looks(Model(), "sac", SimpleNamespace(name="x"), {}, 0, 1, done.path, {}, "x")
+    with pytest.raises(UserError, match=r"resume: the card beside .* is damaged \(KeyError: 'training'"):
+        again.restore()
 
 
 def test_a_recipe_is_the_algorithms_then_the_environments_then_the_users():
