@@ -19,9 +19,9 @@ from typing import Any
 import numpy as np
 
 from ...errors import UserError, damaged, said
-from ...policies import Actions, Normaliser, softmax
+from ...policies import Normaliser
 from ..base import Expert
-from ..networks import from_network
+from ..networks import layered
 from . import layout, pickles, torchfile, values
 from .torchfile import member, opened
 
@@ -81,25 +81,13 @@ def _load(path: Path, what: str, activation: str | None, vec_normalize: Any, nam
     seen, acts = settings.observation_space, settings.action_space
     statistics = None if vec_normalize is None else normaliser(vec_normalize, seen.shape)
     net = layout.build(tensors, settings, what, statistics)
-    first, policy = net.params[0]["weight"].shape[0], net.policy
-    kind = "distribution" if net.head is softmax else "action"
     card = {
         "name": name or path.stem,
         "algorithm": _algorithm(data, tensors),
-        "architecture": {
-            "network": "nature-cnn" if net.encoder else "mlp",
-            "widths": [first, *(layer["bias"].size for layer in net.params)],
-            "activation": policy.activation,  # type: ignore[attr-defined]
-        },
-        "kind": kind,
         "normalised": statistics is not None or (net.encoder is not None and not settings.normalize_images),
         "made": f"read from {path.name}, written by Stable-Baselines3 {version or '(version unknown)'}",
     }
-    # A mean that is bounded before its tanh (state-dependent exploration) has a head of its own.
-    actions, soft = Actions.of(acts), kind == "distribution"
-    plain = soft or getattr(net.head, "__func__", None) is Actions.plays
-    pure = net.traced(layout.as_rows(seen), actions, distribution=soft) if plain else None
-    return from_network(net, kind=kind, observation_space=seen, action_space=acts, card=card, pure=pure)
+    return layered(net, seen, acts, card)
 
 
 def _json(data: bytes, what: str) -> dict[str, Any]:
