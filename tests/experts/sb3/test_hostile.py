@@ -231,7 +231,7 @@ def test_a_storage_is_unpacked_once_and_tensors_made_of_it_again_and_again_are_r
 
 def _records(data: bytes):
     file = zipfile.ZipFile(io.BytesIO(data))
-    return torchfile._tree(file, "it")
+    return torchfile._tree(file, "it", None)
 
 
 def tensor_pickle(

@@ -178,5 +178,5 @@ def normaliser(path: str | os.PathLike[str], shape: tuple[int, ...]) -> Normalis
 def _attributes(record: Any, name: str, what: str) -> Mapping[str, Any]:
     """The attributes of an object of this class of Stable-Baselines3; any other is refused."""
     if not values.is_name(values.class_of(record), f"stable_baselines3.common.{name}"):
-        raise values.refused(what, record)
+        raise pickles.refused(what, record)
     return values.attributes(record, what)

@@ -67,11 +67,11 @@ _LITERALS = """
 _MARK = object()
 
 
-def read(data: bytes, what: str) -> Any:
+def read(data: bytes, what: str, accepted: Callable[[Global], bool] | None = None) -> Any:
     """The tree of records in a pickle; `what` names it in the sentence that refuses it.
 
-    A pickle that mentions a name able to start a program is refused as a whole, even where that part is not
-    needed.
+    A pickle that mentions a name able to start a program, or one that is not `accepted`, is refused as a
+    whole, even where that part is not needed.
     """
     reader = _Reader()
     try:
@@ -85,7 +85,17 @@ def read(data: bytes, what: str) -> Any:
     for found in reader.globals:
         if _starts_programs(found):
             raise UserError(f"{what}: would call {found}, which is foreign there; refused, nothing was run.")
+        if accepted is not None and not accepted(found):
+            raise refused(what, found)
     return tree
+
+
+def refused(what: str, record: Any) -> UserError:
+    """The sentence for a record that is not one of those accepted, naming what it would have called."""
+    if isinstance(record, Call):
+        record = record.function
+    name = str(record) if isinstance(record, Global) else type(record).__name__
+    return UserError(f"{what}: holds {name}, which is not accepted there; refused, nothing was run.")
 
 
 def _starts_programs(found: Global) -> bool:
@@ -101,7 +111,7 @@ class _Reader:
     def __init__(self):
         self.stack: list[Any] = []
         self.memo: dict[int, Any] = {}
-        self.globals: set[Global] = set()
+        self.globals: dict[Global, None] = {}
 
     def read(self, data: bytes) -> Any:
         for number, (opcode, argument, _) in enumerate(pickletools.genops(data)):
@@ -140,7 +150,7 @@ class _Reader:
         if not (isinstance(module, str) and isinstance(name, str)):
             raise ValueError("a name is not a string")
         found = Global(module, name)
-        self.globals.add(found)
+        self.globals[found] = None
         self.push(found)
 
     def call(self, function: Any, arguments: Any) -> None:

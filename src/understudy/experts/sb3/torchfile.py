@@ -23,8 +23,8 @@ import numpy as np
 
 from ...errors import UserError
 from . import pickles
-from .pickles import Call, Global, Persistent
-from .values import is_name, refused
+from .pickles import Call, Global, Persistent, refused
+from .values import is_name
 
 LARGEST = 1 << 30  # bytes of one member, and of all tensors; a network of 250 million numbers
 RATIO = 200  # JSON of numbers shrinks tenfold and weights hardly at all; a bomb shrinks a thousandfold
@@ -45,16 +45,14 @@ STORAGES = {
 def state_dict(data: bytes, what: str) -> dict[str, np.ndarray]:
     """The named tensors of a saved state dict, as arrays; entries that are no tensors are left out."""
     with opened(io.BytesIO(data), what) as archive:
-        tree, storage = _tree(archive, what)
-        _walk(tree, what)
+        tree, storage = _tree(archive, what, _accepted)
         return _tensors(tree, storage, what)
 
 
 def checkpoint(path: Path, what: str, wanted: Collection[str]) -> dict[str, dict[str, np.ndarray]]:
     """The state dicts of a saved dict whose names are among those `wanted`, each as named arrays."""
     with opened(path, what) as archive:
-        tree, storage = _tree(archive, what)
-        _walk(tree, what)
+        tree, storage = _tree(archive, what, _accepted)
         entries = [(key, value) for key, value in _entries(tree, what) if key in wanted]
         return {key: _tensors(value, storage, what) for key, value in entries}
 
@@ -65,10 +63,12 @@ def scan(data: bytes, what: str) -> None:
         pickles.read(data, what)
         return
     with opened(io.BytesIO(data), what) as archive:
-        _tree(archive, what)
+        _tree(archive, what, None)
 
 
-def _tree(archive: zipfile.ZipFile, what: str) -> tuple[Any, Callable[[str], bytes]]:
+def _tree(
+    archive: zipfile.ZipFile, what: str, accepted: Callable[[Global], bool] | None
+) -> tuple[Any, Callable[[str], bytes]]:
     """The records of the pickle, and what gives the bytes of a storage, which is unpacked once."""
     found = [name for name in archive.namelist() if name.split("/")[-1] == "data.pkl"]
     if len(found) != 1:
@@ -77,7 +77,7 @@ def _tree(archive: zipfile.ZipFile, what: str) -> tuple[Any, Callable[[str], byt
     if f"{root}byteorder" in archive.namelist() and member(archive, f"{root}byteorder", what) != b"little":
         raise UserError(f"{what}: was written on a big-endian machine, which is not supported.")
     storage = functools.cache(lambda key: member(archive, f"{root}data/{key}", what))
-    return pickles.read(member(archive, found[0], what), what), storage
+    return pickles.read(member(archive, found[0], what), what, accepted), storage
 
 
 def _tensors(tree: Any, storage: Callable[[str], bytes], what: str) -> dict[str, np.ndarray]:
@@ -100,28 +100,6 @@ def _entries(tree: Any, what: str) -> list[tuple[Any, Any]]:
     if isinstance(tree, Call) and is_name(tree.function, "collections.OrderedDict"):
         return [item for item in tree.items if isinstance(item, tuple) and len(item) == 2]
     raise refused(what, tree)
-
-
-def _walk(tree: Any, what: str) -> None:
-    """Refuses names that are not accepted; every record is visited once, however often it is referred to."""
-    seen, left = set(), [tree]
-    while left:
-        record = left.pop()
-        if id(record) in seen:
-            continue
-        seen.add(id(record))
-        if isinstance(record, dict):
-            left += [*record.keys(), *record.values()]
-        elif isinstance(record, list | tuple | set):
-            left += record
-        elif isinstance(record, Call):
-            if not isinstance(record.function, Global) or not _accepted(record.function):
-                raise refused(what, record)
-            left += [record.arguments, record.items]
-        elif isinstance(record, Persistent):
-            left.append(record.key)
-        elif isinstance(record, Global) and not _accepted(record):
-            raise refused(what, record)
 
 
 def _accepted(name: Global) -> bool:

@@ -11,21 +11,13 @@ from typing import Any
 import numpy as np
 
 from ...errors import UserError
-from .pickles import Call, Global
+from .pickles import Call, Global, refused
 
 # NumPy moved its private modules from numpy.core to numpy._core; a file may hold either, whatever is
 # installed here.
 _CORE = ("numpy.core.", "numpy._core.")
 _DTYPE = re.compile(r"[<>|=]?(b1|\?|i[1248]|u[1248]|f[248])")
 MAX_ELEMENTS = 100_000_000
-
-
-def refused(what: str, record: Any) -> UserError:
-    """The sentence for a record that is not one of those accepted, naming what it would have called."""
-    if isinstance(record, Call):
-        record = record.function
-    name = str(record) if isinstance(record, Global) else type(record).__name__
-    return UserError(f"{what}: holds {name}, which is not accepted there; refused, nothing was run.")
 
 
 def is_name(record: Any, *names: str) -> bool:
