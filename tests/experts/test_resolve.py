@@ -199,3 +199,5 @@ def test_a_person_has_a_door_wherever_an_expert_is_named():
     assert made.person is not None and made.name == "person"
     with pytest.raises(UserError, match="page, terminal"):
         experts.resolve("person:window")
+    with pytest.raises(UserError, match="expert_sees: a person is shown the whole state"):
+        experts.resolve("person", expert_sees="[0:2]")  # it was taken, and did nothing

@@ -61,6 +61,8 @@ def seeing(expert: Expert, sees: str) -> Expert:
     """
     from ..policies.sight import Sight  # brings JAX
 
+    if expert.person is not None:  # who is asked in place of `ask`
+        raise UserError("expert_sees: a person is shown the whole state, and no part of it; leave it out.")
     inner, sight = expert.ask, Sight.of(sees, "expert_sees")
 
     def ask(observations: Any, infos: Any) -> Any:
