@@ -175,7 +175,7 @@ class TrainedPolicy:
             if normaliser.mean.shape != (seen.width,) or normaliser.scale.shape != (seen.width,):
                 raise ValueError(f"its normaliser is not for {seen.width} numbers")
             made = cls(policy, tensors["network"], seen, acts, normaliser)
-            made.observations.space(), made.actions.space()  # a card may say what no space is
+            _ = made.observations.space(), made.actions.space()  # a card may say what no space is
             return made
 
     def network(self, *, distribution: bool = False) -> Network:
