@@ -24,6 +24,8 @@ from understudy.experts.human.terminal import Terminal, screen
         (spaces.MultiDiscrete([2, 3]), [1, 2], np.array([1, 2])),
         (spaces.MultiBinary(3), [1, 0, 1], np.array([1, 0, 1])),
         (spaces.Box(-2.0, 2.0, (1,)), [0.5], np.array([0.5], np.float32)),
+        # The end of a slider, which float32 would put a little beyond it.
+        (spaces.Box(0, 0.1, (1,), np.float64), [0.1], np.nextafter(np.array([0.1], np.float32), 0)),
         (spaces.Box(-1.0, 1.0, (2, 2)), [0, 1, -1, 0.25], np.array([[0, 1], [-1, 0.25]], np.float32)),
     ],
 )

@@ -98,20 +98,22 @@ class Controls:
 
     def read(self, values: Any) -> Any:
         """The action of what was pressed: the number of a choice in each row, or the slider's values."""
-        shape, kind = tuple(self.space.shape or ()), self.plain["kind"]
-        count = int(np.prod(shape))
-        fine = isinstance(values, list) and len(values) == count
-        fine = fine and all(isinstance(one, int | float) and not isinstance(one, bool) for one in values)
-        fine = fine and all(abs(one) < 1e38 for one in values)  # which nan is not
-        if kind == "box":
-            made = np.asarray(values, np.float32).reshape(shape) if fine else None
-        else:
-            start = getattr(self.space, "start", 0)
-            fine = fine and all(one == int(one) and abs(one) < 1e9 for one in values)
-            made = np.asarray(values, np.int64).reshape(shape) + np.int64(start) if fine else None
-        if made is None or not self.space.contains(made.astype(self.space.dtype)):
-            raise UserError(f"answer: {values!r} is not an action of {self.space}.")
-        return made if shape else np.int64(made)
+        shape, box = tuple(self.space.shape or ()), self.plain["kind"] == "box"
+        fine = isinstance(values, list) and len(values) == int(np.prod(shape))
+        fine = fine and all(type(one) in (int, float) and abs(one) < 1e38 for one in values)  # nan is not
+        fine = fine and (box or all(one == int(one) and abs(one) < 1e9 for one in values))
+        if fine:
+            made = np.asarray(values, self.space.dtype if box else np.int64).reshape(shape)
+            made = made if box else made + np.int64(getattr(self.space, "start", 0))
+            if self.space.contains(made.astype(self.space.dtype)):
+                return _single(made, self.space) if box else made if shape else np.int64(made)
+        raise UserError(f"answer: {values!r} is not an action of {self.space}.")
+
+
+def _single(action: np.ndarray, space: Any) -> np.ndarray:
+    """An action of a Box in float32; at a bound of float64 the nearest number that is not beyond it."""
+    near, middle = action.astype(np.float32), ((space.low + space.high) / 2).astype(np.float32)
+    return np.where((near < space.low) | (near > space.high), np.nextafter(near, middle), near)
 
 
 def table(seen: Any, space: Any, env: str = "", names: Sequence[str] | None = None) -> list[dict[str, Any]]:
