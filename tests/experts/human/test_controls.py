@@ -57,6 +57,8 @@ def test_actions_a_person_cannot_answer_with_are_refused_in_a_sentence():
     ):
         with pytest.raises(UserError, match=f"^expert: .*{word}"):
             Controls(space)
+    with pytest.raises(UserError, match="actions: 1 names are given, and 2 are needed"):
+        Controls(spaces.Discrete(2), actions=["brake"])
     with pytest.raises(UserError, match=r"person: unknown value 'window'.*page, terminal"):
         person("window")
     with pytest.raises(UserError, match="asked by a run"):

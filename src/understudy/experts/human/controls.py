@@ -53,7 +53,8 @@ class Controls:
     """
 
     def __init__(self, space: Any, env: str = "", actions: Sequence[str] | None = None):
-        self.space, self._known = space, _known(ACTIONS, env) if actions is None else actions
+        self.space, self._given = space, actions
+        self._known = _known(ACTIONS, env) if actions is None else actions
         if isinstance(space, spaces.Box):
             self.plain = {"kind": "box", "sliders": self._sliders(space)}
         elif isinstance(space, spaces.Discrete):
@@ -69,6 +70,8 @@ class Controls:
 
     def _names(self, count: int) -> list[str]:
         names = self._known if self._known is not None and len(self._known) == count else None
+        if names is None and self._given is not None:
+            raise UserError(f"actions: {len(self._given)} names are given, and {count} are needed.")
         return [f"action {i + 1}" for i in range(count)] if names is None else [str(one) for one in names]
 
     def _choices(self, count: int, *, plain: bool = False) -> list[dict[str, Any]]:
