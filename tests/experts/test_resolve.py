@@ -141,7 +141,8 @@ def test_a_registered_expert_is_found_by_its_name_with_its_options(registered):
 
 
 def test_a_registered_expert_reaches_a_run(registered):
-    run = understudy.imitate("CartPole-v1", expert=registered, policy="linear", episodes=0, **SIZE)
+    how = {"episodes": 0, "expert_episodes": 0, "comparator": "none", **SIZE}  # the program of `test_runs`
+    run = understudy.imitate("CartPole-v1", expert=registered, policy="linear", **how)
     assert run.samples("targets").argmax(axis=1).tolist() == [1] * 120
 
 
