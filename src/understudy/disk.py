@@ -287,7 +287,10 @@ def read_npz(path: File, field: str) -> dict[str, np.ndarray]:
         if size > (memory() or math.inf) / 2:
             raise ValueError(f"its {size:,} bytes are more than half of this machine's memory")
         with np.load(path, allow_pickle=False) as file:
-            return {name: file[name] for name in file.files}
+            found = {name: file[name] for name in file.files}
+        if odd := [name for name, one in found.items() if not isinstance(one, np.ndarray)]:
+            raise ValueError(f"{odd[0]!r} is no array")
+        return found
     except Exception as error:  # what a damaged or hostile archive makes of NumPy is the archive's fault
         raise UserError(f"{field}: {path} is no .npz archive of plain arrays ({error}).") from None
 

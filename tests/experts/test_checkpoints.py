@@ -154,6 +154,10 @@ def test_an_archive_that_promises_more_than_there_is_memory_is_refused(tmp_path,
         file.writestr("0/mean.npy", header.getvalue())
     with pytest.raises(UserError, match=r"is no \.npz archive of plain arrays \(Unable to allocate"):
         resolve(str(path))
+    with zipfile.ZipFile(path, "w") as file:
+        file.writestr("0/mean.npy", b"no array")  # of which NumPy gives the bytes
+    with pytest.raises(UserError, match="'0/mean' is no array"):
+        resolve(str(path))
     np.savez_compressed(path, **{"0/mean": np.zeros(10_000)})
     monkeypatch.setattr(disk, "memory", lambda: 100_000)
     with pytest.raises(UserError, match="bytes are more than half of this machine's memory"):
