@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 from .errors import UserError
+from .machine import memory
 
 if TYPE_CHECKING:
     import numpy as np
@@ -267,7 +268,7 @@ def read_json(path: File, field: str) -> Any:
         return from_json(Path(path).read_text(encoding="utf-8"))
     except OSError as error:
         raise UserError(f"{field}: cannot read {path} ({error.strerror or error}).") from None
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise UserError(f"{field}: {path} is damaged: it is not JSON ({error}).") from None
 
 
@@ -280,10 +281,17 @@ def read_npz(path: File, field: str) -> dict[str, np.ndarray]:
 
     try:
         if not zipfile.is_zipfile(path):  # NumPy would take it for a pickle, and advise to trust it
-            raise zipfile.BadZipFile("it is no zip file")
+            raise ValueError("it is no zip file")
+        with zipfile.ZipFile(path) as archive:
+            size = sum(info.file_size for info in archive.infolist())
+        if size > (memory() or math.inf) / 2:
+            raise ValueError(f"its {size:,} bytes are more than half of this machine's memory")
         with np.load(path, allow_pickle=False) as file:
-            return {name: file[name] for name in file.files}
-    except (OSError, ValueError, EOFError, KeyError, AttributeError, zipfile.BadZipFile) as error:
+            found = {name: file[name] for name in file.files}
+        if odd := [name for name, one in found.items() if not isinstance(one, np.ndarray)]:
+            raise ValueError(f"{odd[0]!r} is no array")
+        return found
+    except Exception as error:  # what a damaged or hostile archive makes of NumPy is the archive's fault
         raise UserError(f"{field}: {path} is no .npz archive of plain arrays ({error}).") from None
 
 
@@ -304,7 +312,7 @@ def read_tensors(path: File, field: str) -> tuple[dict[str, np.ndarray], dict[st
     """The arrays of a safetensors file and its metadata."""
     from safetensors import SafetensorError, safe_open
 
-    if not Path(path).is_file():
+    if not os.path.isfile(path):
         raise UserError(f"{field}: there is no file {path}.")
     try:
         with safe_open(path, "np") as file:

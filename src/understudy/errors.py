@@ -112,6 +112,10 @@ def interruptible(kept: Callable[[], str]) -> Iterator[None]:
         raise KeyboardInterrupt(f"interrupted: {kept()}.") from error
 
 
+_DAMAGE = (ArithmeticError, AssertionError, AttributeError, LookupError, TypeError, ValueError)
+_DAMAGE += (MemoryError, RecursionError)
+
+
 @contextlib.contextmanager
 def damaged(what: str) -> Iterator[None]:
     """Whatever data of a shape that nobody writes raise in the block becomes one sentence about `what`.
@@ -125,5 +129,5 @@ def damaged(what: str) -> Iterator[None]:
         yield
     except UserError:
         raise
-    except (ArithmeticError, AssertionError, AttributeError, LookupError, TypeError, ValueError) as error:
+    except _DAMAGE as error:
         raise UserError(f"{what} is damaged ({said(error)}).") from None

@@ -26,6 +26,7 @@ def ask(answer, space, kind="action", n=2):
     [
         ([[0, 0], [np.nan, 0]], BOX, "action", r"\[nan +0\.\] in environment 1 is not finite"),
         ([[0, np.inf], [0, 0]], OPEN, "action", "environment 0 is not finite"),
+        ([[0, 0], [1e300, 0]], OPEN, "action", "environment 1 is not finite"),  # in float32, which labels are
         ([[0, 0], [0, 5.1]], BOX, "action", r"\[0\. +5\.1\] in environment 1 is outside the bounds"),
         ([[-1.001, 0], [0, 0]], BOX, "action", "environment 0 is outside"),
         (np.full((2, 40), 2.0), spaces.Box(-1, 1, (40,)), "action", r"2 where -1 to 1 is accepted"),
@@ -97,6 +98,11 @@ def test_an_expert_for_other_spaces_is_refused():
         require_spaces(made, seen, spaces.Discrete(3))
     with pytest.raises(UserError, match="observations"):
         require_spaces(made, spaces.Dict({"a": seen}))
+    chosen = Expert("it", ask=lambda o, i: o, observation_space=spaces.MultiDiscrete([3, 3]))
+    require_spaces(chosen, spaces.MultiDiscrete([3, 3], dtype=np.int8))
+    for other in (spaces.MultiDiscrete([3, 4]), spaces.Box(-1, 1, (2,))):  # of the same shape
+        with pytest.raises(UserError, match="made for observations MultiDiscrete"):
+            require_spaces(chosen, other)
     scaled = Expert("it", ask=lambda o, i: o, action_space=spaces.Box(-1, 1, (1,)))
     with pytest.raises(UserError, match="actions"):
         require_spaces(scaled, None, spaces.Box(-2, 2, (1,)))

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from gymnasium.spaces import Box, Discrete
 
-from understudy import UserError
+from understudy import UserError, disk
 from understudy.experts import brax, msgpack, resolve, rsl_rl
 
 FOLDER = Path(__file__).parents[1] / "fixtures" / "teachers"
@@ -42,6 +42,8 @@ def test_brax_parameters_are_the_same_from_memory_and_from_an_archive(tmp_path):
     rows = np.ones((3, 5), np.float32)
     wanted = resolve(str(FOLDER / "brax.msgpack"), **SPACES).label(rows)
     assert (resolve((tree["0"], tree["1"], tree["2"]), **SPACES).label(rows) == wanted).all()
+    alone = resolve(str(FOLDER / "brax.msgpack"))  # half of what the network gives are deviations
+    assert alone.action_space == Box(-1.0, 1.0, (2,)) and (alone.label(rows) == wanted).all()
     flat = {f"0/{name}": tree["0"][name] for name in ("mean", "std")}
     for layer, parts in tree["1"]["params"].items():
         flat |= {f"1/params/{layer}/{name}": part for name, part in parts.items()}
@@ -111,6 +113,9 @@ def test_what_does_not_fit_is_said_in_one_sentence(tmp_path):
         resolve(("lqr-CartPole-v1", "a pair of names is no expert"))
     with pytest.raises(UserError, match="there is no checkpoint"):
         resolve(str(tmp_path / "none.pt"))
+    for ending in ("", ".pt", ".zip", ".npz", ".safetensors"):
+        with pytest.raises(UserError):
+            resolve("x" * 300 + ending)  # longer than a file's name can be
 
 
 @pytest.mark.parametrize(
@@ -128,6 +133,35 @@ def test_what_does_not_fit_is_said_in_one_sentence(tmp_path):
 def test_msgpack_of_a_stranger_is_refused(data):
     with pytest.raises(UserError, match=r"^file: "):
         msgpack.unpack(data, "file")
+
+
+def test_msgpack_is_not_larger_in_memory_than_in_the_file(monkeypatch):
+    monkeypatch.setattr(msgpack, "MANY", 1000)
+    with pytest.raises(UserError, match="more than 1,000 values"):
+        msgpack.unpack(b"\xdc\x03\xe8" + b"\x90" * 1000, "file")
+    data = b"\xc0"
+    for _ in range(5):  # each would hold what is left of the file once more
+        data = b"\xc7" + bytes([len(data)]) + b"\x01" + data
+    with pytest.raises(UserError, match="nested deeper"):
+        msgpack.unpack(data, "file")
+
+
+def test_an_archive_that_promises_more_than_there_is_memory_is_refused(tmp_path, monkeypatch):
+    header, path = io.BytesIO(), tmp_path / "params.npz"
+    about = {"descr": "<f8", "fortran_order": False, "shape": (10**15,)}
+    np.lib.format.write_array_header_1_0(header, about)
+    with zipfile.ZipFile(path, "w") as file:
+        file.writestr("0/mean.npy", header.getvalue())
+    with pytest.raises(UserError, match=r"is no \.npz archive of plain arrays \(Unable to allocate"):
+        resolve(str(path))
+    with zipfile.ZipFile(path, "w") as file:
+        file.writestr("0/mean.npy", b"no array")  # of which NumPy gives the bytes
+    with pytest.raises(UserError, match="'0/mean' is no array"):
+        resolve(str(path))
+    np.savez_compressed(path, **{"0/mean": np.zeros(10_000)})
+    monkeypatch.setattr(disk, "memory", lambda: 100_000)
+    with pytest.raises(UserError, match="bytes are more than half of this machine's memory"):
+        resolve(str(path))
 
 
 def test_every_prefix_of_a_file_is_refused():

@@ -59,6 +59,22 @@ def test_discounts_that_do_not_converge_are_refused(discount):
         experts.value_iteration(random_table(0), discount=discount)
 
 
+@pytest.mark.parametrize(
+    "table",
+    [
+        {0: {0: [(1.0, 0, float("nan"), False)]}},  # which no iteration would end
+        {0: {0: [(2.0, 0, 1.0, False)]}},
+        {0: {0: [(1.0, 7, 1.0, False)]}},
+        {0: {0: [(1.0, -1, 1.0, False)]}},
+        {0: {0: []}},
+        {},
+    ],
+)
+def test_a_table_that_is_none_is_refused(table):
+    with pytest.raises(UserError, match=r"^table"):
+        experts.value_iteration(table)
+
+
 def test_frozen_lake_without_slipping_takes_the_shortest_way():
     expert = experts.for_env("FrozenLake-v1", env_kwargs={"is_slippery": False})
     env = gymnasium.make("FrozenLake-v1", is_slippery=False)

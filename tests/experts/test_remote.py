@@ -14,6 +14,7 @@ import pytest
 
 from understudy import experts
 from understudy.errors import UserError
+from understudy.experts import remote
 
 OBSERVATIONS = np.arange(12.0).reshape(6, 2)
 
@@ -119,6 +120,18 @@ async def _sleepy(observation):
     await asyncio.sleep(5)
 
 
+def test_many_attempts_are_as_many_as_were_asked_for():
+    """A pause that is doubled a thousand times is more than a number holds."""
+
+    def start(i):
+        future = remote.Future()
+        future.set_exception(ValueError())
+        return future
+
+    (found,) = remote.outcomes(start, 1, workers=1, retries=1100, backoff=0.0)
+    assert found[3] == 1101
+
+
 def test_a_coroutine_that_hangs_is_cancelled():
     with pytest.raises(UserError, match=r"asked 2 times.*within 0\.05 s"):
         experts.from_remote(_sleepy, timeout=0.05, retries=1, backoff=0.0).label(OBSERVATIONS[:2])
@@ -131,6 +144,8 @@ def test_a_coroutine_that_hangs_is_cancelled():
         ({"retries": -1}, "retries"),
         ({"workers": 0}, "workers"),
         ({"backoff": -1}, "backoff"),
+        ({"backoff": float("nan")}, "backoff"),  # of which no pause would end
+        ({"workers": 1.5}, "workers"),
     ],
 )
 def test_wrong_settings_are_refused(options, sentence):

@@ -130,13 +130,19 @@ def test_a_registered_expert_is_found_by_its_name_with_its_options(registered):
         experts.resolve(registered, wings=2)
     with pytest.raises(UserError, match="did you mean 'steady'"):
         experts.resolve("stedy")
+    made = experts.EXPERTS.makers
+    for maker, told in ((lambda: 1 / 0, "'steady' cannot be made"), (lambda: None, "NoneType is not acc")):
+        made["steady"] = maker  # one that makes nothing does not stand for the shipped expert
+        with pytest.raises(UserError, match=told):
+            experts.resolve(registered, env_id="CartPole-v1")
     for taken in ("steady", "sac-Hopper-v5"):
         with pytest.raises(UserError, match="is taken"):
             understudy.register_expert(taken, lambda: None)
 
 
 def test_a_registered_expert_reaches_a_run(registered):
-    run = understudy.imitate("CartPole-v1", expert=registered, policy="linear", episodes=0, **SIZE)
+    how = {"episodes": 0, "expert_episodes": 0, "comparator": "none", **SIZE}  # the program of `test_runs`
+    run = understudy.imitate("CartPole-v1", expert=registered, policy="linear", **how)
     assert run.samples("targets").argmax(axis=1).tolist() == [1] * 120
 
 
@@ -157,8 +163,42 @@ def test_a_file_of_other_origin_needs_a_card(tmp_path):
         experts.resolve(lambda observation: 0, expert_card=given)
 
 
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ({"actions": {"kind": "x"}}, "unknown value 'x'"),
+        ({"actions": {"low": [50.0]}}, "is damaged"),
+        ({"actions": {"dtype": "#inf"}}, "is damaged"),
+        ({"actions": {"shape": [2]}}, "does not go from 3 to 2 numbers"),
+        ({"observations": {"shape": [10**12]}}, "does not go from 1000000000000 to 1"),
+        ({"observations": {"path": [[]]}}, "is damaged"),
+        ({"params": {"network": None}}, "does not go from 3 to 1 numbers"),
+        (
+            {"params": {"network": "0.W", "mean": "0.W", "scale": "0.W"}},
+            "its normaliser is not for 3 numbers",
+        ),
+    ],
+)
+def test_a_card_that_does_not_fit_is_refused_when_it_is_read(tmp_path, changes, told):
+    """And not when a run first asks, in NumPy's words."""
+    seen, acts = spaces.Box(-9, 9, (3,)), spaces.Box(-9, 9, (1,))
+    disk.write_tensors(tmp_path / "net.safetensors", {"0.W": np.ones((3, 1), np.float32)})
+    card = {"format": 1, "policy": "linear", "bias": False, "params": {"network": "0.W"}}
+    card |= {"observations": Observations.of(seen).config(), "actions": Actions.of(acts).config()}
+    for name, change in changes.items():
+        if name == "observations":
+            card[name][0] |= change
+        else:
+            card[name] |= change
+    (tmp_path / "net.json").write_text(json.dumps(card))
+    with pytest.raises(UserError, match=told):
+        experts.resolve(str(tmp_path / "net.safetensors"))
+
+
 def test_a_person_has_a_door_wherever_an_expert_is_named():
     made = experts.resolve("person:terminal")
     assert made.person is not None and made.name == "person"
     with pytest.raises(UserError, match="page, terminal"):
         experts.resolve("person:window")
+    with pytest.raises(UserError, match="expert_sees: a person is shown the whole state"):
+        experts.resolve("person", expert_sees="[0:2]")  # it was taken, and did nothing

@@ -9,10 +9,9 @@ import dataclasses
 import importlib
 import inspect
 import os
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..errors import UserError, unknown
+from ..errors import UserError, said, unknown
 from ..registry import Registry, load
 from .base import Expert
 
@@ -87,7 +86,10 @@ def resolve(
         from ..policies.sight import Sight
 
         shown = Sight.of(expert_sees, "expert_sees").space(observation_space)
-    expert = _make(spec, env_id, {"observation_space": shown, "action_space": action_space}, given)
+    if spec is None:
+        expert = _shipped(env_id, given)
+    else:
+        expert = _make(spec, env_id, {"observation_space": shown, "action_space": action_space}, given)
     if shown is not None or action_space is not None:
         from .answers import require_spaces
 
@@ -105,16 +107,18 @@ def resolve(
     return checked(expert, action_space)
 
 
-def _make(spec: Any, env_id: str | None, spaces: dict[str, Any], options: dict[str, Any]) -> Expert:
-    if spec is None:
-        from .shipped import for_env
+def _shipped(env_id: str | None, options: dict[str, Any]) -> Expert:
+    from .shipped import for_env
 
-        if env_id is None:
-            raise UserError(
-                "expert: none was named, and none comes with the package for an environment that has no id; "
-                "give a name, a file or module:function."
-            )
-        return for_env(env_id, **_only(options, "a shipped expert", "env_kwargs"))
+    if env_id is None:
+        raise UserError(
+            "expert: none was named, and none comes with the package for an environment that has no id; "
+            "give a name, a file or module:function."
+        )
+    return for_env(env_id, **_only(options, "a shipped expert", "env_kwargs"))
+
+
+def _make(spec: Any, env_id: str | None, spaces: dict[str, Any], options: dict[str, Any]) -> Expert:
     if isinstance(spec, Expert):
         _only(options, "an expert that is already made")
         return spec
@@ -147,7 +151,12 @@ def _from_text(text: str, env_id: str | None, spaces: dict[str, Any], options: d
         return shipped.get(text, env_id=env_id, **_only(options, "a shipped expert", "env_kwargs"))
     if text in EXPERTS:
         EXPERTS.refuse_foreign(text, options)
-        made = EXPERTS.maker(text)(**options)
+        try:
+            made = EXPERTS.maker(text)(**options)
+        except UserError:
+            raise
+        except Exception as error:  # whatever a maker of the user's own may raise
+            raise UserError(f"expert: {text!r} cannot be made ({said(error)}).") from error
         naming = not isinstance(made, Expert) and (callable(made) or hasattr(made, "predict"))
         return _make(made, env_id, spaces, {"name": text} if naming else {})
     who, _, door = text.partition(":")
@@ -157,7 +166,7 @@ def _from_text(text: str, env_id: str | None, spaces: dict[str, Any], options: d
         if door:
             options = {**options, "door": door}
         return person(**_only(options, "a person", *inspect.signature(person).parameters))
-    if text.endswith(".safetensors") or (Path(text) / "policy.safetensors").is_file():
+    if text.endswith(".safetensors") or os.path.isfile(os.path.join(text, "policy.safetensors")):
         from . import networks
 
         return networks.load(text, **_only(options, "a policy's file or a run", "expert_card"))
@@ -169,8 +178,8 @@ def _from_text(text: str, env_id: str | None, spaces: dict[str, Any], options: d
         from . import brax
 
         return brax.load(text, **spaces, **_only(options, "brax's parameters", "activation", "name"))
-    zipped = text if text.endswith(".zip") or Path(text).is_file() else f"{text}.zip"
-    if text.endswith(".zip") or Path(zipped).is_file():
+    zipped = text if text.endswith(".zip") or os.path.isfile(text) else f"{text}.zip"
+    if text.endswith(".zip") or os.path.isfile(zipped):
         from .sb3 import archive
 
         return archive.load(zipped, **_only(options, "an archive", "activation", "vec_normalize", "name"))

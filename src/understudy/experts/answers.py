@@ -61,6 +61,8 @@ def seeing(expert: Expert, sees: str) -> Expert:
     """
     from ..policies.sight import Sight  # brings JAX
 
+    if expert.person is not None:  # who is asked in place of `ask`
+        raise UserError("expert_sees: a person is shown the whole state, and no part of it; leave it out.")
     inner, sight = expert.ask, Sight.of(sees, "expert_sees")
 
     def ask(observations: Any, infos: Any) -> Any:
@@ -110,7 +112,7 @@ def require_spaces(expert: Expert, observation_space: Any = None, action_space: 
 
 def _same_observations(made: Any, has: Any) -> bool:
     """By their shapes: the bounds of observations differ between versions of one environment."""
-    kinds = spaces.Dict, spaces.Tuple, spaces.Discrete
+    kinds = spaces.Dict, spaces.Tuple, spaces.Discrete, spaces.MultiDiscrete
     if made == has:
         return True
     if any(isinstance(made, kind) != isinstance(has, kind) for kind in kinds):
@@ -122,6 +124,8 @@ def _same_observations(made: Any, has: Any) -> bool:
         return len(made) == len(has) and all(map(_same_observations, made.spaces, has.spaces))
     if isinstance(made, spaces.Discrete):
         return False
+    if isinstance(made, spaces.MultiDiscrete):  # of another type, perhaps
+        return np.array_equal(made.nvec, has.nvec) and np.array_equal(made.start, has.start)
     if len(made.shape or ()) == 3 and len(has.shape or ()) == 3:  # images: channels may come first or last
         return has.shape in (made.shape, (*made.shape[1:], made.shape[0]))
     return made.shape == has.shape
@@ -165,10 +169,12 @@ def _box(who: str, labels: np.ndarray, n: int, space: Any, low: Any, high: Any, 
     if labels.dtype.kind not in "fiub":
         raise UserError(f"{who}: its actions are of type {labels.dtype}; numbers are expected.")
     clipped = np.minimum(np.maximum(labels, space.low), space.high)
+    with np.errstate(over="ignore"):  # what float32 cannot hold is not finite
+        made = labels.astype(np.float32, copy=False)
     # NaN equals nothing, so that where bounds are finite this comparison is the whole check.
-    if (clipped == labels).all() and (bounded or np.isfinite(labels).all()):
-        return labels.astype(np.float32, copy=False)
-    finite = np.isfinite(labels)
+    if (clipped == labels).all() and (bounded or np.isfinite(made).all()):
+        return made
+    finite = np.isfinite(made)
     inside = (labels >= low) & (labels <= high) & finite
     if not inside.all():
         place = tuple(np.argwhere(~(finite if not finite.all() else inside))[0])

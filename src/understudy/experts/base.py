@@ -146,7 +146,7 @@ def is_single(observation: Any, space: Any) -> bool:
     """Whether this is one observation of the space, not a batch: it has exactly the space's dimensions."""
     inner = getattr(space, "spaces", None)
     if isinstance(observation, Mapping):
-        key = next(iter(observation))
+        key = next(iter(observation), None)
         if not isinstance(inner, Mapping) or key not in inner:
             raise UserError(f"observation: its key {key!r} is not in the observation space {space}.")
         return is_single(observation[key], inner[key])

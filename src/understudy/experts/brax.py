@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from gymnasium import spaces
 
 from .. import disk
 from ..errors import UserError, damaged
@@ -32,7 +33,7 @@ def load(path: str | os.PathLike[str], **options: Any) -> Expert:
     """The expert in a file with brax's parameters; see `from_params` for the options."""
     path = Path(path)
     what = f"file {path.name!r}"
-    if not path.is_file():
+    if not os.path.isfile(path):
         raise UserError(f"expert: there is no file {path}.")
     with damaged(what):
         tree = _archive(path, what) if path.suffix == ".npz" else unpack(path.read_bytes(), what)
@@ -52,9 +53,9 @@ def from_params(
     holds. `activation` is "silu" (brax's default, swish) unless it is given.
 
     >>> layers = {"hidden_0": {"kernel": np.ones((2, 2)), "bias": np.zeros(2)}}
-    >>> made = from_params(({"mean": np.zeros(2), "std": np.ones(2)}, {"params": layers}), action_space=None)
-    >>> made.label(np.array([[0.25, 0.25]])).shape
-    (1, 2)
+    >>> made = from_params(({"mean": np.zeros(2), "std": np.ones(2)}, {"params": layers}))
+    >>> made.label(np.array([[0.25, 0.25]])).shape  # a mean and a deviation are one action
+    (1, 1)
     """
     with damaged(what):
         statistics, policy = (_part(params, number, what) for number in (0, 1))
@@ -67,6 +68,8 @@ def from_params(
             layers.append({"weight": _numbers(one["kernel"], what), "bias": _numbers(one["bias"], what)})
         if odd := [key for key in inner if key not in {f"hidden_{i}" for i in range(len(layers))}]:
             raise UserError(f"{what}: {odd[0]!r} is not part of a plain network of dense layers.")
+        if action_space is None:
+            action_space = spaces.Box(-1.0, 1.0, (layers[-1]["bias"].size // 2,))
         return dense(
             layers,
             what,

@@ -18,6 +18,7 @@ from ..errors import UserError, among, damaged
 from ..nested import batch_size, take
 from ..policies import MLP, Actions, Encoder, NatureCNN, Network, Normaliser, TrainedPolicy, require_fit
 from ..policies.mlp import ACTIVATIONS
+from ..policies.network import softmax
 from .base import Expert
 
 
@@ -93,7 +94,7 @@ def dense(
     """
     from gymnasium import spaces
 
-    from .sb3.layout import as_rows, flat_size, rows_of
+    from .sb3.layout import flat_size, rows_of
 
     among("activation", activation, ACTIVATIONS)
     if not layers:
@@ -111,8 +112,12 @@ def dense(
     actions = Actions.of(acts)
     if gives not in (actions.outputs, 2 * actions.outputs):
         raise UserError(f"{what}: its network gives {gives} numbers, actions {acts} have {actions.outputs}.")
-    if normaliser is not None and normaliser.mean.size != takes:
-        raise UserError(f"{what}: it normalises {normaliser.mean.size} numbers, its network takes {takes}.")
+    if normaliser is not None:
+        mean, scale = normaliser.mean, normaliser.scale
+        if mean.size != takes or scale.size != takes:
+            raise UserError(f"{what}: it normalises {mean.size} numbers, its network takes {takes}.")
+        if not (np.isfinite(mean).all() and np.isfinite(scale).all() and (scale > 0).all()):
+            raise UserError(f"{what}: its statistics of observations are not finite and positive.")
     params = [dict(layer) for layer in layers]
     params[-1] = {
         name: np.ascontiguousarray(part[..., : actions.outputs]) for name, part in params[-1].items()
@@ -120,19 +125,27 @@ def dense(
     policy = MLP(tuple(layer["bias"].size for layer in params[:-1]), activation, head)
     require_fit(what, policy, params, takes, actions.outputs)
     network = Network(policy, params, rows_of(seen, True, what), actions.plays, normaliser)
-    widths = [takes, *(layer["bias"].size for layer in params)]
+    return layered(network, seen, acts, {**card, "normalised": normaliser is not None})
+
+
+def layered(network: Network, seen: Any, acts: Any, card: Mapping[str, Any]) -> Expert:
+    """The expert that answers with a network of dense layers, on an image network or not."""
+    from .sb3.layout import as_rows
+
+    params, policy, soft = network.params, network.policy, network.head is softmax
     about = {
-        "kind": "action",
-        "architecture": {"network": "mlp", "widths": widths, "activation": activation},
-        "normalised": normaliser is not None,
+        "kind": "distribution" if soft else "action",
+        "architecture": {
+            "network": "nature-cnn" if network.encoder else "mlp",
+            "widths": [params[0]["weight"].shape[0], *(layer["bias"].size for layer in params)],
+            "activation": policy.activation,  # type: ignore[attr-defined]
+        },
     }
-    return from_network(
-        network,
-        observation_space=seen,
-        action_space=acts,
-        card={**card, **about},
-        pure=network.traced(as_rows(seen), actions),
-    )
+    # A mean that is bounded before its tanh (state-dependent exploration) has a head of its own.
+    plain = soft or getattr(network.head, "__func__", None) is Actions.plays
+    pure = network.traced(as_rows(seen), Actions.of(acts), distribution=soft) if plain else None
+    spaces = {"observation_space": seen, "action_space": acts}
+    return from_network(network, kind=about["kind"], card={**card, **about}, pure=pure, **spaces)
 
 
 def encoder(expert: Expert) -> Encoder:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..envs.gymnasium import maker
-from ..errors import UserError
+from ..errors import UserError, damaged
 from .base import Expert
 
 Table = Mapping[int, Mapping[int, Sequence[tuple[float, int, float, bool]]]]
@@ -27,14 +27,22 @@ def value_iteration(table: Table, *, discount: float = 0.99, tolerance: float = 
     """
     if not 0 < discount < 1:
         raise UserError(f"discount: {discount!r} is not a number strictly between 0 and 1.")
-    states, actions = len(table), len(table[0])
-    rows = [
-        (state * actions + action, *outcome)
-        for state in range(states)
-        for action in range(actions)
-        for outcome in table[state][action]
-    ]
-    pair, probability, after, reward, terminated = (np.array(column) for column in zip(*rows, strict=True))
+    with damaged("table"):
+        states, actions = len(table), len(table[0])
+        rows = [
+            (state * actions + action, *outcome)
+            for state in range(states)
+            for action in range(actions)
+            for outcome in table[state][action]
+        ]
+        pair, probability, after, reward, terminated = (np.array(one) for one in zip(*rows, strict=True))
+        chances = np.bincount(pair, probability)
+        fine = (probability >= 0).all() and (chances < 1 + 1e-6).all() and np.isfinite(reward).all()
+        if not fine or after.min() < 0 or after.max() >= states:  # its values might grow without end
+            raise UserError(
+                "table: rewards must be finite, next states be among the states, and probabilities be "
+                "≥ 0 with a sum of at most 1."
+            )
     gain = discount * probability * ~terminated.astype(bool)
     expected_reward = np.bincount(pair, probability * reward, states * actions)
     q = np.zeros((states, actions))

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import UserError, said
+from ..errors import UserError, said, whole
 from ..nested import batch_size, copied, take
 from .base import Expert, Kind, together
 
@@ -50,11 +50,10 @@ def from_remote(
     """
     if not timeout > 0:
         raise UserError(f"timeout: {timeout!r} is not accepted; a number of seconds above 0 is expected.")
-    if retries < 0 or workers < 1 or backoff < 0:
-        raise UserError(
-            f"remote: retries={retries!r}, workers={workers!r}, backoff={backoff!r} are not accepted; "
-            "retries and backoff must be 0 or more and workers at least 1."
-        )
+    if not 0 <= backoff < math.inf:
+        raise UserError(f"backoff: {backoff!r} is not accepted; a number of seconds, 0 or more, is expected.")
+    whole("retries", retries, 0)
+    whole("workers", workers)
     name = str(name or getattr(function, "__name__", type(function).__name__))
     awaited = any(map(inspect.iscoroutinefunction, (function, type(function).__call__)))
     start = _on_loop if awaited else in_thread
@@ -159,7 +158,8 @@ def outcomes(
             if attempt > retries:
                 yield i, None, reason, attempt
             else:
-                waiting.append((time.monotonic() + backoff * 2 ** (attempt - 1), i, attempt + 1))
+                pause = backoff * 2.0 ** min(attempt - 1, 30)
+                waiting.append((time.monotonic() + pause, i, attempt + 1))
 
 
 def in_thread(function: Callable[..., Any], *args: Any) -> Future:

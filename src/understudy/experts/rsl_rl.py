@@ -49,7 +49,7 @@ def load(
     """
     path = Path(path)
     what = f"checkpoint {path.name!r}"
-    if not path.is_file():
+    if not os.path.isfile(path):
         raise UserError(f"expert: there is no checkpoint {path}.")
     if who is not None and who not in WHO:
         raise UserError(f"who: {who!r} is not accepted; accepted: {', '.join(WHO)}.")
@@ -57,7 +57,7 @@ def load(
         wanted = ["model_state_dict", "obs_norm_state_dict", *(f"{one}_state_dict" for one in WHO)]
         found = torchfile.checkpoint(path, what, wanted)
         owner, tensors, prefix = _network(found, who, what)
-        normaliser = _normaliser(found, tensors, owner, what)
+        normaliser = _normaliser(found, tensors, owner)
         layers = dense_layers({k: v for k, v in tensors.items() if k.startswith(f"{prefix}.")}, prefix, what)
         return dense(
             layers,
@@ -94,7 +94,7 @@ def _network(
 
 
 def _normaliser(
-    found: Mapping[str, Mapping[str, np.ndarray]], tensors: Mapping[str, np.ndarray], owner: str, what: str
+    found: Mapping[str, Mapping[str, np.ndarray]], tensors: Mapping[str, np.ndarray], owner: str
 ) -> Normaliser | None:
     for part, prefix in (
         (tensors, "obs_normalizer."),
@@ -103,7 +103,5 @@ def _normaliser(
     ):
         if f"{prefix}_mean" in part:
             mean, deviation = (part[f"{prefix}{name}"].reshape(-1) for name in ("_mean", "_std"))
-            if not (np.isfinite(mean).all() and np.isfinite(deviation).all()):
-                raise UserError(f"{what}: its statistics of observations are not finite.")
             return Normaliser(mean, deviation + np.float32(EPSILON))
     return None

@@ -37,8 +37,8 @@ def read(path: Path, field: str = "path") -> TrainedPolicy:
     """The policy in an archive that `write` wrote."""
     arrays = disk.read_npz(path, field)
     try:
-        card: Any = json.loads(str(arrays["card"]))
-    except (ValueError, KeyError) as error:
+        card: Any = json.loads(str(arrays["card"]).encode("ascii"))  # NumPy's texts may hold what is none
+    except (ValueError, KeyError, RecursionError) as error:
         raise UserError(f"{field}: {path} is no exported policy ({error}).") from None
     return TrainedPolicy.unpacked(arrays, card, f"{field}: {path}")
 

@@ -8,7 +8,7 @@ from typing import Any, final
 import jax.numpy as jnp
 import numpy as np
 
-from ..errors import UserError
+from ..errors import UserError, among
 from .observations import one_hot
 
 ACTIONS = "Box of floats, Discrete, MultiDiscrete and MultiBinary"
@@ -125,6 +125,7 @@ class Actions:
 
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> Actions:
+        among("actions", config["kind"], ("box", "discrete", "multi"))
         fields: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in config.items()}
         for name, endless in (("low", -np.inf), ("high", np.inf)):
             if fields[name] is not None:  # JSON has no infinity, and null in its place

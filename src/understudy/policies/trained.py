@@ -16,7 +16,7 @@ from . import files
 from .acting import forward, forward_step
 from .actions import Actions
 from .base import Params, Policy
-from .network import Network, softmax
+from .network import Network, require_fit, softmax
 from .normaliser import Normaliser
 from .recall import Recalled, Seen, read
 
@@ -151,7 +151,7 @@ class TrainedPolicy:
     ) -> tuple[TrainedPolicy, dict[str, Any]]:
         """The policy and its card, with what the file `card` says instead. Errors begin with `field`."""
         base = Path(path)
-        base = base / "policy" if base.is_dir() else base
+        base = base / "policy" if os.path.isdir(base) else base
         arrays, about = files.read(base, field, card)
         return cls.unpacked(arrays, about, f"{field}: {base}"), about
 
@@ -167,11 +167,16 @@ class TrainedPolicy:
         with damaged(what):
             tensors = jax.tree.map(lambda name: wide[name], about["params"])
             seen = read(about["observations"], tensors.get("encoder"))
-            acts = Actions.from_config(about["actions"])
+            acts, policy = Actions.from_config(about["actions"]), from_config(about)
+            require_fit(what, policy, tensors["network"], seen.width, acts.outputs)
             normaliser = Normaliser.identity(seen.width)
             if "mean" in tensors:
                 normaliser = Normaliser(tensors["mean"], tensors["scale"], about.get("clip", math.inf))
-            return cls(from_config(about), tensors["network"], seen, acts, normaliser)
+            if normaliser.mean.shape != (seen.width,) or normaliser.scale.shape != (seen.width,):
+                raise ValueError(f"its normaliser is not for {seen.width} numbers")
+            made = cls(policy, tensors["network"], seen, acts, normaliser)
+            _ = made.observations.space(), made.actions.space()  # a card may say what no space is
+            return made
 
     def network(self, *, distribution: bool = False) -> Network:
         """This policy as a network that answers batches with actions, or with probabilities of choices."""

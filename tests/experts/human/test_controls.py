@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 from gymnasium import spaces
@@ -20,6 +24,8 @@ from understudy.experts.human.terminal import Terminal, screen
         (spaces.MultiDiscrete([2, 3]), [1, 2], np.array([1, 2])),
         (spaces.MultiBinary(3), [1, 0, 1], np.array([1, 0, 1])),
         (spaces.Box(-2.0, 2.0, (1,)), [0.5], np.array([0.5], np.float32)),
+        # The end of a slider, which float32 would put a little beyond it.
+        (spaces.Box(0, 0.1, (1,), np.float64), [0.1], np.nextafter(np.array([0.1], np.float32), 0)),
         (spaces.Box(-1.0, 1.0, (2, 2)), [0, 1, -1, 0.25], np.array([[0, 1], [-1, 0.25]], np.float32)),
     ],
 )
@@ -51,6 +57,8 @@ def test_actions_a_person_cannot_answer_with_are_refused_in_a_sentence():
     ):
         with pytest.raises(UserError, match=f"^expert: .*{word}"):
             Controls(space)
+    with pytest.raises(UserError, match="actions: 1 names are given, and 2 are needed"):
+        Controls(spaces.Discrete(2), actions=["brake"])
     with pytest.raises(UserError, match=r"person: unknown value 'window'.*page, terminal"):
         person("window")
     with pytest.raises(UserError, match="asked by a run"):
@@ -118,6 +126,31 @@ def test_in_a_terminal_the_same_questions_are_answered_with_keys():
     with pytest.raises(UserError, match="one choice of 34 at most"):  # the others would have no key
         Terminal(run.desk, {"controls": Controls(spaces.Discrete(35)).plain})
     assert screen({"question": {}, "at": 1, "of": 1, "facts": {"labels": 0}}, []).endswith("[u] undo")
+
+
+def test_what_is_no_number_is_shown_all_the_same():
+    """A laser that hits nothing: JSON, and so a page, has no infinity."""
+    rows = table(np.array([np.inf, np.nan, 0.5]), spaces.Box(-1, 1, (3,)))
+    json.loads(json.dumps(rows), parse_constant=pytest.fail)
+    text = screen({"question": {"table": rows}, "at": 1, "of": 1, "facts": {"labels": 0}}, [])
+    assert "inf" in text and "nan" in text and text.count("●") == 1
+    for huge in (10**400, float("inf"), float("nan")):
+        for space in (spaces.Discrete(3), spaces.Box(-1, 1, (1,))):
+            with pytest.raises(UserError, match="is not an action"):
+                Controls(space).read([huge])
+
+
+def test_an_interrupt_leaves_the_terminal_as_it_was():
+    """The thread that waits for a key ends with the program; the terminal would go on without an echo."""
+    pty, termios = pytest.importorskip("pty"), pytest.importorskip("termios")
+    code = "import threading, time; from understudy.experts.human.terminal import _keys;"
+    code += "threading.Thread(target=lambda: list(_keys()), daemon=True).start(); print(flush=True);"
+    code += "time.sleep(0.2); raise KeyboardInterrupt"
+    ours, theirs = pty.openpty()
+    before = termios.tcgetattr(ours)
+    run = subprocess.run([sys.executable, "-c", code], stdin=theirs, capture_output=True)
+    assert b"KeyboardInterrupt" in run.stderr
+    assert termios.tcgetattr(ours) == before
 
 
 @pytest.mark.parametrize("lines", ["1\n2\n", "1\n"])

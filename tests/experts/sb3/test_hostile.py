@@ -161,6 +161,7 @@ def test_every_way_to_write_a_call_is_seen(payload):
         (b"\x80\x04NN\x93.", "not a string"),
         (b"\x80\x05\x97.", "NEXT_BUFFER is not accepted"),
         (b"not a pickle at all", "damaged"),
+        (b"\x80\x04\x8fN)s.", "what is no dict"),  # a set would hash the value, deep tuples end the process
     ],
 )
 def test_pickles_that_make_no_sense_are_refused(payload, sentence):
@@ -185,10 +186,58 @@ def test_a_tree_of_references_does_not_grow(tmp_path):
         archive.load(written(tmp_path / "a.zip", content))
 
 
-def tensor_file(
-    *, count=4, offset=0, shape=(2, 2), strides=(2, 1), key=b"0", data=None, kind=b"FloatStorage"
-):
-    """A torch file with one tensor `w`, as torch writes it but with numbers of one's choice."""
+LAUGHS = b"]q\x00" + b"".join(b"]q%c(h%ch%ce" % (i, i - 1, i - 1) for i in range(1, 200)) + b"0"
+
+
+@pytest.mark.parametrize(
+    ("place", "sentence"),
+    [(b"h\xc6(K\x01t", r"tensor of shape .*, which is none"), (b"(K\x01t(h\xc6t", "which is none")],
+)
+def test_what_is_refused_is_not_spelled_out(place, sentence):
+    """The lists of 2^200 leaves again, where the sentence shows what was found."""
+    pickled = tensor_pickle().replace(b"(K\x02K\x02t(K\x02K\x01t", place)
+    with pytest.raises(UserError, match=sentence):
+        torchfile.state_dict(torch_zip(pickled.replace(b"\x80\x02", b"\x80\x02" + LAUGHS)), "it")
+
+
+def test_numbers_and_keys_are_not_spelled_out_either(tmp_path):
+    pickled = tensor_pickle().replace(b"X\x01\x00\x00\x000", b"h\xc6")
+    with pytest.raises(UserError, match="holds list, which is not accepted"):
+        torchfile.state_dict(torch_zip(pickled.replace(b"\x80\x02", b"\x80\x02" + LAUGHS)), "it")
+    number = b"X\x01\x00\x00\x00ncnumpy.core.multiarray\nscalar\n(cnumpy\ndtype\n(h\xc6tRC\x01xtR"
+    space = b"\x80\x03" + LAUGHS + b"cgymnasium.spaces.discrete\nDiscrete\n)\x81}" + number + b"sb."
+    with pytest.raises(UserError, match=r"holds an array of type .*; numbers are expected"):
+        archive.load(written(tmp_path / "a.zip", with_field(members(), "action_space", space)))
+
+
+def test_a_space_inside_itself_is_refused(tmp_path):
+    inside = b"}X\x06\x00\x00\x00spaces}X\x01\x00\x00\x00ah\x00ssb."
+    space = b"\x80\x02cgymnasium.spaces.dict\nDict\n)\x81q\x00" + inside
+    with pytest.raises(UserError, match=r"is damaged \(RecursionError"):
+        archive.load(written(tmp_path / "a.zip", with_field(members(), "observation_space", space)))
+
+
+def test_a_storage_is_unpacked_once_and_tensors_made_of_it_again_and_again_are_refused(monkeypatch):
+    one = tensor_pickle()[3:-2].removeprefix(b"X\x01\x00\x00\x00w")
+    names = (b"X\x01\x00\x00\x00%c" % letter for letter in b"abcdefgh")
+    many = torch_zip(b"\x80\x02}(" + b"".join(name + one for name in names) + b"u.")
+    unpacked, member = [], torchfile.member
+    monkeypatch.setattr(torchfile, "member", lambda *a: unpacked.append(a[1]) or member(*a))
+    assert len(torchfile.state_dict(many, "it")) == 8 and unpacked.count("archive/data/0") == 1
+    monkeypatch.setattr(torchfile, "LARGEST", 100)
+    with pytest.raises(UserError, match="its tensors have more than 100 bytes"):
+        torchfile._tensors(*_records(many), "it")
+
+
+def _records(data: bytes):
+    file = zipfile.ZipFile(io.BytesIO(data))
+    return torchfile._tree(file, "it", None)
+
+
+def tensor_pickle(
+    *, count=4, offset=0, shape=(2, 2), strides=(2, 1), key=b"0", kind=b"FloatStorage"
+) -> bytes:
+    """The pickle of one tensor `w`, as torch writes it but with numbers of one's choice."""
     out = io.BytesIO()
     out.write(
         b"\x80\x02}X\x01\x00\x00\x00wctorch._utils\n_rebuild_tensor_v2\n((X\x07\x00\x00\x00storagectorch\n"
@@ -198,8 +247,15 @@ def tensor_file(
     for numbers in (shape, strides):
         out.write(b"(" + b"".join(pickle.dumps(n, 2)[2:-1] for n in numbers) + b"t")
     out.write(b"\x89NtRs.")
-    raw = np.arange(4, dtype="<f4").tobytes() if data is None else data
-    return zipped({"archive/data.pkl": out.getvalue(), "archive/data/0": raw, "archive/byteorder": b"little"})
+    return out.getvalue()
+
+
+def torch_zip(pickled: bytes, data: bytes = np.arange(4, dtype="<f4").tobytes()) -> bytes:
+    return zipped({"archive/data.pkl": pickled, "archive/data/0": data, "archive/byteorder": b"little"})
+
+
+def tensor_file(*, data: bytes = np.arange(4, dtype="<f4").tobytes(), **changes) -> bytes:
+    return torch_zip(tensor_pickle(**changes), data)
 
 
 def test_a_tensor_is_its_strides():
@@ -259,6 +315,7 @@ def test_truncated_archives_are_refused(tmp_path, share):
         (b"{}", "has no observation_space"),
         (b'{"observation_space": {":serialized:": "%%%"}}', "not base64"),
         (b'{"observation_space": {":serialized:": ""}}', "damaged"),
+        (b" " * (archive.LONGEST + 1), "33,554,433 bytes; 33,554,432 are the most"),
     ],
 )
 def test_wrong_data_is_refused(tmp_path, data, sentence):

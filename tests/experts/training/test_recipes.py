@@ -64,6 +64,11 @@ def test_it_looks_once_at_a_network_and_the_clock_is_not_in_the_weights(monkeypa
     slow = experts.train("Pendulum-v1", out=tmp_path / "c", **how)
     assert slow.curve[-1].seconds > 60 and slow.path.read_bytes() == done.path.read_bytes()
     assert done.expert.card["returns"]["Pendulum-v1"]["episodes"] == 20
+    monkeypatch.setattr(looks.checkpoint, "read", lambda *what: {"curve": [], "seconds": 0.0})
+    done.path.with_suffix(".json").unlink()  # the curve is there alone
+    again = looks.Looks(Model(), "sac", SimpleNamespace(name="x"), {}, 0, 1, done.path, {}, "x")
+    with pytest.raises(UserError, match=r"resume: the card beside .* is damaged \(KeyError: 'training'"):
+        again.restore()
 
 
 def test_a_recipe_is_the_algorithms_then_the_environments_then_the_users():
@@ -71,6 +76,7 @@ def test_a_recipe_is_the_algorithms_then_the_environments_then_the_users():
     assert recipe("sac", "Humanoid-v5", {"batch_size": 64})["batch_size"] == 64
     assert recipe("sac", "my_package:Hopper-v7") == recipe("sac", "Hopper-v5")
     assert recipe("sac", "Nobody-v0") == RECIPES["sac"]
+    assert type(recipe("sac", "Hopper-v5", {"steps": np.int64(5)})["steps"]) is int  # a card is JSON
 
 
 def test_what_environments_change_exists_in_the_recipe():
@@ -86,6 +92,7 @@ def test_what_environments_change_exists_in_the_recipe():
         ("gamma", float("nan"), "gamma = nan"),
         ("learning_rate", "3e-4", "learning_rate = '3e-4' is not a positive number"),
         ("learning_rate", 0, "not a positive number"),
+        ("learning_rate", float("inf"), "not a positive number"),
         ("steps", 2.5, "steps = 2.5 is not a whole number"),
         ("steps", True, "steps = True"),
         ("envs", 0, "not a whole number ≥ 1"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any, final
@@ -52,7 +53,8 @@ class Controls:
     """
 
     def __init__(self, space: Any, env: str = "", actions: Sequence[str] | None = None):
-        self.space, self._known = space, _known(ACTIONS, env) if actions is None else actions
+        self.space, self._given = space, actions
+        self._known = _known(ACTIONS, env) if actions is None else actions
         if isinstance(space, spaces.Box):
             self.plain = {"kind": "box", "sliders": self._sliders(space)}
         elif isinstance(space, spaces.Discrete):
@@ -68,6 +70,8 @@ class Controls:
 
     def _names(self, count: int) -> list[str]:
         names = self._known if self._known is not None and len(self._known) == count else None
+        if names is None and self._given is not None:
+            raise UserError(f"actions: {len(self._given)} names are given, and {count} are needed.")
         return [f"action {i + 1}" for i in range(count)] if names is None else [str(one) for one in names]
 
     def _choices(self, count: int, *, plain: bool = False) -> list[dict[str, Any]]:
@@ -97,20 +101,22 @@ class Controls:
 
     def read(self, values: Any) -> Any:
         """The action of what was pressed: the number of a choice in each row, or the slider's values."""
-        shape, kind = tuple(self.space.shape or ()), self.plain["kind"]
-        count = int(np.prod(shape))
-        fine = isinstance(values, list) and len(values) == count
-        fine = fine and all(isinstance(one, int | float) and not isinstance(one, bool) for one in values)
-        fine = fine and all(math.isfinite(one) for one in values)
-        if kind == "box":
-            made = np.asarray(values, np.float32).reshape(shape) if fine else None
-        else:
-            start = getattr(self.space, "start", 0)
-            fine = fine and all(one == int(one) and abs(one) < 1e9 for one in values)
-            made = np.asarray(values, np.int64).reshape(shape) + np.int64(start) if fine else None
-        if made is None or not self.space.contains(made.astype(self.space.dtype)):
-            raise UserError(f"answer: {values!r} is not an action of {self.space}.")
-        return made if shape else np.int64(made)
+        shape, box = tuple(self.space.shape or ()), self.plain["kind"] == "box"
+        fine = isinstance(values, list) and len(values) == int(np.prod(shape))
+        fine = fine and all(type(one) in (int, float) and abs(one) < 1e38 for one in values)  # nan is not
+        fine = fine and (box or all(one == int(one) and abs(one) < 1e9 for one in values))
+        if fine:
+            made = np.asarray(values, self.space.dtype if box else np.int64).reshape(shape)
+            made = made if box else made + np.int64(getattr(self.space, "start", 0))
+            if self.space.contains(made.astype(self.space.dtype)):
+                return _single(made, self.space) if box else made if shape else np.int64(made)
+        raise UserError(f"answer: {values!r} is not an action of {self.space}.")
+
+
+def _single(action: np.ndarray, space: Any) -> np.ndarray:
+    """An action of a Box in float32; at a bound of float64 the nearest number that is not beyond it."""
+    near, middle = action.astype(np.float32), ((space.low + space.high) / 2).astype(np.float32)
+    return np.where((near < space.low) | (near > space.high), np.nextafter(near, middle), near)
 
 
 def table(seen: Any, space: Any, env: str = "", names: Sequence[str] | None = None) -> list[dict[str, Any]]:
@@ -128,7 +134,9 @@ def table(seen: Any, space: Any, env: str = "", names: Sequence[str] | None = No
         keys, own = [str(key + 1) if isinstance(key, int) else key for key in path], at(space, path)
         for i, number in enumerate(part.reshape(-1).tolist()):
             name = names[len(found)] if len(found) < len(names) else " ".join([*keys, str(i + 1)])
-            found.append({"name": str(name), "value": number, **_bounds(own, i)})
+            # JSON has no nan and no infinity; as texts, a page reads them as numbers all the same.
+            value = number if math.isfinite(number) else json.dumps(number)
+            found.append({"name": str(name), "value": value, **_bounds(own, i)})
     return found
 
 

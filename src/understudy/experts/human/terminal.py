@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 import shutil
 import sys
@@ -106,7 +107,7 @@ def screen(view: dict[str, Any], choices: list[dict[str, Any]], columns: int = 8
     of = f" of {facts['budget']}" if facts.get("budget") else ""
     lines = ["", f"state {view['at']} of {view['of']}, {facts['labels']}{of} labels"]
     for row in view["question"].get("table", []):
-        line = f"  {row['name']:<{NAMES}} {row['value']:>8.4g}"
+        line = f"  {row['name']:<{NAMES}} {float(row['value']):>8.4g}"
         lines.append(f"{line}  {_bar(row, min(WIDTH, columns - len(line) - 3))}".rstrip())
     keys = [f"[{one['keys'][0]}] {one['name']}" for one in choices if one["keys"]]
     return "\n".join([*lines, "  " + "   ".join([*keys, "[s] skip", "[u] undo"])])
@@ -114,7 +115,7 @@ def screen(view: dict[str, Any], choices: list[dict[str, Any]], columns: int = 8
 
 def _bar(row: dict[str, Any], width: int) -> str:
     """Where a value lies between its bounds; the middle is marked."""
-    if "low" not in row or row["high"] <= row["low"] or width < WIDTH // 4:
+    if "low" not in row or row["high"] <= row["low"] or width < WIDTH // 4 or isinstance(row["value"], str):
         return ""
     share = min(max((row["value"] - row["low"]) / (row["high"] - row["low"]), 0.0), 1.0)
     line = ["─"] * width
@@ -134,6 +135,8 @@ def _keys() -> Iterator[str]:
     import tty
 
     old = termios.tcgetattr(sys.stdin)
+    # An interrupt ends the program while this thread waits for a key: its `finally` is not reached.
+    atexit.register(termios.tcsetattr, sys.stdin, termios.TCSADRAIN, old)
     while True:
         tty.setcbreak(sys.stdin, termios.TCSADRAIN)  # keys that were typed ahead stay
         try:

@@ -19,9 +19,9 @@ from typing import Any
 import numpy as np
 
 from ...errors import UserError, damaged, said
-from ...policies import Actions, Normaliser, softmax
+from ...policies import Normaliser
 from ..base import Expert
-from ..networks import from_network
+from ..networks import layered
 from . import layout, pickles, torchfile, values
 from .torchfile import member, opened
 
@@ -31,6 +31,9 @@ _ACTIVATIONS = {name: name.lower() for name in _TORCH} | {"LeakyReLU": "leaky_re
 _USUAL = {"common": "tanh", "ppo": "tanh", "a2c": "tanh", "sac": "relu", "td3": "relu", "dqn": "relu"}
 _DEFAULT_ACTIVATION = {f"stable_baselines3.{part}.policies": name for part, name in _USUAL.items()}
 _EXTRACTORS = ("FlattenExtractor", "NatureCNN")
+_READ = ("observation_space", "action_space", "policy_kwargs", "policy_class")
+LONGEST = 1 << 25
+"""Bytes of the JSON, at most: lists of lists have twenty times as many in memory."""
 
 
 def load(
@@ -48,7 +51,7 @@ def load(
     """
     path = Path(path)
     what = f"archive {path.name!r}"
-    if not path.is_file():
+    if not os.path.isfile(path):
         raise UserError(f"expert: there is no archive {path}.")
     with damaged(what):
         return _load(path, what, activation, vec_normalize, name)
@@ -58,7 +61,8 @@ def _load(path: Path, what: str, activation: str | None, vec_normalize: Any, nam
     with opened(path, what) as archive:
         data = _json(member(archive, "data", what), what)
         pickled = {key: one.get(":serialized:") for key, one in data.items() if isinstance(one, dict)}
-        objects = {k: _pickle(text, f"{what}, {k}") for k, text in pickled.items() if isinstance(text, str)}
+        trees = ((k, _pickle(text, f"{what}, {k}")) for k, text in pickled.items() if isinstance(text, str))
+        objects = {key: tree for key, tree in trees if key in _READ}
         for other in archive.namelist():
             if other != "policy.pth" and other.endswith((".pth", ".pt", ".pkl", ".pickle")):
                 torchfile.scan(member(archive, other, what), f"{what}, {other}")
@@ -66,7 +70,7 @@ def _load(path: Path, what: str, activation: str | None, vec_normalize: Any, nam
         version, file = "", "_stable_baselines3_version"
         if file in archive.namelist():
             version = member(archive, file, what)[:40].decode("ascii", "replace").strip()
-    for field in ("observation_space", "action_space"):
+    for field in _READ[:2]:
         if field not in objects:
             raise UserError(f"{what}: has no {field}, so it is no archive of Stable-Baselines3.")
     settings = layout.Settings(
@@ -77,28 +81,18 @@ def _load(path: Path, what: str, activation: str | None, vec_normalize: Any, nam
     seen, acts = settings.observation_space, settings.action_space
     statistics = None if vec_normalize is None else normaliser(vec_normalize, seen.shape)
     net = layout.build(tensors, settings, what, statistics)
-    first, policy = net.params[0]["weight"].shape[0], net.policy
-    kind = "distribution" if net.head is softmax else "action"
     card = {
         "name": name or path.stem,
         "algorithm": _algorithm(data, tensors),
-        "architecture": {
-            "network": "nature-cnn" if net.encoder else "mlp",
-            "widths": [first, *(layer["bias"].size for layer in net.params)],
-            "activation": policy.activation,  # type: ignore[attr-defined]
-        },
-        "kind": kind,
         "normalised": statistics is not None or (net.encoder is not None and not settings.normalize_images),
         "made": f"read from {path.name}, written by Stable-Baselines3 {version or '(version unknown)'}",
     }
-    # A mean that is bounded before its tanh (state-dependent exploration) has a head of its own.
-    actions, soft = Actions.of(acts), kind == "distribution"
-    plain = soft or getattr(net.head, "__func__", None) is Actions.plays
-    pure = net.traced(layout.as_rows(seen), actions, distribution=soft) if plain else None
-    return from_network(net, kind=kind, observation_space=seen, action_space=acts, card=card, pure=pure)
+    return layered(net, seen, acts, card)
 
 
 def _json(data: bytes, what: str) -> dict[str, Any]:
+    if len(data) > LONGEST:
+        raise UserError(f"{what}: its member 'data' has {len(data):,} bytes; {LONGEST:,} are the most.")
     try:
         value = json.loads(data)
     except (ValueError, RecursionError):
@@ -184,5 +178,5 @@ def normaliser(path: str | os.PathLike[str], shape: tuple[int, ...]) -> Normalis
 def _attributes(record: Any, name: str, what: str) -> Mapping[str, Any]:
     """The attributes of an object of this class of Stable-Baselines3; any other is refused."""
     if not values.is_name(values.class_of(record), f"stable_baselines3.common.{name}"):
-        raise values.refused(what, record)
+        raise pickles.refused(what, record)
     return values.attributes(record, what)

@@ -16,7 +16,7 @@ from typing import Any
 
 from ...errors import UserError, said
 
-LIMIT = 10_000_000  # instructions; a state dict of a thousand tensors has some fifty thousand
+LIMIT = 1_000_000  # instructions; a state dict of a thousand tensors has some fifty thousand
 
 
 @dataclasses.dataclass(frozen=True)
@@ -30,7 +30,8 @@ class Global:
         return said(f"{self.module}.{self.name}")
 
 
-@dataclasses.dataclass(eq=False)
+# Records have no text of their own: those that refer to each other again and again would make it endless.
+@dataclasses.dataclass(eq=False, repr=False)
 class Call:
     """A call that the pickle would have made, and the state it would have put into the result."""
 
@@ -40,7 +41,7 @@ class Call:
     items: list = dataclasses.field(default_factory=list)
 
 
-@dataclasses.dataclass(frozen=True, eq=False)
+@dataclasses.dataclass(frozen=True, eq=False, repr=False)
 class Persistent:
     """A reference to something outside the pickle (for torch, a storage)."""
 
@@ -66,11 +67,11 @@ _LITERALS = """
 _MARK = object()
 
 
-def read(data: bytes, what: str) -> Any:
+def read(data: bytes, what: str, accepted: Callable[[Global], bool] | None = None) -> Any:
     """The tree of records in a pickle; `what` names it in the sentence that refuses it.
 
-    A pickle that mentions a name able to start a program is refused as a whole, even where that part is not
-    needed.
+    A pickle that mentions a name able to start a program, or one that is not `accepted`, is refused as a
+    whole, even where that part is not needed.
     """
     reader = _Reader()
     try:
@@ -84,7 +85,17 @@ def read(data: bytes, what: str) -> Any:
     for found in reader.globals:
         if _starts_programs(found):
             raise UserError(f"{what}: would call {found}, which is foreign there; refused, nothing was run.")
+        if accepted is not None and not accepted(found):
+            raise refused(what, found)
     return tree
+
+
+def refused(what: str, record: Any) -> UserError:
+    """The sentence for a record that is not one of those accepted, naming what it would have called."""
+    if isinstance(record, Call):
+        record = record.function
+    name = str(record) if isinstance(record, Global) else type(record).__name__
+    return UserError(f"{what}: holds {name}, which is not accepted there; refused, nothing was run.")
 
 
 def _starts_programs(found: Global) -> bool:
@@ -100,7 +111,7 @@ class _Reader:
     def __init__(self):
         self.stack: list[Any] = []
         self.memo: dict[int, Any] = {}
-        self.globals: set[Global] = set()
+        self.globals: dict[Global, None] = {}
 
     def read(self, data: bytes) -> Any:
         for number, (opcode, argument, _) in enumerate(pickletools.genops(data)):
@@ -139,7 +150,7 @@ class _Reader:
         if not (isinstance(module, str) and isinstance(name, str)):
             raise ValueError("a name is not a string")
         found = Global(module, name)
-        self.globals.add(found)
+        self.globals[found] = None
         self.push(found)
 
     def call(self, function: Any, arguments: Any) -> None:
@@ -159,8 +170,10 @@ class _Reader:
         target = self.stack[-1]
         if isinstance(target, Call):
             target.items.extend(pairs)
-        else:
+        elif isinstance(target, dict):  # a set would hash the values, and endless tuples end the process
             target.update((key, value) for key, value in pairs if _hashable(key))
+        else:
+            raise ValueError("pairs are put into what is no dict")
 
     def build(self) -> None:
         (state,) = self.pop(1)

@@ -9,10 +9,13 @@ files are not trusted: a damaged one is one sentence, and no member unpacks with
 from __future__ import annotations
 
 import contextlib
+import functools
 import io
+import math
+import reprlib
 import zipfile
 import zlib
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -20,10 +23,10 @@ import numpy as np
 
 from ...errors import UserError
 from . import pickles
-from .pickles import Call, Global, Persistent
-from .values import is_name, refused
+from .pickles import Call, Global, Persistent, refused
+from .values import is_name
 
-LARGEST = 1 << 30  # bytes of one member; a network of 250 million numbers
+LARGEST = 1 << 30  # bytes of one member, and of all tensors; a network of 250 million numbers
 RATIO = 200  # JSON of numbers shrinks tenfold and weights hardly at all; a bomb shrinks a thousandfold
 SMALL = 1 << 20  # below this nothing is a bomb
 STORAGES = {
@@ -42,18 +45,16 @@ STORAGES = {
 def state_dict(data: bytes, what: str) -> dict[str, np.ndarray]:
     """The named tensors of a saved state dict, as arrays; entries that are no tensors are left out."""
     with opened(io.BytesIO(data), what) as archive:
-        root, tree = _tree(archive, what)
-        _walk(tree, what)
-        return _tensors(tree, archive, root, what)
+        tree, storage = _tree(archive, what, _accepted)
+        return _tensors(tree, storage, what)
 
 
 def checkpoint(path: Path, what: str, wanted: Collection[str]) -> dict[str, dict[str, np.ndarray]]:
     """The state dicts of a saved dict whose names are among those `wanted`, each as named arrays."""
     with opened(path, what) as archive:
-        root, tree = _tree(archive, what)
-        _walk(tree, what)
+        tree, storage = _tree(archive, what, _accepted)
         entries = [(key, value) for key, value in _entries(tree, what) if key in wanted]
-        return {key: _tensors(value, archive, root, what) for key, value in entries}
+        return {key: _tensors(value, storage, what) for key, value in entries}
 
 
 def scan(data: bytes, what: str) -> None:
@@ -62,24 +63,35 @@ def scan(data: bytes, what: str) -> None:
         pickles.read(data, what)
         return
     with opened(io.BytesIO(data), what) as archive:
-        _tree(archive, what)
+        _tree(archive, what, None)
 
 
-def _tree(archive: zipfile.ZipFile, what: str) -> tuple[str, Any]:
+def _tree(
+    archive: zipfile.ZipFile, what: str, accepted: Callable[[Global], bool] | None
+) -> tuple[Any, Callable[[str], bytes]]:
+    """The records of the pickle, and what gives the bytes of a storage, which is unpacked once."""
     found = [name for name in archive.namelist() if name.split("/")[-1] == "data.pkl"]
     if len(found) != 1:
         raise UserError(f"{what}: is not a file of torch.save (version 1.6 or later).")
     root = found[0].removesuffix("data.pkl")
     if f"{root}byteorder" in archive.namelist() and member(archive, f"{root}byteorder", what) != b"little":
         raise UserError(f"{what}: was written on a big-endian machine, which is not supported.")
-    return root, pickles.read(member(archive, found[0], what), what)
+    storage = functools.cache(lambda key: member(archive, f"{root}data/{key}", what))
+    return pickles.read(member(archive, found[0], what), what, accepted), storage
 
 
-def _tensors(tree: Any, archive: zipfile.ZipFile, root: str, what: str) -> dict[str, np.ndarray]:
+def _tensors(tree: Any, storage: Callable[[str], bytes], what: str) -> dict[str, np.ndarray]:
     entries = [(key, value) for key, value in _entries(tree, what) if isinstance(key, str)]
     # What is not plain data must be a tensor.
     plain = (bool, int, float, str, bytes, list, tuple, dict, type(None))
-    return {k: _tensor(v, archive, root, what) for k, v in entries if not isinstance(v, plain)}
+    made, size = {}, 0
+    for key, value in entries:
+        if not isinstance(value, plain):
+            made[key] = _tensor(value, storage, what)
+            size += made[key].nbytes
+            if size > LARGEST:  # many tensors may be made of one storage
+                raise UserError(f"{what}: its tensors have more than {LARGEST:,} bytes.")
+    return made
 
 
 def _entries(tree: Any, what: str) -> list[tuple[Any, Any]]:
@@ -90,28 +102,6 @@ def _entries(tree: Any, what: str) -> list[tuple[Any, Any]]:
     raise refused(what, tree)
 
 
-def _walk(tree: Any, what: str) -> None:
-    """Refuses names that are not accepted; every record is visited once, however often it is referred to."""
-    seen, left = set(), [tree]
-    while left:
-        record = left.pop()
-        if id(record) in seen:
-            continue
-        seen.add(id(record))
-        if isinstance(record, dict):
-            left += [*record.keys(), *record.values()]
-        elif isinstance(record, list | tuple | set):
-            left += record
-        elif isinstance(record, Call):
-            if not isinstance(record.function, Global) or not _accepted(record.function):
-                raise refused(what, record)
-            left += [record.arguments, record.items]
-        elif isinstance(record, Persistent):
-            left.append(record.key)
-        elif isinstance(record, Global) and not _accepted(record):
-            raise refused(what, record)
-
-
 def _accepted(name: Global) -> bool:
     if name.module in ("torch", "torch.storage"):
         return name.name in STORAGES or name.name in ("BFloat16Storage", "UntypedStorage", "device", "Size")
@@ -120,26 +110,28 @@ def _accepted(name: Global) -> bool:
     )
 
 
-def _tensor(record: Any, archive: zipfile.ZipFile, root: str, what: str) -> np.ndarray:
+def _tensor(record: Any, storage: Callable[[str], bytes], what: str) -> np.ndarray:
     if isinstance(record, Call) and is_name(record.function, "torch._utils._rebuild_parameter"):
         record = record.arguments[0]
     if not isinstance(record, Call) or not is_name(record.function, "torch._utils._rebuild_tensor_v2"):
         raise refused(what, record)
-    storage, offset, shape, strides = record.arguments[:4]
-    if not isinstance(storage, Persistent) or not isinstance(storage.key, tuple) or len(storage.key) != 5:
-        raise refused(what, storage)
-    _, kind, key, _, count = storage.key
+    place, offset, shape, strides = record.arguments[:4]
+    if not isinstance(place, Persistent) or not isinstance(place.key, tuple) or len(place.key) != 5:
+        raise refused(what, place)
+    _, kind, key, _, count = place.key
     if not isinstance(kind, Global) or kind.module != "torch" or kind.name not in STORAGES:
         raise refused(what, kind)
+    if not isinstance(key, str):
+        raise refused(what, key)
     numbers = (offset, count, *shape, *strides)
     if not all(type(n) is int and n >= 0 for n in numbers) or len(shape) != len(strides) or len(shape) > 8:
-        raise UserError(f"{what}: holds a tensor of shape {shape!r}, which is none.")
-    data = member(archive, f"{root}data/{key}", what)
+        raise UserError(f"{what}: holds a tensor of shape {reprlib.repr(shape)}, which is none.")
+    data = storage(key)
     flat = np.frombuffer(data, STORAGES[kind.name], count=len(data) // np.dtype(STORAGES[kind.name]).itemsize)
     reach = offset + sum((size - 1) * stride for size, stride in zip(shape, strides, strict=True))
     if 0 not in shape and reach >= min(len(flat), count):
         raise UserError(f"{what}: holds a tensor {tuple(shape)} larger than its {len(flat)} numbers.")
-    if int(np.prod(shape, dtype=object)) > len(flat):  # strides of zero would make a small file a huge tensor
+    if math.prod(shape) > len(flat):  # strides of zero would make a small file a huge tensor
         raise UserError(f"{what}: holds a tensor of shape {tuple(shape)} made of only {len(flat)} numbers.")
     steps = [stride * flat.itemsize for stride in strides]
     return np.lib.stride_tricks.as_strided(flat[offset:], shape, steps, writeable=False).copy()

@@ -4,27 +4,20 @@ from __future__ import annotations
 
 import math
 import re
+import reprlib
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
 from ...errors import UserError
-from .pickles import Call, Global
+from .pickles import Call, Global, refused
 
 # NumPy moved its private modules from numpy.core to numpy._core; a file may hold either, whatever is
 # installed here.
 _CORE = ("numpy.core.", "numpy._core.")
 _DTYPE = re.compile(r"[<>|=]?(b1|\?|i[1248]|u[1248]|f[248])")
 MAX_ELEMENTS = 100_000_000
-
-
-def refused(what: str, record: Any) -> UserError:
-    """The sentence for a record that is not one of those accepted, naming what it would have called."""
-    if isinstance(record, Call):
-        record = record.function
-    name = str(record) if isinstance(record, Global) else type(record).__name__
-    return UserError(f"{what}: holds {name}, which is not accepted there; refused, nothing was run.")
 
 
 def is_name(record: Any, *names: str) -> bool:
@@ -75,7 +68,7 @@ def _from_bytes(data: Any, kind: Any, shape: Any, order: Any, what: str) -> np.n
     dims = shape if isinstance(shape, tuple) else (shape,)
     dtype = _dtype(kind, what)
     if not all(type(d) is int and d >= 0 for d in dims) or order not in ("C", "F"):
-        raise UserError(f"{what}: holds an array of shape {dims!r}, which is none.")
+        raise UserError(f"{what}: holds an array of shape {reprlib.repr(dims)}, which is none.")
     if math.prod(dims) > MAX_ELEMENTS or math.prod(dims) * dtype.itemsize != len(data):
         raise UserError(f"{what}: holds an array of shape {dims} whose {len(data)} bytes do not fit it.")
     return np.frombuffer(bytes(data), dtype).reshape(dims, order=order)
@@ -96,7 +89,7 @@ def _dtype(record: Any, what: str) -> np.dtype:
         raise refused(what, record)
     name = record.arguments[0]
     if not isinstance(name, str) or not _DTYPE.fullmatch(name):
-        raise UserError(f"{what}: holds an array of type {name!r}; numbers are expected.")
+        raise UserError(f"{what}: holds an array of type {reprlib.repr(name)}; numbers are expected.")
     dtype = np.dtype(name)
     order = record.state[1] if isinstance(record.state, tuple) and len(record.state) > 1 else "="
     return dtype.newbyteorder(">") if order == ">" else dtype

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...envs.gymnasium import Maker, derive
+from ...errors import damaged
 from ...policies import TrainedPolicy
 from .. import networks
 from ..base import Expert
@@ -119,7 +120,8 @@ class Looks:
         kept = checkpoint.read(self.path, self.model, self.record())
         self.curve = [Evaluated(int(row[0]), *row[1:]) for row in kept["curve"]]
         # What is on disk may be better than anything the checkpoint, which is older, has seen.
-        card = networks.load(self.path).card
-        looks = [*self.curve, *(Evaluated(*row) for row in card["training"]["curve"])]
+        with damaged(f"resume: the card beside {self.path}"):
+            rows = networks.load(self.path).card["training"]["curve"]
+            looks = [*self.curve, *(Evaluated(*row) for row in rows)]
         self.best = max(looks, key=lambda one: one.mean, default=None)
         self.began = time.perf_counter() - float(kept["seconds"])

@@ -105,7 +105,8 @@ def recipe(algo: str, env_id: str, changes: Mapping[str, Any] | None = None) -> 
     among("algo", algo, RECIPES)
     base = RECIPES[algo]
     family = re.sub(r"-v\d+$", "", env_id).rpartition(":")[2]
-    changes = dict(changes or {})
+    given = (changes or {}).items()
+    changes = {key: value.tolist() if hasattr(value, "tolist") else value for key, value in given}  # of NumPy
     for key, value in changes.items():
         among(f"settings of {algo}", key, base)
         _check(key, value, base[key])
@@ -125,7 +126,7 @@ def _check(key: str, value: Any, like: Any) -> None:
     else:
         least = 0.0 if key in ("entropy", "noise", "final_exploration") else 1e-12
         shares = ("gamma", "tau", "gae_lambda", "exploration", "final_exploration")
-        upper = 1.0 if key in shares else float("inf")
+        upper = 1.0 if key in shares else 1e300
         good = type(value) in (int, float) and least <= value <= upper
         wanted = "a number in (0, 1]" if upper == 1.0 else "a positive number"
     if not good:
