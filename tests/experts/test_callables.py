@@ -230,6 +230,15 @@ def test_a_wrong_reference_is_one_sentence(module, reference, sentence):
         experts.resolve(reference)
 
 
+async def later(observation):
+    return int(observation[0] > 0)
+
+
+def test_a_coroutine_function_is_told_what_awaits_it():
+    with pytest.raises(UserError, match=r"expert 'later': is a coroutine function.*from_remote\(later\)"):
+        experts.resolve(later, observation_space=BOX, action_space=TWO)
+
+
 class Recurrent(Model):
     """A model that gives a state, as sb3-contrib's RecurrentPPO does."""
 

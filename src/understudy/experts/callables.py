@@ -64,6 +64,11 @@ def from_callable(
            [4.]], dtype=float32)
     """
     name = name or _name(function)
+    if any(map(inspect.iscoroutinefunction, (function, type(function).__call__))):
+        raise UserError(
+            f"expert {name!r}: is a coroutine function; experts.from_remote({_name(function)}) is "
+            "the expert that awaits it."
+        )
     many = bool(getattr(function, "batched", False)) if batched is None else bool(batched)
     wants = _info_parameter(function)
     kind = kind or getattr(function, "kind", None)
