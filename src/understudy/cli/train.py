@@ -17,7 +17,8 @@ class Train(Options, settings=(name for name in FIELDS if name != "env")):
     """Imitate an expert in a Gymnasium environment, round by round."""
 
     env: Annotated[Positional[str | None], UNSET] = None
-    """A Gymnasium id such as Hopper-v5, or module:Id to import a package first."""
+    """A Gymnasium id such as Hopper-v5, module:Id to import a package first, or module:function, which makes
+    one."""
     config: Folder = None
     """Read settings from this TOML file; those typed here win."""
     out: Folder = None
