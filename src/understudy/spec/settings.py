@@ -32,8 +32,7 @@ class Settings:
     """The fields of `RunSpec`. None stands for what the preset, the policy or the solver decides."""
 
     env: Any = None
-    """A Gymnasium id such as Hopper-v5, module:Id to import a package first, or module:function, which makes
-    one."""
+    """A Gymnasium id such as Hopper-v5, module:Id to import a package first, or module:function."""
     expert: Any = None
     """A shipped expert's name (default: the one for the environment), a .zip archive, a .safetensors file,
     org/repo on the hub, module:function, or person: you, on a page (person:page) or in a terminal
