@@ -18,6 +18,10 @@ class UserError(ValueError):
     """
 
 
+class ContractError(UserError):
+    """A part of someone's own does not do what its kind must do."""
+
+
 class MissingExtra(UserError):
     """A feature needs an optional dependency that is not installed."""
 

@@ -14,6 +14,7 @@ from jax import Array
 
 from .data import Batch, zeros
 from .learners import Learner
+from .learners.base import answered, first_state
 from .losses import Loss, Squared
 from .objectives import (
     Limited,
@@ -101,7 +102,7 @@ class Game(eqx.Module):
         return empty_samples(self.policy, self.loss, like, capacity=capacity)
 
     def init(self, params: Params, losses: Losses | Limited) -> GameState:
-        state = self.learner.init(params)
+        state = first_state(self.learner, params)
         zero = zeros((), jax.tree.leaves(params)[0])
         first = GameState(state, losses, params, certificate.start(params), zero)
         # Every leaf its own buffer: the compiled round takes the state over, and none can be given twice.
@@ -131,7 +132,9 @@ class Game(eqx.Module):
             beside.append(best)
             return solution
 
-        learner, solution = self.learner.update(old, recalled, gradient, solve)
+        learner, solution = answered(
+            self.learner, self.learner.update(old, recalled, gradient, solve), old.params
+        )
         cumulative = state.cumulative + loss
         rounds = losses.rounds.astype(loss.dtype)
         record = {

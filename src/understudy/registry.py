@@ -219,7 +219,8 @@ def load(field: str, text: str) -> Any:
     found = module(field, name)
     for part in attribute.split("."):
         if not hasattr(found, part):
-            public = [one for one in getattr(found, "__dict__", ()) if not one.startswith("_")]
+            named = getattr(found, "__dict__", {}).items()
+            public = [k for k, one in named if not k.startswith("_") and not inspect.ismodule(one)]
             raise unknown(f"{field}: {name!r} has no such attribute", part, public)
         found = getattr(found, part)
     return found

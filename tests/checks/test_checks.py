@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any, NamedTuple
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -68,6 +70,41 @@ def test_a_learner_that_walks_uphill_fails_and_says_so():
         understudy.checks.learner(Uphill())
     failed = {row.name for row in caught.value.report.rows if row.passed is False}
     assert failed == {"learns"}
+
+
+class Plain(NamedTuple):
+    params: Any
+
+
+class Downhill:
+    """As small as a learner can be; `gives` makes what `update` answers of the new state."""
+
+    def __init__(self, gives):
+        self.gives = gives
+
+    def init(self, params):
+        return Plain(params)
+
+    def update(self, state, losses, gradient, solve):
+        step = jax.tree.map(lambda w, g: w - 0.5 * g, state.params, gradient)
+        return self.gives(Plain(step))
+
+
+def test_a_learner_of_ones_own_may_solve_nothing_and_is_told_what_it_must_give():
+    stream = [([[1.0]], [[1.0]])] * 2
+    found = understudy.replay(stream, learner=Downhill(lambda state: (state, None)), keep_iterates=True)
+    assert [float(one.squeeze()) for one in found.iterates] == [0.0, 1.0, 1.0]
+    assert list(found.ledger["solver_status"]) == ["converged", "converged"]
+    for said, gives in {
+        "update gave Plain; a pair is expected": lambda state: state,
+        "update gave \\(Plain, Plain\\)": lambda state: (state, state),
+        "are missing in the state that its update gave \\(dict\\)": lambda state: (state._asdict(), None),
+        "are not shaped like the first": lambda state: (Plain(state.params[None]), None),
+    }.items():
+        with pytest.raises(understudy.UserError, match=said):
+            understudy.replay(stream, learner=Downhill(gives))
+    with pytest.raises(CheckError, match="a pair is expected"):  # it has failed, not: it does not apply
+        understudy.checks.learner(Downhill(lambda state: state))
 
 
 class Frozen(Learner):

@@ -64,6 +64,8 @@ def test_bash_completes_commands_and_options(capsys):
 def test_every_option_is_offered_and_other_shells_have_scripts(capsys):
     assert {"export", "doctor"} <= set(completion.words()[""])
     assert "--out" in completion.words()["export"] and "--run" not in completion.words()["export"]
+    for command, place in (("train", "--env"), ("check certificate", "--learner"), ("completion", "--shell")):
+        assert place not in completion.words()[command]  # it has no name, though it need not be given
     for shell in completion.SHELLS:
         assert cli.main(["completion", shell]) == 0
         assert "complete" in capsys.readouterr().out

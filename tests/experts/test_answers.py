@@ -32,6 +32,7 @@ def ask(answer, space, kind="action", n=2):
         (np.full((2, 40), 2.0), spaces.Box(-1, 1, (40,)), "action", r"2 where -1 to 1 is accepted"),
         ([0, 0], BOX, "action", r"shape \(2,\) for 2 observation\(s\).*\(2, 2\)"),
         ([[0, 0, 0], [0, 0, 0]], BOX, "action", r"shape \(2, 3\)"),
+        ([None, None], BOX, "action", r"answered with None; .* needs numbers of shape \(2,\)"),
         ([["a", "b"], ["c", "d"]], BOX, "action", "numbers are expected"),
         ([[0, 0], [0]], BOX, "action", "same shape"),
         ([0, 3], spaces.Discrete(3), "action", "3 in environment 1 is none of Discrete"),

@@ -230,6 +230,36 @@ def test_a_wrong_reference_is_one_sentence(module, reference, sentence):
         experts.resolve(reference)
 
 
+async def later(observation):
+    return int(observation[0] > 0)
+
+
+def test_a_coroutine_function_is_told_what_awaits_it():
+    with pytest.raises(UserError, match=r"expert 'later': is a coroutine function.*from_remote\(later\)"):
+        experts.resolve(later, observation_space=BOX, action_space=TWO)
+
+
+class Direct:
+    """As many write it: the action, and nothing else."""
+
+    def predict(self, observation):
+        return int(observation[0] > 0)
+
+
+class Alone(Direct):
+    def predict(self, observation, **options):
+        return observation[..., 0] > 0
+
+
+def test_a_predict_that_gives_the_action_alone_is_told_how_it_is_an_expert():
+    made = {"observation_space": BOX, "action_space": TWO}
+    with pytest.raises(UserError, match=r"'Direct': its predict takes no deterministic.*module:model"):
+        experts.resolve(Direct(), **made)
+    with pytest.raises(UserError, match=r"'Alone': its predict gave ndarray, not a pair.*module:model"):
+        experts.resolve(Alone(), **made).label(np.ones((1, 3)))
+    assert experts.resolve(Direct().predict, **made).label(np.ones((2, 3))).tolist() == [1, 1]
+
+
 class Recurrent(Model):
     """A model that gives a state, as sb3-contrib's RecurrentPPO does."""
 

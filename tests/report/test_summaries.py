@@ -119,3 +119,10 @@ def test_the_best_of_several_is_set_apart_only_where_its_interval_is(tmp_path):
             same = (90.0 + seed * much,) * 2
             runs.append(source(f"{who}{seed}", returns=same, settings={"learner": who, "seed": seed}))
     assert "does not lie above that of BC" in verdicts(grouped(runs))[0]["note"]
+
+
+def test_of_those_that_return_the_same_the_one_that_asked_less_is_the_best():
+    """Their losses may be of two kinds, so the smaller loss says nothing."""
+    made = [source(who, settings={"learner": who}) for who in ("ftl", "bc")]
+    made[0].columns.update(queries=np.array([5000]), average_loss=np.array([0.1]))
+    assert [one["labels"]["learner"] for one in grouped(made)] == ["bc", "ftl"]

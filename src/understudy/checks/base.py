@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
-from ..errors import UserError
+from ..errors import ContractError, UserError
 
 
 class Row(NamedTuple):
@@ -72,10 +72,10 @@ def run(
             progress(len(rows), len(checks), name)
         try:
             passed, detail = check(thing)
-        except UserError as error:
-            passed, detail = None, f"does not apply ({error})"
         except Exception as error:  # a foreign object may fail in any way: that is what is being found out
             passed, detail = False, f"raised {type(error).__name__}: {error}"
+            if isinstance(error, UserError) and not isinstance(error, ContractError):
+                passed, detail = None, f"does not apply ({error})"
         rows.append(Row(name, passed, detail))
     report = Report(subject, rows)
     if not report.passed:

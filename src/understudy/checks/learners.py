@@ -24,7 +24,8 @@ def learner(subject: Any, *, progress: Progress | None = None) -> Report:
     """Puts a learner (an object or a registered name) through its suite; raises `CheckError` if it fails.
 
     A learner has ``init(params) -> state`` and ``update(state, losses, gradient, solve) -> (state,
-    solution)``, both pure functions over pytrees, with ``state.params`` the parameters to play.
+    solution)``, both pure functions over pytrees, with ``state.params`` the parameters to play. The solution
+    is what ``solve`` gave, or None where nothing was solved.
 
     >>> import understudy
     >>> understudy.checks.learner(understudy.ftl()).passed

@@ -57,7 +57,7 @@ def words() -> dict[str, list[str]]:
         if second:
             found[first] = sorted([*found.get(first, []), second])
         fields = dataclasses.fields(options_of(command))
-        named = [field.name for field in fields if field.default is not dataclasses.MISSING]
+        named = [field.name for field in fields if "Positional" not in str(field.type)]
         own = [f"--{name.replace('_', '-')}" for name in named]
         found[command] = [*own, "--help", DEBUG, NO_CACHE, QUIET]
     return found

@@ -57,7 +57,7 @@ def run(options: Demo) -> int:
         )
     expert = runs["ftl"].expert_evaluation.mean
     tables.show(_table(runs, expert))
-    print("* bc's loss is on the expert's states, not its own.")
+    print("* bc's loss is on the expert's states, not its own. Regrets of networks are estimates.")
     plots.save(_figure(runs, expert), options.out / "demo.png")
     print(f"plot: {options.out / 'demo.png'}")
     try:

@@ -16,7 +16,10 @@ from ..errors import said
 from ..machine import cores, memory, versions
 from .options import Json, Options
 
-CORE = ("jax", "jaxlib", "equinox", "optax", "numpy", "scipy", "gymnasium", "safetensors", "tyro", "rich")
+CORE = (
+    *("jax", "jaxlib", "equinox", "optax", "numpy", "scipy", "gymnasium", "safetensors"),
+    *("tyro", "rich", "matplotlib"),
+)
 ASKED = ("JAX_PLATFORMS", "XLA_FLAGS", "CUDA_VISIBLE_DEVICES", "MUJOCO_GL", "UNDERSTUDY_CACHE")
 """Variables that change what a run does or where it runs; shown where they are set."""
 

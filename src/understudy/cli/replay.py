@@ -37,7 +37,7 @@ class Replay(Options, settings=OPTIONS["learner"]):
     bias: Flag = False
     """Give the linear policy a bias."""
     loss: str = "squared"
-    """squared, absolute, huber or cross-entropy."""
+    """squared, absolute, huber, cross-entropy or binary-cross-entropy."""
     solver: str = "auto"
     """auto, closed-form, newton, lbfgs, gd, adam, sls, proximal-sgd, interior-point, or module:function."""
     tolerance: Number = None

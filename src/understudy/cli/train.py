@@ -5,27 +5,27 @@ from __future__ import annotations
 import math
 from typing import Annotated, Any
 
-from tyro.conf import Positional
+from tyro.conf import Positional, arg
 
 from ..errors import UserError
 from ..report import tables
 from ..spec import FIELDS, RunSpec
-from .options import UNSET, Flag, Folder, Json, Name, Options, Repeated
+from .options import Flag, Folder, Json, Name, Options, Repeated
 
 
 class Train(Options, settings=(name for name in FIELDS if name != "env")):
     """Imitate an expert in a Gymnasium environment, round by round."""
 
-    env: Annotated[Positional[str | None], UNSET] = None
-    """A Gymnasium id such as Hopper-v5, or module:Id to import a package first."""
+    env: Positional[Annotated[str | None, arg(metavar="[ENV]", help_behavior_hint="")]] = None
+    """A Gymnasium id such as Hopper-v5, module:Id to import a package first, or module:function."""
     config: Folder = None
     """Read settings from this TOML file; those typed here win."""
     out: Folder = None
     """Keep the run in this folder: config, ledger, times, samples, policy, checkpoint."""
     resume: Name = None
     """Continue the run in that folder, with its settings where none are typed; more --rounds or --budget
-    extend it. =new-episode goes on where an episode cannot be played again, =other-machine where bits may
-    differ."""
+    extend it. =new-episode goes on where an episode cannot be played again, =other-machine where the last
+    bits may differ."""
     sink: Repeated = ()
     """Tell every round to tensorboard, wandb or module:sink too, with a place after a colon, as in
     tensorboard:logs or wandb:my-project; may be repeated."""

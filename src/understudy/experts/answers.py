@@ -223,6 +223,10 @@ def _distribution(who: str, labels: np.ndarray, n: int, k: int) -> np.ndarray:
 def _shape(who: str, labels: np.ndarray, n: int, space: Any) -> UserError:
     wanted = (n, *tuple(space.shape or ()))
     hint = ""
+    if labels.dtype.kind == "O" and labels.size:
+        given = labels.flat[0]
+        kind = "None" if given is None else type(given).__name__
+        return UserError(f"{who}: answered with {kind}; {space} needs numbers of shape {wanted[1:]}.")
     if isinstance(space, spaces.Discrete) and labels.shape == (n, int(space.n)):
         hint = "; if these are probabilities, give kind='distribution'"
     return UserError(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import inspect
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -12,6 +12,12 @@ import numpy as np
 from ..errors import UserError, said
 from ..nested import batch_size, copied, parts, stacked, take
 from .base import Expert, together
+
+LIKE_SB3 = (
+    "expected is predict(observation, deterministic=True) -> (action, state), as Stable-Baselines3 has it; a "
+    "method that gives the action alone is an expert by itself (expert=model.predict, module:model.predict)"
+)
+"""What an object with `predict` must be, and what to do with another."""
 
 
 def batched(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -64,6 +70,11 @@ def from_callable(
            [4.]], dtype=float32)
     """
     name = name or _name(function)
+    if any(map(inspect.iscoroutinefunction, (function, type(function).__call__))):
+        raise UserError(
+            f"expert {name!r}: is a coroutine function; experts.from_remote({_name(function)}) is "
+            "the expert that awaits it."
+        )
     many = bool(getattr(function, "batched", False)) if batched is None else bool(batched)
     wants = _info_parameter(function)
     kind = kind or getattr(function, "kind", None)
@@ -124,6 +135,9 @@ def from_predictor(
     name = name or type(model).__name__
     if isinstance(model, TrainedPolicy):
         return networks.of(model, {"name": name, "algorithm": "a trained policy"})
+    takes = _parameters(model.predict)
+    if takes and "deterministic" not in takes and not any(map(_takes_any, takes.values())):
+        raise UserError(f"expert {name!r}: its predict takes no deterministic=True; {LIKE_SB3}.")
     call = _reporting(model.predict, name)
     seen, acts = (getattr(model, space, None) for space in ("observation_space", "action_space"))
     shape = getattr(action_space if acts is None else acts, "shape", None)
@@ -153,8 +167,10 @@ def from_predictor(
     def answered(observations: Any) -> np.ndarray:
         answer = call(copied(observations), deterministic=True)
         if not isinstance(answer, tuple) or len(answer) != 2:
-            raise UserError(f"expert {name!r}: its predict gave {type(answer).__name__}, not a pair.")
-        if answer[1] is not None and "state" in _parameters(model.predict):
+            raise UserError(
+                f"expert {name!r}: its predict gave {type(answer).__name__}, not a pair; {LIKE_SB3}."
+            )
+        if answer[1] is not None and "state" in takes:
             raise UserError(
                 f"expert {name!r}: its predict gave a state, so it remembers; give a function of one "
                 "observation that keeps the state, with an attribute on_reset that drops it."
@@ -185,11 +201,15 @@ def _info_parameter(function: Callable[..., Any]) -> str | None:
     return next((name for name in ("info", "infos") if name in _parameters(function)), None)
 
 
-def _parameters(function: Callable[..., Any]) -> Collection[str]:
+def _parameters(function: Callable[..., Any]) -> Mapping[str, inspect.Parameter]:
     try:
         return inspect.signature(function).parameters
     except (TypeError, ValueError):  # some functions written in C do not say
-        return ()
+        return {}
+
+
+def _takes_any(parameter: inspect.Parameter) -> bool:
+    return parameter.kind is inspect.Parameter.VAR_KEYWORD
 
 
 def _sample(space: Any) -> Any:

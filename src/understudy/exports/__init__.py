@@ -87,10 +87,8 @@ def _found(what: Run | TrainedPolicy | str | os.PathLike[str]) -> tuple[Run | Tr
     if isinstance(what, TrainedPolicy):
         return what, "policy"
     path = Path(what)
-    if (path / "config.json").is_file():
-        return Run.load(path), path.resolve().name
     if path.is_dir():
-        raise UserError(f"export: {str(what)!r} is not the folder of a run (it has no config.json).")
+        return Run.load(path), path.resolve().name
     if not files.place(path).is_file():
         raise UserError(
             f"export: there is no file or folder {str(what)!r}; name a run's folder or a .safetensors."

@@ -13,6 +13,7 @@ import optax
 from jax import Array
 
 from ..data import zeros, zeros_like
+from ..errors import ContractError
 from ..objectives import Losses, Objective, plain
 from ..policies import Params
 from ..solvers import Solution, project
@@ -42,11 +43,14 @@ class LearnerState(NamedTuple):
 
 @runtime_checkable
 class AnyLearner(Protocol):
-    """What a learner must be: pure functions over pytrees, to be run under jit."""
+    """What a learner must be: pure functions over pytrees, to be run under jit. ``state.params`` are the
+    parameters to play; `update` gives (state, solution), with what `solve` gave or, where it solved nothing,
+    None.
+    """
 
-    def init(self, params: Params) -> LearnerState: ...
+    def init(self, params: Params) -> Any: ...
 
-    def update(self, state: LearnerState, losses: Losses, gradient: Params, solve: Solve) -> Any: ...
+    def update(self, state: Any, losses: Losses, gradient: Params, solve: Solve) -> tuple[Any, Any]: ...
 
 
 class Learner(eqx.Module):
@@ -144,14 +148,54 @@ class Learner(eqx.Module):
         # In the norm of the weights, ||x||² = Σ Λ_j x_j², where the regret's proof adds up its steps: the
         # point of the ball nearest in another norm can be further from the comparator in this one.
         params = project(params, self.radius, each if self.diagonal else None)
-        zeros = optax.tree.zeros_like(params)
-        none = jnp.zeros((), jax.tree.leaves(params)[0].dtype)
-        one = jnp.ones((), jnp.int32)
-        ok = jnp.where(jnp.isfinite(optax.tree.norm(params)), Status.CONVERGED, Status.NOT_FINITE).astype(
-            jnp.int32
+        solution = _stepped(params)
+        return ahead._replace(params=params, gradients=gradients, residual=solution.residual), solution
+
+
+def _stepped(params: Params) -> Solution:
+    """What a step by a formula comes to: there was nothing to solve, so nothing is left."""
+    zeros = optax.tree.zeros_like(params)
+    none = jnp.zeros((), jax.tree.leaves(params)[0].dtype)
+    one = jnp.ones((), jnp.int32)
+    ok = jnp.where(jnp.isfinite(optax.tree.norm(params)), Status.CONVERGED, Status.NOT_FINITE)
+    return Solution(params, ok.astype(jnp.int32), none * jnp.nan, none, one, one, zeros, none)
+
+
+def first_state(learner: AnyLearner, params: Params) -> Any:
+    """The learner's state before round 1, which must hold the parameters to play."""
+    state = learner.init(params)
+    _playable(learner, "init", state, params)
+    return state
+
+
+def answered(learner: AnyLearner, answer: Any, params: Params) -> tuple[Any, Solution]:
+    """What `update` gave: a state that holds parameters like `params`, and how they were found."""
+    if not isinstance(answer, tuple) or len(answer) != 2 or not isinstance(answer[1], Solution | None):
+        given = type(answer).__name__
+        if type(answer) is tuple:
+            given = f"({', '.join(type(one).__name__ for one in answer)})"
+        raise ContractError(
+            f"learner {_name(learner)}: its update gave {given}; a pair is expected: the new state, and what "
+            "solve gave or None."
         )
-        solution = Solution(params, ok, none * jnp.nan, none, one, one, zeros, none)
-        return ahead._replace(params=params, gradients=gradients, residual=zeros), solution
+    state, solution = answer
+    _playable(learner, "update", state, params)
+    return state, _stepped(state.params) if solution is None else solution
+
+
+def _playable(learner: AnyLearner, where: str, state: Any, params: Params) -> None:
+    has = getattr(state, "params", None)
+    shapes = ([np.shape(leaf) for leaf in jax.tree.leaves(tree)] for tree in (has, params))
+    if jax.tree.structure(has) != jax.tree.structure(params) or len(set(map(tuple, shapes))) != 1:
+        wrong = "are not shaped like the first ones" if hasattr(state, "params") else "are missing"
+        raise ContractError(
+            f"learner {_name(learner)}: state.params, the parameters to play, {wrong} in the state that its "
+            f"{where} gave ({type(state).__name__})."
+        )
+
+
+def _name(learner: AnyLearner) -> str:
+    return repr(str(getattr(learner, "name", type(learner).__name__)))
 
 
 def broadcast(weight: Any, like: Params) -> Params:

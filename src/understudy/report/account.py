@@ -58,13 +58,15 @@ def grouped(sources: Sequence[Source]) -> list[dict[str, Any]]:
     groups = list(found.values())
     for group in groups:
         group |= {"name": name_of(group["labels"])} | came_to(group["sources"])
-    # Best first, by the score and then by the loss; a group of which nothing is known comes last.
+    # Best first, by the score, then by the labels and the loss; one of which nothing is known comes last.
     return sorted(groups, key=lambda one: (one["labels"]["env"], *_rank(one)))
 
 
-def _rank(group: Mapping[str, Any]) -> tuple[float, float]:
+def _rank(group: Mapping[str, Any]) -> tuple[float, ...]:
     score, loss = group["return"].middle, group["average loss"].middle
-    return (-score if math.isfinite(score) else math.inf, loss if math.isfinite(loss) else math.inf)
+    loss = loss if math.isfinite(loss) else math.inf
+    # Of those that return the same, the one that asked less: their losses may be of two kinds.
+    return (-score, group["labels_count"], loss) if math.isfinite(score) else (math.inf, 0.0, loss)
 
 
 def name_of(mine: Mapping[str, Any]) -> str:

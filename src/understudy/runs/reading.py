@@ -47,6 +47,12 @@ def read_config(path: Path) -> dict[str, Any]:
     """config.json of a run's folder; a newer or damaged one is refused."""
     file = Path(path) / "config.json"
     if not file.is_file():
+        if file.with_name("study.json").is_file():
+            raise UserError(
+                f"run: {str(path)!r} is the folder of a study, which keeps ledgers and no policies; "
+                "understudy report shows it, and understudy train makes the policy of one of its runs "
+                "from the same settings."
+            )
         raise UserError(f"run: {str(path)!r} is not the folder of a run (it has no config.json).")
     kept = disk.read_json(file, "run")
     if not isinstance(kept, dict) or not {"format", "settings", "cores", "versions"} <= set(kept):

@@ -45,7 +45,7 @@ class Settings:
     """The fields of `RunSpec`. None stands for what the preset, the policy or the solver decides."""
 
     env: Environment | None = None
-    """A Gymnasium id such as Hopper-v5, or module:Id to import a package first."""
+    """A Gymnasium id such as Hopper-v5, module:Id to import a package first, or module:function."""
     expert: Any = None
     """A shipped expert's name (default: the one for the environment), a .zip archive, a .safetensors file,
     org/repo on the hub, module:function, or person: you, on a page (person:page) or in a terminal
@@ -101,7 +101,7 @@ class Settings:
     """What is learned: the expert's answer (a distribution where it gives one), or its mode."""
     loss: str | Loss = "auto"
     """auto (squared for Box actions, huber for networks with a budget of labels, else cross-entropy),
-    squared, absolute, huber, cross-entropy, or module:function."""
+    squared, absolute, huber, cross-entropy, binary-cross-entropy, or module:function."""
     solver: str | AnySolver = "auto"
     """auto, closed-form, newton, lbfgs, gd, adam, sls, proximal-sgd, interior-point, or module:function."""
     learning_rate: float | None = _of("solver")
