@@ -290,6 +290,37 @@ def test_the_best_policy_is_kept_and_judged_by_episodes_that_did_not_choose_it(t
     assert (spec.best, spec.evaluate_every) == (False, 0)
 
 
+def test_a_return_that_is_no_number_is_behind_every_other():
+    class Broken(Counting):
+        """Its first rewards are not numbers."""
+
+        steps = 0
+
+        def step(self, action):
+            Broken.steps += 1
+            observation, reward, *rest = super().step(action)
+            return observation, np.nan if Broken.steps < 45 else reward, *rest
+
+    settings = SMALL | {"interactions": 20, "episodes": 2, "evaluate_every": 1, "best": True, "rounds": 3}
+    run = imitate(Broken, expert=answering(half), **settings)
+    assert np.isnan(run.ledger["return_mean"][0]) and run.kept_round > 1
+
+
+def test_states_in_which_the_expert_should_have_acted_and_was_silent_are_counted():
+    """The policy acts in its place, and the rule may not ask about them."""
+    silent = []
+
+    def act(observation):
+        if observation[1] == 1:
+            silent.append(1)
+            raise RuntimeError("no idea")
+        return np.array([0.5])
+
+    about = {"beta": 0.5, "ask": "random:3", "expert_workers": 1, "expert_retries": 0, "rounds": 2}
+    run = imitate(Counting, expert=act, **SMALL | about)
+    assert run.ledger["unanswered"][-1] == len(silent) > 3
+
+
 def test_labels_weigh_alike_where_a_network_learns_from_a_budget(tmp_path):
     small = {"policy": "mlp", "widths": (8,), "max_iterations": 20, "comparator": "none", "members": 1}
     small |= {"budget": 30, "first_interactions": 15, "interactions": 40, "episodes": 0}

@@ -181,7 +181,8 @@ class Journal:
         self.count = 0
         if self.keep:
             return
-        self.kept.clear()
+        # A run that had to go back to the round before has labels of the round after this one too.
+        self.kept = {key: one for key, one in self.kept.items() if one.round > self.round}
         self.close()
         self._kinds = None
         if self.path is not None and self.path.is_file():
