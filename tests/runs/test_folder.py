@@ -219,6 +219,16 @@ def test_a_finished_run_is_extended(copy, tmp_path):
     assert Run.load(copy).ledger.rounds == 5 and resumed(copy, rounds=5).summary() == longer.summary()
 
 
+def test_a_finished_run_is_evaluated_again_where_other_episodes_are_asked_for(copy):
+    first = resumed(copy)
+    more = resumed(copy, episodes=3, memory_limit=1 << 30)
+    assert len(first.evaluation.returns) == 1 and len(more.evaluation.returns) == 3
+    assert more.evaluation.returns[0] == first.evaluation.returns[0]
+    back = Run.load(copy)
+    assert back.ledger.to_csv() == first.ledger.to_csv() == more.ledger.to_csv()
+    assert back.summary() == more.summary() and back.settings["episodes"] == 3
+
+
 def test_settings_that_are_not_given_are_those_of_the_run(copy):
     run = imitate(out=copy, resume=True)
     assert run.ledger.rounds == 3

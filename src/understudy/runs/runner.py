@@ -126,8 +126,10 @@ class Runner:
             else:
                 slots = folder.restore(run)
             if "new-episode" in folder.resume:
-                run.breaks += 1
-                self.environments.resume_anew(i, slots, folder.journal.orphans(run.round + 1))
+                found = folder.journal.orphans(run.round + 1)
+                # Nothing was under way in a run that has just begun.
+                run.breaks += bool(found) or any(slot["episode"] >= 0 for slot in slots)
+                self.environments.resume_anew(i, slots, found)
             else:
                 run.measuring += self.environments.restore(i, slots)
 
@@ -236,8 +238,8 @@ class Runner:
                 program.lend(number, back=True)
 
     def _evaluate(self, runs: Sequence[int], t: int, *, final: bool = False) -> None:
-        """Plays the episodes of number t of these runs' policies; the `final` evaluation is that of what is
-        kept.
+        """Plays the episodes of number t of these runs' policies; the `final` evaluation, after the rounds, is
+        that of what is kept.
 
         The luckiest of many policies would be kept after one evaluation each. So a policy that would be the
         best plays on until it is behind, its mean return is known well, or it has played five times as many
@@ -252,7 +254,7 @@ class Runner:
         found = self._play(runs, t)
         for more in AGAIN:
             unsure = [i for i, result in found.items() if self.errors[i] is None and not result.precise]
-            again = [i for i in unsure if final or self.runs[i].leads(found[i])]
+            again = [i for i in unsure if self.runs[i].leads(found[i], final=final)]
             found |= {i: found[i].with_more(result) for i, result in self._play(again, more + t).items()}
         clock.lap("evaluate", len(runs))
         for i, result in found.items():
@@ -276,7 +278,7 @@ class Runner:
         for i in late:
             run, best = self.runs[i], self.runs[i].spec.decided("best")
             run.settle()
-            self._evaluate([i], last + 1 if best else run.round, final=best)
+            self._evaluate([i], last + 1 if best else run.round, final=True)
         self._complete(done)
         asked: dict[tuple[int, int, int], list[int]] = {}
         for i in done:
