@@ -55,6 +55,11 @@ def test_the_account_is_what_the_expert_was_asked(ask, beta):
         assert ledger["samples"].tolist() == [20, 6, 6, 6]
 
 
+def test_leverage_is_that_of_the_round_alone_where_no_label_is_known():
+    run, asked = asking("leverage:0.3", first_round="agent", rounds=1)
+    assert 0 < asked == run.ledger["queries"][-1] < 40
+
+
 def test_a_budget_is_spent_exactly_over_as_many_rounds_as_it_takes():
     run, asked = asking("random:6", rounds=None, budget=45, first_interactions=20)
     assert asked == run.ledger["queries"][-1] == 45

@@ -267,6 +267,26 @@ def test_labels_from_before_a_break_are_some_of_those_that_the_rule_asks_for(tmp
         assert run.samples("slots")[60:68].tolist() == [1, 2, 0, 1, 2, 0, 1, 2]
 
 
+def test_labels_of_another_kind_are_refused_when_a_run_goes_on(tmp_path):
+    left = [10]
+
+    def choices(observation):
+        left[0] -= 1
+        if left[0] < 0:
+            raise KeyboardInterrupt
+        return int(observation[2] > 0)
+
+    def go(expert, **more):
+        settings = SMALL | {"loss": "auto", "rounds": 1, "episodes": 0}
+        return imitate("CartPole-v1", expert=expert, out=tmp_path / "run", **settings, **more)
+
+    with pytest.raises(KeyboardInterrupt):
+        go(from_callable(choices, name="mine", action_space=gym.spaces.Discrete(2)))
+    chances = Expert("mine", ask=lambda seen, infos: np.full((len(seen), 2), 0.5), kind="distribution")
+    with pytest.raises(UserError, match=r"labels\.bin have shape \(\), and .* have \(2,\) now"):
+        go(chances, resume=True)
+
+
 def test_a_run_that_has_just_begun_has_no_break(tmp_path):
     where = {"out": tmp_path / "run", "resume": "new-episode"}
     run = imitate(Counting, expert=answering(half), **SMALL | {"rounds": 1, "episodes": 0}, **where)

@@ -90,7 +90,8 @@ class Columns:
     """Arrays (n, size, …): see `Round` for those that it has too.
 
     labelled: whether a sample has a label; new: whether the expert was asked for it in this round (it may
-    have been known); silent: whether it gave none; weights: those of a round in which every state is asked about, until a rule sets them.
+    have been known); silent: whether it gave none; weights: those of a round in which every state is asked
+    about, until a rule sets them.
     """
 
     def __init__(self, n: int, size: int, seen: Sees, actions: Actions, kind: str):

@@ -20,6 +20,7 @@ from typing import Any, NamedTuple, final
 import numpy as np
 
 from .. import disk
+from ..errors import UserError
 
 MAGIC = "understudy labels 1"
 KEY = 16
@@ -87,6 +88,14 @@ class Journal:
         for file in () if path is None else (self._before, path):
             if file.is_file():
                 self._read(file)
+
+    def expect(self, shape: tuple[int, ...]) -> None:
+        """Refuses labels from before that have another shape than those of now."""
+        if self._kinds is not None and self._kinds[1] != shape:
+            raise UserError(
+                f"resume: the labels in {self.path} have shape {self._kinds[1]}, and those of the expert have "
+                f"{shape} now; give the expert that the run was begun with."
+            )
 
     def begin(self, number: int) -> None:
         """Round `number` begins."""

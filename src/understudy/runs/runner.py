@@ -82,6 +82,9 @@ class Runner:
         # Between two rounds that are kept a quick expert is asked again, which takes less than looking it up.
         looked = not pace or self._expert.workers is not None
         journals = [folder.journal if folder and looked else None for folder in self._folders]
+        actions = runs[0].parts.actions
+        for journal in filter(None, journals):
+            journal.expect((actions.outputs,) if self._expert.kind == "distribution" else actions.shape)
         self.questions = Questions(self._expert, journals, runs[0].parts.limits, self._asked)
         self._policies = Policies(self.runs)
         self._programs: list[OneProgram] | None = None
@@ -228,17 +231,16 @@ class Runner:
     @contextlib.contextmanager
     def _lent(self, number: int) -> Iterator[None]:
         """A run of a stack has its own state inside."""
-        programs = [one for one in self._programs or () if number in one.numbers]
-        for program in programs:
+        for program in self._programs or ():
             program.lend(number)
         try:
             yield
         finally:
-            for program in programs:
+            for program in self._programs or ():
                 program.lend(number, back=True)
 
     def _evaluate(self, runs: Sequence[int], t: int, *, final: bool = False) -> None:
-        """Plays the episodes of number t of these runs' policies; the `final` evaluation, after the rounds, is
+        """Plays the episodes of number t of these runs' policies; the `final` one, after the rounds, is
         that of what is kept.
 
         The luckiest of many policies would be kept after one evaluation each. So a policy that would be the
