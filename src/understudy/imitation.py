@@ -89,6 +89,7 @@ def imitate(
         unused.pop_all()  # the runner closes it
         with interruptible(lambda: _kept(run, folder)):
             runner.begin()
+            _warn_short(run)
             began -= sum(sum(one.values()) for one in run.times)  # rounds of before it was resumed
             opened.callback(watch.end)
             watch.begin(Started(title, made.settings, None if folder is None else folder.path, run.round))
@@ -141,6 +142,20 @@ def _warn_spent(spec: RunSpec) -> None:
         warnings.warn(
             f"budget: {spec.budget} labels are spent in {played} of {spec.rounds} rounds, as every state is "
             f"asked about; --interactions {each} spreads them, or --budget without --rounds.",
+            stacklevel=3,
+        )
+
+
+def _warn_short(run: RunState) -> None:
+    """Says that a larger budget is not spent whole: the last round of the smaller one had fewer labels than
+    it has in the plan of now.
+    """
+    budget, planned = run.spec.budget, sum(most for _, most in run.spec.rounds_planned[run.round :])
+    short = 0 if budget is None or run.spec.rounds is not None else budget - run.queries - planned
+    if run.round and short > 0:
+        warnings.warn(
+            f"budget: {budget - short} of {budget} labels will be asked for, as an earlier round had {short} "
+            f"fewer than are planned for it now; resumed with --budget {budget + short}, it asks for {budget}.",
             stacklevel=3,
         )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from functools import partial
 
 import jax
@@ -70,6 +71,21 @@ def test_a_budget_is_spent_exactly_over_as_many_rounds_as_it_takes():
     assert asked == run.ledger["queries"][-1] == 45  # the expert does not act where nothing is left
     run, asked = asking("fraction:0.3", rounds=30, budget=45, first_interactions=20)
     assert asked == 45 and run.ledger.rounds < 10 and np.isfinite(run.ledger["regret"][-1])
+
+
+def test_a_larger_budget_that_is_not_spent_whole_is_told(tmp_path):
+    settings = SMALL | {"interactions": 20, "rounds": None, "comparator": "none"}
+
+    def go(budget, **more):
+        return asking("all", **settings | {"budget": budget, "out": tmp_path / "run"}, **more)[0]
+
+    go(45)
+    with pytest.warns(UserWarning, match=r"^budget: 50 of 65 labels .* had 15 fewer .* --budget 80"):
+        assert go(65, resume=True).ledger["queries"].tolist() == [20, 40, 45, 50]
+    shutil.rmtree(tmp_path / "run")
+    go(45)
+    with pytest.warns(UserWarning, match=r"^budget: 65 of 80"):
+        assert go(80, resume=True).ledger["queries"].tolist() == [20, 40, 45, 65]
 
 
 def test_the_loss_of_few_labels_is_hubers():

@@ -93,8 +93,8 @@ class Journal:
         """Refuses labels from before that have another shape than those of now."""
         if self._kinds is not None and self._kinds[1] != shape:
             raise UserError(
-                f"resume: the labels in {self.path} have shape {self._kinds[1]}, and those of the expert have "
-                f"{shape} now; give the expert that the run was begun with."
+                f"resume: the labels in {self.path} have shape {self._kinds[1]}, and those that the expert "
+                f"gives have {shape} now; give the expert that the run was begun with."
             )
 
     def begin(self, number: int) -> None:
