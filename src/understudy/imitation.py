@@ -154,8 +154,8 @@ def _warn_short(run: RunState) -> None:
     short = 0 if budget is None or run.spec.rounds is not None else budget - run.queries - planned
     if run.round and short > 0:
         warnings.warn(
-            f"budget: {budget - short} of {budget} labels will be asked for, as an earlier round had {short} "
-            f"fewer than are planned for it now; resumed with --budget {budget + short}, it asks for {budget}.",
+            f"budget: {budget - short} of {budget} labels will be asked for, as a round before had {short} fewer "
+            f"than are planned for it now; resumed with --budget {budget + short} it asks for {budget}.",
             stacklevel=3,
         )
 

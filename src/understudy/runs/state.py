@@ -78,9 +78,7 @@ class RunState:
       recent: the parameters whose mean acts: the last, or the last ones.
       committee: those whose mean is evaluated and kept in its place; empty: there is none yet after the last
         round.
-      evaluation, expert_evaluation: returns of the last evaluation, and of the expert on the seeds of its
-        first episodes. Where a budget has ended the run before its last planned round and nothing was chosen
-        (``best=False``), the expert plays the episodes that belong to that round: others, as many.
+      evaluation, expert_evaluation: returns of the last evaluation, and of the expert's (see `Run`).
       cut: what cuts rounds into sequences, for a policy with memory; else None.
       measuring: calls of the expert that gave no label, but for those of its evaluation.
     """
