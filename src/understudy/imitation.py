@@ -150,12 +150,14 @@ def _warn_short(run: RunState) -> None:
     """Says that a larger budget is not spent whole: the last round of the smaller one had fewer labels than
     it has in the plan of now.
     """
-    budget, planned = run.spec.budget, sum(most for _, most in run.spec.rounds_planned[run.round :])
-    short = 0 if budget is None or run.spec.rounds is not None else budget - run.queries - planned
-    if run.round and short > 0:
+    budget = run.spec.budget
+    if budget is None or run.spec.rounds is not None or not run.round:
+        return
+    short = budget - run.queries - sum(most for _, most in run.spec.rounds_planned[run.round :])
+    if short > 0:
         warnings.warn(
-            f"budget: {budget - short} of {budget} labels will be asked for, as a round before had {short} fewer "
-            f"than are planned for it now; resumed with --budget {budget + short} it asks for {budget}.",
+            f"budget: {budget - short} of {budget} labels will be asked for: a round before had {short} "
+            f"fewer than are planned for it now. Resumed with --budget {budget + short} it asks for {budget}.",
             stacklevel=3,
         )
 
