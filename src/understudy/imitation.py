@@ -157,7 +157,7 @@ def _warn_short(run: RunState) -> None:
     if short > 0:
         warnings.warn(
             f"budget: {budget - short} of {budget} labels will be asked for: a round before had {short} "
-            f"fewer than are planned for it now. Resumed with --budget {budget + short} it asks for {budget}.",
+            f"fewer than is planned for it now. Resumed with --budget {budget + short} it asks for {budget}.",
             stacklevel=3,
         )
 
