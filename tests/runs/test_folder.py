@@ -15,7 +15,7 @@ import pytest
 from quick import SIZE
 from understudy import Run, UserError, disk, ftrl, imitate
 from understudy.machine import cores
-from understudy.runs import FORMAT, folder, read_config, read_summary, resume, resuming
+from understudy.runs import FORMAT, folder, journal, read_config, read_summary, resume, resuming
 from understudy.runs.evaluate import Evaluation
 
 SMALL = SIZE | {"policy": "linear", "episodes": 1, "expert_episodes": 0}
@@ -299,6 +299,18 @@ def test_a_full_disk_is_told_and_what_was_done_is_kept(tmp_path, monkeypatch):
     imitate("CartPole-v1", out=tmp_path / "roomy", **SMALL)
     for name in ("ledger.csv", "policy.safetensors"):
         assert (tmp_path / "full" / name).read_bytes() == (tmp_path / "roomy" / name).read_bytes()
+
+
+def test_labels_that_cannot_be_read_are_told_and_the_folder_is_left(copy, monkeypatch):
+    (copy / "labels.bin").write_bytes(b"")
+
+    def torn(self, file):
+        raise OSError(5, "Input/output error")
+
+    with monkeypatch.context() as patch, pytest.raises(UserError, match="Input/output error"):
+        patch.setattr(journal.Journal, "_read", torn)
+        resumed(copy)
+    assert resumed(copy).ledger.rounds == 3  # nobody holds the lock
 
 
 def test_a_folder_that_cannot_be_made_is_told(tmp_path):

@@ -71,11 +71,11 @@ class Folder:
                     self._enter()
                 else:
                     disk.write(self.path / "config.json", self._text())
+                # A slow expert is asked about a state once in the whole run, so its labels stay.
+                self.journal = Journal(self.path / "labels.bin", keep=slow)
             except BaseException:
                 self.close()
                 raise
-        # A slow expert is asked about a state once in the whole run, so its labels stay.
-        self.journal = Journal(self.path / "labels.bin", keep=slow)
 
     @property
     def round(self) -> int:

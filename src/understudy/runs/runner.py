@@ -82,9 +82,6 @@ class Runner:
         # Between two rounds that are kept a quick expert is asked again, which takes less than looking it up.
         looked = not pace or self._expert.workers is not None
         journals = [folder.journal if folder and looked else None for folder in self._folders]
-        actions = runs[0].parts.actions
-        for journal in filter(None, journals):
-            journal.expect((actions.outputs,) if self._expert.kind == "distribution" else actions.shape)
         self.questions = Questions(self._expert, journals, runs[0].parts.limits, self._asked)
         self._policies = Policies(self.runs)
         self._programs: list[OneProgram] | None = None
@@ -120,9 +117,13 @@ class Runner:
 
     def begin(self) -> None:
         """Restores the runs whose folders hold rounds already, and makes the files of the others."""
+        actions = self.runs[0].parts.actions
         for i, folder in enumerate(self._folders):
             if folder is None:
                 continue
+            folder.journal.expect(
+                (actions.outputs,) if self._expert.kind == "distribution" else actions.shape
+            )
             run, slots = self.runs[i], []
             if folder.fresh:
                 folder.begin(run)
