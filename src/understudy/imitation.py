@@ -116,6 +116,7 @@ def imitate(
         unused.pop_all()  # the runner closes it
         with interruptible(lambda: _kept(run, folder)):
             runner.begin()
+            _warn_short(run)
             began -= sum(sum(one.values()) for one in run.times)  # rounds of before it was resumed
             opened.callback(watch.end)
             watch.begin(Started(title, made.settings, None if folder is None else folder.path, run.round))
@@ -168,6 +169,22 @@ def _warn_spent(spec: RunSpec) -> None:
         warnings.warn(
             f"budget: {spec.budget} labels are spent in {played} of {spec.rounds} rounds, as every state is "
             f"asked about; --interactions {each} spreads them, or --budget without --rounds.",
+            stacklevel=3,
+        )
+
+
+def _warn_short(run: RunState) -> None:
+    """Says that a larger budget is not spent whole: the last round of the smaller one had fewer labels than
+    it has in the plan of now.
+    """
+    budget = run.spec.budget
+    if budget is None or run.spec.rounds is not None or not run.round:
+        return
+    short = budget - run.queries - sum(most for _, most in run.spec.rounds_planned[run.round :])
+    if short > 0:
+        warnings.warn(
+            f"budget: {budget - short} of {budget} labels will be asked for: a round before had {short} "
+            f"fewer than is planned for it now. Resumed with --budget {budget + short} it asks for {budget}.",
             stacklevel=3,
         )
 

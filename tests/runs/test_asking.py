@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from functools import partial
 
 import jax
@@ -55,6 +56,11 @@ def test_the_account_is_what_the_expert_was_asked(ask, beta):
         assert ledger["samples"].tolist() == [20, 6, 6, 6]
 
 
+def test_leverage_is_that_of_the_round_alone_where_no_label_is_known():
+    run, asked = asking("leverage:0.3", first_round="agent", rounds=1)
+    assert 0 < asked == run.ledger["queries"][-1] < 40
+
+
 def test_a_budget_is_spent_exactly_over_as_many_rounds_as_it_takes():
     run, asked = asking("random:6", rounds=None, budget=45, first_interactions=20)
     assert asked == run.ledger["queries"][-1] == 45
@@ -65,6 +71,21 @@ def test_a_budget_is_spent_exactly_over_as_many_rounds_as_it_takes():
     assert asked == run.ledger["queries"][-1] == 45  # the expert does not act where nothing is left
     run, asked = asking("fraction:0.3", rounds=30, budget=45, first_interactions=20)
     assert asked == 45 and run.ledger.rounds < 10 and np.isfinite(run.ledger["regret"][-1])
+
+
+def test_a_larger_budget_that_is_not_spent_whole_is_told(tmp_path):
+    settings = SMALL | {"interactions": 20, "rounds": None, "comparator": "none"}
+
+    def go(budget, **more):
+        return asking("all", **settings | {"budget": budget, "out": tmp_path / "run"}, **more)[0]
+
+    go(45)
+    with pytest.warns(UserWarning, match=r"^budget: 50 of 65 labels .* had 15 fewer .* --budget 80"):
+        assert go(65, resume=True).ledger["queries"].tolist() == [20, 40, 45, 50]
+    shutil.rmtree(tmp_path / "run")
+    go(45)
+    with pytest.warns(UserWarning, match=r"^budget: 65 of 80"):
+        assert go(80, resume=True).ledger["queries"].tolist() == [20, 40, 45, 65]
 
 
 def test_the_loss_of_few_labels_is_hubers():
@@ -288,6 +309,37 @@ def test_the_best_policy_is_kept_and_judged_by_episodes_that_did_not_choose_it(t
     assert (spec.best, spec.evaluate_every) == (True, 1)
     spec = RunSpec(env="CartPole-v1", budget=100, best=False)
     assert (spec.best, spec.evaluate_every) == (False, 0)
+
+
+def test_a_return_that_is_no_number_is_behind_every_other():
+    class Broken(Counting):
+        """Its first rewards are not numbers."""
+
+        steps = 0
+
+        def step(self, action):
+            Broken.steps += 1
+            observation, reward, *rest = super().step(action)
+            return observation, np.nan if Broken.steps < 45 else reward, *rest
+
+    settings = SMALL | {"interactions": 20, "episodes": 2, "evaluate_every": 1, "best": True, "rounds": 3}
+    run = imitate(Broken, expert=answering(half), **settings)
+    assert np.isnan(run.ledger["return_mean"][0]) and run.kept_round > 1
+
+
+def test_states_in_which_the_expert_should_have_acted_and_was_silent_are_counted():
+    """The policy acts in its place, and the rule may not ask about them."""
+    silent = []
+
+    def act(observation):
+        if observation[1] == 1:
+            silent.append(1)
+            raise RuntimeError("no idea")
+        return np.array([0.5])
+
+    about = {"beta": 0.5, "ask": "random:3", "expert_workers": 1, "expert_retries": 0, "rounds": 2}
+    run = imitate(Counting, expert=act, **SMALL | about)
+    assert run.ledger["unanswered"][-1] == len(silent) > 3
 
 
 def test_labels_weigh_alike_where_a_network_learns_from_a_budget(tmp_path):

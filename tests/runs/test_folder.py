@@ -15,7 +15,7 @@ import pytest
 from quick import SIZE
 from understudy import Run, UserError, disk, ftrl, imitate
 from understudy.machine import cores
-from understudy.runs import FORMAT, folder, read_config, read_summary, resume, resuming
+from understudy.runs import FORMAT, folder, journal, read_config, read_summary, resume, resuming
 from understudy.runs.evaluate import Evaluation
 
 SMALL = SIZE | {"policy": "linear", "episodes": 1, "expert_episodes": 0}
@@ -219,6 +219,16 @@ def test_a_finished_run_is_extended(copy, tmp_path):
     assert Run.load(copy).ledger.rounds == 5 and resumed(copy, rounds=5).summary() == longer.summary()
 
 
+def test_a_finished_run_is_evaluated_again_where_other_episodes_are_asked_for(copy):
+    first = resumed(copy)
+    more = resumed(copy, episodes=3, memory_limit=1 << 30)
+    assert len(first.evaluation.returns) == 1 and len(more.evaluation.returns) == 3
+    assert more.evaluation.returns[0] == first.evaluation.returns[0]
+    back = Run.load(copy)
+    assert back.ledger.to_csv() == first.ledger.to_csv() == more.ledger.to_csv()
+    assert back.summary() == more.summary() and back.settings["episodes"] == 3
+
+
 def test_settings_that_are_not_given_are_those_of_the_run(copy):
     run = imitate(out=copy, resume=True)
     assert run.ledger.rounds == 3
@@ -227,18 +237,19 @@ def test_settings_that_are_not_given_are_those_of_the_run(copy):
 
 
 def test_an_object_is_given_again(tmp_path):
-    imitate("CartPole-v1", out=tmp_path / "run", learner=ftrl(eta=1.0), **SMALL | {"rounds": 1})
+    with pytest.raises(Stop):
+        imitate("CartPole-v1", out=tmp_path / "run", learner=ftrl(eta=1.0), progress=stop, **SMALL)
     with pytest.raises(UserError, match=r"resume: learner was an object in '.*run', which is not kept"):
-        imitate(out=tmp_path / "run", resume=True, rounds=2)
-    more = imitate(out=tmp_path / "run", resume=True, rounds=2, learner=ftrl(eta=1.0))
-    assert more.ledger.rounds == 2
+        imitate(out=tmp_path / "run", resume=True)
+    more = imitate(out=tmp_path / "run", resume=True, learner=ftrl(eta=1.0))
+    assert more.ledger.rounds == 3
 
 
 def test_a_run_that_was_killed_before_it_began_keeps_the_settings_of_now(half, tmp_path):
     (tmp_path / "run").mkdir()
     shutil.copy(half / "config.json", tmp_path / "run")
-    resumed(tmp_path / "run", rounds=4)
-    assert Run.load(tmp_path / "run").settings["rounds"] == 4
+    resumed(tmp_path / "run", episodes=2)
+    assert Run.load(tmp_path / "run").settings["episodes"] == 2
 
 
 def test_what_a_kill_left_behind_is_forgotten(half, tmp_path):
@@ -288,6 +299,18 @@ def test_a_full_disk_is_told_and_what_was_done_is_kept(tmp_path, monkeypatch):
     imitate("CartPole-v1", out=tmp_path / "roomy", **SMALL)
     for name in ("ledger.csv", "policy.safetensors"):
         assert (tmp_path / "full" / name).read_bytes() == (tmp_path / "roomy" / name).read_bytes()
+
+
+def test_labels_that_cannot_be_read_are_told_and_the_folder_is_left(copy, monkeypatch):
+    (copy / "labels.bin").write_bytes(b"")
+
+    def torn(self, file):
+        raise OSError(5, "Input/output error")
+
+    with monkeypatch.context() as patch, pytest.raises(UserError, match="Input/output error"):
+        patch.setattr(journal.Journal, "_read", torn)
+        resumed(copy)
+    assert resumed(copy).ledger.rounds == 3  # nobody holds the lock
 
 
 def test_a_folder_that_cannot_be_made_is_told(tmp_path):

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from runs.pieces import content, resumed
 from understudy import RunSpec, TrainedPolicy, UserError, evaluate, imitate
 from understudy.experts import Expert
+from understudy.runs import RunState, World, parts, storage
 from understudy.runs.sequences import Sequences, count
 from understudy.studies import shard
 
@@ -89,6 +90,16 @@ def test_sequences_go_on_from_the_round_before_where_no_sample_is_kept(tmp_path,
     """A learner that forgets reads no samples when it is resumed, nor does a run of a study."""
     changes = GRU | {"max_iterations": 20, "episodes": 0, "memory": memory, "search": 0}
     resumed(lambda **where: imitate(**settings_of(**changes), **where), tmp_path, 1, 2)
+
+
+def test_the_best_in_hindsight_is_searched_for_among_sequences():
+    """They are kept beside the learner's own memory: a log of rows has none to read."""
+    kept = {}
+    for search in (20, 0):
+        spec = RunSpec(**settings_of(**GRU, memory="window:2") | {"comparator": "last", "search": search})
+        made = parts(World.made(spec), spec)
+        kept[search] = RunState(made, storage(made)).state.losses.whole.inputs.shape
+    assert kept == {20: (64, 7, 3), 0: (0, 7, 3)}
 
 
 def test_a_stack_is_resumed_too(tmp_path):

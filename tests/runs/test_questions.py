@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import subprocess
 import threading
 import time
 
@@ -11,11 +12,11 @@ import numpy as np
 import pytest
 
 from quick import SIZE
-from runs.counting import Counting, answering
+from runs.counting import Counting, answering, half
 from understudy import UserError, imitate
 from understudy.envs.gymnasium import maker
 from understudy.envs.vector import Seen
-from understudy.experts import checked, from_callable
+from understudy.experts import Expert, checked, from_callable
 from understudy.runs import World, processes
 from understudy.runs.collected import BREAK
 from understudy.runs.journal import Journal
@@ -150,6 +151,19 @@ def test_the_journal_has_each_label_at_once_and_leaves_out_what_is_damaged(tmp_p
         assert not Journal(file).kept
 
 
+def test_labels_of_the_next_round_outlive_a_round_that_is_played_again(tmp_path):
+    """The record of round 2 is damaged, so it is played again: those of round 3 are still known."""
+    one = Journal(tmp_path / "labels.bin")
+    for number in (2, 3):
+        one.begin(number)
+        one.add(bytes([number]) * 16, np.array([0.5], np.float32), np.zeros(1, np.float32))
+        one.commit() if number == 2 else one.close()
+    again = Journal(tmp_path / "labels.bin")
+    again.begin(2)
+    again.commit()
+    assert [key[0] for key in again.kept] == [3] == [key[0] for key in Journal(again.path).kept]
+
+
 @pytest.mark.parametrize("kind", [KeyboardInterrupt, RuntimeError])
 @pytest.mark.parametrize("workers", [None, 3])
 def test_no_label_is_lost_when_a_round_ends_early_and_the_end_is_the_same(tmp_path, kind, workers):
@@ -222,6 +236,63 @@ def test_a_run_that_cannot_replay_goes_on_with_a_new_episode_and_keeps_its_label
     assert {row.tobytes() for row in run.samples("inputs")[20:27]} == kept
 
 
+@pytest.mark.parametrize(("beta", "before"), [(0.0, 34), (0.3, 36)])
+def test_labels_from_before_a_break_are_some_of_those_that_the_rule_asks_for(tmp_path, beta, before):
+    """Two labels of the last round that the budget pays for are there already, fewer than environments."""
+    left = [before]
+
+    def ask(observations, infos):
+        left[0] -= 1
+        if left[0] < 0:
+            raise KeyboardInterrupt
+        return half(observations)
+
+    def go(**more):
+        settings = SMALL | {"rounds": None if beta == 0.0 else 20, "episodes": 0, "envs": 3, "beta": beta}
+        settings |= {"ask": "random:6", "budget": 38, "preset": "paper"}
+        settings |= {"first_interactions": 20, "first_round": "expert"}
+        expert = Expert("counted", ask=ask, batch=1)
+        return imitate(Counting, expert=expert, out=tmp_path / "run", **settings, **more)
+
+    with pytest.raises(KeyboardInterrupt, match=r"\d+ labels of round"):
+        go()
+    left[0] = 1000
+    run = go(resume="new-episode")
+    kept = np.flatnonzero(run.samples("flags") & BREAK)
+    assert len(kept) == 2 and run.ledger["queries"][-1] == 38 == before + 1000 - left[0]
+    weights = run.samples("weights")
+    assert np.count_nonzero(weights) == 38 and np.allclose(weights[kept], 1 / 20)  # they are sure
+    if beta == 0.0:
+        assert run.ledger["samples"].tolist() == [20, 6, 6, 6]
+        assert run.samples("slots")[60:68].tolist() == [1, 2, 0, 1, 2, 0, 1, 2]
+
+
+def test_labels_of_another_kind_are_refused_when_a_run_goes_on(tmp_path):
+    left = [10]
+
+    def choices(observation):
+        left[0] -= 1
+        if left[0] < 0:
+            raise KeyboardInterrupt
+        return int(observation[2] > 0)
+
+    def go(expert, **more):
+        settings = SMALL | {"loss": "auto", "rounds": 1, "episodes": 0}
+        return imitate("CartPole-v1", expert=expert, out=tmp_path / "run", **settings, **more)
+
+    with pytest.raises(KeyboardInterrupt):
+        go(from_callable(choices, name="mine", action_space=gym.spaces.Discrete(2)))
+    chances = Expert("mine", ask=lambda seen, infos: np.full((len(seen), 2), 0.5), kind="distribution")
+    with pytest.raises(UserError, match=r"labels\.bin have shape \(\), and .* have \(2,\) now"):
+        go(chances, resume=True)
+
+
+def test_a_run_that_has_just_begun_has_no_break(tmp_path):
+    where = {"out": tmp_path / "run", "resume": "new-episode"}
+    run = imitate(Counting, expert=answering(half), **SMALL | {"rounds": 1, "episodes": 0}, **where)
+    assert run.ledger["breaks"].tolist() == [0]
+
+
 @pytest.mark.parametrize("kind", ["quick", "says so", "takes long"])
 def test_calls_to_measure_the_expert_are_counted_and_a_slow_one_is_not_measured_unasked(kind):
     calls = []
@@ -272,5 +343,19 @@ def test_an_expert_in_processes_answers_as_it_does_here(tmp_path, monkeypatch):
     for batch in ({"a": seen, "b": ({"c": seen}, seen)}, (seen, {"x": seen})):
         again = processes.unnamed(processes.named(batch))
         assert repr(again) == repr(batch)
+    answer = open(tmp_path / "answer", "w+b")  # noqa: SIM115
+    processes._send(answer, {"error": np.frombuffer(b"expert: unknown", np.uint8)})
+    answer.close()
+    start, made = subprocess.Popen, []
+
+    def refuses(command, **how):
+        made.append(start(["sh", "-c", f"cat {answer.name}; exec sleep 60"], **how))
+        return made[-1]
+
+    monkeypatch.setattr(subprocess, "Popen", refuses)
+    pool = processes._Pool("{}", 1, None)
+    with pytest.raises(UserError, match="expert: unknown"):
+        pool.ask(seen)
+    assert made[0].wait(5) < 0, "a process without an expert does not stay"
     with pytest.raises(UserError, match="expert_workers: 'processes:0' is not"):
         RunSpec(env="CartPole-v1", expert_workers="processes:0")

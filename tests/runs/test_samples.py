@@ -12,8 +12,8 @@ import pytest
 from compiled import PLAIN
 from quick import SIZE
 from runs.pieces import resumed
-from understudy import UserError, imitate
-from understudy.runs import samples
+from understudy import RunSpec, UserError, imitate
+from understudy.runs import World, parts, samples
 
 NETWORK = SIZE | {"widths": (8,), "episodes": 1, "expert_episodes": 0, "search": 20}
 SHORT = {"solver_options": {"max_iterations": 30}}
@@ -43,6 +43,14 @@ def test_on_an_accelerator_samples_stay_in_its_memory(monkeypatch):
     monkeypatch.setattr(jax, "devices", lambda: [device])
     monkeypatch.setattr(samples, "memory", lambda: 40 << 30)
     assert (samples.room(2 << 30), samples.room(1 << 30)) == (10 << 30, 1 << 30)
+
+
+def test_samples_beside_a_limited_memory_are_in_files_where_they_are_many():
+    spec = RunSpec(env="CartPole-v1", memory="window:2", **NETWORK)
+    for limit, files in ((0, True), (1 << 20, False)):
+        made = parts(World.made(spec), spec.replace(memory_limit=limit))
+        log = samples.storage(made)
+        assert log.mapped and (log.folder is not None) == files
 
 
 def test_a_mapped_run_is_resumed(tmp_path):

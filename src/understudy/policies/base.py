@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import abc
 import dataclasses
+import math
 from typing import Any, ClassVar
 
 import equinox as eqx
@@ -102,7 +103,7 @@ def flat(values: Array) -> Array:
 
 def numbers(inputs: Array, dtype: Any = None) -> Array:
     """Inputs (n, …) as rows (n, features) of floats; bytes, as in images, become fractions of 255."""
-    rows = inputs.reshape(inputs.shape[0], -1)
+    rows = inputs.reshape(inputs.shape[0], math.prod(inputs.shape[1:]))  # there may be no row at all
     if rows.dtype != jnp.uint8:
         return rows
     dtype = dtype or jnp.result_type(float)

@@ -32,10 +32,8 @@ class Collector(Episodes):
         """The rounds, by run, and the errors of those that failed. `tick` is called after every step with the
         interactions and queries of a run so far.
         """
-        runs = wanted.runs
-        found = self._found.pop(runs[0], []) if len(runs) == 1 else []
-        found = found[: min(len(found), wanted.size) // self.envs * self.envs]
-        return _Collecting(self, wanted, found).play(tick)
+        found = self._found.pop(wanted.runs[0], []) if len(wanted.runs) == 1 else []
+        return _Collecting(self, wanted, found[: wanted.size]).play(tick)
 
     def resume_anew(self, run: int, snapshot: list[dict[str, Any]], found: list[Kept]) -> None:
         """On from a snapshot with new episodes, for environments that cannot play the old ones again; the
@@ -55,16 +53,17 @@ class _Collecting:
         self.numbers = np.asarray(wanted.runs)[:, None] * e + np.arange(e)
         self.questions.begin(wanted.number)
         slots.begin(self.numbers)
+        self.columns = Columns(n, size, slots.observations, acts, slots.expert.kind)
+        self.columns.recover(found)
+        self.row = begun = self.columns.begun
         self.by_expert, noisy = np.empty((n, size), bool), np.zeros(n, bool)
         noise = np.zeros((n, size, acts.outputs), np.float32)
         for i, run in enumerate(wanted.runs):
             draws, most = slots.drivers[run].draws, wanted.most.get(run)
-            self.by_expert[i], drawn = draws(acts, wanted.number, size, wanted.betas[i], most)
+            self.by_expert[i], drawn = draws(acts, wanted.number, size, wanted.betas[i], most, begun)
             if drawn is not None:
                 noise[i], noisy[i] = drawn, True
         self.players = Players(slots, wanted, noise, noisy)
-        self.columns = Columns(n, size, slots.observations, acts, slots.expert.kind)
-        self.row = self.begun = self.columns.recover(found)
         self.live, self.errors = np.arange(n), dict[int, UserError]()
         self.waits = self.questions.slow or wanted.asking is not None
         self.taken = np.zeros((n, e), bool)  # where the expert has taken over
@@ -76,7 +75,7 @@ class _Collecting:
         while self.row < wanted.size and len(self.live):
             if self._step() and tick is not None:
                 tick("collecting", self.row, int(columns.new[0].sum()) if self.waits else self.row)
-        played = slice(self.begun, self.row)
+        played = slice(columns.begun, self.row)
         columns.flags[:, played][self.by_expert[:, played]] += EXPERT
         for slot, error in slots.env.broken.items():
             if slot // slots.envs in wanted.runs:
@@ -84,10 +83,8 @@ class _Collecting:
         if wanted.asking is not None:
             for i in self.live.tolist():
                 ends = columns.flags[i] & TERMINATED > 0
-                weights = wanted.asking(wanted.runs[i], columns.inputs[i], ~self.by_expert[i], ends)
-                columns.weights[i] = weights
-                known = columns.weights[i, : self.begun]
-                known[:] = np.maximum(known, 1.0 / wanted.size)  # they have their labels
+                free = ~self.by_expert[i]
+                columns.weights[i] = wanted.asking(wanted.runs[i], columns.inputs[i], free, ends)
         if self.later and len(self.live):
             self._ask_later()
         rounds: dict[int, Round] = {}
@@ -99,7 +96,7 @@ class _Collecting:
                 self.errors[run] = made
                 continue
             rounds[run] = made
-            slots.remember(run, made, self.begun)
+            slots.remember(run, made, columns.begun)
         return rounds, self.errors
 
     def _step(self) -> bool:

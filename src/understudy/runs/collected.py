@@ -90,7 +90,8 @@ class Columns:
     """Arrays (n, size, …): see `Round` for those that it has too.
 
     labelled: whether a sample has a label; new: whether the expert was asked for it in this round (it may
-    have been known); weights: those of a round in which every state is asked about, until a rule sets them.
+    have been known); silent: whether it gave none; weights: those of a round in which every state is asked
+    about, until a rule sets them.
     """
 
     def __init__(self, n: int, size: int, seen: Sees, actions: Actions, kind: str):
@@ -99,8 +100,10 @@ class Columns:
         self.targets = np.zeros((n, size, actions.outputs), np.float32)
         self.executed = np.empty((n, size, actions.size), actions.dtype)
         self.rewards, self.flags = np.empty((n, size), np.float32), np.zeros((n, size), np.uint8)
-        self.labelled, self.new = np.zeros((n, size), bool), np.zeros((n, size), bool)
+        self.labelled, self.new, self.silent = (np.zeros((n, size), bool) for _ in range(3))
         self.weights = np.full((n, size), 1.0 / size)
+        self.begun = 0
+        """How many of the samples are labels from before a break."""
 
     def note(self, place: Any, shape: tuple[int, ...], answers: Answers) -> None:
         """Enters the expert's answers at `place`, which has this shape."""
@@ -114,19 +117,19 @@ class Columns:
             found[has] = self._actions.targets(answers.labels[has], self._kind)
             self.targets[place] = found.reshape(*shape, k)
         self.labelled[place], self.new[place] = has.reshape(shape), answers.new.reshape(shape)
+        self.silent[place] = ~has.reshape(shape)
 
-    def recover(self, found: Sequence[Kept]) -> int:
-        """Enters labels from before a break as the first samples of the only run; how many. What was played
-        in their states is not known.
+    def recover(self, found: Sequence[Kept]) -> None:
+        """Enters labels from before a break as the first samples of the only run. What was played in their
+        states is not known.
         """
-        count = len(found)
+        self.begun = count = len(found)
         if count:
             self.inputs[0, :count] = np.stack([np.asarray(one.row) for one in found])
             labels = np.stack([one.label for one in found])
             self.targets[0, :count] = self._actions.targets(labels, self._kind)
             self.executed[0, :count], self.rewards[0, :count], self.flags[0, :count] = 0, np.nan, BREAK
             self.labelled[0, :count] = self.new[0, :count] = True
-        return count
 
     def round(self, i: int, number: int, envs: int) -> Round | UserError:
         """The round of run i, of so many environments; an error where the expert was silent all along."""
@@ -143,10 +146,10 @@ class Columns:
             self.executed[i],
             self.rewards[i],
             self.flags[i],
-            slots=(np.arange(self.size) % envs).astype(np.int32),
+            slots=((np.arange(self.size) - self.begun) % envs).astype(np.int32),
             weights=np.where(has, weights, 0.0),
             queries=int(self.new[i].sum()),
-            unanswered=int(asked.sum() - has.sum()),
+            unanswered=int(self.silent[i].sum()),
         )
 
 
@@ -186,15 +189,16 @@ class Driver(NamedTuple):
     noise: float = 0.0
 
     def draws(
-        self, actions: Actions, number: int, size: int, beta: float, most: int | None = None
+        self, actions: Actions, number: int, size: int, beta: float, most: int | None = None, begun: int = 0
     ) -> tuple[np.ndarray, np.ndarray | None]:
         """For round `number`: where the expert acts (size,), in the first `most` of these steps, and the
-        noise (size, k).
+        noise (size, k). The first `begun` are labels from before a break, which count as such steps.
         """
         if beta in (0.0, 1.0):  # no number is drawn that could change it
             by_expert = np.full(size, beta == 1.0)
         else:
             by_expert = np.random.default_rng(derive(self.seed, "mixing", number)).random(size) < beta
+        by_expert[:begun] = True
         if most is not None:  # the budget: where it is spent, the policy acts
             by_expert &= np.cumsum(by_expert) <= most
         if not self.noise:

@@ -201,14 +201,11 @@ class Device:
         return [nothing | {"episode": 0} | {f"lanes.{i:03d}": leaf for i, leaf in enumerate(leaves)}]
 
     def restore(self, run: int, snapshot: list[dict[str, Any]]) -> int:
-        """Back to a snapshot; nobody has to be asked anything again for it."""
-        self._back(run, snapshot, "--resume=new-episode goes on with new episodes")
-        return 0
-
-    def _back(self, run: int, snapshot: list[dict[str, Any]], otherwise: str) -> None:
-        """Back to a snapshot; one of other environments is refused, with what to do `otherwise`."""
+        """Back to a snapshot; nobody has to be asked anything again for it. One of other environments is
+        refused: new episodes would follow on theirs too.
+        """
         if not snapshot or snapshot[0]["episode"] < 0:
-            return
+            return 0
         seed = words(self.drivers[run].seed)
         like = jax.eval_shape(self._kit.first, seed)
         shapes, structure = jax.tree.flatten(jax.eval_shape(plain_keys, like))
@@ -216,13 +213,14 @@ class Device:
         if any(
             a is None or a.shape != b.shape or a.dtype != b.dtype for a, b in zip(kept, shapes, strict=True)
         ):
-            raise UserError(f"resume: the environments of the run are not those of now; {otherwise}.")
+            raise UserError("resume: the environments of the run are not those of now; begin a new run.")
         back = jax.tree.unflatten(structure, [jnp.asarray(one) for one in kept])
         self._lanes[run] = over_devices(keys_again(back, like))
+        return 0
 
     def resume_anew(self, run: int, snapshot: list[dict[str, Any]], found: Any) -> None:
         """On from a snapshot with new episodes in all environments."""
-        self._back(run, snapshot, "new episodes follow on theirs, so begin a new run")
+        self.restore(run, snapshot)
         if run in self._lanes:
             self._lanes[run] = self._kit.anew(self._lanes[run], words(self.drivers[run].seed))
 

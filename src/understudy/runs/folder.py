@@ -30,7 +30,7 @@ from . import rounds, snapshot
 from .journal import Journal
 from .ledger import NAMES, TIMES
 from .reading import FORMAT, POLICY, read_checkpoint, read_config, read_rows
-from .resume import GROWING, longer, refuse_other
+from .resume import over, refuse_other
 from .rounds import Record, Sums, sum_of
 from .state import RunState
 
@@ -71,11 +71,11 @@ class Folder:
                     self._enter()
                 else:
                     disk.write(self.path / "config.json", self._text())
+                # A slow expert is asked about a state once in the whole run, so its labels stay.
+                self.journal = Journal(self.path / "labels.bin", keep=slow)
             except BaseException:
                 self.close()
                 raise
-        # A slow expert is asked about a state once in the whole run, so its labels stay.
-        self.journal = Journal(self.path / "labels.bin", keep=slow)
 
     @property
     def round(self) -> int:
@@ -144,7 +144,7 @@ class Folder:
         refuse_other(self.path, config, self._config, self.resume)
         whole = self._record.damage(self.path) is None
         if self._record.finished and whole and not hurt:
-            self.finished = not any(longer(name, config["settings"], self._config) for name in GROWING)
+            self.finished = over(config["settings"], self._config)
         if not self.finished:
             self._reopen(config)
 

@@ -20,6 +20,7 @@ from typing import Any, NamedTuple, final
 import numpy as np
 
 from .. import disk
+from ..errors import UserError
 
 MAGIC = "understudy labels 1"
 KEY = 16
@@ -87,6 +88,14 @@ class Journal:
         for file in () if path is None else (self._before, path):
             if file.is_file():
                 self._read(file)
+
+    def expect(self, shape: tuple[int, ...]) -> None:
+        """Refuses labels from before that have another shape than those of now."""
+        if self._kinds is not None and self._kinds[1] != shape:
+            raise UserError(
+                f"resume: the labels in {self.path} have shape {self._kinds[1]}, and those that the expert "
+                f"gives have {shape} now; give the expert that the run was begun with."
+            )
 
     def begin(self, number: int) -> None:
         """Round `number` begins."""
@@ -181,7 +190,8 @@ class Journal:
         self.count = 0
         if self.keep:
             return
-        self.kept.clear()
+        # A run that had to go back to the round before has labels of the round after this one too.
+        self.kept = {key: one for key, one in self.kept.items() if one.round > self.round}
         self.close()
         self._kinds = None
         if self.path is not None and self.path.is_file():

@@ -65,8 +65,12 @@ class _Pool:
             env=os.environ | {"PYTHONPATH": where, "JAX_PLATFORMS": "cpu"},
         )
         self._all.add(one)
-        _send(one.stdin, {"settings": np.frombuffer(self._settings.encode(), np.uint8)})
-        _raised(_receive(one.stdout))
+        try:
+            _send(one.stdin, {"settings": np.frombuffer(self._settings.encode(), np.uint8)})
+            _raised(_receive(one.stdout))
+        except BaseException:  # one that has no expert answers nothing
+            one.kill()
+            raise
         return one
 
     def ask(self, observations: Any) -> np.ndarray:

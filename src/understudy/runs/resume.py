@@ -23,6 +23,8 @@ GROWING = ("rounds", "budget")
 FREE = ("episodes", "evaluate_every", "expert_episodes", "comparator", "search", "memory_limit")
 FREE += ("expert_workers", "expert_timeout", "expert_retries", "episode_limit", "members", "resolved members")
 """Settings that may be others when a run is resumed: they do not change what is learnt."""
+LAST = ("episodes", "expert_episodes", "episode_limit", "resolved members")
+"""Those of them that the last evaluation follows from."""
 
 
 def resuming(value: Any) -> frozenset[str]:
@@ -90,6 +92,13 @@ def longer(name: str, was: dict[str, Any], now: dict[str, Any]) -> bool:
         return none if settings[name] is None else settings[name]
 
     return most(now) > most(was)
+
+
+def over(was: dict[str, Any], now: dict[str, Any]) -> bool:
+    """Whether a run that was finished with some settings has nothing left to do with those of now."""
+    was, now = _flat(was), _flat(json.loads(json.dumps(now)))
+    ended = not any(longer(name, was, now) for name in GROWING)
+    return ended and all(was.get(name) == now.get(name) for name in LAST)
 
 
 def _flat(settings: dict[str, Any]) -> dict[str, Any]:

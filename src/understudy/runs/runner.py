@@ -117,17 +117,23 @@ class Runner:
 
     def begin(self) -> None:
         """Restores the runs whose folders hold rounds already, and makes the files of the others."""
+        actions = self.runs[0].parts.actions
         for i, folder in enumerate(self._folders):
             if folder is None:
                 continue
+            folder.journal.expect(
+                (actions.outputs,) if self._expert.kind == "distribution" else actions.shape
+            )
             run, slots = self.runs[i], []
             if folder.fresh:
                 folder.begin(run)
             else:
                 slots = folder.restore(run)
             if "new-episode" in folder.resume:
-                run.breaks += 1
-                self.environments.resume_anew(i, slots, folder.journal.orphans(run.round + 1))
+                found = folder.journal.orphans(run.round + 1)
+                # Nothing was under way in a run that has just begun.
+                run.breaks += bool(found) or any(slot["episode"] >= 0 for slot in slots)
+                self.environments.resume_anew(i, slots, found)
             else:
                 run.measuring += self.environments.restore(i, slots)
 
@@ -226,18 +232,17 @@ class Runner:
     @contextlib.contextmanager
     def _lent(self, number: int) -> Iterator[None]:
         """A run of a stack has its own state inside."""
-        programs = [one for one in self._programs or () if number in one.numbers]
-        for program in programs:
+        for program in self._programs or ():
             program.lend(number)
         try:
             yield
         finally:
-            for program in programs:
+            for program in self._programs or ():
                 program.lend(number, back=True)
 
     def _evaluate(self, runs: Sequence[int], t: int, *, final: bool = False) -> None:
-        """Plays the episodes of number t of these runs' policies; the `final` evaluation is that of what is
-        kept.
+        """Plays the episodes of number t of these runs' policies; the `final` one, after the rounds, is
+        that of what is kept.
 
         The luckiest of many policies would be kept after one evaluation each. So a policy that would be the
         best plays on until it is behind, its mean return is known well, or it has played five times as many
@@ -252,7 +257,7 @@ class Runner:
         found = self._play(runs, t)
         for more in AGAIN:
             unsure = [i for i, result in found.items() if self.errors[i] is None and not result.precise]
-            again = [i for i in unsure if final or self.runs[i].leads(found[i])]
+            again = [i for i in unsure if self.runs[i].leads(found[i], final=final)]
             found |= {i: found[i].with_more(result) for i, result in self._play(again, more + t).items()}
         clock.lap("evaluate", len(runs))
         for i, result in found.items():
@@ -276,7 +281,7 @@ class Runner:
         for i in late:
             run, best = self.runs[i], self.runs[i].spec.decided("best")
             run.settle()
-            self._evaluate([i], last + 1 if best else run.round, final=best)
+            self._evaluate([i], last + 1 if best else run.round, final=True)
         self._complete(done)
         asked: dict[tuple[int, int, int], list[int]] = {}
         for i in done:

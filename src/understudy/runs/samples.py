@@ -165,16 +165,18 @@ def storage(parts: Parts, within: Folder | None = None, *, keep: bool = True) ->
         )
     if spec.memory != "all" and not game.policy.linear:
         # The learner has a memory of its own; the others are read by the search for the best in hindsight.
-        keep = keep or bool(spec.judged and spec.search)
-        return SampleLog(*codecs, folder=folder, keep=keep, mapped=True)
-    if large and not streams and not draws(game.solver):
-        raise UserError(
-            f"memory_limit: {spec.total} samples need {size} bytes, more than {limit}, and this "
-            "solver reads them all at once; raise the limit or take one that draws minibatches, as adam does."
-        )
-    if large and folder is None:
+        searched = bool(spec.judged and spec.search)
+        keep, mapped = keep or searched, not (searched and game.policy.memory)  # sequences are not read here
+    else:
+        if large and not streams and not draws(game.solver):
+            raise UserError(
+                f"memory_limit: {spec.total} samples need {size} bytes, more than {limit}, and this solver "
+                "reads them all at once; raise the limit or take one that draws minibatches, as adam does."
+            )
+        held = jax.default_backend() != "cpu" and parts.total * codecs[0].width <= limit
+        mapped = (large and not streams) or (log.frames is not None and draws(game.solver) and not held)
+        keep = keep or mapped
+    if large and keep and folder is None:
         around = tempfile.TemporaryDirectory(prefix="understudy-")
         folder = Path(around.name)
-    held = jax.default_backend() != "cpu" and parts.total * codecs[0].width <= limit
-    mapped = (large and not streams) or (log.frames is not None and draws(game.solver) and not held)
-    return SampleLog(*codecs, folder=folder, keep=keep or mapped, mapped=mapped, around=around)
+    return SampleLog(*codecs, folder=folder, keep=keep, mapped=mapped, around=around)

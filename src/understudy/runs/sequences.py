@@ -71,9 +71,9 @@ class Sequences:
 
     def arrays(self) -> dict[str, np.ndarray]:
         """What the next round's sequences begin with, for a snapshot."""
-        return (
-            {} if self._last is None else {"before.rows": np.asarray(self._last), "before.have": self._have}
-        )
+        if self._last is None:
+            return {}
+        return {"before.rows": np.asarray(self._last), "before.have": self._have}
 
     def restore(self, arrays: dict[str, np.ndarray]) -> None:
         """Goes on from what `arrays` gave."""

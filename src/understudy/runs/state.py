@@ -78,9 +78,7 @@ class RunState:
       recent: the parameters whose mean acts: the last, or the last ones.
       committee: those whose mean is evaluated and kept in its place; empty: there is none yet after the last
         round.
-      evaluation, expert_evaluation: returns of the last evaluation, and of the expert on the seeds of its
-        first episodes. Where a budget has ended the run before its last planned round and nothing was chosen
-        (``best=False``), the expert plays the episodes that belong to that round: others, as many.
+      evaluation, expert_evaluation: returns of the last evaluation, and of the expert's (see `Run`).
       cut: what cuts rounds into sequences, for a policy with memory; else None.
       measuring: calls of the expert that gave no label, but for those of its evaluation.
     """
@@ -260,19 +258,24 @@ class RunState:
         self.rows.append(row_of(self, round, record, judged=judged))
         self.times.append(clock.laps)
 
-    def leads(self, result: Evaluation) -> bool:
-        """Whether the best policy is to be kept, and with these returns it would be the last one."""
-        return self.spec.decided("best") and (self.best is None or result.mean >= self.best.mean)
+    def leads(self, result: Evaluation, *, final: bool = False) -> bool:
+        """Whether the best policy is to be kept, and with these returns it would be the last one, or it is
+        the one that is kept (`final`). A mean that is no number is behind every other.
+        """
+        if final or self.best is None or np.isnan(self.best.mean):
+            return self.spec.decided("best")
+        return result.mean >= self.best.mean
 
     def assess(self, result: Evaluation, *, final: bool = False) -> None:
-        """Enters the returns of the policy after the last round; those that are `final` chose nothing."""
+        """Enters the returns of the policy after the last round; those that are `final` chose nothing, and
+        the ledger is written already.
+        """
+        if final or (self.finished and not self.spec.decided("best")):
+            self.evaluation = result
         if not final:
             self.rows[-1] |= {"return_mean": result.mean, "return_std": result.std}
-        if self.spec.decided("best") and not final:
             if self.leads(result):
                 self.best = Best(result.mean, self.round, self.committee or self._acting)
-        elif self.finished:
-            self.evaluation = result
 
     @property
     def calls(self) -> int:
