@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import contextlib
 import os
 import sys
 from typing import TextIO
@@ -39,9 +40,8 @@ def _leave(code: int) -> None:
     compiling ends that with a segmentation fault.
     """
     atexit._run_exitfuncs()
-    for stream in (sys.stdout, sys.stderr):
-        if stream is not None:
-            stream.flush()
+    with contextlib.suppress(OSError):  # Ctrl-C ends the reader of a pipe too
+        sys.stdout.flush()
     os._exit(code)
 
 
