@@ -58,7 +58,9 @@ def run(options: Demo) -> int:
     if not _is_demo(options.out):  # which is made anew
         disk.refuse_taken(options.out)
     shutil.rmtree(options.out, ignore_errors=True)
-    runs = {name: imitate(spec, out=options.out / name, progress=True) for name, spec in specs.items()}
+    runs: dict[str, Any] = {
+        name: imitate(spec, out=options.out / name, progress=True) for name, spec in specs.items()
+    }
     expert = runs["ftl"].expert_evaluation.mean
     tables.show(_table(runs, expert))
     print("* bc's loss is on the expert's states, not its own.")

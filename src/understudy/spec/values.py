@@ -65,8 +65,8 @@ def checked(field: dataclasses.Field[Any], value: Any) -> Any:
     """The value in its one spelling, by the field's type and limits, or one sentence."""
     if value is None and field.default is None:
         return None
-    if hasattr(value, "tolist") and not isinstance(value, type):  # NumPy's numbers and arrays
-        value = value.tolist()
+    listed = None if isinstance(value, type) else getattr(value, "tolist", None)
+    value = value if listed is None else listed()  # NumPy's numbers and arrays
     read = READERS.get(str(field.type).removesuffix(" | None"))
     return value if read is None else read(field.name, value, field.metadata)
 
