@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import importlib
+import io
 import re
 import signal
 import subprocess
@@ -89,7 +90,14 @@ def test_every_row_of_the_table_leads_somewhere(command, capsys):
         (["replay", "x.npz", "--seed=1.5"], "--seed: '1.5' is not a whole number."),
         (["replay"], "STREAM"),
         (["replay", "x.npz", "y.npz"], "y.npz"),
-        (["replay", "x.npz", "--eta"], "--eta"),
+        (["replay", "x.npz", "--eta"], "--eta: there is no value after it."),
+        (["replay", "x.npz", "--eta="], "--eta: there is no value after it."),
+        (["replay", "x.npz", "--out", ""], "--out: there is no value after it."),
+        (["train", "CartPole-v1", "--resume="], "--resume: there is no value after it."),
+        (["train", "CartPole-v1", "--widths", "--json"], "--widths: there is no value after it."),
+        (["train", "CartPole-v1", "--widths", "8", "8.5"], "--widths: '8.5' is not a whole number."),
+        (["train", "--env", "CartPole-v1"], "--env: it has no name; write understudy train ENV."),
+        (["train", "CartPole-v1", "--json=yes"], "--json: it takes no value; 'yes' is one."),
     ],
 )
 def test_what_cannot_be_meant_is_refused_in_one_line(args, sentence, capsys):
@@ -97,6 +105,20 @@ def test_what_cannot_be_meant_is_refused_in_one_line(args, sentence, capsys):
     assert (code, out) == (2, "")
     assert err.startswith("error: ") and err.count("\n") == 1
     assert sentence in err
+
+
+class Screen(io.TextIOWrapper):
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "ascii"])
+def test_a_complaint_has_no_colours_and_no_box_on_a_terminal(encoding, monkeypatch, capsys):
+    monkeypatch.setenv("TERM", "xterm-256color")
+    monkeypatch.setattr(sys, "stdout", Screen(io.BytesIO(), encoding=encoding))
+    assert cli.main(["replay", "a.npz", "b.npz"]) == 2
+    said = capsys.readouterr().err
+    assert said == "error: Unrecognized options: b.npz (see understudy replay --help)\n"
 
 
 def test_a_number_that_starts_with_a_dash_is_a_number(monkeypatch):
@@ -223,5 +245,36 @@ def test_an_interrupt_while_the_command_line_is_imported_is_one_line(monkeypatch
 
     monkeypatch.setitem(sys.modules, "understudy.cli", Importing("understudy.cli"))
     monkeypatch.setattr(understudy, "cli", sys.modules["understudy.cli"])
-    assert entrance.main() == 130
+    left: list[int] = []
+    monkeypatch.setattr(entrance, "_leave", left.append)  # it ends the process
+    assert entrance.main() == 130 and left == [130]
     assert capsys.readouterr().err == "error: interrupted.\n"
+
+
+def test_an_interrupt_ends_the_process_before_python_takes_itself_apart():
+    """There, what JAX was compiling would end it with a segmentation fault; what is to be done at the end is
+    done.
+    """
+    program = (
+        "import atexit, sys, types\nimport understudy.__main__ as entrance\n"
+        "class Last:\n    def __del__(self):\n        print('too late')\n"
+        "sys.last = Last()\n"
+        "atexit.register(print, 'in time')\n"
+        "sys.modules['understudy.cli'] = types.SimpleNamespace(main=lambda: 130)\n"
+        "entrance.main()"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (130, "in time\n")
+
+
+def test_every_text_can_be_printed(monkeypatch):
+    """To an error stream that is closed, as in a service, and to a terminal that knows ASCII only."""
+    plain = io.TextIOWrapper(io.BytesIO(), encoding="ascii")
+    monkeypatch.setattr(sys, "stdout", plain)
+    monkeypatch.setattr(sys, "stderr", None)
+    monkeypatch.setattr(sys, "argv", ["understudy", "--help"])
+    assert entrance.main() == 0
+    plain.seek(0)
+    assert "10? to 10? interactions" in plain.read()
+    monkeypatch.setattr(sys, "argv", ["understudy", "nothing"])
+    assert entrance.main() == 2

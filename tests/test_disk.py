@@ -110,3 +110,17 @@ def test_a_file_of_another_kind_is_not_replaced(tmp_path):
     with pytest.raises(UserError, match=r"out: '.*mine.py' must end in .html or .htm\."):
         write_report(tmp_path, out=mine)
     assert mine.read_text() == "precious"
+
+
+def test_a_name_that_is_no_text_is_kept(tmp_path):
+    """Paths may have bytes that are no UTF-8; Python has them as lone surrogates."""
+    told = {"run": os.fsdecode(b"caf\xe9"), "word": "caf\u00e9"}
+    disk.write(tmp_path / "told.json", disk.to_json(told, indent=2))
+    assert disk.read_json(tmp_path / "told.json", "told") == told
+
+
+def test_a_folder_that_cannot_be_made_is_refused_before_the_work(tmp_path):
+    (tmp_path / "file").write_text("mine")
+    disk.refuse_taken(tmp_path / "new" / "newer")
+    with pytest.raises(UserError, match=r"out: .* cannot be made: .*file' cannot be written to"):
+        disk.refuse_taken(tmp_path / "file" / "new")

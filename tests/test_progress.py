@@ -115,3 +115,10 @@ def test_stages_and_counts_are_lines_in_a_pipe(capsys):
         update(4)
     said = capsys.readouterr().err.splitlines()
     assert said == ["coarse: 0 of 10 runs", "full: 0 of 4 runs", "x.mp4: 0 of 1,000 steps"]
+
+
+def test_without_an_error_stream_nothing_is_shown(monkeypatch, capsys):
+    monkeypatch.setattr("sys.stderr", None)
+    with counted("mine", 3) as update:
+        update(1)
+    assert capsys.readouterr().out == ""

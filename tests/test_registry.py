@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.metadata
 
+import numpy as np
 import pytest
 
 from understudy import UserError, registry
@@ -85,3 +86,12 @@ def test_a_module_of_ones_own(parts, tmp_path, monkeypatch):
 def test_what_is_no_part_is_refused(parts, value, sentence):
     with pytest.raises(UserError, match=f"^part: .*{sentence}"):
         parts.resolve(value)
+
+
+def test_what_is_true_or_false_takes_nothing_else():
+    """The text "no" is true."""
+    numbers = Registry("number", int, {"one": lambda twice=False: 2 if twice else 1})
+    assert numbers.make("one", {"twice": np.bool_(True)}) == 2 and numbers.make("one", {"twice": False}) == 1
+    for value in ("no", 7, None):
+        with pytest.raises(UserError, match=f"number: twice {value!r} is neither true nor false."):
+            numbers.make("one", {"twice": value})

@@ -64,7 +64,8 @@ def append(path: File, data: bytes | str) -> int:
 
 
 def _put(file: IO[bytes], data: bytes | str) -> None:
-    file.write(data.encode() if isinstance(data, str) else data)
+    # Of a path, which may have bytes that are no UTF-8; JSON reads such an escape back.
+    file.write(data.encode(errors="backslashreplace") if isinstance(data, str) else data)
     file.flush()
     if _waits.get():
         os.fsync(file.fileno())
@@ -146,6 +147,9 @@ def refuse_taken(path: Path | None) -> None:
         raise UserError(f"out: {str(path)!r} is a file; name a folder that does not exist yet.")
     if path.is_dir() and any(path.iterdir()):
         raise UserError(f"out: the folder {str(path)!r} is not empty; name one that does not exist yet.")
+    above = next(one for one in (path, *path.absolute().parents) if one.exists())
+    if not above.is_dir() or not os.access(above, os.W_OK):
+        raise UserError(f"out: {str(path)!r} cannot be made: {str(above)!r} cannot be written to.")
 
 
 @contextlib.contextmanager

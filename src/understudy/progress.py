@@ -26,6 +26,11 @@ def silent(whether: bool = True) -> Iterator[None]:
         _SILENT.reset(token)
 
 
+def _quiet() -> bool:
+    """Whether progress is shown nowhere: not asked for, or there is no error stream, as in a service."""
+    return _SILENT.get() or sys.stderr is None
+
+
 def clock(seconds: float) -> str:
     """Seconds as a clock shows them.
 
@@ -112,7 +117,7 @@ class Bar:
 
     def say(self, text: str | None = None) -> None:
         """A plain line on the error stream: this text, or where the work is, at most every ten seconds."""
-        if _SILENT.get():
+        if _quiet():
             return
         if text is None:
             if self._now() - self._said < EVERY:
@@ -127,7 +132,7 @@ class Bar:
 @contextlib.contextmanager
 def shown(bar: B) -> Iterator[B]:
     """Shows the bar while the block runs; it moves on a terminal only."""
-    bar.moves = not _SILENT.get() and sys.stderr.isatty()
+    bar.moves = not _quiet() and sys.stderr.isatty()
     if not bar.moves:
         yield bar
         return

@@ -112,6 +112,12 @@ class Registry(Generic[T]):
             self.refuse_foreign(name, options)
             if missing := [one for one in self.needs(name) if one not in options]:
                 raise UserError(f"{self.field}: {name!r} needs {', '.join(missing)}.")
+            for option, takes in self._parameters(name).items():
+                value = options.get(option, takes.default)
+                # By its name, and not by the class: this file imports no NumPy.
+                kind = str(getattr(value, "dtype", type(value).__name__))
+                if isinstance(takes.default, bool) and kind != "bool":
+                    raise UserError(f"{self.field}: {option} {value!r} is neither true nor false.")
             try:
                 thing = thing(**options)
             except UserError:

@@ -16,6 +16,7 @@ import pytest
 
 from understudy import __version__, cli
 from understudy.cli import completion, demo, doctor
+from understudy.runs import FORMAT
 
 ROOT = Path(__file__).parents[2]
 
@@ -64,6 +65,7 @@ def test_bash_completes_commands_and_options(capsys):
 def test_every_option_is_offered_and_other_shells_have_scripts(capsys):
     assert {"export", "doctor"} <= set(completion.words()[""])
     assert "--out" in completion.words()["export"] and "--run" not in completion.words()["export"]
+    assert "--env" in completion.words()["play"] and "--env" not in completion.words()["train"]
     for command, place in (("train", "--env"), ("check certificate", "--learner"), ("completion", "--shell")):
         assert place not in completion.words()[command]  # it has no name, though it need not be given
     for shell in completion.SHELLS:
@@ -78,6 +80,21 @@ def test_a_demo_replaces_nothing_but_a_demo(tmp_path, capsys):
         assert cli.main(["demo", "--out", str(taken)]) == 2
         assert capsys.readouterr().err.startswith("error: out: ")
     assert (tmp_path / "file").read_text() == "mine"
+    config = tmp_path / "runs" / "ftl" / "config.json"
+    config.parent.mkdir(parents=True)
+    told = {"format": FORMAT, "cores": 1, "versions": {}, "settings": {"env": demo.ENV, "search": 2000}}
+
+    def refused(*more: str) -> str:
+        config.write_text(json.dumps(told))
+        assert cli.main(["demo", "--out", str(tmp_path / "runs"), *more]) == 2
+        assert config.is_file()
+        return capsys.readouterr().err
+
+    assert "is not empty" in refused()  # a run of somebody's own that is called ftl
+    told["settings"]["search"] = demo.SEARCH
+    assert "rounds: 0" in refused("--rounds", "0") and "episodes: 0" in refused("--episodes", "0")
+    (tmp_path / "runs" / "mine").mkdir()
+    assert "is not empty" in refused()
 
 
 def test_every_cell_of_the_demo_stands_below_a_heading():

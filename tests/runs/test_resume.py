@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import signal
@@ -16,6 +17,8 @@ import pytest
 from quick import SIZE
 from runs.pieces import content, resumed, stopping
 from understudy import UserError, imitate
+from understudy.runs import FORMAT
+from understudy.runs import resumed as settings_of
 
 SMALL = SIZE | {"envs": 2, "episodes": 2, "expert_episodes": 0, "seed": 3}
 MLP = {"solver_options": {"max_iterations": 20}, "comparator": "none"}
@@ -163,3 +166,12 @@ def test_an_environment_that_does_not_replay_is_refused(tmp_path):
         imitate(make, **options, **SMALL, progress=stop)
     with pytest.raises(UserError, match="does not replay"):
         imitate(make, **options, **SMALL, resume=True)
+
+
+def test_a_setting_of_none_is_that_of_the_run(tmp_path):
+    """It counts as not given: the run would have 25 rounds."""
+    kept = {"env": "CartPole-v1", "rounds": 3, "encoder": "auto"}
+    written = {"format": FORMAT, "cores": 1, "versions": {}, "settings": kept}
+    (tmp_path / "config.json").write_text(json.dumps(written))
+    found = settings_of(tmp_path, {"env": None, "rounds": None, "encoder": None, "episodes": 2})
+    assert found == {"env": "CartPole-v1", "rounds": 3, "encoder": None, "episodes": 2}

@@ -63,6 +63,10 @@ def test_a_run_has_one_spelling(one, other):
         ({"preset": "papr"}, "did you mean 'paper'?"),
         ({"squash": "maybe"}, "squash: 'maybe' is not accepted; say yes or no."),
         ({"widths": (0,)}, "widths: (0,) must be positive whole numbers"),
+        ({"labels": np.array([1, 2])}, "labels: unknown value [1, 2]"),
+        ({"best": np.array([])}, "best: [] is not accepted; say yes or no."),
+        ({"learner": np.array([1, 2]), "budget": 40}, "learner: expected a name"),
+        ({"beta": 10**400}, "is not accepted; β is a probability"),
         ({"env_kwargs": "g=5"}, "env_kwargs: 'g=5' is not a JSON object"),
         ({"beta": 7}, "number in [0, 1]"),
         ({"comparator": [30]}, "comparator: [30] is not 'every', 'last', 'none' or rounds among 1 … 25."),
@@ -168,5 +172,8 @@ def test_a_file_holds_it(tmp_path):
     assert RunSpec.read(path, rounds=3) == RunSpec(
         **PENDULUM, learner="ftrl", eta=1.0, tolerance=1e-6, rounds=3
     )
+    text = path.read_text()
+    path.write_bytes(b"\xef\xbb\xbf" + f"# \u00e9\n{text}".encode())  # as some editors write it
+    assert RunSpec.read(path) == RunSpec(**PENDULUM, learner="ftrl", eta=1.0, tolerance=1e-6)
     with pytest.raises(UserError, match="config: cannot read"):
         RunSpec.read(tmp_path / "nothing.toml")

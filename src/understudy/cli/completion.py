@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import dataclasses
-
 from tyro.conf import Positional
 
 from ..errors import among
 from .options import Options
-from .parsing import options_of
+from .parsing import named
 
 SHELLS = ("bash", "fish", "zsh")
 BASH = """\
@@ -56,10 +54,7 @@ def words() -> dict[str, list[str]]:
             found[""].append(first)
         if second:
             found[first] = sorted([*found.get(first, []), second])
-        fields = dataclasses.fields(options_of(command))
-        named = [field.name for field in fields if "Positional" not in str(field.type)]
-        own = [f"--{name.replace('_', '-')}" for name in named]
-        found[command] = [*own, "--help", DEBUG, NO_CACHE, QUIET]
+        found[command] = [*named(command), "--help", DEBUG, NO_CACHE, QUIET]
     return found
 
 

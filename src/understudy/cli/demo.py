@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from .. import disk
-from ..errors import UserError
+from ..errors import UserError, whole
 from ..progress import counted
+from ..spec import RunSpec
 from .options import Options
 
 
@@ -28,6 +29,8 @@ class Demo(Options):
 
 ENV = "Hopper-v5"
 LEARNERS = ("ftl", "adaftrl", "bc")
+SEARCH = 1000
+"""Steps of the search for the best network in hindsight, fewer than elsewhere."""
 STEPS, EARLY, SEARCHED = 1000, 250, 5
 """Steps of the video, queries of the policy that falls in it, and starts among which the soonest is taken."""
 
@@ -38,23 +41,26 @@ def run(options: Demo) -> int:
     from ..report import plots, tables
 
     began = time.perf_counter()
-    if not (options.out / "ftl" / "config.json").is_file():  # else it is a demo, which is made anew
-        disk.refuse_taken(options.out)
-    shutil.rmtree(options.out, ignore_errors=True)
-    runs = {}
-    for name in LEARNERS:
-        runs[name] = imitate(
-            ENV,
+    whole("episodes", options.episodes)
+    specs = {
+        name: RunSpec(
+            env=ENV,
             learner=name,
             rounds=options.rounds,
             seed=options.seed,
             episodes=options.episodes,
             evaluate_every=2 if options.rounds > 4 else 1,
             expert_episodes=options.episodes if name == "ftl" else 0,
-            out=options.out / name,
-            progress=True,
-            search=1000,
+            search=SEARCH,
         )
+        for name in LEARNERS
+    }
+    if not _is_demo(options.out):  # which is made anew
+        disk.refuse_taken(options.out)
+    shutil.rmtree(options.out, ignore_errors=True)
+    runs: dict[str, Any] = {
+        name: imitate(spec, out=options.out / name, progress=True) for name, spec in specs.items()
+    }
     expert = runs["ftl"].expert_evaluation.mean
     tables.show(_table(runs, expert))
     print("* bc's loss is on the expert's states, not its own. Regrets of networks are estimates.")
@@ -67,6 +73,19 @@ def run(options: Demo) -> int:
         print(f"no video: {error}")
     print(f"{time.perf_counter() - began:.0f} s in all")
     return 0
+
+
+def _is_demo(out: Path) -> bool:
+    """Whether a folder holds what a demo makes and nothing else: it will be removed. A folder with a run of
+    somebody's own called ftl is none.
+    """
+    from ..runs import read_config
+
+    if not (out / "ftl" / "config.json").is_file():
+        return False
+    settings = read_config(out / "ftl")["settings"]
+    others = {one.name for one in out.iterdir()} - {*LEARNERS, "demo.png", "demo.mp4"}
+    return not others and (settings.get("env"), settings.get("search")) == (ENV, SEARCH)
 
 
 def _film(options: Demo, final: Any) -> None:

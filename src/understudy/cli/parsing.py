@@ -6,6 +6,8 @@ import contextlib
 import dataclasses
 import importlib
 import io
+import itertools
+import sys
 from typing import Any, get_args
 
 from ..errors import UserError, unknown
@@ -25,6 +27,16 @@ def _module(words: str) -> Any:
     return importlib.import_module(f".{words.split()[0]}", __package__)
 
 
+def named(words: str) -> dict[str, Any]:
+    """The options of a command, `--name` with its field; what is given by its place has no name."""
+    fields = (field for field in dataclasses.fields(options_of(words)) if not _placed(field))
+    return {f"--{field.name.replace('_', '-')}": field for field in fields}
+
+
+def _placed(field: dataclasses.Field[Any]) -> bool:
+    return "Positional" in str(field.type)
+
+
 def parse(words: str, args: list[str]) -> Any:
     """The options of a command from what was typed; what does not fit is refused with one sentence."""
     import tyro
@@ -32,10 +44,15 @@ def parse(words: str, args: list[str]) -> Any:
     options = options_of(words)
     if any(field.name == "resume" and field.type == "Name" for field in dataclasses.fields(options)):
         args = ["--resume=exact" if one == "--resume" else one for one in args]  # its value may be left out
-    _refuse(options, args)
-    complaint = io.StringIO()
+    _refuse(words, args)
+    # Not a terminal: there a complaint would have colours. The help has them, and goes where it should.
+    complaint = io.TextIOWrapper(io.BytesIO(), encoding="utf-8")
+    helps = "-h" in args or "--help" in args
     try:
-        with contextlib.redirect_stderr(complaint):
+        with (
+            contextlib.redirect_stderr(complaint),
+            contextlib.redirect_stdout(sys.stdout if helps else complaint),
+        ):
             return tyro.cli(
                 options,
                 prog=f"understudy {words}",
@@ -44,44 +61,56 @@ def parse(words: str, args: list[str]) -> Any:
             )
     except SystemExit as leaving:
         if leaving.code:
-            raise UserError(f"{_sentence(complaint.getvalue())} (see understudy {words} --help)") from None
+            complaint.seek(0)
+            raise UserError(f"{_sentence(complaint.read())} (see understudy {words} --help)") from None
         raise
 
 
-def _refuse(options: type, args: list[str]) -> None:
-    """Refuses, in our own words, an option that does not exist and a number that is not one."""
-    listed = [field for field in dataclasses.fields(options) if field.default is not dataclasses.MISSING]
-    fields = {f"--{field.name.replace('_', '-')}": field for field in listed}
-    for index, given in enumerate(args):
-        if given == "--":
-            break
-        if not given.startswith("--"):
-            continue
-        typed, _, value = given.partition("=")
+def _refuse(words: str, args: list[str]) -> None:
+    """Refuses, in our own words, an option that does not exist, one without a value, and a number that is
+    not one.
+    """
+    fields = named(words)
+    for index, given in enumerate(itertools.takewhile(lambda one: one != "--", args)):
+        typed, equals, value = given.partition("=")
         name = typed.replace("_", "-")
-        if name == "--help":
+        if not given.startswith("--") or name == "--help":
             continue
         if name == "--resume" and name not in fields and "--workers" in fields:
             raise UserError("--resume: a study has no such option; the same command goes on where it was.")
         if name not in fields:
+            placed = [field.name for field in dataclasses.fields(options_of(words)) if _placed(field)]
+            if name[2:].replace("-", "_") in placed:
+                raise UserError(f"{name}: it has no name; write understudy {words} {name[2:].upper()}.")
             raise unknown("option", typed, fields)
-        kind = _number(fields[name].type)
-        text = value or next(iter(args[index + 1 :]), "")
-        try:
-            _ = kind and text and kind(text)
-        except ValueError:
-            wanted = "a whole number" if kind is int else "a number"
-            raise UserError(f"{name}: {text!r} is not {wanted}.") from None
+        kind, many = _kind(fields[name].type)
+        if kind is bool:
+            if equals:
+                raise UserError(f"{name}: it takes no value; {value!r} is one.")
+            continue
+        after = itertools.takewhile(lambda one: not one.startswith("--"), args[index + 1 :])
+        texts = [value] if equals else list(after)
+        if not texts or not texts[0]:
+            raise UserError(f"{name}: there is no value after it.")
+        for text in texts if many else texts[:1]:
+            try:
+                kind(text)
+            except ValueError:
+                wanted = "a whole number" if kind is int else "a number"
+                raise UserError(f"{name}: {text!r} is not {wanted}.") from None
 
 
-def _number(kind: Any) -> type | None:
-    """int or float for an option that is such a number; `kind` is an annotation, or the name of one."""
+def _kind(kind: Any) -> tuple[type, bool]:
+    """Whether an option is a flag (bool), a number or a word, and whether it takes several; `kind` is an
+    annotation, or the name of one.
+    """
     if isinstance(kind, str):
-        return {"Number": float, "float": float, "Whole": int, "int": int}.get(kind)
+        flags, numbers = dict.fromkeys(("Flag", "Json"), bool), {"Number": float, "Whole": int}
+        return (flags | numbers | {"float": float, "int": int}).get(kind, str), kind == "Names"
     plain = get_args(kind)[0]
     if plain == tuple[int, ...]:
-        return int  # the first of them; the spec looks at all
-    return next((one for one in (int, float) if plain == one | None), None)
+        return int, True
+    return next((one for one in (bool, int, float) if plain in (one, one | None)), str), False
 
 
 def _sentence(box: str) -> str:

@@ -39,7 +39,7 @@ def run(options: Train) -> int:
     from .. import imitate
 
     spec = asked(options)
-    more = {"resume": options.resume or False, "progress": True, "sinks": options.sink}
+    more = {"resume": options.resume, "progress": True, "sinks": options.sink}
     result = imitate(spec, out=options.out, **more)
     tables.show(outcome(result))
     tables.json_line(result.summary())

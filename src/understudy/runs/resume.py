@@ -45,6 +45,8 @@ def resumed(path: str | os.PathLike[str], given: dict[str, Any]) -> dict[str, An
     """The settings that are given, over those that the run in a folder was begun with. Where there is no run
     yet, those that are given, which must have an environment.
     """
+    # None counts as not given; as an encoder it is the pixels.
+    given = {name: value for name, value in given.items() if value is not None or name == "encoder"}
     if not (Path(path) / "config.json").is_file():
         if "env" not in given:
             raise UserError(f"resume: there is no run in {str(path)!r}, and no env for a new one.")

@@ -148,7 +148,7 @@ def mixing(beta: Any, *, first_round: str = "expert") -> Mixing:
         raise UserError(f"beta: {beta!r} is not a number in [0, 1], linear:ROUNDS or exponential:RATE.")
     try:
         value = float(text)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         value = math.nan
     if kind == "linear":
         if not (math.isfinite(value) and value >= 1):

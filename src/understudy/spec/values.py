@@ -28,7 +28,7 @@ _KNOWN: set[tuple[str, str, str]] = set()
 def read_toml(path: str | os.PathLike[str], field: str) -> dict[str, Any]:
     """A TOML file, or one sentence about `field`."""
     try:
-        return tomllib.loads(Path(path).read_text())
+        return tomllib.loads(Path(path).read_text(encoding="utf-8-sig"))  # some editors begin with a mark
     except OSError as error:
         raise UserError(f"{field}: cannot read {str(path)!r} ({error.strerror or error}).") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
@@ -65,8 +65,8 @@ def checked(field: dataclasses.Field[Any], value: Any) -> Any:
     """The value in its one spelling, by the field's type and limits, or one sentence."""
     if value is None and field.default is None:
         return None
-    item = getattr(value, "item", None)
-    value = item() if item is not None and not getattr(value, "shape", (1,)) else value  # NumPy's scalars
+    listed = None if isinstance(value, type) else getattr(value, "tolist", None)
+    value = value if listed is None else listed()  # NumPy's numbers and arrays
     read = READERS.get(str(field.type).removesuffix(" | None"))
     return value if read is None else read(field.name, value, field.metadata)
 
@@ -110,8 +110,7 @@ def _word(name: str, value: Any, rules: Mapping[str, Any]) -> str:
 
 
 def _widths(name: str, value: Any, rules: Mapping[str, Any]) -> tuple[int, ...]:
-    listed = getattr(value, "tolist", lambda: value)()  # NumPy's
-    listed = listed if isinstance(listed, Sequence) and not isinstance(listed, str) else (listed,)
+    listed = value if isinstance(value, Sequence) and not isinstance(value, str) else (value,)
     try:
         for one in listed:
             whole(name, one)
@@ -148,7 +147,7 @@ def number_or_word(value: Any) -> Any:
     (0.5, 1.0, 'linear:3')
     """
     if isinstance(value, (str, int)) and not isinstance(value, bool):
-        with contextlib.suppress(ValueError):
+        with contextlib.suppress(ValueError, OverflowError):
             return float(value)
     return value
 
