@@ -13,6 +13,7 @@ from gymnasium import spaces
 
 from ..errors import UserError
 from ..nested import batch_size
+from ..policies.actions import single_bounds
 from .base import Expert
 
 # How far float32 arithmetic may put an action beyond a bound of size one, or a sum of probabilities off one.
@@ -145,7 +146,8 @@ def _verifier(expert: Expert, space: Any) -> Callable[[np.ndarray, int], np.ndar
         outer = [np.where(np.isfinite(edge), edge, 0) for edge in slack]
         low, high = space.low - outer[0], space.high + outer[1]
         bounded = bool(np.isfinite(space.low).all() and np.isfinite(space.high).all())
-        return lambda labels, n: _box(who, labels, n, space, low, high, bounded)
+        inner = single_bounds(space)
+        return lambda labels, n: _box(who, labels, n, space, inner, low, high, bounded)
     if isinstance(space, spaces.Discrete):
         first, count = np.asarray(space.start), np.asarray(space.n)
         return lambda labels, n: _whole(who, labels, n, space, first, count)
@@ -159,12 +161,14 @@ def _verifier(expert: Expert, space: Any) -> Callable[[np.ndarray, int], np.ndar
     )
 
 
-def _box(who: str, labels: np.ndarray, n: int, space: Any, low: Any, high: Any, bounded: bool) -> np.ndarray:
+def _box(
+    who: str, labels: np.ndarray, n: int, space: Any, inner: Any, low: Any, high: Any, bounded: bool
+) -> np.ndarray:
     if labels.shape != (n, *space.shape):
         raise _shape(who, labels, n, space)
     if labels.dtype.kind not in "fiub":
         raise UserError(f"{who}: its actions are of type {labels.dtype}; numbers are expected.")
-    clipped = np.minimum(np.maximum(labels, space.low), space.high)
+    clipped = np.minimum(np.maximum(labels, inner[0]), inner[1])
     # NaN equals nothing, so that where bounds are finite this comparison is the whole check.
     if (clipped == labels).all() and (bounded or np.isfinite(labels).all()):
         return labels.astype(np.float32, copy=False)

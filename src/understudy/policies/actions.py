@@ -40,12 +40,15 @@ class Actions:
         from gymnasium import spaces
 
         if isinstance(space, spaces.Box) and np.issubdtype(space.dtype, np.floating):
-            low, high = (np.asarray(edge, np.float32).reshape(-1) for edge in (space.low, space.high))
-            return cls("box", tuple(space.shape), low, high, dtype=str(space.dtype))
+            low, high = (edge.reshape(-1) for edge in single_bounds(space))
+            made = cls("box", tuple(space.shape), low, high, dtype=str(space.dtype))
+            if not made.outputs:
+                raise UserError(f"env: the actions {space} are no numbers: there is nothing to learn.")
+            return made
         if isinstance(space, spaces.Discrete):
             return cls("discrete", (), counts=(int(space.n),), starts=(int(space.start),), dtype="int64")
-        if isinstance(space, spaces.MultiDiscrete) and len(space.shape) == 1:
-            counts, starts = (tuple(int(x) for x in values) for values in (space.nvec, space.start))
+        if isinstance(space, spaces.MultiDiscrete):
+            counts, starts = (tuple(int(x) for x in np.ravel(v)) for v in (space.nvec, space.start))
             return cls("multi", tuple(space.shape), counts=counts, starts=starts, dtype="int64")
         if isinstance(space, spaces.MultiBinary):
             size = int(np.prod(space.shape))
@@ -64,7 +67,8 @@ class Actions:
             return spaces.Discrete(self.counts[0], start=self.starts[0])
         if self.dtype == "int8":
             return spaces.MultiBinary(self.shape[0] if len(self.shape) == 1 else self.shape)
-        return spaces.MultiDiscrete(np.array(self.counts), start=np.array(self.starts))
+        counts, starts = (np.reshape(numbers, self.shape) for numbers in (self.counts, self.starts))
+        return spaces.MultiDiscrete(counts, start=starts)
 
     @property
     def outputs(self) -> int:
@@ -131,3 +135,19 @@ class Actions:
                 edges = [endless if edge is None else edge for edge in fields[name]]
                 fields[name] = np.asarray(edges, np.float32)
         return cls(**fields)
+
+
+def single_bounds(space: Any) -> tuple[np.ndarray, np.ndarray]:
+    """The bounds of a Box in single precision, rounded inwards: what is clipped to them is in the space.
+
+    >>> from gymnasium.spaces import Box
+    >>> low, high = single_bounds(Box(-0.1, 0.1, dtype=np.float64))
+    >>> bool(float(high[0]) <= 0.1 < float(np.float32(0.1)))
+    True
+    """
+    with np.errstate(over="ignore"):  # beyond what single precision has there is no bound
+        low, high = (np.asarray(edge, np.float32) for edge in (space.low, space.high))
+    low = np.where(np.isfinite(low) & (low < space.low), np.nextafter(low, np.float32(np.inf)), low)
+    return low, np.where(
+        np.isfinite(high) & (high > space.high), np.nextafter(high, np.float32(-np.inf)), high
+    )
