@@ -84,6 +84,13 @@ def test_moments_are_the_farthest_states_and_apart(run):
             assert not same or abs(one.step - other.step) >= 6
 
 
+def test_where_choices_agree_the_farthest_come_first_too(run):
+    found = compare(run)
+    same = dataclasses.replace(found, mine=found.theirs, actions=Actions.of(gym.spaces.MultiDiscrete([2, 2])))
+    away = [found.away[one.at] for one in worst(run, same, 9, apart=1)]
+    assert not same.differs.any() and away == sorted(found.away, reverse=True)[:9]
+
+
 def test_an_episode_is_filmed_only_where_it_is_the_recorded_one(run):
     moments = worst(run, compare(run), 4, apart=6)
     make, inputs, soon = maker(Walk), run.samples("inputs"), time.monotonic() + 60

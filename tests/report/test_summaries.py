@@ -89,11 +89,22 @@ SPREAD = "FTL reaches 95 % of the expert's return on E-v0 (95 % interval 90 % to
             source(returns=None, expert=None),
             "FTL has an average loss of 0.25 on E-v0 and was not evaluated",
         ),
+        (
+            source(returns=(math.nan, 90.0)),  # a mean over the others would be no mean return
+            "FTL has an average loss of 0.25 on E-v0 and its returns are not finite",
+        ),
         (source(state="unfinished", planned=5), f"Round 1 of 5 is done. So far {SPREAD}"),
     ],
 )
 def test_the_verdict(one, text):
     assert verdicts(grouped([one]))[0]["text"] == f"{text}, with 7 labels in 4.0 s."
+
+
+def test_runs_that_were_not_evaluated_are_in_no_mean():
+    runs = [source(str(seed), settings={"seed": seed}) for seed in range(2)]
+    runs.append(source("c", returns=None, settings={"seed": 2}))
+    [group] = grouped(runs)
+    assert group["counted"] == 3 and "bootstrap interval over 2 runs" in verdicts([group])[0]["note"]
 
 
 @pytest.mark.parametrize(

@@ -86,8 +86,9 @@ def _short(value: Any) -> str:
 def came_to(runs: Sequence[Source]) -> dict[str, Any]:
     """Return, loss, labels and seconds of a group, with intervals over runs, or over one run's episodes."""
     good = distinct(runs)
-    returns = good[0].returns if len(good) == 1 else None
     measured = [one for one in good if math.isfinite(one.score)]
+    # A mean over some of the episodes only, where others returned no finite number, would be no mean return.
+    returns = good[0].returns if len(good) == len(measured) == 1 else None
     if returns is not None:
         returned, over = interval(returns, np.mean), "episodes"
     else:
@@ -118,6 +119,7 @@ def came_to(runs: Sequence[Source]) -> dict[str, Any]:
         "interactions": iqm([one.last("interactions") for one in good]) if good else math.nan,
         "seconds": iqm([one.total for one in good]) if good else math.nan,
         "counted": len(good),
+        "measured": len(measured),
         "certified": bool(good) and all(one.certified for one in good),
     }
 
@@ -203,8 +205,11 @@ def alone(run: Source, group: int) -> dict[str, Any]:
     columns = {name: short(run.columns[name][rows]) for name in SHOWN if name in run.columns}
     solves = Counter(map(str, run.columns.get("solver_status", ())))
     made = dict(run.certificate) | {"kind": "certificate" if run.certified else "estimate"}
-    for column in ("regret_low", "regret_high", "bound", "norm"):
-        made.setdefault(column.removeprefix("regret_"), run.last(column))
+    judged = np.flatnonzero(np.isfinite(np.asarray(run.columns.get("regret", ()), float)))[-1:]
+    for column in ("regret_low", "regret_high", "bound", "norm"):  # of one round: that of the last regret
+        found = run.columns[column][judged[0]] if len(judged) else math.nan
+        made.setdefault(column.removeprefix("regret_"), float(found))
+    losses = np.asarray(run.columns.get("loss", ()), float)
     return {
         "name": run.name,
         "folder": str(run.folder),
@@ -220,6 +225,7 @@ def alone(run: Source, group: int) -> dict[str, Any]:
         "score": run.score,
         "expert": run.expert,
         "columns": columns,
+        "rises": int((np.diff(losses[np.isfinite(losses)]) > 0).sum()),
         "certificate": {name: value for name, value in made.items() if name != "constants"},
         "solves": dict(solves.most_common()),
         "iterations": int(np.sum(run.columns.get("solver_iterations", 0))),
@@ -253,6 +259,11 @@ def command(run: Source) -> str:
             each = map(str, value)
             words += [option, *(each if kind.startswith("tuple") else [",".join(each)])]
         else:
-            words += [option, json.dumps(value) if isinstance(value, dict) else str(value)]
-    words += ["--out", run.name if run.study is not None else str(run.folder)]
+            words += _said(option, json.dumps(value) if isinstance(value, dict) else str(value))
+    words += _said("--out", run.name if run.study is not None else str(run.folder))
     return shlex.join(words)
+
+
+def _said(option: str, value: str) -> list[str]:
+    """An option and its value; one that begins as options do is joined to it."""
+    return [f"{option}={value}"] if value.startswith("-") else [option, value]

@@ -165,9 +165,9 @@ def worst(run: Run, found: Compared, count: int, apart: int = 40) -> list[Moment
     which = np.full(len(executed), -1)
     for number, one in enumerate(episodes):
         which[one.rows] = number
-    key = np.where(found.differs, found.away, -1.0) if found.actions.categorical else found.away
+    agree = ~found.differs if found.actions.categorical else np.zeros(len(found.away), bool)
     chosen: list[Moment] = []
-    for at in np.argsort(-key, kind="stable")[:4000].tolist():
+    for at in np.lexsort((-found.away, agree))[:4000].tolist():
         row = int(found.rows[at])
         if len(chosen) >= count or found.away[at] <= 0:
             break

@@ -123,14 +123,13 @@ def read(path: Path, *, check: bool = True) -> list[Source]:
 
     With `check` the files of a run are compared with their checksums; a page of runs that go on does without.
     """
-    if (path / "study.json").is_file():
-        return _study(path)
+    study = (path / "study.json").is_file()
     try:
-        with damaged(f"run: {str(path)!r}"):
-            return [_run(path, check=check)]
+        with damaged(f"{'study' if study else 'run'}: {str(path)!r}"):
+            return _study(path) if study else [_run(path, check=check)]
     except (UserError, OSError) as error:
         settings: Mapping[str, Any] = {}
-        with contextlib.suppress(UserError):
+        with contextlib.suppress(UserError), damaged("settings"):
             settings = _changes(read_config(path)["settings"])
         return [Source(path.name, path, "unreadable", str(error), settings)]
 
@@ -180,10 +179,11 @@ def _run(path: Path, *, check: bool) -> Source:
 
 
 def _study(path: Path) -> list[Source]:
-    kept = disk.read_json(path / "study.json", "report")
-    with damaged(f"report: {path / 'study.json'}"):
-        versions, runs = kept["versions"], [(one["id"], one["settings"]) for one in kept["runs"]]
-    return [_entry(path, name, settings, versions) for name, settings in runs]
+    kept = disk.read_json(path / "study.json", "study")
+    runs = [_entry(path, one["id"], dict(one["settings"]), kept["versions"]) for one in kept["runs"]]
+    if not runs:
+        raise UserError(f"study: {str(path)!r} holds no run.")
+    return runs
 
 
 def _entry(path: Path, name: str, settings: Mapping[str, Any], versions: Mapping[str, str]) -> Source:
@@ -198,23 +198,26 @@ def _entry(path: Path, name: str, settings: Mapping[str, Any], versions: Mapping
     if not file.is_file():
         return Source(shown, path, "unfinished", "it has not been played yet.", **about)
     try:
-        kept = disk.read_json(file, "report")
-        summary, error = kept["summary"], kept["error"]
-        columns = {column: np.asarray(kept["columns"][column]) for column in NAMES}
-        return Source(
-            shown,
-            path,
-            "finished" if error is None else "failed",
-            error or "",
-            columns=columns,
-            spent=kept["seconds"],
-            expert=float(summary.get("expert_return", math.nan)),
-            certificate={"kind": summary.get("certificate", ""), "regret": summary.get("regret", math.nan)},
-            planned=None if error is None else _planned(settings),
-            **about,
-        )
-    except (UserError, KeyError, TypeError, ValueError) as error:
-        return Source(shown, path, "unreadable", f"{file} is damaged ({error}).", **about)
+        with damaged(str(file)):
+            kept = disk.read_json(file, "report")
+            summary, error = kept["summary"], kept["error"]
+            return Source(
+                shown,
+                path,
+                "finished" if error is None else "failed",
+                error or "",
+                columns={column: np.asarray(kept["columns"][column]) for column in NAMES},
+                spent=dict(kept["seconds"]),
+                expert=float(summary.get("expert_return", math.nan)),
+                certificate={
+                    "kind": summary.get("certificate", ""),
+                    "regret": summary.get("regret", math.nan),
+                },
+                planned=None if error is None else _planned(settings),
+                **about,
+            )
+    except UserError as error:
+        return Source(shown, path, "unreadable", str(error), **about)
 
 
 def _changes(kept: Mapping[str, Any]) -> dict[str, Any]:
