@@ -74,6 +74,9 @@ class Maker:
                 f"env: {self.name!r} makes a {type(made).__name__}; a function that returns one "
                 "gymnasium.Env, or a pure environment, is expected."
             )
+        for name in ("observation_space", "action_space"):
+            if not isinstance(getattr(made, name, None), gym.Space):
+                raise UserError(f"env: {self.name!r} makes an environment without {name}.")
         return made
 
 
