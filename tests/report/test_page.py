@@ -20,7 +20,7 @@ import pytest
 
 import invented
 from quick import SIZE
-from understudy import UserError, imitate, write_report
+from understudy import Run, UserError, imitate, write_report
 from understudy.cli import main
 from understudy.report import page, sources
 from understudy.report.account import account, alone, command
@@ -111,8 +111,8 @@ def test_what_is_said_of_a_long_run_is_of_all_its_rounds():
     assert np.isnan([run["certificate"][name] for name in ("low", "high", "bound", "norm")]).all()
 
 
-def test_what_a_script_gave_to_a_run_cannot_be_typed(tmp_path):
-    one = imitate("CartPole-v1", policy="linear", rounds=1, interactions=40, episodes=1)
+def test_what_a_script_gave_to_a_run_cannot_be_typed(run, tmp_path):
+    one = Run.load(run)
 
     def own(**settings):
         saved = dataclasses.replace(one, settings=one.settings | settings)
@@ -124,9 +124,8 @@ def test_what_a_script_gave_to_a_run_cannot_be_typed(tmp_path):
     assert own(env="make", learner={"kind": "Learner", "name": "ftrl"}) == ["env", "learner"]
 
 
-def test_a_run_that_was_saved_is_on_the_page_without_its_rounds_seconds(tmp_path):
-    run = imitate("CartPole-v1", policy="linear", rounds=2, interactions=40, episodes=2)
-    saved = run.save(tmp_path / "run")
+def test_a_run_that_was_saved_is_on_the_page_without_its_rounds_seconds(run, tmp_path):
+    saved = Run.load(run).save(tmp_path / "run")
     [one] = inside(write_report(saved, out=tmp_path / "report.html", seconds=0).read_text())["runs"]
     assert one["state"] == "finished" and "samples" in one["missing"]
 
@@ -145,7 +144,9 @@ def test_a_study_that_cannot_be_read_leaves_the_others_their_page(tmp_path, stud
     (tmp_path / odd).mkdir()
     (tmp_path / odd / "study.json").write_text(study)
     text = write_report(tmp_path, out=tmp_path / "report.html", seconds=0).read_text()
-    assert inside(text)["counts"] == {"finished": 6, "unreadable": 1} and "odd ?" in unpacked(text, "runs.csv")
+    assert inside(text)["counts"] == {"finished": 6, "unreadable": 1} and "odd ?" in unpacked(
+        text, "runs.csv"
+    )
     assert "study" in inside(text)["troubles"][0]["trouble"]
 
 

@@ -93,7 +93,7 @@ class GymnasiumVector:
                 self.broken[int(slot)] = error
 
     def _show(self, slot: int, seen: Any, info: Any) -> None:
-        """Takes what an environment shows, or raises: no other slot is to suffer from what cannot be stacked."""
+        """Takes what an environment shows, or raises: what cannot be stacked is the fault of one slot."""
         _fit(seen, self.observation_space)
         self._seen[slot], self._infos[slot] = seen, info
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from typing import Any, final
 
 import jax.numpy as jnp
 import numpy as np
+from gymnasium import spaces
 
 from ..errors import UserError
 from .observations import one_hot
@@ -37,8 +39,6 @@ class Actions:
 
     @classmethod
     def of(cls, space: Any) -> Actions:
-        from gymnasium import spaces
-
         if isinstance(space, spaces.Box) and np.issubdtype(space.dtype, np.floating):
             low, high = (edge.reshape(-1) for edge in single_bounds(space))
             made = cls("box", tuple(space.shape), low, high, dtype=str(space.dtype))
@@ -51,14 +51,12 @@ class Actions:
             counts, starts = (tuple(int(x) for x in np.ravel(v)) for v in (space.nvec, space.start))
             return cls("multi", tuple(space.shape), counts=counts, starts=starts, dtype="int64")
         if isinstance(space, spaces.MultiBinary):
-            size = int(np.prod(space.shape))
+            size = math.prod(space.shape)
             return cls("multi", tuple(space.shape), counts=(2,) * size, starts=(0,) * size, dtype="int8")
         raise UserError(f"env: the actions {space} are not supported; accepted: {ACTIONS}.")
 
     def space(self) -> Any:
         """The Gymnasium space of these actions."""
-        from gymnasium import spaces
-
         if self.kind == "box":
             assert self.low is not None and self.high is not None
             low, high = (edge.reshape(self.shape).astype(self.dtype) for edge in (self.low, self.high))
@@ -72,7 +70,7 @@ class Actions:
 
     @property
     def outputs(self) -> int:
-        return sum(self.counts) if self.counts else int(np.prod(self.shape, dtype=np.int64))
+        return sum(self.counts) if self.counts else self.size
 
     @property
     def categorical(self) -> bool:
@@ -119,7 +117,7 @@ class Actions:
     @property
     def size(self) -> int:
         """How many numbers a played action is."""
-        return int(np.prod(self.shape, dtype=np.int64)) if self.shape else 1
+        return math.prod(self.shape)
 
     def config(self) -> dict[str, Any]:
         plain = dataclasses.asdict(self)

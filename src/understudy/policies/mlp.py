@@ -107,8 +107,9 @@ class MLP(Policy):
         among("head", self.head, HEADS)
         if (self.low is None) != (self.high is None) or (self.low is not None and self.head == "identity"):
             raise UserError("low, high: bounds are given together, and to a tanh head only.")
-        if self.low is not None and self.high is not None and len(self.low) != len(self.high):
-            raise UserError(f"low, high: there are {len(self.low)} and {len(self.high)} bounds; give as many.")
+        ends = len(self.low or ()), len(self.high or ())
+        if ends[0] != ends[1]:
+            raise UserError(f"low, high: there are {ends[0]} and {ends[1]} bounds; give as many.")
         if self.head == "sb3-tanh" and self.low is None:
             raise UserError("low, high: the head 'sb3-tanh' needs bounds.")
 

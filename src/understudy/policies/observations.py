@@ -10,6 +10,7 @@ from typing import Any, final
 import jax
 import jax.numpy as jnp
 import numpy as np
+from gymnasium import spaces
 
 from ..errors import UserError
 from ..nested import at, batch_size, take
@@ -65,8 +66,6 @@ class Observations:
     @classmethod
     def of(cls, space: Any, *, tabular: bool = False) -> Observations:
         """From a Gymnasium space; with `tabular` a Discrete observation is its own number."""
-        from gymnasium import spaces
-
         if tabular:
             if not isinstance(space, spaces.Discrete):
                 raise UserError(f"policy: tabular needs Discrete observations, these are {space}.")
@@ -144,8 +143,6 @@ class Wrapped:
 
 
 def _leaves(space: Any, path: tuple[str | int, ...]) -> Any:
-    from gymnasium import spaces
-
     if isinstance(space, spaces.Dict):
         for key, inner in space.spaces.items():
             yield from _leaves(inner, (*path, key))
@@ -166,8 +163,6 @@ def _leaves(space: Any, path: tuple[str | int, ...]) -> Any:
 
 
 def _space(parts: list[tuple[tuple[str | int, ...], Leaf]]) -> Any:
-    from gymnasium import spaces
-
     if not parts[0][0]:
         leaf = parts[0][1]
         if leaf.kind == "byte":
@@ -206,7 +201,7 @@ def _encoded(leaf: Leaf, part: Any, dtype: np.dtype) -> Any:
 
 
 def _exact(numbers: Any, dtype: Any, what: str) -> Any:
-    """The numbers in a type of whole ones; refused, where they can be looked at, if that makes them others."""
+    """The numbers in a type of whole ones; refused, where they can be looked at, if they are none."""
     with np.errstate(invalid="ignore"):
         found = numbers.astype(dtype, copy=False)
     if isinstance(found, np.ndarray) and found.dtype != numbers.dtype and (wrong := found != numbers).any():

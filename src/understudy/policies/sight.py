@@ -16,6 +16,7 @@ from typing import Any, NamedTuple, final
 
 import jax.numpy as jnp
 import numpy as np
+from gymnasium import spaces
 
 from ..errors import UserError, unknown
 from ..nested import at, batch_size
@@ -82,8 +83,6 @@ class Sight:
 
     def space(self, whole: Any) -> Any:
         """The space of what is seen of `whole`; None where entries of the info are seen that it lacks."""
-        from gymnasium import spaces
-
         if self.infos and not _merged(whole):
             return None
         inner = [_cut_space(self._inner(part, whole), part, self.field) for part in self.parts]
@@ -201,8 +200,6 @@ def _nothing(field: str, name: str, size: int) -> UserError:
 
 
 def _cut_space(space: Any, part: Part, field: str) -> Any:
-    from gymnasium import spaces
-
     cut = part.cut
     if cut is None:
         return space
