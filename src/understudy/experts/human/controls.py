@@ -11,6 +11,7 @@ from gymnasium import spaces
 
 from ...errors import UserError
 from ...nested import at, parts
+from ...policies.actions import single_bounds
 
 ACTIONS = {
     "CartPole": ("push left", "push right"),
@@ -97,20 +98,22 @@ class Controls:
 
     def read(self, values: Any) -> Any:
         """The action of what was pressed: the number of a choice in each row, or the slider's values."""
-        shape, kind = tuple(self.space.shape or ()), self.plain["kind"]
+        shape, kind, made = tuple(self.space.shape or ()), self.plain["kind"], None
         count = int(np.prod(shape))
         fine = isinstance(values, list) and len(values) == count
         fine = fine and all(isinstance(one, int | float) and not isinstance(one, bool) for one in values)
         fine = fine and all(math.isfinite(one) for one in values)
         if kind == "box":
-            made = np.asarray(values, np.float32).reshape(shape) if fine else None
+            if fine and self.space.contains(np.asarray(values, self.space.dtype).reshape(shape)):
+                single = np.asarray(values, np.float32).reshape(shape)
+                made = np.asarray(np.clip(single, *single_bounds(self.space)))
         else:
             start = getattr(self.space, "start", 0)
             fine = fine and all(one == int(one) and abs(one) < 1e9 for one in values)
             made = np.asarray(values, np.int64).reshape(shape) + np.int64(start) if fine else None
         if made is None or not self.space.contains(made.astype(self.space.dtype)):
             raise UserError(f"answer: {values!r} is not an action of {self.space}.")
-        return made if shape else np.int64(made)
+        return made if shape or kind == "box" else np.int64(made)
 
 
 def table(seen: Any, space: Any, env: str = "", names: Sequence[str] | None = None) -> list[dict[str, Any]]:
