@@ -146,6 +146,15 @@ def test_an_observation_is_not_taken_for_another(space, seen, told):
         codec.rows(stacked([seen]))
 
 
+def test_the_parts_of_a_batch_hold_as_many_observations():
+    codec = Observations.of(spaces.Dict(a=spaces.Discrete(3), b=spaces.Box(-1, 1, (2,))))
+    for read in (codec.rows, codec.split):
+        with pytest.raises(UserError, match=r"hold \[2, 3\] observations"):
+            read({"a": np.zeros(2, int), "b": np.zeros((3, 2))})
+    with pytest.raises(UserError, match="2 is no batch"):
+        codec.split({"a": 2, "b": np.zeros((3, 2))})
+
+
 def test_what_is_hidden_from_the_policy_may_be_anything():
     class Worded(Lamps):
         observation_space = spaces.Dict(

@@ -98,6 +98,8 @@ class Observations:
 
     def _joined(self, parts: Sequence[Any]) -> Any:
         """The parts (n, …) of n observations side by side. Bytes beside other parts become numbers."""
+        if len(parts) > 1:
+            _count(parts)
         found = [_encoded(leaf, one, self.dtype) for leaf, one in zip(self.leaves, parts, strict=True)]
         own = jnp if on_device(found[0]) else np
         joined = found[0] if len(found) == 1 else own.concatenate(found, axis=1)
@@ -110,7 +112,7 @@ class Observations:
 
     def split(self, batch: Any) -> list[Any]:
         """A batch (arrays, or dicts and tuples of arrays, with n in front) as n observations."""
-        return [take(batch, i) for i in range(batch_size(at(batch, self.leaves[0].path)))]
+        return [take(batch, i) for i in range(_count([at(batch, leaf.path) for leaf in self.leaves]))]
 
     def space(self) -> Any:
         """A Gymnasium space of such observations; bounds of numbers are not known."""
@@ -140,6 +142,14 @@ class Wrapped:
 
     def space(self) -> Any:
         return self.inner.space()
+
+
+def _count(parts: Sequence[Any]) -> int:
+    """How many observations a batch holds; refused where its parts hold more or fewer than others."""
+    first, *others = map(batch_size, parts)
+    if any(one != first for one in others):
+        raise UserError(f"observation: the parts of a batch hold {[first, *others]} observations.")
+    return first
 
 
 def _leaves(space: Any, path: tuple[str | int, ...]) -> Any:

@@ -88,16 +88,17 @@ class TrainedPolicy:
         """Outputs (n, k) for inner rows (n, inner) and a memory, and the next memory."""
         codec, n = self.observations, len(now)
         assert isinstance(codec, Recalled)
+        shapes = (n, codec.depth - 1, now.shape[1]), (n, self.policy.memory)
         if state is None:
-            past = np.zeros((n, codec.depth - 1, now.shape[1]), now.dtype)
-            carried, fresh = np.zeros((n, self.policy.memory), np.float32), np.ones(n, bool)
+            state, fresh = tuple(np.zeros(shape, np.float32) for shape in shapes), np.ones(n, bool)
         else:
-            past, carried = state
             fresh = np.zeros(n, bool) if episode_start is None else np.ravel(episode_start).astype(bool)
-        if len(past) != n or len(carried) != n or fresh.shape != (n,):
-            raise UserError(f"state: it is of {len(past)} episodes; there are {n} observations.")
-        rows = codec.join(now, past, fresh)
-        carried, outputs = self._stepped(rows, carried)
+        if not isinstance(state, tuple) or tuple(map(np.shape, state)) != shapes:
+            raise UserError(f"state: it is not what predict of this policy returned for {n} observations.")
+        if fresh.shape != (n,):
+            raise UserError(f"episode_start: there are {fresh.size} marks for {n} observations.")
+        rows = codec.join(now, state[0], fresh)
+        carried, outputs = self._stepped(rows, state[1])
         return outputs, (codec.past(rows), carried)
 
     def predict(
