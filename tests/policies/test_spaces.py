@@ -14,6 +14,7 @@ from understudy.experts.base import Expert, is_single
 from understudy.nested import batch_size, stacked, take
 from understudy.policies import Actions, Camera, Encoded, Encoder, NatureCNN, Observations
 from understudy.policies.nature_cnn import by_matmul
+from understudy.policies.sight import Sight
 from understudy.runs.choose import choose_policy
 from understudy.spec import RunSpec
 
@@ -144,6 +145,18 @@ def test_an_observation_is_not_taken_for_another(space, seen, told):
         codec.row(seen)
     with pytest.raises(UserError, match=told):
         codec.rows(stacked([seen]))
+
+
+def test_what_a_student_and_an_expert_see_of_a_vector_is_the_same_cut():
+    sight = Sight.of("[1:3]", "student_sees")
+    assert sight.space(spaces.MultiBinary(4)) == spaces.MultiBinary(2)
+    assert sight.observations(spaces.MultiBinary(4)).row(np.array([1, 0, 1, 0])).tolist() == [0, 1]
+    for space, told in ((spaces.Discrete(4), "slices are of vectors"), (Shown.action_space, "takes none of 1")):
+        for read in (sight.space, sight.observations):
+            with pytest.raises(UserError, match=told):
+                read(space)
+    with pytest.raises(UserError, match="cuts bytes"):
+        sight.observations(spaces.Box(0, 255, (4,), np.uint8))
 
 
 def test_the_parts_of_a_batch_hold_as_many_observations():

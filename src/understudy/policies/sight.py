@@ -101,14 +101,12 @@ class Sight:
         """
         leaves = []
         for part in self.parts:
-            for leaf in Observations.of(self._inner(part, whole), tabular=tabular).leaves:
-                picks: tuple[int, ...] = ()
-                if part.cut is not None:
-                    if len(leaf.shape) != 1 or leaf.kind != "number" or leaf.path:
-                        raise UserError(f"{self.field}: {part.name!r} cuts what is no vector of numbers.")
-                    picks = tuple(range(leaf.shape[0])[part.cut])
-                    if not picks:  # which would stand for all of them
-                        raise _nothing(self.field, part.name, leaf.shape[0])
+            inner = self._inner(part, whole)
+            cut = _cut_space(inner, part, self.field)
+            if part.cut is not None and cut.dtype == np.uint8:
+                raise UserError(f"{self.field}: {part.name!r} cuts bytes; a student sees them whole.")
+            for leaf in Observations.of(inner, tabular=tabular).leaves:
+                picks = () if part.cut is None else tuple(range(*leaf.shape)[part.cut])
                 path = (*self._path(part, whole), *leaf.path)
                 leaves.append(dataclasses.replace(leaf, path=path, picks=picks))
         return Observations(leaves)
@@ -195,16 +193,15 @@ def _merged(whole: Any) -> bool:
     return isinstance(inner, Mapping) and any(str(key).startswith(INFO) for key in inner)
 
 
-def _nothing(field: str, name: str, size: int) -> UserError:
-    return UserError(f"{field}: {name!r} takes none of {size} numbers.")
-
-
 def _cut_space(space: Any, part: Part, field: str) -> Any:
     cut = part.cut
     if cut is None:
         return space
-    if not isinstance(space, spaces.Box) or len(space.shape) != 1:
+    if not isinstance(space, spaces.Box | spaces.MultiBinary) or len(space.shape) != 1:
         raise UserError(f"{field}: slices are of vectors of numbers, this is {space}.")
-    if not len(space.low[cut]):
-        raise _nothing(field, part.name, len(space.low))
+    size = len(range(*space.shape)[cut])
+    if not size:
+        raise UserError(f"{field}: {part.name!r} takes none of {space.shape[0]} numbers.")
+    if isinstance(space, spaces.MultiBinary):
+        return spaces.MultiBinary(size)
     return spaces.Box(space.low[cut], space.high[cut], dtype=space.dtype.type)

@@ -62,17 +62,11 @@ def inspect(
         except UserError as error:
             made["drawing"] = str(error)
         else:
-            films, made["drawing"] = film(
-                make,
-                run.policy,
-                run.samples("inputs"),
-                chosen,
-                until=time.monotonic() + seconds,
-                progress=progress,
-            )
-    made["moments"] = [
-        _plain(found, one) | ({"clip": films[at]} if at in films else {}) for at, one in enumerate(chosen)
-    ]
+            inputs, until = run.samples("inputs"), time.monotonic() + seconds
+            films, made["drawing"] = film(make, run.policy, inputs, chosen, until=until, progress=progress)
+    made["moments"] = [_plain(found, one) for one in chosen]
+    for at, clip in films.items():
+        made["moments"][at]["clip"] = clip
     return made
 
 

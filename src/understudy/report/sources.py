@@ -201,6 +201,7 @@ def _entry(path: Path, name: str, settings: Mapping[str, Any], versions: Mapping
         with damaged(str(file)):
             kept = disk.read_json(file, "report")
             summary, error = kept["summary"], kept["error"]
+            proof = {"kind": summary.get("certificate", ""), "regret": summary.get("regret", math.nan)}
             return Source(
                 shown,
                 path,
@@ -209,10 +210,7 @@ def _entry(path: Path, name: str, settings: Mapping[str, Any], versions: Mapping
                 columns={column: np.asarray(kept["columns"][column]) for column in NAMES},
                 spent=dict(kept["seconds"]),
                 expert=float(summary.get("expert_return", math.nan)),
-                certificate={
-                    "kind": summary.get("certificate", ""),
-                    "regret": summary.get("regret", math.nan),
-                },
+                certificate=proof,
                 planned=None if error is None else _planned(settings),
                 **about,
             )
