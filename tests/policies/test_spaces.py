@@ -151,7 +151,7 @@ def test_what_a_student_and_an_expert_see_of_a_vector_is_the_same_cut():
     sight = Sight.of("[1:3]", "student_sees")
     assert sight.space(spaces.MultiBinary(4)) == spaces.MultiBinary(2)
     assert sight.observations(spaces.MultiBinary(4)).row(np.array([1, 0, 1, 0])).tolist() == [0, 1]
-    for space, told in ((spaces.Discrete(4), "slices are of vectors"), (Shown.action_space, "takes none of 1")):
+    for space, told in ((spaces.Discrete(4), "slices are of"), (Shown.action_space, "takes none of 1")):
         for read in (sight.space, sight.observations):
             with pytest.raises(UserError, match=told):
                 read(space)

@@ -121,6 +121,19 @@ def test_the_verdict_where_nothing_is_known(states, text, note):
     assert found["text"] == text and found["note"].startswith(note) and bool(found["note"]) == bool(note)
 
 
+def test_a_share_of_the_expert_is_of_all_runs_or_none():
+    runs = [source(str(seed), settings={"seed": seed}) for seed in range(2)]
+    assert grouped(runs)[0]["share"].middle == 0.95
+    [group] = grouped([*runs, source("c", expert=None, settings={"seed": 2})])
+    assert math.isnan(group["share"].middle) and group["expert"] == 100 and group["return"].middle == 95
+
+
+def test_runs_that_failed_have_no_interval_to_lie_above(tmp_path):
+    bad = {n: "round 1: it failed." for n in range(3)}
+    [found] = verdicts(grouped(read(invented.study(tmp_path / "bad", errors=bad))))
+    assert "No other has a return to compare with." in found["note"] and "lie above" not in found["note"]
+
+
 def test_the_best_of_several_is_set_apart_only_where_its_interval_is(tmp_path):
     apart = verdicts(grouped(read(invented.study(tmp_path / "apart", learners=("ftl", "ogd")))))[0]
     assert apart["text"].startswith("OGD, the best of 2, reaches ") and "above all others" in apart["note"]

@@ -96,10 +96,10 @@ def came_to(runs: Sequence[Source]) -> dict[str, Any]:
     experts = [one.expert for one in measured if math.isfinite(one.expert)]
     expert = float(np.mean(experts)) if experts else math.nan
     share = Interval(math.nan)
-    # A share of the expert's return means something where both are above zero.
-    if expert > 0 and all(one.score >= 0 for one in measured):
+    # A share of the expert's return means something where both are above zero, in every run that counts.
+    if expert > 0 and all(one.score >= 0 and one.expert > 0 for one in measured):
         if returns is None:
-            share = interval([one.score / one.expert for one in measured if one.expert > 0])
+            share = interval([one.score / one.expert for one in measured])
         elif good[0].expert_returns is not None:
             share = ratio(returns, good[0].expert_returns)
         else:

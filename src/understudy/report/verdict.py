@@ -100,7 +100,10 @@ def _rivals(best: Mapping[str, Any], others: Sequence[Mapping[str, Any]]) -> str
     score = best["return"]
     if not math.isfinite(score.low):
         return ""
-    near = [one["name"] for one in others if not one["return"].high < score.low]
+    known = [one for one in others if math.isfinite(one["return"].middle)]
+    near = [one["name"] for one in known if not one["return"].high < score.low]
+    if not known:
+        return "No other has a return to compare with."
     if not near:
         return "Its interval lies above all others."
     shown = ", ".join(near[:3]) + (f" and {len(near) - 3} more" if len(near) > 3 else "")
