@@ -129,7 +129,7 @@ def test_a_share_of_the_expert_is_of_all_runs_or_none():
 
 
 def test_runs_that_failed_have_no_interval_to_lie_above(tmp_path):
-    bad = {n: "round 1: it failed." for n in range(3)}
+    bad = dict.fromkeys(range(3), "round 1: it failed.")
     [found] = verdicts(grouped(read(invented.study(tmp_path / "bad", errors=bad))))
     assert "No other has a return to compare with." in found["note"] and "lie above" not in found["note"]
 
