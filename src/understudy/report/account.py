@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from ..spec import FIELDS
-from .sources import Source, labels
+from .sources import UNKNOWN, Source, labels
 from .style import DASHDOT, DASHED, DOTTED, LOOKS, OTHERS, SOLID, look
 from .summaries import Interval, curve, interval, iqm, ratio, short, thinned
 from .verdict import verdicts
@@ -58,13 +58,14 @@ def grouped(sources: Sequence[Source]) -> list[dict[str, Any]]:
     groups = list(found.values())
     for group in groups:
         group |= {"name": name_of(group["labels"])} | came_to(group["sources"])
-    # Best first, by the score and then by the loss; a group of which nothing is known comes last.
-    return sorted(groups, key=lambda one: (one["labels"]["env"], *_rank(one)))
+    # Best first, by the score and then by the loss; what nothing is known of comes last.
+    return sorted(groups, key=_rank)
 
 
-def _rank(group: Mapping[str, Any]) -> tuple[float, float]:
-    score, loss = group["return"].middle, group["average loss"].middle
-    return (-score if math.isfinite(score) else math.inf, loss if math.isfinite(loss) else math.inf)
+def _rank(group: Mapping[str, Any]) -> tuple[bool, str, float, float]:
+    env, score, loss = group["labels"]["env"], group["return"].middle, group["average loss"].middle
+    worst = -score if math.isfinite(score) else math.inf
+    return env == UNKNOWN, env, worst, loss if math.isfinite(loss) else math.inf
 
 
 def name_of(mine: Mapping[str, Any]) -> str:
@@ -230,7 +231,7 @@ def alone(run: Source, group: int) -> dict[str, Any]:
         "solves": dict(solves.most_common()),
         "iterations": int(np.sum(run.columns.get("solver_iterations", 0))),
         "spent": dict(run.spent),
-        "command": command(run),
+        "command": command(run) if run.settings else "",
         "own": list(run.own),
         "settings": dict(run.settings),
         "resolved": dict(run.resolved),

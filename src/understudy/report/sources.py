@@ -25,6 +25,8 @@ from ..spec.settings import PARTS, default
 DEEP = 3
 """How many folders below a named one are looked into for runs and studies."""
 APART = ("env", "learner")
+UNKNOWN = "?"
+"""The environment and the learner of a run whose settings cannot be read."""
 SAME = {*APART, *FREE, "seed", "revision", "expert_card"}
 """Settings that do not set groups of runs apart, or do so anyway."""
 
@@ -60,11 +62,11 @@ class Source:
 
     @property
     def env(self) -> str:
-        return str(self.settings.get("env", "?"))
+        return str(self.settings.get("env", UNKNOWN))
 
     @property
     def learner(self) -> str:
-        return str(self.settings.get("learner", "?"))
+        return str(self.settings.get("learner", UNKNOWN))
 
     @property
     def rounds(self) -> int:
@@ -227,7 +229,7 @@ def _changes(kept: Mapping[str, Any]) -> dict[str, Any]:
             found[name] = value
     # A learner that is an object has its name beside it.
     if not isinstance(found["learner"], str):
-        found["learner"] = kept.get("name", "?")
+        found["learner"] = kept.get("name", UNKNOWN)
     return found
 
 

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from ..progress import spelled
+from .sources import UNKNOWN
 from .summaries import Interval
 from .tables import many, returned
 
@@ -30,8 +31,9 @@ def _verdict(env: str, groups: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     trouble = f"{many(len(failed), 'run')} of {len(runs)} failed or cannot be read." if failed else ""
     if not counted:
         text = "Every run failed" if len(failed) == len(runs) else "No round is finished yet"
+        text = f"{text} on {env}." if env != UNKNOWN else "Nothing of this can be read."
         note = f"{trouble} The first: {failed[0].trouble}" if failed else ""
-        return {"env": env, "text": f"{text} on {env}.", "note": note}
+        return {"env": env, "text": text, "note": note}
     who = best["name"] if len(groups) == 1 else f"{best['name']}, the best of {len(groups)},"
     text = f"{who} {_reached(best, env)}, with {many(best['labels_count'], 'label')}"
     if math.isfinite(best["seconds"]):

@@ -28,7 +28,7 @@ function alone(data) {
     h("button", { type: "button", class: "plain", disabled: here === 0, onclick: () => choose(runs[here - 1].place) }, "Previous"),
     h("button", { type: "button", class: "plain", disabled: here === runs.length - 1, onclick: () => choose(runs[here + 1].place) }, "Next"),
     data.left_out ? h("span", { class: "soft" }, `The best, the median and the worst runs of every setting come first; ${whole(data.left_out)} runs are in the tables only.`) : null) : null;
-  const title = `${run.learner} on ${run.env}, seed ${run.seed}`;
+  const title = `${run.learner} on ${run.env}${run.seed === null ? "" : `, seed ${run.seed}`}`;
   const body = run.rounds ? [regret(run), losses(run), states(run), moments(run), acted(run), solver(run), again(run)] : [again(run)];
   return section("run", runs.length > 1 ? "One run" : "The run", pick, h("p", { class: "run-title" }, title, " ", h("span", { class: `state ${run.state}` }, state(run))),
     run.trouble ? h("p", { class: run.state === "unfinished" ? "banner" : "banner wrong" }, run.trouble) : null, body);
@@ -169,6 +169,7 @@ function again(run) {
   const copy = async (event) => { const button = event.currentTarget; try { await navigator.clipboard.writeText(run.command); button.textContent = "Copied"; } catch { button.textContent = "Select the text and copy it"; } };
   const spell = (value) => (typeof value === "string" ? value : JSON.stringify(value));
   const list = (found) => h("dl", {}, Object.entries(found).flatMap(([name, value]) => [h("dt", {}, name), h("dd", {}, spell(value))]));
+  if (!run.command) return part("The folder", note(run.folder));
   const typed = h("div", { class: "command" }, h("code", { tabindex: "0" }, run.command), h("button", { type: "button", class: "plain", onclick: copy }, "Copy"));
   return part("The same again",
     run.own.length ? note(`This run was begun from Python with ${run.own.map((name) => `${/^[aeiou]/.test(name) ? "an" : "a"} ${name}`).join(" and ")} of its own, which cannot be typed: no command makes it again.`) : typed,
