@@ -12,6 +12,7 @@ from scipy.special import log_softmax
 
 from understudy import imitate
 from understudy.envs.gymnasium import maker
+from understudy.envs.pictures import Stage
 from understudy.policies import Actions
 from understudy.report import details
 from understudy.report.disagreement import compare, distance, worst
@@ -151,6 +152,13 @@ class Blind(gym.Env):
     def reset(self, *, seed=None, options=None):
         super().reset(seed=seed)
         return np.zeros(4, np.float32), {}
+
+
+def test_a_slow_environment_has_one_step_a_second():
+    class Slow(Walk):
+        metadata = {"render_modes": ["rgb_array"], "render_fps": 0.5}  # noqa: RUF012
+
+    assert Stage(maker(Slow)).rate == 1
 
 
 def test_an_environment_that_draws_nothing_is_no_error(run):
