@@ -25,7 +25,7 @@ def checked(expert: Expert, action_space: Any = None) -> Expert:
 
     Box: shape (n, *shape), finite, inside the bounds (what exceeds them by rounding, 1e-5 relative, is put on
     them). Discrete: whole numbers (n,) in range, or rows (n, k) of probabilities that sum to one.
-    MultiDiscrete: (n, d).
+    MultiDiscrete: (n, *shape).
 
     >>> from understudy.experts.base import Expert
     >>> nan = Expert("nan", ask=lambda observations, infos: np.full((len(observations), 1), np.nan))
