@@ -125,7 +125,7 @@ class GymnasiumVector:
 def _fit(seen: Any, space: Any) -> None:
     """Refuses an observation that has more or fewer numbers than its space says, or other choices."""
     if isinstance(space, spaces.Dict | spaces.Tuple):
-        inner = space.spaces
+        inner: Any = space.spaces
         for key in inner if isinstance(inner, Mapping) else range(len(inner)):
             _fit(at(seen, (key,)), inner[key])
     elif space.shape is not None and (size := np.size(seen)) != math.prod(space.shape):
