@@ -159,6 +159,37 @@ def test_an_environment_that_raises_is_remembered_and_the_others_go_on():
     assert Faulty.made == Faulty.closed == 3
 
 
+@pytest.mark.parametrize(
+    ("space", "wrong", "told"),
+    [
+        (Faulty.observation_space, np.zeros(3), "has 3 numbers, and its space is Box"),
+        (Faulty.observation_space, [[0], [1, 2]], "inhomogeneous"),
+        (gym.spaces.Discrete(2, start=5), 7, "7 is none of Discrete"),
+        (gym.spaces.Dict(a=gym.spaces.Tuple((Faulty.observation_space,))), {"a": ()}, "has no part 0"),
+    ],
+)
+def test_what_cannot_be_stacked_is_the_error_of_its_own_environment(space, wrong, told):
+    class Odd(Faulty):
+        observation_space = space
+
+        def reset(self, *, seed=None, options=None):
+            return wrong if seed % 2 else space.sample(), {}
+
+    two = vector(maker(Odd), 2)
+    two.begin([0, 1], [2, 3])
+    assert list(two.broken) == [1] and told in str(two.broken[1])
+    assert two.observe(np.array([0])).infos == [{}]
+    two.close()
+
+
+def test_an_environment_without_spaces_is_refused():
+    class Bare(Faulty):
+        observation_space = None
+
+    with pytest.raises(UserError, match="makes an environment without observation_space"):
+        maker(Bare)()
+
+
 def test_environments_are_closed_where_one_of_them_cannot_be_made():
     Faulty.made = Faulty.closed = 0
     with pytest.raises(UserError, match="cannot be made"):

@@ -131,8 +131,11 @@ def test_a_policy_that_remembers_acts_as_its_rows_say(policy, tmp_path):
     )
     with pytest.raises(UserError, match="call predict with the state"):
         made(episodes[0])
-    with pytest.raises(UserError, match="state: it is of 2 episodes; there are 5"):
-        made.predict(episodes[0], state)
+    for other in (state, 3, (1, 2, 3), (state[0], state[1][:, :1])):
+        with pytest.raises(UserError, match=r"state: it is not what predict of this .* for 5 observations"):
+            made.predict(episodes[0], other)
+    with pytest.raises(UserError, match="episode_start: there are 3 marks for 2 observations"):
+        made.predict(episodes[:, 0], state, episode_start=np.ones(3))
 
 
 def test_what_has_no_memory_is_refused():

@@ -93,6 +93,15 @@ def test_what_is_no_architecture_is_one_sentence(kind, options, field):
     assert GRU(widths=3).widths == (3,)
 
 
+def test_bounds_are_numbers_whatever_holds_them_and_fit_the_outputs():
+    made = MLP(head="tanh", low=[-1, 0], high=np.ones(2, np.float32))
+    assert made == MLP(head="tanh", low=(-1.0, 0.0), high=(1.0, 1.0)) and hash(made) is not None
+    with pytest.raises(UserError, match="there are 1 and 2 bounds"):
+        GRU(head="tanh", low=(0.0,), high=(1.0, 1.0))
+    with pytest.raises(UserError, match="2 bounds do not fit 3 outputs"):
+        made.init(jax.random.key(0), 4, 3)
+
+
 class Squares(Linear):
     """Linear in the squares of its inputs."""
 

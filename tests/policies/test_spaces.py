@@ -9,10 +9,12 @@ import pytest
 from gymnasium import spaces
 
 from understudy import UserError, imitate
+from understudy.experts.answers import checked
 from understudy.experts.base import Expert, is_single
 from understudy.nested import batch_size, stacked, take
 from understudy.policies import Actions, Camera, Encoded, Encoder, NatureCNN, Observations
 from understudy.policies.nature_cnn import by_matmul
+from understudy.policies.sight import Sight
 from understudy.runs.choose import choose_policy
 from understudy.spec import RunSpec
 
@@ -92,6 +94,78 @@ def test_what_is_no_number_is_refused_in_words(space):
 
     with pytest.raises(UserError, match=r"env: the observations .* are not supported; accepted: Box"):
         imitate(Words, expert=lambda observation: [0, 0], **SMALL)
+
+
+@pytest.mark.parametrize("space", [spaces.Box(-1, 1, (0,)), spaces.Dict({}), spaces.Tuple(())])
+def test_what_holds_no_number_is_refused_in_words(space):
+    with pytest.raises(UserError, match="hold no number: there is nothing to see"):
+        Observations.of(space)
+    with pytest.raises(UserError, match=r"are no numbers|are not supported"):
+        Actions.of(space)
+
+
+def test_double_bounds_are_not_left_by_rounding():
+    """The nearest number of single precision to 0.1 is above it."""
+    space = spaces.Box(-0.1, 0.1, (2,), np.float64)
+    actions = Actions.of(space)
+    assert space.contains(actions.play(np.array([9.0, -9.0], np.float32)))
+    assert space.contains(actions.play(np.array([0.1, -0.1], np.float32)))
+    again = Actions.from_config(actions.config())
+    assert again.space() == space and again.high.tolist() == actions.high.tolist()
+    given = checked(Expert("edge", ask=lambda seen, infos: np.array([[0.1, np.nextafter(0.1, 0)]])), space)
+    label = given.act(np.zeros((1, 3)), [{}])[0]
+    assert label.dtype == np.float32 and space.contains(label.astype(np.float64))
+
+
+def test_choices_of_any_shape_are_actions():
+    space = spaces.MultiDiscrete(np.array([[2, 3], [4, 2]]), start=np.array([[0, 1], [-1, 5]]))
+    actions = Actions.of(space)
+    label = np.array([[[1, 3], [-1, 6]]])
+    assert actions.plays(actions.targets(label)).tolist() == label.tolist()
+    assert Actions.from_config(actions.config()).space() == space
+
+
+@pytest.mark.parametrize(
+    ("space", "seen", "told"),
+    [
+        (spaces.Box(0, 255, (2,), np.uint8), np.array([0.5, 1.0]), r"0\.5 is no byte from 0 to 255"),
+        (spaces.Box(0, 255, (2,), np.uint8), np.array([3, 300]), "300 is no byte"),
+        (spaces.Discrete(3), np.array(1.5), r"1\.5 is no whole number"),
+        (spaces.Dict(a=spaces.Discrete(3)), {"a": np.array([0, 0, 1])}, "3 numbers at a, .* made for 1"),
+        (
+            spaces.Dict(a=spaces.Box(-1, 1, (2,)), b=spaces.Box(-1, 1, (2,))),
+            {"a": np.zeros(3), "b": np.zeros(1)},  # four in all, as there should be
+            "3 numbers at a, .* made for 2",
+        ),
+    ],
+)
+def test_an_observation_is_not_taken_for_another(space, seen, told):
+    codec = Observations.of(space)
+    with pytest.raises(UserError, match=told):
+        codec.row(seen)
+    with pytest.raises(UserError, match=told):
+        codec.rows(stacked([seen]))
+
+
+def test_what_a_student_and_an_expert_see_of_a_vector_is_the_same_cut():
+    sight = Sight.of("[1:3]", "student_sees")
+    assert sight.space(spaces.MultiBinary(4)) == spaces.MultiBinary(2)
+    assert sight.observations(spaces.MultiBinary(4)).row(np.array([1, 0, 1, 0])).tolist() == [0, 1]
+    for space, told in ((spaces.Discrete(4), "slices are of"), (Shown.action_space, "takes none of 1")):
+        for read in (sight.space, sight.observations):
+            with pytest.raises(UserError, match=told):
+                read(space)
+    with pytest.raises(UserError, match="cuts bytes"):
+        sight.observations(spaces.Box(0, 255, (4,), np.uint8))
+
+
+def test_the_parts_of_a_batch_hold_as_many_observations():
+    codec = Observations.of(spaces.Dict(a=spaces.Discrete(3), b=spaces.Box(-1, 1, (2,))))
+    for read in (codec.rows, codec.split):
+        with pytest.raises(UserError, match=r"hold \[2, 3\] observations"):
+            read({"a": np.zeros(2, int), "b": np.zeros((3, 2))})
+    with pytest.raises(UserError, match="2 is no batch"):
+        codec.split({"a": 2, "b": np.zeros((3, 2))})
 
 
 def test_what_is_hidden_from_the_policy_may_be_anything():

@@ -8,7 +8,7 @@ import pytest
 from gymnasium import spaces
 
 from understudy import MLP, Linear, Policy, Tabular, TrainedPolicy, UserError
-from understudy.policies import Actions, Normaliser, Observations
+from understudy.policies import POLICIES, Actions, Normaliser, Observations
 from understudy.policies.acting import ACTIVATIONS, forward
 
 BOX = spaces.Box(-np.inf, np.inf, (5,))
@@ -73,7 +73,7 @@ def test_tabular_policies_act_by_state():
     assert actor.predict(np.arange(6))[0].tolist() == actor.params.argmax(axis=1).tolist()
 
 
-def test_a_policy_of_the_users_own_acts_through_one_compiled_row(compilations):
+def test_a_policy_of_the_users_own_acts_through_one_compiled_row(compilations, tmp_path, monkeypatch):
     class Odd(Policy):
         name = "odd"
 
@@ -88,6 +88,10 @@ def test_a_policy_of_the_users_own_acts_through_one_compiled_row(compilations):
     before = len(compilations)
     assert forward(Odd(), np.float32(3.0))(row).tolist() == [3.0, 9.0]  # the next round's parameters
     assert 0 < before == len(compilations)
+    monkeypatch.setitem(POLICIES.makers, "odd", Odd)
+    seen, acts = Observations.of(spaces.Box(-9, 9, (2,))), Actions.of(CONTINUOUS)
+    TrainedPolicy(Odd(), np.float32(2.0), seen, acts, Normaliser.identity(2)).save(tmp_path / "odd")
+    assert TrainedPolicy.load(tmp_path / "odd").params.shape == (), "a number comes back as one"
 
 
 def test_predict_has_the_usual_signature():
@@ -95,6 +99,7 @@ def test_predict_has_the_usual_signature():
     action, state = actor.predict(np.zeros(5, np.float32), state="mine", deterministic=True)
     assert action.shape == (2,) and state == "mine"
     assert actor.predict(np.zeros((3, 5), np.float32))[0].shape == (3, 2)
+    assert actor.predict(np.zeros((0, 5), np.float32))[0].shape == (0, 2)
 
 
 def test_wrong_observations_are_told():
@@ -103,6 +108,8 @@ def test_wrong_observations_are_told():
         actor(np.zeros(4))
     with pytest.raises(UserError, match="not finite"):
         actor(np.full(5, np.nan))
+    with pytest.raises(UserError, match="None is no batch"):
+        actor(None)
     with pytest.raises(UserError, match=r"damaged|no file"):
         TrainedPolicy.load("/nowhere/policy")
 

@@ -12,6 +12,7 @@ from scipy.special import log_softmax
 
 from understudy import imitate
 from understudy.envs.gymnasium import maker
+from understudy.envs.pictures import Stage
 from understudy.policies import Actions
 from understudy.report import details
 from understudy.report.disagreement import compare, distance, worst
@@ -84,6 +85,13 @@ def test_moments_are_the_farthest_states_and_apart(run):
             assert not same or abs(one.step - other.step) >= 6
 
 
+def test_where_choices_agree_the_farthest_come_first_too(run):
+    found = compare(run)
+    same = dataclasses.replace(found, mine=found.theirs, actions=Actions.of(gym.spaces.MultiDiscrete([2, 2])))
+    away = [found.away[one.at] for one in worst(run, same, 9, apart=1)]
+    assert not same.differs.any() and away == sorted(found.away, reverse=True)[:9]
+
+
 def test_an_episode_is_filmed_only_where_it_is_the_recorded_one(run):
     moments = worst(run, compare(run), 4, apart=6)
     make, inputs, soon = maker(Walk), run.samples("inputs"), time.monotonic() + 60
@@ -144,6 +152,13 @@ class Blind(gym.Env):
     def reset(self, *, seed=None, options=None):
         super().reset(seed=seed)
         return np.zeros(4, np.float32), {}
+
+
+def test_a_slow_environment_has_one_step_a_second():
+    class Slow(Walk):
+        metadata = {"render_modes": ["rgb_array"], "render_fps": 0.5}  # noqa: RUF012
+
+    assert Stage(maker(Slow)).rate == 1
 
 
 def test_an_environment_that_draws_nothing_is_no_error(run):

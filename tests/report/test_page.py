@@ -7,21 +7,23 @@ import dataclasses
 import gzip
 import hashlib
 import json
+import os
 import re
 import shlex
 import shutil
 import time
 from importlib import resources
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 import invented
 from quick import SIZE
-from understudy import UserError, imitate, write_report
+from understudy import Run, UserError, imitate, write_report
 from understudy.cli import main
 from understudy.report import page, sources
-from understudy.report.account import account, command
+from understudy.report.account import account, alone, command
 from understudy.report.live import Live
 from understudy.report.sources import Source, _changes, read
 
@@ -55,6 +57,7 @@ def test_a_page_has_the_verdict_and_everything_inside(run, tmp_path):
     assert one["compared"]["sides"]["own"]["states"] + one["compared"]["sides"]["expert"]["states"] == 120
     # The expert drives the first round and the policy the others; all states are asked about.
     shares = np.array(one["timeline"]["acted"])
+    assert one["timeline"]["end"] == 120 and len(shares) == 120
     assert (shares[:40] == 1).all() and (shares[40:] == 0).all() and set(one["timeline"]["asked"]) == {1.0}
     # Nothing is loaded: no address outside the texts, and the policy names the hashes of the two scripts.
     assert not re.search(r'(?:src|href)="(?!data:|#)', text)
@@ -85,19 +88,31 @@ def test_the_tables_inside_are_the_ledgers(run, tmp_path):
         {"policy": "mlp", "widths": (8, 8), "env_kwargs": {"max_episode_steps": 50}, "beta": "linear:3"},
     ],
 )
-def test_the_command_of_a_run_makes_the_same_run(tmp_path, more):
+def test_the_command_of_a_run_makes_the_same_run(more):
     from understudy.cli import _find, parse
     from understudy.cli.train import asked
     from understudy.spec import RunSpec
 
     spec = RunSpec(env="CartPole-v1", **more)
-    source = Source("run", tmp_path, "finished", settings=_changes(json.loads(json.dumps(spec.plain()))))
+    source = Source("run", Path("-run"), "finished", settings=_changes(json.loads(json.dumps(spec.plain()))))
     found, rest = _find(shlex.split(command(source))[1:])
-    assert asked(parse(found, rest)).changes() == spec.changes()
+    typed = parse(found, rest)
+    assert asked(typed).changes() == spec.changes() and str(typed.out) == "-run"
 
 
-def test_what_a_script_gave_to_a_run_cannot_be_typed(tmp_path):
-    one = imitate("CartPole-v1", policy="linear", rounds=1, interactions=40, episodes=1)
+def test_what_is_said_of_a_long_run_is_of_all_its_rounds():
+    """Its columns are at some hundred rounds only, and what is proved is of the round of its regret."""
+    columns = {"round": np.arange(1, 1002), "loss": np.arange(1001) % 2.0}
+    for name in ("regret", "regret_low", "regret_high", "bound", "norm"):
+        columns[name] = np.where(np.arange(1001) == 500, 2.0, np.nan)
+    columns["regret"] = np.where(np.arange(1001) == 900, 3.0, columns["regret"])
+    run = alone(Source("run", Path("run"), "unfinished", columns=columns), 0)
+    assert run["rises"] == 500 and len(run["columns"]["loss"]) == 300
+    assert np.isnan([run["certificate"][name] for name in ("low", "high", "bound", "norm")]).all()
+
+
+def test_what_a_script_gave_to_a_run_cannot_be_typed(run, tmp_path):
+    one = Run.load(run)
 
     def own(**settings):
         saved = dataclasses.replace(one, settings=one.settings | settings)
@@ -109,9 +124,8 @@ def test_what_a_script_gave_to_a_run_cannot_be_typed(tmp_path):
     assert own(env="make", learner={"kind": "Learner", "name": "ftrl"}) == ["env", "learner"]
 
 
-def test_a_run_that_was_saved_is_on_the_page_without_its_rounds_seconds(tmp_path):
-    run = imitate("CartPole-v1", policy="linear", rounds=2, interactions=40, episodes=2)
-    saved = run.save(tmp_path / "run")
+def test_a_run_that_was_saved_is_on_the_page_without_its_rounds_seconds(run, tmp_path):
+    saved = Run.load(run).save(tmp_path / "run")
     [one] = inside(write_report(saved, out=tmp_path / "report.html", seconds=0).read_text())["runs"]
     assert one["state"] == "finished" and "samples" in one["missing"]
 
@@ -121,6 +135,19 @@ def test_names_stay_text(tmp_path):
     text = write_report(study, out=tmp_path / "report.html").read_text()
     assert "<img src=x" not in text and "window.evil = 1</script>" not in text
     assert text.count("<script") == 4 and inside(text)["envs"] == [EVIL]
+
+
+@pytest.mark.parametrize("study", ['{"for', '{"versions": {}, "runs": []}', '{"versions": {}, "runs": 3}'])
+def test_a_study_that_cannot_be_read_leaves_the_others_their_page(tmp_path, study):
+    invented.study(tmp_path / "fine")
+    odd = os.fsdecode(b"odd \xff")  # a name that is no text
+    (tmp_path / odd).mkdir()
+    (tmp_path / odd / "study.json").write_text(study)
+    text = write_report(tmp_path, out=tmp_path / "report.html", seconds=0).read_text()
+    assert inside(text)["counts"] == {"finished": 6, "unreadable": 1} and "odd ?" in unpacked(
+        text, "runs.csv"
+    )
+    assert "study" in inside(text)["troubles"][0]["trouble"]
 
 
 def test_damaged_failed_and_unfinished_runs_are_on_the_page(run, tmp_path):

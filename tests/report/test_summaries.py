@@ -89,11 +89,22 @@ SPREAD = "FTL reaches 95 % of the expert's return on E-v0 (95 % interval 90 % to
             source(returns=None, expert=None),
             "FTL has an average loss of 0.25 on E-v0 and was not evaluated",
         ),
+        (
+            source(returns=(math.nan, 90.0)),  # a mean over the others would be no mean return
+            "FTL has an average loss of 0.25 on E-v0 and its returns are not finite",
+        ),
         (source(state="unfinished", planned=5), f"Round 1 of 5 is done. So far {SPREAD}"),
     ],
 )
 def test_the_verdict(one, text):
     assert verdicts(grouped([one]))[0]["text"] == f"{text}, with 7 labels in 4.0 s."
+
+
+def test_runs_that_were_not_evaluated_are_in_no_mean():
+    runs = [source(str(seed), settings={"seed": seed}) for seed in range(2)]
+    runs.append(source("c", returns=None, settings={"seed": 2}))
+    [group] = grouped(runs)
+    assert group["counted"] == 3 and "bootstrap interval over 2 runs" in verdicts([group])[0]["note"]
 
 
 @pytest.mark.parametrize(
@@ -108,6 +119,19 @@ def test_the_verdict_where_nothing_is_known(states, text, note):
     runs = [Source("b", Path("b"), state, "why.", settings=NEW) for state in states]
     [found] = verdicts(grouped(runs))
     assert found["text"] == text and found["note"].startswith(note) and bool(found["note"]) == bool(note)
+
+
+def test_a_share_of_the_expert_is_of_all_runs_or_none():
+    runs = [source(str(seed), settings={"seed": seed}) for seed in range(2)]
+    assert grouped(runs)[0]["share"].middle == 0.95
+    [group] = grouped([*runs, source("c", expert=None, settings={"seed": 2})])
+    assert math.isnan(group["share"].middle) and group["expert"] == 100 and group["return"].middle == 95
+
+
+def test_runs_that_failed_have_no_interval_to_lie_above(tmp_path):
+    bad = dict.fromkeys(range(3), "round 1: it failed.")
+    [found] = verdicts(grouped(read(invented.study(tmp_path / "bad", errors=bad))))
+    assert "No other has a return to compare with." in found["note"] and "lie above" not in found["note"]
 
 
 def test_the_best_of_several_is_set_apart_only_where_its_interval_is(tmp_path):

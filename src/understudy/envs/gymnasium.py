@@ -11,9 +11,11 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, final
 
+import gymnasium as gym
 import numpy as np
 
 from ..errors import MissingExtra, UserError, nearest, said
+from ..policies.sight import INFO, OWN
 from ..registry import module, place_of
 from ..spec import is_pure
 
@@ -48,8 +50,6 @@ class Maker:
 
     def __call__(self, **keywords: Any) -> Any:
         """One environment; a function gets those of `keywords` (render_mode, …) that are its parameters."""
-        import gymnasium as gym
-
         if not self.by_id:
             keywords = {name: one for name, one in keywords.items() if _takes(self.make, name)}
         known = gym.registry.get(self.name.rpartition(":")[2])
@@ -74,6 +74,9 @@ class Maker:
                 f"env: {self.name!r} makes a {type(made).__name__}; a function that returns one "
                 "gymnasium.Env, or a pure environment, is expected."
             )
+        for name in ("observation_space", "action_space"):
+            if not isinstance(getattr(made, name, None), gym.Space):
+                raise UserError(f"env: {self.name!r} makes an environment without {name}.")
         return made
 
 
@@ -87,8 +90,6 @@ def maker(env: Any, env_kwargs: Mapping[str, Any] | None = None, infos: Sequence
     if infos:
         made = maker(env, env_kwargs)
         return dataclasses.replace(made, make=functools.partial(_with_infos, made, tuple(infos)))
-    import gymnasium as gym
-
     keywords = dict(env_kwargs or {})
     if isinstance(env, str):
         from . import atari
@@ -125,43 +126,40 @@ def maker(env: Any, env_kwargs: Mapping[str, Any] | None = None, infos: Sequence
     return Maker(name, functools.partial(env, **keywords) if keywords else env, False)
 
 
-def _with_infos(made: Maker, infos: tuple[str, ...], **keywords: Any) -> Any:
-    import gymnasium as gym
+class WithInfos(gym.Wrapper):
+    """The environment with entries of the info beside its observations."""
 
-    from ..policies.sight import INFO, OWN
+    def __init__(self, env: Any, infos: tuple[str, ...]):
+        super().__init__(env)
+        own, self._infos = env.observation_space, infos
+        parts = dict(own.spaces) if isinstance(own, gym.spaces.Dict) else {OWN: own}
+        for name, value in self._entries(env.reset(seed=0)[1]).items():
+            parts[name] = gym.spaces.Box(-np.inf, np.inf, value.shape)
+        self.observation_space, self._plain = gym.spaces.Dict(parts), OWN in parts
 
-    class WithInfos(gym.Wrapper):
-        """Entries of the info beside the observation."""
+    def reset(self, **options: Any) -> Any:
+        seen, info = self.env.reset(**options)
+        return self._beside(seen, info), info
 
-        def __init__(self, env: Any):
-            super().__init__(env)
-            own = env.observation_space
-            parts = dict(own.spaces) if isinstance(own, gym.spaces.Dict) else {OWN: own}
-            shapes = {name: np.shape(value) for name, value in self._entries(env.reset(seed=0)[1]).items()}
-            parts |= {name: gym.spaces.Box(-np.inf, np.inf, shape) for name, shape in shapes.items()}
-            self.observation_space, self._plain = gym.spaces.Dict(parts), OWN in parts
+    def step(self, action: Any) -> Any:
+        seen, *rest, info = self.env.step(action)
+        return self._beside(seen, info), *rest, info
 
-        def reset(self, **options: Any) -> Any:
-            seen, info = self.env.reset(**options)
-            return self._beside(seen, info), info
+    def _beside(self, seen: Any, info: Any) -> dict[str, Any]:
+        return ({OWN: seen} if self._plain else dict(seen)) | self._entries(info)
 
-        def step(self, action: Any) -> Any:
-            seen, *rest, info = self.env.step(action)
-            return self._beside(seen, info), *rest, info
+    def _entries(self, info: Any) -> dict[str, np.ndarray]:
+        for name in self._infos:
+            if name not in info:
+                known = ", ".join(sorted(map(str, info))) or "none"
+                raise UserError(f"student_sees: info has no key {name!r}; its keys: {known}.")
+        return {INFO + name: np.asarray(info[name], np.float32) for name in self._infos}
 
-        def _beside(self, seen: Any, info: Any) -> dict[str, Any]:
-            return ({OWN: seen} if self._plain else dict(seen)) | self._entries(info)
 
-        def _entries(self, info: Any) -> dict[str, np.ndarray]:
-            for name in infos:
-                if name not in info:
-                    known = ", ".join(sorted(map(str, info))) or "none"
-                    raise UserError(f"student_sees: info has no key {name!r}; its keys: {known}.")
-            return {INFO + name: np.asarray(info[name], np.float32) for name in infos}
-
+def _with_infos(made: Maker, infos: tuple[str, ...], **keywords: Any) -> WithInfos:
     inner = made(**keywords)
     try:
-        return WithInfos(inner)
+        return WithInfos(inner, infos)
     except BaseException:
         inner.close()
         raise
@@ -174,12 +172,10 @@ def has_limit(env: Any) -> bool:
     >>> has_limit(gymnasium.make("CartPole-v1")), has_limit(gymnasium.make("CartPole-v1").unwrapped)
     (True, False)
     """
-    from gymnasium.wrappers import TimeLimit
-
     from .atari import AtariEnv
 
     while True:
-        if isinstance(env, (TimeLimit, AtariEnv)) or getattr(env, "max_episode_steps", None):
+        if isinstance(env, (gym.wrappers.TimeLimit, AtariEnv)) or getattr(env, "max_episode_steps", None):
             return True
         if not hasattr(env, "env"):
             return False
@@ -214,8 +210,6 @@ def _hear_mujoco() -> None:
 
 
 def _no_such(env_id: str) -> UserError:
-    import gymnasium as gym
-
     from . import atari
 
     package, _, name = env_id.rpartition(":")

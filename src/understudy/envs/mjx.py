@@ -11,6 +11,7 @@ import importlib
 from pathlib import Path
 from typing import Any
 
+import gymnasium as gym
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -36,8 +37,6 @@ def make(
     name: str, *, iterations: int = ITERATIONS, ls_iterations: int = LINE_SEARCH, **keywords: Any
 ) -> PureEnv:
     """mjx:Hopper or mjx:Walker2d; other `keywords` are those of the Gymnasium environment."""
-    import gymnasium as gym
-
     mjx = needs("mujoco.mjx", f"env: mjx:{name}", "mjx")
     among("env: mjx has no such model", name, MODELS)
     made = gym.make(MODELS[name], **keywords)

@@ -14,6 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, final
 
 import numpy as np
+from gymnasium.wrappers import OrderEnforcing, PassiveEnvChecker, TimeLimit
 
 from .vector import Seen
 
@@ -40,8 +41,6 @@ class Rules:
     @classmethod
     def of(cls, made: Any) -> Rules | None:
         """Those of `made`, a Hopper-v5 or Walker2d-v5 with any keywords; None for anything else."""
-        from gymnasium.wrappers import OrderEnforcing, PassiveEnvChecker, TimeLimit
-
         wrappers, inner, limit = [], made, 0
         while hasattr(inner, "env"):
             wrappers.append(type(inner))

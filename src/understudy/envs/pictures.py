@@ -120,7 +120,7 @@ class Stage:
             _can_draw(self.env)
             self.seen, self.info = self.env.reset(seed=seed)
             self._camera = Camera(self.env)
-            self.rate = int(self.env.metadata.get("render_fps") or 30)
+            self.rate = max(1, int(self.env.metadata.get("render_fps") or 30))
             self.draw()
         except Exception as error:
             self.close()

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple, final
 import jax
 import jax.numpy as jnp
 import numpy as np
+from gymnasium import spaces
 from jax import Array
 
 from ..errors import UserError, needs, said
@@ -159,7 +160,6 @@ def brax_style(env: Any, name: str, *, limit: int | None = LIMIT) -> PureEnv:
     Its spaces are its own `observation_space` and `action_space`, or numbers without bounds and actions in
     [−1, 1]^action_size, as Brax has them. An entry "truncation" of `info` marks ends that are no failures.
     """
-    from gymnasium import spaces
 
     def begin(key: Array) -> tuple[Any, Any]:
         state = env.reset(jax.random.key_data(key))
@@ -237,8 +237,6 @@ def gymnax(name: str, **settings: Any) -> PureEnv:
 
 
 def _gymnasium_space(space: Any) -> Any:
-    from gymnasium import spaces
-
     if hasattr(space, "n"):
         return spaces.Discrete(int(space.n))
     if not hasattr(space, "low"):
@@ -248,8 +246,6 @@ def _gymnasium_space(space: Any) -> Any:
 
 def _box(low: Any, high: Any, like: Any) -> Any:
     """The Box of what has the shape and the type of `like`: bytes, or else float32."""
-    from gymnasium import spaces
-
     kind = np.uint8 if np.dtype(like.dtype) == np.uint8 else np.float32
     low, high = (np.broadcast_to(np.asarray(edge, kind), like.shape) for edge in (low, high))
     return spaces.Box(low, high, tuple(like.shape), kind)

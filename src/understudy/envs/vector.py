@@ -9,12 +9,15 @@ which step to the bits of one Gymnasium environment, and pure environments (`lan
 from __future__ import annotations
 
 import contextlib
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, Protocol, final
 
 import numpy as np
+from gymnasium import spaces
 
-from ..nested import stacked
+from ..errors import UserError
+from ..nested import at, stacked
 from .gymnasium import Maker
 
 LIGHT = tuple(f"gymnasium.envs.{kind}." for kind in ("classic_control", "toy_text", "box2d"))
@@ -84,9 +87,15 @@ class GymnasiumVector:
     def begin(self, slots: Sequence[int] | np.ndarray, seeds: Sequence[int]) -> None:
         for slot, seed in zip(slots, seeds, strict=True):
             try:
-                self._seen[slot], self._infos[slot] = self._envs[slot].reset(seed=int(seed))
+                seen, info = self._envs[slot].reset(seed=int(seed))
+                self._show(slot, seen, info)
             except Exception as error:  # an error in one environment must not end the other runs
                 self.broken[int(slot)] = error
+
+    def _show(self, slot: int, seen: Any, info: Any) -> None:
+        """Takes what an environment shows, or raises: what cannot be stacked is the fault of one slot."""
+        _fit(seen, self.observation_space)
+        self._seen[slot], self._infos[slot] = seen, info
 
     def observe(self, slots: np.ndarray) -> Seen:
         chosen = slots.tolist()
@@ -101,7 +110,7 @@ class GymnasiumVector:
             try:
                 made = envs[i].receive() if ahead else envs[i].step(actions[i])
                 seen, rewards[i], ended[0, i], ended[1, i], info = made
-                self._seen[slot], self._infos[slot] = seen, info
+                self._show(slot, seen, info)
             except Exception as error:
                 self.broken[slot], rewards[i] = error, np.nan
             if ahead and i + ahead < len(envs):
@@ -111,6 +120,18 @@ class GymnasiumVector:
     def close(self) -> None:
         for env in self._envs:
             env.close()
+
+
+def _fit(seen: Any, space: Any) -> None:
+    """Refuses an observation that has more or fewer numbers than its space says, or other choices."""
+    if isinstance(space, spaces.Dict | spaces.Tuple):
+        inner: Any = space.spaces
+        for key in inner if isinstance(inner, Mapping) else range(len(inner)):
+            _fit(at(seen, (key,)), inner[key])
+    elif space.shape is not None and (size := np.size(seen)) != math.prod(space.shape):
+        raise UserError(f"environment: its observation has {size} numbers, and its space is {space}.")
+    elif isinstance(space, spaces.Discrete) and not 0 <= seen - space.start < space.n:
+        raise UserError(f"environment: its observation {seen} is none of {space}.")
 
 
 def vector(make: Maker, count: int, *, threads: int = 1, infos: bool = False, first: Any = None) -> VectorEnv:

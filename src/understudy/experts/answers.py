@@ -13,6 +13,7 @@ from gymnasium import spaces
 
 from ..errors import UserError
 from ..nested import batch_size
+from ..policies.actions import single_bounds
 from .base import Expert
 
 # How far float32 arithmetic may put an action beyond a bound of size one, or a sum of probabilities off one.
@@ -24,7 +25,7 @@ def checked(expert: Expert, action_space: Any = None) -> Expert:
 
     Box: shape (n, *shape), finite, inside the bounds (what exceeds them by rounding, 1e-5 relative, is put on
     them). Discrete: whole numbers (n,) in range, or rows (n, k) of probabilities that sum to one.
-    MultiDiscrete: (n, d).
+    MultiDiscrete: (n, *shape).
 
     >>> from understudy.experts.base import Expert
     >>> nan = Expert("nan", ask=lambda observations, infos: np.full((len(observations), 1), np.nan))
@@ -149,7 +150,8 @@ def _verifier(expert: Expert, space: Any) -> Callable[[np.ndarray, int], np.ndar
         outer = [np.where(np.isfinite(edge), edge, 0) for edge in slack]
         low, high = space.low - outer[0], space.high + outer[1]
         bounded = bool(np.isfinite(space.low).all() and np.isfinite(space.high).all())
-        return lambda labels, n: _box(who, labels, n, space, low, high, bounded)
+        inner = single_bounds(space)
+        return lambda labels, n: _box(who, labels, n, space, inner, low, high, bounded)
     if isinstance(space, spaces.Discrete):
         first, count = np.asarray(space.start), np.asarray(space.n)
         return lambda labels, n: _whole(who, labels, n, space, first, count)
@@ -163,12 +165,14 @@ def _verifier(expert: Expert, space: Any) -> Callable[[np.ndarray, int], np.ndar
     )
 
 
-def _box(who: str, labels: np.ndarray, n: int, space: Any, low: Any, high: Any, bounded: bool) -> np.ndarray:
+def _box(
+    who: str, labels: np.ndarray, n: int, space: Any, inner: Any, low: Any, high: Any, bounded: bool
+) -> np.ndarray:
     if labels.shape != (n, *space.shape):
         raise _shape(who, labels, n, space)
     if labels.dtype.kind not in "fiub":
         raise UserError(f"{who}: its actions are of type {labels.dtype}; numbers are expected.")
-    clipped = np.minimum(np.maximum(labels, space.low), space.high)
+    clipped = np.minimum(np.maximum(labels, inner[0]), inner[1])
     with np.errstate(over="ignore"):  # what float32 cannot hold is not finite
         made = labels.astype(np.float32, copy=False)
     # NaN equals nothing, so that where bounds are finite this comparison is the whole check.

@@ -33,7 +33,7 @@ class Expert:
     """A named labeller of batches of observations.
 
     `ask(observations, infos)` is given n observations at once and returns n labels. With `kind="action"` a
-    label is an action: float32 (n, *shape) for Box, int64 (n,) for Discrete, int64 (n, d) for MultiDiscrete.
+    label is an action: float32 (n, *shape) for Box, int64 (n, *shape) for choices, (n,) where there is one.
     With `kind="distribution"` (Discrete only) it is a row of probabilities, float32 (n, k). The spaces are
     what the expert was made for, None where that is unknown; the card says where it comes from.
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from typing import Any, final
 
 import jax.numpy as jnp
 import numpy as np
+from gymnasium import spaces
 
 from ..errors import UserError, among
 from .observations import one_hot
@@ -37,25 +39,24 @@ class Actions:
 
     @classmethod
     def of(cls, space: Any) -> Actions:
-        from gymnasium import spaces
-
         if isinstance(space, spaces.Box) and np.issubdtype(space.dtype, np.floating):
-            low, high = (np.asarray(edge, np.float32).reshape(-1) for edge in (space.low, space.high))
-            return cls("box", tuple(space.shape), low, high, dtype=str(space.dtype))
+            low, high = (edge.reshape(-1) for edge in single_bounds(space))
+            made = cls("box", tuple(space.shape), low, high, dtype=str(space.dtype))
+            if not made.outputs:
+                raise UserError(f"env: the actions {space} are no numbers: there is nothing to learn.")
+            return made
         if isinstance(space, spaces.Discrete):
             return cls("discrete", (), counts=(int(space.n),), starts=(int(space.start),), dtype="int64")
-        if isinstance(space, spaces.MultiDiscrete) and len(space.shape) == 1:
-            counts, starts = (tuple(int(x) for x in values) for values in (space.nvec, space.start))
+        if isinstance(space, spaces.MultiDiscrete):
+            counts, starts = (tuple(int(x) for x in np.ravel(v)) for v in (space.nvec, space.start))
             return cls("multi", tuple(space.shape), counts=counts, starts=starts, dtype="int64")
         if isinstance(space, spaces.MultiBinary):
-            size = int(np.prod(space.shape))
+            size = math.prod(space.shape)
             return cls("multi", tuple(space.shape), counts=(2,) * size, starts=(0,) * size, dtype="int8")
         raise UserError(f"env: the actions {space} are not supported; accepted: {ACTIONS}.")
 
     def space(self) -> Any:
         """The Gymnasium space of these actions."""
-        from gymnasium import spaces
-
         if self.kind == "box":
             assert self.low is not None and self.high is not None
             low, high = (edge.reshape(self.shape).astype(self.dtype) for edge in (self.low, self.high))
@@ -64,11 +65,12 @@ class Actions:
             return spaces.Discrete(self.counts[0], start=self.starts[0])
         if self.dtype == "int8":
             return spaces.MultiBinary(self.shape[0] if len(self.shape) == 1 else self.shape)
-        return spaces.MultiDiscrete(np.array(self.counts), start=np.array(self.starts))
+        counts, starts = (np.reshape(numbers, self.shape) for numbers in (self.counts, self.starts))
+        return spaces.MultiDiscrete(counts, start=starts)
 
     @property
     def outputs(self) -> int:
-        return sum(self.counts) if self.counts else int(np.prod(self.shape, dtype=np.int64))
+        return sum(self.counts) if self.counts else self.size
 
     @property
     def categorical(self) -> bool:
@@ -115,7 +117,7 @@ class Actions:
     @property
     def size(self) -> int:
         """How many numbers a played action is."""
-        return int(np.prod(self.shape, dtype=np.int64)) if self.shape else 1
+        return math.prod(self.shape)
 
     def config(self) -> dict[str, Any]:
         plain = dataclasses.asdict(self)
@@ -132,3 +134,19 @@ class Actions:
                 edges = [endless if edge is None else edge for edge in fields[name]]
                 fields[name] = np.asarray(edges, np.float32)
         return cls(**fields)
+
+
+def single_bounds(space: Any) -> tuple[np.ndarray, np.ndarray]:
+    """The bounds of a Box in single precision, rounded inwards: what is clipped to them is in the space.
+
+    >>> from gymnasium.spaces import Box
+    >>> low, high = single_bounds(Box(-0.1, 0.1, dtype=np.float64))
+    >>> bool(float(high[0]) <= 0.1 < float(np.float32(0.1)))
+    True
+    """
+    with np.errstate(over="ignore"):  # beyond what single precision has there is no bound
+        low, high = (np.asarray(edge, np.float32) for edge in (space.low, space.high))
+    low = np.where(np.isfinite(low) & (low < space.low), np.nextafter(low, np.float32(np.inf)), low)
+    return low, np.where(
+        np.isfinite(high) & (high > space.high), np.nextafter(high, np.float32(-np.inf)), high
+    )

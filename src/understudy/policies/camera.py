@@ -13,7 +13,7 @@ from jax.typing import DTypeLike
 from .. import threefry
 from ..errors import UserError, whole
 from .base import Params, Policy, numbers
-from .mlp import MLP, several
+from .mlp import MLP, edges, several
 from .nature_cnn import LAYERS, by_matmul, layer
 
 SMALL = ((4, 2, 16), (3, 1, 32))
@@ -44,8 +44,8 @@ class Camera(Policy):
     widths: tuple[int, ...] = eqx.field(static=True, default=(256, 256), converter=several)
     activation: str = eqx.field(static=True, default="relu")
     head: str = eqx.field(static=True, default="identity")
-    low: tuple[float, ...] | None = eqx.field(static=True, default=None)
-    high: tuple[float, ...] | None = eqx.field(static=True, default=None)
+    low: tuple[float, ...] | None = eqx.field(static=True, default=None, converter=edges)
+    high: tuple[float, ...] | None = eqx.field(static=True, default=None, converter=edges)
     name: ClassVar[str] = "camera"
 
     def __check_init__(self):

@@ -14,7 +14,7 @@ from jax.typing import DTypeLike
 from .. import threefry
 from ..errors import whole
 from .base import Params, Policy
-from .mlp import MLP, several
+from .mlp import MLP, edges, several
 
 
 class GRU(Policy):
@@ -45,8 +45,8 @@ class GRU(Policy):
     burn: int = eqx.field(static=True, default=16)
     activation: str = eqx.field(static=True, default="relu")
     head: str = eqx.field(static=True, default="identity")
-    low: tuple[float, ...] | None = eqx.field(static=True, default=None)
-    high: tuple[float, ...] | None = eqx.field(static=True, default=None)
+    low: tuple[float, ...] | None = eqx.field(static=True, default=None, converter=edges)
+    high: tuple[float, ...] | None = eqx.field(static=True, default=None, converter=edges)
     name: ClassVar[str] = "gru"
     minibatch: ClassVar[int] = 16
 

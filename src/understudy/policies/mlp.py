@@ -74,6 +74,11 @@ def several(widths: Any) -> Any:
     return tuple(widths) if isinstance(widths, Iterable) else (widths,)
 
 
+def edges(bounds: Any) -> tuple[float, ...] | None:
+    """Bounds of actions as plain numbers, whatever sequence or array they are given as."""
+    return None if bounds is None else tuple(np.ravel(bounds).astype(float).tolist())
+
+
 class MLP(Policy):
     """A network ``x @ W + b`` with an activation between layers and a head after the last.
 
@@ -91,17 +96,20 @@ class MLP(Policy):
     widths: tuple[int, ...] = eqx.field(static=True, default=(256, 256), converter=several)
     activation: str = eqx.field(static=True, default="relu")
     head: str = eqx.field(static=True, default="identity")
-    low: tuple[float, ...] | None = eqx.field(static=True, default=None)
-    high: tuple[float, ...] | None = eqx.field(static=True, default=None)
+    low: tuple[float, ...] | None = eqx.field(static=True, default=None, converter=edges)
+    high: tuple[float, ...] | None = eqx.field(static=True, default=None, converter=edges)
     name: ClassVar[str] = "mlp"
 
     def __check_init__(self):
-        if any(not isinstance(width, int) or width < 1 for width in self.widths):
-            raise UserError(f"widths: {self.widths!r} must be positive whole numbers, as in (256, 256).")
+        for width in self.widths:
+            whole("widths", width)
         among("activation", self.activation, ACTIVATIONS)
         among("head", self.head, HEADS)
         if (self.low is None) != (self.high is None) or (self.low is not None and self.head == "identity"):
             raise UserError("low, high: bounds are given together, and to a tanh head only.")
+        ends = len(self.low or ()), len(self.high or ())
+        if ends[0] != ends[1]:
+            raise UserError(f"low, high: there are {ends[0]} and {ends[1]} bounds; give as many.")
         if self.head == "sb3-tanh" and self.low is None:
             raise UserError("low, high: the head 'sb3-tanh' needs bounds.")
 
@@ -111,16 +119,18 @@ class MLP(Policy):
             return lambda x: x
         if self.low is None or self.high is None:
             return numpy.tanh
-        edges = list(zip(self.low, self.high, strict=True))
-        half = numpy.asarray([(high - low) / 2 for low, high in edges], dtype)
+        ends = list(zip(self.low, self.high, strict=True))
+        half = numpy.asarray([(high - low) / 2 for low, high in ends], dtype)
         if self.head == "sb3-tanh":
             low, one = numpy.asarray(self.low, dtype), np.dtype(dtype).type(1)
             return lambda x: low + (numpy.tanh(x) + one) * half
-        middle = numpy.asarray([(high + low) / 2 for low, high in edges], dtype)
+        middle = numpy.asarray([(high + low) / 2 for low, high in ends], dtype)
         return lambda x: middle + half * numpy.tanh(x)
 
     def init(self, key: Array, features: int, outputs: int, dtype: DTypeLike | None = None) -> Params:
         dtype = dtype or jnp.result_type(float)
+        if self.low is not None and len(self.low) not in (1, outputs):
+            raise UserError(f"low, high: {len(self.low)} bounds do not fit {outputs} outputs.")
         sizes = (features, *self.widths, outputs)
         layers = []
         for index, (fan_in, fan_out) in enumerate(itertools.pairwise(sizes)):

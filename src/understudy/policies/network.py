@@ -7,7 +7,6 @@ not (BLAS and XLA both choose other kernels for other shapes).
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable
 from typing import Any, final
 
@@ -17,7 +16,7 @@ import numpy as np
 from jax import Array
 
 from ..errors import UserError
-from .acting import Forward, features, forward, forward_rows
+from .acting import features, forward, forward_rows
 from .actions import Actions
 from .base import Params, Policy
 from .encoded import Encoder
@@ -26,7 +25,6 @@ from .observations import Observations
 
 
 @final
-@dataclasses.dataclass(frozen=True, eq=False)
 class Network:
     """n observations in, n answers out.
 
@@ -39,21 +37,19 @@ class Network:
     array([[2., 6.]])
     """
 
-    policy: Policy
-    params: Params
-    see: Callable[[Any], np.ndarray]
-    head: Callable[[np.ndarray], np.ndarray]
-    normaliser: Normaliser | None = None
-    encoder: Encoder | None = None
-    _one: Forward = dataclasses.field(init=False, repr=False)
-    _many: Forward = dataclasses.field(init=False, repr=False)
-    _image: Forward | None = dataclasses.field(init=False, repr=False)
-
-    def __post_init__(self):
-        object.__setattr__(self, "_one", forward(self.policy, self.params))
-        object.__setattr__(self, "_many", forward_rows(self.policy, self.params))
-        image = None if self.encoder is None else features(self.encoder.network, self.encoder.params)
-        object.__setattr__(self, "_image", image)
+    def __init__(
+        self,
+        policy: Policy,
+        params: Params,
+        see: Callable[[Any], np.ndarray],
+        head: Callable[[np.ndarray], np.ndarray],
+        normaliser: Normaliser | None = None,
+        encoder: Encoder | None = None,
+    ):
+        self.policy, self.params, self.see, self.head = policy, params, see, head
+        self.normaliser, self.encoder = normaliser, encoder
+        self._one, self._many = forward(policy, params), forward_rows(policy, params)
+        self._image = None if encoder is None else features(encoder.network, encoder.params)
 
     def inputs(self, observations: Any) -> np.ndarray:
         """What the policy sees of n observations, with n in front."""

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Sequence
 from typing import Any, final
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from gymnasium import spaces
 
 from ..errors import UserError
-from ..nested import at, take
+from ..nested import at, batch_size, take
 
 OBSERVATIONS = "Box, Discrete, MultiDiscrete, MultiBinary, and Dict or Tuple of these"
 
@@ -36,7 +38,7 @@ class Leaf:
             return len(self.picks)
         if self.kind in ("choice", "choices"):
             return sum(self.counts)
-        return int(np.prod(self.shape, dtype=np.int64)) if self.shape else 1
+        return math.prod(self.shape)
 
 
 @final
@@ -59,19 +61,19 @@ class Observations:
         self.dtype = np.dtype(
             np.uint8 if kinds == {"byte"} else np.int32 if kinds == {"state"} else np.float32
         )
-        alone = len(self.leaves) == 1 and not self.leaves[0].path and not self.leaves[0].picks
-        self._plain = alone and kinds <= {"number", "byte"}
+        self._vector = self.leaves == (Leaf((), "number", (self.width,)),)
 
     @classmethod
     def of(cls, space: Any, *, tabular: bool = False) -> Observations:
         """From a Gymnasium space; with `tabular` a Discrete observation is its own number."""
-        from gymnasium import spaces
-
         if tabular:
             if not isinstance(space, spaces.Discrete):
                 raise UserError(f"policy: tabular needs Discrete observations, these are {space}.")
             return cls([Leaf((), "state", (), (int(space.n),), (int(space.start),))])
-        return cls(list(_leaves(space, ())))
+        made = cls(list(_leaves(space, ())))
+        if not made.width:
+            raise UserError(f"env: the observations {space} hold no number: there is nothing to see.")
+        return made
 
     @property
     def measured(self) -> np.ndarray:
@@ -81,12 +83,7 @@ class Observations:
 
     def row(self, observation: Any) -> np.ndarray:
         """One observation as one row (width,); a number that is not finite is refused."""
-        if self._plain:
-            row = np.asarray(observation, self.dtype).reshape(-1)
-        else:
-            row = self._joined([np.asarray(at(observation, leaf.path))[None] for leaf in self.leaves])[0]
-        if row.size != self.width:
-            raise UserError(f"observation: has {row.size} numbers, the policy was made for {self.width}.")
+        row = self._joined([np.asarray(at(observation, leaf.path))[None] for leaf in self.leaves])[0]
         if row.dtype.kind == "f" and not np.isfinite(row).all():
             raise not_finite(row)
         return row
@@ -95,21 +92,18 @@ class Observations:
         """A batch (n in front), of NumPy or, inside programs, of JAX, as rows (n, width), to the bits of
         `row`; numbers may be not finite.
         """
-        if self._plain and not on_device(batch):
-            rows = np.asarray(batch, self.dtype)
-            rows = rows.reshape(len(rows), -1)
-            if rows.shape[1] != self.width:
-                raise UserError(
-                    f"observation: has {rows.shape[1]} numbers, the policy was made for {self.width}."
-                )
-            return rows
+        if self._vector and isinstance(batch, np.ndarray) and batch.shape[1:] == (self.width,):
+            return batch.astype(np.float32, copy=False)  # the usual case, a third of the time
         return self._joined([as_array(at(batch, leaf.path)) for leaf in self.leaves])
 
     def _joined(self, parts: Sequence[Any]) -> Any:
         """The parts (n, …) of n observations side by side. Bytes beside other parts become numbers."""
-        own = jnp if on_device(parts[0]) else np
+        if len(parts) > 1:
+            _count(parts)
         found = [_encoded(leaf, one, self.dtype) for leaf, one in zip(self.leaves, parts, strict=True)]
-        return own.concatenate(found, axis=1).astype(self.dtype, copy=False)
+        own = jnp if on_device(found[0]) else np
+        joined = found[0] if len(found) == 1 else own.concatenate(found, axis=1)
+        return joined.astype(self.dtype, copy=False)
 
     def single(self, observation: Any) -> bool:
         """Whether this is one observation and not a batch."""
@@ -118,8 +112,7 @@ class Observations:
 
     def split(self, batch: Any) -> list[Any]:
         """A batch (arrays, or dicts and tuples of arrays, with n in front) as n observations."""
-        count = len(at(batch, self.leaves[0].path))
-        return [take(batch, i) for i in range(count)]
+        return [take(batch, i) for i in range(_count([at(batch, leaf.path) for leaf in self.leaves]))]
 
     def space(self) -> Any:
         """A Gymnasium space of such observations; bounds of numbers are not known."""
@@ -151,9 +144,15 @@ class Wrapped:
         return self.inner.space()
 
 
-def _leaves(space: Any, path: tuple[str | int, ...]) -> Any:
-    from gymnasium import spaces
+def _count(parts: Sequence[Any]) -> int:
+    """How many observations a batch holds; refused where its parts hold more or fewer than others."""
+    first, *others = map(batch_size, parts)
+    if any(one != first for one in others):
+        raise UserError(f"observation: the parts of a batch hold {[first, *others]} observations.")
+    return first
 
+
+def _leaves(space: Any, path: tuple[str | int, ...]) -> Any:
     if isinstance(space, spaces.Dict):
         for key, inner in space.spaces.items():
             yield from _leaves(inner, (*path, key))
@@ -174,8 +173,6 @@ def _leaves(space: Any, path: tuple[str | int, ...]) -> Any:
 
 
 def _space(parts: list[tuple[tuple[str | int, ...], Leaf]]) -> Any:
-    from gymnasium import spaces
-
     if not parts[0][0]:
         leaf = parts[0][1]
         if leaf.kind == "byte":
@@ -194,18 +191,32 @@ def _space(parts: list[tuple[tuple[str | int, ...], Leaf]]) -> Any:
 
 
 def _encoded(leaf: Leaf, part: Any, dtype: np.dtype) -> Any:
-    flat = part.reshape(len(part), -1)
+    size = math.prod(leaf.shape)
+    flat = part.reshape(len(part), -1 if part.size else size)
+    if flat.shape[1] != size:
+        where = f" at {'.'.join(map(str, leaf.path))}" if leaf.path else ""
+        raise UserError(f"observation: has {flat.shape[1]} numbers{where}, the policy was made for {size}.")
     if leaf.kind == "number":
-        numbers = flat.astype(np.float32)
+        numbers = flat.astype(np.float32, copy=False)
         return numbers[:, np.array(leaf.picks)] if leaf.picks else numbers
     if leaf.kind == "byte":
-        return flat if dtype == np.uint8 else flat.astype(np.float32) / np.float32(255)
-    whole = flat.astype(int) - np.asarray(leaf.starts)
+        pixels = _exact(flat, np.uint8, "byte from 0 to 255")
+        return pixels if dtype == np.uint8 else pixels.astype(np.float32) / np.float32(255)
+    whole = _exact(flat, int, "whole number") - np.asarray(leaf.starts)
     if isinstance(whole, np.ndarray) and (wrong := (whole < 0) | (whole >= leaf.counts)).any():
         row, place = np.argwhere(wrong)[0]
         low, count = leaf.starts[place], leaf.counts[place]
         raise UserError(f"observation: {flat[row, place]} is none of the choices {low} to {low + count - 1}.")
     return whole if leaf.kind == "state" else one_hot(whole, leaf.counts)
+
+
+def _exact(numbers: Any, dtype: Any, what: str) -> Any:
+    """The numbers in a type of whole ones; refused, where they can be looked at, if they are none."""
+    with np.errstate(invalid="ignore"):
+        found = numbers.astype(dtype, copy=False)
+    if isinstance(found, np.ndarray) and found.dtype != numbers.dtype and (wrong := found != numbers).any():
+        raise UserError(f"observation: {numbers[wrong][0]} is no {what}, which the policy was made for.")
+    return found
 
 
 def one_hot(whole: Any, counts: Sequence[int]) -> Any:

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple, final
 
 import jax.numpy as jnp
 import numpy as np
+from gymnasium import spaces
 
 from ..errors import UserError, unknown
 from ..nested import at, batch_size
@@ -82,8 +83,6 @@ class Sight:
 
     def space(self, whole: Any) -> Any:
         """The space of what is seen of `whole`; None where entries of the info are seen that it lacks."""
-        from gymnasium import spaces
-
         if self.infos and not _merged(whole):
             return None
         inner = [_cut_space(self._inner(part, whole), part, self.field) for part in self.parts]
@@ -102,14 +101,12 @@ class Sight:
         """
         leaves = []
         for part in self.parts:
-            for leaf in Observations.of(self._inner(part, whole), tabular=tabular).leaves:
-                picks: tuple[int, ...] = ()
-                if part.cut is not None:
-                    if len(leaf.shape) != 1 or leaf.kind != "number" or leaf.path:
-                        raise UserError(f"{self.field}: {part.name!r} cuts what is no vector of numbers.")
-                    picks = tuple(range(leaf.shape[0])[part.cut])
-                    if not picks:  # which would stand for all of them
-                        raise _nothing(self.field, part.name, leaf.shape[0])
+            inner = self._inner(part, whole)
+            cut = _cut_space(inner, part, self.field)
+            if part.cut is not None and cut.dtype == np.uint8:
+                raise UserError(f"{self.field}: {part.name!r} cuts bytes; a student sees them whole.")
+            for leaf in Observations.of(inner, tabular=tabular).leaves:
+                picks = () if part.cut is None else tuple(range(*leaf.shape)[part.cut])
                 path = (*self._path(part, whole), *leaf.path)
                 leaves.append(dataclasses.replace(leaf, path=path, picks=picks))
         return Observations(leaves)
@@ -196,18 +193,15 @@ def _merged(whole: Any) -> bool:
     return isinstance(inner, Mapping) and any(str(key).startswith(INFO) for key in inner)
 
 
-def _nothing(field: str, name: str, size: int) -> UserError:
-    return UserError(f"{field}: {name!r} takes none of {size} numbers.")
-
-
 def _cut_space(space: Any, part: Part, field: str) -> Any:
-    from gymnasium import spaces
-
     cut = part.cut
     if cut is None:
         return space
-    if not isinstance(space, spaces.Box) or len(space.shape) != 1:
+    if not isinstance(space, spaces.Box | spaces.MultiBinary) or len(space.shape) != 1:
         raise UserError(f"{field}: slices are of vectors of numbers, this is {space}.")
-    if not len(space.low[cut]):
-        raise _nothing(field, part.name, len(space.low))
+    size = len(range(*space.shape)[cut])
+    if not size:
+        raise UserError(f"{field}: {part.name!r} takes none of {space.shape[0]} numbers.")
+    if isinstance(space, spaces.MultiBinary):
+        return spaces.MultiBinary(size)
     return spaces.Box(space.low[cut], space.high[cut], dtype=space.dtype.type)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, final
 
@@ -55,12 +55,16 @@ class TrainedPolicy:
             found.append(outputs[0])
         return np.stack(found)
 
+    def _each(self, rows: Iterable[np.ndarray]) -> np.ndarray:
+        """The raw outputs (n, k) for normalised rows, one by one; n may be 0."""
+        return np.reshape([self._forward(row) for row in rows], (-1, self.actions.outputs))
+
     def _stepped(self, rows: np.ndarray, state: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The next states (n, memory) and the outputs (n, k) for rows (n, width)."""
         rows = self.normaliser(rows)
         if self._step is not None:
             return self._step(state, rows)
-        return state, np.stack([self._forward(row) for row in rows])
+        return state, self._each(rows)
 
     def reset(self) -> None:
         """The next observation begins an episode."""
@@ -84,16 +88,17 @@ class TrainedPolicy:
         """Outputs (n, k) for inner rows (n, inner) and a memory, and the next memory."""
         codec, n = self.observations, len(now)
         assert isinstance(codec, Recalled)
+        shapes = (n, codec.depth - 1, now.shape[1]), (n, self.policy.memory)
         if state is None:
-            past = np.zeros((n, codec.depth - 1, now.shape[1]), now.dtype)
-            carried, fresh = np.zeros((n, self.policy.memory), np.float32), np.ones(n, bool)
+            state, fresh = tuple(np.zeros(shape, np.float32) for shape in shapes), np.ones(n, bool)
         else:
-            past, carried = state
             fresh = np.zeros(n, bool) if episode_start is None else np.ravel(episode_start).astype(bool)
-        if len(past) != n or len(carried) != n or fresh.shape != (n,):
-            raise UserError(f"state: it is of {len(past)} episodes; there are {n} observations.")
-        rows = codec.join(now, past, fresh)
-        carried, outputs = self._stepped(rows, carried)
+        if not isinstance(state, tuple) or tuple(map(np.shape, state)) != shapes:
+            raise UserError(f"state: it is not what predict of this policy returned for {n} observations.")
+        if fresh.shape != (n,):
+            raise UserError(f"episode_start: there are {fresh.size} marks for {n} observations.")
+        rows = codec.join(now, state[0], fresh)
+        carried, outputs = self._stepped(rows, state[1])
         return outputs, (codec.past(rows), carried)
 
     def predict(
@@ -110,7 +115,8 @@ class TrainedPolicy:
             return (self.actions.play(outputs[0]) if single else self.actions.plays(outputs)), state
         if self.observations.single(observation):
             return self.act(observation), state
-        return np.stack([np.asarray(self.act(one)) for one in self.observations.split(observation)]), state
+        rows = [self.observations.row(one) for one in self.observations.split(observation)]
+        return self.actions.plays(self._each(map(self.normaliser, rows))), state
 
     def __call__(self, observation: Any) -> Any:
         """The action for one observation, or the actions for a batch."""
@@ -129,7 +135,7 @@ class TrainedPolicy:
         if (frozen := getattr(self.observations, "tensors", None)) is not None:
             tensors["encoder"] = frozen
         leaves = jax.tree_util.tree_flatten_with_path(tensors)[0]
-        arrays = {"params" + jax.tree_util.keystr(path): np.ascontiguousarray(leaf) for path, leaf in leaves}
+        arrays = {"params" + jax.tree_util.keystr(path): np.asarray(leaf, order="C") for path, leaf in leaves}
         names = iter(arrays)
         card = {
             "format": files.FORMAT,

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from ..spec import FIELDS
-from .sources import Source, labels
+from .sources import UNKNOWN, Source, labels
 from .style import DASHDOT, DASHED, DOTTED, LOOKS, OTHERS, SOLID, look
 from .summaries import Interval, curve, interval, iqm, ratio, short, thinned
 from .verdict import verdicts
@@ -58,15 +58,16 @@ def grouped(sources: Sequence[Source]) -> list[dict[str, Any]]:
     groups = list(found.values())
     for group in groups:
         group |= {"name": name_of(group["labels"])} | came_to(group["sources"])
-    # Best first, by the score, then by the labels and the loss; one of which nothing is known comes last.
-    return sorted(groups, key=lambda one: (one["labels"]["env"], *_rank(one)))
+    # Best first, by the score, then by the labels and the loss; what nothing is known of comes last.
+    return sorted(groups, key=_rank)
 
 
-def _rank(group: Mapping[str, Any]) -> tuple[float, ...]:
-    score, loss = group["return"].middle, group["average loss"].middle
+def _rank(group: Mapping[str, Any]) -> tuple[bool | str | float, ...]:
+    env, score, loss = group["labels"]["env"], group["return"].middle, group["average loss"].middle
     loss = loss if math.isfinite(loss) else math.inf
     # Of those that return the same, the one that asked less: their losses may be of two kinds.
-    return (-score, group["labels_count"], loss) if math.isfinite(score) else (math.inf, 0.0, loss)
+    known = (-score, group["labels_count"], loss) if math.isfinite(score) else (math.inf, 0.0, loss)
+    return env == UNKNOWN, env, *known
 
 
 def name_of(mine: Mapping[str, Any]) -> str:
@@ -88,8 +89,9 @@ def _short(value: Any) -> str:
 def came_to(runs: Sequence[Source]) -> dict[str, Any]:
     """Return, loss, labels and seconds of a group, with intervals over runs, or over one run's episodes."""
     good = distinct(runs)
-    returns = good[0].returns if len(good) == 1 else None
     measured = [one for one in good if math.isfinite(one.score)]
+    # A mean over some of the episodes only, where others returned no finite number, would be no mean return.
+    returns = good[0].returns if len(good) == len(measured) == 1 else None
     if returns is not None:
         returned, over = interval(returns, np.mean), "episodes"
     else:
@@ -97,10 +99,10 @@ def came_to(runs: Sequence[Source]) -> dict[str, Any]:
     experts = [one.expert for one in measured if math.isfinite(one.expert)]
     expert = float(np.mean(experts)) if experts else math.nan
     share = Interval(math.nan)
-    # A share of the expert's return means something where both are above zero.
-    if expert > 0 and all(one.score >= 0 for one in measured):
+    # A share of the expert's return means something where both are above zero, in every run that counts.
+    if expert > 0 and all(one.score >= 0 and one.expert > 0 for one in measured):
         if returns is None:
-            share = interval([one.score / one.expert for one in measured if one.expert > 0])
+            share = interval([one.score / one.expert for one in measured])
         elif good[0].expert_returns is not None:
             share = ratio(returns, good[0].expert_returns)
         else:
@@ -120,6 +122,7 @@ def came_to(runs: Sequence[Source]) -> dict[str, Any]:
         "interactions": iqm([one.last("interactions") for one in good]) if good else math.nan,
         "seconds": iqm([one.total for one in good]) if good else math.nan,
         "counted": len(good),
+        "measured": len(measured),
         "certified": bool(good) and all(one.certified for one in good),
     }
 
@@ -205,8 +208,11 @@ def alone(run: Source, group: int) -> dict[str, Any]:
     columns = {name: short(run.columns[name][rows]) for name in SHOWN if name in run.columns}
     solves = Counter(map(str, run.columns.get("solver_status", ())))
     made = dict(run.certificate) | {"kind": "certificate" if run.certified else "estimate"}
-    for column in ("regret_low", "regret_high", "bound", "norm"):
-        made.setdefault(column.removeprefix("regret_"), run.last(column))
+    judged = np.flatnonzero(np.isfinite(np.asarray(run.columns.get("regret", ()), float)))[-1:]
+    for column in ("regret_low", "regret_high", "bound", "norm"):  # of one round: that of the last regret
+        found = run.columns[column][judged[0]] if len(judged) else math.nan
+        made.setdefault(column.removeprefix("regret_"), float(found))
+    losses = np.asarray(run.columns.get("loss", ()), float)
     return {
         "name": run.name,
         "folder": str(run.folder),
@@ -222,11 +228,12 @@ def alone(run: Source, group: int) -> dict[str, Any]:
         "score": run.score,
         "expert": run.expert,
         "columns": columns,
+        "rises": int((np.diff(losses[np.isfinite(losses)]) > 0).sum()),
         "certificate": {name: value for name, value in made.items() if name != "constants"},
         "solves": dict(solves.most_common()),
         "iterations": int(np.sum(run.columns.get("solver_iterations", 0))),
         "spent": dict(run.spent),
-        "command": command(run),
+        "command": command(run) if run.settings else "",
         "own": list(run.own),
         "settings": dict(run.settings),
         "resolved": dict(run.resolved),
@@ -255,6 +262,11 @@ def command(run: Source) -> str:
             each = map(str, value)
             words += [option, *(each if kind.startswith("tuple") else [",".join(each)])]
         else:
-            words += [option, json.dumps(value) if isinstance(value, dict) else str(value)]
-    words += ["--out", run.name if run.study is not None else str(run.folder)]
+            words += _said(option, json.dumps(value) if isinstance(value, dict) else str(value))
+    words += _said("--out", run.name if run.study is not None else str(run.folder))
     return shlex.join(words)
+
+
+def _said(option: str, value: str) -> list[str]:
+    """An option and its value; one that begins as options do is joined to it."""
+    return [f"{option}={value}"] if value.startswith("-") else [option, value]

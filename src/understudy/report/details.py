@@ -62,17 +62,11 @@ def inspect(
         except UserError as error:
             made["drawing"] = str(error)
         else:
-            films, made["drawing"] = film(
-                make,
-                run.policy,
-                run.samples("inputs"),
-                chosen,
-                until=time.monotonic() + seconds,
-                progress=progress,
-            )
-    made["moments"] = [
-        _plain(found, one) | ({"clip": films[at]} if at in films else {}) for at, one in enumerate(chosen)
-    ]
+            inputs, until = run.samples("inputs"), time.monotonic() + seconds
+            films, made["drawing"] = film(make, run.policy, inputs, chosen, until=until, progress=progress)
+    made["moments"] = [_plain(found, one) for one in chosen]
+    for at, clip in films.items():
+        made["moments"][at]["clip"] = clip
     return made
 
 
@@ -80,12 +74,13 @@ def timeline(run: Run) -> dict[str, Any]:
     """The shares of steps that the expert acted, and of states it was asked about, along the interactions."""
     flags, weights = (np.asarray(run.samples(name)[run.demos :]) for name in ("flags", "weights"))
     if not len(flags):
-        return {"x": [], "acted": [], "asked": []}
+        return {"x": [], "end": 0, "acted": [], "asked": []}
     edges = np.unique(np.linspace(0, len(flags), min(BINS, len(flags)) + 1).round().astype(int))
     sizes = np.diff(edges)
     acted = np.add.reduceat((flags & EXPERT > 0).astype(float), edges[:-1]) / sizes
     asked = np.add.reduceat((weights > 0).astype(float), edges[:-1]) / sizes
-    return {"x": edges[:-1].tolist(), "acted": acted.round(4).tolist(), "asked": asked.round(4).tolist()}
+    shares = {"acted": acted.round(4).tolist(), "asked": asked.round(4).tolist()}
+    return {"x": edges[:-1].tolist(), "end": len(flags), **shares}
 
 
 def _plain(found: Compared, one: Moment) -> dict[str, Any]:

@@ -165,9 +165,9 @@ def worst(run: Run, found: Compared, count: int, apart: int = 40) -> list[Moment
     which = np.full(len(executed), -1)
     for number, one in enumerate(episodes):
         which[one.rows] = number
-    key = np.where(found.differs, found.away, -1.0) if found.actions.categorical else found.away
+    agree = ~found.differs if found.actions.categorical else np.zeros(len(found.away), bool)
     chosen: list[Moment] = []
-    for at in np.argsort(-key, kind="stable")[:4000].tolist():
+    for at in np.lexsort((-found.away, agree))[:4000].tolist():
         row = int(found.rows[at])
         if len(chosen) >= count or found.away[at] <= 0:
             break
@@ -175,20 +175,11 @@ def worst(run: Run, found: Compared, count: int, apart: int = 40) -> list[Moment
             continue
         slot, episode, rows = episodes[which[row]]
         step = int(np.searchsorted(rows, row))
-        if any(
-            one.slot == slot and one.episode == episode and abs(one.step - step) < apart for one in chosen
-        ):
+        same = [one for one in chosen if (one.slot, one.episode) == (slot, episode)]
+        if any(abs(one.step - step) < apart for one in same):
             continue
-        chosen.append(
-            Moment(
-                at,
-                row,
-                int(np.searchsorted(bounds, row, side="right")),
-                slot,
-                episode,
-                step,
-                derive(run.settings["seed"], "collect", slot, episode),
-                np.asarray(executed[rows[: step + 4 * apart]]),
-            )
-        )
+        number = int(np.searchsorted(bounds, row, side="right"))
+        seed = derive(run.settings["seed"], "collect", slot, episode)
+        actions = np.asarray(executed[rows[: step + 4 * apart]])
+        chosen.append(Moment(at, row, number, slot, episode, step, seed, actions))
     return chosen

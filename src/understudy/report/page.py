@@ -129,7 +129,7 @@ def tables(read: Sequence[Source]) -> dict[str, tuple[str, str, bytes]]:
         "settings": [disk.to_json(one.settings, sort=True) for one in read],
         "error": [one.trouble for one in read],
     }
-    made = {"runs.csv": ("text/csv", "one row per run", disk.to_csv(runs).encode())}
+    made = {"runs.csv": ("text/csv", "one row per run", _encoded(disk.to_csv(runs)))}
     rounds: dict[str, list[Any]] = {name: [] for name in ("run", "env", "learner", "seed", *NAMES)}
     for one in read:
         if not one.rounds:
@@ -140,9 +140,9 @@ def tables(read: Sequence[Source]) -> dict[str, tuple[str, str, bytes]]:
         for name in NAMES:
             rounds[name] += one.columns[name].tolist()
     if rounds["run"]:
-        made["rounds.csv"] = ("text/csv", "one row per run and round", disk.to_csv(rounds).encode())
+        made["rounds.csv"] = ("text/csv", "one row per run and round", _encoded(disk.to_csv(rounds)))
     specs = [{"run": one.name, "settings": one.settings, "versions": one.versions} for one in read]
-    text = disk.to_json(specs, indent=1, sort=True).encode()
+    text = _encoded(disk.to_json(specs, indent=1, sort=True))
     made["specs.json"] = ("application/json", "settings and versions of every run", text)
     return made
 
@@ -156,6 +156,11 @@ def dressed(files: dict[str, tuple[str, str, bytes]], *, live: bool = False) -> 
     listed = [{"name": k, "type": v[0], "what": v[1], "size": len(v[2])} for k, v in files.items()]
     now = datetime.datetime.now().astimezone().strftime("%Y-%m-%d %H:%M %Z")
     return {"files": listed, "files_note": note, "made": now, "version": __version__, "live": live}
+
+
+def _encoded(text: str) -> bytes:
+    """The text, in which a name of a folder that is no text, as Linux allows, has question marks."""
+    return text.encode(errors="replace")
 
 
 @functools.lru_cache(maxsize=4)
@@ -204,7 +209,8 @@ def document(found: dict[str, Any], files: dict[str, tuple[str, str, bytes]]) ->
         "script": script,
         "files": embedded(packed),
     }
-    return re.sub(r"\{\{(\w+)\}\}", lambda found: parts[found[1]], asset("page.html"))
+    made = re.sub(r"\{\{(\w+)\}\}", lambda found: parts[found[1]], asset("page.html"))
+    return _encoded(made).decode()
 
 
 def _hash(script: str) -> str:

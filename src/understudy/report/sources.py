@@ -25,6 +25,8 @@ from ..spec.settings import PARTS, default
 DEEP = 3
 """How many folders below a named one are looked into for runs and studies."""
 APART = ("env", "learner")
+UNKNOWN = "?"
+"""The environment and the learner of a run whose settings cannot be read."""
 SAME = {*APART, *FREE, "seed", "revision", "expert_card"}
 """Settings that do not set groups of runs apart, or do so anyway."""
 
@@ -60,11 +62,11 @@ class Source:
 
     @property
     def env(self) -> str:
-        return str(self.settings.get("env", "?"))
+        return str(self.settings.get("env", UNKNOWN))
 
     @property
     def learner(self) -> str:
-        return str(self.settings.get("learner", "?"))
+        return str(self.settings.get("learner", UNKNOWN))
 
     @property
     def rounds(self) -> int:
@@ -123,14 +125,13 @@ def read(path: Path, *, check: bool = True) -> list[Source]:
 
     With `check` the files of a run are compared with their checksums; a page of runs that go on does without.
     """
-    if (path / "study.json").is_file():
-        return _study(path)
+    study = (path / "study.json").is_file()
     try:
-        with damaged(f"run: {str(path)!r}"):
-            return [_run(path, check=check)]
+        with damaged(f"{'study' if study else 'run'}: {str(path)!r}"):
+            return _study(path) if study else [_run(path, check=check)]
     except (UserError, OSError) as error:
         settings: Mapping[str, Any] = {}
-        with contextlib.suppress(UserError):
+        with contextlib.suppress(UserError), damaged("settings"):
             settings = _changes(read_config(path)["settings"])
         return [Source(path.name, path, "unreadable", str(error), settings)]
 
@@ -180,10 +181,11 @@ def _run(path: Path, *, check: bool) -> Source:
 
 
 def _study(path: Path) -> list[Source]:
-    kept = disk.read_json(path / "study.json", "report")
-    with damaged(f"report: {path / 'study.json'}"):
-        versions, runs = kept["versions"], [(one["id"], one["settings"]) for one in kept["runs"]]
-    return [_entry(path, name, settings, versions) for name, settings in runs]
+    kept = disk.read_json(path / "study.json", "study")
+    runs = [_entry(path, one["id"], dict(one["settings"]), kept["versions"]) for one in kept["runs"]]
+    if not runs:
+        raise UserError(f"study: {str(path)!r} holds no run.")
+    return runs
 
 
 def _entry(path: Path, name: str, settings: Mapping[str, Any], versions: Mapping[str, str]) -> Source:
@@ -198,23 +200,24 @@ def _entry(path: Path, name: str, settings: Mapping[str, Any], versions: Mapping
     if not file.is_file():
         return Source(shown, path, "unfinished", "it has not been played yet.", **about)
     try:
-        kept = disk.read_json(file, "report")
-        summary, error = kept["summary"], kept["error"]
-        columns = {column: np.asarray(kept["columns"][column]) for column in NAMES}
-        return Source(
-            shown,
-            path,
-            "finished" if error is None else "failed",
-            error or "",
-            columns=columns,
-            spent=kept["seconds"],
-            expert=float(summary.get("expert_return", math.nan)),
-            certificate={"kind": summary.get("certificate", ""), "regret": summary.get("regret", math.nan)},
-            planned=None if error is None else _planned(settings),
-            **about,
-        )
-    except (UserError, KeyError, TypeError, ValueError) as error:
-        return Source(shown, path, "unreadable", f"{file} is damaged ({error}).", **about)
+        with damaged(str(file)):
+            kept = disk.read_json(file, "report")
+            summary, error = kept["summary"], kept["error"]
+            proof = {"kind": summary.get("certificate", ""), "regret": summary.get("regret", math.nan)}
+            return Source(
+                shown,
+                path,
+                "finished" if error is None else "failed",
+                error or "",
+                columns={column: np.asarray(kept["columns"][column]) for column in NAMES},
+                spent=dict(kept["seconds"]),
+                expert=float(summary.get("expert_return", math.nan)),
+                certificate=proof,
+                planned=None if error is None else _planned(settings),
+                **about,
+            )
+    except UserError as error:
+        return Source(shown, path, "unreadable", str(error), **about)
 
 
 def _changes(kept: Mapping[str, Any]) -> dict[str, Any]:
@@ -226,7 +229,7 @@ def _changes(kept: Mapping[str, Any]) -> dict[str, Any]:
             found[name] = value
     # A learner that is an object has its name beside it.
     if not isinstance(found["learner"], str):
-        found["learner"] = kept.get("name", "?")
+        found["learner"] = kept.get("name", UNKNOWN)
     return found
 
 

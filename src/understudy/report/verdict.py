@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from ..progress import spelled
+from .sources import UNKNOWN
 from .summaries import Interval
 from .tables import many, returned
 
@@ -30,8 +31,9 @@ def _verdict(env: str, groups: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     trouble = f"{many(len(failed), 'run')} of {len(runs)} failed or cannot be read." if failed else ""
     if not counted:
         text = "Every run failed" if len(failed) == len(runs) else "No round is finished yet"
+        text = f"{text} on {env}." if env != UNKNOWN else "Nothing of this can be read."
         note = f"{trouble} The first: {failed[0].trouble}" if failed else ""
-        return {"env": env, "text": f"{text} on {env}.", "note": note}
+        return {"env": env, "text": text, "note": note}
     who = best["name"] if len(groups) == 1 else f"{best['name']}, the best of {len(groups)},"
     text = f"{who} {_reached(best, env)}, with {many(best['labels_count'], 'label')}"
     if math.isfinite(best["seconds"]):
@@ -40,21 +42,23 @@ def _verdict(env: str, groups: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     if len(runs) == 1 and unfinished:
         of = f" of {runs[0].planned}" if runs[0].planned else ""
         text = f"Round {runs[0].rounds}{of} is done. So far {text}"
-    notes = [_over(best, counted)]
+    notes = [_over(best)]
     same = sum(bool(one.rounds) and one.state in ("finished", "unfinished") for one in best["sources"])
     if same > counted:
         notes.append(f"Runs of the same seed with the same losses count once: {same} runs are {counted}.")
     if len(groups) > 1:
         notes.append(_rivals(best, groups[1:]))
     if len(runs) > 1 and unfinished:
-        notes.append(f"{many(len(unfinished), 'run')} of {len(runs)} are not finished.")
+        are = "is" if len(unfinished) == 1 else "are"
+        notes.append(f"{many(len(unfinished), 'run')} of {len(runs)} {are} not finished.")
     return {"env": env, "text": text + ".", "note": " ".join(one for one in [*notes, trouble] if one)}
 
 
 def _reached(best: Mapping[str, Any], env: str) -> str:
     score, share, expert = best["return"], best["share"], best["expert"]
     if not math.isfinite(score.middle):
-        return f"has an average loss of {best['average loss'].middle:.3g} on {env} and was not evaluated"
+        why = "its returns are not finite" if best["episodes"] else "was not evaluated"
+        return f"has an average loss of {best['average loss'].middle:.3g} on {env} and {why}"
     if math.isfinite(share.middle):
         spell = functools.partial(percent, beside=share)
         return f"reaches {spell(share.middle)} of the expert's return on {env}{_span(best, share, spell)}"
@@ -71,9 +75,10 @@ def _span(best: Mapping[str, Any], one: Interval, spell: Callable[[float], str])
     return f" (95 % interval {spell(one.low)} to {spell(one.high)})"
 
 
-def _over(best: Mapping[str, Any], runs: int) -> str:
+def _over(best: Mapping[str, Any]) -> str:
     """What score and interval are over."""
     score: Interval = best["return"]
+    runs = best["measured"]
     if not math.isfinite(score.middle):
         return ""
     if best["over"] == "episodes":
@@ -97,7 +102,10 @@ def _rivals(best: Mapping[str, Any], others: Sequence[Mapping[str, Any]]) -> str
     score = best["return"]
     if not math.isfinite(score.low):
         return ""
-    near = [one["name"] for one in others if not one["return"].high < score.low]
+    known = [one for one in others if math.isfinite(one["return"].middle)]
+    near = [one["name"] for one in known if not one["return"].high < score.low]
+    if not known:
+        return "No other has a return to compare with."
     if not near:
         return "Its interval lies above all others."
     shown = ", ".join(near[:3]) + (f" and {len(near) - 3} more" if len(near) > 3 else "")

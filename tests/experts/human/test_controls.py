@@ -22,10 +22,12 @@ from understudy.experts.human.terminal import Terminal, screen
         (spaces.Discrete(3), [2], np.int64(2)),
         (spaces.Discrete(3, start=-1), [0], np.int64(-1)),
         (spaces.MultiDiscrete([2, 3]), [1, 2], np.array([1, 2])),
+        (spaces.MultiDiscrete([[2, 3], [2, 2]]), [1, 2, 0, 1], np.array([[1, 2], [0, 1]])),
         (spaces.MultiBinary(3), [1, 0, 1], np.array([1, 0, 1])),
         (spaces.Box(-2.0, 2.0, (1,)), [0.5], np.array([0.5], np.float32)),
-        # The end of a slider, which float32 would put a little beyond it.
-        (spaces.Box(0, 0.1, (1,), np.float64), [0.1], np.nextafter(np.array([0.1], np.float32), 0)),
+        (spaces.Box(-2.0, 2.0, ()), [0.5], np.array(0.5, np.float32)),
+        # The end of a slider: of single precision is the next number inside.
+        (spaces.Box(-0.1, 0.1, (1,), np.float64), [0.1], np.nextafter(np.array([0.1], np.float32), 0)),
         (spaces.Box(-1.0, 1.0, (2, 2)), [0, 1, -1, 0.25], np.array([[0, 1], [-1, 0.25]], np.float32)),
     ],
 )

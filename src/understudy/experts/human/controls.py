@@ -12,6 +12,7 @@ from gymnasium import spaces
 
 from ...errors import UserError
 from ...nested import at, parts
+from ...policies.actions import single_bounds
 
 ACTIONS = {
     "CartPole": ("push left", "push right"),
@@ -109,14 +110,10 @@ class Controls:
             made = np.asarray(values, self.space.dtype if box else np.int64).reshape(shape)
             made = made if box else made + np.int64(getattr(self.space, "start", 0))
             if self.space.contains(made.astype(self.space.dtype)):
-                return _single(made, self.space) if box else made if shape else np.int64(made)
+                if box:
+                    return np.asarray(np.clip(made.astype(np.float32), *single_bounds(self.space)))
+                return made if shape else np.int64(made)
         raise UserError(f"answer: {values!r} is not an action of {self.space}.")
-
-
-def _single(action: np.ndarray, space: Any) -> np.ndarray:
-    """An action of a Box in float32; at a bound of float64 the nearest number that is not beyond it."""
-    near, middle = action.astype(np.float32), ((space.low + space.high) / 2).astype(np.float32)
-    return np.where((near < space.low) | (near > space.high), np.nextafter(near, middle), near)
 
 
 def table(seen: Any, space: Any, env: str = "", names: Sequence[str] | None = None) -> list[dict[str, Any]]:

@@ -80,7 +80,7 @@ function curves(data) {
       label: `${title} against ${word}. ${ends.join("; ")}.`, x: word, series, log, height: 280,
       show: axis === "seconds" ? num : whole, xrange: once && two[0] < two[1] ? () => two : undefined,
       range: () => around(series.flatMap((one) => [...one.y, ...(one.low || []), ...(one.high || [])])),
-      empty: metric === "return" ? "No policy was evaluated; --episodes 10 does it, --evaluate-every 5 also on the way." : "No round is done yet." }),
+      empty: metric === "return" ? "There is no return to draw; --episodes 10 measures it, --evaluate-every 5 also on the way." : "No run that counts has a round yet." }),
       once ? note("Evaluated after the last round; --evaluate-every 5 does it on the way too.") : null);
   };
   const bands = groups.some((one) => Object.values(one.curves).some((found) => found.rounds && found.rounds.low));

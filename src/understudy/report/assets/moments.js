@@ -55,7 +55,10 @@ function actions(moment) {
 function moments(run) {
   if (run.study) return part("The worst moments", note("A study keeps no samples. Train the run again with the command below and --out, and its moments are shown."));
   const found = run.moments || [];
-  if (!found.length) return run.compared ? part("The worst moments", note("Policy and expert agree in all labelled states.")) : null;
+  if (!found.length) {
+    const apart = run.compared && Object.values(run.compared.sides).some((side) => side.differs > 0);
+    return run.compared ? part("The worst moments", note(apart ? "None is shown here." : "Policy and expert agree in all labelled states.")) : null;
+  }
   const clips = found.filter((each) => each.clip).length;
   const cards = found.map((each, at) => {
     const where = `round ${each.round}, step ${each.step + 1} of episode ${each.episode + 1}${each.slot ? `, environment ${each.slot + 1}` : ""}`;

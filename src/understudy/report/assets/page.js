@@ -13,8 +13,10 @@ function verdict(data) {
     tile("Labels", whole(best.labels_count), `${whole(best.interactions)} interactions`),
     tile("Time", seconds(best.seconds), best.counted > 1 ? `a run, of ${best.counted}` : "to learn and to judge"),
     tile("Regret", num(best.regret[0]), known(best.regret[0]) ? (best.certified ? "certified" : "estimate") : "not looked for"));
-  const troubles = data.troubles.length ? h("details", { class: "troubles" }, h("summary", {}, `${many(data.troubles.length, "run")} failed or cannot be read`),
-    h("ul", {}, data.troubles.map((one) => h("li", {}, h("b", {}, one.name), `: ${one.trouble}`)))) : null;
+  const { failed = 0, unreadable = 0 } = data.counts;
+  const more = failed + unreadable - data.troubles.length;
+  const troubles = data.troubles.length ? h("details", { class: "troubles" }, h("summary", {}, `${many(failed + unreadable, "run")} failed or cannot be read`),
+    h("ul", {}, data.troubles.map((one) => h("li", {}, h("b", {}, one.name), `: ${one.trouble}`)), more ? h("li", {}, `and ${whole(more)} more, in the tables`) : null)) : null;
   return h("section", { id: "verdict", "aria-label": "Verdict" }, envs, h("p", { class: "sentence" }, unbroken(found.text, page.env)), found.note ? h("p", { class: "sentence-note" }, found.note) : null, best && best.runs ? tiles : null, troubles);
 }
 

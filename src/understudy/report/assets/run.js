@@ -28,7 +28,7 @@ function alone(data) {
     h("button", { type: "button", class: "plain", disabled: here === 0, onclick: () => choose(runs[here - 1].place) }, "Previous"),
     h("button", { type: "button", class: "plain", disabled: here === runs.length - 1, onclick: () => choose(runs[here + 1].place) }, "Next"),
     data.left_out ? h("span", { class: "soft" }, `The best, the median and the worst runs of every setting come first; ${whole(data.left_out)} runs are in the tables only.`) : null) : null;
-  const title = `${run.learner} on ${run.env}, seed ${run.seed}`;
+  const title = `${run.learner} on ${run.env}${run.seed === null ? "" : `, seed ${run.seed}`}`;
   const body = run.rounds ? [regret(run), losses(run), states(run), moments(run), acted(run), solver(run), again(run)] : [again(run)];
   return section("run", runs.length > 1 ? "One run" : "The run", pick, h("p", { class: "run-title" }, title, " ", h("span", { class: `state ${run.state}` }, state(run))),
     run.trouble ? h("p", { class: run.state === "unfinished" ? "banner" : "banner wrong" }, run.trouble) : null, body);
@@ -79,13 +79,12 @@ function regret(run) {
 function losses(run) {
   const { round, loss } = run.columns;
   const found = points(round, loss);
-  const rises = found.y.slice(1).filter((value, at) => value > found.y[at]).length;
   return part("Loss before each update",
     h("div", { class: "legend" }, key("#0072B2", "loss of the round", "line"), key("#E69F00", "average so far", "line dashed")),
     chart({ label: `Loss before each update against rounds; it begins at ${num(found.y[0])} and ends at ${num(found.y[found.y.length - 1])}.`, x: "round", height: 210, show: whole,
       series: [{ label: "loss of the round", x: found.x, y: found.y, colour: "#0072B2", dots: found.x.length < 60 }, { label: "average so far", x: round, y: run.columns.average_loss, colour: "#E69F00", dashes: [6, 3] }],
       range: () => around([...found.y, ...run.columns.average_loss]) }),
-    note(`The loss of a round is measured on the states of that round before the policy learns from them. It may rise${rises ? `, as it does ${many(rises, "time")} here` : ""}: a changed policy visits states that it has not seen yet.`));
+    note(`The loss of a round is measured on the states of that round before the policy learns from them. It may rise${run.rises ? `, as it does ${many(run.rises, "time")} here` : ""}: a changed policy visits states that it has not seen yet.`));
 }
 
 function states(run) {
@@ -116,7 +115,7 @@ function states(run) {
 
 function plane(found) {
   const given = found.plane;
-  if (!given) return h("div", {}, note("States that are images are not drawn as points."));
+  if (!given) return h("div", {}, note("The states are not drawn as points: they are images, or too few, or vary in one direction only."));
   const order = given.x.map((_, at) => at).sort((a, b) => given.x[a] - given.x[b]);
   const of = (test) => { const kept = order.filter(test); return { x: kept.map((at) => given.x[at]), y: kept.map((at) => given.y[at]) }; };
   const series = [
@@ -133,7 +132,7 @@ function plane(found) {
 function acted(run) {
   const found = run.timeline || { x: run.columns.interactions, acted: run.columns.by_expert, asked: run.columns.asked };
   if (!found.x || !found.x.length) return null;
-  const ending = found.x[found.x.length - 1];
+  const ending = run.timeline ? found.end : found.x[found.x.length - 1];
   const share = (list) => list.map((value) => (known(value) ? 100 * value : null));
   const start = run.timeline ? found.x : [0, ...found.x.slice(0, -1)];
   const step = (list) => ({ x: [...start, ending], y: [...share(list), share(list).slice(-1)[0]] });
@@ -170,6 +169,7 @@ function again(run) {
   const copy = async (event) => { const button = event.currentTarget; try { await navigator.clipboard.writeText(run.command); button.textContent = "Copied"; } catch { button.textContent = "Select the text and copy it"; } };
   const spell = (value) => (typeof value === "string" ? value : JSON.stringify(value));
   const list = (found) => h("dl", {}, Object.entries(found).flatMap(([name, value]) => [h("dt", {}, name), h("dd", {}, spell(value))]));
+  if (!run.command) return part("The folder", note(run.folder));
   const typed = h("div", { class: "command" }, h("code", { tabindex: "0" }, run.command), h("button", { type: "button", class: "plain", onclick: copy }, "Copy"));
   return part("The same again",
     run.own.length ? note(`This run was begun from Python with ${run.own.map((name) => `${/^[aeiou]/.test(name) ? "an" : "a"} ${name}`).join(" and ")} of its own, which cannot be typed: no command makes it again.`) : typed,
