@@ -76,7 +76,7 @@ def test_expected_loss_is_the_occupancy_weighted_divergence():
     assert played.losses[0] == pytest.approx(by_hand, rel=1e-12)
 
 
-@pytest.mark.parametrize("options", [{"gamma": 1.0}, {"gamma": -0.1}, {"rounds": 0}, {"seed": -1}])
+@pytest.mark.parametrize("options", [{"gamma": 1 - 1e-12}, {"gamma": -0.1}, {"rounds": 0}, {"seed": -1}])
 def test_bad_options_get_one_sentence(options):
     with pytest.raises(UserError, match=next(iter(options))):
         exhibits(**options)

@@ -157,7 +157,7 @@ def _show(study: Study, done: Results | Tuned) -> None:
     ]
     rows.sort(key=lambda row: (row["failed"] > 0, math.isnan(row["average loss"]), row["average loss"]))
     first = rows[0]
-    names = [n for n in first if n in study.grid or any(row[n] != first[n] for row in rows)]
+    names = [n for n in first if n in study.grid or any(repr(row[n]) != repr(first[n]) for row in rows)]
     names += [name for name in ("average loss", "return") if name not in names]
     _table("by average loss, mean over seeds", {name: [row[name] for row in rows] for name in names})
 

@@ -17,7 +17,7 @@ import numpy as np
 from ..errors import MissingExtra, UserError, nearest, said
 from ..policies.sight import INFO, OWN
 from ..registry import module, place_of
-from ..spec import is_pure
+from ..spec import Environment, is_pure
 
 PURPOSES = ("collect", "evaluate", "mixing", "noise", "params", "solver", "random", "video", "ask")
 PURPOSES += ("memory", "members")
@@ -80,7 +80,9 @@ class Maker:
         return made
 
 
-def maker(env: Any, env_kwargs: Mapping[str, Any] | None = None, infos: Sequence[str] = ()) -> Maker:
+def maker(
+    env: Environment | None, env_kwargs: Mapping[str, Any] | None = None, infos: Sequence[str] = ()
+) -> Maker:
     """How to make `env`: an id or a function with `env_kwargs`, or an environment with a spec.
 
     ``module:Id`` imports a module first, of the current folder too; where the module has a function of that

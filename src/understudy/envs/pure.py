@@ -57,8 +57,8 @@ class PureEnv:
     name: str
     begin: Callable[[Array], tuple[Any, Any]]
     play: Callable[[Any, Any], tuple[Any, Any, Any, Any, Any]]
-    observation_space: Any
-    action_space: Any
+    observation_space: spaces.Space[Any]
+    action_space: spaces.Space[Any]
     limit: int | None = LIMIT
     serves: str | None = None
 

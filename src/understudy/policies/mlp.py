@@ -69,12 +69,12 @@ ACTIVATIONS: dict[str, Activation] = {
 HEADS = ("identity", "tanh", "sb3-tanh")
 
 
-def several(widths: Any) -> Any:
+def several(widths: int | Iterable[int]) -> tuple[int, ...]:
     """A tuple of what may be iterated over, or of the one thing; the checks of the policies come after."""
     return tuple(widths) if isinstance(widths, Iterable) else (widths,)
 
 
-def edges(bounds: Any) -> tuple[float, ...] | None:
+def edges(bounds: Sequence[float] | np.ndarray | None) -> tuple[float, ...] | None:
     """Bounds of actions as plain numbers, whatever sequence or array they are given as."""
     return None if bounds is None else tuple(np.ravel(bounds).astype(float).tolist())
 

@@ -16,7 +16,7 @@ from ..errors import UserError, among, whole
 from ..nested import stacked, take
 from ..policies import Actions, History, not_finite
 from ..policies.sight import Sight
-from ..spec import FIELDS
+from ..spec import FIELDS, Environment
 from ..spec.values import checked
 from .collected import not_finite_rows
 from .labels import failure
@@ -192,7 +192,7 @@ def by_policies(
 
 def evaluate(
     player: Any,
-    env: Any,
+    env: Environment,
     *,
     episodes: int = 20,
     seed: int = 0,

@@ -201,6 +201,8 @@ def _prepared(
     changes = {} if coarse is None else coarse
     if not isinstance(changes, Mapping):
         raise UserError(f"coarse: {coarse!r} is not a table of settings, as in {{'rounds': 5}}.")
+    if not study.grid:
+        raise UserError("tune: the study has no axis to tune; a grid has them, as in step = [0.1, 1.0].")
     for name in axes:
         among("tune", name, list(study.grid))
         if any(isinstance(one, Mapping) for one in study.grid[name]):

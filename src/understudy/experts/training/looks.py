@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from typing import Any, NamedTuple
 
@@ -73,7 +74,7 @@ class Looks:
             expert, self.make, episodes=episodes or self.episodes, seed=self.seed, number=len(self.curve)
         )
         self.curve.append(Evaluated(done, took, float(returns.mean()), float(returns.std())))
-        if self.best is None or self.curve[-1].mean > self.best.mean:
+        if self.best is None or math.isnan(self.best.mean) or self.curve[-1].mean > self.best.mean:
             self.best = self.curve[-1]
             networks.save(self.path, policy, {**card, **self._about(returns, "while training")})
 
