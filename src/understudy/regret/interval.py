@@ -80,9 +80,9 @@ def above(losses: Losses, params: Params) -> Array:
     outputs = rows @ params
     slopes = jax.vmap(jax.grad(loss))(outputs, losses.targets)
     wobble = _wobble(loss, slopes, _off(rows, params))
+    kind, count = jnp.finfo(outputs.dtype), losses.filled + rows.shape[1] + 16
     total = jnp.sum(weights * (jax.vmap(loss)(outputs, losses.targets) + wobble))
-    count = losses.filled + rows.shape[1] + 16
-    return total * (1.0 + count * jnp.finfo(total.dtype).eps) + vanished(count, weights, outputs)
+    return (total + vanished(count, weights, outputs)) * (1.0 + count * kind.eps)
 
 
 def below(losses: Losses, params: Params, dual: Any, norm: Array) -> Array:
