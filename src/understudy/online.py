@@ -15,7 +15,7 @@ from jax import Array
 from .data import Batch, zeros
 from .learners import Learner
 from .learners.base import answered, first_state
-from .losses import Loss, Squared
+from .losses import Loss, Squared, computes
 from .objectives import (
     Limited,
     Losses,
@@ -81,7 +81,7 @@ class Game(eqx.Module):
             return (
                 f"the policy {self.policy.name!r} is not linear in its parameters: the losses are not convex."
             )
-        if not self.loss.convex:
+        if not (self.loss.convex and self.loss.own_dual):
             return f"the loss {type(self.loss).__name__} gives no conjugate, which a proof needs."
         if not isinstance(self.learner, Learner):
             return "the learner is not one of the family that the proof is about."
@@ -94,9 +94,23 @@ class Game(eqx.Module):
         """Whether interval and bound are proofs: convex losses and a known learner, whatever the solver."""
         return not self.uncertified
 
+    @property
+    def unbounded(self) -> str:
+        """Why a bound that was computed is not finite, in one sentence."""
+        plan = self.learner.schedule
+        if plan.first > 1 or not any(np.any(part) for part in (plan.constant, plan.root, plan.adaptive)):
+            return (
+                "a round was solved without a penalty, and only squared losses (without minibatches) have a "
+                "bound without one; adaftrl, or a schedule that starts in round 1, has one."
+            )
+        return (
+            "it is not a finite number: the squares of the data are beyond what a float can hold, or the "
+            "samples were kept in files, over which nothing is proved."
+        )
+
     def empty(self, params: Params, like: Batch, capacity: int) -> Samples | Statistics:
         """Losses of no rounds: streaming statistics where they suffice, else a buffer of `capacity` rows."""
-        streams = self.policy.linear and isinstance(self.loss, Squared)
+        streams = self.policy.linear and computes(self.loss, Squared)
         if streams and not draws(self.solver) and not draws(self.hindsight):
             return empty_statistics(self.policy, self.loss, params)  # type: ignore[arg-type]
         return empty_samples(self.policy, self.loss, like, capacity=capacity)
@@ -260,13 +274,10 @@ def certify(game: Game, row: Mapping[str, Any]) -> certificate.Certificate:
     """
     numbers = {name: float(row.get(name, np.nan)) for name in (*JUDGED, "stability", "weight", "round")}
     bound, reason = numbers["bound"], game.uncertified
-    if not reason and np.isnan(numbers["regret"]):
+    if not reason and np.isnan(numbers["norm"]):
         reason = "the best policy in hindsight was not looked for."
     elif not reason and not np.isfinite(bound):
-        reason = (
-            "a round was solved without a penalty, and only squared losses have a bound without one; "
-            "adaftrl, or a schedule that starts in round 1, has one."
-        )
+        reason = game.unbounded
     constants = {
         "rounds": numbers["round"],
         "stability": numbers["stability"],

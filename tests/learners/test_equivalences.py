@@ -7,6 +7,10 @@ import pytest
 
 import understudy
 from reference import FEATURES, FEW, OUTPUTS, NaiveFTRL, gradient, hessian, stream
+from understudy import Linear, Squared
+from understudy.learners import Schedule
+from understudy.making import make_game
+from understudy.programs import program
 
 LOSSES = ("squared", "huber", "cross-entropy")
 STREAMS = {loss: stream(loss, rounds=FEW) for loss in LOSSES}
@@ -136,6 +140,12 @@ def test_a_schedule_has_its_own_start():
     assert int(understudy.ftrl(eta=0.3, schedule=made).schedule.start) == 6
     with pytest.raises(understudy.UserError, match="start: 2 does not go with a Schedule"):
         understudy.ftrl(eta=0.3, schedule=made, start=2)
+
+
+def test_schedules_that_differ_in_numbers_are_one_program():
+    made = [understudy.ftrl(eta=1.0, schedule=Schedule(root=root, start=2**40)) for root in (0.5, 2)]
+    games = [make_game(Linear(), Squared(), one, "auto", np.zeros((2, 1))) for one in made]
+    assert program(games[0]) == program(games[1])
 
 
 def test_the_adaptive_sum_starts_with_the_schedule():

@@ -9,8 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from understudy import Absolute, BinaryCrossEntropy, CrossEntropy, Huber, Squared, UserError
+from understudy import Absolute, BinaryCrossEntropy, CrossEntropy, Huber, Linear, Squared, UserError, ftl
 from understudy.losses import one_hot
+from understudy.making import make_game
+from understudy.solvers import ClosedForm, Descent, InteriorPoint
 
 LOSSES = {
     "squared": Squared(),
@@ -114,3 +116,41 @@ def test_labels_that_are_none(labels):
 def test_an_absurd_label_is_refused_before_memory_is_taken_for_it():
     with pytest.raises(UserError, match="the most"):
         CrossEntropy().targets(np.array([0, 10**12]))
+
+
+class Named(Squared):
+    """The squared loss under another name."""
+
+
+class Uneven(Squared):
+    def __call__(self, outputs, target):
+        return jnp.sum(jnp.array([10.0, 0.1]) * (outputs - target) ** 2)
+
+
+class Quantile(Absolute):
+    def __call__(self, outputs, target):
+        return jnp.sum(jnp.maximum(0.9 * (target - outputs), 0.1 * (outputs - target)))
+
+
+class Pinball(Quantile):
+    """With a conjugate of its own."""
+
+    def dual(self, slope, target):
+        return super().dual(slope, target)
+
+
+@pytest.mark.parametrize(
+    ("loss", "proved", "solver"),
+    [
+        (Named, True, ClosedForm),
+        (Uneven, False, Descent),
+        (Quantile, False, Descent),
+        (Pinball, True, Descent),
+    ],
+)
+def test_what_is_known_of_a_loss_is_not_known_of_one_that_only_inherits_from_it(loss, proved, solver):
+    game = make_game(Linear(), loss(), ftl(), "auto", np.zeros((2, 2)))
+    assert game.certified == proved and isinstance(game.solver, solver) and isinstance(game.hindsight, solver)
+    assert proved or game.uncertified.startswith(f"the loss {loss.__name__} gives no conjugate")
+    shipped = make_game(Linear(), Absolute(), ftl(), "auto", np.zeros((2, 2)))
+    assert isinstance(shipped.solver, InteriorPoint)

@@ -179,3 +179,17 @@ def test_a_schedule_that_is_not_the_one_claimed_exceeds_its_bound():
     claimed = bounds.lemma(gradient_norms=norms, weights=5 * weights, distances=away)
     assert regret <= true.value
     assert regret > 2 * claimed.value
+
+
+@pytest.mark.parametrize(
+    ("learner", "scale", "why"),
+    [
+        (ftrl(eta=0.1), 1e200, "it is not a finite number: the squares"),
+        (ftl(), 1.0, "a round was solved without a penalty"),
+        (ftrl(eta=0.1), 1.0, ""),
+    ],
+)
+def test_a_certificate_says_why_it_has_no_finite_bound(learner, scale, why):
+    listed = [(X, scale * Y) for X, Y in stream("huber", 0, rounds=FEW)]
+    made = understudy.replay([(scale * X, Y) for X, Y in listed], loss="huber", learner=learner).certificate
+    assert made.reason.startswith(why) and bool(made.reason) == bool(why) == (not np.isfinite(made.bound))

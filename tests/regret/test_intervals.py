@@ -232,3 +232,14 @@ def test_it_holds_however_often_the_sum_was_rounded(answer):
     proof = understudy.replay(listed, loss="absolute", learner=still, comparator="last").certificate
     true = 600 * Fraction(answer)  # the best in hindsight loses nothing
     assert Fraction(proof.low) <= true <= Fraction(proof.high) <= Fraction(proof.bound)
+
+
+@pytest.mark.parametrize("learner", [understudy.ftl(), understudy.ogd(eta=0.1)], ids=["ftl", "ogd"])
+def test_a_regret_too_small_for_a_float_is_still_within_its_interval(learner):
+    """The squares of the errors underflow: the computed losses are zero, and the true ones are not."""
+    listed = [(X, 1e-165 * Y) for X, Y in stream("squared", 1.0, 0)]
+    ledger = understudy.replay(listed, learner=learner).ledger
+    assert (ledger["cumulative_loss"] == 0).all()
+    assert (
+        (ledger["regret_high"] > 0).all() and (ledger["bound"] > 0).all() and (ledger["regret_low"] < 0).all()
+    )

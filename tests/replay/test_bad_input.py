@@ -8,6 +8,7 @@ import pytest
 import understudy
 from reference import FEW, stream
 from understudy import MLP, Huber, Tabular, UserError, adagrad, alt_ftrl, ftl, ftrl, ogd, replay
+from understudy.learners import Schedule
 
 X, Y = np.ones((2, 3)), np.ones((2, 1))
 GOOD = [(X, Y)]
@@ -49,12 +50,16 @@ TABLE = {
     "eta negative": ("eta", lambda: alt_ftrl(eta=-1.0)),
     "eta nan": ("eta", lambda: ogd(eta=float("nan"))),
     "eta infinite": ("eta", lambda: ogd(eta=float("inf"))),
+    "eta too small for an inverse": ("eta", lambda: ftrl(eta=1e-310)),
     "eta a word": ("eta", lambda: ftrl(eta="big")),
     "eta a list": ("eta", lambda: ftrl(eta=[1.0, 2.0])),
     "alpha zero": ("alpha", lambda: adagrad(alpha=0)),
     "radius zero": ("radius", lambda: ftl(radius=0.0)),
     "radius for a network": ("radius", lambda: replay(GOOD, policy="mlp", learner=ftl(radius=1.0))),
     "start": ("start", lambda: ftrl(eta=1.0, start=0)),
+    "schedule negative": ("schedule", lambda: Schedule(constant=-1.0)),
+    "schedule not finite": ("schedule", lambda: Schedule(root=float("inf"))),
+    "start of a schedule": ("start", lambda: Schedule(root=1.0, start=1.5)),
     "schedule": ("schedule", lambda: ftrl(eta=1.0, schedule="sqr")),
     "smoothness": ("smoothness", lambda: understudy.theorem(smoothness=0.0, interpolation=1.0)),
     "interpolation": ("interpolation", lambda: understudy.theorem(smoothness=1.0, interpolation="x")),

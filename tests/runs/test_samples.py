@@ -78,3 +78,9 @@ def test_samples_follow_the_round_that_made_them():
     assert run.samples("inputs").shape == (105, 3) and run.samples("executed").shape == (105, 1)
     with pytest.raises(UserError, match=r"samples column: unknown value 'labels'"):
         run.samples("labels")
+
+
+def test_a_search_that_reads_all_samples_at_once_is_refused_before_any_label_is_paid():
+    asked = {"policy": "linear", "loss": "absolute", "solver": "adam", "batch_size": 8, "memory_limit": 10}
+    with pytest.raises(UserError, match=r"^memory_limit: .* best in hindsight reads .* comparator none\.$"):
+        imitate("Pendulum-v1", expert=lambda seen: pytest.fail("a label was asked for"), **asked, **SIZE)

@@ -182,6 +182,11 @@ def test_plans_of_both_passes():
     assert found["coarse"].interactions == 20 * 2000
 
 
+def test_a_study_without_axes_says_that_none_can_be_tuned():
+    with pytest.raises(UserError, match="tune: the study has no axis to tune; a grid has them"):
+        tune(Study("CartPole-v1"))
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [

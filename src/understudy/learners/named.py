@@ -5,11 +5,10 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-import equinox as eqx
 import numpy as np
 
 from .base import Learner
-from .schedules import Number, Schedule, first_round, positive
+from .schedules import Number, Schedule, positive
 from .schedules import schedule as scheduled
 
 LAST, MEAN = np.asarray(True), np.asarray(False)
@@ -25,9 +24,7 @@ def ftl(*, radius: float | None = None) -> Learner:
     >>> ftl().name
     'ftl'
     """
-    zero = np.asarray(0.0)
-    none = Schedule(zero, zero, zero, np.asarray(1, np.int32))
-    return Learner(none, around_last=MEAN, radius=_radius(radius), name="ftl")
+    return Learner(Schedule(start=1), around_last=MEAN, radius=_radius(radius), name="ftl")
 
 
 def ftrl(
@@ -125,6 +122,4 @@ def started(learner: Any, start: int) -> Any:
     """
     if not isinstance(learner, Learner) or learner.schedule.start is not None:
         return learner
-    return eqx.tree_at(
-        lambda one: one.schedule.start, learner, first_round(start), is_leaf=lambda x: x is None
-    )
+    return dataclasses.replace(learner, schedule=dataclasses.replace(learner.schedule, start=start))

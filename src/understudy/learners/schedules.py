@@ -10,9 +10,26 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from ..errors import UserError, among
+from ..errors import UserError, among, whole
+from ..solvers.base import check_number
 
 Number = Array | np.ndarray | float
+
+
+def _weight(value: Any) -> Any:
+    """A part of Λ_t as an array: numbers would select a program of their own."""
+    if isinstance(value, Array):
+        return value
+    check_number("schedule", value, zero=True)
+    return np.asarray(value, np.float64)
+
+
+def first_round(value: Any) -> Any:
+    """A round's number as an array, None where it was not given, or one sentence."""
+    if value is None or isinstance(value, (Array, np.ndarray)):
+        return value
+    whole("start", value)
+    return np.asarray(min(value, 2**31 - 1), np.int32)
 
 
 class Schedule(eqx.Module):
@@ -24,10 +41,10 @@ class Schedule(eqx.Module):
     one compiled program. The first gradients may be zero: nothing here divides by Λ.
     """
 
-    constant: Number = 0.0
-    root: Number = 0.0
-    adaptive: Number = 0.0
-    start: Number | None = None
+    constant: Number = eqx.field(converter=_weight, default=0.0)
+    root: Number = eqx.field(converter=_weight, default=0.0)
+    adaptive: Number = eqx.field(converter=_weight, default=0.0)
+    start: Number | None = eqx.field(converter=first_round, default=None)
 
     @property
     def zero(self) -> bool:
@@ -55,7 +72,8 @@ def positive(field: str, value: Any) -> np.ndarray:
     """`value` as a float64 number greater than zero, or one sentence."""
     try:
         number = np.asarray(value, dtype=np.float64)
-        good = number.ndim == 0 and np.isfinite(number) and number > 0
+        # One that is smaller counts as zero, and has no inverse.
+        good = number.ndim == 0 and np.isfinite(number) and number >= np.finfo(np.float64).tiny
     except (TypeError, ValueError):
         good = False
     if not good:
@@ -63,16 +81,7 @@ def positive(field: str, value: Any) -> np.ndarray:
     return number
 
 
-def first_round(value: Any) -> np.ndarray | None:
-    """`value` as a round's number, None where it was not given, or one sentence."""
-    if value is None:
-        return None
-    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 1:
-        raise UserError(f"start: {value!r} is not a round number 1, 2, 3, …")
-    return np.asarray(value, dtype=np.int32)
-
-
-SCHEDULES = {"constant", "sqrt", "adaptive"}
+SCHEDULES = {"constant": "constant", "sqrt": "root", "adaptive": "adaptive"}
 
 
 def schedule(kind: str | Schedule, step: Number, *, field: str = "eta", start: int | None = None) -> Schedule:
@@ -81,17 +90,12 @@ def schedule(kind: str | Schedule, step: Number, *, field: str = "eta", start: i
     >>> float(schedule("sqrt", 0.5).weight(jnp.asarray(4), jnp.asarray(0.0)))
     4.0
     """
-    first = first_round(start)
     if isinstance(kind, Schedule):
         if start is not None:
             raise UserError(f"start: {start!r} does not go with a Schedule, which has a start of its own.")
         return kind
     among("schedule", kind, SCHEDULES)
-    inverse = 1.0 / positive(field, step)
-    name = {"constant": "constant", "sqrt": "root", "adaptive": "adaptive"}[kind]
-    zero = np.asarray(0.0)
-    parts = {"constant": zero, "root": zero, "adaptive": zero} | {name: np.asarray(inverse)}
-    return Schedule(**parts, start=first)
+    return Schedule(**{SCHEDULES[kind]: 1.0 / positive(field, step)}, start=start)
 
 
 def theorem(*, smoothness: float, interpolation: float) -> Schedule:
@@ -105,5 +109,4 @@ def theorem(*, smoothness: float, interpolation: float) -> Schedule:
     if not isinstance(interpolation, (int, float, np.number)) or not 0 <= interpolation < np.inf:
         raise UserError(f"interpolation: {interpolation!r} is not a finite number ≥ 0.")
     weight = max(float(np.sqrt(interpolation)), 2.0 * float(positive("smoothness", smoothness)))
-    zero = np.asarray(0.0)
-    return Schedule(np.asarray(weight), zero, zero, np.asarray(1, np.int32))
+    return Schedule(weight, start=1)

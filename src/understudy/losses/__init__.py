@@ -8,7 +8,7 @@ the objective's business.
 from __future__ import annotations
 
 from ..registry import Registry
-from .base import Loss
+from .base import Loss, computes
 from .classification import BinaryCrossEntropy, CrossEntropy, one_hot
 from .regression import Absolute, Huber, Squared
 
@@ -34,4 +34,5 @@ LOSSES: Registry[Loss] = Registry(
     group="losses",
 )
 
-__all__ = ["LOSSES", "Absolute", "BinaryCrossEntropy", "CrossEntropy", "Huber", "Loss", "Squared", "one_hot"]
+__all__ = ["LOSSES", "Absolute", "BinaryCrossEntropy", "CrossEntropy", "Huber", "Loss", "Squared"]
+__all__ += ["computes", "one_hot"]

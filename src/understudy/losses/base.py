@@ -34,8 +34,19 @@ class Loss(eqx.Module):
 
     @property
     def convex(self) -> bool:
-        """Whether the loss is convex in the outputs and gives its conjugate (`dual`), as a proof needs."""
+        """Whether the loss is convex in the outputs and gives its conjugate (`dual`), as a proof needs: a
+        class that overrides `__call__` has to give its own.
+        """
         return False
+
+    @property
+    def own_dual(self) -> bool:
+        """Whether `dual` comes from the class that computes the loss, or from one made from it."""
+        dual, value = (
+            next(i for i, one in enumerate(type(self).__mro__) if name in vars(one))
+            for name in ("dual", "__call__")
+        )
+        return dual <= value
 
     @property
     def curvature(self) -> float:
@@ -65,6 +76,13 @@ class Loss(eqx.Module):
     def targets(self, answers: Any, outputs: int | None = None) -> np.ndarray:
         """The expert's answers as rows of floats (n, k); raises `UserError` when they cannot be."""
         return columns(answers)
+
+
+def computes(loss: Loss, *kinds: type[Loss]) -> bool:
+    """Whether a loss is one of these kinds, and not a class made from one that computes something else: what
+    is known of a kind (that it is quadratic, its conjugate) is not known of that.
+    """
+    return isinstance(loss, kinds) and any(type(loss).__call__ is kind.__call__ for kind in kinds)
 
 
 def columns(answers: Any) -> np.ndarray:

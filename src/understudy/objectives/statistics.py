@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -131,6 +133,7 @@ class Statistics(eqx.Module):
         off = (
             2.0 * whole * self.error(optax.tree.norm(params))
             + 32 * jnp.finfo(size.dtype).eps * weight * radius
+            + math.sqrt(gradient.size * jnp.finfo(size.dtype).tiny)
         )
         push = jnp.linalg.norm(right @ gradient, axis=1) + off
         curvature = 2.0 * size**2 + weight
@@ -139,9 +142,10 @@ class Statistics(eqx.Module):
 
     def error(self, norm: Array) -> Array:
         """How far the computed √F(W) may be from the true one where ||W|| = `norm`."""
-        here = 4.0 * self.factor.shape[0] * jnp.finfo(self.factor.dtype).eps
-        features, answers = self.rounding + here * _sizes(self.factor, self.features)
-        return features * norm + answers
+        size, kind = 4.0 * self.factor.shape[0], jnp.finfo(self.factor.dtype)
+        features, answers = self.rounding + size * kind.eps * _sizes(self.factor, self.features)
+        # A square below `tiny` counts as zero.
+        return features * norm + answers + size * math.sqrt(kind.tiny)
 
     def above(self, params: Params) -> Array:
         """F at `params`, from above."""
@@ -165,14 +169,16 @@ class Statistics(eqx.Module):
             left_over = jnp.where(half > 0, half / (size**2 + jnp.where(half > 0, half, 1.0)), 0.0)
             whole = self.rest + jnp.sum(answer * left_over)
             least = jnp.maximum(jnp.sqrt(whole) - self.error(norm), 0.0) ** 2
-            return least - half * norm**2 * (1.0 + 16 * eps)
+            return least - half * norm**2 * (1.0 + 16 * eps) - jnp.finfo(size.dtype).tiny
 
         return jnp.maximum(jnp.max(jax.vmap(dual)(pulls)), 0.0)
 
 
 def _sizes(factor: Array, features: int) -> Array:
-    """||X|| and ||Y||, (2,)."""
-    return jnp.stack([jnp.linalg.norm(factor[:, :features]), jnp.linalg.norm(factor[:, features:])])
+    """||X|| and ||Y||, (2,), from above where squares underflow."""
+    least = math.sqrt(factor.size * jnp.finfo(factor.dtype).tiny)
+    sizes = jnp.linalg.norm(factor[:, :features]), jnp.linalg.norm(factor[:, features:])
+    return jnp.stack(sizes) + least
 
 
 def triangle(factor: Array, rows: Array) -> Array:

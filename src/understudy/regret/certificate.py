@@ -47,7 +47,7 @@ from ..learners.base import broadcast
 from ..objectives import Losses, Samples, Statistics
 from ..policies import Params, count
 from ..policies import norm as norm_of
-from .interval import Measured
+from .interval import Measured, vanished
 
 FACTOR = 10.0
 """Without a domain, intervals and bounds are against comparators up to this many times as long as the longest
@@ -125,6 +125,7 @@ def _minorant(losses: Samples, w: Array, dual: Array) -> tuple[Array, Array]:
     values = jax.vmap(loss)(outputs, losses.targets)
     gap = jnp.sum(weights * jnp.maximum(values - jnp.sum(slopes * outputs, axis=1) - found, 0.0))
     lost = (losses.filled + 16) * jnp.finfo(gap.dtype).eps * jnp.sum(weights * (jnp.abs(values) + size))
+    lost += vanished(losses.filled + 16, weights, outputs)
     return (rows * weights[:, None]).T @ slopes, gap + lost
 
 
@@ -146,7 +147,8 @@ def advance(
     """
     proved, none = seen is not None, jnp.zeros_like(running.norm)
     seen = Measured(*[none] * 5) if seen is None else seen
-    eps = jnp.finfo(running.norm.dtype).eps
+    kind = jnp.finfo(running.norm.dtype)
+    eps, small = kind.eps, math.sqrt(kind.tiny) if proved else 0.0  # a square below `tiny` counts as zero
     here, there = none, norm_of(new.params)
     if proved or learner.linear:
         here = norm_of(old.params)
@@ -155,7 +157,7 @@ def advance(
     )
     slope = none
     if learner.linear:
-        fall = _fall(gradient, new.weight)
+        fall = _fall(gradient, new.weight, small)
         heaviest = jnp.max(jnp.stack([jnp.max(leaf) for leaf in jax.tree.leaves(new.weight)]))
         # Steps w_t − g_t/Λ_t and projections are rounded too: 32 roundings of w, seen in the norm of the
         # weights.
@@ -180,7 +182,8 @@ def advance(
 
     def moved(w: Array, c: Array, a: Array, b: Array) -> Array:
         # Welford: Σσ||w − c||² grows by σ Λ_{t−1}/Λ_t ||w_t − c_{t−1}||².
-        return jnp.sum(jnp.where(b > 0, (b - a) * a / jnp.where(b > 0, b, 1.0), 0.0) * (w - c) ** 2)
+        share = jnp.where(b > 0, (b - a) * a / jnp.where(b > 0, b, 1.0), 0.0)
+        return jnp.sum(share * (jnp.abs(w - c) + small) ** 2)
 
     spread: Any = none
     if not learner.schedule.zero:
@@ -203,7 +206,7 @@ def _off(
     losses: Losses, old: LearnerState, new: LearnerState, reach: Array, squares: Array, samples: Array
 ) -> tuple[Array, Array]:
     """How far the computed g_t + r_t may be from the gradient of G_t at w_t, and from belonging to w_t."""
-    loss, eps, outputs = losses.loss, jnp.finfo(reach.dtype).eps, old.params.shape[-1]
+    loss, kind, outputs = losses.loss, jnp.finfo(reach.dtype), old.params.shape[-1]
     terms, here = samples + old.params.shape[0] + 16, optax.tree.norm(old.params)
     if math.isfinite(loss.steepness):
         slopes = loss.steepness * math.sqrt(outputs) * reach
@@ -216,7 +219,8 @@ def _off(
     kinks: Any = (
         0.0 if math.isfinite(loss.curvature) else 2 * loss.steepness * math.sqrt(outputs) * each * reach
     )
-    return eps * (terms * slopes + bent * each * squares + steps), eps * kinks
+    off = kind.eps * (terms * slopes + bent * each * squares + steps)
+    return off + terms * math.sqrt(kind.tiny), kind.eps * kinks
 
 
 def norm(running: Running, radius: Array | None, comparator: Params) -> Array:
@@ -236,22 +240,29 @@ def bound(running: Running, state: LearnerState, comparator: Params, excess: Arr
     `comparator` is any point of the domain, F there at most `excess` above the least; `state` is that of the
     learner after the round.
     """
-    weight, eps = broadcast(state.weight, comparator), jnp.finfo(excess.dtype).eps
-    away = jax.tree.map(lambda u, c, a: jnp.sum(a * (u - c) ** 2), comparator, state.centre, weight)
+    weight, kind = broadcast(state.weight, comparator), jnp.finfo(excess.dtype)
+
+    def far(u: Array, c: Array, a: Array) -> Array:
+        return jnp.sum(a * (jnp.abs(u - c) + math.sqrt(kind.tiny)) ** 2)
+
+    away = jax.tree.map(far, comparator, state.centre, weight)
     value = running.stability + 0.5 * (sum(jax.tree.leaves(away)) + running.spread)
     heaviest = jnp.max(jnp.stack([jnp.max(leaf) for leaf in jax.tree.leaves(state.weight)]))
-    terms = (state.round + count(comparator) + 16) * eps
+    terms = state.round + count(comparator) + 16
     centre = 4 * heaviest * running.norm * (running.norm + optax.tree.norm(comparator))
-    rounding = running.rounding + running.slope * norm + 2 * running.wrong + terms * (value + centre)
-    return value + excess + rounding
+    rounding = (
+        running.rounding + running.slope * norm + 2 * running.wrong + terms * kind.eps * (value + centre)
+    )
+    return value + excess + rounding + terms * kind.tiny
 
 
-def _fall(gradient: Params, weight: Params) -> Array:
-    """``Σ_j g_j² / 2Λ_j``, infinite where there is a gradient and no weight."""
+def _fall(gradient: Params, weight: Params, small: float) -> Array:
+    """``Σ_j g_j² / 2Λ_j``, infinite where there is a gradient and no weight; g_j may be `small` too small."""
 
     def one(g: Array, each: Array) -> Array:
-        safe = jnp.where(each > 0, g**2 / jnp.where(each > 0, 2 * each, 1.0), jnp.where(g == 0, 0.0, jnp.inf))
-        return jnp.sum(safe)
+        square = (jnp.abs(g) + small) ** 2
+        light = jnp.where(g == 0, 0.0, jnp.inf)
+        return jnp.sum(jnp.where(each > 0, square / jnp.where(each > 0, 2 * each, 1.0), light))
 
     return sum(jax.tree.leaves(jax.tree.map(one, gradient, broadcast(weight, gradient))))  # type: ignore[return-value]
 

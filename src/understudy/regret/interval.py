@@ -51,19 +51,22 @@ class Measured(NamedTuple):
 
 def measured(policy: Policy, loss: Loss, params: Params, batch: Batch) -> Measured:
     """How far the computed loss and gradient of a round may be from the true ones, for a linear policy."""
-    rows, eps = policy.design(batch.inputs), jnp.finfo(batch.weights.dtype).eps
-    outputs = rows @ params
+    rows, kind = policy.design(batch.inputs), jnp.finfo(batch.weights.dtype)
+    outputs, eps, small = rows @ params, kind.eps, math.sqrt(kind.tiny)
     off = _off(rows, params)
     slopes = jax.vmap(jax.grad(loss))(outputs, batch.targets)
     count = batch.inputs.shape[0] + rows.shape[1] + 16
     values = jax.vmap(loss)(outputs, batch.targets)
     wrong = jnp.sum(batch.weights * (_wobble(loss, slopes, off) + count * eps * values))
-    lengths = jnp.linalg.norm(rows, axis=1)
+    wrong += vanished(count, batch.weights, outputs)
+    lengths = jnp.linalg.norm(rows, axis=1) + math.sqrt(rows.shape[1]) * small
     # Near a kink the computed slope belongs to a point nearby: `wrong` pays for it, twice.
     bent = loss.curvature * off if math.isfinite(loss.curvature) else jnp.zeros_like(off)
     tilted = jnp.linalg.norm(bent, axis=1) + count * eps * jnp.linalg.norm(slopes, axis=1)
     tilt, reach, squares = (jnp.sum(batch.weights * part) for part in (lengths * tilted, lengths, lengths**2))
-    return Measured(wrong, tilt, reach, squares, jnp.asarray(batch.inputs.shape[0], wrong.dtype))
+    return Measured(
+        wrong, tilt + count * small, reach, squares, jnp.asarray(batch.inputs.shape[0], wrong.dtype)
+    )
 
 
 def above(losses: Losses, params: Params) -> Array:
@@ -77,8 +80,9 @@ def above(losses: Losses, params: Params) -> Array:
     outputs = rows @ params
     slopes = jax.vmap(jax.grad(loss))(outputs, losses.targets)
     wobble = _wobble(loss, slopes, _off(rows, params))
+    kind, count = jnp.finfo(outputs.dtype), losses.filled + rows.shape[1] + 16
     total = jnp.sum(weights * (jax.vmap(loss)(outputs, losses.targets) + wobble))
-    return total * (1.0 + (losses.filled + rows.shape[1] + 16) * jnp.finfo(total.dtype).eps)
+    return (total + vanished(count, weights, outputs)) * (1.0 + count * kind.eps)
 
 
 def below(losses: Losses, params: Params, dual: Any, norm: Array) -> Array:
@@ -91,7 +95,7 @@ def below(losses: Losses, params: Params, dual: Any, norm: Array) -> Array:
         return losses.below(params, norm)
     if losses.reader is not None:  # no loss is negative
         return jnp.zeros((), params.dtype)
-    loss, eps = losses.loss, jnp.finfo(losses.weights.dtype).eps
+    loss, kind = losses.loss, jnp.finfo(losses.weights.dtype)
     used, weights = losses.used, jnp.where(losses.used, losses.weights, 0.0)
     rows, targets = losses.policy.design(losses.inputs), losses.targets
     slopes = jax.vmap(jax.grad(loss))(rows @ params, targets)
@@ -100,11 +104,12 @@ def below(losses: Losses, params: Params, dual: Any, norm: Array) -> Array:
 
     def value(slopes: Array) -> Array:
         found, size = jax.vmap(loss.dual)(slopes, targets)
-        left = jnp.linalg.norm((rows * weights[:, None]).T @ slopes)
+        left = jnp.linalg.norm((rows * weights[:, None]).T @ slopes) + math.sqrt(params.size * kind.tiny)
         steepest = jnp.max(jnp.abs(slopes), initial=0.0, where=used[:, None])
         steepest = loss.steepness if math.isfinite(loss.steepness) else steepest
         lost = jnp.sum(weights * size) + norm * (left + mass * steepest * math.sqrt(slopes.shape[1]))
-        return jnp.sum(weights * found) - norm * left - count * eps * lost
+        value = jnp.sum(weights * found) - norm * left - count * kind.eps * lost
+        return value - vanished(count, weights, slopes)
 
     if dual is not None:
         slopes = jnp.where(weights[:, None] > 0, dual / jnp.where(weights > 0, weights, 1.0)[:, None], 0.0)
@@ -163,7 +168,13 @@ def _correction(losses: Samples, rows: Array, weights: Array) -> Callable[[Array
 
 def _off(rows: Array, params: Array) -> Array:
     """How far each computed output ``x @ params`` may be from the true one."""
-    return (rows.shape[1] + 2) * jnp.finfo(rows.dtype).eps * (jnp.abs(rows) @ jnp.abs(params))
+    terms, kind, sizes = rows.shape[1] + 2, jnp.finfo(rows.dtype), jnp.abs(params)
+    return terms * kind.eps * (jnp.abs(rows) @ sizes) + terms * kind.tiny * (1.0 + jnp.sum(sizes, axis=0))
+
+
+def vanished(count: Any, weights: Array, outputs: Array) -> Array:
+    """What underflow can have taken from a sum of losses: numbers below `tiny` count as zero."""
+    return count * jnp.finfo(weights.dtype).tiny * (1.0 + outputs.shape[1] * jnp.sum(weights))
 
 
 def _wobble(loss: Loss, slopes: Array, off: Array) -> Array:

@@ -10,7 +10,7 @@ import jax
 import numpy as np
 
 from ..errors import UserError, among
-from ..losses import Squared
+from ..losses import Absolute, Squared, computes
 from ..machine import memory
 from ..online import draws
 from ..policies import Actions, Normaliser, Seen
@@ -145,10 +145,11 @@ def room(asked: int) -> int:
 def storage(parts: Parts, within: Folder | None = None, *, keep: bool = True) -> SampleLog:
     """Where a run's samples go; those of a run that has a folder are within it.
 
-    More bytes than there is `room` for are in files, which the learner maps; a solver that reads all of them
-    at once is refused then. Frames are kept once in the log, and minibatches of stacks rebuilt from it; an
-    accelerator, which would wait for every one of them, holds the stacks where it has the room. Without
-    `keep` nothing is kept that the learner does not read.
+    More bytes than there is `room` for are in files, which the learner maps; what reads all of them at once
+    is refused then: a solver, or the search for the best in hindsight on the absolute loss. Frames are kept
+    once in the log, and minibatches of stacks rebuilt from it; an accelerator, which would wait for every one
+    of them, holds the stacks where it has the room. Without `keep` nothing is kept that the
+    learner does not read.
     """
     codecs, game, spec = (parts.observations, parts.actions), parts.game, parts.spec
     folder = None if within is None else within.path / "samples"
@@ -156,7 +157,7 @@ def storage(parts: Parts, within: Folder | None = None, *, keep: bool = True) ->
     log, around = SampleLog(*codecs), None
     size, limit = parts.total * log.width(), room(spec.memory_limit)
     # Statistics of linear policies hold no samples, so it does not matter to them how many there are.
-    streams = game.policy.linear and isinstance(game.loss, Squared) and not draws(game.solver)
+    streams = game.policy.linear and computes(game.loss, Squared) and not draws(game.solver)
     large = size > limit and (keep or not streams)
     if large and game.policy.memory:
         raise UserError(
@@ -168,13 +169,18 @@ def storage(parts: Parts, within: Folder | None = None, *, keep: bool = True) ->
         searched = bool(spec.judged and spec.search)
         keep, mapped = keep or searched, not (searched and game.policy.memory)  # sequences are not read here
     else:
-        if large and not streams and not draws(game.solver):
+        at_once = bool(spec.judged) and game.policy.linear and computes(game.loss, Absolute)
+        if large and not streams and (at_once or not draws(game.solver)):
+            reader, other = "this solver", "take one that draws minibatches, as adam does"
+            if draws(game.solver):
+                reader, other = "the search for the best in hindsight", "take comparator none"
             raise UserError(
-                f"memory_limit: {spec.total} samples need {size} bytes, more than {limit}, and this solver "
-                "reads them all at once; raise the limit or take one that draws minibatches, as adam does."
+                f"memory_limit: {spec.total} samples need {size} bytes, more than {limit}, and {reader} "
+                f"reads them all at once; raise the limit or {other}."
             )
         held = jax.default_backend() != "cpu" and parts.total * codecs[0].width <= limit
-        mapped = (large and not streams) or (log.frames is not None and draws(game.solver) and not held)
+        frames = log.frames is not None and draws(game.solver) and not held and not at_once
+        mapped = (large and not streams) or frames
         keep = keep or mapped
     if large and keep and folder is None:
         around = tempfile.TemporaryDirectory(prefix="understudy-")

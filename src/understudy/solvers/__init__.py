@@ -7,7 +7,7 @@ from typing import Any, Protocol, runtime_checkable
 
 from jax import Array
 
-from ..losses import Absolute, Loss, Squared
+from ..losses import Absolute, Loss, Squared, computes
 from ..objectives import Objective
 from ..policies import Params, Policy
 from ..registry import Registry
@@ -57,9 +57,9 @@ def auto(policy: Policy, loss: Loss, parameters: int) -> Any:
     """An exact solver where one exists (closed form, interior point, Newton, L-BFGS), else Adam."""
     if not policy.linear:
         return adam(batch_size=256)
-    if isinstance(loss, Squared):
+    if computes(loss, Squared):
         return closed_form()
-    if isinstance(loss, Absolute):
+    if computes(loss, Absolute):
         return interior_point()
     return newton() if parameters <= NEWTON_LIMIT else block_lbfgs()
 

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 from jax import Array
 
 from ..errors import UserError
-from ..losses import Absolute, Huber
+from ..losses import Absolute, Huber, computes
 from ..objectives import Objective, Samples
 from ..objectives.statistics import triangle
 
@@ -50,9 +50,7 @@ class Problem(NamedTuple):
 def piecewise(objective: Objective) -> Problem:
     """The objective's data in the form above, divided by the number of rounds."""
     losses = objective.losses
-    if not (
-        isinstance(losses, Samples) and losses.policy.linear and isinstance(losses.loss, (Absolute, Huber))
-    ):
+    if not (isinstance(losses, Samples) and losses.policy.linear and computes(losses.loss, Absolute, Huber)):
         raise UserError("solver: 'interior-point' needs a linear policy and the absolute or the Huber loss.")
     t = objective.rounds
     used = (losses.used & (losses.weights > 0))[:, None].astype(losses.weights.dtype)
