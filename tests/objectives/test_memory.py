@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from scipy import special
 
-from understudy import Linear, Squared
+from understudy import Huber, Linear, Squared
 from understudy.data import batch
 from understudy.objectives import Limited, empty_statistics, limited, reservoir, window
 
@@ -60,7 +60,15 @@ def test_a_window_is_the_scaled_sum_of_the_last_rounds(size):
         assert abs(wanted / squared(listed, W) - 1) > 1e-3
 
 
-def held(size, keys, sizes=SIZES):
+def test_a_shorter_window_in_a_larger_buffer_is_the_same():
+    kept = [window(Linear(), Huber(), padded(rounds())[0], 3, room=room) for room in (3, 7)]
+    for new in padded(rounds()):
+        kept = [each.add(new) for each in kept]
+    W = jnp.ones((3, 2))
+    assert float(kept[0].recall().value(W)) == float(kept[1].recall().value(W)) > 0
+
+
+def held(size, keys, sizes=SIZES, room=None):
     """For each key, which of all samples (numbered by their input) a reservoir holds at the end."""
     number = np.cumsum([0, *sizes])
     listed = [
@@ -69,7 +77,7 @@ def held(size, keys, sizes=SIZES):
     ]
 
     def one(key):
-        kept = reservoir(Linear(), Squared(), listed[0], size, key=key)
+        kept = reservoir(Linear(), Squared(), listed[0], size, key=key, room=room)
         for new in listed:
             kept = kept.add(new)
         found = kept.recall()
@@ -78,10 +86,10 @@ def held(size, keys, sizes=SIZES):
     return jax.jit(jax.vmap(one))(jax.random.split(jax.random.key(0), keys))
 
 
-@pytest.mark.parametrize("size", [5, 1])
-def test_every_sample_is_kept_with_the_same_probability(size):
+@pytest.mark.parametrize(("size", "room"), [(5, None), (5, 9), (1, None)])
+def test_every_sample_is_kept_with_the_same_probability(size, room):
     keys, total = 4000, sum(SIZES)
-    names, weights, filled = (np.asarray(a) for a in held(size, keys))
+    names, weights, filled = (np.asarray(a) for a in held(size, keys, room=room))
     alive = weights > 0
     assert (alive.sum(axis=1) == size).all() and (filled == size).all()
     assert alive[:, :size].all()  # what is kept lies in front, where minibatches are drawn

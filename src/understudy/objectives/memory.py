@@ -21,7 +21,11 @@ from .statistics import Statistics, triangle
 
 
 class Window(eqx.Module):
-    """``(t/n) Σ l_i`` over the last ``n = min(t, size)`` rounds, kept in a ring of `size` padded rounds."""
+    """``(t/n) Σ l_i`` over the last ``n = min(t, size)`` rounds, kept in a ring of `size` padded rounds.
+
+    `size` is a number within the room that the buffer has, so that windows of several lengths can share one
+    compiled program.
+    """
 
     kept: Samples
     size: Array
@@ -113,8 +117,10 @@ def condensed(kept: Samples, like: Statistics) -> Statistics:
     return Statistics(like.policy, like.loss, factor, kept.rounds, like.rounding, like.features)
 
 
-def window(policy: Policy, loss: Loss | Squared, like: Batch, size: int) -> Window:
-    """A window of `size` rounds shaped like `like`.
+def window(
+    policy: Policy, loss: Loss | Squared, like: Batch, size: int, *, room: int | None = None
+) -> Window:
+    """A window of `size` rounds shaped like `like`; `room` (default `size`) is how many the buffer can hold.
 
     >>> import numpy as np
     >>> from understudy import Linear
@@ -126,13 +132,17 @@ def window(policy: Policy, loss: Loss | Squared, like: Batch, size: int) -> Wind
     >>> float(kept.recall().value(np.ones((1, 1))))  # 3/2 · (2² + 3²)
     19.5
     """
-    kept = empty_samples(policy, loss, like, capacity=size * like.inputs.shape[0])
-    return Window(kept, jnp.asarray(size, jnp.int32))
+    capacity = (size if room is None else room) * like.inputs.shape[0]
+    return Window(empty_samples(policy, loss, like, capacity=capacity), jnp.asarray(size, jnp.int32))
 
 
-def reservoir(policy: Policy, loss: Loss | Squared, like: Batch, size: int, *, key: Array) -> Reservoir:
-    """A reservoir of `size` samples shaped like the rows of `like`."""
-    kept = empty_samples(policy, loss, like, capacity=size)
+def reservoir(
+    policy: Policy, loss: Loss | Squared, like: Batch, size: int, *, key: Array, room: int | None = None
+) -> Reservoir:
+    """A reservoir of `size` samples shaped like the rows of `like`; `room` (default `size`) as for
+    `window`.
+    """
+    kept = empty_samples(policy, loss, like, capacity=size if room is None else room)
     luck = jnp.full(kept.weights.shape[:1], jnp.inf, kept.weights.dtype)
     number = jnp.asarray(size, jnp.int32)
     return Reservoir(kept, luck, jnp.zeros((), jnp.int32), number, key)
