@@ -78,9 +78,8 @@ class Game(eqx.Module):
                 "along sequences that begin with an empty memory."
             )
         if not self.policy.linear:
-            return (
-                f"the policy {self.policy.name!r} is not linear in its parameters: the losses are not convex."
-            )
+            name = self.policy.config()["policy"]  # a subclass is not called what it was made from
+            return f"the policy {name!r} is not linear in its parameters: the losses are not convex."
         if not (self.loss.convex and self.loss.own_dual):
             return f"the loss {type(self.loss).__name__} gives no conjugate, which a proof needs."
         if not isinstance(self.learner, Learner):

@@ -12,6 +12,9 @@ from gymnasium import spaces
 
 from understudy import GRU, MLP, Camera, Linear, NatureCNN, Tabular, TrainedPolicy, UserError
 from understudy.experts.start import start
+from understudy.learners import ftl
+from understudy.losses import Squared
+from understudy.making import make_game
 from understudy.policies import POLICIES, Actions, Committee, Normaliser, Observations, count, from_config
 from understudy.policies.acting import forward, forward_rows, forward_stack
 
@@ -109,6 +112,16 @@ class Squares(Linear):
         return super().design(inputs) ** 2
 
 
+class Squashed(Linear):
+    def apply(self, params, inputs):
+        return jnp.tanh(super().apply(params, inputs))
+
+
+class Reversed(Tabular):
+    def design(self, inputs):
+        return super().design(inputs)[:, ::-1]
+
+
 class Twice(MLP):
     def apply(self, params, inputs):
         return 2 * super().apply(params, inputs)
@@ -117,6 +130,15 @@ class Twice(MLP):
 class Halves(Committee):
     def apply(self, params, inputs):
         return super().apply(params, inputs) / 2
+
+
+def test_a_subclass_is_linear_where_design_tells_what_apply_does():
+    """Else the losses would be those of another policy, and the certificate would be about that one."""
+    assert Linear().linear and Tabular(states=2).linear and Squares().linear
+    for policy in (Squashed(), Reversed(states=2)):
+        game = make_game(policy, Squared(), ftl(), "auto", jnp.zeros((2, 1)))
+        assert not policy.linear
+        assert f"the policy {type(policy).__name__!r} is not linear in its parameters" in game.uncertified
 
 
 @pytest.mark.parametrize("policy", [Squares(), Squares(bias=True), Twice(widths=(4,)), Halves(widths=(4,))])

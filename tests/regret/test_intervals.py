@@ -243,3 +243,13 @@ def test_a_regret_too_small_for_a_float_is_still_within_its_interval(learner):
     assert (
         (ledger["regret_high"] > 0).all() and (ledger["bound"] > 0).all() and (ledger["regret_low"] < 0).all()
     )
+
+
+@pytest.mark.parametrize("make", [understudy.ftl, lambda radius: understudy.ogd(eta=1.0, radius=radius)])
+def test_a_ball_whose_squares_are_lost_in_a_float_is_refused(make):
+    """With radius 1e-170 the regret of ``x = 1e100, y = 1e-66`` was printed as at most half of what it is."""
+    assert make(radius=1e-140).radius == 1e-140
+    with pytest.raises(
+        understudy.UserError, match="radius: 1e-150 is less than 1e-140, and squares of such lengths"
+    ):
+        make(radius=1e-150)

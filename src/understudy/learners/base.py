@@ -11,9 +11,10 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 from jax import Array
+from jax.core import Tracer
 
 from ..data import zeros, zeros_like
-from ..errors import ContractError
+from ..errors import ContractError, UserError
 from ..objectives import Losses, Objective, plain
 from ..policies import Params
 from ..solvers import Solution, project
@@ -21,6 +22,10 @@ from ..solvers.base import Status
 from .schedules import Schedule
 
 Solve = Callable[[Objective, Params], Solution]
+
+LEAST = 1e-140
+"""The smallest radius of a ball. Norms and bounds square it, and to a float the square of less loses digits
+(from 1e-146 on) or is zero: a point outside would count as inside, and a bound would miss its last term."""
 
 
 class LearnerState(NamedTuple):
@@ -72,6 +77,13 @@ class Learner(eqx.Module):
     radius: Array | np.ndarray | None = None
     diagonal: bool = eqx.field(static=True, default=False)
     name: str = eqx.field(static=True, default="learner")
+
+    def __check_init__(self):
+        if self.radius is not None and not isinstance(self.radius, Tracer) and np.any(self.radius < LEAST):
+            raise UserError(
+                f"radius: {np.min(self.radius):g} is less than {LEAST:g}, and squares of such lengths are "
+                "lost in a float; divide the inputs by a number, and the parameters are larger by it."
+            )
 
     def init(self, params: Params) -> LearnerState:
         """The state before round 1, at w_1 = `params`."""

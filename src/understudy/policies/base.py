@@ -53,7 +53,10 @@ class Policy(eqx.Module):
 
     @property
     def linear(self) -> bool:
-        """Whether outputs are `design(inputs) @ params`, so that convex losses stay convex."""
+        """Whether outputs are `design(inputs) @ params`, so that convex losses stay convex.
+
+        A class made from a linear one that overrides `apply` alone is not: `design` knows nothing of it.
+        """
         return False
 
     def design(self, inputs: Array) -> Array:
@@ -79,6 +82,11 @@ class Policy(eqx.Module):
         name = next((name for name, maker in POLICIES.makers.items() if maker is kind), own)
         fields = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
         return {"policy": name} | {k: list(v) if isinstance(v, tuple) else v for k, v in fields.items()}
+
+
+def given_by(policy: Policy, method: str) -> int:
+    """Which class the policy has a method from: 0 its own, 1 the one that this was made from, …"""
+    return next(i for i, kind in enumerate(type(policy).__mro__) if method in vars(kind))
 
 
 def norm(params: Params) -> Array:

@@ -11,7 +11,7 @@ from jax import Array
 from jax.typing import DTypeLike
 
 from ..errors import whole
-from .base import Params, Policy, numbers
+from .base import Params, Policy, given_by, numbers
 
 
 class Linear(Policy):
@@ -28,7 +28,10 @@ class Linear(Policy):
 
     bias: bool = eqx.field(static=True, default=False)
     name: ClassVar[str] = "linear"
-    linear: ClassVar[bool] = True
+
+    @property
+    def linear(self) -> bool:
+        return given_by(self, "design") <= given_by(self, "apply")  # `apply` multiplies what `design` gives
 
     def init(self, key: Array, features: int, outputs: int, dtype: DTypeLike | None = None) -> Params:
         return jnp.zeros((features + self.bias, outputs), dtype)
@@ -56,7 +59,10 @@ class Tabular(Policy):
 
     states: int = eqx.field(static=True)
     name: ClassVar[str] = "tabular"
-    linear: ClassVar[bool] = True
+
+    @property
+    def linear(self) -> bool:
+        return given_by(self, "design") == given_by(self, "apply")  # each says the same in its own way
 
     def __check_init__(self):
         whole("states", self.states)
