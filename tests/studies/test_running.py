@@ -130,7 +130,8 @@ def test_runs_that_do_not_replay_begin_anew_with_the_labels_that_were_paid_for(t
     assert repr(again.rows) == repr(first.rows) and lines(asked) == 60
 
 
-def test_a_slow_expert_is_not_asked_where_its_labels_cannot_be_kept(tmp_path, monkeypatch):
+@pytest.mark.parametrize("place", [(shard, "Folder"), (shard.Folder, "begin")])
+def test_a_slow_expert_is_not_asked_where_its_labels_cannot_be_kept(tmp_path, monkeypatch, place):
     """Negative control: a quick one is, and its run is not kept."""
 
     def full(*_, **__):
@@ -138,7 +139,7 @@ def test_a_slow_expert_is_not_asked_where_its_labels_cannot_be_kept(tmp_path, mo
 
     asked = tmp_path / "asked"
     monkeypatch.setenv("ROOM_ASKED", str(asked))
-    monkeypatch.setattr(shard, "Folder", full)
+    monkeypatch.setattr(*place, full)
     quick = SMALL | {"expert": "rooms:counted", "expert_episodes": 0}
     errors = [
         shard.play([RunSpec(env=ROOM, **quick, **more).changes()], keep=tmp_path)[0].error

@@ -93,19 +93,21 @@ def play(
                         progress(min(before + done * count, total), total)
 
                 size = sum(leaf.nbytes for run in group for leaf in jax.tree.leaves(run.state))
-                pace, there = max(EVERY, size / SPEED), False
+                pace, failed = max(EVERY, size / SPEED), None
                 with Runner(group, make, folders=folders, pace=pace, **how) as runner:
-                    with contextlib.suppress(UserError):  # not where they were kept: it does not replay
+                    try:
                         runner.begin()
-                        there = True
-                    if there:
+                    except UserError as error:  # not where they were kept: it does not replay
+                        failed = error
+                    else:
                         play_all(runner, show)
                 share = (time.perf_counter() - began) / len(group)
-                if there:
+                kept = [folder for folder in folders if folder is not None and not folder.fresh]
+                dear = group[0].parts.expert.workers is not None
+                if failed is None or (dear and not kept):  # no label is paid for that cannot be kept
                     pairs = zip(group, runner.errors, strict=True)
-                    found = [_result(state, error, share) for state, error in pairs]
+                    found = [_result(state, failed or error, share) for state, error in pairs]
                 else:  # from the beginning: with the labels that are kept, and where that fails without
-                    kept = [folder for folder in folders if folder is not None and not folder.fresh]
                     for folder in kept:
                         folder.close()
                         _remove(folder.path, ROUNDS)
