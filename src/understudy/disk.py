@@ -64,7 +64,7 @@ def append(path: File, data: bytes | str) -> int:
 
 
 def _put(file: IO[bytes], data: bytes | str) -> None:
-    # Of a path, which may have bytes that are no UTF-8; JSON reads such an escape back.
+    # A path may have bytes that are no UTF-8. They are written as escapes, which JSON reads back.
     file.write(data.encode(errors="backslashreplace") if isinstance(data, str) else data)
     file.flush()
     if _waits.get():

@@ -125,10 +125,9 @@ def partial(keep: Path, name: str) -> Path:
 
 
 def _folder(keep: Path | None, made: Parts, opened: contextlib.ExitStack) -> Folder | None:
-    """The folder of a run; None: it is not kept. One that cannot go on from what is there loses its rounds,
-    not its labels. Where that does not help it loses everything, and one that the disk does not give stays as
-    it is; but where the labels are those of a slow or dear expert the run is refused. So is one whose folder
-    another process goes on writing to, as it is.
+    """The folder of a run; None: it is not kept, because the disk refuses. A run that cannot go on from what
+    is there loses its rounds, and where that does not help its labels too. But a run whose expert is slow or
+    dear is refused where its labels would be lost or not kept. So is one whose folder another process holds.
     """
     if keep is None:
         return None
