@@ -154,7 +154,7 @@ def _await(path: Path) -> None:
     until = time.monotonic() + LEAVING
     while path.is_dir() and time.monotonic() < until:
         try:
-            with disk.lock(path) or contextlib.nullcontext():
+            with disk.lock(path):
                 return
         except disk.Locked:
             time.sleep(0.05)
