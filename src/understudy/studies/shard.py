@@ -158,6 +158,8 @@ def _await(path: Path) -> None:
                 return
         except disk.Locked:
             time.sleep(0.05)
+        except UserError:  # the disk refuses, which who opens the folder is told too
+            return
 
 
 def _remove(folder: Path, names: Iterable[str]) -> None:
