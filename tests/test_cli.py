@@ -96,8 +96,8 @@ def test_every_row_of_the_table_leads_somewhere(command, capsys):
         (["train", "CartPole-v1", "--resume="], "--resume: there is no value after it."),
         (["train", "CartPole-v1", "--widths", "--json"], "--widths: there is no value after it."),
         (["train", "CartPole-v1", "--widths", "8", "8.5"], "--widths: '8.5' is not a whole number."),
-        (["train", "--env", "CartPole-v1"], "--env: it has no name; write understudy train ENV."),
-        (["train", "CartPole-v1", "--json=yes"], "--json: it takes no value; 'yes' is one."),
+        (["train", "--env", "CartPole-v1"], "--env: it is given without a name: understudy train ENV."),
+        (["train", "CartPole-v1", "--json=yes"], "--json: it takes no value, and 'yes' was given."),
     ],
 )
 def test_what_cannot_be_meant_is_refused_in_one_line(args, sentence, capsys):

@@ -36,8 +36,8 @@ def _written(stream: TextIO | None) -> TextIO:
 
 
 def _leave(code: int) -> None:
-    """Ends the process before Python takes itself apart: what an interrupt leaves of a program that JAX was
-    compiling ends that with a segmentation fault.
+    """Ends the process without Python's own clean-up: where an interrupt left a program half compiled by JAX,
+    that is a segmentation fault.
     """
     atexit._run_exitfuncs()
     with contextlib.suppress(OSError):  # Ctrl-C ends the reader of a pipe too

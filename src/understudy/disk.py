@@ -64,7 +64,7 @@ def append(path: File, data: bytes | str) -> int:
 
 
 def _put(file: IO[bytes], data: bytes | str) -> None:
-    # Of a path, which may have bytes that are no UTF-8; JSON reads such an escape back.
+    # A path may have bytes that are no UTF-8. They are written as escapes, which JSON reads back.
     file.write(data.encode(errors="backslashreplace") if isinstance(data, str) else data)
     file.flush()
     if _waits.get():
@@ -123,19 +123,18 @@ class Locked(UserError):
     """Another process is writing to the folder: nothing is wrong with what is in it."""
 
 
-def lock(folder: File) -> IO[str] | None:
-    """Locks a folder for this process until the returned file is closed; None where locks do not exist."""
-    try:
-        import fcntl
-    except ImportError:
-        return None
+def lock(folder: File) -> IO[str]:
+    """Locks a folder for this process until the returned file is closed, where the system has locks."""
     with reporting(folder):
         file = open(Path(folder) / "lock", "w")  # noqa: SIM115
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        file.close()
-        raise Locked(f"out: another process is writing to {str(folder)!r}.") from None
+    with contextlib.suppress(ImportError):
+        import fcntl
+
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            file.close()
+            raise Locked(f"out: another process is writing to {str(folder)!r}.") from None
     return file
 
 

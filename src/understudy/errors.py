@@ -116,8 +116,8 @@ def interruptible(kept: Callable[[], str]) -> Iterator[None]:
         raise KeyboardInterrupt(f"interrupted: {kept()}.") from error
 
 
-_DAMAGE = (ArithmeticError, AssertionError, AttributeError, LookupError, TypeError, ValueError)
-_DAMAGE += (MemoryError, RecursionError)
+_DAMAGE = (ArithmeticError, AssertionError, AttributeError, LookupError, MemoryError, RecursionError)
+_DAMAGE += (TypeError, ValueError)
 
 
 @contextlib.contextmanager

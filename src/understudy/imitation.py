@@ -174,17 +174,15 @@ def _warn_spent(spec: RunSpec) -> None:
 
 
 def _warn_short(run: RunState) -> None:
-    """Says that a larger budget is not spent whole: the last round of the smaller one had fewer labels than
-    it has in the plan of now.
-    """
+    """Says that a larger budget will not be spent whole: the smaller one had cut its last round short."""
     budget = run.spec.budget
     if budget is None or run.spec.rounds is not None or not run.round:
         return
     short = budget - run.queries - sum(most for _, most in run.spec.rounds_planned[run.round :])
     if short > 0:
         warnings.warn(
-            f"budget: {budget - short} of {budget} labels will be asked for: a round before had {short} "
-            f"fewer than is planned for it now. Resumed with --budget {budget + short} it asks for {budget}.",
+            f"budget: {budget - short} of {budget} labels will be asked for: a round that is played already "
+            f"had {short} fewer than the plan has now. --budget {budget + short} would ask for {budget}.",
             stacklevel=3,
         )
 

@@ -103,8 +103,8 @@ class Game(eqx.Module):
                 "bound without one; adaftrl, or a schedule that starts in round 1, has one."
             )
         return (
-            "it is not a finite number: the squares of the data are beyond what a float can hold, or the "
-            "samples were kept in files, over which nothing is proved."
+            "the bound is not a finite number: the squares of the data are beyond what a float can hold, or "
+            "the samples were kept in files, over which nothing is proved."
         )
 
     def empty(self, params: Params, like: Batch, capacity: int) -> Samples | Statistics:

@@ -184,7 +184,7 @@ def test_a_schedule_that_is_not_the_one_claimed_exceeds_its_bound():
 @pytest.mark.parametrize(
     ("learner", "scale", "why"),
     [
-        (ftrl(eta=0.1), 1e200, "it is not a finite number: the squares"),
+        (ftrl(eta=0.1), 1e200, "the bound is not a finite number: the squares"),
         (ftl(), 1.0, "a round was solved without a penalty"),
         (ftrl(eta=0.1), 1.0, ""),
     ],

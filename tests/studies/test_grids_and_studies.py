@@ -77,7 +77,7 @@ def test_a_run_is_named_by_what_it_is():
         ({"grid": {"stepp": [1]}}, "did you mean 'step'"),
         ({"grid": ["step"]}, "grid: .'step'. is not a table of axes"),
         ({"grid": {"env_kwargs": [{"g": np.float32(9.0)}]}}, "env_kwargs: .* is not plain"),
-        ({"env_kwargs": {"gains": {1: 0.5}}}, "env_kwargs: .* has keys that are not words"),
+        ({"env_kwargs": {"gains": {1: 0.5}}}, "env_kwargs: .* has keys that are not text"),
         ({"round": 3}, "did you mean 'rounds'"),
         ({"grid": {"learner": ["ftrll"]}}, "did you mean 'ftrl'"),
         ({"grid": {"step": [1.0]}}, "no learner of this study takes it"),

@@ -16,6 +16,7 @@ from understudy.runs import runner
 from understudy.runs.host import Host
 from understudy.sinks import SINKS, Sink
 from understudy.studies import plan, run, shard
+from understudy.studies.study import digest
 
 
 def test_a_study_may_grow_and_may_not_change(tmp_path):
@@ -130,7 +131,8 @@ def test_runs_that_do_not_replay_begin_anew_with_the_labels_that_were_paid_for(t
     assert repr(again.rows) == repr(first.rows) and lines(asked) == 60
 
 
-def test_a_slow_expert_is_not_asked_where_its_labels_cannot_be_kept(tmp_path, monkeypatch):
+@pytest.mark.parametrize("place", [(shard, "Folder"), (shard.Folder, "begin")])
+def test_a_slow_expert_is_not_asked_where_its_labels_cannot_be_kept(tmp_path, monkeypatch, place):
     """Negative control: a quick one is, and its run is not kept."""
 
     def full(*_, **__):
@@ -138,13 +140,19 @@ def test_a_slow_expert_is_not_asked_where_its_labels_cannot_be_kept(tmp_path, mo
 
     asked = tmp_path / "asked"
     monkeypatch.setenv("ROOM_ASKED", str(asked))
-    monkeypatch.setattr(shard, "Folder", full)
+    monkeypatch.setattr(*place, full)
     quick = SMALL | {"expert": "rooms:counted", "expert_episodes": 0}
     errors = [
         shard.play([RunSpec(env=ROOM, **quick, **more).changes()], keep=tmp_path)[0].error
         for more in ({"expert_workers": 2}, {})
     ]
     assert errors == ["out: cannot write it (no space).", None] and lines(asked) == 60
+
+
+def test_a_kept_folder_that_the_disk_refuses_costs_no_run_of_a_quick_expert(tmp_path):
+    settings = RunSpec(env=ROOM, **SMALL).changes()
+    (shard.partial(tmp_path, digest(settings)) / "lock").mkdir(parents=True)  # it cannot be opened to write
+    assert shard.play([settings], keep=tmp_path)[0].error is None
 
 
 def test_a_sink_that_refuses_costs_no_run(tmp_path, monkeypatch):

@@ -170,7 +170,7 @@ class PaperTheorem(Reported):
     """The theorem on FTL under interpolation, exhibited without sampling on tabular MDPs."""
 
     gamma: float = 0.9
-    """Discount factor, in [0, 1)."""
+    """Discount factor, in [0, 0.9999]."""
     rounds: int = 40
     """Rounds played."""
     seed: int = 0

@@ -81,12 +81,12 @@ def _refuse(words: str, args: list[str]) -> None:
         if name not in fields:
             placed = [field.name for field in dataclasses.fields(options_of(words)) if _placed(field)]
             if name[2:].replace("-", "_") in placed:
-                raise UserError(f"{name}: it has no name; write understudy {words} {name[2:].upper()}.")
+                raise UserError(f"{name}: it is given without a name: understudy {words} {name[2:].upper()}.")
             raise unknown("option", typed, fields)
         kind, many = _kind(fields[name].type)
         if kind is bool:
             if equals:
-                raise UserError(f"{name}: it takes no value; {value!r} is one.")
+                raise UserError(f"{name}: it takes no value, and {value!r} was given.")
             continue
         after = itertools.takewhile(lambda one: not one.startswith("--"), args[index + 1 :])
         texts = [value] if equals else list(after)

@@ -54,8 +54,8 @@ class Curve(NamedTuple):
         return np.append(first.astype(float), [np.inf] * self.failed)
 
     def had(self) -> np.ndarray:
-        """The same, with one label more than it had for a seed that did not get there: it needs as many at
-        least, or never does. An interval has room for both.
+        """The fewest labels that a seed can need: as `enough`, and for one that did not get there, one more
+        than it had.
         """
         return np.fmin(self.enough(), self.labels[-1] + 1.0)
 

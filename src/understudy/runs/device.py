@@ -202,7 +202,7 @@ class Device:
 
     def restore(self, run: int, snapshot: list[dict[str, Any]]) -> int:
         """Back to a snapshot; nobody has to be asked anything again for it. One of other environments is
-        refused: new episodes would follow on theirs too.
+        refused, for new episodes too: they go on from it.
         """
         if not snapshot or snapshot[0]["episode"] < 0:
             return 0

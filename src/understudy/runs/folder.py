@@ -249,8 +249,7 @@ class Folder:
     def close(self) -> None:
         if journal := getattr(self, "journal", None):
             journal.close()
-        if self._lock is not None:
-            self._lock.close()
+        self._lock.close()
 
 
 def write_run(

@@ -68,7 +68,7 @@ class _Pool:
         try:
             _send(one.stdin, {"settings": np.frombuffer(self._settings.encode(), np.uint8)})
             _raised(_receive(one.stdout))
-        except BaseException:  # one that has no expert answers nothing
+        except BaseException:  # it could not make its expert
             one.kill()
             raise
         return one

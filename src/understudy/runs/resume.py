@@ -11,7 +11,7 @@ from typing import Any
 
 from ..errors import UserError, among
 from ..machine import cores, versions
-from ..spec import FIELDS, ROUNDS
+from ..spec import FIELDS, ROUNDS, stated
 from ..spec.settings import PARTS
 from .reading import read_config
 
@@ -24,7 +24,7 @@ FREE = ("episodes", "evaluate_every", "expert_episodes", "comparator", "search",
 FREE += ("expert_workers", "expert_timeout", "expert_retries", "episode_limit", "members", "resolved members")
 """Settings that may be others when a run is resumed: they do not change what is learnt."""
 LAST = ("episodes", "expert_episodes", "episode_limit", "resolved members")
-"""Those of them that the last evaluation follows from."""
+"""Those among them that change the last evaluation."""
 
 
 def resuming(value: Any) -> frozenset[str]:
@@ -45,8 +45,7 @@ def resumed(path: str | os.PathLike[str], given: dict[str, Any]) -> dict[str, An
     """The settings that are given, over those that the run in a folder was begun with. Where there is no run
     yet, those that are given, which must have an environment.
     """
-    # None counts as not given; as an encoder it is the pixels.
-    given = {name: value for name, value in given.items() if value is not None or name == "encoder"}
+    given = stated(given)
     if not (Path(path) / "config.json").is_file():
         if "env" not in given:
             raise UserError(f"resume: there is no run in {str(path)!r}, and no env for a new one.")

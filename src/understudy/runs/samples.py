@@ -165,9 +165,10 @@ def storage(parts: Parts, within: Folder | None = None, *, keep: bool = True) ->
             f"of the policy {game.policy.name!r}, which learns from sequences, are kept in memory; raise it."
         )
     if spec.memory != "all" and not game.policy.linear:
-        # The learner has a memory of its own; the others are read by the search for the best in hindsight.
+        # The learner has a memory of its own. The search for the best in hindsight reads the log: rows, but
+        # not the sequences of a policy with memory, which it has in arrays.
         searched = bool(spec.judged and spec.search)
-        keep, mapped = keep or searched, not (searched and game.policy.memory)  # sequences are not read here
+        keep, mapped = keep or searched, not (searched and game.policy.memory)
     else:
         at_once = bool(spec.judged) and game.policy.linear and computes(game.loss, Absolute)
         if large and not streams and (at_once or not draws(game.solver)):

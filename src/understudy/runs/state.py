@@ -259,8 +259,8 @@ class RunState:
         self.times.append(clock.laps)
 
     def leads(self, result: Evaluation, *, final: bool = False) -> bool:
-        """Whether the best policy is to be kept, and with these returns it would be the last one, or it is
-        the one that is kept (`final`). A mean that is no number is behind every other.
+        """Whether the policy with these returns is the best so far, as that of the `final` evaluation is;
+        never where the best one is not to be kept. A mean that is no number is behind every other.
         """
         if final or self.best is None or np.isnan(self.best.mean):
             return self.spec.decided("best")

@@ -20,7 +20,7 @@ from . import timetable
 from .presets import PRESETS, for_person, spread
 from .settings import FIELDS, OPTIONS, PARTS, Settings, default
 from .timetable import Mixing, mixing
-from .values import checked, describe, fits, number_or_word, read_toml
+from .values import checked, describe, fits, number_or_word, read_toml, stated
 
 
 @final
@@ -107,11 +107,7 @@ class RunSpec(Settings):
         """The spec of named settings; None counts as not given, and a name that does not exist is refused."""
         for name in settings:
             among("run", name, FIELDS)
-        # An encoder of None is the pixels themselves.
-        given: dict[str, Any] = {
-            name: value for name, value in settings.items() if value is not None or name == "encoder"
-        }
-        return cls(**given)
+        return cls(**stated(settings))
 
     @classmethod
     def read(cls, path: str | os.PathLike[str], **changes: Any) -> RunSpec:
@@ -286,7 +282,7 @@ class RunSpec(Settings):
                 ) from None
             if found[name] != disk.plain(value):
                 raise UserError(
-                    f"{name}: {value!r} has keys that are not words; a study would make words of them."
+                    f"{name}: {value!r} has keys that are not text, which JSON cannot keep for a study."
                 )
         return found
 

@@ -35,6 +35,11 @@ def read_toml(path: str | os.PathLike[str], field: str) -> dict[str, Any]:
         raise UserError(f"{field}: {str(path)!r} is not TOML ({error}).") from None
 
 
+def stated(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings that were given. None counts as not given, but an encoder of None is the pixels."""
+    return {name: value for name, value in settings.items() if value is not None or name == "encoder"}
+
+
 def describe(part: Any) -> Any:
     """A part of a run as plain data, for the record and to compare when a run is resumed.
 

@@ -37,7 +37,7 @@ def opened(path: Path, study: Study, *, stray: bool = False) -> Iterator[None]:
     refuse_foreign(path)
     with reporting(path):
         (path / "runs").mkdir(parents=True, exist_ok=True)
-    with disk.lock(path) or contextlib.nullcontext():
+    with disk.lock(path):
         if (path / "study.json").is_file():
             refuse_other(path, study, stray=stray)
         record = {

@@ -93,19 +93,21 @@ def play(
                         progress(min(before + done * count, total), total)
 
                 size = sum(leaf.nbytes for run in group for leaf in jax.tree.leaves(run.state))
-                pace, there = max(EVERY, size / SPEED), False
+                pace, failed = max(EVERY, size / SPEED), None
                 with Runner(group, make, folders=folders, pace=pace, **how) as runner:
-                    with contextlib.suppress(UserError):  # not where they were kept: it does not replay
+                    try:
                         runner.begin()
-                        there = True
-                    if there:
+                    except UserError as error:  # not where they were kept: it does not replay
+                        failed = error
+                    else:
                         play_all(runner, show)
                 share = (time.perf_counter() - began) / len(group)
-                if there:
+                kept = [folder for folder in folders if folder is not None and not folder.fresh]
+                dear = group[0].parts.expert.workers is not None
+                if failed is None or (dear and not kept):  # no label is paid for that cannot be kept
                     pairs = zip(group, runner.errors, strict=True)
-                    found = [_result(state, error, share) for state, error in pairs]
+                    found = [_result(state, failed or error, share) for state, error in pairs]
                 else:  # from the beginning: with the labels that are kept, and where that fails without
-                    kept = [folder for folder in folders if folder is not None and not folder.fresh]
                     for folder in kept:
                         folder.close()
                         _remove(folder.path, ROUNDS)
@@ -123,10 +125,9 @@ def partial(keep: Path, name: str) -> Path:
 
 
 def _folder(keep: Path | None, made: Parts, opened: contextlib.ExitStack) -> Folder | None:
-    """The folder of a run; None: it is not kept. One that cannot go on from what is there loses its rounds,
-    not its labels. Where that does not help it loses everything, and one that the disk does not give stays as
-    it is; but where the labels are those of a slow or dear expert the run is refused. So is one whose folder
-    another process goes on writing to, as it is.
+    """The folder of a run; None: it is not kept, because the disk refuses. A run that cannot go on from what
+    is there loses its rounds, and where that does not help its labels too. But a run whose expert is slow or
+    dear is refused where its labels would be lost or not kept. So is one whose folder another process holds.
     """
     if keep is None:
         return None
@@ -153,10 +154,12 @@ def _await(path: Path) -> None:
     until = time.monotonic() + LEAVING
     while path.is_dir() and time.monotonic() < until:
         try:
-            with disk.lock(path) or contextlib.nullcontext():
+            with disk.lock(path):
                 return
         except disk.Locked:
             time.sleep(0.05)
+        except UserError:  # the disk refuses, which who opens the folder is told too
+            return
 
 
 def _remove(folder: Path, names: Iterable[str]) -> None:

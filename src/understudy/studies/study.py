@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, final
 
 from .. import disk
 from ..errors import UserError, unknown
-from ..spec import FIELDS, OPTIONS, RunSpec, fits, read_toml, registries
+from ..spec import FIELDS, OPTIONS, RunSpec, fits, read_toml, registries, stated
 from .grids import values
 
 if TYPE_CHECKING:
@@ -80,8 +80,7 @@ class Study:
                     raise unknown(field, name, (*ACCEPTED, "seeds", "grid", "tune"))
         if both := [name for name in settings if name in (grid or {})]:
             raise UserError(f"grid: {both[0]} is an axis and a setting of all runs; leave one of them.")
-        # An encoder of None is the pixels themselves.
-        self.settings = {k: value for k, value in settings.items() if value is not None or k == "encoder"}
+        self.settings = stated(settings)
         self.grid = {name: values(name, axis) for name, axis in (grid or {}).items()}
         self.seeds = seeds_of(seeds)
         if "env" not in self.settings and "env" not in self.grid:

@@ -109,7 +109,7 @@ def tune(
         folder = place(out, stack)
         with reporting(folder):
             folder.mkdir(parents=True, exist_ok=True)
-        stack.enter_context(lock(folder) or contextlib.nullcontext())
+        stack.enter_context(lock(folder))
         tried = None
         if rough is not None:
             tried = run(rough, folder / "coarse", progress=report("coarse"), **options)
