@@ -243,3 +243,26 @@ def test_a_regret_too_small_for_a_float_is_still_within_its_interval(learner):
     assert (
         (ledger["regret_high"] > 0).all() and (ledger["bound"] > 0).all() and (ledger["regret_low"] < 0).all()
     )
+
+
+def test_a_bound_holds_where_products_of_weights_and_squares_of_gradients_underflow():
+    rng = np.random.default_rng(1)
+    stream = [(1e-80 * rng.normal(size=(2, 1)), 1e-130 * rng.normal(size=(2, 1))) for _ in range(3)]
+    for loss, learner in (("absolute", understudy.ogd(eta=1e160)), ("squared", understudy.ftrl(eta=1e150))):
+        found = understudy.replay(stream, loss=loss, learner=learner, keep_iterates=True)
+        played = [
+            (Fraction(float(x)), Fraction(float(y)), Fraction(float(w.squeeze())))
+            for (X, Y), w in zip(stream, found.iterates, strict=False)
+            for x, y in zip(X.ravel(), Y.ravel(), strict=True)
+        ]
+
+        def cost(x, u, y, loss=loss):
+            return abs(x * u - y) if loss == "absolute" else (x * u - y) ** 2
+
+        best = [y / x for x, y, _ in played] + [
+            sum(x * y for x, y, _ in played) / sum(x * x for x, _, _ in played)
+        ]
+        least = min(sum(cost(x, u, y) for x, y, _ in played) for u in best)
+        true = (sum(cost(x, w, y) for x, y, w in played) - least) / 2
+        proof = found.certificate
+        assert Fraction(proof.low) <= true <= Fraction(proof.high) and true <= Fraction(proof.bound), loss
