@@ -182,6 +182,26 @@ def test_what_cannot_be_stacked_is_the_error_of_its_own_environment(space, wrong
     two.close()
 
 
+def test_observations_may_be_tensors_whose_size_is_a_method():
+    class Tensor:
+        shape = Faulty.observation_space.shape
+
+        def size(self):
+            raise AssertionError
+
+        def __array__(self, dtype=None, copy=None):
+            return np.zeros(self.shape, dtype)
+
+    class Odd(Faulty):
+        def reset(self, *, seed=None, options=None):
+            return Tensor(), {}
+
+    one = vector(maker(Odd), 1)
+    one.begin([0], [2])
+    assert not one.broken and not one.observe(np.array([0])).batch.any()
+    one.close()
+
+
 def test_an_environment_without_spaces_is_refused():
     class Bare(Faulty):
         observation_space = None

@@ -78,6 +78,7 @@ def test_a_policy_of_the_users_own_acts_through_one_compiled_row(compilations, t
         name = "odd"
 
         def init(self, key, features, outputs, dtype=None):
+            assert np.asarray(jax.random.key_data(key)).size  # NumPy's numbers of it
             return np.float32(2.0)
 
         def apply(self, params, inputs):

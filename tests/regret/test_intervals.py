@@ -253,3 +253,26 @@ def test_a_ball_whose_squares_are_lost_in_a_float_is_refused(make):
         understudy.UserError, match="radius: 1e-150 is less than 1e-140, and squares of such lengths"
     ):
         make(radius=1e-150)
+
+
+def test_a_bound_holds_where_products_of_weights_and_squares_of_gradients_underflow():
+    rng = np.random.default_rng(1)
+    stream = [(1e-80 * rng.normal(size=(2, 1)), 1e-130 * rng.normal(size=(2, 1))) for _ in range(3)]
+    for loss, learner in (("absolute", understudy.ogd(eta=1e160)), ("squared", understudy.ftrl(eta=1e150))):
+        found = understudy.replay(stream, loss=loss, learner=learner, keep_iterates=True)
+        played = [
+            (Fraction(float(x)), Fraction(float(y)), Fraction(float(w.squeeze())))
+            for (X, Y), w in zip(stream, found.iterates, strict=False)
+            for x, y in zip(X.ravel(), Y.ravel(), strict=True)
+        ]
+
+        def cost(x, u, y, loss=loss):
+            return abs(x * u - y) if loss == "absolute" else (x * u - y) ** 2
+
+        best = [y / x for x, y, _ in played] + [
+            sum(x * y for x, y, _ in played) / sum(x * x for x, _, _ in played)
+        ]
+        least = min(sum(cost(x, u, y) for x, y, _ in played) for u in best)
+        true = (sum(cost(x, w, y) for x, y, w in played) - least) / 2
+        proof = found.certificate
+        assert Fraction(proof.low) <= true <= Fraction(proof.high) and true <= Fraction(proof.bound), loss

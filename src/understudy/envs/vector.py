@@ -128,7 +128,7 @@ def _fit(seen: Any, space: Any) -> None:
         inner: Any = space.spaces
         for key in inner if isinstance(inner, Mapping) else range(len(inner)):
             _fit(at(seen, (key,)), inner[key])
-    elif space.shape is not None and (size := np.size(seen)) != math.prod(space.shape):
+    elif space.shape is not None and (size := math.prod(np.shape(seen))) != math.prod(space.shape):
         raise UserError(f"environment: its observation has {size} numbers, and its space is {space}.")
     elif isinstance(space, spaces.Discrete) and not 0 <= seen - space.start < space.n:
         raise UserError(f"environment: its observation {seen} is none of {space}.")

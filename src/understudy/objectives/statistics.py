@@ -116,7 +116,8 @@ class Statistics(eqx.Module):
         s, kept = size[:, None], kept[:, None]
         curvature = 2.0 * s**2 + weight
         # Without weight the quotient is ρ²: dividing by s² would square the condition number.
-        damped = (2.0 * s * error + weight * away) ** 2 / jnp.where(curvature > 0, 2.0 * curvature, 1.0)
+        push = jnp.abs(2.0 * s * error + weight * away) + math.sqrt(jnp.finfo(size.dtype).tiny)
+        damped = push**2 / jnp.where(curvature > 0, 2.0 * curvature, 1.0)
         terms = jnp.where(weight > 0, damped, jnp.where(kept, error**2, 0.0))
         flat = jnp.where((weight > 0) | kept, 0.0, 2.0 * s * error)
         return (jnp.sqrt(jnp.sum(terms)) + self.error(optax.tree.norm(params))) ** 2, jnp.linalg.norm(flat)

@@ -105,8 +105,14 @@ def softmax(logits: np.ndarray) -> np.ndarray:
 
 def require_fit(what: str, policy: Policy, params: Params, features: int, outputs: int) -> None:
     """Refuses parameters whose shapes are not those of `policy` with so many features and outputs."""
-    # The key too is made inside: outside it would start the accelerator, for shapes alone.
-    made = jax.eval_shape(lambda: policy.init(jax.random.key(0), features, outputs))
+
+    def init() -> Params:  # with its key: made outside it would start the accelerator, for shapes alone
+        return policy.init(jax.random.key(0), features, outputs)
+
+    try:
+        made = jax.eval_shape(init)
+    except jax.errors.JAXTypeError:  # a policy of someone's own that looks at the numbers of its key
+        made = init()
     wanted, found = _shapes(made), _shapes(params)
     for name in sorted(wanted.keys() | found.keys()):
         if wanted.get(name) != found.get(name):

@@ -83,7 +83,10 @@ class Observations:
 
     def row(self, observation: Any) -> np.ndarray:
         """One observation as one row (width,); a number that is not finite is refused."""
-        row = self._joined([np.asarray(at(observation, leaf.path))[None] for leaf in self.leaves])[0]
+        if self._vector:
+            row = self.rows(np.asarray(observation)[None])[0]
+        else:
+            row = self._joined([np.asarray(at(observation, leaf.path))[None] for leaf in self.leaves])[0]
         if row.dtype.kind == "f" and not np.isfinite(row).all():
             raise not_finite(row)
         return row

@@ -149,9 +149,10 @@ def advance(
     seen = Measured(*[none] * 5) if seen is None else seen
     kind = jnp.finfo(running.norm.dtype)
     eps, small = kind.eps, math.sqrt(kind.tiny) if proved else 0.0  # a square below `tiny` counts as zero
+    less = small * math.sqrt(count(old.params))  # which a norm may be too small by
     here, there = none, norm_of(new.params)
     if proved or learner.linear:
-        here = norm_of(old.params)
+        here = norm_of(old.params) + less
     reach, squares, samples = (
         getattr(running, n) + getattr(seen, n) for n in ("reach", "squares", "samples")
     )
@@ -161,8 +162,9 @@ def advance(
         heaviest = jnp.max(jnp.stack([jnp.max(leaf) for leaf in jax.tree.leaves(new.weight)]))
         # Steps w_t − g_t/Λ_t and projections are rounded too: 32 roundings of w, seen in the norm of the
         # weights.
-        step = 32 * eps * heaviest * (here + there)
-        rounding, slope = 2 * seen.loss + seen.gradient * here + step * there, seen.gradient + step
+        step = 32 * eps * heaviest * (here + (there + less))
+        rounding = 2 * seen.loss + seen.gradient * here + step * (there + less)
+        slope = seen.gradient + step
     elif isinstance(losses, Statistics) and learner.radius is None:
         fall, slope = losses.fall(old.params, new.centre, new.weight)
         rounding = slope * here
@@ -182,7 +184,8 @@ def advance(
 
     def moved(w: Array, c: Array, a: Array, b: Array) -> Array:
         # Welford: Σσ||w − c||² grows by σ Λ_{t−1}/Λ_t ||w_t − c_{t−1}||².
-        share = jnp.where(b > 0, (b - a) * a / jnp.where(b > 0, b, 1.0), 0.0)
+        safe, product = jnp.where(b > 0, b, 1.0), (b - a) * a
+        share = jnp.where(product > 0, product / safe, (b - a) * (a / safe))  # the product may underflow
         return jnp.sum(share * (jnp.abs(w - c) + small) ** 2)
 
     spread: Any = none
@@ -207,7 +210,8 @@ def _off(
 ) -> tuple[Array, Array]:
     """How far the computed g_t + r_t may be from the gradient of G_t at w_t, and from belonging to w_t."""
     loss, kind, outputs = losses.loss, jnp.finfo(reach.dtype), old.params.shape[-1]
-    terms, here = samples + old.params.shape[0] + 16, optax.tree.norm(old.params)
+    terms, small = samples + old.params.shape[0] + 16, math.sqrt(kind.tiny)
+    here = optax.tree.norm(old.params) + small * math.sqrt(old.params.size)
     if math.isfinite(loss.steepness):
         slopes = loss.steepness * math.sqrt(outputs) * reach
     else:  # squared: Σ a |x| |slope| ≤ √(Σ a |x|² · Σ a slope²)
@@ -220,7 +224,7 @@ def _off(
         0.0 if math.isfinite(loss.curvature) else 2 * loss.steepness * math.sqrt(outputs) * each * reach
     )
     off = kind.eps * (terms * slopes + bent * each * squares + steps)
-    return off + terms * math.sqrt(kind.tiny), kind.eps * kinks
+    return off + (terms + outputs) * small, kind.eps * kinks
 
 
 def norm(running: Running, radius: Array | None, comparator: Params) -> Array:

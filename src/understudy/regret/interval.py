@@ -63,6 +63,7 @@ def measured(policy: Policy, loss: Loss, params: Params, batch: Batch) -> Measur
     # Near a kink the computed slope belongs to a point nearby: `wrong` pays for it, twice.
     bent = loss.curvature * off if math.isfinite(loss.curvature) else jnp.zeros_like(off)
     tilted = jnp.linalg.norm(bent, axis=1) + count * eps * jnp.linalg.norm(slopes, axis=1)
+    tilted += 2 * math.sqrt(outputs.shape[1]) * small
     tilt, reach, squares = (jnp.sum(batch.weights * part) for part in (lengths * tilted, lengths, lengths**2))
     return Measured(
         wrong, tilt + count * small, reach, squares, jnp.asarray(batch.inputs.shape[0], wrong.dtype)

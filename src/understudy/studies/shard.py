@@ -158,7 +158,7 @@ def _await(path: Path) -> None:
                 return
         except disk.Locked:
             time.sleep(0.05)
-        except UserError:  # the disk refuses, which who opens the folder is told too
+        except UserError:  # the disk refuses; opening the folder will say so
             return
 
 

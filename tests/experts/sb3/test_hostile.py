@@ -227,6 +227,10 @@ def test_a_storage_is_unpacked_once_and_tensors_made_of_it_again_and_again_are_r
     monkeypatch.setattr(torchfile, "LARGEST", 100)
     with pytest.raises(UserError, match="its tensors have more than 100 bytes"):
         torchfile._tensors(*_records(many), "it")
+    storage = _records(zipped({"a/data.pkl": b"N.", "a/data/0": bytes(60), "a/data/1": bytes(60)}))[1]
+    assert storage("0") == storage("0") == bytes(60)
+    with pytest.raises(UserError, match="its tensors have more than 100 bytes"):
+        storage("1")  # all that were unpacked are kept
 
 
 def _records(data: bytes):

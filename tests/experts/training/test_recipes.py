@@ -66,9 +66,13 @@ def test_it_looks_once_at_a_network_and_the_clock_is_not_in_the_weights(monkeypa
     assert done.expert.card["returns"]["Pendulum-v1"]["episodes"] == 20
     measured = iter([np.array([np.nan]), np.array([-5.0]), np.array([np.nan]), np.full(20, -5.0)])
     monkeypatch.setattr(looks, "play", lambda *who, **how: next(measured))  # nan is behind every number
-    kept = experts.train("Pendulum-v1", out=tmp_path / "d", **how).expert.card["made"]
-    assert kept.startswith("16 of 20 environment steps")
-    monkeypatch.setattr(looks.checkpoint, "read", lambda *what: {"curve": [], "seconds": 0.0})
+    odd = experts.train("Pendulum-v1", out=tmp_path / "d", **how)
+    assert odd.expert.card["made"].startswith("16 of 20 environment steps")
+    kept = {"curve": [[8, 1.0, np.nan, 0.0]], "seconds": 0.0}
+    monkeypatch.setattr(looks.checkpoint, "read", lambda *what: kept)
+    again = looks.Looks(Model(), "sac", SimpleNamespace(name="x"), {}, 0, 1, odd.path, {}, "x")
+    again.restore()
+    assert again.best is not None and again.best.steps == 16
     done.path.with_suffix(".json").unlink()  # the curve is there alone
     again = looks.Looks(Model(), "sac", SimpleNamespace(name="x"), {}, 0, 1, done.path, {}, "x")
     with pytest.raises(UserError, match=r"resume: the card beside .* is damaged \(KeyError: 'training'"):

@@ -26,7 +26,9 @@ from . import pickles
 from .pickles import Call, Global, Persistent, refused
 from .values import is_name
 
-LARGEST = 1 << 30  # bytes of one member, and of all tensors; a network of 250 million numbers
+LARGEST = (
+    1 << 30
+)  # bytes of one member, of all storages, and of all tensors; a network of 250 million numbers
 RATIO = 200  # JSON of numbers shrinks tenfold and weights hardly at all; a bomb shrinks a thousandfold
 SMALL = 1 << 20  # below this nothing is a bomb
 STORAGES = {
@@ -76,7 +78,17 @@ def _tree(
     root = found[0].removesuffix("data.pkl")
     if f"{root}byteorder" in archive.namelist() and member(archive, f"{root}byteorder", what) != b"little":
         raise UserError(f"{what}: was written on a big-endian machine, which is not supported.")
-    storage = functools.cache(lambda key: member(archive, f"{root}data/{key}", what))
+    left = LARGEST
+
+    @functools.cache
+    def storage(key: str) -> bytes:
+        nonlocal left
+        data = member(archive, f"{root}data/{key}", what)
+        left -= len(data)
+        if left < 0:
+            raise UserError(f"{what}: its tensors have more than {LARGEST:,} bytes.")
+        return data
+
     return pickles.read(member(archive, found[0], what), what, accepted), storage
 
 
