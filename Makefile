@@ -13,8 +13,7 @@ BENCHMARKS := $(sort $(wildcard benchmarks/bench_*.py))
 PINS := requirements/constraints.txt
 # A room stays on one worker, where its tests share compiled programs (tests/conftest.py). `ARGS=-n0` runs everything in one process.
 PARALLEL := --numprocesses auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder
-# Python makes the bytecode of what is imported when it is; pip would make that of every file, in as long as all the rest.
-PIP = -m pip install --quiet --no-compile --disable-pip-version-check
+PIP = -m pip install --quiet --disable-pip-version-check
 INSTALL = $(PIP) --constraint $(PINS) --editable
 # Where there is a lock for this Python and platform, every file must have the hash that is in it.
 TAG = import platform, sys; print("cp%d%d-" % sys.version_info[:2] + sys.platform + "-" + platform.machine())
