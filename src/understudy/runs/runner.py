@@ -156,7 +156,7 @@ class Runner:
         self._failed(errors)
         if not t & (t - 1):
             self._ask_twice(going)
-        searched = any(t in self.runs[i].spec.judged and not self.runs[i].game.policy.linear for i in going)
+        searched = any(t in self.runs[i].spec.judged and self.runs[i].searches for i in going)
         self._tick("solving, then the best in hindsight" if searched else "solving")
         clock.lap("collect", len(going))  # the seconds of what is done together are split evenly
         self._failed(self._learn(rounds, clock))

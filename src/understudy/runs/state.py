@@ -288,9 +288,14 @@ class RunState:
         if isinstance(self.reader, Reader):
             self.reader.normaliser = normaliser
 
+    @property
+    def searches(self) -> bool:
+        """Whether the best in hindsight is searched for, as that of a network is, and not solved for."""
+        return not self.game.policy.linear and self.spec.search > 0
+
     def _judge(self, t: int, record: dict[str, Any], losses: Callable[[], Any]) -> dict[str, Any]:
         """For networks: the best in hindsight, searched for from where the learner is."""
-        if self.game.policy.linear or not self.spec.search:
+        if not self.searches:
             return {}
         key = threefry.fold_in(threefry.fold_in(self._key, t), 1)
         start = jax.tree.map(jax.device_put, self.params)

@@ -26,9 +26,8 @@ from . import pickles
 from .pickles import Call, Global, Persistent, refused
 from .values import is_name
 
-LARGEST = (
-    1 << 30
-)  # bytes of one member, of all storages, and of all tensors; a network of 250 million numbers
+LARGEST = 1 << 30
+"""Bytes of one member, of all storages, and of all tensors: a network of 250 million numbers."""
 RATIO = 200  # JSON of numbers shrinks tenfold and weights hardly at all; a bomb shrinks a thousandfold
 SMALL = 1 << 20  # below this nothing is a bomb
 STORAGES = {

@@ -124,8 +124,7 @@ class Looks:
         with damaged(f"resume: the card beside {self.path}"):
             rows = networks.load(self.path).card["training"]["curve"]
             looks = [*self.curve, *(Evaluated(*row) for row in rows)]
-            looks = [
-                one for one in looks if one.mean is not None and not math.isnan(one.mean)
-            ]  # null in JSON
-            self.best = max(looks, key=lambda one: one.mean, default=None)
+            # A mean that is no number is null in JSON.
+            known = [one for one in looks if one.mean is not None and not math.isnan(one.mean)]
+            self.best = max(known, key=lambda one: one.mean, default=None)
         self.began = time.perf_counter() - float(kept["seconds"])
