@@ -11,7 +11,7 @@ SRC = Path(__file__).parent.parent / "src" / "understudy"
 
 # Rooms on one line do not know each other. `understudy` is the package's own front page of public names.
 ORDER = """
-    cache errors machine progress threefry
+    cache errors intervals machine progress threefry
     disk nested registry web
     sinks
     losses
