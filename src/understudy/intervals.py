@@ -1,13 +1,13 @@
 """What a few measured numbers can tell: Student's intervals of means, paired differences and ratios.
 
-The numbers are one a seed, or one an episode. A bootstrap of n numbers is too short when n is small (with 3 of
-them its 95 % are 77 %); Student's t is exact for normal numbers, and its width says how little two can tell.
+The numbers are one a seed, or one an episode. A bootstrap of n numbers is too short when n is small (with
+three its 95 % are 77 %); Student's t is exact for normal numbers, and its width says how little two can tell.
 Two policies are compared on the *same* episodes, so what counts is the spread of their differences:
 
     mean(d) ± t_{n−1} s(d)/√n,        d_i = mine_i − theirs_i
 
 A ratio of means q = mean(mine)/mean(theirs) has Fieller's interval: all q at which mine_i − q theirs_i may
-have the mean zero. It is not bounded where `theirs` may itself have the mean zero, and then nothing is claimed.
+have the mean zero. It is not bounded where `theirs` may itself have the mean zero; then nothing is claimed.
 """
 
 from __future__ import annotations
