@@ -14,8 +14,8 @@ __version__ = "0.1.0"
 TYPE_CHECKING = False  # that of `typing`, which takes longer to import than all of this
 
 _NAMES = {
-    "imitation": "imitate",
-    "runs": "Run",
+    "student": "Understudy",
+    "runs": "Record Run imitate",
     "runs.evaluate": "evaluate",
     "exports": "export Exported",
     "loading": "load",
@@ -50,7 +50,6 @@ if TYPE_CHECKING:
     from .errors import UserError
     from .experts import Expert
     from .exports import Exported, export
-    from .imitation import imitate
     from .learners import (
         AnyLearner,
         Learner,
@@ -71,7 +70,7 @@ if TYPE_CHECKING:
     from .regret import Certificate, Ledger
     from .replay import Replay, replay
     from .report.page import write_report
-    from .runs import Run
+    from .runs import Record, Run, imitate
     from .runs.evaluate import evaluate
     from .sinks import Sink
     from .solvers import (
@@ -89,6 +88,7 @@ if TYPE_CHECKING:
         sls,
     )
     from .spec import RunSpec
+    from .student import Understudy
     from .studies import Study, tune
 
 

@@ -96,6 +96,19 @@ def said(error: BaseException | str) -> str:
     return " ".join(text.split())[:300] + ("" if isinstance(error, str) else _place(error))
 
 
+def failure(who: str, error: BaseException) -> UserError:
+    """Any error as a sentence of `who`, with the error behind it.
+
+    >>> str(failure("expert", KeyError("torso")))
+    "expert: KeyError: 'torso'"
+    """
+    if isinstance(error, UserError):
+        return error
+    made = UserError(f"{who}: {said(error)}")
+    made.__cause__ = error
+    return made
+
+
 def _place(error: BaseException) -> str:
     library = tuple(str(Path(file).parent) for file in (__file__, traceback.__file__))
     for frame in reversed(traceback.extract_tb(error.__traceback__)):

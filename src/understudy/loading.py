@@ -17,7 +17,7 @@ READ = (
 def load(path: str | os.PathLike[str]) -> Any:
     """What a file or a folder holds.
 
-    - the folder of a run, finished or not: a `Run`
+    - the folder of a run, finished or not: a `Record`
     - the folder of a study: `studies.Results` of its finished runs
     - a study's .toml: a `Study`
     - .safetensors (the ending may be left out) and the .npz of ``understudy export --to numpy``: a
@@ -58,9 +58,9 @@ def load(path: str | os.PathLike[str]) -> Any:
 
 def _folder(place: Path) -> Any:
     if (place / "config.json").is_file():
-        from .runs import Run
+        from .runs import Record
 
-        return Run.load(place)
+        return Record.load(place)
     if (place / "study.json").is_file():
         from .studies import Results
 

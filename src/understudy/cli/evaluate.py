@@ -32,12 +32,12 @@ class Evaluate(Options):
 
 def run(options: Evaluate) -> int:
     """Plays the episodes and prints their returns."""
-    from ..runs import read_config, read_policy, read_summary, world_of
+    from ..runs import read_config, read_policy, read_summary, maker_of
     from ..runs.evaluate import evaluate
 
     settings = read_config(options.run)["settings"]
     policy = read_policy(options.run)
-    make = world_of(settings, options.env, options.env_kwargs)
+    make = maker_of(settings, options.env, options.env_kwargs)
     title = f"{settings['name']} on {make.name}"
     limit = options.episode_limit
     if limit is None and options.env is None:

@@ -36,12 +36,12 @@ class Play(Options):
 def run(options: Play) -> int:
     """Writes the video and prints what was played."""
     from ..report import tables, video
-    from ..runs import read_config, read_policy, world_of
+    from ..runs import read_config, read_policy, maker_of
 
     settings = read_config(options.run)["settings"]
     whole("steps", options.steps)
     whole("seed", options.seed, 0)
-    make = world_of(settings, options.env, options.env_kwargs)
+    make = maker_of(settings, options.env, options.env_kwargs)
     policy = read_policy(options.run)
     acts = {settings["name"]: _begun(policy)}
     if not options.alone and (expert := _expert(settings, make)) is not None:
@@ -65,8 +65,8 @@ def _begun(player: Any) -> Any:
 
 def _expert(settings: dict[str, Any], make: Any) -> Any:
     """The run's expert, where it can be had again from its name alone."""
-    from ..runs import World
+    from ..runs import spaces_of
 
-    with contextlib.suppress(UserError), contextlib.closing(make()) as env:
-        found = World.of(make, env, RunSpec.of({name: settings.get(name) for name in WORLD})).expert
+    with contextlib.suppress(UserError):
+        found = spaces_of(RunSpec.of({name: settings.get(name) for name in WORLD})).expert
         return found if found.person is None else None  # a person is not asked for a video

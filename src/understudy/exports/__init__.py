@@ -9,7 +9,7 @@ from typing import NamedTuple, final
 from .. import disk
 from ..errors import UserError, among
 from ..policies import TrainedPolicy, files
-from ..runs import Run
+from ..runs import Record
 
 NEAR = 1e-5
 """The largest difference of an ONNX file's outputs from the policy's, as a share of the largest, or of 1."""
@@ -32,7 +32,7 @@ class Exported(NamedTuple):
 
 
 def export(
-    what: Run | TrainedPolicy | str | os.PathLike[str], to: str, out: str | os.PathLike[str] | None = None
+    what: Record | TrainedPolicy | str | os.PathLike[str], to: str, out: str | os.PathLike[str] | None = None
 ) -> Exported:
     """Writes a policy, or the episodes of a run, in a form that other programs read.
 
@@ -54,7 +54,7 @@ def export(
     among("to", to, FORMS)
     found, stem = _found(what)
     if to in ("onnx", "numpy"):
-        trained = found.policy if isinstance(found, Run) else found
+        trained = found.policy if isinstance(found, Record) else found
         ending = ".onnx" if to == "onnx" else ".npz"
         place = disk.named("out", Path(out or stem + ending), ending)
         if to == "onnx":
@@ -67,7 +67,7 @@ def export(
 
         with disk.reporting(place):
             return Exported(to, str(place), beside=(str(arrays.write(trained, place)),))
-    if not isinstance(found, Run):
+    if not isinstance(found, Record):
         raise UserError(f"export: {to} keeps episodes, and {str(what)!r} is a policy; name a run's folder.")
     if to == "minari":
         from . import to_minari
@@ -80,15 +80,15 @@ def export(
     return Exported(to, str(place), episodes=to_lerobot.write(found, place))
 
 
-def _found(what: Run | TrainedPolicy | str | os.PathLike[str]) -> tuple[Run | TrainedPolicy, str]:
+def _found(what: Record | TrainedPolicy | str | os.PathLike[str]) -> tuple[Record | TrainedPolicy, str]:
     """The run or the policy, and a name for its files."""
-    if isinstance(what, Run):
+    if isinstance(what, Record):
         return what, "policy" if what.folder is None else what.folder.resolve().name
     if isinstance(what, TrainedPolicy):
         return what, "policy"
     path = Path(what)
     if path.is_dir():
-        return Run.load(path), path.resolve().name
+        return Record.load(path), path.resolve().name
     if not files.place(path).is_file():
         raise UserError(
             f"export: there is no file or folder {str(what)!r}; name a run's folder or a .safetensors."

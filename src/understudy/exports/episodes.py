@@ -12,8 +12,8 @@ from ..errors import UserError
 from ..nested import nest
 from ..policies import Actions, Encoded, Observations, Recalled, Seen
 from ..policies.observations import Leaf
-from ..runs import Run
-from ..runs.collected import BREAK, EXPERT, TERMINATED, TRUNCATED
+from ..runs import Record
+from ..samples import BREAK, EXPERT, TERMINATED, TRUNCATED
 
 
 @final
@@ -51,7 +51,7 @@ class Steps(NamedTuple):
     rows: np.ndarray
 
 
-def split(run: Run) -> list[Steps]:
+def split(run: Record) -> list[Steps]:
     """The episodes of a run, in the order of their first steps. Demonstrations, and labels before a break,
     belong to none.
     """
@@ -72,7 +72,7 @@ def split(run: Run) -> list[Steps]:
     return sorted(found, key=lambda one: one.rows[0])
 
 
-def episodes(run: Run) -> Iterator[Episode]:
+def episodes(run: Record) -> Iterator[Episode]:
     """The episodes of a run, one after the other."""
     names = ("inputs", "targets", "executed", "rewards", "flags", "weights")
     columns = {name: run.samples(name) for name in names}

@@ -19,7 +19,7 @@ import numpy as np
 from .. import disk
 from ..errors import UserError, needs
 from ..nested import parts
-from ..runs import Run, world_of
+from ..runs import Record, maker_of
 from .episodes import Episode, episodes
 
 VERSION = "v2.1"
@@ -28,7 +28,7 @@ FPS = 30
 """Frames a second, where the environment does not say."""
 
 
-def write(run: Run, folder: Path) -> int:
+def write(run: Record, folder: Path) -> int:
     """Writes a new folder and gives the number of episodes.
 
     A step has `observation.state` (or one `observation.KEY` for each part), `action` (what was played),
@@ -106,7 +106,7 @@ def _stats(values: np.ndarray) -> dict[str, list[Any]]:
 def _fps(settings: Mapping[str, Any]) -> int:
     """What the environment says of itself; `FPS` where it says nothing, or cannot be made from its name."""
     try:
-        env = world_of(settings)()
+        env = maker_of(settings)()
     except UserError:
         return FPS
     with contextlib.closing(env), contextlib.suppress(AttributeError, TypeError, ValueError):

@@ -11,11 +11,11 @@ import jax
 import numpy as np
 
 from ..errors import UserError, needs
-from ..runs import Run
+from ..runs import Record
 from .episodes import Episode, episodes, space
 
 
-def write(run: Run, name: str) -> int:
+def write(run: Record, name: str) -> int:
     """Writes the dataset `name` to Minari's folder, from where ``minari.load_dataset(name)`` and ``--demos
     minari:name`` read it; gives the number of episodes.
 
@@ -44,7 +44,7 @@ def write(run: Run, name: str) -> int:
     return len(buffers)
 
 
-def name_of(run: Run, stem: str) -> str:
+def name_of(run: Record, stem: str) -> str:
     """The id that a run's dataset has where none is given: its environment and its folder's name.
 
     >>> from types import SimpleNamespace

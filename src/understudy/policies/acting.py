@@ -8,8 +8,8 @@ of it dispatch; a linear policy 1.5 and 9.5 (benchmarks/bench_acting.py).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable
+from typing import Any, final
 
 import jax
 import numpy as np
@@ -19,6 +19,7 @@ from .gru import GRU
 from .linear import Linear, Tabular
 from .mlp import ACTIVATIONS, MLP, Committee, sigmoid
 from .nature_cnn import NatureCNN
+from .normaliser import Normaliser
 
 Forward = Callable[[np.ndarray], np.ndarray]
 Step = Callable[[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]
@@ -69,25 +70,6 @@ def forward_rows(policy: Policy, params: Params) -> Forward:
         # A stack of products of one row, not one product: NumPy makes the same call for each.
         return lambda x: single(x[:, None])[:, 0]
     return lambda x: np.stack([single(row) for row in x])
-
-
-def forward_stack(policy: Policy, params: Sequence[Params]) -> Forward | None:
-    """n policies of one architecture at once: (n, e, width) in, e rows for each, and (n, e, k) out, every
-    row to the bits of `forward`. None for architectures this file does not know.
-
-    >>> forward_stack(Linear(), [np.eye(2), 2 * np.eye(2)])(np.ones((2, 1, 2)))[:, 0]
-    array([[1., 1.],
-           [2., 2.]])
-    """
-    if type(policy) not in (Linear, MLP):
-        return None
-    stacked = jax.tree.map(lambda *leaves: np.stack(leaves)[:, None], *params)
-    if isinstance(policy, Linear):
-        single = _linear(stacked, policy.bias)
-    else:
-        assert isinstance(policy, MLP)
-        single = _mlp(policy, [layer | {"bias": layer["bias"][:, :, None]} for layer in stacked])
-    return lambda x: single(x[:, :, None])[:, :, 0]
 
 
 def forward_step(policy: Policy, params: Params) -> Step:
@@ -215,3 +197,33 @@ def _program(policy: Policy, method: str) -> Any:
         # With the policy, so that the ids of its leaves stay theirs.
         _PROGRAMS[key] = policy, jax.jit(getattr(policy, method))
     return _PROGRAMS[key][1]
+
+
+@final
+class Actor:
+    """A policy that acts in some slots, each with an episode of its own: rows in, outputs out.
+
+    memory: numbers that the policy carries from step to step in every slot; 0: none.
+
+    >>> actor = Actor(Linear(), np.eye(2), Normaliser.identity(2), slots=2)
+    >>> actor.outputs(np.ones((1, 2)), [1])
+    array([[1., 1.]])
+    """
+
+    def __init__(self, policy: Policy, params: Params, normaliser: Normaliser, slots: int):
+        self._normaliser, self.memory = normaliser, policy.memory
+        if policy.memory:
+            self._step = forward_step(policy, params)
+            self._states = np.zeros((slots, policy.memory), np.float32)
+        else:
+            self._rows = forward_rows(policy, params)
+
+    def outputs(self, rows: np.ndarray, slots: Any) -> np.ndarray:
+        """The outputs (n, k) for what these slots (n,) show, as rows (n, width). A policy with memory takes
+        them as the next of the episodes there.
+        """
+        rows = self._normaliser(rows)
+        if not self.memory:
+            return self._rows(rows)
+        self._states[slots], outputs = self._step(self._states[slots], rows)
+        return outputs

@@ -21,8 +21,8 @@ from ..envs.pictures import Stage
 from ..errors import UserError, said
 from ..nested import stacked
 from ..policies import History, Recalled, TrainedPolicy
-from ..runs import Run, world_of
-from ..runs.collected import EXPERT
+from ..runs import Record, maker_of
+from ..samples import EXPERT
 from .disagreement import Compared, Moment, compare, described, worst
 
 BINS = 240
@@ -46,7 +46,7 @@ def inspect(
     Clips are drawn for so many `seconds` at most, but for the one that is under way then.
     """
     try:
-        run = Run.load(folder)
+        run = Record.load(folder)
         made: dict[str, Any] = {"timeline": timeline(run)}
         found = compare(run)
     except UserError as error:
@@ -58,7 +58,7 @@ def inspect(
     films: dict[int, dict[str, Any]] = {}
     if chosen and seconds > 0:
         try:
-            make = world_of(run.settings)
+            make = maker_of(run.settings)
         except UserError as error:
             made["drawing"] = str(error)
         else:
@@ -70,7 +70,7 @@ def inspect(
     return made
 
 
-def timeline(run: Run) -> dict[str, Any]:
+def timeline(run: Record) -> dict[str, Any]:
     """The shares of steps that the expert acted, and of states it was asked about, along the interactions."""
     flags, weights = (np.asarray(run.samples(name)[run.demos :]) for name in ("flags", "weights"))
     if not len(flags):

@@ -11,8 +11,8 @@ from ..envs.gymnasium import derive
 from ..exports.episodes import split
 from ..policies import Actions
 from ..policies.acting import forward_rows
-from ..runs import Run
-from ..runs.collected import BREAK, EXPERT
+from ..runs import Record
+from ..samples import BREAK, EXPERT
 from .summaries import thinned
 
 MOST, BYTES = 20_000, 64 << 20
@@ -69,7 +69,7 @@ def distance(actions: Actions, outputs: np.ndarray, targets: np.ndarray) -> np.n
     return np.maximum(total, 0.0)
 
 
-def compare(run: Run) -> Compared | None:
+def compare(run: Record) -> Compared | None:
     """Both on the labelled states of the run, at most `MOST` of them, evenly spread; None without any."""
     weights, flags = run.samples("weights"), np.asarray(run.samples("flags"))
     labelled = np.flatnonzero((np.asarray(weights) > 0) & (flags & BREAK == 0))
@@ -89,7 +89,7 @@ def compare(run: Run) -> Compared | None:
     return Compared(rows, distance(acts, outputs, targets), mine, theirs, flags[rows] & EXPERT > 0, acts)
 
 
-def described(run: Run, found: Compared) -> dict[str, Any]:
+def described(run: Record, found: Compared) -> dict[str, Any]:
     """What a page shows of it: means on the expert's and on the policy's own states, by action or choice, and
     the states on the plane of their two main directions.
     """
@@ -112,7 +112,7 @@ def described(run: Run, found: Compared) -> dict[str, Any]:
     return made | ({} if plane is None else {"plane": plane})
 
 
-def _plane(run: Run, found: Compared) -> dict[str, Any] | None:
+def _plane(run: Record, found: Compared) -> dict[str, Any] | None:
     """Some of the states, evenly spread, on the two directions in which states vary most."""
     if run.policy.observations.width > WIDE or len(found.rows) < 3:
         return None
@@ -155,7 +155,7 @@ class Moment:
     actions: np.ndarray
 
 
-def worst(run: Run, found: Compared, count: int, apart: int = 40) -> list[Moment]:
+def worst(run: Record, found: Compared, count: int, apart: int = 40) -> list[Moment]:
     """The states with the largest disagreement, those where choices differ first; two of one episode are at
     least `apart` steps from each other.
     """

@@ -16,8 +16,8 @@ from .. import disk
 from ..errors import UserError, damaged
 from ..experts import EXPERTS
 from ..regret import Certificate
-from ..runs import NAMES, TIMES, read_config, read_ledger, read_summary, rounds
-from ..runs.reading import verified
+from ..runs import NAMES, TIMES, read_config, read_ledger, read_summary
+from ..samples import records
 from ..runs.resume import FREE
 from ..spec import FIELDS, RunSpec
 from ..spec.settings import PARTS, default
@@ -146,13 +146,13 @@ def _run(path: Path, *, check: bool) -> Source:
         "own": tuple(name for name in ("env", *PARTS) if _own(name, kept.get(name))),
         "planned": _planned(kept),
     }
-    numbers = rounds.numbers(path)
+    numbers = records.numbers(path)
     if not numbers or not (numbers[0] or len(numbers) > 1):
         return Source(path.name, path, "unfinished", "no round is finished yet.", **about)
     if check:
-        record = verified(path)
+        record = records.verified(path)
     else:
-        record = rounds.read(path / f"{rounds.name_of(numbers[0])}.json")
+        record = records.read(path / f"{records.name_of(numbers[0])}.json")
     ledger = read_ledger(path, record.grown.get("ledger.csv", (None,))[0])
     # A run that `Run.save` wrote has no seconds of single rounds.
     length = record.grown.get("times.csv", (None,))[0]

@@ -1,19 +1,17 @@
-"""Runs: rounds of labelled experience, the loop that learns from them, and the run on disk."""
+"""Runs: a student in an environment with an expert and a folder, round by round."""
 
 from __future__ import annotations
 
-from .collected import Round
-from .evaluate import Evaluation, acting, world_of
-from .finished import Run
+from ..student import EXTRA, NAMES
+from .evaluate import Evaluation, acting, maker_of
 from .folder import Folder
-from .ledger import EXTRA, NAMES, TIMES
-from .parts import Parts, World, parts
-from .reading import FORMAT, read_config, read_ledger, read_policy, read_summary
+from .imitate import imitate
+from .reading import FORMAT, TIMES, read_config, read_ledger, read_policy, read_summary
+from .record import Record
 from .resume import resumed, resuming
-from .runner import Runner, play_all
-from .samples import SampleLog, storage
-from .state import RunState
+from .run import Run
+from .world import World, spaces_of
 
-__all__ = ["EXTRA", "FORMAT", "NAMES", "TIMES", "Evaluation", "Folder", "Parts", "Round", "Run", "RunState"]
-__all__ += ["Runner", "SampleLog", "World", "acting", "parts", "play_all", "read_config", "read_ledger"]
-__all__ += ["read_policy", "read_summary", "resumed", "resuming", "storage", "world_of"]
+__all__ = ["EXTRA", "FORMAT", "NAMES", "TIMES", "Evaluation", "Folder", "Record", "Run", "World", "acting"]
+__all__ += ["imitate", "maker_of", "read_config", "read_ledger", "read_policy", "read_summary", "resumed"]
+__all__ += ["resuming", "spaces_of"]

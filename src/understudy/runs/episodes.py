@@ -1,85 +1,82 @@
-"""The episodes under way in the environments of n runs: begun, looked at, stepped, kept and played again."""
+"""The episodes under way in the environments of a run: begun, looked at, stepped, kept and played again."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, final
 
 import numpy as np
 
 from ..envs.gymnasium import derive
 from ..envs.pictures import Scene
 from ..envs.vector import Seen, VectorEnv
-from ..errors import UserError
+from ..errors import UserError, failure
+from ..experts import Expert
 from ..policies import Actions, History, Recalled, not_finite
 from ..policies import Seen as Sees
-from .collected import TERMINATED, TRUNCATED, Driver, Round, not_finite_rows
-from .journal import Kept
-from .labels import failure
-from .questions import Questions
+from ..samples import TERMINATED, TRUNCATED, Path, not_finite_rows
 
 
+@final
 class Episodes:
-    """`envs` slots of one vector environment for each run: slot i · envs + j is environment j of run i.
+    """The slots of a vector environment, each with an episode under way.
 
-    Episode k of environment j of a run is seeded by (the run's seed, "collect", j, k). A policy with memory
-    needs the last `burn` rows of every slot.
+    Episode k of slot j is seeded by (the run's seed, "collect", j, k). With its actions the seed rebuilds it.
+    A policy with memory needs the last `burn` rows of every slot.
     """
 
     def __init__(
         self,
         env: VectorEnv,
-        questions: Questions,
+        count: int,
         observations: Sees,
         actions: Actions,
-        drivers: Sequence[Driver],
-        envs: int = 1,
+        expert: Expert,
+        seed: int,
         *,
         burn: int = 0,
     ):
-        self.env, self.questions, self.drivers, self.envs = env, questions, list(drivers), envs
-        self.expert, self.observations, self.actions = questions.expert, observations, actions
-        self._episode = np.full(len(drivers) * envs, -1)
-        # Actions of the episode under way in every slot: with its seed they rebuild it.
-        self._played = [np.zeros((0, actions.size), actions.dtype) for _ in self._episode]
-        self._over = np.ones(len(self._episode), bool)  # the next step begins an episode
-        self._found: dict[int, list[Kept]] = {}  # labels of the round under way, from before a break
-        self.history = History(observations, len(self._episode), keep=burn)
+        self.env, self.count, self.observations, self.actions = env, count, observations, actions
+        self._expert, self._seed = expert, seed
+        self.slots = np.arange(count)
+        self._episode = np.full(count, -1)
+        # Actions of the episode under way in every slot.
+        self._played = [np.zeros((0, actions.size), actions.dtype) for _ in self.slots]
+        self._over = np.ones(count, bool)  # the next step begins an episode
+        self.history = History(observations, count, keep=burn)
         # For an expert who looks at pictures: what was played so far in the episode of every slot.
-        self._trails: dict[int, list[Any]] | None = None if self.expert.person is None else {}
+        self._trails: dict[int, list[Any]] | None = None if expert.person is None else {}
 
-    def begin(self, slots: np.ndarray) -> None:
-        """Begins an episode in those of these slots in which none is under way."""
-        self.begin_next(slots[self._over[slots]])
+    def begin(self) -> None:
+        """Begins an episode in the slots in which none is under way."""
+        if self._over.any():
+            self._begin_next(self.slots[self._over])
 
-    def begin_next(self, slots: np.ndarray) -> None:
-        """Begins the next episode in these slots."""
-        if self.expert.on_reset is not None and len(slots):
-            self.expert.on_reset()
+    def _begin_next(self, slots: np.ndarray) -> None:
+        if self._expert.on_reset is not None:
+            self._expert.on_reset()
         self._episode[slots] += 1
         self._over[slots] = False
         self.history.begin(slots)
         if self._trails is not None:
             self._trails |= {slot: [] for slot in slots.tolist()}
-        self.env.begin(slots, [self._seed(slot) for slot in slots.tolist()])
+        self.env.begin(slots, [self.seed_of(slot) for slot in slots.tolist()])
 
-    def _seed(self, slot: int) -> int:
-        run, j = divmod(slot, self.envs)
-        return derive(self.drivers[run].seed, "collect", j, int(self._episode[slot]))
+    def seed_of(self, slot: int) -> int:
+        """The seed of the episode under way in a slot."""
+        return derive(self._seed, "collect", slot, int(self._episode[slot]))
 
-    def look(self, slots: np.ndarray) -> tuple[Any, Any, dict[int, UserError]]:
-        """What the slots show, as rows too; or what is wrong, by slot: an environment has raised, or numbers
-        are not finite.
-        """
-        broken = self.env.broken
-        wrong = {slot: failure("environment", error) for slot, error in broken.items() if slot in slots}
-        if wrong:
-            return None, None, wrong
+    def look(self, slots: np.ndarray) -> tuple[Seen, np.ndarray]:
+        """What the slots show, and as rows (n, width)."""
+        if self.env.broken:
+            raise failure("environment", next(iter(self.env.broken.values())))
         seen = self.env.observe(slots)
         rows = self.history.see(slots, seen.batch)
         if self._trails is not None:
             seen = Seen(seen.batch, [{"scene": self._scene(slot)} for slot in slots.tolist()])
-        return seen, rows, {int(slots[i]): not_finite(rows[i]) for i in not_finite_rows(rows)}
+        for i in not_finite_rows(rows):
+            raise not_finite(rows[i])
+        return seen, rows
 
     def _scene(self, slot: int) -> Scene:
         """How the state that a slot shows came about."""
@@ -88,49 +85,56 @@ class Episodes:
             acts = self.actions
             self._trails[slot] = [np.asarray(a, acts.dtype).reshape(acts.shape) for a in self._played[slot]]
         trail = self._trails[slot]
-        return Scene(self._seed(slot), trail, len(trail))
+        return Scene(self.seed_of(slot), trail, len(trail))
 
     def step(self, slots: np.ndarray, rows: np.ndarray, actions: Any) -> tuple[np.ndarray, ...]:
-        """Plays an action in each of the slots that show these rows: rewards, terminated and truncated."""
+        """Plays an action in each of the slots that show these rows, and begins the next episode where one
+        has ended: rewards, terminated and truncated.
+        """
         if self._trails is not None:
             for slot, action in zip(slots.tolist(), actions, strict=True):
                 self._trails[slot].append(np.array(action))
-        gained, terminated, truncated = self.env.step(slots, actions)
+        rewards, terminated, truncated = self.env.step(slots, actions)
         self.history.advance(slots, rows)
-        return gained, terminated, truncated
+        if (ended := terminated | truncated).any():
+            self._begin_next(slots[ended])
+        return rewards, terminated, truncated
 
-    def remember(self, run: int, round: Round, begun: int) -> None:
-        """Keeps the actions of a round, from row `begun` on, that belong to episodes under way."""
-        for j in range(self.envs):
-            slot, mine = run * self.envs + j, slice(begun + j, None, self.envs)
-            ends = np.flatnonzero(round.flags[mine] & (TERMINATED | TRUNCATED))
+    def remember(self, path: Path) -> None:
+        """Keeps the actions of a round that belong to episodes under way."""
+        for slot in range(self.count):
+            mine = slice(path.begun + slot, None, self.count)
+            ends = np.flatnonzero(path.flags[mine] & (TERMINATED | TRUNCATED))
             before = [] if len(ends) else [self._played[slot]]
             since = ends[-1] + 1 if len(ends) else 0
-            self._played[slot] = np.concatenate([*before, round.executed[mine][since:]])
+            self._played[slot] = np.concatenate([*before, path.executed[mine][since:]])
 
-    def snapshot(self, run: int) -> list[dict[str, Any]]:
-        """Where each environment of a run is: its episode, the actions played in it, the row it shows."""
-        slots = np.arange(run * self.envs, (run + 1) * self.envs)
-        if self._over[slots].any():  # nothing is under way yet
+    def snapshot(self) -> list[dict[str, Any]]:
+        """Where each environment is: its episode, the actions played in it, the row it shows."""
+        if self._over.any():  # nothing is under way yet
             nothing = np.zeros(0, self.observations.dtype)
-            return [{"episode": -1, "actions": self._played[slot], "row": nothing} for slot in slots]
-        rows = self.history.see(slots, self.env.observe(slots).batch)
+            return [{"episode": -1, "actions": played, "row": nothing} for played in self._played]
+        rows = self.history.see(self.slots, self.env.observe(self.slots).batch)
         return [
-            {"episode": int(self._episode[slot]), "actions": self._played[slot], "row": row}
-            for slot, row in zip(slots, rows, strict=True)
+            {"episode": int(episode), "actions": played, "row": row}
+            for episode, played, row in zip(self._episode, self._played, rows, strict=True)
         ]
 
-    def restore(self, run: int, snapshot: list[dict[str, Any]]) -> int:
+    def resume_anew(self, snapshot: Sequence[dict[str, Any]]) -> None:
+        """On from a snapshot with new episodes, for environments that cannot play the old ones again."""
+        for slot, kept in enumerate(snapshot):
+            self._episode[slot] = int(kept["episode"])
+
+    def restore(self, snapshot: Sequence[dict[str, Any]]) -> int:
         """Back to a snapshot, by beginning each episode with its seed and playing its actions again.
 
-        An expert that remembers is reset, and asked about every state again; gives the number of such calls.
+        An expert that remembers is reset, and asked about every state again: the number of such calls.
         """
         asked = 0
-        for j, kept in enumerate(snapshot):
+        for slot, kept in enumerate(snapshot):
             if kept["episode"] >= 0:
-                asked += self._play_again(run * self.envs + j, int(kept["episode"]), kept["actions"])
-        rows = self.snapshot(run) if snapshot else []
-        for now, kept in zip(rows, snapshot, strict=True):
+                asked += self._play_again(slot, int(kept["episode"]), kept["actions"])
+        for now, kept in zip(self.snapshot() if snapshot else [], snapshot, strict=True):
             if now["row"].tobytes() != np.asarray(kept["row"]).tobytes():
                 raise UserError(
                     f"resume: the environment does not replay: after {len(kept['actions'])} actions of "
@@ -141,16 +145,16 @@ class Episodes:
 
     def _play_again(self, slot: int, episode: int, actions: np.ndarray) -> int:
         """Plays the actions of an episode in a slot; how often the expert was asked on the way."""
-        here, remembers = np.array([slot]), self.expert.on_reset is not None
+        here, remembers = np.array([slot]), self._expert.on_reset is not None
         self._episode[slot], self._played[slot], self._over[slot] = episode, actions, False
         self.history.begin([slot])
-        self.env.begin([slot], [self._seed(slot)])
-        if self.expert.on_reset is not None:
-            self.expert.on_reset()
+        self.env.begin([slot], [self.seed_of(slot)])
+        if self._expert.on_reset is not None:
+            self._expert.on_reset()
         for action in actions:
             if remembers:
                 try:
-                    self.expert.label(*self.env.observe(here))
+                    self._expert.label(*self.env.observe(here))
                 except Exception as error:
                     raise failure("expert", error) from error
             if isinstance(self.observations, Recalled):

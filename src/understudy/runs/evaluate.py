@@ -1,47 +1,58 @@
 """What a policy is worth: returns of whole episodes, in environments of their own, seeded apart from
 collection. An evaluation costs no queries and no interactions.
+
+Who is compared plays the same episodes: `JUDGED` says which ones judge the kept policies of all runs, whatever
+their seeds, and their experts.
 """
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple, Protocol, final
 
 import numpy as np
 
 from ..envs.gymnasium import STREAMS, Maker, derive, maker
 from ..envs.vector import Seen, VectorEnv, vector
-from ..errors import UserError, among, whole
+from ..errors import UserError, among, failure, whole
+from ..experts import Expert
 from ..nested import stacked, take
-from ..policies import Actions, History, not_finite
+from ..policies import Actions, History, Normaliser, Params, Policy, TrainedPolicy, not_finite
+from ..policies import Seen as Sees
+from ..policies.acting import Actor
 from ..policies.sight import Sight
+from ..samples import not_finite_rows
 from ..spec import FIELDS, Environment
 from ..spec.values import checked
-from .collected import not_finite_rows
-from .labels import failure
-
-if TYPE_CHECKING:
-    from .groups import Members
+from ..student import Understudy
+from .world import World
 
 LIMIT = 100_000
+JUDGED = 0, 1 << 31
+"""Seed and number of the episodes by which every run is judged, and its expert: those of no other evaluation."""
+LANES = 10
+"""Most episodes that are played side by side."""
 AGAIN = tuple((1 << 30) + (k << 24) for k in range(4))
 """Added to the number of an evaluation, they give those of the episodes that confirm it: up to four times as
 many again.
 """
 PRECISE = 0.01
 """A mean return whose standard error is at most this share of it needs no more episodes."""
-Act = Callable[[Seen, np.ndarray, np.ndarray], tuple[Any, dict[int, UserError]]]
-"""From what the active slots show, which those are (players, lanes), and where an episode begins (active,):
-an action for each, and the errors of players that cannot go on.
-"""
+Asked = tuple[int, int, int]
+"""Which episodes are played: a seed, how many, and the number of the evaluation."""
+Act = Callable[[Seen, np.ndarray, np.ndarray], Any]
+"""From what some lanes show, which those are (n,), and where an episode begins (n,), to an action for each."""
 
 
 class Evaluation(NamedTuple):
-    """Undiscounted returns and lengths of the episodes, (episodes,) each."""
+    """Undiscounted returns, lengths and seeds of the episodes, (episodes,) each; no seeds where they are not
+    known. Those of equal seeds can be compared, one by one.
+    """
 
     returns: np.ndarray
     lengths: np.ndarray
+    seeds: np.ndarray = np.zeros(0, np.int64)
 
     @property
     def mean(self) -> float:
@@ -56,6 +67,10 @@ class Evaluation(NamedTuple):
         """Whether more episodes would hardly change the mean."""
         count = len(self.returns)
         return count > 1 and float(self.returns.std(ddof=1)) <= PRECISE * abs(self.mean) * count**0.5
+
+    def first(self, episodes: int) -> Evaluation:
+        """The first so many of these episodes."""
+        return Evaluation(*(one[:episodes] for one in self))
 
     def with_more(self, more: Evaluation) -> Evaluation:
         """These episodes and `more`."""
@@ -73,121 +88,228 @@ def endless(name: str) -> UserError:
 def play_episodes(
     env: VectorEnv,
     name: str,
-    seeds: Sequence[int],
-    episodes: Sequence[int],
+    asked: Asked,
     act: Act,
     *,
-    number: int = 0,
     stream: str = "evaluate",
     lanes: int = 1,
     limit: int | None = None,
     progress: Callable[[int], None] | None = None,
     on_reset: Callable[[], None] | None = None,
-) -> list[Evaluation | UserError]:
-    """Whole episodes of n players side by side; player i plays ``episodes[i]`` of them in `lanes` slots of
-    `env`.
+) -> Evaluation:
+    """Whole episodes, those that `asked` says, side by side in `lanes` slots of `env`.
 
-    Episode j of a player is seeded by (its seed, stream, number, j), so lanes do not change the result. An
-    episode ends after `limit` steps. A player whose environment raises, or that without such a limit has an
-    episode of `LIMIT` steps, ends with an error. `progress` is called with the number of episodes that have
-    ended, `on_reset` before one begins.
+    Episode j is seeded by (its seed, stream, number, j), so lanes do not change the result. An episode ends after
+    `limit` steps; without such a limit one of `LIMIT` steps is an error. `progress` is called with the number
+    of episodes that have ended, `on_reset` before one begins.
     """
-    count = len(seeds)
-    returns = [np.zeros(many) for many in episodes]
-    lengths = [np.zeros(many, np.int64) for many in episodes]
-    episode = np.full((count, lanes), -1)  # under way in every lane; -1: none
-    total, steps, begun = np.zeros(episode.size), np.zeros(episode.size, np.int64), [0] * count
-    errors: dict[int, UserError] = {}
+    seed, episodes, number = asked
+    seeds = [derive(seed, stream, number, j) for j in range(episodes)]
+    returns, lengths = np.zeros(episodes), np.zeros(episodes, np.int64)
+    episode = np.full(lanes, -1)  # under way in every lane; -1: none
+    total, steps, begun, ended = np.zeros(lanes), np.zeros(lanes, np.int64), 0, 0
 
-    def begin(slots: Sequence[int]) -> None:
-        seeded = []
-        for slot in slots:
-            player = slot // lanes
-            total[slot], steps[slot], episode.flat[slot] = 0.0, 0, -1
-            if begun[player] < episodes[player] and player not in errors:
-                episode.flat[slot] = begun[player]
-                seeded.append((slot, derive(seeds[player], stream, number, begun[player])))
-                begun[player] += 1
-        if on_reset is not None and seeded:
+    def begin(slots: Any) -> None:
+        nonlocal begun
+        here = slots[: episodes - begun]
+        total[slots], steps[slots], episode[slots] = 0.0, 0, -1
+        episode[here] = np.arange(begun, begun + len(here))
+        begun += len(here)
+        if on_reset is not None and len(here):
             on_reset()
-        env.begin([slot for slot, _ in seeded], [seed for _, seed in seeded])
+        env.begin(here, [seeds[j] for j in episode[here]])
 
-    def leave(wrong: dict[int, UserError]) -> None:
-        for player, error in wrong.items():
-            errors.setdefault(player, error)
-            episode[player] = -1
-
-    begin(range(episode.size))
-    changed, turn, ended = True, 0, 0
-    while True:
+    begin(np.arange(lanes))
+    slots = np.flatnonzero(episode >= 0)
+    while len(slots):
         if env.broken:
-            leave({slot // lanes: failure("environment", error) for slot, error in env.broken.items()})
-        if changed or env.broken:
-            active = episode >= 0
-            slots, changed = np.flatnonzero(active), False
-            if not len(slots):
-                break
-        actions, wrong = act(env.observe(slots), active, steps[slots] == 0)
-        if wrong:
-            leave(wrong)
-            changed = True
-            continue
+            raise failure("environment", next(iter(env.broken.values())))
+        actions = act(env.observe(slots), slots, steps[slots] == 0)
         rewards, terminated, truncated = env.step(slots, actions)
         total[slots] += rewards
         steps[slots] += 1
-        turn += 1
         over = terminated | truncated
-        if limit is not None and turn >= limit:
+        if limit is not None:
             over |= steps[slots] >= limit
+        elif steps.max() >= LIMIT:
+            raise endless(name)
         if over.any():
-            for slot in slots[over].tolist():
-                player, which = slot // lanes, episode.flat[slot]
-                returns[player][which], lengths[player][which] = total[slot], steps[slot]
-            begin(slots[over].tolist())
-            changed, ended = True, ended + int(over.sum())
+            done = slots[over]
+            returns[episode[done]], lengths[episode[done]] = total[done], steps[done]
+            begin(done)
+            slots, ended = np.flatnonzero(episode >= 0), ended + len(done)
             if progress is not None:
                 progress(ended)
-        if limit is None and turn >= LIMIT and steps.max() >= LIMIT:
-            leave(dict.fromkeys((np.flatnonzero(steps >= LIMIT) // lanes).tolist(), endless(name)))
-            steps[steps >= LIMIT], changed = 0, True
-    return [errors.get(i) or Evaluation(*pair) for i, pair in enumerate(zip(returns, lengths, strict=True))]
+    if env.broken:
+        raise failure("environment", next(iter(env.broken.values())))
+    return Evaluation(returns, lengths, np.asarray(seeds))
 
 
-def by_policies(
-    groups: Sequence[tuple[Members, np.ndarray]], observations: Any, actions: Actions, lanes: int
+def by_policy(
+    policy: Policy, params: Params, normaliser: Normaliser, seen: Sees, actions: Actions, lanes: int
 ) -> Act:
-    """Players that are runs, in so many lanes each: their deterministic actions, by architecture. Beside each
-    group are the players that its runs are.
-    """
-    history = History(observations, lanes * sum(len(at) for _, at in groups))
+    """The deterministic actions of a policy, in so many lanes."""
+    actor, history = Actor(policy, params, normaliser, lanes), History(seen, lanes)
 
-    def act(seen: Seen, active: np.ndarray, fresh: np.ndarray) -> tuple[Any, dict[int, UserError]]:
-        slots = np.flatnonzero(active)
+    def act(shown: Seen, slots: np.ndarray, fresh: np.ndarray) -> Any:
         history.begin(slots[fresh])
-        rows = history.see(slots, seen.batch)
-        if len(bad := not_finite_rows(rows)):
-            owners = np.nonzero(active)[0]
-            return None, {int(owners[i]): not_finite(rows[i]) for i in bad}
+        rows = history.see(slots, shown.batch)
+        for i in not_finite_rows(rows):
+            raise not_finite(rows[i])
         history.advance(slots, rows)
-        if len(groups) == 1 and active.all():
-            outputs = groups[0][0].outputs(rows.reshape(*active.shape, -1), active)
-            return actions.plays(outputs.reshape(len(rows), -1)), {}
-        spread = np.zeros((*active.shape, observations.width), observations.dtype)
-        spread[active] = rows
-        played: Any = None
-        for group, at in groups:
-            live = active[at]
-            if not live.any():
-                continue
-            mine = actions.plays(group.outputs(spread[at], live)[live])
-            if played is None:
-                played = np.zeros((*active.shape, *mine.shape[1:]), mine.dtype)
-            theirs = np.zeros(active.shape, bool)
-            theirs[at] = live
-            played[theirs] = mine
-        return played[active], {}
+        return actions.plays(actor.outputs(rows, slots))
 
     return act
+
+
+class Best(NamedTuple):
+    """The best policy that was evaluated: its mean return, its round, and the parameters that it is the mean
+    of.
+    """
+
+    mean: float
+    round: int
+    members: list[Params]
+
+
+class Arena(Protocol):
+    """Where episodes are played: on the host (`Stage`) or on the device (`runs.device`)."""
+
+    def of_student(self, student: Understudy, asked: Asked) -> Evaluation:
+        """The episodes of the policy that is shown."""
+        ...
+
+    def of_expert(self, asked: Asked) -> Evaluation:
+        """Those of the expert."""
+        ...
+
+
+@final
+class Stage:
+    """Environments on the host for evaluations: one that stays, or, where slots are `light`, a few, if the
+    answers are the same in any batch. The expert plays the same episodes in all runs of a world: once.
+    """
+
+    def __init__(self, world: World, expert: Expert, limit: int | None, *, light: bool):
+        self._world, self._expert, self._limit, self._light = world, expert, limit, light
+        self._lent: dict[int, VectorEnv] = {}
+
+    def of_student(self, student: Understudy, asked: Asked) -> Evaluation:
+        parts, shown = student.parts, student.shown()
+        about = *shown, student.normaliser, parts.observations, parts.actions
+        return self._play(asked, lambda lanes: by_policy(*about, lanes), alike=True)
+
+    def of_expert(self, asked: Asked) -> Evaluation:
+        known, same = self._world.cache, ("expert", asked, self._limit)
+        if same not in known:
+            hook = self._expert.on_reset
+            alike = self._expert.alike and hook is None
+            try:
+                known[same] = self._play(asked, lambda lanes: self._taught, alike=alike, hook=hook)
+            except Exception as error:
+                raise failure("expert", error) from error
+        return known[same]
+
+    def _taught(self, seen: Seen, slots: np.ndarray, fresh: np.ndarray) -> Any:
+        return self._expert.act(seen.batch, seen.infos)
+
+    def _play(self, asked: Asked, act: Callable[[int], Act], *, alike: bool, hook: Any = None) -> Evaluation:
+        """`act(lanes)` plays in so many slots; alike: it does the same in any number of them."""
+        lanes = min(asked[1], LANES) if alike and self._light else 1
+        if lanes not in self._lent:
+            self._lent[lanes] = self._world.vector(lanes)
+        how: dict[str, Any] = {"lanes": lanes, "limit": self._limit, "on_reset": hook}
+        return play_episodes(self._lent[lanes], self._world.make.name, asked, act(lanes), **how)
+
+    def close(self) -> None:
+        """Gives the environments back."""
+        for lanes, env in self._lent.items():
+            self._world.give_back(env, lanes)
+
+
+@final
+class Judge:
+    """The evaluations of a run: on the way, of the policy that is kept, and of the expert.
+
+    The luckiest of many policies would be kept after one evaluation each. So a policy that would be the best
+    plays on until it is behind, its mean return is known well, or it has played five times as many episodes;
+    all of them count. What is kept in the end is judged by episodes that have chosen nothing.
+    """
+
+    def __init__(self, student: Understudy, arena: Arena):
+        self.student, self.arena, self.spec = student, arena, student.spec
+        self.best: Best | None = None
+        self.evaluation: Evaluation | None = None
+        self.expert_evaluation: Evaluation | None = None
+
+    @property
+    def chooses(self) -> bool:
+        """Whether the best policy is kept, and not the last one."""
+        return self.spec.decided("best")
+
+    @property
+    def kept_round(self) -> int:
+        """The round after which the policy that is kept was learnt."""
+        return self.student.round if self.best is None else self.best.round
+
+    @property
+    def policy(self) -> TrainedPolicy:
+        """The policy that is kept: the last one shown, or the best of those evaluated."""
+        student = self.student
+        return student.trained(*(student.shown() if self.best is None else student.mean(self.best.members)))
+
+    def due(self) -> bool:
+        """Whether the policy is evaluated after the round that has just ended."""
+        return self.spec.due(self.spec.evaluated, self.student.round, self.student.queries)
+
+    def after(self, row: dict[str, Any], clock: Callable[[str], None]) -> None:
+        """Evaluates the policy after a round whose row this is, where that is due."""
+        if not self.due():
+            return
+        student = self.student
+        student.complete()
+        clock("solve")
+        last = student.finished and not self.chooses
+        if self.chooses:
+            asked = self.spec.seed, self.spec.looks, student.round
+        else:  # those by which all runs are judged, or the first of them
+            asked = JUDGED[0], self.spec.judging if last else self.spec.looks, JUDGED[1]
+        found = self.arena.of_student(student, asked)
+        for more in AGAIN:
+            if found.precise or not self._leads(found):
+                break
+            found = found.with_more(self.arena.of_student(student, (asked[0], asked[1], more + asked[2])))
+        self.evaluation = found if last else self.evaluation
+        # As in every other row, so that a run that is extended has those of one that never stopped.
+        found = found if self.chooses else found.first(self.spec.looks)
+        row |= {"return_mean": found.mean, "return_std": found.std}
+        if self._leads(found):
+            self.best = Best(found.mean, student.round, student.ensemble or student.last)
+        clock("evaluate")
+
+    def _leads(self, found: Evaluation) -> bool:
+        """Whether the policy with these returns is the best so far; never where the best one is not to be
+        kept. A mean that is no number is behind every other.
+        """
+        if self.best is None or np.isnan(self.best.mean):
+            return self.chooses
+        return found.mean >= self.best.mean
+
+    def finish(self, clock: Callable[[str], None]) -> None:
+        """The rounds are over: judges the policy that is kept, where that is not done yet."""
+        student = self.student
+        if self.evaluation is None and self.spec.judging:
+            student.ensemble = student.ensemble if self.best is None else self.best.members
+            student.complete()
+            clock("solve")
+            self.evaluation = self.arena.of_student(student, (JUDGED[0], self.spec.judging, JUDGED[1]))
+        student.complete()
+        clock("evaluate")
+
+    def measure_expert(self, clock: Callable[[str], None]) -> None:
+        """Plays the expert on the episodes that judge the policy."""
+        self.expert_evaluation = self.arena.of_expert((JUDGED[0], self.spec.expert_measured, JUDGED[1]))
+        clock("evaluate")
 
 
 def evaluate(
@@ -195,7 +317,7 @@ def evaluate(
     env: Environment,
     *,
     episodes: int = 20,
-    seed: int = 0,
+    seed: int | None = None,
     env_kwargs: Mapping[str, Any] | None = None,
     limit: int | None = None,
     progress: Callable[[int], None] | None = None,
@@ -209,37 +331,36 @@ def evaluate(
         arguments, of the info), or an object with `predict`.
       env: a Gymnasium id, ``module:function``, a function that makes an environment, or an environment that
         was made from an id; `env_kwargs` go with the first three.
+      seed: of the episodes. None: those by which every run, and its expert, is judged after its last round.
       limit: most steps of an episode, for environments that have no limit of their own.
       progress: called with the number of episodes that have ended.
-      number: with `seed`, `stream` and the episode's number it gives the episode's seed.
+      number: with a `seed`, `stream` and the episode's number it gives the episode's seed.
       stream: see `number`.
 
     >>> found = evaluate(lambda observation: 0, "CartPole-v1", episodes=2)
     >>> found.lengths.tolist(), found.mean
-    ([10, 10], 10.0)
+    ([9, 10], 9.5)
     """
     whole("episodes", episodes)
-    whole("seed", seed, 0)
     whole("number", number, 0)
+    seed, number = JUDGED if seed is None else (seed, number)
+    whole("seed", seed, 0)
     among("stream", stream, STREAMS)
     if limit is not None:
         whole("limit", limit)
     make = env if isinstance(env, Maker) else maker(env, env_kwargs)
     one = acting(player)
 
-    def act(seen: Seen, active: np.ndarray, fresh: np.ndarray) -> tuple[Any, dict[int, UserError]]:
-        return [one(take(seen.batch, 0), seen.infos[0])], {}
+    def act(seen: Seen, slots: np.ndarray, fresh: np.ndarray) -> Any:
+        return [one(take(seen.batch, 0), seen.infos[0])]
 
     slots = vector(make, 1, infos=True)
     try:
-        how = {"number": number, "stream": stream, "limit": limit, "progress": progress}
+        how: dict[str, Any] = {"stream": stream, "limit": limit, "progress": progress}
         how |= {"on_reset": getattr(_policy(player), "on_reset", None)}
-        found = play_episodes(slots, make.name, [seed], [episodes], act, **how)[0]
+        return play_episodes(slots, make.name, (seed, episodes, number), act, **how)
     finally:
         slots.close()
-    if isinstance(found, UserError):
-        raise found
-    return found
 
 
 def acting(player: Any) -> Callable[[Any, Any], Any]:
@@ -277,7 +398,7 @@ def _takes_info(function: Any) -> bool:
     return len(given) > 1 and (given[1].default is inspect.Parameter.empty or given[1].name == "info")
 
 
-def world_of(settings: Mapping[str, Any], env: str | None = None, env_kwargs: Any = None) -> Maker:
+def maker_of(settings: Mapping[str, Any], env: str | None = None, env_kwargs: Any = None) -> Maker:
     """How to make the environment of a run with these settings, or another in its place; `env_kwargs`, a
     mapping or JSON, are added to the run's own.
     """

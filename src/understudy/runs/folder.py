@@ -16,25 +16,31 @@ from __future__ import annotations
 
 import json
 import os
+import time
 import warnings
 import zlib
 from pathlib import Path
-from typing import Any, final
+from typing import TYPE_CHECKING, Any, final
 
 from .. import disk
 from ..disk import csv_line, reporting
 from ..errors import UserError, damaged
 from ..machine import cores, versions
 from ..regret import Ledger
-from . import rounds, snapshot
+from ..samples import records
+from ..samples.records import Record, Sums, sum_of
+from ..student import NAMES, Understudy, listed
+from .evaluate import Best
 from .journal import Journal
-from .ledger import NAMES, TIMES
-from .reading import FORMAT, POLICY, read_checkpoint, read_config, read_rows
+from .reading import FORMAT, POLICY, TIMES, read_checkpoint, read_config, read_rows
 from .resume import over, refuse_other
-from .rounds import Record, Sums, sum_of
-from .state import RunState
+
+if TYPE_CHECKING:
+    from .run import Run
 
 SECONDS = ("round", *TIMES)
+SHARE = 100
+"""Times what the last keeping took until the next, where rounds are kept at a pace."""
 
 
 @final
@@ -43,7 +49,9 @@ class Folder:
 
     Args:
       resume: ways to go on with the run that is in it (see `RESUMES`); empty: there must be none.
-      slow: the expert is slow or dear, so its labels are kept for the whole run.
+      slow: the expert is slow or expensive, so its labels are kept for the whole run.
+      pace: seconds between two rounds that are kept, more where keeping takes over 1 % of the time. Then
+        a quick expert is asked again for labels in between, which takes less than looking them up.
 
     Attributes:
       fresh: nothing counts yet.
@@ -58,8 +66,10 @@ class Folder:
         *,
         resume: frozenset[str] = frozenset(),
         slow: bool = False,
+        pace: float = 0.0,
     ):
-        self.path, self.resume, self._config = Path(path), resume, config
+        self.path, self.resume, self._config, self._pace = Path(path), resume, config, pace
+        self._due, self._refused = time.monotonic() + pace, False
         self._record = Record(0, {}, {})  # nothing counts yet
         self.finished, self._sums = False, Sums(self.path)
         with reporting(self.path):
@@ -72,7 +82,7 @@ class Folder:
                 else:
                     disk.write(self.path / "config.json", self._text())
                 # A slow expert is asked about a state once in the whole run, so its labels stay.
-                self.journal = Journal(self.path / "labels.bin", keep=slow)
+                self.journal = Journal(self.path / "labels.bin" if slow or not pace else None, keep=slow)
             except BaseException:
                 self.close()
                 raise
@@ -114,7 +124,7 @@ class Folder:
 
     def _enter(self) -> None:
         """Finds the last round that counts and is whole, and checks that this is the same run."""
-        kept = rounds.numbers(self.path)
+        kept = records.numbers(self.path)
         if not kept:
             if any((self.path / name).exists() for name in POLICY):
                 raise UserError(f"run: {str(self.path)!r} is damaged: rounds/ is missing.")
@@ -124,7 +134,7 @@ class Folder:
         hurt: list[str] = []
         for number in kept:
             try:
-                record = rounds.read(self.path / f"{rounds.name_of(number)}.json")
+                record = records.read(self.path / f"{records.name_of(number)}.json")
             except UserError as error:
                 hurt.append(str(error).removesuffix("."))
                 continue
@@ -164,7 +174,7 @@ class Folder:
         """The round that counts, without an outcome and with the settings of now."""
         if self._record.round and self._record.checkpoint not in self._record.whole:
             raise UserError(f"resume: {str(self.path)!r} was saved without its samples; it cannot go on.")
-        rounds.forget(self.path, self._record.round)
+        records.forget(self.path, self._record.round)
         if config["settings"] == json.loads(json.dumps(self._config)) and not self._record.finished:
             return
         disk.write(
@@ -174,10 +184,10 @@ class Folder:
         self._count(self._record.round, "config.json", drop=("summary.json",))
         (self.path / "summary.json").unlink(missing_ok=True)
 
-    def begin(self, run: RunState) -> None:
+    def begin(self, student: Understudy) -> None:
         """For a run with no round done: empty files with their headers."""
         with reporting(self.path):
-            run.samples.clear()
+            student.samples.clear()
             self._sums.clear()
             for name, columns in (("ledger.csv", NAMES), ("times.csv", SECONDS)):
                 (self.path / name).unlink(missing_ok=True)
@@ -204,40 +214,73 @@ class Folder:
         self._record = Record(number, {k: v for k, v in whole.items() if k not in drop}, grown)
         self._record.write(self.path)
         self._record.settle(self.path)
-        rounds.forget(self.path, number)
+        records.forget(self.path, number)
 
-    def commit(self, run: RunState, slots: list[dict[str, Any]]) -> None:
-        """Makes the last round count, and all since the one that counted; `slots` say where the run's
-        environments are.
-        """
-        new = range(self.round, run.round)
+    def keep(self, run: Run) -> None:
+        """Makes the last round count, where that is due."""
+        began = time.monotonic()
+        if began < self._due or self._refused:
+            return
+        try:
+            self.commit(run)
+        except UserError:
+            if not self._pace:
+                raise
+            self._refused = True  # the disk does not take it; the run goes on
+        now = time.monotonic()
+        self._due = now + (max(self._pace, SHARE * (now - began)) if self._pace else 0.0)
+
+    def commit(self, run: Run) -> None:
+        """Makes the last round count, and all since the one that counted."""
+        student, judge, slots = run.student, run.judge, run.collector.snapshot()
+        new = range(self.round, student.round)
         with reporting(self.path):
-            self._sums.append("ledger.csv", "".join(csv_line(run.rows[t][k] for k in NAMES) for t in new))
+            rows = "".join(csv_line(student.rows[t][name] for name in NAMES) for t in new)
+            self._sums.append("ledger.csv", rows)
             laps = [[t + 1, *(run.times[t][name] for name in TIMES)] for t in new]
             self._sums.append("times.csv", "".join(map(csv_line, laps)))
-            run.policy().save(self.path / "next" / "policy")
-            arrays, plain = snapshot.taken(run, slots)
-            file = f"{rounds.name_of(run.round)}.safetensors"
-            disk.write_tensors(self.path / file, arrays, {"run": json.dumps(plain | {"format": FORMAT})})
-            grown = dict(self._sums) | {f"samples/{k}": v for k, v in run.samples.sums.items()}
-            self._count(run.round, file, *POLICY, grown=grown)
+            judge.policy.save(self.path / "next" / "policy")
+            arrays, plain = student.arrays()
+            arrays |= {} if judge.best is None else listed("best", judge.best.members)
+            for i, slot in enumerate(slots):
+                arrays |= {f"slot.{i:03d}.{name}": kept for name, kept in slot.items() if name != "episode"}
+            plain |= {
+                "format": FORMAT,
+                "measuring": run.calls,
+                "episodes": [slot["episode"] for slot in slots],
+                "best": judge.best and [judge.best.mean, judge.best.round],
+            }
+            file = f"{records.name_of(student.round)}.safetensors"
+            disk.write_tensors(self.path / file, arrays, {"run": json.dumps(plain)})
+            grown = dict(self._sums) | {f"samples/{k}": v for k, v in student.samples.sums.items()}
+            self._count(student.round, file, *POLICY, grown=grown)
             self.journal.commit()
 
-    def restore(self, run: RunState) -> list[dict[str, Any]]:
-        """Brings `run` to the last round that counts, and the files back to it; gives the `slots` of then."""
-        grown = self._record.grown
+    def restore(self, run: Run) -> list[dict[str, Any]]:
+        """Brings `run` to the last round that counts, and the files back to it; where its environments were
+        then.
+        """
+        grown, student = self._record.grown, run.student
         with reporting(self.path):
             arrays, plain = read_checkpoint(self.path / self._record.checkpoint)
             with damaged(f"run: {str(self.path)!r}"):
                 self._sums.back({name: one for name, one in grown.items() if "/" not in name})
                 ours = {k.removeprefix("samples/"): one for k, one in grown.items() if "/" in k}
-                run.samples.back(plain["rows"], ours)
-                rows = read_rows(self.path)
-                times = [
+                student.samples.back(plain["rows"], ours)
+                student.restore(arrays, plain, read_rows(self.path))
+                run.times = [
                     {k: float(v) for k, v in one.items() if k in TIMES}
                     for one in disk.read_csv(self.path / "times.csv", "run")
                 ]
-                return snapshot.restored(run, arrays, plain, rows, times)
+                run.measuring += plain["measuring"]
+                if plain["best"] is not None:
+                    run.judge.best = Best(*plain["best"], student.unlisted("best", arrays))
+                slots: list[dict[str, Any]] = [{"episode": n} for n in plain["episodes"]]
+                for name, kept in arrays.items():
+                    if name.startswith("slot."):
+                        number, _, what = name.removeprefix("slot.").partition(".")
+                        slots[int(number)][what] = kept
+                return slots
 
     def finish(self, summary: dict[str, Any], policy: Any) -> None:
         """Says that the run is over, with its outcome."""
@@ -245,6 +288,12 @@ class Folder:
             policy.save(self.path / "next" / "policy")
             disk.write(self.path / "next" / "summary.json", disk.to_json(summary, indent=2) + "\n")
             self._count(self._record.round, "summary.json", *POLICY)
+
+    def __enter__(self) -> Folder:
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        self.close()
 
     def close(self) -> None:
         if journal := getattr(self, "journal", None):

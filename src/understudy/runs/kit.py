@@ -13,9 +13,9 @@ from jax import Array
 
 from ..envs.pure import PureEnv, State, chosen, derived, key_of
 from ..policies import Observations, Policy, Recalled
-from .collected import EXPERT, TERMINATED, TRUNCATED
+from ..samples import EXPERT, TERMINATED, TRUNCATED
+from ..trees import architecture
 from .evaluate import LIMIT
-from .trees import architecture
 
 
 class Past(NamedTuple):

@@ -145,7 +145,7 @@ def _receive(stream: IO[bytes] | None) -> dict[str, np.ndarray]:
 
 def main() -> None:
     """Makes the expert of the spec that comes first, and answers batches until the input ends."""
-    from .parts import World
+    from .world import spaces_of
 
     # What the expert prints goes to the error stream: the output is for answers.
     answers = os.fdopen(os.dup(1), "wb")
@@ -156,7 +156,7 @@ def main() -> None:
             arrays = _receive(sys.stdin.buffer)
             try:
                 if expert is None:
-                    expert = World.made(RunSpec.of(json.loads(arrays["settings"].tobytes()))).expert
+                    expert = spaces_of(RunSpec.of(json.loads(arrays["settings"].tobytes()))).expert
                     _send(answers, {})
                 else:
                     _send(answers, {"labels": expert.label(unnamed(arrays))})

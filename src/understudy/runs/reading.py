@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
@@ -13,34 +12,17 @@ from .. import disk
 from ..errors import UserError, damaged
 from ..policies import TrainedPolicy
 from ..regret import Ledger
-from . import rounds
-from .ledger import NAMES
-from .rounds import Record
+from ..samples.records import verified
+from ..student import NAMES
 
 FORMAT = 3
 """1: before runs had one spec and intervals of the regret. 2: before query rules and the journal."""
+TIMES = ("collect", "solve", "judge", "evaluate")
+"""The parts of a round whose seconds are in times.csv."""
 POLICY = ("policy.safetensors", "policy.json")
 WORDS = {"solver_status", "comparator_status"}
 WHOLE = {"round", "samples", "interactions", "queries", "unanswered", "breaks", "handovers", "episodes"}
 WHOLE |= {"solver_iterations", "solver_evaluations"}
-
-
-def verified(path: Path, names: Collection[str] = ()) -> Record:
-    """The last round of a run (see `read_config`), after its files were compared with their checksums: all
-    of them, or those of these names.
-    """
-    wrong = f"{str(path)!r} has no round yet"
-    for _ in range(3):  # a process that writes to it may be between two rounds
-        kept = rounds.numbers(path)
-        if not kept:
-            break
-        record = rounds.read(path / f"{rounds.name_of(kept[0])}.json")
-        record.settle(path)
-        others = {*record.whole, *record.grown}.difference(names) if names else ()
-        wrong = record.damage(path, but=others)
-        if wrong is None:
-            return record
-    raise UserError(f"run: {wrong}.")
 
 
 def read_config(path: Path) -> dict[str, Any]:

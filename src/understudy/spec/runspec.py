@@ -242,7 +242,17 @@ class RunSpec(Settings):
     @property
     def expert_measured(self) -> int:
         """Episodes that the expert is measured by."""
-        return self.episodes if self.expert_episodes is None else self.expert_episodes
+        return self.judging if self.expert_episodes is None else self.expert_episodes
+
+    @property
+    def looks(self) -> int:
+        """Episodes of an evaluation on the way."""
+        return self.episodes
+
+    @property
+    def judging(self) -> int:
+        """Episodes of the last evaluation, of the policy that is kept."""
+        return self.episodes
 
     @property
     def student_infos(self) -> tuple[str, ...]:

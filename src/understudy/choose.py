@@ -11,15 +11,15 @@ from typing import Any, NamedTuple
 import equinox as eqx
 import numpy as np
 
-from ..errors import UserError
-from ..experts.networks import sees
-from ..learners import LEARNERS, Learner, started
-from ..losses import LOSSES, CrossEntropy, Loss
-from ..policies import GRU, MLP, POLICIES, Actions, Camera, Observations, Policy
-from ..policies.camera import LEAST
-from ..solvers import SOLVERS
-from ..spec import PRESETS, RunSpec
-from ..spec.presets import EDGE, FEW, MANY, MEMBERS, SPARSE
+from .errors import UserError
+from .experts.networks import sees
+from .learners import LEARNERS, Learner, started
+from .losses import LOSSES, CrossEntropy, Loss
+from .policies import GRU, MLP, POLICIES, Actions, Camera, Observations, Policy
+from .policies.camera import LEAST
+from .solvers import SOLVERS
+from .spec import PRESETS, RunSpec
+from .spec.presets import EDGE, FEW, MANY, MEMBERS, SPARSE
 from .automatic import Automatic
 
 SCALES = {"ftrl": "eta", "alt_ftrl": "eta", "adaftrl": "alpha"}

@@ -9,9 +9,9 @@ import equinox as eqx
 import jax
 import numpy as np
 
-from ..asking import Fraction
 from ..policies import MLP, Actions
 from ..regret.confidence import Confidence
+from .uniform import Fraction
 
 per_sample = eqx.filter_jit(lambda policy, loss, params, x, y: jax.vmap(loss)(policy.apply(params, x), y))
 """The losses (m,) of samples: policy, loss, params, inputs (m, …), targets (m, k)."""

@@ -13,8 +13,10 @@ from ..errors import UserError, needs
 from ..experts import Expert
 from ..experts.answers import checked
 from ..nested import joined, take
-from ..policies import Actions, Recalled, Seen
-from .collected import EXPERT, Round, not_finite_rows
+from ..policies import Actions, Recalled, Seen, TrainedPolicy
+from .log import SampleLog
+from .records import verified
+from .rounds import EXPERT, Round, not_finite_rows
 
 NAMES = {
     "observations": ("observations", "obs", "states", "X"),
@@ -85,9 +87,9 @@ def _round(inputs: np.ndarray, targets: np.ndarray, executed: np.ndarray, who: s
     if len(not_finite_rows(inputs)):
         raise UserError(f"{who}: an observation is not finite.")
     return Round(
-        inputs,
-        np.asarray(targets, np.float32),
-        executed,
+        inputs=inputs,
+        targets=np.asarray(targets, np.float32),
+        executed=executed,
         rewards=np.full(n, np.nan, np.float32),
         flags=np.full(n, EXPERT, np.uint8),
         slots=np.zeros(n, np.int32),
@@ -134,21 +136,18 @@ def _minari(source: str) -> Demos:
 
 
 def _of_run(source: str, observations: Seen, actions: Actions) -> Round:
-    from .finished import Run
-
-    run = Run.load(source)
-    if (
-        run.policy.observations.config() != observations.config()
-        or run.policy.actions.config() != actions.config()
-    ):
+    policy, record = TrainedPolicy.load(source), verified(Path(source))
+    if policy.observations.config() != observations.config() or policy.actions.config() != actions.config():
         raise UserError(f"demos: the run {source!r} has other observations or actions than this one.")
-    has = np.flatnonzero(run.samples("weights") > 0)
-    slots = run.samples("slots")
+    samples = SampleLog.read(Path(source), record, policy)
+    if samples is None:
+        raise UserError(f"demos: the run {source!r} was saved without its samples.")
+    has, slots = np.flatnonzero(samples.column("weights") > 0), samples.column("slots")
     if getattr(observations, "mark", False) and (len(has) < len(slots) or np.any(slots)):
         raise UserError(
             f"demos: the run {source!r} has states without a label, or several environments; a policy with "
             "memory learns from whole episodes of one."
         )
-    inputs, targets = run.samples("inputs")[has], run.samples("targets")[has]
+    inputs, targets = samples.column("inputs")[has], samples.column("targets")[has]
     played = actions.plays(targets).reshape(len(has), -1)
     return _round(np.asarray(inputs), targets, played, f"demos {source!r}")

@@ -10,7 +10,7 @@ from typing import Any, final
 
 import numpy as np
 
-from .rounds import Sums
+from .records import Sums
 
 
 @final

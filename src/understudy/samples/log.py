@@ -13,15 +13,14 @@ from ..errors import UserError, among
 from ..losses import Absolute, Squared, computes
 from ..machine import memory
 from ..online import draws
-from ..policies import Actions, Normaliser, Seen
+from ..policies import Actions, Normaliser, Seen, TrainedPolicy
 from ..spec import FIELDS
-from .collected import Round
 from .columns import Column, FrameColumn, stack_shape
-from .rounds import Sum, Sums
+from .records import Record, Sum, Sums
+from .rounds import Round
 
 if TYPE_CHECKING:
-    from .folder import Folder
-    from .parts import Parts
+    from ..parts import Parts
 
 
 @final
@@ -64,6 +63,17 @@ class SampleLog:
             self._columns["inputs"] = FrameColumn(self.frames, self.sums)
         if folder is not None:
             folder.mkdir(parents=True, exist_ok=True)
+
+    @classmethod
+    def read(cls, folder: Path, record: Record, policy: TrainedPolicy) -> SampleLog | None:
+        """The samples in a run's folder, as many as belong to the round of `record`; None where the run was
+        saved without them.
+        """
+        if not any(name.startswith("samples/") for name in record.grown):
+            return None
+        log = cls(policy.observations, policy.actions, folder=folder / "samples")
+        log.rows = record.grown["samples/weights.bin"][0] // 8
+        return log
 
     def width(self) -> int:
         """Bytes of one sample."""
@@ -142,8 +152,8 @@ def room(asked: int) -> int:
     return max(asked, min(there, memory() or there) // 4)
 
 
-def storage(parts: Parts, within: Folder | None = None, *, keep: bool = True) -> SampleLog:
-    """Where a run's samples go; those of a run that has a folder are within it.
+def storage(parts: Parts, within: Path | None = None, *, keep: bool = True) -> SampleLog:
+    """Where a run's samples go; those of a run that has a folder are `within` it.
 
     More bytes than there is `room` for are in files, which the learner maps; what reads all of them at once
     is refused then: a solver, or the search for the best in hindsight on the absolute loss. Frames are kept
@@ -152,7 +162,7 @@ def storage(parts: Parts, within: Folder | None = None, *, keep: bool = True) ->
     learner does not read.
     """
     codecs, game, spec = (parts.observations, parts.actions), parts.game, parts.spec
-    folder = None if within is None else within.path / "samples"
+    folder = None if within is None else within / "samples"
     keep = keep or (parts.rule is not None and parts.rule.reads)
     log, around = SampleLog(*codecs), None
     size, limit = parts.total * log.width(), room(spec.memory_limit)

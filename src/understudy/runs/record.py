@@ -1,4 +1,4 @@
-"""A finished run: the policy, its ledger, and what it all came to."""
+"""What has come of a run: the policy, its ledger, and the account; read from a folder without the environment."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ import numpy as np
 from ..errors import UserError, damaged
 from ..policies import TrainedPolicy
 from ..regret import Certificate, Ledger
+from ..samples import SampleLog
+from ..samples.records import verified
 from .evaluate import Evaluation
 from .folder import write_run
-from .ledger import TIMES
-from .reading import read_config, read_ledger, read_summary, verified
-from .samples import SampleLog
+from .reading import TIMES, read_config, read_ledger, read_summary
 
 UNFINISHED = Certificate(math.nan, math.nan, {}, "estimate", reason="the run is not finished.")
 
 
 @final
-@dataclasses.dataclass(eq=False, repr=False)
-class Run:
-    """What `imitate` returns.
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class Record:
+    """What has come of a run: what `imitate` returns and `load` reads from a run's folder.
 
     Attributes:
       policy: the policy that is kept: callable, with `predict`, `save` and `load`.
@@ -35,7 +35,7 @@ class Run:
       evaluation, expert_evaluation: returns of the last evaluation, and of the expert on the seeds of its
         first episodes. Where a budget has ended the run before its last planned round and nothing was chosen
         (``best=False``), the expert plays the episodes that belong to that round: others, as many.
-      samples: columns of all samples, by name (`understudy.runs.Round` says which).
+      log: its samples, see `samples`; None where they were not kept.
       seconds: collect, solve, judge, evaluate and total.
       kept_round: the round after which `policy` was learnt; the last one, but for ``best=True``.
       expert_calls: calls of the expert that gave no label: to measure it, to find out its kind, or to see
@@ -48,17 +48,17 @@ class Run:
     settings: dict[str, Any]
     evaluation: Evaluation | None
     expert_evaluation: Evaluation | None
-    _samples: SampleLog | None
+    log: SampleLog | None
     seconds: dict[str, float]
-    folder: Path | None
+    folder: Path | None = None
     expert_calls: int = 0
     kept_round: int = 0
 
     def samples(self, column: str) -> np.ndarray:
         """One column of all samples: inputs, targets, executed, rewards, flags, slots or weights."""
-        if self._samples is None:
+        if self.log is None:
             raise UserError("samples: this run was loaded without its samples.")
-        return self._samples.column(column)
+        return self.log.column(column)
 
     @property
     def demos(self) -> int:
@@ -113,7 +113,7 @@ class Run:
         return write_run(Path(path), self.settings, self.ledger, self.policy, self.outcome())
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> Run:
+    def load(cls, path: str | os.PathLike[str]) -> Record:
         """A run from its folder, after every file was compared with its checksum. One that is not finished
         is as it was after its last round, without evaluations and certificate.
         """
@@ -134,22 +134,33 @@ class Run:
             seconds = outcome["seconds"]
             kept = outcome.get("summary", {})
             calls, number = int(kept.get("expert_evaluation_calls", 0)), kept.get("kept_round", ledger.rounds)
-        policy, samples = TrainedPolicy.load(folder), None
-        if any(name.startswith("samples/") for name in record.grown):
-            samples = SampleLog(policy.observations, policy.actions, folder=folder / "samples")
-            samples.rows = record.grown["samples/weights.bin"][0] // 8
-        about = policy, ledger, made, config["settings"], mine, theirs, samples, seconds, folder
-        return cls(*about, expert_calls=calls, kept_round=number)
+        policy = TrainedPolicy.load(folder)
+        return cls(
+            policy=policy,
+            ledger=ledger,
+            certificate=made,
+            settings=config["settings"],
+            evaluation=mine,
+            expert_evaluation=theirs,
+            log=SampleLog.read(folder, record, policy),
+            seconds=seconds,
+            folder=folder,
+            expert_calls=calls,
+            kept_round=number,
+        )
 
     def __repr__(self) -> str:
         shown = f", return {self.evaluation.mean:.1f}" if self.evaluation else ""
-        return f"Run({self.settings['env']}, {self.settings['name']}, {self.ledger.rounds} rounds{shown})"
+        return f"Record({self.settings['env']}, {self.settings['name']}, {self.ledger.rounds} rounds{shown})"
 
 
 def _listed(evaluation: Evaluation | None) -> Any:
-    return evaluation and {"returns": evaluation.returns.tolist(), "lengths": evaluation.lengths.tolist()}
+    return evaluation and {name: one.tolist() for name, one in evaluation._asdict().items()}
 
 
 def _evaluation(listed: Any) -> Evaluation | None:
     # A return that is not finite is null in the file.
-    return listed and Evaluation(np.asarray(listed["returns"], float), np.asarray(listed["lengths"]))
+    if not listed:
+        return None
+    lengths, seeds = (np.asarray(listed.get(name, ()), np.int64) for name in ("lengths", "seeds"))
+    return Evaluation(np.asarray(listed["returns"], float), lengths, seeds)

@@ -16,7 +16,7 @@ import dataclasses
 import os
 import re
 import zlib
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from pathlib import Path
 from typing import Any, final
 
@@ -149,3 +149,21 @@ def forget(folder: Path, last: int) -> None:
         number = file.name.split(".")[0]
         if not number.isdigit() or not last - KEPT < int(number) <= last:
             file.unlink(missing_ok=True)
+
+
+def verified(path: Path, names: Collection[str] = ()) -> Record:
+    """The last round of a run in a folder, after its files were compared with their checksums: all
+    of them, or those of these names.
+    """
+    wrong = f"{str(path)!r} has no round yet"
+    for _ in range(3):  # a process that writes to it may be between two rounds
+        kept = numbers(path)
+        if not kept:
+            break
+        record = read(path / f"{name_of(kept[0])}.json")
+        record.settle(path)
+        others = {*record.whole, *record.grown}.difference(names) if names else ()
+        wrong = record.damage(path, but=others)
+        if wrong is None:
+            return record
+    raise UserError(f"run: {wrong}.")

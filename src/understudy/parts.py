@@ -1,44 +1,44 @@
-"""From a spec to the parts of a run: the world it happens in, and its game."""
+"""What a student is made of: its game, what it sees and plays, and what it starts with."""
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import math
 from collections.abc import Mapping
-from typing import Any, NamedTuple, final
+from typing import Any, final
 
 import jax
 
-from .. import experts, threefry
-from ..envs.gymnasium import Maker, derive, maker
-from ..errors import UserError
-from ..experts import networks
-from ..experts.answers import mode
-from ..experts.start import start
-from ..machine import memory
-from ..making import make_game, remembering
-from ..online import Game
-from ..policies import Actions, Encoded, Normaliser, Observations, Params, Policy, Recalled, Seen
-from ..policies.sight import Sight, without_infos
-from ..spec import RunSpec, describe
+from . import experts, threefry
 from .automatic import Automatic
 from .choose import choose
-from .collected import Round
-from .demos import checksum, recorded
-from .sequences import count
+from .envs.gymnasium import derive
+from .errors import UserError
+from .experts import Expert, networks
+from .experts.answers import mode
+from .experts.start import start
+from .machine import memory
+from .making import make_game, remembering
+from .online import Game
+from .policies import Actions, Encoded, Normaliser, Observations, Params, Policy, Recalled, Seen
+from .policies.sight import Sight
+from .samples import Round, checksum, count, recorded
+from .spec import FIELDS, WORLD, RunSpec, describe, stated
 
 
 @final
-class World(NamedTuple):
-    """Where runs happen: how to make the environment, its spaces, and the expert in it."""
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
+class Spaces:
+    """What there is to see and to play, and who knows what to play there.
 
-    make: Maker
+    sight: what the policy sees; None: all of it. env: the environment's name, for the record.
+    """
+
     observation_space: Any
     action_space: Any
-    expert: Any
+    expert: Expert
     sight: Sight | None = None
-    """What the policy sees; None: all of it."""
+    env: str = ""
 
     @property
     def shown(self) -> Any:
@@ -51,66 +51,18 @@ class World(NamedTuple):
             return Observations.of(self.observation_space, tabular=tabular)
         return self.sight.observations(self.observation_space, tabular=tabular)
 
-    @classmethod
-    def made(cls, spec: RunSpec) -> World:
-        """The world of a spec; an environment is made for it, and closed."""
-        make = maker(spec.env, spec.env_kwargs, spec.student_infos)
-        with contextlib.closing(make()) as env:
-            return cls.of(make, env, spec)
-
-    @classmethod
-    def of(cls, make: Maker, spaces: Any, spec: RunSpec) -> World:
-        """The world of `make`; `spaces` is an environment of it."""
-        whole, acts, expert = spaces.observation_space, spaces.action_space, spec.expert
-        seen, sees = whole, spec.student_sees
-        sight = None if sees is None else Sight.of(sees, "student_sees")
-        # What cannot be a row of numbers is refused before anyone is asked about it.
-        _ = Observations.of(whole) if sight is None else sight.observations(whole)
-        if spec.student_infos:
-            seen = spaces.env.observation_space  # of the environment itself, without the infos beside it
-        options = spec.options("expert")
-        if spec.env_kwargs and (expert is None or (isinstance(expert, str) and expert in experts.names())):
-            # Planners plan in the environment itself, so a shipped expert gets its keywords.
-            options = {"env_kwargs": dict(spec.env_kwargs), **options}
-        try:
-            teacher = experts.resolve(
-                expert,
-                env_id=make.name if make.by_id else getattr(spaces, "serves", None),
-                observation_space=seen,
-                action_space=acts,
-                **options,
-            )
-        except UserError:
-            if expert is not None or spec.total:
-                raise
-            teacher = _nobody(acts)  # demonstrations alone need no expert
-        if spec.workers is not None:
-            count, processes = spec.workers
-            if processes:
-                from .processes import in_processes
-
-                teacher = in_processes(teacher, spec, count)
-            teacher = dataclasses.replace(teacher, workers=count)
-        if spec.student_infos:
-            ask, plain = teacher.ask, not isinstance(getattr(seen, "spaces", None), Mapping)
-            teacher = dataclasses.replace(
-                teacher,
-                ask=lambda batch, infos: ask(without_infos(batch, plain), infos),
-                observation_space=whole,
-                pure=None,
-            )
-        return cls(make, whole, acts, teacher, sight)
-
 
 @final
-class Parts(NamedTuple):
-    """A run that has not begun: everything but the environments and the samples.
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
+class Parts:
+    """A student that has not begun: everything but its samples.
 
-    standardise: whether by the first round's statistics; members: networks of the committee that is evaluated
-    and kept; ordinary: where labels weigh alike, how many of them weigh as much as a round otherwise does.
+    kind: of the expert's labels, "action" or "distribution". standardise: whether by the first round's
+    statistics; members: networks of the ensemble that is evaluated and kept; ordinary: where labels weigh
+    alike, how many of them weigh as much as a round otherwise does. settings: for the record.
     """
 
-    expert: Any
+    kind: str
     observations: Seen
     actions: Actions
     game: Game
@@ -129,6 +81,11 @@ class Parts(NamedTuple):
     def envs(self) -> int:
         """Environments side by side: no more than an ordinary round has steps."""
         return min(self.spec.envs, self.spec.interactions)
+
+    @property
+    def label_shape(self) -> tuple[int, ...]:
+        """The shape of one of the expert's answers."""
+        return (self.actions.outputs,) if self.kind == "distribution" else self.actions.shape
 
     @property
     def total(self) -> int:
@@ -157,8 +114,8 @@ class Parts(NamedTuple):
         return {"timeout": seconds, "retries": self.spec.expert_retries if self.spec.workers else 0}
 
 
-def parts(world: World, spec: RunSpec) -> Parts:
-    """The parts of a run in `world`."""
+def parts(world: Spaces, spec: RunSpec) -> Parts:
+    """The parts of a student for these spaces and this expert."""
     actions = Actions.of(world.action_space)
     chosen = choose(spec, world.shown, actions, world.expert)
     architecture = chosen.policy
@@ -169,7 +126,7 @@ def parts(world: World, spec: RunSpec) -> Parts:
     if spec.stack is not None or architecture.memory:
         seen = Recalled(seen, spec.stack or 2, mark=architecture.memory > 0)
     _fits_memory(spec, seen.width * seen.dtype.itemsize + 4 * actions.outputs)
-    teacher = mode(world.expert) if spec.labels == "mode" else world.expert
+    teacher = taught(world.expert, spec)
     if teacher.on_reset is not None:
         _in_order(spec)
     key = threefry.key(derive(spec.seed, "params"))
@@ -189,7 +146,7 @@ def parts(world: World, spec: RunSpec) -> Parts:
         noise = 1.0  # the temperature at which an agent samples from its policy
     resolved = {
         "expert": teacher.name,
-        "card_return": _card_return(teacher.card, world.make.name),
+        "card_return": _card_return(teacher.card, world.env),
         "learner": describe(game.learner),
         "automatic": chosen.automatic is not None,
         "policy": architecture.config(),
@@ -205,32 +162,56 @@ def parts(world: World, spec: RunSpec) -> Parts:
         "encoder": getattr(getattr(seen, "encoder", None), "name", None),
         "demos": demos and {"samples": len(demos), "crc": checksum(demos)},
     }
-    settings = spec.plain() | {"env": world.make.name, "name": spec.name, "resolved": resolved}
+    settings = spec.plain() | {"env": world.env, "name": spec.name, "resolved": resolved}
     return Parts(
-        teacher,
-        seen,
-        actions,
-        game,
-        params,
-        chosen.automatic,
-        normaliser,
-        noise,
-        settings,
-        spec,
-        demos,
-        standardise,
-        chosen.members,
-        ordinary if chosen.weigh == "labels" else None,
+        kind=teacher.kind,
+        observations=seen,
+        actions=actions,
+        game=game,
+        params=params,
+        automatic=chosen.automatic,
+        normaliser=normaliser,
+        noise=noise,
+        settings=settings,
+        spec=spec,
+        demos=demos,
+        standardise=standardise,
+        members=chosen.members,
+        ordinary=ordinary if chosen.weigh == "labels" else None,
     )
 
 
-def _nobody(action_space: Any) -> Any:
-    """What stands for the expert of a run that asks none."""
+def taught(expert: Expert, spec: RunSpec) -> Expert:
+    """Whose labels are learnt: the expert's, or the most likely action of one that answers with
+    distributions.
+    """
+    return mode(expert) if spec.labels == "mode" else expert
+
+
+def nobody(action_space: Any, kind: str = "action") -> Expert:
+    """What stands for the expert of a student that is given its labels."""
 
     def ask(observations: Any, infos: Any) -> Any:
         raise UserError("expert: there is none to ask; name one.")
 
-    return experts.Expert("none", ask=ask, action_space=action_space, workers=1)
+    return Expert("none", ask=ask, kind=kind, action_space=action_space, workers=1)  # type: ignore[arg-type]
+
+
+def parts_of(observation_space: Any, action_space: Any, kind: str, settings: Mapping[str, Any]) -> Parts:
+    """The parts of a student that somebody else's loop asks and teaches."""
+    foreign = [name for name in settings if name in WORLD or name not in FIELDS]
+    if foreign:
+        raise UserError(f"{foreign[0]}: an Understudy has no such setting; it has no environment, no expert.")
+    spec = RunSpec.of({"env": "own loop"} | stated(settings))
+    return parts(
+        Spaces(
+            observation_space=observation_space,
+            action_space=action_space,
+            expert=nobody(action_space, kind),
+            env="own loop",
+        ),
+        spec,
+    )
 
 
 def _card_return(card: Any, env: str) -> float | None:

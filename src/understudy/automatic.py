@@ -7,7 +7,7 @@ from typing import Any, final
 import equinox as eqx
 import numpy as np
 
-from ..online import Game
+from .online import Game
 
 FACTOR = 10.0
 """α = 10 D. Measured with benchmarks/scores.py on Hopper-v5 and Walker2d-v5, five seeds each, 256-256 nets

@@ -6,20 +6,19 @@ import contextlib
 import dataclasses
 import inspect
 import os
-import time
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable
 from typing import Any, ParamSpec, TypeVar
 
-from .envs.gymnasium import has_limit, maker
-from .errors import UserError, interruptible
-from .progress import Rounds, shown
-from .runs import TIMES, Folder, Run, Runner, RunState, World, parts, resumed, resuming, storage
-from .runs.evaluate import LIMIT
-from .sinks import Started
-from .sinks import sinks as made_sinks
-from .sinks.base import Watch
-from .spec import Environment, RunSpec, Settings
+from ..errors import interruptible
+from ..progress import Rounds, shown
+from ..sinks import Started
+from ..sinks import sinks as made_sinks
+from ..sinks.base import Watch
+from ..spec import Environment, RunSpec, Settings
+from .evaluate import LIMIT
+from .record import Record
+from .run import Run
 
 LONG = 1000
 """Steps from which an episode that has not ended is worth a word: the limit of most environments."""
@@ -58,7 +57,7 @@ def imitate(
     progress: bool | Callable[[int, dict[str, Any]], None] = False,
     sinks: Iterable[Any] = (),
     **settings: Any,
-) -> Run:
+) -> Record:
     """Learns to act as the expert does, round by round, and returns the policy with its account.
 
     Args:
@@ -83,81 +82,37 @@ def imitate(
     >>> run.ledger["queries"].tolist(), run.policy([0.0, 0.0, 0.1, 0.0])
     ([40, 80, 120], np.int64(1))
     """
-    began, watch = time.perf_counter(), Watch(made_sinks(sinks))
-    ways = resuming(resume)
-    if ways and out is None:
-        raise UserError("resume: there is no folder to resume from; give out.")
-    if isinstance(env, RunSpec):
-        spec = env.replace(**settings) if settings else env
-    else:
-        given = settings if env is None else {"env": env, **settings}
-        spec = RunSpec.of(resumed(out, given) if ways and out is not None else given)
-    _warn_spent(spec)
-    make = maker(spec.env, spec.env_kwargs, spec.student_infos)
+    watch = Watch(made_sinks(sinks))
     with contextlib.ExitStack() as opened:
-        first = make()
-        unused = opened.enter_context(contextlib.ExitStack())
-        unused.callback(first.close)
-        made = parts(World.of(make, first, spec), spec)
-        slow = made.expert.workers is not None
-        folder = None if out is None else Folder(out, made.settings, resume=ways, slow=slow)
-        if folder is not None:
-            opened.callback(folder.close)
-            if folder.finished:
-                return Run.load(folder.path)
-        run = RunState(made, storage(made, folder))
-        ends = spec.episode_limit is not None or has_limit(first)
-        tell, title = progress, f"{spec.name} on {make.name}"
-        if progress is True:
-            tell = opened.enter_context(shown(Rounds(title, spec.sizes)))
-        runner = opened.enter_context(
-            Runner([run], make, folders=[folder], first=first, tick=getattr(tell, "tick", None))
-        )
-        unused.pop_all()  # the runner closes it
-        with interruptible(lambda: _kept(run, folder)):
-            runner.begin()
+        run = opened.enter_context(Run(env, out=out, resume=resume, **settings))
+        if run.finished:
+            return run.finish()
+        _warn_spent(run.spec)
+        title = f"{run.spec.name} on {run.world.make.name}"
+        tell = opened.enter_context(shown(Rounds(title, run.spec.sizes))) if progress is True else progress
+        run.progress = getattr(tell, "tick", run.progress)
+        with interruptible(lambda: _left(run)):
             _warn_short(run)
-            began -= sum(sum(one.values()) for one in run.times)  # rounds of before it was resumed
             opened.callback(watch.end)
-            watch.begin(Started(title, made.settings, None if folder is None else folder.path, run.round))
-            while not run.finished:
-                runner.advance()
-                _raise(runner)
-                watch.row(run.round, run.rows[-1])
+            place = None if run.folder is None else run.folder.path
+            watch.begin(Started(title, run.student.parts.settings, place, run.student.round))
+            for row in run:
+                watch.row(row["round"], row)
                 if callable(tell):
-                    tell(run.round, run.rows[-1])
-                if spec.evaluated and not ends:
-                    _warn_endless(run.rows, spec.envs, make.name)
-            runner.finish()
-            _raise(runner)
-        if made.expert.person is not None:
-            made.expert.person.close(_farewell(run))
-        seconds = {part: sum(one[part] for one in run.times) for part in TIMES}
-        seconds["total"] = time.perf_counter() - began
-        done = Run(
-            run.policy(),
-            run.ledger,
-            run.certificate(),
-            made.settings,
-            run.evaluation,
-            run.expert_evaluation,
-            run.samples,
-            seconds,
-            None if folder is None else folder.path,
-            run.calls,
-            run.kept_round,
-        )
-        if folder is not None:
-            folder.finish(done.outcome(), done.policy)
-        watch.summary = done.summary()
-        return done
+                    tell(row["round"], row)
+                _warn_endless(run)
+            record = run.finish()
+        if (person := run.labelling.expert.person) is not None:
+            person.close(_farewell(record))
+        watch.summary = record.summary()
+        return record
 
 
-def _farewell(run: RunState) -> str:
+def _farewell(record: Record) -> str:
     """What a person who was the expert reads last."""
-    got = run.evaluation
+    got = record.evaluation
     score = "" if got is None else f", and your student's return is {got.mean:.4g}"
-    return f"The run has ended: {run.queries:,} labels{score}."
+    return f"The run has ended: {record.ledger['queries'][-1]:,} labels{score}."
 
 
 def _warn_spent(spec: RunSpec) -> None:
@@ -173,12 +128,12 @@ def _warn_spent(spec: RunSpec) -> None:
         )
 
 
-def _warn_short(run: RunState) -> None:
+def _warn_short(run: Run) -> None:
     """Says that a larger budget will not be spent whole: the smaller one had cut its last round short."""
-    budget = run.spec.budget
-    if budget is None or run.spec.rounds is not None or not run.round:
+    budget, done = run.spec.budget, run.student.round
+    if budget is None or run.spec.rounds is not None or not done:
         return
-    short = budget - run.queries - sum(most for _, most in run.spec.rounds_planned[run.round :])
+    short = budget - run.student.queries - sum(most for _, most in run.spec.rounds_planned[done:])
     if short > 0:
         warnings.warn(
             f"budget: {budget - short} of {budget} labels will be asked for: a round that is played already "
@@ -187,31 +142,31 @@ def _warn_short(run: RunState) -> None:
         )
 
 
-def _warn_endless(rows: Sequence[Mapping[str, Any]], envs: int, name: str) -> None:
+def _warn_endless(run: Run) -> None:
     """Once, after the round in which an episode has become long, and none has ended: long before the last
     evaluation, which such an environment would keep from ending.
     """
+    rows, spec = run.student.rows, run.spec
+    if run.world.ends or spec.episode_limit is not None or not spec.evaluated:
+        return
     before = rows[-2]["interactions"] if len(rows) > 1 else 0
-    if not before < LONG * envs <= rows[-1]["interactions"] or any(row["episodes"] for row in rows):
+    long = before < LONG * spec.envs <= rows[-1]["interactions"]
+    if not long or any(row["episodes"] for row in rows):
         return
     warnings.warn(
-        f"env: no episode of {name} ended in the first {rows[-1]['interactions']:,} steps, and it has no "
-        f"limit of its own; an evaluation stops with an error after {LIMIT:,} steps of one episode, unless "
-        "episode_limit (--episode-limit N) ends it before.",
+        f"env: no episode of {run.world.make.name} ended in the first {rows[-1]['interactions']:,} steps, and "
+        f"it has no limit of its own; an evaluation stops with an error after {LIMIT:,} steps of one episode, "
+        "unless episode_limit (--episode-limit N) ends it before.",
         stacklevel=3,
     )
 
 
-def _kept(run: RunState, folder: Folder | None) -> str:
+def _left(run: Run) -> str:
     """What an interrupt leaves, and how to go on."""
+    folder, done = run.folder, run.student.round
     if folder is None:
         return "nothing is kept; with out (--out FOLDER) it could go on from here"
     under_way = folder.journal.count
-    labels = f" and {under_way:,} labels of round {run.round + 1}" if under_way else ""
-    rounds = "1 round" if run.round == 1 else f"{run.round} rounds"
+    labels = f" and {under_way:,} labels of round {done + 1}" if under_way else ""
+    rounds = "1 round" if done == 1 else f"{done} rounds"
     return f"{rounds}{labels} are kept in {str(folder.path)!r}; go on with --resume"
-
-
-def _raise(runner: Runner) -> None:
-    if runner.errors[0] is not None:
-        raise runner.errors[0]

@@ -1,0 +1,375 @@
+"""Asking the expert: states in, labels out. Every label is in the journal before anything else is done with it.
+
+A *quick* expert is asked in chunks and fails as a whole. A *slow* or expensive one (`Expert.workers`) is asked
+about a state once in the whole run, with several calls under way, each with a time limit and a few attempts;
+states without an answer stay without a label. A *person* is shown all states at once and may skip some.
+"""
+
+from __future__ import annotations
+
+import copy
+import time
+import warnings
+from collections import Counter
+from collections.abc import Callable
+from typing import Any, Protocol, final
+
+import numpy as np
+
+from ..envs.vector import Seen
+from ..errors import UserError, failure
+from ..experts import Expert
+from ..experts.remote import in_thread, outcomes
+from ..nested import joined, take
+from ..samples import Labels, Path
+from .journal import Journal, key_of
+
+CHUNK = 32
+"""States in one call of a quick expert: what a kill in its midst can cost at most."""
+MOST = 5
+"""A run stops when its expert has failed on so many states of a round, and on more than half of them."""
+PACE = 0.01
+"""Seconds a label from which an expert is slow: episodes to measure it would take minutes."""
+AGAIN = 16
+"""States of a round that a quick expert may be asked about again, see `Quick.ask_again`."""
+SAME = 1e-4
+"""Answers that differ by less are the same: a library may add up in another order."""
+
+Progress = Callable[[int, int, float], None]
+"""Called with labels done, labels asked for and seconds left while a slow expert answers."""
+
+
+class Labelling(Protocol):
+    """Who asks the expert. `calls`: those that gave no label."""
+
+    expert: Expert
+    journal: Journal
+    calls: int
+
+    @property
+    def expensive(self) -> bool:
+        """Whether the expert is slow: it says so, or has shown it."""
+        ...
+
+    def begin(self, number: int) -> None:
+        """Round `number` begins."""
+        ...
+
+    def label(self, seen: Seen, rows: np.ndarray, *, live: bool = False) -> Labels:
+        """The labels of n states: what they show, and their encoded inputs (n, width). `live`: the
+        environments wait for them.
+        """
+        ...
+
+    def answer(self, path: Path, weights: np.ndarray) -> None:
+        """Asks about the states of a path that wait and have a weight (m,), and enters what was answered."""
+        ...
+
+    def ask_again(self) -> None:
+        """Asks about some states of the round again, where that says something about the expert."""
+        ...
+
+
+def labelling(
+    expert: Expert, journal: Journal, *, timeout: float, retries: int, progress: Progress | None = None
+) -> Quick | Slow | Human:
+    """Who asks this expert."""
+    if expert.person is not None:
+        return Human(expert, journal)
+    if expert.workers is not None:
+        return Slow(expert, journal, timeout, retries, progress)
+    return Quick(expert, journal)
+
+
+def waiting(path: Path, weights: np.ndarray) -> tuple[Seen, np.ndarray]:
+    """The states of a path that wait for a label and have a weight (m,), and which samples they are; all are
+    taken off the path.
+    """
+    looks, path.waiting = path.waiting, []
+    if not looks:
+        return Seen((), ()), np.zeros(0, int)
+    places = np.concatenate([np.asarray(index) for _, index in looks])
+    chosen = np.flatnonzero(weights[places] > 0)
+    seen = Seen(joined([one.batch for one, _ in looks]), [info for one, _ in looks for info in one.infos])
+    whole = len(chosen) == len(places)
+    return seen if whole else some_of(seen, chosen), places[chosen]
+
+
+def some_of(seen: Seen, chosen: Any) -> Seen:
+    """What some of the states show."""
+    return Seen(take(seen.batch, chosen), [seen.infos[i] for i in chosen] if len(seen.infos) else [])
+
+
+def keys_of(seen: Seen, count: int, infos: bool) -> list[bytes]:
+    """Digests of states."""
+    return [key_of((take(seen.batch, i), seen.infos[i] if infos else ())) for i in range(count)]
+
+
+def labels_of(count: int, given: dict[int, Any], new: np.ndarray) -> Labels:
+    """The answers to states of which some, by number, have a label."""
+    answered = np.zeros(count, bool)
+    answered[list(given)] = True
+    values: Any = np.zeros((count,))
+    if given:
+        one = np.asarray(next(iter(given.values())))
+        values = np.zeros((count, *one.shape), one.dtype)
+        for i, label in given.items():
+            values[i] = label
+    return Labels(values, answered, new & answered)
+
+
+@final
+class Quick:
+    """An expert that is asked about every visit of a state: the label of the third one is not that of the
+    first.
+    """
+
+    def __init__(self, expert: Expert, journal: Journal):
+        self.expert, self.journal, self.calls = expert, journal, 0
+        self._kept = journal.path is not None  # where there is no file, nothing need be looked up
+        self._seconds, self._labels = 0.0, 0
+        self._number, self._visits = 0, Counter[bytes]()
+        self._first: list[tuple[Seen, np.ndarray]] = []
+        self._room = 0  # states that may still be remembered there
+        self._warned = False  # that its answers differ
+
+    @property
+    def expensive(self) -> bool:
+        return self._seconds > PACE * max(self._labels, 1)
+
+    def begin(self, number: int) -> None:
+        self._number = number
+        self._visits.clear()
+        self._first.clear()
+        self._room = 0 if self.expert.alike or self.expert.on_reset is not None else AGAIN
+        self.journal.begin(number)
+
+    def answer(self, path: Path, weights: np.ndarray) -> None:
+        seen, places = waiting(path, weights)
+        for at in range(0, len(places), CHUNK):
+            chunk = places[at : at + CHUNK]
+            part = some_of(seen, range(at, at + len(chunk))) if len(places) > CHUNK else seen
+            path.enter(chunk, self.label(part, path.inputs[chunk]))
+
+    def label(self, seen: Seen, rows: np.ndarray, *, live: bool = False) -> Labels:
+        if not self._kept:
+            return Labels.of(self._call(seen))
+        keys = [self._key(key) for key in keys_of(seen, len(rows), self.expert.needs_infos)]
+        known = {
+            i: one.label for i, key in enumerate(keys) if (one := self.journal.kept.get(key)) is not None
+        }
+        # One that remembers is asked again, so that it has seen the states before the next one.
+        if not known or self.expert.on_reset is not None:
+            known = {}
+        left = [i for i in range(len(rows)) if i not in known]
+        for part in [[i] for i in left] if self.expert.batch == 1 else [left] if left else []:
+            given = self._call(seen if len(part) == len(rows) else some_of(seen, part))
+            for at, i in enumerate(part):
+                if keys[i] not in self.journal.kept:
+                    self.journal.add(keys[i], given[at], rows[i])
+                known[i] = given[at]
+        return Labels.of(np.stack([known[i] for i in range(len(rows))]))
+
+    def _key(self, key: bytes) -> bytes:
+        self._visits[key] += 1
+        return key_of(key, f"{self._number} {self._visits[key]}".encode())
+
+    def _call(self, seen: Seen) -> np.ndarray:
+        began = time.perf_counter()
+        try:
+            given = self.expert.label(*seen)
+        except Exception as error:
+            raise failure("expert", error) from error
+        self._seconds, self._labels = self._seconds + time.perf_counter() - began, self._labels + len(given)
+        if self._room > 0:
+            few = range(min(self._room, len(given)))
+            # A copy: environments may write over what they showed.
+            self._first.append((copy.deepcopy(some_of(seen, few)), np.array(given[: len(few)])))
+            self._room -= len(few)
+        return given
+
+    def ask_again(self) -> None:
+        """Asks again about the first states of the round, the last of them first, and warns, once, where
+        answers differ. One that is known to answer alike and one that remembers are not asked.
+        """
+        differ = [np.zeros(0)]
+        for seen, before in reversed(self._first) if not self._warned else ():
+            back = range(len(before))[::-1]
+            try:
+                now = np.asarray(self.expert.label(*some_of(seen, back)), np.float64)
+            except Exception:  # it will fail again where that matters
+                return
+            self.calls += len(before)
+            apart = np.abs(now[::-1].reshape(len(before), -1) - before.reshape(len(before), -1))
+            differ.append(apart.max(axis=1, initial=0.0))
+        apart = np.concatenate(differ)
+        if many := int((apart > SAME).sum()):
+            self._warned = True
+            warnings.warn(
+                f"expert {self.expert.name!r}: asked twice about the same {len(apart)} states, it answered "
+                f"{many} of them in another way, by up to {apart.max():.3g}, and a policy can only learn the "
+                "mean; one that remembers what it saw needs an on_reset, one that draws its actions should "
+                "give their mean or a distribution.",
+                stacklevel=2,
+            )
+
+
+class _Once:
+    """What slow experts and persons have in common: a state is asked about once, and its label looked up
+    wherever it is met again.
+    """
+
+    def __init__(self, journal: Journal):
+        self.journal, self._number, self._met = journal, 0, set[bytes]()
+
+    def begin(self, number: int) -> None:
+        self._number = number
+        self._met.clear()
+        self.journal.begin(number)
+
+    def of(self, keys: list[bytes], put: Callable[[list[int], bool], dict[int, Any]]) -> Labels:
+        """The labels of states by their keys; `put(unknown, known)` asks about those whose numbers it is
+        given, and is told whether others of them are known.
+        """
+        first = {key: i for i, key in reversed(list(enumerate(keys)))}
+        kept = {key: self.journal.kept.get(key) for key in first}
+        # A label of this round that is looked up for the first time was paid for in it.
+        new = {
+            key: one is None or (one.round == self._number and key not in self._met)
+            for key, one in kept.items()
+        }
+        self._met.update(first)
+        labels = {key: one.label for key, one in kept.items() if one is not None}
+        asked = [i for key, i in sorted(first.items(), key=lambda pair: pair[1]) if kept[key] is None]
+        if asked:
+            labels |= {keys[i]: label for i, label in put(asked, bool(labels)).items()}
+        fresh = np.array([new[key] and first[key] == i for i, key in enumerate(keys)])
+        return labels_of(len(keys), {i: labels[key] for i, key in enumerate(keys) if key in labels}, fresh)
+
+
+@final
+class Slow:
+    """An expert that takes long or costs money."""
+
+    expensive = True
+
+    def __init__(
+        self, expert: Expert, journal: Journal, timeout: float, retries: int, progress: Progress | None
+    ):
+        self.expert, self.journal, self.calls = expert, journal, 0
+        self._limits = {"workers": expert.workers or 1, "timeout": timeout, "retries": retries}
+        self._progress, self._once = progress, _Once(journal)
+        self._number = self._tried = self._failed = 0
+
+    def begin(self, number: int) -> None:
+        self._number, self._tried, self._failed = number, 0, 0
+        self._once.begin(number)
+
+    def answer(self, path: Path, weights: np.ndarray) -> None:
+        seen, places = waiting(path, weights)
+        if len(places):
+            path.enter(places, self.label(seen, path.inputs[places]))
+
+    def label(self, seen: Seen, rows: np.ndarray, *, live: bool = False) -> Labels:
+        keys = keys_of(seen, len(rows), self.expert.needs_infos)
+        return self._once.of(keys, lambda asked, known: self._put(seen, rows, keys, asked))
+
+    def _put(self, seen: Seen, rows: np.ndarray, keys: list[bytes], asked: list[int]) -> dict[int, Any]:
+        labels: dict[int, Any] = {}
+        size, began, done = self.expert.batch, time.perf_counter(), 0
+        left = [asked[at : at + size] for at in range(0, len(asked), size)]
+
+        def call(part: list[int]) -> Any:
+            given = self.expert.label(*some_of(seen, part))
+            for at, i in enumerate(part):  # here, in its thread: it is kept even if its time is over
+                if keys[i] not in self.journal.kept:
+                    self.journal.add(keys[i], given[at], rows[i])
+            return given
+
+        while left:
+            parts, left = left, []
+            calls = outcomes(lambda p, parts=parts: in_thread(call, parts[p]), len(parts), **self._limits)
+            for p, given, reason, attempts in calls:
+                if reason is None:
+                    labels |= dict(zip(parts[p], given, strict=True))
+                elif not isinstance(reason, Exception):
+                    raise reason
+                elif len(parts[p]) > 1:
+                    left += [[i] for i in parts[p]]  # to find which of them it fails on
+                    continue
+                self._count(len(parts[p]), reason, attempts)
+                done += len(parts[p])
+                if self._progress is not None:
+                    seconds = time.perf_counter() - began
+                    self._progress(done, len(asked), seconds * (len(asked) - done) / done)
+        return labels
+
+    def _count(self, states: int, reason: Any, attempts: int) -> None:
+        self._tried += states
+        if reason is None:
+            return
+        self._failed += states
+        if self._failed >= MOST and 2 * self._failed > self._tried:
+            times = "once" if attempts == 1 else f"{attempts} times"
+            raise UserError(
+                f"the expert gave no answer in {self._failed} of {self._tried} states, asked {times} each; "
+                f"the last error: {failure('expert', reason)}"
+            ) from reason
+
+    def ask_again(self) -> None:
+        """A slow expert is not asked again."""
+
+
+@final
+class Human:
+    """A person, who is shown all states at once and may skip some. What they skip is no failure."""
+
+    expensive = True
+
+    def __init__(self, expert: Expert, journal: Journal):
+        assert expert.person is not None
+        self.expert, self.journal, self.calls = expert, journal, 0
+        self._person, self._once, self._replayed = expert.person, _Once(journal), set[bytes]()
+
+    def begin(self, number: int) -> None:
+        self._once.begin(number)
+        self._replayed = {key for key, one in self.journal.kept.items() if one.round == number}
+
+    def answer(self, path: Path, weights: np.ndarray) -> None:
+        seen, places = waiting(path, weights)
+        if len(places):
+            path.enter(places, self.label(seen, path.inputs[places]))
+
+    def takes_over(self, seen: Seen) -> bool:
+        """Whether they drive in this state. A round that a break has cut short is played again first: they
+        drive where they drove then.
+        """
+        if self._replayed:
+            return keys_of(seen, 1, False)[0] in self._replayed
+        return bool(self._person.takes_over(seen))
+
+    def label(self, seen: Seen, rows: np.ndarray, *, live: bool = False) -> Labels:
+        keys = keys_of(seen, len(rows), False)
+
+        def put(asked: list[int], known: bool) -> dict[int, Any]:
+            part, kept = some_of(seen, asked), self.journal
+
+            def keep(i: int, label: Any) -> None:
+                if keys[asked[i]] not in kept.kept:
+                    kept.add(keys[asked[i]], np.asarray(label), rows[asked[i]])
+
+            def drop(i: int) -> None:
+                kept.remove(keys[asked[i]])
+
+            if live and len(asked) == 1:
+                given = self._person.drive(part, keep)
+            else:
+                given = self._person.ask(part, keep, drop, known=known or kept.count > 0)
+            return {asked[i]: label for i, label in given.items()}
+
+        found = self._once.of(keys, put)
+        self._replayed.difference_update(keys)
+        return found
+
+    def ask_again(self) -> None:
+        """A person is not asked again."""

@@ -1,0 +1,342 @@
+"""A run: a student in an environment with an expert and, perhaps, a folder; a round at a time.
+
+A round can be read top to bottom in `Run.step`: collect, choose, ask, learn, evaluate, keep.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+from collections.abc import Callable, Iterator
+from typing import Any, final
+
+from ..errors import UserError
+from ..parts import parts, taught
+from ..policies import TrainedPolicy
+from ..progress import clock as shown_clock
+from ..regret import Certificate, Ledger
+from ..samples import storage
+from ..spec import Environment, RunSpec
+from ..student import Understudy, alone
+from ..together import Together
+from ..together import alone as call_alone
+from .collect import Collector, HostCollector
+from .device import DeviceCollector, possible
+from .driver import Driver
+from .episodes import Episodes
+from .evaluate import Arena, Evaluation, Judge, Stage, evaluate
+from .folder import Folder
+from .journal import Journal
+from .labelling import labelling
+from .reading import TIMES
+from .record import Record
+from .resume import resumed, resuming
+from .world import World
+
+Progress = Callable[..., None]
+"""Called as ``progress(stage)``, and in the midst of a round also with its interactions and labels."""
+
+
+class Clock:
+    """Seconds spent in each part of a round."""
+
+    def __init__(self) -> None:
+        self.laps = dict.fromkeys(TIMES, 0.0)
+        self._last = time.perf_counter()
+
+    def __call__(self, part: str) -> None:
+        """Counts the time since the last call for a part."""
+        now = time.perf_counter()
+        self.laps[part] += now - self._last
+        self._last = now
+
+
+@final
+class Run:
+    """A student that learns in an environment, round by round: iterate over it for the rows of its ledger.
+
+    Args:
+      env, settings: as of `understudy.imitate`, or a whole `understudy.RunSpec`.
+      out: the folder that keeps the run.
+      resume: go on with the run in `out`, see `understudy.imitate`.
+      progress: called as ``progress(stage)``, and while a round is collected with its interactions and labels.
+      world: where the run happens, shared with other runs; it is closed by whoever made it.
+      together: where it meets the other runs that are played in one program with it.
+      pace: seconds between two rounds that are kept; what cannot be written is left then. 0: every round is
+        kept, and must be.
+
+    Attributes:
+      student: what learns (`understudy.Understudy`).
+      spec: all settings.
+      finished: whether all rounds are over.
+
+    >>> import understudy
+    >>> with understudy.Run("CartPole-v1", policy="linear", rounds=2, interactions=40, episodes=2) as run:
+    ...     for row in run:
+    ...         print(row["round"], row["queries"])
+    1 40
+    2 80
+    """
+
+    def __init__(
+        self,
+        env: Environment | RunSpec | None = None,
+        *,
+        out: str | os.PathLike[str] | None = None,
+        resume: bool | str = False,
+        progress: Progress | None = None,
+        world: World | None = None,
+        together: Together | None = None,
+        pace: float = 0.0,
+        threads: int = 1,
+        keep: bool = True,
+        **settings: Any,
+    ):
+        self.began = time.perf_counter()
+        ways = resuming(resume)
+        self.spec = spec = spec_of(env, settings, out, ways)
+        self.progress: Progress = progress or (lambda stage, interactions=0, labels=0: None)
+        self.times: list[dict[str, float]] = []
+        self.measuring = 0
+        with contextlib.ExitStack() as opened:
+            self.world = World(spec) if world is None else world
+            if world is None:
+                opened.callback(self.world.close)
+            made = parts(self.world.spaces, spec)
+            expert = taught(self.world.spaces.expert, spec)
+            self.folder: Folder | None = None
+            if out is not None:
+                slow = expert.workers is not None
+                self.folder = opened.enter_context(
+                    Folder(out, made.settings, resume=ways, slow=slow, pace=pace)
+                )
+            samples = storage(made, self.folder and self.folder.path, keep=keep)
+            play = alone if together is None else together.play
+            self.student = student = Understudy.of(made, samples, play=play)
+            self._record: Record | None = None
+            if self.folder is not None and self.folder.finished:
+                self._record = Record.load(self.folder.path)
+            self.measuring = expert.probed
+            journal = Journal(keep=expert.workers is not None) if self.folder is None else self.folder.journal
+            self.labelling = labelling(expert, journal, **made.limits, progress=self._asked)
+            self.collector: Collector
+            arena: Arena
+            if possible(self.world.first, made, expert):
+                self.collector = arena = DeviceCollector(
+                    self.world, student, expert, call_alone if together is None else together.call
+                )
+            else:
+                count, burn = made.envs, getattr(made.game.policy, "burn", 0)
+                vector = self.world.vector(count, threads)
+                opened.callback(lambda: self.world.give_back(vector, count, threads))
+                about = made.observations, made.actions, expert, spec.seed
+                episodes = Episodes(vector, count, *about, burn=burn)
+                self.collector = HostCollector(episodes, Driver(student, self.labelling, episodes))
+                arena = Stage(self.world, expert, spec.episode_limit, light=vector.many)
+                opened.callback(arena.close)
+                if expert.person is not None:
+                    expert.person.open(self.world.make, vector.observation_space, vector.action_space)
+                    opened.callback(expert.person.close)
+            self.judge = Judge(student, arena)
+            if self._record is None:
+                self._go_on()
+            self._opened = opened.pop_all()
+
+    def _go_on(self) -> None:
+        """Restores the run where its folder holds rounds already, and makes the files of a new one."""
+        folder, student = self.folder, self.student
+        if folder is None:
+            return
+        folder.journal.expect(student.parts.label_shape)
+        slots: list[dict[str, Any]] = []
+        if folder.fresh:
+            folder.begin(student)
+        else:
+            slots = folder.restore(self)
+            self.began -= sum(sum(laps.values()) for laps in self.times)
+        if "new-episode" in folder.resume:
+            found = folder.journal.orphans(student.round + 1)
+            # Nothing was under way in a run that has just begun.
+            student.breaks += bool(found) or any(slot["episode"] >= 0 for slot in slots)
+            self.collector.resume_anew(slots, found)
+        else:
+            self.measuring += self.collector.restore(slots)
+
+    @property
+    def finished(self) -> bool:
+        return self._record is not None or self.student.finished
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        while not self.finished:
+            yield self.step()
+
+    def step(self) -> dict[str, Any]:
+        """One round; its row of the ledger."""
+        student, clock, number = self.student, Clock(), self.student.round + 1
+        self._tell_person(number)
+        with numbered(number):
+            if number == 1 and student.parts.demos is not None:
+                row = student.learn_round(student.parts.demos, clock=clock)
+            else:
+                path = self.collector.collect(student.plan, self._tick)
+                question = student.choose(path)
+                self.labelling.answer(path, question.weights)
+                self._ask_again(number)
+                clock("collect")
+                self._tick("solving, then the best in hindsight" if self._searches(number) else "solving")
+                row = student.learn(question, clock=clock)
+        self._tick("evaluating")
+        self.judge.after(row, clock)
+        self.times.append(clock.laps)
+        if self.folder is not None:
+            self.folder.keep(self)
+        return row
+
+    def finish(self) -> Record:
+        """The last evaluations: of what is kept, and of the expert; the record of the run."""
+        if self._record is not None:
+            return self._record
+        clock = Clock()
+        self.judge.finish(clock)
+        if self._measured:
+            self._tick("measuring the expert")
+            self.judge.measure_expert(clock)
+        if self.times:
+            for part, seconds in clock.laps.items():
+                self.times[-1][part] += seconds
+        record = self.record
+        if self.folder is not None:
+            self.folder.finish(record.outcome(), record.policy)
+        self._record = record
+        return record
+
+    # --------------------------------------------------------------------------- what came of it
+
+    @property
+    def record(self) -> Record:
+        """What has come of the run so far, apart from environment and expert."""
+        if self._record is not None:
+            return self._record
+        seconds = {part: sum(one[part] for one in self.times) for part in TIMES}
+        seconds["total"] = time.perf_counter() - self.began
+        theirs = self.judge.expert_evaluation
+        return Record(
+            policy=self.judge.policy,
+            ledger=self.student.ledger,
+            certificate=self.student.certificate,
+            settings=self.student.parts.settings,
+            evaluation=self.judge.evaluation,
+            expert_evaluation=theirs,
+            log=self.student.samples,
+            seconds=seconds,
+            folder=None if self.folder is None else self.folder.path,
+            expert_calls=self.calls + (0 if theirs is None else int(theirs.lengths.sum())),
+            kept_round=self.judge.kept_round,
+        )
+
+    @property
+    def policy(self) -> TrainedPolicy:
+        """The policy that is kept as of now."""
+        return self.record.policy
+
+    @property
+    def ledger(self) -> Ledger:
+        """One row a round."""
+        return self.student.ledger if self._record is None else self._record.ledger
+
+    @property
+    def certificate(self) -> Certificate:
+        """Measured regret and its bound, as of now."""
+        return self.record.certificate
+
+    @property
+    def calls(self) -> int:
+        """Calls of the expert that gave no label, but for those of its evaluation."""
+        return self.measuring + self.labelling.calls
+
+    def evaluate(self, episodes: int = 20, **how: Any) -> Evaluation:
+        """Returns of the policy as of now, see `understudy.evaluate`."""
+        spec = self.spec
+        how = {"env_kwargs": spec.env_kwargs, "limit": spec.episode_limit} | how
+        return evaluate(self.policy, spec.env, episodes=episodes, **how)  # type: ignore[arg-type]
+
+    def save(self, path: str | os.PathLike[str]) -> Any:
+        """Writes config, ledger, policy and summary to a new folder."""
+        return self.record.save(path)
+
+    # --------------------------------------------------------------------------------- telling
+
+    def _tick(self, stage: str, *done: int) -> None:
+        self.progress(stage, *done)
+        if self.labelling.expert.person is not None:
+            self.labelling.expert.person.tell(stage)
+
+    def _asked(self, done: int, wanted: int, left: float) -> None:
+        if wanted > 1:
+            self.progress(f"asking, {done:,} of {wanted:,} labels, {shown_clock(left)} left")
+
+    def _searches(self, number: int) -> bool:
+        return self.student.searches and number in self.spec.judged
+
+    @property
+    def _measured(self) -> bool:
+        """Whether the expert may be asked for more than labels: an expensive one only where that is said."""
+        said = self.spec.expert_episodes is not None
+        return bool(self.spec.expert_measured) and (said or not self.labelling.expensive)
+
+    def _ask_again(self, number: int) -> None:
+        """After rounds 1, 2, 4, 8, … an expert that may be measured is asked about a few states again."""
+        if not number & (number - 1) and self._measured:
+            self.labelling.ask_again()
+
+    def _tell_person(self, number: int) -> None:
+        """How far the run is, with the labels of a round that was under way before a break."""
+        person, student = self.labelling.expert.person, self.student
+        if person is None:
+            return
+        here = sum(one.round == number for one in self.labelling.journal.kept.values())
+        returns = [row["return_mean"] for row in student.rows if row["return_mean"] == row["return_mean"]]
+        person.tell(
+            "collecting",
+            round=number,
+            rounds=len(self.spec.sizes),
+            labels=student.queries + here,
+            budget=self.spec.budget,
+            returns=returns,
+        )
+
+    def close(self) -> None:
+        """Closes environments and files; what was kept can be resumed."""
+        self._opened.close()
+
+    def __enter__(self) -> Run:
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        done = f"{self.ledger.rounds} of {len(self.spec.sizes)} rounds"
+        return f"Run({self.student.parts.settings['env']}, {self.spec.name}, {done})"
+
+
+def spec_of(env: Any, settings: dict[str, Any], out: Any, ways: frozenset[str]) -> RunSpec:
+    """The settings of a run as they are given, over those of the run that is resumed."""
+    if ways and out is None:
+        raise UserError("resume: there is no folder to resume from; give out.")
+    if isinstance(env, RunSpec):
+        return env.replace(**settings) if settings else env
+    given = settings if env is None else {"env": env, **settings}
+    return RunSpec.of(resumed(out, given) if ways else given)
+
+
+@contextlib.contextmanager
+def numbered(number: int) -> Iterator[None]:
+    """An error of a round says in which it was."""
+    try:
+        yield
+    except UserError as error:
+        if str(error).startswith("round "):
+            raise
+        raise UserError(f"round {number}: {error}") from error.__cause__

@@ -1,0 +1,116 @@
+"""Where runs happen: an environment, and an expert in it."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+from collections.abc import Mapping
+from typing import Any, final
+
+from .. import experts
+from ..envs.gymnasium import Maker, has_limit, maker
+from ..envs.vector import VectorEnv, vector
+from ..errors import UserError
+from ..parts import Spaces, nobody
+from ..policies import Observations
+from ..policies.sight import Sight, without_infos
+from ..spec import RunSpec
+
+
+@final
+class World:
+    """Where runs happen: an environment, as often as needed, and an expert in it. Runs of one world, one after
+    another, share what is expensive to make.
+
+    Attributes:
+      make: how the environment is made.
+      spaces: what there is to see and to play, with the expert.
+      cache: what runs of this world have found out that is the same for all of them.
+      ends: whether episodes end by themselves after some number of steps, as far as the environment says.
+    """
+
+    def __init__(self, spec: RunSpec):
+        self.make = maker(spec.env, spec.env_kwargs, spec.student_infos)
+        self.first: Any = self.make()
+        self.cache: dict[Any, Any] = {}
+        self._idle: dict[tuple[int, int], list[VectorEnv]] = {}
+        try:
+            self.spaces = spaces_in(self.make, self.first, spec)
+        except BaseException:
+            self.first.close()
+            raise
+        self.ends = has_limit(self.first)
+
+    def vector(self, count: int, threads: int = 1) -> VectorEnv:
+        """So many slots of the environment."""
+        if idle := self._idle.get((count, threads)):
+            return idle.pop()
+        first, self.first = self.first, None
+        return vector(self.make, count, threads=threads, infos=self.spaces.expert.needs_infos, first=first)
+
+    def give_back(self, env: VectorEnv, count: int, threads: int = 1) -> None:
+        """Takes slots back that are not needed any more: an environment that begins anew with every episode
+        serves the next run too.
+        """
+        if env.many and not env.broken:
+            self._idle.setdefault((count, threads), []).append(env)
+        else:
+            env.close()
+
+    def close(self) -> None:
+        """Closes all environments."""
+        for env in [one for idle in self._idle.values() for one in idle]:
+            env.close()
+        self._idle.clear()
+        if self.first is not None:
+            self.first.close()
+            self.first = None
+
+
+def spaces_of(spec: RunSpec) -> Spaces:
+    """The spaces and the expert of a spec; an environment is made for it, and closed."""
+    with contextlib.closing(World(spec)) as world:
+        return world.spaces
+
+
+def spaces_in(make: Maker, spaces: Any, spec: RunSpec) -> Spaces:
+    """The spaces of an environment that `make` has made, and the expert in it."""
+    whole, acts, expert = spaces.observation_space, spaces.action_space, spec.expert
+    seen, sees = whole, spec.student_sees
+    sight = None if sees is None else Sight.of(sees, "student_sees")
+    # What cannot be a row of numbers is refused before anyone is asked about it.
+    _ = Observations.of(whole) if sight is None else sight.observations(whole)
+    if spec.student_infos:
+        seen = spaces.env.observation_space  # of the environment itself, without the infos beside it
+    options = spec.options("expert")
+    if spec.env_kwargs and (expert is None or (isinstance(expert, str) and expert in experts.names())):
+        # Planners plan in the environment itself, so a shipped expert gets its keywords.
+        options = {"env_kwargs": dict(spec.env_kwargs), **options}
+    try:
+        teacher = experts.resolve(
+            expert,
+            env_id=make.name if make.by_id else getattr(spaces, "serves", None),
+            observation_space=seen,
+            action_space=acts,
+            **options,
+        )
+    except UserError:
+        if expert is not None or spec.total:
+            raise
+        teacher = nobody(acts)  # demonstrations alone need no expert
+    if spec.workers is not None:
+        count, processes = spec.workers
+        if processes:
+            from .processes import in_processes
+
+            teacher = in_processes(teacher, spec, count)
+        teacher = dataclasses.replace(teacher, workers=count)
+    if spec.student_infos:
+        ask, plain = teacher.ask, not isinstance(getattr(seen, "spaces", None), Mapping)
+        teacher = dataclasses.replace(
+            teacher,
+            ask=lambda batch, infos: ask(without_infos(batch, plain), infos),
+            observation_space=whole,
+            pure=None,
+        )
+    return Spaces(observation_space=whole, action_space=acts, expert=teacher, sight=sight, env=make.name)

@@ -1,0 +1,22 @@
+"""Samples: the states that were visited, round by round, with the labels that the expert gave for them."""
+
+from __future__ import annotations
+
+from .demos import checksum, recorded
+from .log import UNREAD, Reader, SampleLog, storage
+from .rounds import BREAK, EXPERT, TERMINATED, TRUNCATED, Counts, Labels, Path, Round, not_finite_rows
+from .sequences import Sequences, count
+
+__all__ = [
+    "BREAK",
+    "EXPERT",
+    "TERMINATED",
+    "TRUNCATED",
+    "UNREAD",
+    "Counts",
+    "Labels",
+    "Path",
+    "Reader",
+    "Round",
+]
+__all__ += ["SampleLog", "Sequences", "checksum", "count", "not_finite_rows", "recorded", "storage"]

@@ -1,0 +1,195 @@
+"""A round: the states that were visited in it, who acted in them, and what the expert said of them."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any, NamedTuple, final
+
+import numpy as np
+
+from ..errors import UserError
+from ..policies import Actions, Seen
+
+TERMINATED, TRUNCATED, EXPERT, BREAK = 1, 2, 4, 8
+
+
+class Counts(NamedTuple):
+    """What a round says of itself: the share of steps that the expert acted, how often it took over from the
+    policy within an episode, and episodes that ended.
+    """
+
+    by_expert: float
+    handovers: int
+    episodes: int
+
+
+@final
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Round:
+    """The samples of one round, one row per interaction, in the order played (slot after slot within a step).
+
+    inputs (m, width): the observation encoded, before standardising; targets (m, k): the expert's label;
+    executed (m, a): the action played; rewards (m,); flags (m,): 1 terminated, 2 truncated, 4 the expert
+    acted, 8 from before a break (what was played is not known); slots (m,): which environment; weights (m,):
+    of the sample in the round's loss, 0 where it has no label (its target is 0 then). `queries` counts
+    labels asked for, `unanswered` states that the expert gave none for. The first five may be arrays on the
+    device (see `runs.device`); `counted` comes with them.
+    """
+
+    inputs: Any
+    targets: Any
+    executed: Any
+    rewards: Any
+    flags: Any
+    slots: np.ndarray
+    weights: np.ndarray
+    queries: int
+    unanswered: int = 0
+    recorded: bool = False
+    counted: Counts | None = None
+
+    @property
+    def interactions(self) -> int:
+        """Environment steps of the run: none for recorded demonstrations."""
+        return 0 if self.recorded else len(self)
+
+    def __len__(self) -> int:
+        return len(self.inputs)
+
+    @property
+    def labelled(self) -> int:
+        """How many of the samples have a label."""
+        return int(np.count_nonzero(self.weights))
+
+    @property
+    def counts(self) -> Counts:
+        """What the round says of itself."""
+        if self.counted is not None:
+            return self.counted
+        acts, ended = self.flags & EXPERT > 0, self.flags & (TERMINATED | TRUNCATED) > 0
+        handovers = 0
+        for slot in np.unique(self.slots):
+            mine, over = acts[self.slots == slot], ended[self.slots == slot]
+            handovers += int(np.sum(mine[1:] & ~mine[:-1] & ~over[:-1]))
+        return Counts(float(acts.mean()), handovers, int(ended.sum()))
+
+
+class Labels(NamedTuple):
+    """Answers to k states. values (k, …): the expert's, zeros where there is none; answered (k,): where there
+    is one; new (k,): which of them were asked for now, and not known from before.
+    """
+
+    values: Any
+    answered: np.ndarray
+    new: np.ndarray
+
+    @classmethod
+    def of(cls, values: Any) -> Labels:
+        """All answered, and all new."""
+        return cls(values, np.ones(len(values), bool), np.ones(len(values), bool))
+
+
+@final
+class Path:
+    """A round while it is played: the columns of `Round`, filled row by row, and the states that wait for a
+    label.
+
+    by_expert (m,): where the expert acts, as far as that is drawn before; labelled, new, silent (m,): which
+    samples have a label, were asked about in this round, and got no answer. waiting: what states show whose
+    labels are asked for later, each with the rows that they are. begun: how many of the first samples are
+    labels from before a break. known: what a device says of a round all of whose labels it has computed;
+    those of states with a weight count as asked for.
+    """
+
+    def __init__(self, size: int, observations: Seen, actions: Actions, kind: str, envs: int = 1):
+        self.size, self.envs, self._actions, self._kind = size, envs, actions, kind
+        self.inputs: Any = np.empty((size, observations.width), observations.dtype)
+        self.targets: Any = np.zeros((size, actions.outputs), np.float32)
+        self.executed: Any = np.empty((size, actions.size), actions.dtype)
+        self.rewards: Any = np.empty(size, np.float32)
+        self.flags: Any = np.zeros(size, np.uint8)
+        self.labelled, self.new, self.silent = (np.zeros(size, bool) for _ in range(3))
+        self.by_expert = np.zeros(size, bool)
+        self.waiting: list[tuple[Any, np.ndarray]] = []
+        self.row = self.begun = 0
+        self.known: Counts | None = None
+
+    def recover(self, found: Sequence[Any]) -> None:
+        """Enters labels from before a break (`runs.journal.Kept`) as the first samples. What was played in
+        their states is not known.
+        """
+        self.row = self.begun = count = len(found)
+        if count:
+            self.inputs[:count] = np.stack([np.asarray(one.row) for one in found])
+            self.targets[:count] = self._targets(np.stack([one.label for one in found]))
+            self.executed[:count], self.rewards[:count], self.flags[:count] = 0, np.nan, BREAK
+            self.labelled[:count] = self.new[:count] = True
+
+    def record(self, rows: np.ndarray, actions: Any, rewards: Any, terminated: Any, truncated: Any) -> None:
+        """Enters a step: what the environments showed, what was played there, and what came of it."""
+        here = slice(self.row, self.row + len(rows))
+        self.inputs[here] = rows
+        self.executed[here] = np.asarray(actions).reshape(len(rows), -1)
+        self.rewards[here] = rewards
+        self.flags[here] = TERMINATED * terminated + TRUNCATED * truncated
+        self.row = here.stop
+
+    def enter(self, index: Any, labels: Labels) -> None:
+        """Enters the expert's answers to the samples `index` (k,)."""
+        has, index = labels.answered, np.asarray(index)
+        if has.all():
+            self.targets[index] = self._targets(np.asarray(labels.values))
+        elif has.any():
+            self.targets[index[has]] = self._targets(np.asarray(labels.values)[has])
+        self.labelled[index], self.new[index], self.silent[index] = has, labels.new, ~has
+
+    def _targets(self, values: np.ndarray) -> np.ndarray:
+        return self._actions.targets(values, self._kind)
+
+    @property
+    def slots(self) -> np.ndarray:
+        """Which environment each sample is of, (m,)."""
+        return ((np.arange(self.size) - self.begun) % self.envs).astype(np.int32)
+
+    @property
+    def ends(self) -> np.ndarray:
+        """After which states an episode was terminated, (m,)."""
+        return np.asarray(self.flags) & TERMINATED > 0
+
+    def round(self, weights: np.ndarray) -> Round:
+        """The round in which these states have weights (m,), 0 for those that were not asked about. Those
+        with an answer stand for those without.
+        """
+        asked = weights > 0
+        if self.known is not None:
+            return self._round(weights, self.targets if asked.all() else self.targets * asked[:, None])
+        has = self.labelled
+        if asked.any() and not has.any():
+            raise UserError(f"the expert gave no answer in any of {int(asked.sum())} states.")
+        if not has[asked].all():
+            weights = weights * (weights.sum() / weights[has].sum())
+        self.flags[self.begun :][self.by_expert[self.begun :]] |= EXPERT
+        return self._round(np.where(has, weights, 0.0), self.targets)
+
+    def _round(self, weights: np.ndarray, targets: Any) -> Round:
+        asked = weights > 0 if self.known is not None else self.new
+        return Round(
+            inputs=self.inputs,
+            targets=targets,
+            executed=self.executed,
+            rewards=self.rewards,
+            flags=self.flags,
+            slots=self.slots,
+            weights=weights,
+            queries=int(np.count_nonzero(asked)),
+            unanswered=int(self.silent.sum()),
+            counted=self.known,
+        )
+
+
+def not_finite_rows(rows: np.ndarray) -> np.ndarray:
+    """The numbers of rows (n, width) that hold a nan or an infinity."""
+    if rows.dtype.kind != "f" or np.isfinite(rows).all():
+        return np.zeros(0, np.int64)
+    return np.flatnonzero(~np.isfinite(rows).all(axis=1))

@@ -1,0 +1,669 @@
+"""What learns: policy, loss, learner, solver, query rule, ledger and certificate; no environment, no expert.
+
+    question = student.choose(states)           which of the states visited the expert is to be asked about
+    row = student.learn(question, labels)       one round of the game, and its row of the ledger
+
+`runs.Run` is a student in an environment with an expert and a folder. Whoever steps a robot or a simulator
+of their own calls these two, with whatever time passes between them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, NamedTuple, final
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+from jax import Array
+
+from . import threefry
+from .asking import Driven, Gate, View
+from .asking.base import at_random, beside, shortly_before
+from .asking.visited import Visited, largest, per_sample
+from .data import Batch, batch
+from .envs.gymnasium import derive
+from .errors import UserError
+from .machine import cores
+from .nested import batch_size
+from .objectives import Limited, Losses, Samples, Statistics, empty_samples, limited, plain
+from .online import Game, GameState, certify, copies
+from .parts import Parts, parts_of
+from .policies import MLP, Committee, Normaliser, Params, Policy, TrainedPolicy
+from .programs import compiled, compiled_solver
+from .regret import COLUMNS, Certificate, Ledger
+from .samples import UNREAD, Labels, Path, Reader, Round, SampleLog, Sequences
+from .solvers import Status, adam
+from .trees import apart, keys_again, plain_keys, stacked, to_one_device
+
+EXTRA = {
+    "interactions": "environment steps so far",
+    "queries": "expert labels so far",
+    "unanswered": "states so far that a slow expert gave no label for",
+    "asked": "share of the round's states that have a label",
+    "breaks": "times so far that the run was resumed with a new episode in place of the one under way",
+    "beta": "probability that the expert acted",
+    "by_expert": "share of the round's steps that the expert acted",
+    "handovers": "times in the round that the expert took over from the policy within an episode",
+    "episodes": "episodes that ended in the round",
+    "agreement": "share of the round's states where the policy's most likely action was the expert's; nan "
+    "where actions are not one choice",
+    "visited_high": "with probability 95 %, in all rounds at once, cumulative loss on all states visited, "
+    "labelled or not, is at most this; nan where cumulative_loss is an estimate of it without a proof",
+    "return_mean": "mean return of the policy after the round; nan where it was not evaluated",
+    "return_std": "its standard deviation over episodes",
+}
+"""Columns of a run's ledger beside `understudy.regret.COLUMNS`."""
+NAMES = ["round", "samples", *EXTRA, *(name for name in COLUMNS if name not in ("round", "samples"))]
+COUNTS = ("round", "interactions", "queries", "unanswered", "breaks")
+FORMAT = 1
+"""Of the files of `Understudy.save`."""
+
+
+class Plan(NamedTuple):
+    """The coming round: its number, its interactions, the probability that the expert acts in a step, and the
+    most labels that it may ask for.
+    """
+
+    number: int
+    size: int
+    beta: float
+    labels: int
+
+
+@final
+@dataclasses.dataclass(frozen=True, eq=False)
+class Question:
+    """What the expert is to be asked: the states `index` (k,) of the `path` of a round, each with the
+    probability `p` (k,) with which it was to be asked. weights (m,): of all states in the round's loss.
+    """
+
+    id: int
+    index: np.ndarray
+    p: np.ndarray
+    weights: np.ndarray
+    path: Path
+
+
+class Solved(NamedTuple):
+    """What a round of the game gave, on the host."""
+
+    params: Params
+    record: dict[str, Any]
+
+
+Play = Callable[[Game, GameState, Batch, Array, Any], tuple[GameState, dict[str, Any]]]
+"""`Game.play`, compiled: alone, or together with those of other runs (`runs.together`)."""
+
+
+def alone(game: Game, state: GameState, one: Batch, key: Array, judge: Any) -> Any:
+    """A round of one game by itself."""
+    return compiled(game)(to_one_device(state), one, key, judge)
+
+
+def precision(game: Game) -> Any:
+    """Linear policies are solved to rounding, which needs float64; networks are not."""
+    return jax.enable_x64(True) if game.policy.linear else contextlib.nullcontext()
+
+
+@final
+class Understudy:
+    """A student of an expert, without the expert: it says which labels it wants and learns from them.
+
+    Args:
+      observation_space, action_space: Gymnasium's.
+      label_kind: "action", or "distribution" where the expert answers with probabilities.
+      settings: any field of `understudy.RunSpec` that is not about environment or expert.
+
+    >>> import numpy as np
+    >>> from gymnasium.spaces import Box
+    >>> from understudy import Understudy
+    >>> student = Understudy(Box(-1, 1, (2,)), Box(-1, 1, (1,)), policy="linear", rounds=2, interactions=4)
+    >>> states = np.array([[0.1, 0.2], [0.3, -0.1], [0.5, 0.5], [-0.2, 0.9]])
+    >>> question = student.choose(states)
+    >>> row = student.learn(question, states[question.index, :1] - states[question.index, 1:])
+    >>> row["queries"], student.act([0.5, 0.0]).round(2)
+    (4, array([0.5], dtype=float32))
+    """
+
+    def __init__(
+        self, observation_space: Any, action_space: Any, *, label_kind: str = "action", **settings: Any
+    ):
+        parts = parts_of(observation_space, action_space, label_kind, settings)
+        self._begin(parts, SampleLog(parts.observations, parts.actions))
+
+    @classmethod
+    def of(cls, parts: Parts, samples: SampleLog, *, play: Play = alone) -> Understudy:
+        """The student that a run's parts make; `play` plays its rounds of the game."""
+        made = cls.__new__(cls)
+        made._begin(parts, samples, play)
+        return made
+
+    def _begin(self, parts: Parts, samples: SampleLog, play: Play = alone) -> None:
+        game, spec = parts.game, parts.spec
+        self.parts, self.spec, self.game, self.samples, self._play = parts, spec, game, samples, play
+        self.automatic, self.on_device = parts.automatic, False
+        self.round = self.interactions = self.queries = self.unanswered = self.breaks = 0
+        self.rows: list[dict[str, Any]] = []
+        self._dtype = jnp.float64 if game.policy.linear else jnp.float32
+        self._key = threefry.key(derive(spec.seed, "solver"))
+        self._rows, self._capacity = parts.room()
+        self.reader: Any = None
+        if samples.mapped:
+            self.reader = Reader(samples, self._dtype) if samples.keeps else UNREAD
+        self.see_as(parts.normaliser)
+        architecture: Any = game.policy
+        remembers = architecture.memory > 0
+        self.cut = Sequences(architecture.length, architecture.burn) if remembers else None
+        with precision(game):
+            self.state: Any = game.init(parts.params, self._empty(parts.params))
+        self.params = self._first = jax.tree.map(np.array, parts.params)
+        self.recent: list[Params] = []
+        self.ensemble: list[Params] = []
+        self.visited: Visited | None = None
+        self.open: dict[int, Question] = {}
+        self._asked = 0
+        self._robot: TrainedPolicy | None = None
+        if parts.rule is not None:
+            top = largest(game.policy, game.loss, parts.actions)
+            labels = min(most for _, most in spec.rounds_planned[:3])
+            self.visited = Visited(parts.rule, top, labels, weighed=parts.ordinary is not None)
+
+    # ------------------------------------------------------------------------------------ asking
+
+    @property
+    def finished(self) -> bool:
+        """Whether all planned rounds are learnt, or the budget is spent."""
+        return self.spec.ends(self.round, self.queries)
+
+    @property
+    def left(self) -> int:
+        """The most labels of the coming round."""
+        most, budget = self.spec.rounds_planned[self.round][1], self.spec.budget
+        return most if budget is None else min(most, budget - self.queries)
+
+    @property
+    def plan(self) -> Plan:
+        """The coming round."""
+        if self.finished:
+            raise UserError(f"rounds: all {self.round} are over; more rounds or a larger budget plan more.")
+        number = self.round + 1
+        return Plan(number, self.spec.sizes[self.round], self.spec.mixing.beta(number), self.left)
+
+    def path(self, size: int | None = None, envs: int = 1) -> Path:
+        """An empty record of a round of `size` steps (default: as planned), for `choose`."""
+        size = self.plan.size if size is None else size
+        return Path(size, self.parts.observations, self.parts.actions, self.parts.kind, envs)
+
+    def choose(self, states: Any, *, driven: Any = None) -> Question:
+        """The states of a round that the expert is to be asked about.
+
+        states: n observations (arrays, or a dict of arrays, with n in front), or the `Path` of a round.
+        driven (n,): where the expert acted; such states are asked about whatever the rule. The question may
+        wait; what is learnt is the same whenever its labels come.
+        """
+        path = states if isinstance(states, Path) else self._walked(states, driven)
+        if self.parts.rule is None:
+            weights, p = np.full(path.size, 1.0 / path.size), np.ones(path.size)
+        else:
+            weights, p = self._weigh(path)
+        index = np.flatnonzero(weights)
+        self._asked += 1
+        question = Question(self._asked, index, p[index], weights, path)
+        self.open[question.id] = question
+        return question
+
+    def _walked(self, states: Any, driven: Any) -> Path:
+        """The path of states that somebody else visited; what was played there is not known."""
+        path = self.path(batch_size(states))
+        rows = self.parts.observations.rows(states)
+        nothing = np.zeros(len(rows), bool)
+        path.record(rows, np.zeros((len(rows), self.parts.actions.size)), np.nan, nothing, nothing)
+        if driven is not None:
+            path.by_expert[:] = driven
+        return path
+
+    def _weigh(self, path: Path) -> tuple[np.ndarray, np.ndarray]:
+        """What the query rule chooses: weights (m,) of the states, and the probabilities (m,) of asking. The
+        weights are 1/(M p), or one over the number of the asked where some states are never asked about.
+        """
+        rule, free = self.parts.rule, ~path.by_expert
+        states, p = np.flatnonzero(free), 1.0 - free
+        driven = path.size - len(states)
+        most = self.left - driven
+        if len(states) and most > 0:
+            inputs = np.asarray(path.inputs)
+            spares = getattr(rule, "falls", True) is False
+            lost = shortly_before(path.ends, self.parts.envs)[states] if spares else None
+            view = self._view(inputs[states], most, lost)
+            if self.spec.moment == "spot":  # the rule has chosen already
+                random = min(at_random(rule, driven), most)
+                chosen = beside(np.zeros(0, int), random, len(states), view.rng)
+            else:
+                chosen = rule.choose(view)
+            p[states[chosen.index]] = chosen.p
+        asked = p > 0
+        if rule.honest:
+            return np.where(asked, 1.0 / (path.size * np.where(asked, p, 1.0)), 0.0), p
+        return asked / max(asked.sum(), 1), p
+
+    def gate(self) -> tuple[Gate | None, int] | None:
+        """When the expert takes over in the coming round (None: a person, who decides that), and for how many
+        steps at most; None where it does not.
+        """
+        if self.spec.moment != "spot":
+            return None
+        if isinstance(self.parts.rule, Driven):
+            return None, self.left
+        if not self.round:
+            return None
+        last = self.samples.column("inputs")[-self.spec.sizes[self.round - 1] :]
+        made = self.parts.rule.gate(self._view(last, self.left))
+        return made._replace(score=lambda rows: made.score(self.normaliser(rows))), self.left
+
+    def _view(self, rows: np.ndarray, most: int, lost: np.ndarray | None = None) -> View:
+        """What the query rule sees of the coming round; `rows` are states before they are standardised."""
+        known, rule = np.zeros(0, int), self.parts.rule
+        if rule.reads and self.samples.rows:
+            known = np.flatnonzero(self.samples.column("weights"))
+        seen = {name: self.samples.column(name)[known] for name in ("inputs", "targets") if len(known)}
+        return View(
+            rows=self.normaliser(rows),
+            known=self.normaliser(seen.get("inputs", rows[:0])),
+            targets=seen.get("targets", np.zeros((0, self.parts.actions.outputs), np.float32)),
+            policy=self.game.policy,
+            params=self.params,
+            loss=self.game.loss,
+            most=most,
+            rng=np.random.default_rng(derive(self.spec.seed, "ask", self.round + 1)),
+            lost=lost,
+        )
+
+    # ---------------------------------------------------------------------------------- learning
+
+    def learn(
+        self,
+        question: Question,
+        labels: Any = None,
+        answered: Any = None,
+        *,
+        clock: Callable[[str], None] = lambda part: None,
+    ) -> dict[str, Any]:
+        """One round: its loss, the next policy, the best in hindsight where it is due; the row of the ledger.
+
+        labels: the expert's answers (k, …) to the states of the question, in its order, or `Labels`. answered
+        (k,): False where it gave none; the others then stand for those. None: the path has them already.
+        """
+        if question.id not in self.open:
+            raise UserError(f"question: number {question.id} is not open; it was answered already.")
+        if labels is not None:
+            question.path.enter(question.index, self._read(question, labels, answered))
+        try:
+            found = question.path.round(question.weights)
+        except UserError as error:
+            raise UserError(f"round {self.round + 1}: {error}") from None
+        row = self.learn_round(found, clock=clock)
+        del self.open[question.id]
+        return row
+
+    def _read(self, question: Question, labels: Any, answered: Any) -> Labels:
+        """Answers as they are given, checked."""
+        if isinstance(labels, Labels):
+            return labels
+        has = np.ones(len(question.index), bool) if answered is None else np.asarray(answered, bool)
+        values, k = np.asarray(labels), len(question.index)
+        if len(values) != k or has.shape != (k,):
+            raise UserError(f"labels: there are {len(values)} for the {k} states of the question.")
+        kind = np.int64 if self.parts.actions.categorical and self.parts.kind == "action" else np.float32
+        values = values.astype(kind)
+        if not np.isfinite(values[has]).all():
+            raise UserError("labels: not all are finite; mark states without an answer in answered.")
+        return Labels(values, has, np.ones(k, bool))
+
+    def learn_round(
+        self, found: Round, *, clock: Callable[[str], None] = lambda part: None
+    ) -> dict[str, Any]:
+        """`learn` of a round that has its labels already, as recorded demonstrations have."""
+        t = self.round + 1
+        if t == 1 and self.parts.standardise:
+            self.see_as(Normaliser.fit(found.inputs, self.parts.observations.measured))
+        share = 1.0 if self.parts.ordinary is None else found.labelled / self.parts.ordinary
+        found = dataclasses.replace(found, weights=share * found.weights)
+        self.samples.append(found)
+        with precision(self.game):
+            one = self.batch(found.inputs, found.targets, found.weights, found.slots)
+            self._account(found, one, share)
+            game = self.game if self.automatic is None else self.automatic.tuned(self.game)
+            judge = None
+            due = self.spec.due(self.spec.judged, t, self.queries + found.queries)
+            if self.spec.judged and self.game.policy.linear:
+                judge = np.asarray(due)
+            self.state, record = self._play(game, self.state, one, threefry.fold_in(self._key, t), judge)
+            record, params = jax.device_get(record), jax.tree.map(np.array, self.state.learner.params)
+        self.params, self._robot = params, None
+        self.recent, self.ensemble = [*self.recent, params][-self.spec.decided("average") :], []
+        self._see_scale(t, record)
+        status = Status(int(record["solver_status"]))
+        if status in (Status.DIVERGED, Status.NOT_FINITE):
+            raise UserError(
+                f"round {t}: the solver left the finite numbers ({status.name.lower()}); "
+                "a smaller step or another loss may help."
+            )
+        clock("solve")
+        if due:
+            record = record | self._search(t, record)
+        clock("judge")
+        self.round, self.interactions = t, self.interactions + found.interactions
+        self.queries, self.unanswered = self.queries + found.queries, self.unanswered + found.unanswered
+        self.rows.append(self._row(found, record, judged=due))
+        return self.rows[-1]
+
+    def _account(self, found: Round, one: Batch, share: float) -> None:
+        """Enters the round in the account of the loss on all states, asked about or not."""
+        if self.visited is None or self.cut is not None:
+            return
+        about = self.game.policy, self.game.loss, self.params, one.inputs, one.targets
+        losses = np.asarray(per_sample(*about), np.float64)[: found.labelled]
+        rng = np.random.default_rng(derive(self.spec.seed, "ask", self.round + 1, 1))
+        self.visited.add(found.weights, losses, rng, share)
+
+    def _see_scale(self, t: int, record: Mapping[str, Any]) -> None:
+        """Shows the first rounds to what finds the scale of a learner's penalty."""
+        if self.automatic is not None and not self.automatic.settled:
+            with precision(self.game):
+                travelled = float(_distance(self.params, self._first))
+            self.automatic.see(t, distance=travelled, gradient=float(record["gradient_norm"]))
+
+    def batch(self, inputs: Any, targets: Any, weights: Any, slots: Any) -> Batch:
+        """The samples of a round that have a label, as the learner sees them; of a policy with memory all, in
+        sequences.
+        """
+        if self.cut is not None:
+            kept = self.cut.of(self.normaliser(inputs), targets, weights, slots)
+        else:
+            has = slice(None) if (weights > 0).all() else np.flatnonzero(weights > 0)
+            kept = self.normaliser(inputs[has]), targets[has], weights[has]
+        if len(kept[0]) > self._rows:
+            raise UserError(
+                f"states: {len(kept[0])} labelled ones are more than a round of this student has "
+                f"({self._rows}); interactions plans larger rounds."
+            )
+        return batch(*kept, rows=self._rows, dtype=self._dtype)
+
+    def see_as(self, normaliser: Normaliser) -> None:
+        """Standardises observations so from now on."""
+        self.normaliser = normaliser
+        if isinstance(self.reader, Reader):
+            self.reader.normaliser = normaliser
+
+    def _empty(self, params: Any) -> Any:
+        """The losses of no round yet."""
+        like, capacity, spec = self._like(), self._capacity, self.spec
+        if self.reader is None:
+            whole = self.game.empty(params, like, capacity)
+        else:
+            parts = self.game.policy, self.game.loss, like
+            whole = empty_samples(*parts, capacity=capacity, reader=self.reader)
+        key = threefry.key(derive(spec.seed, "memory"))
+        return limited(spec.memory, whole, like, rounds=len(spec.sizes), samples=capacity, key=key)
+
+    def _like(self) -> Batch:
+        seen = self.parts.observations
+        kind = self._dtype if seen.dtype.kind == "f" else seen.dtype
+        shape = (self._rows,) if self.cut is None else (self._rows, self.cut.burn + self.cut.length)
+        inputs = np.zeros((*shape, seen.width), kind)
+        targets = np.zeros((*shape, self.parts.actions.outputs), self._dtype)
+        return batch(inputs, targets, np.zeros(shape), dtype=self._dtype)
+
+    def memory_bytes(self) -> int:
+        """Bytes of what the learner learns from, with room for all rounds: samples, or their statistics."""
+
+        def kept() -> Any:
+            losses = self._empty(jax.tree.map(jnp.asarray, self.parts.params))
+            return plain_keys(losses.memory if isinstance(losses, Limited) else losses)
+
+        with precision(self.game):
+            return sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(jax.eval_shape(kept)))
+
+    @property
+    def searches(self) -> bool:
+        """Whether the best in hindsight is searched for, as that of a network is, and not solved for."""
+        return not self.game.policy.linear and self.spec.search > 0
+
+    def _search(self, t: int, record: dict[str, Any]) -> dict[str, Any]:
+        """For networks: the best in hindsight, searched for from where the learner is: an estimate."""
+        if not self.searches:
+            return {}
+        key = threefry.fold_in(threefry.fold_in(self._key, t), 1)
+        start, losses = jax.tree.map(jax.device_put, self.params), self.state.losses
+        whole = losses.whole if isinstance(losses, Limited) else losses
+        least, status = map(np.asarray, _searched(whole, start, key, self.spec.search))
+        regret = float(record["cumulative_loss"]) - float(least)
+        return {"comparator": float(least), "regret": regret, "comparator_status": status}
+
+    def _row(self, found: Round, record: Mapping[str, Any], *, judged: bool) -> dict[str, Any]:
+        """The row of the round that has just ended, as plain numbers and words; returns come later."""
+        # Without a rule every state is labelled. States without an answer were not left out at random.
+        high = float(record["cumulative_loss"]) if self.visited is None else self.visited.high()
+        row: dict[str, Any] = {
+            "round": self.round,
+            "samples": found.labelled,
+            "interactions": self.interactions,
+            "queries": self.queries,
+            "unanswered": self.unanswered,
+            "breaks": self.breaks,
+            "asked": found.labelled / len(found),
+            "beta": self.spec.mixing.beta(self.round),
+            **found.counts._asdict(),
+            "visited_high": np.nan if self.unanswered else high,
+            "return_mean": np.nan,
+            "return_std": np.nan,
+        }
+        for name in NAMES:
+            if name in ("solver_status", "comparator_status"):
+                asked = name == "solver_status" or (judged and np.isfinite(record["comparator"]))
+                row[name] = Status(int(record[name])).name.lower() if asked else ""
+            elif name in record:
+                value = np.asarray(record[name])
+                row[name] = int(value) if value.dtype.kind == "i" else float(value)
+        return row
+
+    # ----------------------------------------------------------------------- what has been learnt
+
+    @property
+    def ledger(self) -> Ledger:
+        """One row a round, see `understudy.regret.COLUMNS` and `EXTRA`."""
+        return Ledger({name: [row[name] for row in self.rows] for name in NAMES})
+
+    @property
+    def certificate(self) -> Certificate:
+        """Measured regret and bound after the last judged round; proved for linear policies only."""
+        judged = [row for row in self.rows if row["comparator_status"]]
+        return certify(self.game, judged[-1] if judged else {})
+
+    @property
+    def policy(self) -> TrainedPolicy:
+        """The policy that acts now."""
+        return self.trained(*self.acting())
+
+    def trained(self, policy: Policy, params: Params) -> TrainedPolicy:
+        """A policy with what it sees and plays."""
+        return TrainedPolicy(policy, params, self.parts.observations, self.parts.actions, self.normaliser)
+
+    def act(self, observation: Any) -> Any:
+        """The deterministic action for one observation; a policy with memory takes it as the next of the
+        episode (`reset` begins one).
+        """
+        if self._robot is None:
+            self._robot = self.policy
+        return self._robot.act(observation)
+
+    def reset(self) -> None:
+        """The next observation that `act` is given begins an episode."""
+        if self._robot is not None:
+            self._robot.reset()
+
+    def acting(self) -> tuple[Policy, Params]:
+        """Architecture and parameters of the policy that acts: the last one, or the mean of the last ones."""
+        return self.mean(self.last)
+
+    def shown(self) -> tuple[Policy, Params]:
+        """Those of the policy that is evaluated: the ensemble, or the acting one."""
+        return self.mean(self.ensemble or self.last)
+
+    @property
+    def last(self) -> list[Params]:
+        """The parameters whose mean acts."""
+        return self.recent or [self.params]
+
+    def mean(self, members: list[Params]) -> tuple[Policy, Params]:
+        """The policy that plays the mean of several."""
+        policy = self.game.policy
+        if len(members) < 2:
+            return policy, members[0]
+        if isinstance(policy, MLP):
+            return Committee.of(policy, members)
+        return policy, jax.tree.map(lambda *leaves: np.mean(leaves, axis=0, dtype=leaves[0].dtype), *members)
+
+    def complete(self) -> None:
+        """Trains the networks of the ensemble that are missing: each from a start of its own, on the losses
+        that the learner saw.
+        """
+        parts, policy = self.parts, self.game.policy
+        if parts.members < 2 or self.ensemble:
+            return
+        losses = self.state.losses
+        seen = losses.recall() if isinstance(losses, Limited) else losses
+        seeds = [derive(self.spec.seed, "members", self.round, k) for k in range(parts.members - 1)]
+        pairs = [threefry.split(threefry.key(seed), 2) for seed in seeds]
+        starts = [policy.init(first, parts.observations.width, parts.actions.outputs) for first, _ in pairs]
+        keys = [key for _, key in pairs]
+        if jax.default_backend() != "cpu" and self.reader is None:
+            solve = compiled_solver(self.game, mapped=True)
+            found = apart(solve(seen, *stacked(list(zip(starts, keys, strict=True)))), len(seeds))
+        else:
+            solve = compiled_solver(self.game)
+            # A small network keeps one core busy, so that members are solved side by side.
+            with ThreadPoolExecutor(min(len(seeds), cores())) as pool:
+                found = list(pool.map(lambda start, key: solve(seen, start, key), starts, keys))
+        self.ensemble = [*(jax.tree.map(np.array, params) for params in found), self.params]
+
+    # ------------------------------------------------------------------------------- on the disk
+
+    def arrays(self) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+        """Arrays and plain data from which `restore` goes on bit for bit, beside the samples, which are in
+        their log; where the log keeps none, the learner's buffer is among the arrays.
+        """
+        arrays = {f"state.{i:03d}": np.asarray(leaf) for i, leaf in enumerate(jax.tree.leaves(self._small()))}
+        arrays |= {"mean": self.normaliser.mean, "scale": self.normaliser.scale}
+        arrays |= listed("recent", self.recent)
+        arrays |= {} if self.cut is None else self.cut.arrays()
+        plain = {name: getattr(self, name) for name in COUNTS} | {
+            "rows": self.samples.rows,
+            "automatic": None if self.automatic is None else self.automatic.numbers(),
+            "visited": None if self.visited is None else self.visited.numbers(),
+        }
+        return arrays, plain
+
+    def restore(
+        self, arrays: Mapping[str, np.ndarray], plain: Mapping[str, Any], rows: list[dict[str, Any]]
+    ) -> None:
+        """Back to what `arrays` gave; the samples must be in their log already. rows: of the ledger."""
+        for name in COUNTS:
+            setattr(self, name, plain[name])
+        self.rows, self._robot = rows, None
+        self.see_as(Normaliser(arrays["mean"], arrays["scale"]))
+        if self.automatic is not None:
+            self.automatic.restore(plain["automatic"])
+        if self.visited is not None:
+            self.visited.restore(plain["visited"])
+        with precision(self.game):
+            leaves, structure = jax.tree.flatten(self._small())
+            kept = copies([arrays[f"state.{i:03d}"] for i in range(len(leaves))])
+            if any(a.shape != b.shape or a.dtype != b.dtype for a, b in zip(kept, leaves, strict=True)):
+                raise UserError("run: the checkpoint is damaged: its arrays are not those of this run.")
+            self._refill(jax.tree.unflatten(structure, kept))
+            if self.cut is not None:
+                self.cut.restore(dict(arrays))
+            self.params = jax.tree.map(np.array, self.state.learner.params)
+        self.recent = self.unlisted("recent", arrays)
+
+    def unlisted(self, name: str, arrays: Mapping[str, np.ndarray]) -> list[Params]:
+        """The parameters that `listed` gave."""
+        leaves, structure = jax.tree.flatten(self.params)
+        count = sum(one.startswith(f"{name}.") for one in arrays) // len(leaves)
+        return [
+            jax.tree.unflatten(structure, [arrays[f"{name}.{k:03d}.{i:03d}"] for i in range(len(leaves))])
+            for k in range(count)
+        ]
+
+    def _small(self) -> tuple[Any, ...]:
+        """The state without the buffer of samples, unless they are nowhere else."""
+        losses, memory = self.state.losses, None
+        if isinstance(losses, Limited):
+            losses, memory = losses.whole, plain_keys(losses.memory)
+        kept = [getattr(losses, name) for name in self._names(losses)]
+        return (*self.state._replace(losses=None), kept, losses.rounds, memory)
+
+    def _names(self, losses: Any) -> tuple[str, ...]:
+        """The arrays of the losses, beside the rounds, that a snapshot holds."""
+        if isinstance(losses, Statistics):
+            return "factor", "rounding"
+        buffer = () if self.samples.keeps or self.reader is not None else ("inputs", "targets", "weights")
+        return "filled", *buffer
+
+    def _refill(self, small: tuple[Any, ...]) -> None:
+        """Sets the state from what `_small` gave, and fills the buffer from the samples in their log."""
+        learner, _, comparator, running, cumulative, kept, rounds, memory = small
+        whole = self.state.losses
+        losses = whole.whole if isinstance(whole, Limited) else whole
+        names = (*self._names(losses), "rounds")
+        if isinstance(losses, Statistics) or self.reader is not None or not self.samples.keeps:
+            losses = eqx.tree_at(lambda one: [getattr(one, name) for name in names], losses, [*kept, rounds])
+        else:
+            assert isinstance(losses, Samples)
+            columns = [self.samples.column(name) for name in ("inputs", "targets", "weights", "slots")]
+            done = np.diff([0, *(row["interactions"] for row in self.rows)]).tolist()
+            done[:1] = done[:1] if self.parts.demos is None else [len(self.parts.demos)]
+            first = 0
+            for size in done:
+                part = slice(first, first + size)
+                rows: list[Any] = [np.asarray(column[part]) for column in columns]
+                if self.on_device:  # its arithmetic differs from NumPy's in the last bit
+                    rows[:2] = map(jnp.asarray, rows[:2])
+                losses, first = _add(losses, self.batch(*rows)), first + size
+        if isinstance(whole, Limited):
+            losses = Limited(losses, keys_again(memory, whole.memory))
+        self.state = GameState(learner, losses, comparator, running, cumulative)
+
+
+@eqx.filter_jit
+def _searched(losses: Losses, start: Params, key: Array, steps: int) -> tuple[Any, Any]:
+    """The least Σ l_s(w) that Adam finds from `start` with a step that decays to nothing, at most that of
+    `start`, and how the search ended.
+    """
+    solver = adam(batch_size=losses.policy.minibatch, max_iterations=steps, measure=False, decay="cosine")
+    found = solver(plain(losses, start), start, key)
+    return jnp.minimum(losses.value(found.params), losses.value(start)), found.status
+
+
+@jax.jit
+def _distance(params: Any, others: Any) -> jax.Array:
+    return optax.tree.norm(optax.tree.sub(params, others))
+
+
+_add = jax.jit(lambda losses, one: losses.add(one), donate_argnums=0)
+
+
+def listed(name: str, policies: list[Params]) -> dict[str, np.ndarray]:
+    """The leaves of parameters by name and number."""
+    return {
+        f"{name}.{k:03d}.{i:03d}": leaf
+        for k, params in enumerate(policies)
+        for i, leaf in enumerate(jax.tree.leaves(params))
+    }
