@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import equinox as eqx
 import numpy as np
 
+from .automatic import Automatic
 from .errors import UserError
 from .experts.networks import sees
 from .learners import LEARNERS, Learner, started
@@ -20,7 +21,6 @@ from .policies.camera import LEAST
 from .solvers import SOLVERS
 from .spec import PRESETS, RunSpec
 from .spec.presets import EDGE, FEW, MANY, MEMBERS, SPARSE
-from .automatic import Automatic
 
 SCALES = {"ftrl": "eta", "alt_ftrl": "eta", "adaftrl": "alpha"}
 """Regularised learners and the number that sets how strong their penalty is."""

@@ -32,7 +32,7 @@ class Evaluate(Options):
 
 def run(options: Evaluate) -> int:
     """Plays the episodes and prints their returns."""
-    from ..runs import read_config, read_policy, read_summary, maker_of
+    from ..runs import maker_of, read_config, read_policy, read_summary
     from ..runs.evaluate import evaluate
 
     settings = read_config(options.run)["settings"]

@@ -36,7 +36,7 @@ class Play(Options):
 def run(options: Play) -> int:
     """Writes the video and prints what was played."""
     from ..report import tables, video
-    from ..runs import read_config, read_policy, maker_of
+    from ..runs import maker_of, read_config, read_policy
 
     settings = read_config(options.run)["settings"]
     whole("steps", options.steps)

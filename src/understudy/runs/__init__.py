@@ -10,8 +10,17 @@ from .reading import FORMAT, TIMES, read_config, read_ledger, read_policy, read_
 from .record import Record
 from .resume import resumed, resuming
 from .run import Run
-from .world import World, spaces_of
+from .world import World, Worlds, spaces_of
 
-__all__ = ["EXTRA", "FORMAT", "NAMES", "TIMES", "Evaluation", "Folder", "Record", "Run", "World", "acting"]
-__all__ += ["imitate", "maker_of", "read_config", "read_ledger", "read_policy", "read_summary", "resumed"]
+__all__ = ["EXTRA", "FORMAT", "NAMES", "TIMES", "Evaluation", "Folder", "Record", "Run", "World", "Worlds"]
+__all__ += [
+    "acting",
+    "imitate",
+    "maker_of",
+    "read_config",
+    "read_ledger",
+    "read_policy",
+    "read_summary",
+    "resumed",
+]
 __all__ += ["resuming", "spaces_of"]

@@ -1,8 +1,8 @@
 """What a policy is worth: returns of whole episodes, in environments of their own, seeded apart from
 collection. An evaluation costs no queries and no interactions.
 
-Who is compared plays the same episodes: `JUDGED` says which ones judge the kept policies of all runs, whatever
-their seeds, and their experts.
+Who is compared plays the same episodes: `JUDGED` says which ones judge the kept policies of all runs,
+whatever their seeds, and their experts.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from .world import World
 
 LIMIT = 100_000
 JUDGED = 0, 1 << 31
-"""Seed and number of the episodes by which every run is judged, and its expert: those of no other evaluation."""
+"""Seed and number of the episodes by which every run is judged, and its expert: of no other evaluation."""
 LANES = 10
 """Most episodes that are played side by side."""
 AGAIN = tuple((1 << 30) + (k << 24) for k in range(4))
@@ -42,7 +42,7 @@ PRECISE = 0.01
 Asked = tuple[int, int, int]
 """Which episodes are played: a seed, how many, and the number of the evaluation."""
 Act = Callable[[Seen, np.ndarray, np.ndarray], Any]
-"""From what some lanes show, which those are (n,), and where an episode begins (n,), to an action for each."""
+"""From what some lanes show, which these are (n,), and where an episode begins (n,), to their actions."""
 
 
 class Evaluation(NamedTuple):
@@ -99,9 +99,9 @@ def play_episodes(
 ) -> Evaluation:
     """Whole episodes, those that `asked` says, side by side in `lanes` slots of `env`.
 
-    Episode j is seeded by (its seed, stream, number, j), so lanes do not change the result. An episode ends after
-    `limit` steps; without such a limit one of `LIMIT` steps is an error. `progress` is called with the number
-    of episodes that have ended, `on_reset` before one begins.
+    Episode j is seeded by (its seed, stream, number, j), so lanes do not change the result. An episode ends
+    after `limit` steps; without such a limit one of `LIMIT` steps is an error. `progress` is called with the
+    number of episodes that have ended, `on_reset` before one begins.
     """
     seed, episodes, number = asked
     seeds = [derive(seed, stream, number, j) for j in range(episodes)]

@@ -68,7 +68,7 @@ class Folder:
         slow: bool = False,
         pace: float = 0.0,
     ):
-        self.path, self.resume, self._config, self._pace = Path(path), resume, config, pace
+        self.path, self.resume, self._config, self.pace = Path(path), resume, config, pace
         self._due, self._refused = time.monotonic() + pace, False
         self._record = Record(0, {}, {})  # nothing counts yet
         self.finished, self._sums = False, Sums(self.path)
@@ -224,11 +224,11 @@ class Folder:
         try:
             self.commit(run)
         except UserError:
-            if not self._pace:
+            if not self.pace:
                 raise
             self._refused = True  # the disk does not take it; the run goes on
         now = time.monotonic()
-        self._due = now + (max(self._pace, SHARE * (now - began)) if self._pace else 0.0)
+        self._due = now + (max(self.pace, SHARE * (now - began)) if self.pace else 0.0)
 
     def commit(self, run: Run) -> None:
         """Makes the last round count, and all since the one that counted."""

@@ -154,9 +154,9 @@ def _warn_endless(run: Run) -> None:
     if not long or any(row["episodes"] for row in rows):
         return
     warnings.warn(
-        f"env: no episode of {run.world.make.name} ended in the first {rows[-1]['interactions']:,} steps, and "
-        f"it has no limit of its own; an evaluation stops with an error after {LIMIT:,} steps of one episode, "
-        "unless episode_limit (--episode-limit N) ends it before.",
+        f"env: no episode of {run.world.make.name} ended in the first {rows[-1]['interactions']:,} steps, "
+        f"and it has no limit of its own; an evaluation stops with an error after {LIMIT:,} steps of one "
+        "episode, unless episode_limit (--episode-limit N) ends it before.",
         stacklevel=3,
     )
 

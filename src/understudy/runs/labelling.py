@@ -1,8 +1,9 @@
-"""Asking the expert: states in, labels out. Every label is in the journal before anything else is done with it.
+"""Asking the expert: states in, labels out. Every label is in the journal before anything else happens to it.
 
-A *quick* expert is asked in chunks and fails as a whole. A *slow* or expensive one (`Expert.workers`) is asked
-about a state once in the whole run, with several calls under way, each with a time limit and a few attempts;
-states without an answer stay without a label. A *person* is shown all states at once and may skip some.
+A *quick* expert is asked in chunks and fails as a whole. A *slow* or expensive one (`Expert.workers`) is
+asked about a state once in the whole run, with several calls under way, each with a time limit and a few
+attempts; states without an answer stay without a label. A *person* is shown all states at once and may skip
+some.
 """
 
 from __future__ import annotations

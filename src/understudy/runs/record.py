@@ -1,4 +1,4 @@
-"""What has come of a run: the policy, its ledger, and the account; read from a folder without the environment."""
+"""What has come of a run: policy, ledger and account; read from a folder without the environment."""
 
 from __future__ import annotations
 

@@ -60,7 +60,7 @@ class Run:
       env, settings: as of `understudy.imitate`, or a whole `understudy.RunSpec`.
       out: the folder that keeps the run.
       resume: go on with the run in `out`, see `understudy.imitate`.
-      progress: called as ``progress(stage)``, and while a round is collected with its interactions and labels.
+      progress: called as ``progress(stage)``, while a round is collected also with its interactions and labels.
       world: where the run happens, shared with other runs; it is closed by whoever made it.
       together: where it meets the other runs that are played in one program with it.
       pace: seconds between two rounds that are kept; what cannot be written is left then. 0: every round is

@@ -14,13 +14,13 @@ from ..errors import UserError
 from ..parts import Spaces, nobody
 from ..policies import Observations
 from ..policies.sight import Sight, without_infos
-from ..spec import RunSpec
+from ..spec import WORLD, RunSpec
 
 
 @final
 class World:
-    """Where runs happen: an environment, as often as needed, and an expert in it. Runs of one world, one after
-    another, share what is expensive to make.
+    """Where runs happen: an environment, as often as needed, and an expert in it. Runs of one world, one
+    after another, share what is expensive to make.
 
     Attributes:
       make: how the environment is made.
@@ -65,6 +65,27 @@ class World:
         if self.first is not None:
             self.first.close()
             self.first = None
+
+
+@final
+class Worlds:
+    """The worlds of runs that are played one after another, each made once; the last few stay open."""
+
+    def __init__(self) -> None:
+        self._open: dict[str, World] = {}
+
+    def of(self, spec: RunSpec) -> World:
+        """Where a run with these settings happens."""
+        key = spec.key(*WORLD)
+        if key not in self._open:
+            self._open[key] = World(spec)
+        self._open[key] = self._open.pop(key)  # the last one is the youngest
+        return self._open[key]
+
+    def close(self, but: int = 0) -> None:
+        """Closes all of them, `but` for the last few."""
+        while len(self._open) > but:
+            self._open.pop(next(iter(self._open))).close()
 
 
 def spaces_of(spec: RunSpec) -> Spaces:

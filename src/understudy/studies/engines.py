@@ -26,6 +26,7 @@ from .. import disk
 from ..errors import UserError, among
 from ..machine import cores
 from ..registry import registered
+from ..runs import Worlds
 from .shard import Result, play
 
 Shard = Sequence[Mapping[str, Any]]
@@ -53,12 +54,13 @@ class Work:
 
 def inline(shards: Sequence[Shard], work: Work) -> None:
     """One shard after the other in this process: for debugging, and where no process may be started."""
-    for number, shard in enumerate(shards):
-        began = time.perf_counter()
-        show = functools.partial(work.progress, number)
-        how = {"threads": cores(), "keep": work.keep}
-        results = play(shard, progress=lambda done, total, show=show: show(done), **how)
-        work.done(number, results, time.perf_counter() - began)
+    with contextlib.closing(Worlds()) as worlds:
+        for number, shard in enumerate(shards):
+            began = time.perf_counter()
+            show = functools.partial(work.progress, number)
+            how: dict[str, Any] = {"threads": cores(), "keep": work.keep, "worlds": worlds}
+            results = play(shard, progress=lambda done, total, show=show: show(done), **how)
+            work.done(number, results, time.perf_counter() - began)
 
 
 def local(shards: Sequence[Shard], work: Work) -> None:

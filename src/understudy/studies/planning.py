@@ -11,14 +11,16 @@ from ..machine import cores
 from ..progress import spelled
 from ..spec import WORLD, RunSpec
 from .engines import ENGINES, Work, accelerator, engine, local
-from .shard import TOGETHER, Result
+from .shard import Result
 from .study import Entry
 
-MOST = {"linear": 100, "network": 8, "accelerator": 512}
-"""Most runs in a shard, which end together. Networks take long on a CPU; an accelerator has room for many."""
+MOST = 512
+"""Most runs in a shard of an accelerator, which has room for many; a CPU plays one run after another."""
 LANES = 65_536
 """Most environments of a shard with more than one run: they fill a large GPU."""
-SIDE_BY_SIDE = (*WORLD, *TOGETHER, "policy", "widths", "episodes", "evaluate_every", "preset")
+SIDE_BY_SIDE = (*WORLD, "rounds", "interactions", "first_interactions", "budget", "envs", "encoder", "labels")
+SIDE_BY_SIDE += ("ask", "ask_options", "floor", "moment", "episode_limit", "policy", "widths", "episodes")
+SIDE_BY_SIDE += ("evaluate_every", "preset")
 """Runs that agree in these can be played side by side."""
 CALIBRATION, CALIBRATED_ROUNDS = 6, 2
 """Runs and rounds that are played to measure this machine."""
@@ -35,11 +37,12 @@ def evaluation(spec: RunSpec) -> int:
 
 
 def divide(entries: Sequence[Entry], workers: int, most: int | None = None) -> list[list[Entry]]:
-    """Shards: runs of one environment, size and policy, split evenly over workers, at most `most` in each.
+    """Shards: on a CPU a run each, which a worker plays one after another; on an accelerator runs of one
+    environment, size and policy, split evenly over workers, at most `most` in each.
 
     >>> from .study import Study
     >>> study = Study("CartPole-v1", grid={"rounds": [1, 2]}, seeds=5, policy="linear")
-    >>> [len(shard) for shard in divide(study.runs, workers=2)]
+    >>> [len(shard) for shard in divide(study.runs, workers=2, most=4)]
     [3, 2, 3, 2]
     """
     if most is not None:
@@ -49,17 +52,12 @@ def divide(entries: Sequence[Entry], workers: int, most: int | None = None) -> l
         groups.setdefault(entry.spec.key(*SIDE_BY_SIDE), []).append(entry)
     shards = []
     for group in groups.values():
-        limit = most or max(1, min(MOST[_kind(group[0].spec)], LANES // group[0].spec.envs))
+        room = max(1, min(MOST, LANES // group[0].spec.envs)) if accelerator() else 1
+        limit = most or room
         pieces = min(len(group), workers * -(-len(group) // (limit * workers)))
         # Dealt like cards: neighbours in a grid, such as all runs of the slowest loss, go to all workers.
         shards += [group[piece::pieces] for piece in range(pieces)]
     return shards
-
-
-def _kind(spec: RunSpec) -> str:
-    if accelerator():
-        return "accelerator"
-    return "linear" if spec.policy in ("linear", "tabular") else "network"
 
 
 def how_many(workers: int | None) -> int:

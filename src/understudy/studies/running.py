@@ -10,12 +10,13 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, final
 
+from ..choose import choose
 from ..disk import reporting
 from ..errors import UserError, whole
+from ..parts import Spaces
 from ..policies import Actions
 from ..regret.ledger import to_pandas
-from ..runs import World
-from ..runs.choose import choose
+from ..runs import spaces_of
 from ..sinks import Started
 from ..sinks import sinks as made_sinks
 from ..sinks.base import Watch
@@ -179,11 +180,11 @@ def check(study: Study, engine: str) -> bool:
     """
     if engine != "inline" and any(entry.spec.by_person for entry in study.runs):
         raise UserError("expert: a person cannot answer a worker process; say engine inline.")
-    worlds: dict[str, World] = {}
+    worlds: dict[str, Spaces] = {}
     names = [name for name in FIELDS if name != "seed"]
     for spec in {entry.spec.key(*names): entry.spec for entry in study.runs}.values():
         if spec.key(*WORLD) not in worlds:
-            worlds[spec.key(*WORLD)] = World.made(spec)
+            worlds[spec.key(*WORLD)] = spaces_of(spec)
         world = worlds[spec.key(*WORLD)]
         choose(spec, world.shown, Actions.of(world.action_space), world.expert)
     return any(world.expert.workers is not None for world in worlds.values())

@@ -1,33 +1,31 @@
-"""A shard: some runs of a study, played in one process. What a run is called, and what came of it."""
+"""Playing runs of a study in one process: what a run is called, and what came of it."""
 
 from __future__ import annotations
 
-import contextlib
 import math
 import shutil
+import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import jax
 
 from .. import disk
-from ..envs.gymnasium import Maker, maker
 from ..errors import UserError
-from ..runs import NAMES, TIMES, Folder, Parts, Runner, RunState, World, parts, play_all, resuming, storage
-from ..spec import WORLD, RunSpec
+from ..runs import NAMES, TIMES, Run, World, Worlds
+from ..spec import RunSpec
+from ..together import Together
 from .study import digest
 
-TOGETHER = ("rounds", "interactions", "first_interactions", "budget", "envs", "encoder", "labels")
-TOGETHER += ("ask", "ask_options", "floor", "moment", "episode_limit")
-"""What runs of one world must have in common to be played side by side."""
 ROUNDS = ("rounds", "next", "policy.*")
 """What the folder of a run holds of its rounds, beside the labels that it was given."""
 EVERY, SPEED = 10.0, 5e6
 """Seconds between two rounds that are kept, at least; and as many as its bytes take at 1 % of a disk's speed.
 """
-
+STAY = 2
+"""Worlds that stay open for the next runs."""
 LEAVING = 10.0
 """Seconds for another process to leave the folder of a run: a worker whose study was killed does so soon."""
 
@@ -55,68 +53,77 @@ def play(
     together: bool | None = None,
     keep: Path | None = None,
     progress: Callable[[int, int], None] | None = None,
+    worlds: Worlds | None = None,
 ) -> list[Result]:
-    """Plays runs, those of one world and round size side by side; results in their order.
+    """Plays runs; results in their order. A run that fails leaves its sentence, and the others go on.
 
     Args:
       threads: threads that step the environments.
-      together: solve runs of one program in one vmapped call (default: where there is a GPU). Apart, a run
-        has the bits that `imitate` would give it.
+      together: play runs at the same time, and those of one program in one vmapped call (default: where there
+        is a GPU). One after another, a run has the bits that `imitate` would give it.
       keep: where a round is kept now and then, as `imitate` keeps it, in a folder a run (see `partial`). Runs
         that are there already go on, bit for bit; the caller removes them. A folder that does not exist on
         this machine keeps nothing.
       progress: ``progress(done, total)``, counted in rounds.
-
-    A run that fails leaves its sentence, and the others go on.
+      worlds: those of runs before, which these share; the last ones stay open.
 
     >>> run = {"env": "Pendulum-v1", "policy": "linear", "rounds": 3, "interactions": 40, "episodes": 0}
     >>> [len(result.rows) for result in play([run, run | {"seed": 1}])]
     [3, 3]
     """
-    made = [run if isinstance(run, RunSpec) else RunSpec.of(run) for run in runs]
-    results: dict[int, Result] = {}
-    worlds: dict[str, dict[int, RunSpec]] = {}
-    for place, spec in enumerate(made):
-        worlds.setdefault(spec.key(*WORLD), {})[place] = spec
-    total, before = sum(len(spec.sizes) for spec in made), 0
+    specs = [run if isinstance(run, RunSpec) else RunSpec.of(run) for run in runs]
+    together = jax.default_backend() != "cpu" if together is None else together
     keep = keep if keep is not None and keep.is_dir() else None
-    how: dict[str, Any] = {"threads": threads, "together": together}
-    with disk.unsynced(), contextlib.ExitStack() as opened:
-        for specs in worlds.values():
-            one = next(iter(specs.values()))
-            make = maker(one.env, one.env_kwargs, one.student_infos)
-            for states, folders in _states(make, specs, results, keep, opened):
-                began, group = time.perf_counter(), list(states.values())
+    meeting = Together(len(specs)) if together and len(specs) > 1 else None
+    count = _Count(sum(len(spec.sizes) for spec in specs), progress)
+    shared = Worlds() if worlds is None else worlds
 
-                def show(done: int, before: int = before, count: int = len(group)) -> None:
-                    if progress is not None:
-                        progress(min(before + done * count, total), total)
+    def begun(spec: RunSpec) -> Run | UserError:
+        try:
+            return _opened(spec, shared.of(spec), keep, threads, meeting)
+        except UserError as error:
+            return error
 
-                size = sum(leaf.nbytes for run in group for leaf in jax.tree.leaves(run.state))
-                pace, failed = max(EVERY, size / SPEED), None
-                with Runner(group, make, folders=folders, pace=pace, **how) as runner:
-                    try:
-                        runner.begin()
-                    except UserError as error:  # not where they were kept: it does not replay
-                        failed = error
-                    else:
-                        play_all(runner, show)
-                share = (time.perf_counter() - began) / len(group)
-                kept = [folder for folder in folders if folder is not None and not folder.fresh]
-                dear = group[0].parts.expert.workers is not None
-                if failed is None or (dear and not kept):  # no label is paid for that cannot be kept
-                    pairs = zip(group, runner.errors, strict=True)
-                    found = [_result(state, failed or error, share) for state, error in pairs]
-                else:  # from the beginning: with the labels that are kept, and where that fails without
-                    for folder in kept:
-                        folder.close()
-                        _remove(folder.path, ROUNDS)
-                    found = play([specs[place] for place in states], keep=keep if kept else None, **how)
-                results.update(zip(states, found, strict=True))
-                before += sum(len(specs[place].sizes) for place in states)
-    if progress is not None:
-        progress(total, total)
-    return [results[place] for place in range(len(runs))]
+    try:
+        with disk.unsynced():
+            if meeting is None:
+                return [_played(begun(spec), spec, count) for spec in specs]
+            made = [begun(spec) for spec in specs]
+            pairs = zip(made, specs, strict=True)
+            return meeting.each([lambda run=run, spec=spec: _played(run, spec, count) for run, spec in pairs])
+    finally:
+        shared.close(but=0 if worlds is None else STAY)
+
+
+class _Count:
+    """How many rounds of all runs are done."""
+
+    def __init__(self, total: int, progress: Callable[[int, int], None] | None):
+        self._total, self._progress, self._done, self._lock = total, progress, 0, threading.Lock()
+
+    def add(self, rounds: int) -> None:
+        with self._lock:
+            self._done += rounds
+            if self._progress is not None:
+                self._progress(self._done, self._total)
+
+
+def _played(run: Run | UserError, spec: RunSpec, count: _Count) -> Result:
+    """What comes of a run when it is played to its end."""
+    if isinstance(run, UserError):
+        count.add(len(spec.sizes))
+        return Result([], _ended([]), str(run), {"total": 0.0})
+    before, error = run.student.round, None
+    count.add(before)
+    with run:
+        try:
+            for _ in run:
+                count.add(1)
+            run.finish()
+        except UserError as failed:
+            error = failed
+        count.add(len(spec.sizes) - run.student.round)
+        return _result(run, error)
 
 
 def partial(keep: Path, name: str) -> Path:
@@ -124,29 +131,36 @@ def partial(keep: Path, name: str) -> Path:
     return keep / f"{name}.partial"
 
 
-def _folder(keep: Path | None, made: Parts, opened: contextlib.ExitStack) -> Folder | None:
-    """The folder of a run; None: it is not kept, because the disk refuses. A run that cannot go on from what
-    is there loses its rounds, and where that does not help its labels too. But a run whose expert is slow or
-    dear is refused where its labels would be lost or not kept. So is one whose folder another process holds.
+def _opened(spec: RunSpec, world: World, keep: Path | None, threads: int, meeting: Together | None) -> Run:
+    """A run that begins, or goes on from what is kept of it. One that cannot go on from there loses its
+    rounds, and where that does not help its labels too; where the disk refuses, it is not kept. But a run
+    whose expert is slow or expensive is refused where its labels would be lost or not kept. So is one whose
+    folder another process holds.
     """
+    how: dict[str, Any] = {"world": world, "together": meeting, "threads": threads, "keep": False}
     if keep is None:
-        return None
-    path, ways = partial(keep, digest(made.spec.changes())), resuming("exact,other-machine")
-    dear = made.expert.workers is not None
+        return Run(spec, **how)
+    path, expensive = partial(keep, digest(spec.changes())), world.spaces.expert.workers is not None
     _await(path)
-    for hurt in (ROUNDS, ("*",), ()):
+    for hurt in (ROUNDS, ("*",)):
         try:
-            folder = Folder(path, made.settings, resume=ways, slow=dear)
-            opened.callback(folder.close)
-            return folder
+            run = Run(spec, out=path, resume="exact,other-machine", pace=EVERY, **how)
         except UserError as error:
+            of_folder = str(error).startswith(("run: ", "resume: ", "out: "))
+            if isinstance(error, disk.Locked) or not of_folder:
+                raise
             refused = isinstance(error.__cause__, OSError)
-            if isinstance(error, disk.Locked) or (dear and (refused or hurt != ROUNDS)):
+            if expensive and (refused or hurt != ROUNDS):
                 raise
             if refused:
-                return None
+                break
             _remove(path, hurt)
-    return None
+            continue
+        assert run.folder is not None
+        size = sum(leaf.nbytes for leaf in jax.tree.leaves(run.student.state))
+        run.folder.pace = max(EVERY, size / SPEED)
+        return run
+    return Run(spec, **how)
 
 
 def _await(path: Path) -> None:
@@ -167,57 +181,11 @@ def _remove(folder: Path, names: Iterable[str]) -> None:
         shutil.rmtree(one, ignore_errors=True) if one.is_dir() else one.unlink(missing_ok=True)
 
 
-def _states(
-    make: Maker,
-    specs: dict[int, RunSpec],
-    results: dict[int, Result],
-    keep: Path | None,
-    opened: contextlib.ExitStack,
-) -> Iterator[tuple[dict[int, RunState], list[Folder | None]]]:
-    """Runs of one world with their folders, by what the runs of a runner have in common, the round they were
-    kept at too; one that cannot be made is a result.
-    """
-
-    def refused(places: Iterable[int], error: UserError) -> None:
-        results.update({place: Result([], _ended([]), str(error), {"total": 0.0}) for place in places})
-
-    try:
-        with contextlib.closing(make()) as first:
-            world = World.of(make, first, next(iter(specs.values())))
-    except UserError as error:
-        return refused(specs, error)
-    found: dict[Any, dict[int, tuple[Parts, Folder | None]]] = {}
-    for place, spec in specs.items():
-        try:
-            made = parts(world, spec)
-            folder = _folder(keep, made, opened)
-        except UserError as error:
-            refused([place], error)
-            continue
-        coded = repr(made.observations.config()), made.settings["resolved"]["encoder"]
-        # An expert that remembers is asked about one run after another.
-        alone = None if made.expert.on_reset is None else place
-        number = 0 if folder is None else folder.round
-        # A budget takes other rounds where the expert drives more of them.
-        kind = spec.key(*TOGETHER), spec.sizes, coded, alone, number
-        found.setdefault(kind, {})[place] = made, folder
-    for group in found.values():
-        states, folders = {}, []
-        for place, (made, folder) in group.items():
-            try:
-                states[place] = RunState(made, storage(made, folder, keep=False))
-                folders.append(folder)
-            except UserError as error:
-                refused([place], error)
-        if states:
-            yield states, folders
-
-
-def _result(run: RunState, error: UserError | None, total: float) -> Result:
-    rows = [{name: row[name] for name in NAMES} for row in run.rows]
-    summary = _ended(rows)
+def _result(run: Run, error: UserError | None) -> Result:
+    rows = [{name: row[name] for name in NAMES} for row in run.student.rows]
+    summary, judge = _ended(rows), run.judge
     if error is None:
-        mine, theirs, made = run.evaluation, run.expert_evaluation, run.certificate()
+        mine, theirs, made = judge.evaluation, judge.expert_evaluation, run.student.certificate
         summary |= {
             "return_mean": mine.mean if mine else math.nan,
             "return_std": mine.std if mine else math.nan,
@@ -225,10 +193,11 @@ def _result(run: RunState, error: UserError | None, total: float) -> Result:
             "regret": float(made.regret),
             "bound": float(made.bound),
             "certificate": made.kind,
-            "memory_bytes": run.memory_bytes(),
+            "memory_bytes": run.student.memory_bytes(),
         }
     seconds = {name: sum(one[name] for one in run.times) for name in TIMES}
     seconds["first_round"] = sum(run.times[0][name] for name in ("collect", "solve")) if run.times else 0.0
+    total = time.perf_counter() - run.began
     return Result(rows, summary, None if error is None else str(error), seconds | {"total": total})
 
 

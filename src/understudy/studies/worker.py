@@ -16,6 +16,7 @@ from typing import Any, TextIO
 
 from .. import disk
 from ..registry import register_again
+from ..runs import Worlds
 from .shard import play
 
 EVERY = 0.2
@@ -28,6 +29,7 @@ def main() -> None:
     os.dup2(2, 1)
     tasks: queue.Queue[dict[str, Any]] = queue.Queue()
     threading.Thread(target=_listen, args=(tasks,), daemon=True).start()
+    worlds = Worlds()
     while True:
         task = tasks.get()
         last = 0.0
@@ -43,7 +45,8 @@ def main() -> None:
         try:
             register_again(task["registered"])
             keep = Path(task["keep"]) if task.get("keep") else None
-            results = play(task["runs"], threads=task["threads"], keep=keep, progress=progress)
+            how = {"threads": task["threads"], "keep": keep, "worlds": worlds}
+            results = play(task["runs"], progress=progress, **how)
         except Exception as error:  # the shard's own fault: another worker would fail as well
             _say(out, {"failed": f"{type(error).__name__}: {error}"})
             continue
