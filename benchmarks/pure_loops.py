@@ -12,7 +12,7 @@ import optax
 
 from understudy.envs.gymnasium import maker
 from understudy.runs import Runner, RunState, World, parts, storage
-from understudy.runs.collected import Wanted
+from understudy.samples import Wanted
 from understudy.spec import RunSpec
 
 BATCH = 256

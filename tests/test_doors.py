@@ -10,12 +10,12 @@ import pytest
 import understudy
 from quick import SIZE
 from understudy import UserError, adaftrl, alt_ftrl, cli, ftrl, linearised, ogd
+from understudy.choose import choose_learner
 from understudy.cli import main
 from understudy.cli.train import asked
-from understudy.envs.gymnasium import maker
+from understudy.parts import parts
 from understudy.policies import MLP, Linear
-from understudy.runs import World, parts
-from understudy.runs.choose import choose_learner
+from understudy.runs import spaces_of
 from understudy.spec import RunSpec
 from understudy.studies import play, read
 
@@ -106,7 +106,7 @@ def from_python(run, monkeypatch):
         raise UserError("seen")
 
     with monkeypatch.context() as patched:
-        patched.setattr("understudy.imitation.parts", stop)
+        patched.setattr("understudy.runs.imitate.parts", stop)
         with pytest.raises(UserError, match="seen"):
             understudy.imitate(**run)
     return seen[0]
@@ -128,8 +128,7 @@ def from_file(run, path):
 
 @functools.cache
 def world(env):
-    make = maker(env)
-    return World.of(make, make(), RunSpec(env=env))
+    return spaces_of(RunSpec(env=env))
 
 
 def built(spec):

@@ -15,7 +15,8 @@ TYPE_CHECKING = False  # that of `typing`, which takes longer to import than all
 
 _NAMES = {
     "student": "Understudy",
-    "runs": "Record Run imitate",
+    "runs": "Record Run",
+    "runs.imitate": "imitate",
     "runs.evaluate": "evaluate",
     "exports": "export Exported",
     "loading": "load",
@@ -70,8 +71,9 @@ if TYPE_CHECKING:
     from .regret import Certificate, Ledger
     from .replay import Replay, replay
     from .report.page import write_report
-    from .runs import Record, Run, imitate
+    from .runs import Record, Run
     from .runs.evaluate import evaluate
+    from .runs.imitate import imitate
     from .sinks import Sink
     from .solvers import (
         AnySolver,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import json
 import shutil
@@ -16,11 +17,11 @@ import pytest
 from understudy import UserError, cli
 from understudy.cli import main
 from understudy.cli.train import asked, outcome
-from understudy.envs.gymnasium import maker
-from understudy.imitation import _warn_spent
+from understudy.parts import parts
 from understudy.regret import Ledger
 from understudy.report import tables, video
-from understudy.runs import World, parts
+from understudy.runs import World
+from understudy.runs.imitate import _warn_spent
 from understudy.spec import FIELDS, RunSpec
 
 SMALL = ["--policy", "linear", "--rounds", "3", "--interactions", "40", "--episodes", "1"]
@@ -268,13 +269,12 @@ def typed_once(*typed: str) -> RunSpec:
 @functools.cache
 def decided(spec: RunSpec) -> tuple:
     """Everything that the settings of a run decide before it begins."""
-    make = maker(spec.env, spec.env_kwargs)
-    env = make()
-    made = parts(World.of(make, env, spec), spec)
+    with contextlib.closing(World(spec)) as world:
+        made, gravity = parts(world.spaces, spec), getattr(world.first.unwrapped, "g", None)
     params = [leaf.tolist() for leaf in jax.tree.leaves(made.params)]
     plan = spec.rounds_planned, spec.mixing, spec.judged, spec.evaluated, spec.episodes, spec.budget
     plan += spec.seed, spec.search, spec.decided("best"), made.standardise, made.ordinary
-    return plan, made.settings["resolved"], made.noise, getattr(env.unwrapped, "g", None), params
+    return plan, made.settings["resolved"], made.noise, gravity, params
 
 
 def test_every_setting_is_in_the_table():

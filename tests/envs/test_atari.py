@@ -14,8 +14,8 @@ from understudy.envs import atari
 from understudy.envs.gymnasium import derive, maker
 from understudy.envs.vector import GymnasiumVector, vector
 from understudy.errors import MissingExtra, UserError
-from understudy.runs.columns import FrameColumn, distinct
-from understudy.runs.rounds import Sums
+from understudy.samples.columns import FrameColumn, distinct
+from understudy.samples.records import Sums
 
 
 class Games:

@@ -133,7 +133,7 @@ def test_episodes_without_an_end_are_noticed_early_and_the_remedy_is_taken_on_re
     Tiny, act = load("env", "tiny_world:Tiny"), load("env", "tiny_world:act")
 
     monkeypatch.setattr("understudy.runs.evaluate.LIMIT", 60)
-    monkeypatch.setattr("understudy.imitation.LONG", 20)
+    monkeypatch.setattr("understudy.runs.imitate.LONG", 20)
     how = {"expert": act, "policy": "linear", "rounds": 2, "interactions": 20, "episodes": 2, "out": "run"}
 
     def endless():
@@ -148,5 +148,5 @@ def test_episodes_without_an_end_are_noticed_early_and_the_remedy_is_taken_on_re
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         imitate(lambda: Tiny(length=9), **how | {"out": None})  # those that end are not warned of
-        monkeypatch.setattr("understudy.imitation.LONG", 41)  # nor those of which too little was seen
+        monkeypatch.setattr("understudy.runs.imitate.LONG", 41)  # nor those of which too little was seen
         imitate(lambda: Tiny(length=45), **how | {"out": None})

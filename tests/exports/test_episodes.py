@@ -15,7 +15,7 @@ from understudy import UserError
 from understudy.exports import episodes, to_lerobot
 from understudy.policies import Observations
 from understudy.policies.recall import Recalled
-from understudy.runs.collected import BREAK, EXPERT
+from understudy.samples import BREAK, EXPERT
 
 
 class Walk(gymnasium.Env):

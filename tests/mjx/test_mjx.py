@@ -11,7 +11,7 @@ import pytest
 from understudy import experts, imitate
 from understudy.envs.gymnasium import maker
 from understudy.envs.pure import key_of
-from understudy.runs.collected import TERMINATED
+from understudy.samples import TERMINATED
 
 pytestmark = pytest.mark.mjx
 

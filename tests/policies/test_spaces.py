@@ -9,13 +9,13 @@ import pytest
 from gymnasium import spaces
 
 from understudy import UserError, imitate
+from understudy.choose import choose_policy
 from understudy.experts.answers import checked
 from understudy.experts.base import Expert, is_single
 from understudy.nested import batch_size, stacked, take
 from understudy.policies import Actions, Camera, Encoded, Encoder, NatureCNN, Observations
 from understudy.policies.nature_cnn import by_matmul
 from understudy.policies.sight import Sight
-from understudy.runs.choose import choose_policy
 from understudy.spec import RunSpec
 
 SMALL = {"policy": "linear", "rounds": 2, "interactions": 60, "episodes": 2}

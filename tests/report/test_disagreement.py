@@ -16,7 +16,7 @@ from understudy.envs.pictures import Stage
 from understudy.policies import Actions
 from understudy.report import details
 from understudy.report.disagreement import compare, distance, worst
-from understudy.runs.collected import BREAK
+from understudy.samples import BREAK
 
 
 class Walk(gym.Env):

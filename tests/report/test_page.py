@@ -20,7 +20,7 @@ import pytest
 
 import invented
 from quick import SIZE
-from understudy import Run, UserError, imitate, write_report
+from understudy import Record, UserError, imitate, write_report
 from understudy.cli import main
 from understudy.report import page, sources
 from understudy.report.account import account, alone, command
@@ -112,7 +112,7 @@ def test_what_is_said_of_a_long_run_is_of_all_its_rounds():
 
 
 def test_what_a_script_gave_to_a_run_cannot_be_typed(run, tmp_path):
-    one = Run.load(run)
+    one = Record.load(run)
 
     def own(**settings):
         saved = dataclasses.replace(one, settings=one.settings | settings)
@@ -125,7 +125,7 @@ def test_what_a_script_gave_to_a_run_cannot_be_typed(run, tmp_path):
 
 
 def test_a_run_that_was_saved_is_on_the_page_without_its_rounds_seconds(run, tmp_path):
-    saved = Run.load(run).save(tmp_path / "run")
+    saved = Record.load(run).save(tmp_path / "run")
     [one] = inside(write_report(saved, out=tmp_path / "report.html", seconds=0).read_text())["runs"]
     assert one["state"] == "finished" and "samples" in one["missing"]
 

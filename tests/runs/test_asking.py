@@ -10,17 +10,17 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 from scipy import stats
+from understudy.runs.members import beside
 
 from runs.counting import Counting, answering, half
 from runs.pieces import resumed
-from understudy import CrossEntropy, Huber, Squared, UserError, evaluate, imitate
+from understudy import CrossEntropy, Huber, Record, Squared, UserError, evaluate, imitate
+from understudy.choose import choose
 from understudy.experts import Expert
 from understudy.policies import Actions
-from understudy.runs import Run, state
-from understudy.runs.choose import choose
-from understudy.runs.collected import EXPERT
+from understudy.runs import state
 from understudy.runs.evaluate import AGAIN
-from understudy.runs.members import beside
+from understudy.samples import EXPERT
 from understudy.spec import RunSpec
 from understudy.spec.presets import FEW, SPARSE
 from understudy.studies import play
@@ -286,7 +286,7 @@ def test_the_best_policy_is_kept_and_judged_by_episodes_that_did_not_choose_it(t
     }
     run, again = resumed(partial(imitate, **settings, best=True), tmp_path, 1, 4, 6)
     last = imitate(**settings)
-    assert run.kept_round == again.kept_round == Run.load(tmp_path / "whole").kept_round < 6
+    assert run.kept_round == again.kept_round == Record.load(tmp_path / "whole").kept_round < 6
     assert last.kept_round == 6 and last.policy.policy.name == "linear"  # a mean is no committee
     wanted, kept, highest, counts = [], 0, -np.inf, set()
     for t in range(1, 7):  # by hand: what would be the best plays on until it is behind

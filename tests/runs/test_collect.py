@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import math
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -13,39 +15,54 @@ from runs.counting import Counting, answering, half
 from understudy import UserError
 from understudy.envs.gymnasium import derive, maker
 from understudy.envs.vector import vector
-from understudy.policies import Actions, Observations
-from understudy.runs.collect import Collector
-from understudy.runs.collected import EXPERT, TERMINATED, TRUNCATED, Driver, Wanted
-from understudy.runs.questions import Questions
+from understudy.policies import Actions, Linear, Normaliser, Observations
+from understudy.runs.collect import HostCollector
+from understudy.runs.driver import Driver
+from understudy.runs.episodes import Episodes
+from understudy.runs.journal import Journal
+from understudy.runs.labelling import labelling
+from understudy.samples import EXPERT, TERMINATED, TRUNCATED, Path
 from understudy.spec import mixing
+from understudy.student import Plan
 
 
-def collector(count: int = 1, seed: int = 0, noise: float = 0.0, expert=None, **env) -> Collector:
-    slots = vector(maker(lambda: Counting(**env)), count)
-    seen, acts = Observations.of(slots.observation_space), Actions.of(slots.action_space)
-    questions = Questions(expert or answering(half), [None])
-    return Collector(slots, questions, seen, acts, [Driver(seed, noise)], count)
+class Field:
+    """The collector of a student that always answers `action`, and its environments."""
 
+    def __init__(self, count: int = 1, seed: int = 0, noise: float = 0.0, expert=None, action=-0.25, **env):
+        self.env = vector(maker(lambda: Counting(**env)), count)
+        self.expert, self.seed, self.action = expert or answering(half), seed, action
+        seen = Observations.of(self.env.observation_space)
+        parts = SimpleNamespace(
+            observations=seen,
+            actions=Actions.of(self.env.action_space),
+            kind="action",
+            noise=noise,
+            rule=None,
+        )
+        spec = SimpleNamespace(seed=seed, budget=None, memory_limit=1 << 30)
+        linear = Linear(bias=True)
+        self.student = SimpleNamespace(
+            parts=parts,
+            spec=spec,
+            game=SimpleNamespace(policy=linear),
+            normaliser=Normaliser.identity(2),
+            path=lambda size, envs: Path(size, seen, parts.actions, "action", envs),
+            gate=lambda: None,
+            acting=lambda: (linear, np.array([[0.0], [0.0], [self.action]], np.float32)),
+        )
+        asks = labelling(self.expert, Journal(keep=True), timeout=math.inf, retries=0)
+        about = seen, parts.actions, self.expert, seed
+        self.episodes = Episodes(self.env, count, *about)
+        self.labelling = asks
+        self.collector = HostCollector(self.episodes, Driver(self.student, asks, self.episodes))
 
-class Agent:
-    """A policy of run 0 that always answers `value`."""
-
-    runs, memory, burn = (0,), 0, 0
-
-    def __init__(self, value: float = -0.25):
-        self.value = value
-
-    def outputs(self, rows, active):
-        return np.full((*active.shape, 1), self.value, np.float32)
-
-
-def collect(one: Collector, size: int, *, beta: float, number: int, agent: Agent | None = None):
-    """One round of the only run."""
-    wanted = Wanted([0], size, number, [beta], lambda runs: [agent or Agent()] if runs else [])
-    rounds, errors = one.collect(wanted)
-    if errors:
-        raise errors[0]
-    return rounds[0]
+    def collect(self, size: int, *, beta: float, number: int, action: float = -0.25):
+        """One round, in which all states are asked about."""
+        self.action = action
+        path = self.collector.collect(Plan(number, size, beta, size))
+        self.labelling.answer(path, np.ones(size))
+        return path.round(np.full(size, 1 / size))
 
 
 @settings(max_examples=40)
@@ -56,10 +73,10 @@ def collect(one: Collector, size: int, *, beta: float, number: int, agent: Agent
     beta=st.sampled_from([0.0, 0.3, 1.0]),
 )
 def test_a_round_is_exactly_m_interactions_and_m_queries(sizes, count, seed, beta):
-    one = collector(count, seed)
+    one = Field(count, seed)
     rows = []
     for number, size in enumerate(sizes, 1):
-        round = collect(one, size, beta=beta, number=number)
+        round = one.collect(size, beta=beta, number=number)
         assert len(round) == round.queries == size
         rows.append(round)
     asked = sum(one.expert.card["asked"])
@@ -80,32 +97,32 @@ def test_a_round_is_exactly_m_interactions_and_m_queries(sizes, count, seed, bet
             assert bool(flag & TRUNCATED) == (over and begun % 2 == 1)
             if over:
                 episode, step = episode + 1, 0
-        kept = one.snapshot(0)[slot]
+        kept = one.collector.snapshot()[slot]
         assert (kept["episode"], len(kept["actions"]), env.step_number) == (episode, step, step)
 
 
 def test_the_label_is_the_experts_and_the_executed_action_is_the_agents():
-    one = collector(2)
-    round = collect(one, 50, beta=0.0, number=1)
+    one = Field(2)
+    round = one.collect(50, beta=0.0, number=1)
     assert (
         (round.targets == 0.5).all() and (round.executed == -0.25).all() and not (round.flags & EXPERT).any()
     )
     played = [action for env in one.env._envs for kind, action in env.diary if kind == "step"]
     assert all(action == np.float32(-0.25) for action in played)
-    driven = collect(one, 50, beta=1.0, number=2)
+    driven = one.collect(50, beta=1.0, number=2)
     assert (driven.targets == 0.5).all() and (driven.executed == 0.5).all() and (driven.flags & EXPERT).all()
 
 
 def test_the_agents_action_is_clipped_where_it_is_played_and_the_label_is_not_touched():
-    one = collector()
-    round = collect(one, 10, agent=Agent(7.0), beta=0.0, number=1)
+    one = Field()
+    round = one.collect(10, action=7.0, beta=0.0, number=1)
     assert (round.executed == 1.0).all() and (round.targets == 0.5).all()
 
 
 @pytest.mark.parametrize("beta", [0.1, 0.5, 0.9])
 def test_the_expert_acts_with_probability_beta_per_step(beta):
-    one = collector(4)
-    round = collect(one, 4000, beta=beta, number=1)
+    one = Field(4)
+    round = one.collect(4000, beta=beta, number=1)
     by_expert = round.flags & EXPERT > 0
     assert np.array_equal(round.executed[:, 0] == 0.5, by_expert)
     # Four standard deviations, over all and in every slot: it is drawn per environment and per step.
@@ -137,26 +154,24 @@ def test_a_beta_that_is_no_probability_is_refused(beta):
 
 
 def test_noise_is_what_was_asked_for_and_seeded():
-    one, two, three = collector(noise=0.2), collector(noise=0.2), collector(noise=0.2, seed=1)
-    first = collect(one, 3000, agent=Agent(0.0), beta=0.0, number=1).executed[:, 0]
-    assert np.array_equal(first, collect(two, 3000, agent=Agent(0.0), beta=0.0, number=1).executed[:, 0])
-    assert not np.array_equal(
-        first, collect(three, 3000, agent=Agent(0.0), beta=0.0, number=1).executed[:, 0]
-    )
+    one, two, three = Field(noise=0.2), Field(noise=0.2), Field(noise=0.2, seed=1)
+    first = one.collect(3000, action=0.0, beta=0.0, number=1).executed[:, 0]
+    assert np.array_equal(first, two.collect(3000, action=0.0, beta=0.0, number=1).executed[:, 0])
+    assert not np.array_equal(first, three.collect(3000, action=0.0, beta=0.0, number=1).executed[:, 0])
     assert abs(first.std() - 0.2) < 0.01 and abs(first.mean()) < 0.015
 
 
 def test_an_observation_that_is_not_finite_is_told():
-    one = collector(poison=5)
+    one = Field(poison=5)
     with pytest.raises(UserError, match=r"environment: the observation .* is not finite"):
-        collect(one, 50, beta=0.0, number=1)
+        one.collect(50, beta=0.0, number=1)
 
 
 def test_snapshots_rebuild_the_episode_under_way():
-    one, two = collector(3, seed=5), collector(3, seed=5)
-    collect(one, 37, beta=0.5, number=1)
-    two.restore(0, one.snapshot(0))
-    after = [collect(each, 41, beta=0.5, number=2) for each in (one, two)]
+    one, two = Field(3, seed=5), Field(3, seed=5)
+    one.collect(37, beta=0.5, number=1)
+    two.collector.restore(one.collector.snapshot())
+    after = [each.collect(41, beta=0.5, number=2) for each in (one, two)]
     assert after[0].inputs.tobytes() == after[1].inputs.tobytes()
     assert after[0].executed.tobytes() == after[1].executed.tobytes()
 
@@ -188,9 +203,9 @@ def test_where_a_slow_expert_is_silent_the_policy_acts_in_its_place():
         return half(observations)
 
     expert = dataclasses.replace(answering(half), ask=ask, workers=2, batch=1)
-    one = collector(3, expert=expert)
-    collect(one, 3, beta=1.0, number=1)  # all at their first state
-    round = collect(one, 12, beta=0.7, number=2)
+    one = Field(3, expert=expert)
+    one.collect(3, beta=1.0, number=1)  # all at their first state
+    round = one.collect(12, beta=0.7, number=2)
     silent = (round.inputs[:, 1] == 1) & (round.weights == 0)
     assert silent.any() and (round.flags[silent] & EXPERT == 0).all()
     assert (round.executed[silent] == -0.25).all()

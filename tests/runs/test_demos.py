@@ -16,7 +16,7 @@ from recorded import arrays
 from runs.pieces import resumed
 from understudy import UserError, experts, imitate
 from understudy.policies import Actions, Observations
-from understudy.runs.demos import recorded
+from understudy.samples.demos import recorded
 
 SMALL = SIZE | {"policy": "linear", "episodes": 1, "expert_episodes": 0}
 CARTPOLE = gym.make("CartPole-v1")

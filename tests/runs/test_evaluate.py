@@ -38,7 +38,7 @@ def test_a_run_alone_plays_its_episodes_side_by_side_to_the_same_bytes(monkeypat
     options = SIZE | {"policy": "linear", "episodes": 5, "expert_episodes": 4}
     found = []
     for lanes in (10, 1):
-        monkeypatch.setattr("understudy.runs.host.LANES", lanes)
+        monkeypatch.setattr("understudy.runs.evaluate.LANES", lanes)
         run = imitate("CartPole-v1", **options)
         found.append([*run.evaluation, *run.expert_evaluation])
     assert all(one.tobytes() == other.tobytes() for one, other in zip(*found, strict=True))

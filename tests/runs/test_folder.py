@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from quick import SIZE
-from understudy import Run, UserError, disk, ftrl, imitate
+from understudy import Record, UserError, disk, ftrl, imitate
 from understudy.machine import cores
 from understudy.runs import FORMAT, folder, journal, read_config, read_summary, resume, resuming
 from understudy.runs.evaluate import Evaluation
@@ -58,7 +58,7 @@ def test_an_unfinished_folder_is_refused_without_resume(copy):
 def test_an_unfinished_run_is_read_as_it_was_after_its_last_round(copy):
     with open(copy / "ledger.csv", "a") as file:
         file.write("3,40,12")  # the round under way
-    run = Run.load(copy)
+    run = Record.load(copy)
     assert run.ledger["round"].tolist() == [1, 2] and run.samples("inputs").shape == (80, 4)
     assert run.summary()["rounds"] == 2 and run.summary()["return_mean"] is None
     assert "not finished" in run.certificate.reason and run.policy([0.0, 0.0, 0.1, 0.0]) in (0, 1)
@@ -69,7 +69,10 @@ def test_a_finished_folder_is_refused_without_resume_and_read_with_it(copy):
     with pytest.raises(UserError, match="a finished run"):
         imitate("CartPole-v1", out=copy, **SMALL)
     assert (
-        resumed(copy).summary() == done.summary() == Run.load(copy).summary() == read_summary(copy)["summary"]
+        resumed(copy).summary()
+        == done.summary()
+        == Record.load(copy).summary()
+        == read_summary(copy)["summary"]
     )
 
 
@@ -159,7 +162,7 @@ def test_damage_to_any_file_is_found_when_a_run_is_loaded(copy, name, how):
     with pytest.raises(
         UserError, match=rf"run: .*({Path(name).name}.* (damaged|missing)|has no config.json)"
     ):
-        Run.load(copy)
+        Record.load(copy)
 
 
 @pytest.mark.parametrize(
@@ -199,7 +202,7 @@ def test_what_follows_from_the_rest_is_written_again(copy, name):
         return
     assert resumed(copy).summary()["return_mean"] == before.summary()["return_mean"]
     assert name == "summary.json" or (copy / name).read_bytes() == told
-    assert Run.load(copy).ledger.to_csv() == before.ledger.to_csv()
+    assert Record.load(copy).ledger.to_csv() == before.ledger.to_csv()
 
 
 def test_a_finished_run_is_extended(copy, tmp_path):
@@ -216,7 +219,7 @@ def test_a_finished_run_is_extended(copy, tmp_path):
     assert longer.samples("inputs").tobytes() == once.samples("inputs").tobytes()
     # The comparator is that of round 5 now; it was searched for from another start.
     assert longer.certificate.regret == pytest.approx(once.certificate.regret, rel=1e-6)
-    assert Run.load(copy).ledger.rounds == 5 and resumed(copy, rounds=5).summary() == longer.summary()
+    assert Record.load(copy).ledger.rounds == 5 and resumed(copy, rounds=5).summary() == longer.summary()
 
 
 def test_a_finished_run_is_evaluated_again_where_other_episodes_are_asked_for(copy):
@@ -224,7 +227,7 @@ def test_a_finished_run_is_evaluated_again_where_other_episodes_are_asked_for(co
     more = resumed(copy, episodes=3, memory_limit=1 << 30)
     assert len(first.evaluation.returns) == 1 and len(more.evaluation.returns) == 3
     assert more.evaluation.returns[0] == first.evaluation.returns[0]
-    back = Run.load(copy)
+    back = Record.load(copy)
     assert back.ledger.to_csv() == first.ledger.to_csv() == more.ledger.to_csv()
     assert back.summary() == more.summary() and back.settings["episodes"] == 3
 
@@ -249,7 +252,7 @@ def test_a_run_that_was_killed_before_it_began_keeps_the_settings_of_now(half, t
     (tmp_path / "run").mkdir()
     shutil.copy(half / "config.json", tmp_path / "run")
     resumed(tmp_path / "run", episodes=2)
-    assert Run.load(tmp_path / "run").settings["episodes"] == 2
+    assert Record.load(tmp_path / "run").settings["episodes"] == 2
 
 
 def test_what_a_kill_left_behind_is_forgotten(half, tmp_path):
@@ -322,7 +325,7 @@ def test_a_folder_that_cannot_be_made_is_told(tmp_path):
 def test_save_and_load_keep_the_account(tmp_path):
     run = imitate("CartPole-v1", **SMALL)
     run.save(tmp_path / "kept")
-    back = Run.load(tmp_path / "kept")
+    back = Record.load(tmp_path / "kept")
     assert back.ledger.to_csv() == run.ledger.to_csv()
     assert back.summary() == run.summary() | {"run": str(tmp_path / "kept")}
     assert repr(back.certificate) == repr(run.certificate)  # nan is not equal to itself
@@ -332,7 +335,7 @@ def test_save_and_load_keep_the_account(tmp_path):
     resolved = run.settings["resolved"] | {"card_return": 0.0}
     again = dataclasses.replace(run, settings=run.settings | {"resolved": resolved})
     again.save(tmp_path / "again")
-    back = Run.load(tmp_path / "again")
+    back = Record.load(tmp_path / "again")
     np.testing.assert_array_equal(back.evaluation.returns, [math.nan, 1.0])
     assert back.summary()["return_mean"] is None and back.summary()["expert_return_mean"] == 0.0
 

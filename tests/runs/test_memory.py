@@ -9,10 +9,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from runs.pieces import content, resumed
-from understudy import RunSpec, TrainedPolicy, UserError, evaluate, imitate
+from understudy import RunSpec, TrainedPolicy, Understudy, UserError, evaluate, imitate
 from understudy.experts import Expert
-from understudy.runs import RunState, World, parts, storage
-from understudy.runs.sequences import Sequences, count
+from understudy.parts import parts
+from understudy.runs import spaces_of
+from understudy.samples import storage
+from understudy.samples.sequences import Sequences, count
 from understudy.studies import shard
 
 GRU = {"policy": "gru", "policy_options": {"width": 8, "widths": (8,), "length": 4, "burn": 3}}
@@ -97,8 +99,8 @@ def test_the_best_in_hindsight_is_searched_for_among_sequences():
     kept = {}
     for search in (20, 0):
         spec = RunSpec(**settings_of(**GRU, memory="window:2") | {"comparator": "last", "search": search})
-        made = parts(World.made(spec), spec)
-        kept[search] = RunState(made, storage(made)).state.losses.whole.inputs.shape
+        made = parts(spaces_of(spec), spec)
+        kept[search] = Understudy.of(made, storage(made)).state.losses.whole.inputs.shape
     assert kept == {20: (64, 7, 3), 0: (0, 7, 3)}
 
 

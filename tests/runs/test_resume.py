@@ -125,11 +125,11 @@ def test_the_state_in_the_middle_of_an_episode_matters(tmp_path):
     """Negative control: a resume that began a new episode instead of rebuilding the old one would be
     noticed.
     """
-    from understudy.runs.collect import Collector
+    from understudy.runs.collect import HostCollector
 
     go = partial(imitate, "CartPole-v1", policy="linear", **SMALL)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Collector, "restore", lambda self, run, snapshot: 0)
+        patch.setattr(HostCollector, "restore", lambda self, snapshot: 0)
         with pytest.raises(AssertionError, match="ledger"):
             resumed(go, tmp_path, 2)
 

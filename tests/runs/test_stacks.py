@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 
 from runs.pieces import content, resumed
-from understudy import imitate
+from understudy import Record, imitate
 from understudy.errors import UserError
 from understudy.policies import Actions, NatureCNN, Observations
-from understudy.runs import Run, SampleLog, samples
-from understudy.runs.collected import Round
-from understudy.runs.rounds import sum_of
+from understudy.samples import Round, SampleLog
+from understudy.samples import log as samples
+from understudy.samples.records import sum_of
 
 SPACE = gym.spaces.Box(0, 255, (4, 36, 36), np.uint8)
 ACTIONS = gym.spaces.Discrete(3)
@@ -69,14 +69,14 @@ def rounds(number, size, seed):
                 seen[slot] = envs[slot].reset()[0]
         plain = np.zeros(size, np.float32)
         yield Round(
-            np.stack(inputs),
-            np.zeros((size, 3), np.float32),
-            np.zeros((size, 1), np.int64),
-            plain,
-            plain.astype(np.uint8),
-            np.array(owners, np.int32),
-            np.full(size, 1 / size),
-            size,
+            inputs=np.stack(inputs),
+            targets=np.zeros((size, 3), np.float32),
+            executed=np.zeros((size, 1), np.int64),
+            rewards=plain,
+            flags=plain.astype(np.uint8),
+            slots=np.array(owners, np.int32),
+            weights=np.full(size, 1 / size),
+            queries=size,
         )
 
 
@@ -145,7 +145,7 @@ def test_a_network_on_pixels_learns_and_resumes_byte_for_byte(tmp_path, monkeypa
     kept = content(tmp_path / "whole").keys()
     assert kept >= {"samples/frames.bin", "samples/index.bin"} and "samples/inputs.bin" not in kept
     assert straight.ledger["loss"][-1] < 0.8 * straight.ledger["loss"][0]
-    loaded = Run.load(tmp_path / "pieces")
+    loaded = Record.load(tmp_path / "pieces")
     assert loaded.samples("inputs").shape == (80, 4 * 36 * 36)
     inside = imitate(Dots, **options)  # in memory: the same run
     assert inside.ledger["loss"].tolist() == straight.ledger["loss"].tolist()

@@ -8,12 +8,12 @@ import threading
 
 import numpy as np
 import pytest
+from understudy.runs.host import Host
 
 from rooms import EXPERT, ROOM
 from studies.pieces import SMALL, lines, small
 from understudy import RunSpec, Study, UserError, disk
 from understudy.runs import runner
-from understudy.runs.host import Host
 from understudy.sinks import SINKS, Sink
 from understudy.studies import plan, run, shard
 from understudy.studies.study import digest

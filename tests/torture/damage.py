@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from torture.worst import SMALL, Outcome
-from understudy import Run, UserError, imitate
+from understudy import Record, UserError, imitate
 
 FREE = ("lock", "labels.bin", "labels.before.bin")
 """The lock is empty, and labels have checksums of their own: those that do not match are asked again."""
@@ -74,7 +74,7 @@ def cuts(folder: Path, cases: int, rng: random.Random) -> Outcome:
 
 def _loads(out: Path) -> bool:
     try:
-        Run.load(out)
+        Record.load(out)
     except UserError as error:
         assert "\n" not in str(error), "more than one line"
         return False

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from torture.worst import SMALL, Outcome
-from understudy import RunSpec, UserError, cli, experts, imitate
+from understudy import Record, RunSpec, UserError, cli, experts, imitate
 from understudy.studies import study as studies
 
 HERE = Path(__file__).parent.parent
@@ -135,11 +135,10 @@ def specs(folder: Path, cases: int, rng: random.Random) -> Outcome:
 
 def folders(folder: Path, cases: int, rng: random.Random) -> Outcome:
     """Run folders with files of other bytes: resumed, they are refused or end as they should."""
-    from understudy import Run
 
     source, lost, refused = folder / "run", [], 0
     imitate("CartPole-v1", out=source, **SMALL)
-    whole = Run.load(source).ledger.to_csv()
+    whole = Record.load(source).ledger.to_csv()
     files = [one.relative_to(source) for one in source.rglob("*") if one.is_file() and one.name != "lock"]
     for case in range(cases):
         out = Path(shutil.copytree(source, folder / "hurt"))

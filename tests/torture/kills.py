@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from torture.worst import SMALL, Outcome, content, different, fork, hit, killed, timed
+from understudy import Record
 
 
 def _train(out: Path, **more: Any) -> None:
@@ -100,14 +101,13 @@ def study(folder: Path, cases: int, rng: random.Random) -> Outcome:
 
 def report(folder: Path, cases: int, rng: random.Random) -> Outcome:
     """Where a run is saved, and where a stream is replayed to a folder, there is a whole one or none."""
-    from understudy import Run
 
     timed(partial(_train, folder / "run"))
     lost, hits = [], 0
     names = {"config.json", "ledger.csv", "policy.json", "policy.safetensors", "summary.json", "rounds"}
 
     def save(out: Path) -> None:
-        Run.load(folder / "run").save(out)
+        Record.load(folder / "run").save(out)
 
     length = timed(lambda: save(folder / "saved"))
     for case in range(cases):
@@ -117,7 +117,7 @@ def report(folder: Path, cases: int, rng: random.Random) -> Outcome:
         if not there or not (out / "rounds").is_dir() or not list((out / "rounds").glob("*.json")):
             continue  # nothing counts
         try:
-            loaded = Run.load(out)
+            loaded = Record.load(out)
         except ValueError as error:
             if "has no round yet" not in str(error) and there >= names:
                 lost.append(f"case {case}: {error}")

@@ -91,7 +91,7 @@ def main() -> int:
 
     use_cache()
     # Imported once, here; processes that are forked have it. Nothing is compiled before they are.
-    import understudy.imitation
+    import understudy.runs.imitate
     import understudy.studies  # noqa: F401
 
     wanted = {name: SCENES[name] for name in options.scenes} if options.scenes else SCENES

@@ -31,7 +31,7 @@ def test_nothing_is_lost(scene, cases, tmp_path, monkeypatch):
 
 def test_a_byte_that_nobody_checks_would_be_noticed(tmp_path, monkeypatch):
     """Negative control: with checksums that say yes to everything the same scene has losses."""
-    from understudy.runs.rounds import Record
+    from understudy.samples.records import Record
 
     monkeypatch.setattr(Record, "damage", lambda self, folder, but=(): None)
     assert damage.flips(tmp_path, 60, random.Random(1)).lost

@@ -14,7 +14,6 @@ import numpy as np
 
 from ..data import Batch
 from ..envs import toy
-from ..imitation import imitate
 from ..learners import Learner, ftl
 from ..losses import Squared
 from ..making import make_game
@@ -22,6 +21,7 @@ from ..objectives import Limited, reservoir, window
 from ..policies import Linear
 from ..programs import compiled_stream
 from ..regret import Ledger
+from ..runs.imitate import imitate
 from ..solvers import Unsolved
 
 ROUNDS, INTERACTIONS = 100, 100

@@ -5,7 +5,6 @@ from __future__ import annotations
 from ..student import EXTRA, NAMES
 from .evaluate import Evaluation, acting, maker_of
 from .folder import Folder
-from .imitate import imitate
 from .reading import FORMAT, TIMES, read_config, read_ledger, read_policy, read_summary
 from .record import Record
 from .resume import resumed, resuming
@@ -15,7 +14,6 @@ from .world import World, Worlds, spaces_of
 __all__ = ["EXTRA", "FORMAT", "NAMES", "TIMES", "Evaluation", "Folder", "Record", "Run", "World", "Worlds"]
 __all__ += [
     "acting",
-    "imitate",
     "maker_of",
     "read_config",
     "read_ledger",

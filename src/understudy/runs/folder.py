@@ -274,7 +274,8 @@ class Folder:
                 ]
                 run.measuring += plain["measuring"]
                 if plain["best"] is not None:
-                    run.judge.best = Best(*plain["best"], student.unlisted("best", arrays))
+                    mean, number = plain["best"]
+                    run.judge.best = Best(mean, number, student.unlisted("best", arrays))
                 slots: list[dict[str, Any]] = [{"episode": n} for n in plain["episodes"]]
                 for name, kept in arrays.items():
                     if name.startswith("slot."):

@@ -255,10 +255,18 @@ class Slow:
     expensive = True
 
     def __init__(
-        self, expert: Expert, journal: Journal, timeout: float, retries: int, progress: Progress | None
+        self,
+        expert: Expert,
+        journal: Journal,
+        timeout: float,
+        retries: int,
+        progress: Progress | None = None,
+        *,
+        backoff: float = 0.5,
     ):
         self.expert, self.journal, self.calls = expert, journal, 0
-        self._limits = {"workers": expert.workers or 1, "timeout": timeout, "retries": retries}
+        limits = {"timeout": timeout, "retries": retries, "backoff": backoff}
+        self._limits: dict[str, Any] = {"workers": expert.workers or 1, **limits}
         self._progress, self._once = progress, _Once(journal)
         self._number = self._tried = self._failed = 0
 

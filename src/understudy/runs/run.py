@@ -42,7 +42,7 @@ class Clock:
     """Seconds spent in each part of a round."""
 
     def __init__(self) -> None:
-        self.laps = dict.fromkeys(TIMES, 0.0)
+        self.laps: dict[str, float] = {str(part): 0.0 for part in TIMES}
         self._last = time.perf_counter()
 
     def __call__(self, part: str) -> None:
@@ -60,7 +60,7 @@ class Run:
       env, settings: as of `understudy.imitate`, or a whole `understudy.RunSpec`.
       out: the folder that keeps the run.
       resume: go on with the run in `out`, see `understudy.imitate`.
-      progress: called as ``progress(stage)``, while a round is collected also with its interactions and labels.
+      progress: called as ``progress(stage)``, in the midst of a round also with its interactions and labels.
       world: where the run happens, shared with other runs; it is closed by whoever made it.
       together: where it meets the other runs that are played in one program with it.
       pace: seconds between two rounds that are kept; what cannot be written is left then. 0: every round is

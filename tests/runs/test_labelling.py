@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import subprocess
 import threading
 import time
@@ -14,13 +15,12 @@ import pytest
 from quick import SIZE
 from runs.counting import Counting, answering, half
 from understudy import UserError, imitate
-from understudy.envs.gymnasium import maker
 from understudy.envs.vector import Seen
 from understudy.experts import Expert, checked, from_callable
-from understudy.runs import World, processes
-from understudy.runs.collected import BREAK
+from understudy.runs import processes, spaces_of
 from understudy.runs.journal import Journal
-from understudy.runs.questions import Questions
+from understudy.runs.labelling import Quick, Slow
+from understudy.samples import BREAK
 from understudy.spec import RunSpec
 
 BOX = gym.spaces.Box(-1, 1, (1,), np.float32)
@@ -28,14 +28,14 @@ SMALL = {"policy": "linear", "loss": "squared", "rounds": 3, "interactions": 20}
 SMALL |= {"episodes": 1, "expert_episodes": 0}
 
 
-def states(*values: float) -> tuple[Seen, np.ndarray, np.ndarray]:
+def states(*values: float) -> tuple[Seen, np.ndarray]:
     rows = np.array(values, np.float64)[:, None]
-    return Seen(rows, []), np.zeros(len(values), int), rows
+    return Seen(rows, []), rows
 
 
-def slow(function, workers: int = 4, **limits) -> Questions:
+def slow(function, workers: int = 4, timeout: float = math.inf, retries: int = 0) -> Slow:
     expert = dataclasses.replace(checked(from_callable(function), BOX), workers=workers)
-    return Questions(expert, [None], {"backoff": 0.0, **limits})
+    return Slow(expert, Journal(keep=True), timeout, retries, backoff=0.0)
 
 
 def test_a_slow_expert_is_asked_side_by_side_and_about_a_state_once():
@@ -52,40 +52,39 @@ def test_a_slow_expert_is_asked_side_by_side_and_about_a_state_once():
 
     one = slow(act)
     one.begin(1)
-    found = one.put(*states(1, 2, 1, 3, 4, 5, 2))
-    assert found.labels[:, 0] == pytest.approx([0.1, 0.2, 0.1, 0.3, 0.4, 0.5, 0.2])
+    found = one.label(*states(1, 2, 1, 3, 4, 5, 2))
+    assert found.values[:, 0] == pytest.approx([0.1, 0.2, 0.1, 0.3, 0.4, 0.5, 0.2])
     assert found.new.tolist() == [True, True, False, True, True, True, False]
     one.begin(2)
-    assert one.put(*states(5, 6)).new.tolist() == [False, True]
+    assert one.label(*states(5, 6)).new.tolist() == [False, True]
     assert sorted(asked) == [1, 2, 3, 4, 5, 6]
 
 
 def test_a_quick_expert_is_asked_about_every_visit():
     expert = answering(lambda observations: observations / 10)
-    one = Questions(expert, [None])
+    one = Quick(expert, Journal())
     one.begin(1)
-    assert one.put(*states(1, 1, 1)).new.all() and expert.card["asked"] == [3]
+    assert one.label(*states(1, 1, 1)).new.all() and expert.card["asked"] == [3]
 
 
-@pytest.mark.parametrize("journals", [None, "kept"])
-def test_a_quick_expert_that_fails_for_one_run_is_not_asked_again_for_the_others(tmp_path, journals):
+def test_a_quick_expert_that_fails_keeps_the_labels_it_has_given(tmp_path):
     asked: list[float] = []
 
     def act(observation):
+        asked.append(float(observation[0]))
         if observation[0] == 3:
             raise RuntimeError("no idea")
-        asked.append(float(observation[0]))
         return observation / 10
 
-    kept = [Journal(tmp_path / f"{run}.bin") for run in range(3)] if journals else [None] * 3
-    one = Questions(checked(from_callable(act), BOX), kept)
+    one = Quick(checked(from_callable(act), BOX), Journal(tmp_path / "labels.bin"))
     one.begin(1)
-    seen, _, rows = states(1, 2, 3, 4, 5)
-    found = one.put(seen, np.array([0, 0, 1, 2, 2]), rows)
-    assert found.answered.tolist() == [True, True, False, True, True] and "no idea" in str(found.errors[2])
-    assert found.new.sum() == 4 and found.labels[:, 0] == pytest.approx([0.1, 0.2, 0.0, 0.4, 0.5])
-    if journals:  # one state at a time, each kept at once
-        assert sorted(asked) == [1, 2, 4, 5] and [journal.count for journal in kept] == [2, 0, 2]
+    with pytest.raises(UserError, match="no idea"):
+        one.label(*states(1, 2, 3, 4, 5))
+    assert asked == [1, 2, 3] and one.journal.count == 2
+    one.journal.close()
+    one = Quick(one.expert, Journal(tmp_path / "labels.bin"))
+    one.begin(1)  # the round is played again
+    assert one.label(*states(1, 2)).values[:, 0] == pytest.approx([0.1, 0.2]) and asked == [1, 2, 3]
 
 
 def test_states_without_an_answer_are_told_and_the_others_have_theirs():
@@ -106,11 +105,10 @@ def test_states_without_an_answer_are_told_and_the_others_have_theirs():
 
     one = slow(act, workers=8, retries=2, timeout=0.3)
     one.begin(1)
-    found = one.put(*states(*range(10)))
-    assert np.flatnonzero(~found.answered).tolist() == [3, 5, 7] == sorted(found.errors)
-    assert "no idea" in str(found.errors[3]) and "not finite" in str(found.errors[5])
-    assert "no answer within 0.3 s" in str(found.errors[7]) and tries[2] == tries[3] == 3
-    assert found.labels[2, 0] == pytest.approx(0.2) and not found.new[[3, 5, 7]].any()
+    found = one.label(*states(*range(10)))
+    assert np.flatnonzero(~found.answered).tolist() == [3, 5, 7]
+    assert tries[2] == tries[3] == tries[5] == tries[7] == 3  # raised, was not finite, came late
+    assert found.values[2, 0] == pytest.approx(0.2) and not found.new[[3, 5, 7]].any()
 
 
 def test_an_expert_that_fails_on_most_states_ends_the_run():
@@ -121,8 +119,8 @@ def test_an_expert_that_fails_on_most_states_ends_the_run():
 
     one = slow(act, workers=1)
     one.begin(4)
-    with pytest.raises(UserError, match=r"round 4: the expert gave no answer in 5 of 8 .*out of order"):
-        one.put(*states(0, 1, 2, 3, 4, 5, 6, 7, 8, 9))
+    with pytest.raises(UserError, match=r"^the expert gave no answer in 5 of 8 .*out of order"):
+        one.label(*states(0, 1, 2, 3, 4, 5, 6, 7, 8, 9))
 
 
 def test_the_journal_has_each_label_at_once_and_leaves_out_what_is_damaged(tmp_path):
@@ -333,8 +331,7 @@ def test_an_expert_in_processes_answers_as_it_does_here(tmp_path, monkeypatch):
     )
     monkeypatch.chdir(tmp_path)
     spec = RunSpec(env="CartPole-v1", expert="slowly:act", expert_workers="processes:1", expert_timeout=20.0)
-    make = maker("CartPole-v1", {})
-    expert = World.of(make, make(), spec).expert
+    expert = spaces_of(spec).expert
     seen = np.array([[0, 0, 0.5, 0], [0, 0, -0.5, 0]], np.float32)
     assert expert.label(seen).tolist() == [1, 0] and expert.workers == 1
     with pytest.raises(UserError, match="too far"):
