@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from pathlib import Path
 from types import SimpleNamespace
@@ -83,13 +84,15 @@ def test_an_episode_ends_at_a_break_and_labels_from_before_it_are_left_out(run, 
     flags = np.array(run.samples("flags")[:])
     flags[20:26] = BREAK
     kept = run.samples
-    monkeypatch.setattr(run, "samples", lambda name: flags if name == "flags" else kept(name))
+    monkeypatch.setattr(
+        understudy.Record, "samples", lambda self, name: flags if name == "flags" else kept(name)
+    )
     whole = [one.rows for one in episodes.split(run)]
     assert len(flags) - len(joined(whole)) == 6 and not set(range(20, 26)) & set(joined(whole))
     columns = {name: np.array(run.ledger[name]) for name in run.ledger}
     columns["breaks"] = np.array([0, 1, 1])
-    monkeypatch.setattr(run, "ledger", understudy.Ledger(columns))
-    cut = [one.rows for one in episodes.split(run)]
+    broken = dataclasses.replace(run, ledger=understudy.Ledger(columns))
+    cut = [one.rows for one in episodes.split(broken)]
     assert len(cut) > len(whole)
     assert not [part for part in cut if part[0] < 20 <= part[-1]]
 
@@ -200,7 +203,7 @@ def test_one_door_reads_every_kind_of_file(run, tmp_path):
     (tmp_path / "study.toml").write_text('env = "CartPole-v1"\nseeds = 2\n')
     run.policy.save(tmp_path / "alone" / "policy")
     kinds = {
-        run.folder: "Run",
+        run.folder: "Record",
         run.folder / "policy.safetensors": "TrainedPolicy",
         tmp_path / "alone" / "policy": "TrainedPolicy",
         tmp_path / "alone": "TrainedPolicy",

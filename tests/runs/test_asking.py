@@ -10,15 +10,13 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 from scipy import stats
-from understudy.runs.members import beside
 
 from runs.counting import Counting, answering, half
 from runs.pieces import resumed
-from understudy import CrossEntropy, Huber, Record, Squared, UserError, evaluate, imitate
+from understudy import CrossEntropy, Huber, Record, Squared, Understudy, UserError, evaluate, imitate
 from understudy.choose import choose
 from understudy.experts import Expert
 from understudy.policies import Actions
-from understudy.runs import state
 from understudy.runs.evaluate import AGAIN
 from understudy.samples import EXPERT
 from understudy.spec import RunSpec
@@ -233,15 +231,21 @@ def test_members_are_the_same_alone_in_one_program_and_of_stacked_runs():
     settings = COMMITTEE | {"max_iterations": 20, "seed": 1}
     alone, together = [], []
 
-    def both(run):
+    complete = Understudy.complete
+
+    def both(student):
+        if student.ensemble:
+            return
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(jax, "default_backend", lambda: "gpu")
-            together.append(beside(run))
-        alone.append(beside(run))
-        return alone[-1]
+            complete(student)
+        together.append(student.ensemble[:-1])
+        student.ensemble = []
+        complete(student)
+        alone.append(student.ensemble[:-1])
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(state, "beside", both)
+        patch.setattr(Understudy, "complete", both)
         run = imitate(**settings)
     assert len(alone) == 1 and _near(together, alone) and not _near(*alone[0])
     played = play([settings, settings | {"seed": 2}], together=True)

@@ -14,7 +14,7 @@ from runs.counting import Counting
 from understudy import UserError, experts, imitate
 from understudy.envs.gymnasium import derive, maker
 from understudy.envs.vector import vector
-from understudy.runs.evaluate import acting, evaluate, play_episodes
+from understudy.runs.evaluate import JUDGED, acting, evaluate, play_episodes
 
 
 def test_returns_and_lengths_are_those_of_whole_seeded_episodes():
@@ -81,36 +81,32 @@ def test_only_a_second_argument_that_is_no_option_gets_the_info():
         evaluate(plain, Counting, stream="colect")
 
 
-def test_lanes_do_not_change_returns_and_players_have_their_own_numbers_of_episodes():
-    seeds, episodes = [4, 5, 4], [6, 1, 2]
+def act(seen, slots, fresh):
+    return np.zeros((len(slots), 1), np.float32)
 
-    def act(seen, active, fresh):
-        return np.zeros((active.sum(), 1), np.float32), {}
 
+@pytest.mark.parametrize("episodes", [6, 1])
+def test_lanes_do_not_change_returns(episodes):
     one, many = (
-        play_episodes(vector(maker(Counting), 3 * lanes), "counting", seeds, episodes, act, lanes=lanes)
+        play_episodes(vector(maker(Counting), lanes), "counting", (4, episodes, 0), act, lanes=lanes)
         for lanes in (1, 4)
     )
-    for found, other, seed, count in zip(one, many, seeds, episodes, strict=True):
-        assert found.lengths.tolist() == [3 + derive(seed, "evaluate", 0, i) % 5 for i in range(count)]
-        assert found.returns.tobytes() == other.returns.tobytes()
+    assert one.lengths.tolist() == [3 + derive(4, "evaluate", 0, i) % 5 for i in range(episodes)]
+    assert one.returns.tobytes() == many.returns.tobytes() and one.seeds.tolist() == many.seeds.tolist()
 
 
-def test_a_player_whose_environment_raises_leaves_the_others():
+def test_an_environment_that_raises_is_one_sentence():
     class Raises(Counting):
         def step(self, action):
             if self.seed == derive(5, "evaluate", 0, 1):
                 raise ZeroDivisionError("no")
             return super().step(action)
 
-    def act(seen, active, fresh):
-        return np.zeros((active.sum(), 1), np.float32), {}
-
-    found = play_episodes(vector(maker(Raises), 2), "raises", [4, 5], [3, 3], act)
-    assert len(found[0].returns) == 3
+    with pytest.raises(UserError) as told:
+        play_episodes(vector(maker(Raises), 1), "raises", (5, 3, 0), act)
     # The line of the user's file that raised it is said.
     where = r", at .*test_evaluate.py:\d+ in step"
-    assert re.fullmatch(f"environment: ZeroDivisionError: no{where}", str(found[1]))
+    assert re.fullmatch(f"environment: ZeroDivisionError: no{where}", str(told.value))
 
 
 def test_the_expert_is_evaluated_on_the_same_seeds():
@@ -120,7 +116,7 @@ def test_the_expert_is_evaluated_on_the_same_seeds():
 
     teacher = experts.resolve(None, env_id="Pendulum-v1")
     for episode in range(3):
-        observation, _ = env.reset(seed=derive(0, "evaluate", 3, episode))
+        observation, _ = env.reset(seed=derive(JUDGED[0], "evaluate", JUDGED[1], episode))
         total, over = 0.0, False
         while not over:
             observation, reward, terminated, truncated, _ = env.step(teacher.act(observation[None])[0])

@@ -331,9 +331,9 @@ def test_save_and_load_keep_the_account(tmp_path):
     assert repr(back.certificate) == repr(run.certificate)  # nan is not equal to itself
     with pytest.raises(UserError, match="a finished run"):
         run.save(tmp_path / "kept")
-    run.evaluation = Evaluation(np.array([math.nan, 1.0]), np.array([5, 5]))
-    resolved = run.settings["resolved"] | {"card_return": 0.0}
-    again = dataclasses.replace(run, settings=run.settings | {"resolved": resolved})
+    played = Evaluation(np.array([math.nan, 1.0]), np.array([5, 5]))
+    settings = run.settings | {"resolved": run.settings["resolved"] | {"card_return": 0.0}}
+    again = dataclasses.replace(run, settings=settings, evaluation=played)
     again.save(tmp_path / "again")
     back = Record.load(tmp_path / "again")
     np.testing.assert_array_equal(back.evaluation.returns, [math.nan, 1.0])

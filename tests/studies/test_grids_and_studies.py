@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from understudy import RunSpec, Study, UserError
-from understudy.studies import read
+from understudy.studies import planning, read
 from understudy.studies.grids import axis, values
 from understudy.studies.planning import divide
 from understudy.studies.study import digest
@@ -150,15 +150,17 @@ def test_files_that_cannot_be_meant(tmp_path, text, said):
         read(tmp_path / "nothing.toml")
 
 
-def test_shards_hold_one_environment_and_size_and_every_run_once():
+def test_shards_hold_one_environment_and_size_and_every_run_once(monkeypatch):
     study = Study(
         grid={"env": ["CartPole-v1", "Acrobot-v1"], "interactions": [10, 20]}, seeds=7, policy="linear"
     )
-    shards = divide(study.runs, workers=3)
+    shards = divide(study.runs, workers=3, most=5)
     assert sorted(entry.id for shard in shards for entry in shard) == sorted(entry.id for entry in study.runs)
     for shard in shards:
         assert len({(e.settings["env"], e.settings["interactions"]) for e in shard}) == 1
     assert sorted(len(shard) for shard in shards) == [2] * 8 + [3] * 4
     assert max(len(shard) for shard in divide(study.runs, workers=1, most=2)) == 2
+    assert {len(shard) for shard in divide(study.runs, workers=3)} == {1}  # on a CPU one after another
+    monkeypatch.setattr(planning, "accelerator", lambda: True)
     many = Study("CartPole-v1", seeds=7, policy="linear", envs=20_000, interactions=40_000)
     assert [len(shard) for shard in divide(many.runs, workers=1)] == [3, 2, 2]

@@ -20,7 +20,8 @@ def test_the_plan_says_what_will_be_done(tmp_path):
     assert told["runs"] == "6"
     assert told["joined"] == "8 combinations were asked for (ftl: no step)"
     assert told["interactions"].startswith("360")
-    assert told["shards"] == "2 of 3 runs"
+    assert "shards" not in told and len(plan(study, workers=2, calibrate=False).shards) == 6
+    assert dict(plan(study, workers=2, shard=3, calibrate=False).rows())["shards"] == "2 of 3 runs"
     assert told["estimated time"] == "not measured"
     run(small(seeds=1), tmp_path / "study", engine="inline", workers=1)
     later = plan(study, tmp_path / "study", workers=1)
@@ -28,7 +29,7 @@ def test_the_plan_says_what_will_be_done(tmp_path):
     assert told["runs"] == "6, 3 of them finished"
     assert "finished shards" in told["estimated time"]
     kept = [json.loads(path.read_text())["shard"] for path in (tmp_path / "study").glob("runs/*.json")]
-    seconds, steps = kept[0]["seconds"], kept[0]["interactions"]
+    seconds, steps = (sum(one[name] for one in kept) for name in ("seconds", "interactions"))
     assert later.seconds is not None and later.seconds[0] == pytest.approx(180 * seconds / steps)
 
 

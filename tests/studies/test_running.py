@@ -8,12 +8,13 @@ import threading
 
 import numpy as np
 import pytest
-from understudy.runs.host import Host
 
 from rooms import EXPERT, ROOM
 from studies.pieces import SMALL, lines, small
 from understudy import RunSpec, Study, UserError, disk
-from understudy.runs import runner
+from understudy.runs import folder
+from understudy.runs import run as running
+from understudy.runs.collect import HostCollector
 from understudy.sinks import SINKS, Sink
 from understudy.studies import plan, run, shard
 from understudy.studies.study import digest
@@ -112,7 +113,7 @@ def test_labels_of_a_slow_expert_outlive_a_failed_run_and_settings_that_are_othe
 
 
 def test_runs_that_do_not_replay_begin_anew_with_the_labels_that_were_paid_for(tmp_path, monkeypatch):
-    for module, name, value in ((shard, "EVERY", 1e-9), (shard, "SPEED", math.inf), (runner, "SHARE", 0)):
+    for module, name, value in ((shard, "EVERY", 1e-9), (shard, "SPEED", math.inf), (folder, "SHARE", 0)):
         monkeypatch.setattr(module, name, value)
     asked = tmp_path / "asked"
     monkeypatch.setenv("ROOM_ASKED", str(asked))
@@ -121,17 +122,17 @@ def test_runs_that_do_not_replay_begin_anew_with_the_labels_that_were_paid_for(t
     first = shard.play([settings], keep=tmp_path)[0]
     assert lines(asked) == 60
 
-    def other(self, run, slots):
+    def other(self, slots):
         if slots:
             raise UserError("resume: the environment does not replay.")
         return 0
 
-    monkeypatch.setattr(Host, "restore", other)
+    monkeypatch.setattr(HostCollector, "restore", other)
     again = shard.play([settings], keep=tmp_path)[0]
     assert repr(again.rows) == repr(first.rows) and lines(asked) == 60
 
 
-@pytest.mark.parametrize("place", [(shard, "Folder"), (shard.Folder, "begin")])
+@pytest.mark.parametrize("place", [(running, "Folder"), (folder.Folder, "begin")])
 def test_a_slow_expert_is_not_asked_where_its_labels_cannot_be_kept(tmp_path, monkeypatch, place):
     """Negative control: a quick one is, and its run is not kept."""
 
@@ -168,7 +169,7 @@ def test_a_sink_that_refuses_costs_no_run(tmp_path, monkeypatch):
     room = {"log": str(log), "mended": "/".join("a" * 40 for _ in range(8))}
     study = Study(ROOM, grid={"env_kwargs": [room]}, seeds=3, **SMALL)
     with pytest.raises(UserError, match="cannot be written"):
-        run(study, out, engine="inline", workers=1, sinks=["refusing"])
+        run(study, out, engine="inline", workers=1, shard=3, sinks=["refusing"])
     assert len(list((out / "runs").glob("*.json"))) == 3
     played = lines(log)
     assert len(run(study, out, engine="inline")) == 3 and lines(log) == played

@@ -17,7 +17,7 @@ from rooms import ROOM
 from studies.pieces import SMALL, lines, small, tables
 from understudy import Study
 from understudy.report import sources
-from understudy.runs import runner
+from understudy.runs import Run, folder
 from understudy.studies import run, shard
 
 
@@ -80,11 +80,11 @@ def test_stopped_in_the_middle_of_a_shard_its_runs_go_on_where_they_were(tmp_pat
     """Statistics are in a snapshot, and samples that the learner alone keeps. Negative control: without
     snapshots, or with a damaged one, the rounds are played again.
     """
-    for module, name, value in ((shard, "EVERY", 1e-9), (shard, "SPEED", math.inf), (runner, "SHARE", 0)):
+    for module, name, value in ((shard, "EVERY", 1e-9), (shard, "SPEED", math.inf), (folder, "SHARE", 0)):
         monkeypatch.setattr(module, name, value)
-    played, advance = [], runner.Runner.advance
+    played, step = [], Run.step
     monkeypatch.setattr(
-        runner.Runner, "advance", lambda one: (played.append((one.round + 1, len(one.going))), advance(one))
+        Run, "step", lambda one: (played.append((one.spec.seed, one.student.round + 1)), step(one))[1]
     )
     settings = SMALL | {"rounds": 4, "learner": "ogd", "eta": 0.1, "loss": loss, "comparator": "none"}
     study = Study(ROOM, seeds=2, **settings)
@@ -93,35 +93,35 @@ def test_stopped_in_the_middle_of_a_shard_its_runs_go_on_where_they_were(tmp_pat
         pass
 
     def stop(done: int, total: int) -> None:
-        if done == 6:
+        if done == 7:
             raise Stop
 
-    def again(out: Path, where: str = "", *damaged: int) -> list[tuple[int, int]]:
-        """The rounds that are played, and of how many runs, after a stop and damage to some snapshots."""
+    def again(out: Path, where: str = "", damaged: bool = False) -> list[tuple[int, int]]:
+        """The rounds that are played, of which seed, after a stop in the second run and damage to it."""
         with pytest.raises(Stop):
             run(study, out, engine="inline", workers=1, progress=stop)
-        kept = [out / "runs" / f"{entry.id}.partial" for entry in study.runs]
-        under_way = sources.read(out)
-        assert {(one.state, one.rounds, one.study) for one in under_way} == {("unfinished", 3, out)}
-        assert all((one / "rounds" / "000003.json").is_file() for one in kept)
-        for i in damaged:
-            for file in kept[i].glob(where):
-                file.write_bytes(b"")
+        first, second = (out / "runs" / f"{entry.id}.partial" for entry in study.runs)
+        under_way = next(one for one in sources.read(out) if one.state == "unfinished")
+        assert (under_way.state, under_way.rounds, under_way.study) == ("unfinished", 3, out)
+        assert (second / "rounds" / "000003.json").is_file() and not first.exists()
+        for file in second.glob(where) if damaged else ():
+            file.write_bytes(b"")
         played.clear()
         run(study, out, engine="inline", workers=1)
         assert not list(out.glob("runs/*.partial"))
         return played.copy()
 
     run(study, tmp_path / "alone", engine="inline", workers=1)
-    assert played == [(1, 2), (2, 2), (3, 2), (4, 2)]
-    assert again(tmp_path / "a") == [(4, 2)]
+    assert played == [(seed, number) for seed in (0, 1) for number in (1, 2, 3, 4)]
+    assert again(tmp_path / "a") == [(1, 4)]
     # The round before the last is there too; where nothing is whole, a run begins anew.
-    assert again(tmp_path / "b", "rounds/*3.safetensors", 1) == [(4, 1), (3, 1), (4, 1)]
+    assert again(tmp_path / "b", "rounds/*3.safetensors", True) == [(1, 3), (1, 4)]
     if loss == "squared":
-        assert again(tmp_path / "c", "rounds/*", 0, 1) == [(1, 2), (2, 2), (3, 2), (4, 2)]
-        assert again(tmp_path / "d", "**/*.json", 1) == [(4, 1), (1, 1), (2, 1), (3, 1), (4, 1)]
-    for folder in tmp_path.iterdir():
-        assert tables(folder) == tables(tmp_path / "alone")
+        anew = [(1, 1), (1, 2), (1, 3), (1, 4)]
+        assert again(tmp_path / "c", "rounds/*", True) == anew
+        assert again(tmp_path / "d", "**/*.json", True) == anew
+    for place in tmp_path.iterdir():
+        assert tables(place) == tables(tmp_path / "alone")
 
 
 SCRIPT = """

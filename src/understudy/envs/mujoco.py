@@ -111,10 +111,18 @@ class Physics:
             self._position[slot], self._velocity[slot] = self._views[slot][:2]
 
     def observe(self, slots: np.ndarray) -> Seen:
-        position = self._position[slots, self._rules.hidden :]
+        hidden = self._rules.hidden
+        if len(slots) == 1:  # without copies of rows
+            slot = slots.item()
+            seen = np.empty((1, self._position.shape[1] - hidden + self._velocity.shape[1]))
+            split = self._position.shape[1] - hidden
+            seen[0, :split] = self._position[slot, hidden:]
+            np.maximum(self._velocity[slot], -10, out=seen[0, split:])
+            np.minimum(seen[0, split:], 10, out=seen[0, split:])
+            return Seen(seen, ())
         # Not np.clip, which takes ten times as long with one row.
         velocity = np.minimum(np.maximum(self._velocity[slots], -10), 10)
-        return Seen(np.concatenate((position, velocity), axis=1), [{}] * len(slots))
+        return Seen(np.concatenate((self._position[slots, hidden:], velocity), axis=1), ())
 
     def step(self, slots: np.ndarray, actions: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         rules, actions = self._rules, np.asarray(actions)
@@ -136,21 +144,24 @@ class Physics:
 
     def _one(self, slots: np.ndarray, actions: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """`step` of one slot: the same arithmetic on plain numbers, which is three times as fast."""
-        rules, slot = self._rules, int(slots[0])
-        before = float(self._position[slot, 0])
-        self._simulate(slots, actions)
-        self._steps[slot] += 1
-        position, velocity = self._position[slot].tolist(), self._velocity[slot].tolist()
-        healthy = rules.height[0] < position[1] < rules.height[1]
-        healthy = healthy and rules.angle[0] < position[2] < rules.angle[1]
+        rules, slot = self._rules, slots.item()
+        before, (position, velocity, control) = self._position.item(slot, 0), self._views[slot]
+        control[:] = actions[0]
+        self._advance(self._model, self._data[slot], nstep=rules.skip)
+        self._position[slot], self._velocity[slot] = position, velocity
+        self._steps[slot] = steps = self._steps.item(slot) + 1
+        at = position.tolist()
+        healthy = rules.height[0] < at[1] < rules.height[1]
+        healthy = healthy and rules.angle[0] < at[2] < rules.angle[1]
         if healthy and rules.state is not None:
             low, high = rules.state
-            healthy = all(low < one < high for one in (*position[2:], *velocity))
-        reward = rules.forward * ((position[0] - before) / rules.dt) + healthy * rules.healthy
+            inner = at[2:] + velocity.tolist()
+            healthy = low < min(inner) and max(inner) < high
+        reward = rules.forward * ((at[0] - before) / rules.dt) + healthy * rules.healthy
         # As a float: a Python number and one of single precision would give single precision.
-        reward = reward - float(rules.cost * np.sum(np.square(actions[0])))
+        reward = reward - float(rules.cost * np.add.reduce(np.square(actions[0])))
         ended = rules.ends and not healthy
-        return np.array([reward]), np.array([ended]), np.array([self._steps[slot] >= rules.limit])
+        return np.array([reward]), np.array([ended]), np.array([steps >= rules.limit])
 
     def _simulate(self, slots: np.ndarray, actions: np.ndarray) -> None:
         advance, model, skip = self._advance, self._model, self._rules.skip

@@ -58,9 +58,8 @@ class HostCollector:
             actions = driver.act(slots, seen, rows)
             rewards, terminated, truncated = episodes.step(slots, rows, actions)
             path.record(rows, actions, rewards, terminated, truncated)
-            driver.ended(slots, terminated | truncated)
             if tick is not None:
-                tick("collecting", path.row, int(path.new.sum()))
+                tick("collecting", path.row, driver.asked)
         if episodes.env.broken:
             raise failure("environment", next(iter(episodes.env.broken.values())))
         episodes.remember(path)

@@ -50,7 +50,7 @@ def noise_of(student: Understudy, plan: Plan) -> np.ndarray | None:
 
 @final
 class Driver:
-    """Acts for a student in the slots of a run, round after round.
+    """Acts for a student in the slots of a run, round after round. asked: labels of the round so far.
 
     A policy with memory begins a round in the midst of an episode with what its new parameters remember of
     the last states; within the round its memory goes on, whoever acts.
@@ -74,7 +74,8 @@ class Driver:
         path.by_expert[:] = drawn(plan, student.spec.seed, begun=path.begun, spent=limited)
         self._noise, self._gate = noise_of(student, plan), student.gate()
         self._actor: Actor | None = None
-        self._taken = np.zeros(self.episodes.count, bool)  # where the expert has taken over
+        self.episodes.driven[:] = False
+        self.asked = path.begun
         asked = self._remembers or self._gate is not None or path.by_expert[path.begun :].any()
         self._alone = not asked  # nobody but the policy acts, and nothing is asked on the way
         self.labelling.begin(plan.number)
@@ -96,6 +97,7 @@ class Driver:
             some = seen if asked.all() else some_of(seen, chosen)
             labels = self.labelling.label(some, rows[chosen], live=True)
             path.enter(here.start + chosen, labels)
+            self.asked += int(labels.new.sum())
             actions[chosen] = self._played(labels)
             path.by_expert[here][chosen] &= labels.answered  # where it is silent, the policy acts
         if not asked.all():
@@ -149,9 +151,9 @@ class Driver:
             assert isinstance(self.labelling, Human)
             drives = np.array([left > 0 and self.labelling.takes_over(seen)])
         else:
-            drives = rule.driving(rows, self._taken[slots])
-        self._taken[slots] = drives & (np.cumsum(drives) <= left)
-        self.path.by_expert[here] = self._taken[slots]
+            drives = rule.driving(rows, self.episodes.driven[slots])
+        self.episodes.driven[slots] = drives & (np.cumsum(drives) <= left)
+        self.path.by_expert[here] = self.episodes.driven[slots]
 
     def _wait(self, seen: Seen, index: Any) -> None:
         """Keeps states whose labels are asked for after the round; or asks now, where the limit of memory is
@@ -161,7 +163,3 @@ class Driver:
         self.path.waiting.append((Seen(seen.batch, infos), index))
         if self._most is not None and len(self.path.waiting) * self.episodes.count >= self._most:
             self.labelling.answer(self.path, np.ones(self.path.size))
-
-    def ended(self, slots: np.ndarray, over: np.ndarray) -> None:
-        """Episodes ended in these of the slots: nobody has taken over in the next."""
-        self._taken[slots] &= ~over

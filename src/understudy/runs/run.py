@@ -38,6 +38,10 @@ Progress = Callable[..., None]
 """Called as ``progress(stage)``, and in the midst of a round also with its interactions and labels."""
 
 
+def _silent(stage: str, interactions: int = 0, labels: int = 0) -> None:
+    """The progress that nobody sees."""
+
+
 class Clock:
     """Seconds spent in each part of a round."""
 
@@ -96,7 +100,7 @@ class Run:
         self.began = time.perf_counter()
         ways = resuming(resume)
         self.spec = spec = spec_of(env, settings, out, ways)
-        self.progress: Progress = progress or (lambda stage, interactions=0, labels=0: None)
+        self.progress: Progress = progress or _silent
         self.times: list[dict[str, float]] = []
         self.measuring = 0
         with contextlib.ExitStack() as opened:
@@ -179,7 +183,7 @@ class Run:
             if number == 1 and student.parts.demos is not None:
                 row = student.learn_round(student.parts.demos, clock=clock)
             else:
-                path = self.collector.collect(student.plan, self._tick)
+                path = self.collector.collect(student.plan, self._tick if self._watched else None)
                 question = student.choose(path)
                 self.labelling.answer(path, question.weights)
                 self._ask_again(number)
@@ -206,7 +210,7 @@ class Run:
             for part, seconds in clock.laps.items():
                 self.times[-1][part] += seconds
         record = self.record
-        if self.folder is not None:
+        if self.folder is not None and not self.folder.pace:  # else a study keeps what has come of it
             self.folder.finish(record.outcome(), record.policy)
         self._record = record
         return record
@@ -275,6 +279,11 @@ class Run:
     def _asked(self, done: int, wanted: int, left: float) -> None:
         if wanted > 1:
             self.progress(f"asking, {done:,} of {wanted:,} labels, {shown_clock(left)} left")
+
+    @property
+    def _watched(self) -> bool:
+        """Whether anybody looks while a round is collected."""
+        return self.progress is not _silent or self.labelling.expert.person is not None
 
     def _searches(self, number: int) -> bool:
         return self.student.searches and number in self.spec.judged

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple, final
 
@@ -12,6 +13,7 @@ from ..errors import UserError
 from ..policies import Actions, Seen
 
 TERMINATED, TRUNCATED, EXPERT, BREAK = 1, 2, 4, 8
+NOTHING = np.zeros(0, np.int64)
 
 
 class Counts(NamedTuple):
@@ -132,7 +134,8 @@ class Path:
         self.inputs[here] = rows
         self.executed[here] = np.asarray(actions).reshape(len(rows), -1)
         self.rewards[here] = rewards
-        self.flags[here] = TERMINATED * terminated + TRUNCATED * truncated
+        if np.count_nonzero(terminated) or np.count_nonzero(truncated):
+            self.flags[here] = TERMINATED * terminated + TRUNCATED * truncated
         self.row = here.stop
 
     def enter(self, index: Any, labels: Labels) -> None:
@@ -190,6 +193,7 @@ class Path:
 
 def not_finite_rows(rows: np.ndarray) -> np.ndarray:
     """The numbers of rows (n, width) that hold a nan or an infinity."""
-    if rows.dtype.kind != "f" or np.isfinite(rows).all():
-        return np.zeros(0, np.int64)
+    # The sum of finite numbers is finite, or too large; then one looks closer.
+    if rows.dtype.kind != "f" or math.isfinite(np.add.reduce(rows, axis=None)) or np.isfinite(rows).all():
+        return NOTHING
     return np.flatnonzero(~np.isfinite(rows).all(axis=1))

@@ -119,8 +119,9 @@ class Plan(NamedTuple):
             return [*rows, ("left to do", "nothing")]
         rows.append(("interactions", f"{self.interactions:,}"))
         sizes = sorted({len(shard) for shard in self.shards})
-        spread = f"{sizes[0]}" + (f" to {sizes[-1]}" if len(sizes) > 1 else "")
-        rows.append(("shards", f"{len(self.shards):,} of {spread} runs"))
+        if sizes[-1] > 1:
+            spread = f"{sizes[0]}" + (f" to {sizes[-1]}" if len(sizes) > 1 else "")
+            rows.append(("shards", f"{len(self.shards):,} of {spread} runs"))
         workers = f", {self.workers} worker{'s' if self.workers > 1 else ''}"
         rows.append(("engine", self.engine + ("" if self.engine == "inline" else workers)))
         if self.rate is None or self.seconds is None:
@@ -150,7 +151,8 @@ def calibrate(
     """
     quiet = {"rounds": CALIBRATED_ROUNDS, "budget": None, "episodes": 0, "expert_episodes": 0}
     quiet["comparator"] = "none"
-    short = [entry.spec.replace(**quiet) for shard in shards[:1] for entry in shard[:CALIBRATION]]
+    first = [entry for shard in shards for entry in shard][:CALIBRATION]
+    short = [entry.spec.replace(**quiet) for entry in first]
     steps = sum(one.total for one in short)
     if sum(one.spec.total for shard in shards for one in shard) < 10 * steps * workers:
         return None

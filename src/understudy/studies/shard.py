@@ -113,8 +113,9 @@ def _played(run: Run | UserError, spec: RunSpec, count: _Count) -> Result:
     if isinstance(run, UserError):
         count.add(len(spec.sizes))
         return Result([], _ended([]), str(run), {"total": 0.0})
-    before, error = run.student.round, None
-    count.add(before)
+    error = None
+    if run.student.round:
+        count.add(run.student.round)
     with run:
         try:
             for _ in run:
