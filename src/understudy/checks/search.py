@@ -248,10 +248,7 @@ class Search:
             self._program = jax.jit(functools.partial(_play_all, static[0], self.kind.memory))
         played = jax.device_get(self._program(stacked, rounds))
         played = {name: value[:count] for name, value in played.items()}
-        # Numbers that contradict each other claim nothing, which the certificate says (`contradictory`).
-        ends = [played.get(name, np.full(count, np.nan)) for name in ("regret_low", "regret_high", "bound")]
-        played["silent"] = (ends[0] > ends[1]) | (ends[0] > ends[2])
-        return played
+        return played | {"silent": contradictory(*(played[name] for name in CLAIMS))}
 
     def _told(self, crowd: list[Candidate]) -> tuple[Samples, dict[str, np.ndarray], np.ndarray]:
         """All samples of each candidate, (p, n, d) and (p, n), with their weights in the sum of losses; what
@@ -274,6 +271,11 @@ def _stacked(crowd: list[Candidate]) -> tuple[np.ndarray, ...]:
     """X (p, T, m, d), y (p, T, m), the sizes of rounds (p, T), and the weights of samples (p, T, m)."""
     X, y, sizes = (np.stack([getattr(one, name) for one in crowd]) for name in ("X", "y", "sizes"))
     return X, y, sizes, (np.arange(X.shape[2]) < sizes[..., None]) / sizes[..., None]
+
+
+def contradictory(bound: np.ndarray, high: np.ndarray, low: np.ndarray) -> np.ndarray:
+    """Where numbers contradict each other and claim nothing, as `Certificate.contradictory` says of one."""
+    return (low > high) | (low > bound)
 
 
 def excess(claims: dict[str, np.ndarray], name: str, least: np.ndarray, floor: float) -> np.ndarray:
