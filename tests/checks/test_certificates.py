@@ -33,14 +33,24 @@ def euclidean(candidate, radius):
     return Euclidean(like.schedule, True, like.around_last, like.radius, True, "euclidean")
 
 
+def trust(patch):
+    """As if a learner with an update of its own were certified, contradictions and all."""
+    patch.setattr("understudy.online.why_not", lambda *_: "")
+    patch.setattr("understudy.checks.search.contradictory", lambda *ends: np.zeros(len(ends[0]), bool))
+
+
 @pytest.fixture(scope="module")
-def lie():
-    """What would be found if a learner with an update of its own were certified, contradictions and all."""
+def found():
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("understudy.online.why_not", lambda *_: "")
-        patch.setattr("understudy.checks.search.contradictory", lambda *ends: np.zeros(len(ends[0]), bool))
+        trust(patch)
         search = Search(Kind("squared", "diagonal", True), (euclidean,))
-        yield search, search.restart(3)
+        return search, search.restart(3)
+
+
+@pytest.fixture
+def lie(found, monkeypatch):
+    trust(monkeypatch)
+    return found
 
 
 def test_the_euclidean_projection_of_diagonal_adagrad_is_found_out(lie):
@@ -92,8 +102,7 @@ def test_a_learner_of_ones_own_goes_through_the_search(monkeypatch):
         understudy.UserError, match="nothing is certified of 'hasty': the learner Hasty has its"
     ):
         understudy.checks.certificate(own, restarts=1, kind="squared, online")
-    monkeypatch.setattr("understudy.online.why_not", lambda *_: "")
-    monkeypatch.setattr("understudy.checks.search.contradictory", lambda *ends: np.zeros(len(ends[0]), bool))
+    trust(monkeypatch)
     with pytest.raises(CheckError, match="bound is false"):
         understudy.checks.certificate(own, restarts=1, kind="squared, online")
     with pytest.raises(understudy.UserError, match="there is no 'squared, offline'"):
