@@ -151,7 +151,9 @@ def test_a_long_sum_is_above_its_lower_end_however_it_is_rounded():
 
 @jax.jit
 def round_of(one, w, loss):
-    found = jax.value_and_grad(lambda w: jnp.sum(one.weights * jax.vmap(loss)(one.inputs @ w, one.targets)))(w)
+    found = jax.value_and_grad(lambda w: jnp.sum(one.weights * jax.vmap(loss)(one.inputs @ w, one.targets)))(
+        w
+    )
     return *found, measured(Linear(), loss, w, one)
 
 
