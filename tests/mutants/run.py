@@ -6,7 +6,7 @@
     python tests/mutants/run.py --jobs 16         so many at a time
 
 The tests must pass on the sources as they are; then every mutant, in a copy of the sources, is judged by the
-tests that its entry names, which `make test` runs too. A test that fails kills it, and so does one that hangs.
+tests that its entry names, which `make test` runs too. A test that fails kills it; so does one that hangs.
 An entry whose text does not stand exactly once in its file is stale. The exit code is 1 where a mutant
 survives, an entry is stale, or tests could not be run.
 """
@@ -36,7 +36,7 @@ KILLED, SURVIVED, HUNG, UNJUDGED = "killed", "SURVIVED", "killed (hung)", "NOT J
 
 
 class Mutant(NamedTuple):
-    """A line made wrong: `old` becomes `new` in a file of the package; why that matters; tests that see it."""
+    """A line made wrong: `old` becomes `new` in a file of the package, why that matters, and its tests."""
 
     file: str
     old: str
@@ -134,7 +134,7 @@ def ended(running: dict[int, tuple[Any, Child]]) -> tuple[Any, Child, str]:
 def ready() -> None:
     """Imports what every process of tests has; the settings of JAX are those of the tests."""
     sys.path.insert(0, str(ROOT / "tests"))
-    import conftest  # noqa: F401  # before JAX: it reads its settings when it is imported
+    import conftest  # noqa: F401, I001  # first: JAX reads its settings when it is imported
     import equinox  # noqa: F401
     import gymnasium  # noqa: F401
     import hypothesis  # noqa: F401
