@@ -50,8 +50,7 @@ class Mutant(NamedTuple):
         if (times := source.count(self.old)) != 1:
             raise ValueError(f"its text stands {times} times in the file")
         made = source.replace(self.old, self.new)
-        if ast.dump(ast.parse(made)) == ast.dump(ast.parse(source)):
-            raise ValueError("it changes nothing")
+        ast.parse(made)
         return made
 
 

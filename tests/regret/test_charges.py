@@ -13,7 +13,7 @@ import pytest
 
 import understudy
 from problems import added
-from reference import FEW
+from reference import FEW, gradient, stream, value
 from understudy.data import batch
 from understudy.losses import LOSSES
 from understudy.objectives import empty_samples
@@ -65,6 +65,52 @@ def test_a_multiplier_inside_of_the_ball_is_charged_for_its_room():
     falls, before = np.cumsum(0.5 / np.sqrt(rounds)), rounds - 1
     np.testing.assert_allclose(ledger["stability"], falls + before**2 / 4)
     assert falls[-1] + (1 + np.sqrt(FEW) / 4) / 2 < ledger["regret"][-1]  # without it: a bound that is false
+
+
+def by_hand(loss, linear, listed, result, weights):
+    """Σ ||g_t + r_t||²/2Λ_t after each round, and the bound, from the iterates and the definitions.
+
+    r_t is the gradient of G_{t−1} at w_t, which linearised learners do not have. One bound is for the best in
+    hindsight, one for w_{T+1}.
+    """
+    iterates, steps, falls = result.iterates, np.diff(weights, prepend=0.0), []
+    for t, (w, (X, Y)) in enumerate(zip(iterates[:-1], listed, strict=True)):
+        slope = gradient(loss, w, X, Y)
+        if not linear:
+            slope = slope + sum(gradient(loss, w, *one) for one in listed[:t])
+            slope = slope + sum(s * (w - v) for s, v in zip(steps[:t], iterates, strict=False))
+        falls.append(np.sum(slope**2) / 2 / weights[t])
+    found, low = [], result.ledger["cumulative_loss"][-1] - result.certificate.high
+    for u in (result.comparator, iterates[-1]):
+        away = sum(s * np.sum((u - w) ** 2) for s, w in zip(steps, iterates, strict=False)) / 2
+        found.append(sum(falls) + away + sum(value(loss, u, *one) for one in listed) - low)
+    return np.cumsum(falls), min(found)
+
+
+ROOTS = np.sqrt(np.arange(1, FEW + 1))
+SLOPPY = understudy.gd(max_iterations=2, first_step=0.05, growth=1.0)
+
+
+@pytest.mark.parametrize(
+    ("loss", "learner", "how"),
+    [
+        ("squared", understudy.ogd(eta=0.5), {}),
+        ("huber", understudy.alt_ftrl(eta=0.5), {}),
+        ("huber", understudy.alt_ftrl(eta=0.5), {"solver": SLOPPY}),
+    ],
+    ids=["linear", "exact", "inexact"],
+)
+def test_stability_and_bound_are_those_of_their_definitions(loss, learner, how):
+    listed = stream(loss, seed=3, rounds=FEW)
+    result = understudy.replay(
+        listed, loss=loss, learner=learner, comparator="last", keep_iterates=True, **how
+    )
+    falls, bound = by_hand(loss, learner.linear, listed, result, ROOTS / 0.5)
+    np.testing.assert_allclose(result.ledger["stability"], falls, rtol=1e-6)
+    assert bound * (1 - 1e-9) <= result.certificate.bound <= bound * (1 + 1e-6)
+    assert result.certificate.norm == pytest.approx(
+        10 * max(np.linalg.norm(w) for w in [*result.iterates, result.comparator])
+    )
 
 
 def kept(loss, X, Y):
