@@ -1,7 +1,7 @@
 """Mutants: one line of the sources is made wrong, and the room's tests must fail.
 
     python tests/mutants/run.py                   all of `mutants.toml`
-    python tests/mutants/run.py --only regret/    those whose file or reason has these letters
+    python tests/mutants/run.py --only regret/    those whose file or reason matches
     python tests/mutants/run.py --list            what there is, without running anything
     python tests/mutants/run.py --jobs 16         so many at a time
 
@@ -16,6 +16,7 @@ from __future__ import annotations
 import argparse
 import ast
 import os
+import re
 import shutil
 import signal
 import sys
@@ -147,7 +148,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--only", default="", metavar="PATTERN", help="letters of a file or a reason")
+    parser.add_argument("--only", default="", metavar="PATTERN", help="a regular expression")
     parser.add_argument("--jobs", type=int, default=len(os.sched_getaffinity(0)), metavar="N")
     parser.add_argument("--list", action="store_true", help="list the mutants and run none")
     options = parser.parse_args()
@@ -155,7 +156,7 @@ def main() -> int:
     wrong = stale(every)
     for line in wrong:
         print(f"STALE  {line}")
-    chosen = [one for one in every if options.only in f"{one.file} {one.why}"]
+    chosen = [one for one in every if re.search(options.only, f"{one.file} {one.why}")]
     if options.list:
         for one in chosen:
             print(f"{one.file:<28} {one.why}")
