@@ -65,6 +65,10 @@ def test_a_multiplier_inside_of_the_ball_is_charged_for_its_room():
     falls, before = np.cumsum(0.5 / np.sqrt(rounds)), rounds - 1
     np.testing.assert_allclose(ledger["stability"], falls + before**2 / 4)
     assert falls[-1] + (1 + np.sqrt(FEW) / 4) / 2 < ledger["regret"][-1]  # without it: a bound that is false
+    # Where the gradient points inwards there is no multiplier to take it away.
+    ledger = played(-10.0, Still(0.5), radius=1.0)
+    np.testing.assert_allclose(ledger["regret"], 1.0 + 1.5 * (rounds - 1))
+    assert (ledger["bound"] >= ledger["regret"]).all()
 
 
 def by_hand(loss, linear, listed, result, weights):
