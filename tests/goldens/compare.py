@@ -2,9 +2,9 @@
 
     python tests/goldens/compare.py OLD NEW [--only PATTERN] [--jobs 2] [--keep FOLDER] [--list]
 
-OLD and NEW are git revisions, or folders with a src/ (`.` is the working tree). What a revision wrote is kept,
-by the contents of its src/ and the definition of the run, so that OLD is played once. What may differ, such as
-seconds, is one table: `files.RULES`. The exit code is 0 where everything is equal.
+OLD and NEW are git revisions, or folders with a src/ (`.` is the working tree). What a revision wrote is
+kept, by the contents of its src/ and the definition of the run, so that OLD is played once. What may differ,
+such as seconds, is one table: `files.RULES`. The exit code is 0 where everything is equal.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
 
 from files import compared, read  # noqa: E402
+
 from runs import RENAMED, RUNS, Run, missing  # noqa: E402
 
 LIMIT = 300.0
@@ -38,8 +39,8 @@ LIMIT = 300.0
 FLAGS = {
     "JAX_PLATFORMS": "cpu",
     # As in tests/conftest.py: nearly all of the time is compiling.
-    "XLA_FLAGS": "--xla_backend_optimization_level=0 "
-    "--xla_backend_extra_options=xla_cpu_disable_new_fusion_emitters --xla_cpu_parallel_codegen_split_count=1",
+    "XLA_FLAGS": "--xla_backend_optimization_level=0 --xla_backend_extra_options="
+    "xla_cpu_disable_new_fusion_emitters --xla_cpu_parallel_codegen_split_count=1",
     "JAX_TRACEBACK_IN_LOCATIONS_LIMIT": "0",
     "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
     "JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES": "-1",
@@ -125,7 +126,7 @@ def chunk(tree: Tree, runs: list[Run], folder: Path, programs: Path) -> dict[str
         while left and left[0].name in seconds:
             one = left.pop(0)
             found[one.name] = Played(
-                folder / one.name, _wrong(one, folder / one.name), float(seconds[one.name])
+                folder / one.name, wrong(one, folder / one.name), float(seconds[one.name])
             )
         if not left:
             break
@@ -145,7 +146,7 @@ def _lines(file: Path) -> list[str]:
     return file.read_text(errors="replace").splitlines() if file.is_file() else []
 
 
-def _wrong(run: Run, folder: Path) -> str | None:
+def wrong(run: Run, folder: Path) -> str | None:
     """Why a run did not end as it should; None where it did."""
     for number in range(1, len(run.steps) + 1):
         text = " ".join(_lines(folder / f"raised-{number}.txt"))

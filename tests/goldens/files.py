@@ -1,4 +1,4 @@
-"""What a run wrote, read so that what two honest plays may differ in is left out, and the first difference."""
+"""What a run wrote, without what two plays of it may differ in, and the first difference of two runs."""
 
 from __future__ import annotations
 
@@ -14,11 +14,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+
 from runs import RENAMED
 
 NAMES: dict[str, str] = {}
-"""Words in JSON, such as the kind of a solver in config.json, that another tree writes otherwise and means the
-same: from the word of now to the old one.
+"""Words in JSON, such as the kind of a solver in config.json, that the older tree writes otherwise and that
+mean the same: from the word of now to the old one.
 """
 NEW: tuple[str, ...] = ()
 """Settings that only one of the trees has, and whose default is what the other always does."""
@@ -92,10 +93,8 @@ def _record(data: bytes) -> Any:
     found = json.loads(data)["record"]
     timed = ("times.csv", "summary.json", "config.json")
     for kind in ("whole", "grown"):
-        found[kind] = {
-            name: "" if name in timed or name.endswith(".safetensors") else size
-            for name, (size, _) in found[kind].items()
-        }
+        sizes = {name: size for name, (size, _) in found[kind].items()}
+        found[kind] = {name: size * (name not in timed) for name, size in sizes.items()}
     return found
 
 
@@ -171,7 +170,7 @@ def read(folder: Path, but: str | None = None) -> dict[str, Any]:
 
 
 def difference(one: Any, other: Any, place: str = "") -> tuple[str, Any, Any] | None:
-    """The first place at which two contents differ, and what is there in both; None where they are the same."""
+    """The first place at which two contents differ, and what is there in both; None: they are the same."""
     if isinstance(one, Mapping) and isinstance(other, Mapping):
         for key in [*one, *(key for key in other if key not in one)]:
             there = f"{place}, {key}" if place else str(key)
@@ -194,7 +193,7 @@ def difference(one: Any, other: Any, place: str = "") -> tuple[str, Any, Any] | 
         at = tuple(int(i) for i in np.unravel_index(apart[0], one.shape))
         where = ", ".join(map(str, at))
         return f"{place}[{where}] and {len(apart) - 1} more", one[at].item(), other[at].item()
-    same = type(one) is type(other) and (one == other or one != one and other != other)
+    same = type(one) is type(other) and (one == other or (one != one and other != other))
     return None if same else (place, one, other)
 
 

@@ -24,6 +24,7 @@ from typing import Any
 
 import numpy as np
 import world
+
 from runs import RENAMED, RUNS, Run, Step
 
 DONE, ROOT = ".steps", ".root"
@@ -140,7 +141,7 @@ MADE: dict[str, Callable[[], None]] = {"demos": _demos, "stream": _stream}
 """Steps of one word, which make a file."""
 
 _heard: list[str] = []
-"""What the command line has said on its error stream so far, for the hand that looks for the page's address."""
+"""What the command line has said on its error stream so far, for who looks for the page's address."""
 
 
 class _Listening(io.TextIOBase):

@@ -26,8 +26,8 @@ class Run:
     """One golden run.
 
     group: runs of a group are played in one process, one after the other, and share what they compile.
-    dies: after how many calls of "step" (of an environment), "ask" (of an expert) or "round" (of the progress)
-    the process is killed; after each kill the step under way is played again, and goes on from its folder.
+    dies: after how many calls of "step" (environment), "ask" (expert) or "round" (progress) the process is
+    killed, once for each number; then the step under way is played again, and goes on from its folder.
     hand: how a person on the page acts, see `play.HANDS`; keys: what they type in the terminal.
     fails: steps that end with an error, by number, with the beginning of its sentence. needs: modules without
     which the run is left out.
@@ -261,6 +261,8 @@ KILLED = [
     Run("killed-device", "device", [DRIFT | LINEAR | {"resume": True, "evaluate_every": 1}], {"round": (2,)}),
 ]
 
+MORE = ROOM | LINEAR | {"rounds": None, "ask": "random:9"}
+STREAM = ["replay", "stream.npz", "--out", "told", "--json"]
 TYPED_RUNS = [
     Run(
         "typed",
@@ -273,58 +275,31 @@ TYPED_RUNS = [
         [[*TYPED, "--out", "run"], ["train", "--out", "run", "--resume", "--rounds", "5", "--json"]],
     ),
     Run("typed-resumed", "killed", [[*TYPED, "--out", "run"]], {"step": (70,)}),
+    Run("more-budget", "typed", [MORE | {"budget": 40}, MORE | {"budget": 60, "resume": True}]),
     Run(
-        "more-budget",
+        "exported",
         "typed",
-        [ROOM | LINEAR | {"budget": 40, "rounds": None, "ask": "random:9"}]
-        + [ROOM | LINEAR | {"budget": 60, "rounds": None, "ask": "random:9", "resume": True}],
+        [ROOM | MLP, ["export", "run", "--to", "numpy", "--out", "policy.npz", "--json"]],
     ),
-    Run(
-        "exported", "typed", [ROOM | MLP, ["export", "run", "--to", "numpy", "--out", "policy.npz", "--json"]]
-    ),
-    Run(
-        "replayed",
-        "typed",
-        [["stream"], ["replay", "stream.npz", "--learner", "adaftrl", "--out", "told", "--json"]],
-    ),
+    Run("replayed", "typed", [["stream"], [*STREAM, "--learner", "adaftrl", "--alpha", "2"]]),
+    Run("replayed-absolute", "typed", [["stream"], [*STREAM, "--loss", "absolute", "--memory", "window:3"]]),
     Run("refused", "typed", [ROOM | LINEAR | {"learner": "ftll"}], fails={1: "learner"}),
 ]
 
+FOUR = ["--ask", "random:4", "--rounds", "2", "--interactions", "40"]
+PAGE = [*ASKED, "--expert", "person:page", "--no-browser"]
 PERSON = [
     Run(
         "person-terminal",
         "person",
-        [
-            [
-                *ASKED,
-                "--expert",
-                "person:terminal",
-                "--rounds",
-                "2",
-                "--ask",
-                "random:4",
-                "--interactions",
-                "40",
-            ]
-        ],
+        [[*ASKED, "--expert", "person:terminal", *FOUR]],
         keys="1 2 u 1 s 2 1 2 2 1 1 2 1",
     ),
-    Run(
-        "person-page",
-        "person",
-        [
-            [*ASKED, "--expert", "person:page", "--no-browser", "--rounds", "2", "--interactions", "40"]
-            + ["--ask", "random:4"]
-        ],
-        hand="label",
-    ),
+    Run("person-page", "person", [[*PAGE, *FOUR]], hand="label"),
     Run(
         "person-spot",
         "person",
-        [
-            [*ASKED, "--expert", "person:page", "--no-browser", "--rounds", "1", "--interactions", "24"]
-            + ["--moment", "spot"]
-        ],
+        [[*PAGE, "--moment", "spot", "--rounds", "1", "--interactions", "24"]],
         hand="spot",
     ),
 ]
@@ -362,60 +337,29 @@ ATARI = [
     ]
 ]
 
+INLINE = [*STUDY, "--engine", "inline"]
+AXES = ["--learners", "ftl", "ftrl", "--grid", "step=0.1,1"]
 STUDIES = [
-    Run(
-        "study-workers",
-        "study",
-        [[*STUDY, "--learners", "ftl", "ftrl", "--grid", "step=0.1,1", "--workers", "2"]],
-    ),
-    Run(
-        "study-inline",
-        "typed",
-        [[*STUDY, "--learners", "ftl", "adaftrl", "--grid", "loss=squared,huber", "--engine", "inline"]],
-    ),
+    Run("study-workers", "study", [[*STUDY, *AXES, "--workers", "2"]]),
+    Run("study-inline", "typed", [[*INLINE, "--learners", "ftl", "adaftrl", "--grid", "loss=squared,huber"]]),
     Run(
         "study-tuned",
         "typed",
-        [
-            [
-                *STUDY,
-                "--learners",
-                "adaftrl",
-                "--grid",
-                "step=0.1:10:log3",
-                "--tune",
-                "step",
-                "--engine",
-                "inline",
-            ]
-        ],
+        [[*INLINE, "--learners", "adaftrl", "--grid", "step=0.1:10:log3", "--tune", "step"]],
     ),
-    Run(
-        "study-killed",
-        "killed",
-        [[*STUDY, "--learners", "ftl", "bc", "--engine", "inline", "--shard", "1"]],
-        {"step": (130,)},
-    ),
-    Run(
-        "study-ray",
-        "study",
-        [[*STUDY, "--learners", "ftl", "ftrl", "--engine", "ray", "--workers", "1"]],
-        needs=("ray",),
-    ),
+    Run("study-killed", "killed", [[*INLINE, "--learners", "ftl", "bc", "--shard", "1"]], {"step": (130,)}),
+    Run("study-ray", "study", [[*STUDY, *AXES, "--engine", "ray", "--workers", "1"]], needs=("ray",)),
 ]
 
-RUNS: list[Run] = [
-    *LEARNERS,
-    *NETWORKS,
-    *ASKING,
-    *SLOW,
-    *KILLED,
-    *TYPED_RUNS,
-    *PERSON,
-    *PURE,
-    *ATARI,
-    *STUDIES,
-]
+HOPPER = Run(
+    "hopper",
+    "hopper",
+    [SIZE | LINEAR | {"env": "Hopper-v5", "learner": "adaftrl", "episodes": 1, "envs": 2, "beta": 0.2}],
+    needs=("mujoco",),
+)
+
+RUNS: list[Run] = [*LEARNERS, *NETWORKS, *ASKING, *SLOW, *KILLED, *TYPED_RUNS, *PERSON, *PURE, *ATARI]
+RUNS += [*STUDIES, HOPPER]
 
 
 def missing(run: Run) -> list[str]:

@@ -1,4 +1,4 @@
-"""The environments and experts of the golden runs. They use Gymnasium, and of understudy public names only."""
+"""The environments and experts of the golden runs. Of understudy they use public names only."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def begin(dies: dict[str, tuple[int, ...]]) -> None:
 
 
 def called(what: str) -> None:
-    """Counts a call, and kills this process where the run says so. The file `kills` has a line for each kill."""
+    """Counts a call, and kills this process where the run says so; the file `kills` has a line for each."""
     if what not in DIES:
         return
     _calls[what] = _calls.get(what, 0) + 1
