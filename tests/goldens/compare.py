@@ -160,11 +160,14 @@ def wrong(run: Run, folder: Path) -> str | None:
     return None if kills == wanted else f"was to be killed {wanted} times, and was {kills} times"
 
 
-def played(tree: Tree, runs: list[Run], at: Path, *, jobs: int, kept: bool) -> dict[str, Played]:
-    """All runs with one tree: those that are kept from before, and the others played now."""
+def played(tree: Tree, runs: list[Run], at: Path, here: Path, *, jobs: int, kept: bool) -> dict[str, Played]:
+    """All runs with one tree: those that are kept under `at` from before, and the others, played in `here`,
+    which is on the same disk.
+    """
     store = at / "runs" / tree.digest if kept and tree.digest else None
     found: dict[str, Played] = {}
-    for run in runs if store else ():
+    for run in runs if store is not None else ():
+        assert store is not None
         folder = store / f"{run.name}-{definition(run)}"
         if folder.is_dir():
             found[run.name] = Played(folder, None, float("nan"))
@@ -172,15 +175,15 @@ def played(tree: Tree, runs: list[Run], at: Path, *, jobs: int, kept: bool) -> d
     for run in runs:
         if run.name not in found:
             groups.setdefault(run.group, []).append(run)
-    here = Path(tempfile.mkdtemp(prefix="playing-", dir=at))
     with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
         waiting = []
         for name, some in sorted(groups.items(), key=lambda item: -len(item[1])):
-            (here / name).mkdir()
+            (here / name).mkdir(parents=True)
             waiting.append(pool.submit(chunk, tree, some, here / name, at / "programs"))
         for one in waiting:
             found |= one.result()
-    for run in runs if store else ():
+    for run in runs if store is not None else ():
+        assert store is not None
         made = found[run.name]
         if made.error is None and made.seconds == made.seconds:
             store.mkdir(parents=True, exist_ok=True)
@@ -235,11 +238,11 @@ def main(words: list[str] | None = None) -> int:
     at = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "understudy-goldens"
     at.mkdir(parents=True, exist_ok=True)
     began, sides = time.perf_counter(), []
-    with tempfile.TemporaryDirectory(prefix="goldens-") as within:
+    with tempfile.TemporaryDirectory(prefix="playing-", dir=at) as within:
         for side, name in zip(("old", "new"), given.trees):
             one, start = tree(name, Path(within)), time.perf_counter()
             kept = given.no_cache not in (side, "both")
-            done = played(one, runs, at, jobs=given.jobs, kept=kept)
+            done = played(one, runs, at, Path(within) / side, jobs=given.jobs, kept=kept)
             fresh = sum(made.seconds == made.seconds for made in done.values())
             print(
                 f"{side.upper()} {name}: {fresh} runs played, {len(done) - fresh} kept from before, "
@@ -247,25 +250,20 @@ def main(words: list[str] | None = None) -> int:
                 flush=True,
             )
             sides.append(done)
-    good = 0
-    print(f"\n{'run':<28} {'files':>5}  outcome")
-    for run in runs:
-        text, well = report(run, *(side[run.name] for side in sides), given.but)
-        good += well
-        print(text)
-    for one in left_out:
-        print(f"left out: {one}")
-    print(f"\n{good} of {len(runs)} runs are equal; {time.perf_counter() - began:.0f} s")
-    if given.keep:
-        for side, done in zip(("old", "new"), sides):
-            for name, made in done.items():
-                if made.folder.is_dir():
-                    shutil.copytree(made.folder, Path(given.keep) / side / name)
-    for folder in at.glob("playing-*"):
-        if any(made.folder.is_relative_to(folder) for side in sides for made in side.values()) or not any(
-            folder.glob("*/*/.root")
-        ):
-            shutil.rmtree(folder)
+        good = 0
+        print(f"\n{'run':<28} {'files':>5}  outcome")
+        for run in runs:
+            text, well = report(run, sides[0][run.name], sides[1][run.name], given.but)
+            good += well
+            print(text)
+        for one in left_out:
+            print(f"left out: {one}")
+        print(f"\n{good} of {len(runs)} runs are equal; {time.perf_counter() - began:.0f} s")
+        if given.keep:
+            for side, done in zip(("old", "new"), sides):
+                for name, made in done.items():
+                    if made.folder.is_dir():
+                        shutil.copytree(made.folder, Path(given.keep) / side / name)
     return int(good < len(runs))
 
 

@@ -7,7 +7,6 @@ import fnmatch
 import io
 import json
 import math
-import re
 import struct
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -149,7 +148,8 @@ def read(folder: Path, but: str | None = None) -> dict[str, Any]:
     their ids are digests of settings, which may be renamed. `but`: a pattern of names that are left out.
     """
     root, found = folder / ".root", {}
-    swaps = [(root.read_text().encode(), b"(here)")] if root.is_file() else []
+    places = root.read_text().splitlines() if root.is_file() else []
+    swaps = [(place.encode(), new) for place, new in zip(places, (b"(here)", b"(tree)"))]
     for plan in sorted(folder.rglob("study.json")):
         for number, one in enumerate(json.loads(plan.read_text())["runs"]):
             swaps.append((one["id"].encode(), f"run-{number:03d}".encode()))
@@ -198,9 +198,9 @@ def difference(one: Any, other: Any, place: str = "") -> tuple[str, Any, Any] | 
 
 
 def compared(old: dict[str, Any], new: dict[str, Any]) -> list[tuple[str, str, Any, Any]]:
-    """Every file in which two runs differ, with the first place and what is there in both."""
+    """Every file in which two runs differ, ledgers first, with the first place and what is there in both."""
     found = []
-    for name in sorted({*old, *new}, key=lambda name: (re.sub("^said.*", "~", name), name)):
+    for name in sorted({*old, *new}, key=lambda name: ("ledger.csv" not in name, name)):
         if name not in old or name not in new:
             found.append((name, "file", *("there" if name in one else NOTHING for one in (old, new))))
         elif differs := difference(old[name], new[name]):

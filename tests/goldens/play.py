@@ -28,7 +28,7 @@ import world
 from runs import RENAMED, RUNS, Run, Step
 
 DONE, ROOT = ".steps", ".root"
-"""Files of a run that are not compared: how many of its steps are done, and where it was played."""
+"""Files that are not compared: how many steps are done, and where the run was played, by which tree."""
 
 
 def main(folder: str, *names: str) -> None:
@@ -41,7 +41,7 @@ def main(folder: str, *names: str) -> None:
         began, here = time.perf_counter(), Path(folder) / name
         here.mkdir(parents=True, exist_ok=True)
         os.chdir(here)
-        Path(ROOT).write_text(str(here))
+        Path(ROOT).write_text(f"{here}\n{tree}\n")
         play(runs[name])
         with open(Path(folder) / "seconds.txt", "a") as file:
             file.write(f"{name} {time.perf_counter() - began:.2f}\n")
@@ -80,7 +80,7 @@ def take(step: Step, number: int, counting: bool) -> None:
 def imitate(step: dict[str, Any], number: int, counting: bool) -> None:
     import understudy
 
-    given = {"out": "run"} | step
+    given: dict[str, Any] = {"out": "run"} | step
     takes = inspect.signature(understudy.imitate).parameters
     for name, old in RENAMED.items():
         if name in given and name not in takes:
@@ -91,7 +91,8 @@ def imitate(step: dict[str, Any], number: int, counting: bool) -> None:
     if given["out"] is None:
         run.save("run")
         columns = ("inputs", "targets", "executed", "rewards", "flags", "slots", "weights")
-        np.savez("samples.npz", **{name: np.asarray(run.samples(name)) for name in columns})
+        kept: dict[str, Any] = {name: np.asarray(run.samples(name)) for name in columns}
+        np.savez("samples.npz", **kept)
     Path(f"said-{number}.json").write_text(json.dumps(run.summary(), indent=1))
 
 
