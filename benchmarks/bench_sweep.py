@@ -113,9 +113,10 @@ def main() -> int:
     print(f"as many steps bare: {floor:.1f} s")
     print(f"side by side: {took:.1f} s, {steps / took:,.0f} steps/s, {len(done.failed)} failed")
     away = [plain_loop.same_as_a_run(name.replace("alt_", ""), 0.1, seed=0, rounds=2) for name in LEARNERS]
-    settings = [one.settings for one in study.runs]
-    names = [(one["learner"].replace("alt_", ""), float(one.get("step") or 1.0)) for one in settings]
-    jobs = [(*name, one["seed"]) for name, one in zip(names, settings, strict=True)]
+    jobs = []
+    for one in study.runs:
+        name, step = one.settings["learner"], one.settings.get("eta", one.settings.get("alpha", 1.0))
+        jobs.append((name.replace("alt_", ""), float(step), one.settings["seed"]))
     alone = plain(jobs, options.rounds, options.workers)
     print(
         f"plain loops, {options.workers} processes: {alone:.1f} s; losses agree with ours to {max(away):.0e}"

@@ -189,7 +189,7 @@ def same_as_a_run(learner: str, step: float, seed: int, rounds: int = 3, size: i
     settings: dict[str, Any] = {"policy": "linear", "preset": "paper", "episodes": 0, "expert_episodes": 0}
     settings |= {"rounds": rounds, "interactions": size, "seed": seed, "comparator": "none"}
     if learner != "ftl":
-        settings["step"] = step
+        settings["alpha" if learner.startswith("ada") else "eta"] = step
     ours = understudy.imitate("Hopper-v5", learner=learner, **settings).ledger["loss"]
     plain = hopper(Learner(learner, step, 11, 3), rounds, size, *of_a_run(seed, size, rounds))
     away = float(np.max(np.abs(plain - ours) / ours))

@@ -118,7 +118,7 @@ def test_the_table_of_the_map_has_this_order():
 
 def test_another_order_of_the_table_is_seen():
     """The negative control: names are read from the first column, in the order of the rows."""
-    table = "| room | what |\n|---|---|\n| `policies/`, `data.py` | not `losses/` |\n| `__init__.py` | names |\n"
+    table = "| room | what |\n| `policies/`, `data.py` | not `losses/` |\n| `__init__.py` | names |\n"
     assert rooms_of_table(table) == ["policies", "data", "understudy"]
 
 

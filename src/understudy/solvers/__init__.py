@@ -54,8 +54,8 @@ SOLVERS: Registry[AnySolver] = Registry(
 
 
 def auto(policy: Policy, loss: Loss, parameters: int) -> Any:
-    """For a linear policy an exact solver: the closed form (squared), the interior point (absolute), and Newton
-    or, with many parameters, L-BFGS (all others); else Adam.
+    """For a linear policy an exact solver: the closed form (squared), the interior point (absolute), and
+    Newton or, with many parameters, L-BFGS (all others); else Adam.
     """
     if not policy.linear:
         return adam(batch_size=256)
