@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
+import pandas as pd
 
 from docs.on_atari import NAMES, value
 from docs.tables import FAILS, OPEN, bounds, cell, claims, form_of, interval, least, rows, verdicts
-from understudy.report import summaries
+from understudy import intervals
 
 
 def env(game: str) -> str:
@@ -21,10 +22,16 @@ def last(here: str, column: str, game: str, learner: str) -> list[float]:
     return list(found.sort_values("seed")[column])
 
 
-def shared(here: str, game: str, learner: str) -> summaries.Interval:
-    """The share of the expert's return in the same games, with its interval over pairs of games."""
+def of_seeds(here: str, game: str, learner: str) -> pd.DataFrame:
+    """The mean return of each seed's games, and the expert's in the same games."""
     games = rows(f"{here}/games", game=env(game), learner=learner)
-    return summaries.ratio(games["return"], games["expert_return"])
+    return games.groupby("seed")[["return", "expert_return"]].mean()
+
+
+def shared(here: str, game: str, learner: str) -> intervals.Interval:
+    """The share of the expert's return in the same games, with its interval over pairs of seeds."""
+    means = of_seeds(here, game, learner)
+    return intervals.ratio(means["return"], means["expert_return"])
 
 
 def seeds(here: str, game: str, learner: str) -> str:
@@ -38,11 +45,10 @@ def seeds(here: str, game: str, learner: str) -> str:
 def again(here: str, game: str, policy: str, learner: str) -> str:
     """The cells of a learner that was played again: loss (before), those of `seeds`, return, share."""
     now = cell(f"{here}/summary", "average_loss", env=env(game), learner=learner)
-    games = rows(f"{here}/games", game=env(game), learner=learner)["return"]
+    back = intervals.mean(of_seeds(here, game, learner)["return"])
     return (
         f"{now:.3f} ({value('average_loss', game, policy, learner):.3f}) | {seeds(here, game, learner)} | "
-        f"{bounds(summaries.interval(games, np.mean), '.1f')} | "
-        f"{bounds(shared(here, game, learner), '.2f')} |"
+        f"{bounds(back[:3], '.1f')} | {bounds(shared(here, game, learner)[:3], '.2f')} |"
     )
 
 
