@@ -23,8 +23,9 @@ HOLDS, FAILS, OPEN = "holds", "does not hold", "cannot be told"
 SLACK = 1.05
 """"Matches" means: at most five per cent above."""
 NOTE = """Intervals over seeds are Student's, those of ratios of means Fieller's, over pairs of a seed: the
-mean ± 4.30 standard errors with three seeds, 2.78 with five, 2.26 with ten. [-inf, inf]: nothing is bounded.
-A number without an interval is of the runs that were played, and says nothing of others."""
+mean ± 4.30 standard errors with three seeds, 2.78 with five, 2.26 with ten. A median lies between two of the
+numbers, which fewer than six do not bound. [-inf, inf]: nothing is bounded. A number without an interval is
+of the runs that were played, and says nothing of others."""
 
 
 class Claim(NamedTuple):
