@@ -99,7 +99,7 @@ def test_claims_and_files(played, tmp_path):
 
 
 def test_a_folder_without_tables_is_refused(tmp_path):
-    with pytest.raises(UserError, match="has no rounds.csv.gz"):
+    with pytest.raises(UserError, match=r"has no rounds\.csv\.gz"):
         mujoco_report.read(tmp_path)
 
 
