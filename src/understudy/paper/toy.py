@@ -22,7 +22,8 @@ from ..online import Game
 from ..policies import Linear
 from ..report.style import look
 from ..solvers import Descent, Status, Unsolved, auto, newton
-from .claims import SLACK, Claim, compare, judge, ratio, same
+from .claims import SLACK, Claim, judge, same, typical
+from .claims import compare as compared
 from .protocol import (
     NO_STEP,
     SEEDS,
@@ -167,6 +168,12 @@ def unsolved(runs: Table) -> dict[str, list[Any]]:
     return disk.columns(rows)
 
 
+def compare(claim: str, setting: str, runs: Table, column: str, pair: tuple[str, str], **more: Any) -> Claim:
+    """Judges the median of the ratios of two learners: single seeds have most of a mean here."""
+    measure = "median " + " / ".join(look(name).label for name in pair)
+    return compared(claim, setting, runs, column, pair, **({"measure": measure} | more), by=typical)
+
+
 def judged(study: Outcome) -> list[Claim]:
     """Every claim in every setting, in the order of the paper."""
     runs = study.runs
@@ -181,7 +188,7 @@ def judged(study: Outcome) -> list[Claim]:
             for loss in losses:
                 regret = runs.where(problem=problem, loss=loss, learner="ftl")["regret"]
                 late = regret[:, -1] - regret[:, regret.shape[1] // 2 - 1]
-                share, measure = ratio(late, regret[:, -1]), "share of regret in the second half"
+                share, measure = typical(late, regret[:, -1]), "median share of regret in the second half"
                 found.append(judge(claim, f"{problem}, {loss}", measure, share, **wanted))
     return sorted(found, key=lambda one: ORDER.index(one.claim))
 
@@ -204,7 +211,7 @@ def _both(runs: Table, problem: str, loss: str) -> Iterator[Claim]:
         label = f"{where}, {look(name).label}"
         for claim, below in ((BETTER, 1.0), (MATCH, SLACK)):
             yield compare(claim, label, here, "cumulative", (name, "ftl"), below=below)
-    pair, measure = (UNTUNED, "ftrl"), "AdaFTRL α=1 / FTRL"
+    pair, measure = (UNTUNED, "ftrl"), "median AdaFTRL α=1 / FTRL"
     yield compare(FREE, where, here, "regret", pair, measure=measure, below=SLACK)
     last, mean = (here.where(learner=name) for name in ("ftrl", "alt_ftrl"))
     # On the absolute loss both take the centre form, so there is nothing to compare.
