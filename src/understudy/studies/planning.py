@@ -31,7 +31,10 @@ def evaluation(spec: RunSpec) -> int:
     known = gymnasium.registry.get(str(spec.env).rpartition(":")[2])
     own = spec.env_kwargs.get("max_episode_steps") or getattr(known, "max_episode_steps", None)
     limit = min(filter(None, (own, spec.episode_limit)), default=0)
-    return limit * (len(spec.evaluated) * spec.episodes + spec.expert_measured)
+    looks = len(spec.evaluated) - (
+        not spec.decided("best")
+    )  # else the last one is the first part of the end's
+    return limit * (looks * spec.looks + spec.judging + spec.expert_measured)
 
 
 def divide(entries: Sequence[Entry], workers: int, most: int | None = None) -> list[list[Entry]]:
