@@ -100,9 +100,9 @@ def play_episodes(
     of `env`.
 
     Episode j of a player is seeded by (its seed, stream, its number, j), so lanes do not change the result.
-    An episode ends after `limit` steps. A player whose environment raises, or that without such a limit has an
-    episode of `LIMIT` steps, ends with an error. `progress` is called with the number of episodes that have
-    ended, `on_reset` before one begins.
+    An episode ends after `limit` steps. A player whose environment raises, or that without such a limit has
+    an episode of `LIMIT` steps, ends with an error. `progress` is called with the number of episodes that
+    have ended, `on_reset` before one begins.
     """
     count = len(asked)
     paths = [[derive(seed, stream, number, j) for j in range(many)] for seed, many, number in asked]

@@ -31,9 +31,8 @@ def evaluation(spec: RunSpec) -> int:
     known = gymnasium.registry.get(str(spec.env).rpartition(":")[2])
     own = spec.env_kwargs.get("max_episode_steps") or getattr(known, "max_episode_steps", None)
     limit = min(filter(None, (own, spec.episode_limit)), default=0)
-    looks = len(spec.evaluated) - (
-        not spec.decided("best")
-    )  # else the last one is the first part of the end's
+    # Where nothing is chosen the last look is a part of the evaluation at the end.
+    looks = len(spec.evaluated) - (not spec.decided("best"))
     return limit * (looks * spec.looks + spec.judging + spec.expert_measured)
 
 
