@@ -14,7 +14,7 @@ from runs.counting import Counting
 from understudy import UserError, experts, imitate
 from understudy.envs.gymnasium import derive, maker
 from understudy.envs.vector import vector
-from understudy.runs.evaluate import acting, evaluate, play_episodes
+from understudy.runs.evaluate import JUDGED, acting, evaluate, play_episodes
 
 
 def test_returns_and_lengths_are_those_of_whole_seeded_episodes():
@@ -82,17 +82,18 @@ def test_only_a_second_argument_that_is_no_option_gets_the_info():
 
 
 def test_lanes_do_not_change_returns_and_players_have_their_own_numbers_of_episodes():
-    seeds, episodes = [4, 5, 4], [6, 1, 2]
+    asked = [(4, 6, 0), (5, 1, 0), (4, 2, 7)]
 
     def act(seen, active, fresh):
         return np.zeros((active.sum(), 1), np.float32), {}
 
     one, many = (
-        play_episodes(vector(maker(Counting), 3 * lanes), "counting", seeds, episodes, act, lanes=lanes)
+        play_episodes(vector(maker(Counting), 3 * lanes), "counting", asked, act, lanes=lanes)
         for lanes in (1, 4)
     )
-    for found, other, seed, count in zip(one, many, seeds, episodes, strict=True):
-        assert found.lengths.tolist() == [3 + derive(seed, "evaluate", 0, i) % 5 for i in range(count)]
+    for found, other, (seed, count, number) in zip(one, many, asked, strict=True):
+        assert found.seeds.tolist() == [derive(seed, "evaluate", number, i) for i in range(count)]
+        assert found.lengths.tolist() == [3 + seed % 5 for seed in found.seeds.tolist()]
         assert found.returns.tobytes() == other.returns.tobytes()
 
 
@@ -106,27 +107,43 @@ def test_a_player_whose_environment_raises_leaves_the_others():
     def act(seen, active, fresh):
         return np.zeros((active.sum(), 1), np.float32), {}
 
-    found = play_episodes(vector(maker(Raises), 2), "raises", [4, 5], [3, 3], act)
+    found = play_episodes(vector(maker(Raises), 2), "raises", [(4, 3, 0), (5, 3, 0)], act)
     assert len(found[0].returns) == 3
     # The line of the user's file that raised it is said.
     where = r", at .*test_evaluate.py:\d+ in step"
     assert re.fullmatch(f"environment: ZeroDivisionError: no{where}", str(found[1]))
 
 
-def test_the_expert_is_evaluated_on_the_same_seeds():
-    run = imitate("Pendulum-v1", policy="linear", episodes=3, **SIZE)
+def test_policy_and_expert_of_every_run_play_the_same_episodes():
+    run = imitate("Pendulum-v1", policy="linear", episodes=3, seed=5, **SIZE)
     env, returns = gym.make("Pendulum-v1"), []
     from understudy import experts
 
     teacher = experts.resolve(None, env_id="Pendulum-v1")
     for episode in range(3):
-        observation, _ = env.reset(seed=derive(0, "evaluate", 3, episode))
+        observation, _ = env.reset(seed=derive(JUDGED[0], "evaluate", JUDGED[1], episode))
         total, over = 0.0, False
         while not over:
             observation, reward, terminated, truncated, _ = env.step(teacher.act(observation[None])[0])
             total, over = total + float(reward), terminated or truncated
         returns.append(total)
     assert run.expert_evaluation is not None and run.expert_evaluation.returns.tolist() == returns
+    alone = evaluate(run.policy, "Pendulum-v1", episodes=3)  # those are what `evaluate` plays too
+    assert alone.returns.tolist() == run.evaluation.returns.tolist()
+    other = imitate("Pendulum-v1", policy="linear", best=True, expert_episodes=2, **SIZE)
+    mine, theirs = run.evaluation.seeds, other.evaluation.seeds
+    assert len(set(theirs.tolist())) == 50 and mine.tolist() == theirs[:3].tolist()
+    assert other.expert_evaluation.seeds.tolist() == theirs[:2].tolist()
+    assert not {derive(5, "evaluate", t, 0) for t in range(9)} & set(theirs.tolist())
+
+
+def test_a_run_that_chooses_nothing_looks_at_the_first_of_the_episodes_that_judge_it():
+    options = SIZE | {"policy": "linear", "expert_episodes": 0, "comparator": "none"}
+    run = imitate("CartPole-v1", evaluate_every=1, **options)
+    assert len(run.evaluation.returns) == 20  # a look has ten
+    assert run.ledger["return_mean"][-1] == run.evaluation.returns[:10].mean()
+    short = imitate("CartPole-v1", evaluate_every=1, **options | {"rounds": 2})
+    assert short.ledger["return_mean"].tolist() == run.ledger["return_mean"][:2].tolist()
 
 
 def test_a_player_that_remembers_is_marked():

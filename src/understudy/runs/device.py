@@ -14,11 +14,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from ..envs.gymnasium import derive
 from ..envs.pure import PureEnv, words
 from ..errors import UserError
 from ..policies import Observations, Policy, Recalled
 from .collected import TERMINATED, Asking, Counts, Driver, Round, Wanted
-from .evaluate import Evaluation, endless
+from .evaluate import Asked, Evaluation, endless
 from .kit import Actor, Gathered, Kit, Lanes
 from .trees import apart, architecture, keys_again, kind, over_devices, plain_keys, stacked, to_one_device
 
@@ -96,7 +97,7 @@ class Device:
         """
         if self._lanes or max(run.parts.members for run in self.runs) > 1:
             return
-        asked = [(run.spec.seed, run.spec.episodes, 0) for run in self.runs]
+        asked = [(run.spec.seed, run.spec.looks, 0) for run in self.runs]
         for _, program, given in self._programs(asked, self.runs):
             self._kit.compile_aside(*program, given)
 
@@ -144,17 +145,16 @@ class Device:
         single = jax.tree.map(lambda leaf: jnp.asarray(leaf, jnp.float32), params)
         return Actor(single, *(jnp.asarray(one, jnp.float32) for one in (normaliser.mean, normaliser.scale)))
 
-    def of_runs(self, chosen: Sequence[int], t: int) -> list[Evaluation | UserError]:
+    def of_runs(self, chosen: Sequence[int], asked: Sequence[Asked]) -> list[Evaluation | UserError]:
         """As `Host.of_runs`."""
-        runs = [self.runs[i] for i in chosen]
-        return self._play([(run.spec.seed, run.spec.episodes, t) for run in runs], runs)
+        return self._play(asked, [self.runs[i] for i in chosen])
 
-    def of_expert(self, asked: Sequence[tuple[int, int, int]]) -> list[Evaluation | UserError]:
+    def of_expert(self, asked: Sequence[Asked]) -> list[Evaluation | UserError]:
         """As `Host.of_expert`."""
         return self._play(asked, [None] * len(asked))
 
     def _play(
-        self, asked: Sequence[tuple[int, int, int]], players: Sequence[RunState | None]
+        self, asked: Sequence[Asked], players: Sequence[RunState | None]
     ) -> list[Evaluation | UserError]:
         """Whole episodes of runs, or of the expert (None): as `evaluate.play_episodes`, with all episodes of
         all players side by side.
@@ -163,34 +163,39 @@ class Device:
         for group, program, given in self._programs(asked, players):
             results, alone = jax.device_get(self._kit.evaluating(*program)(*given)), program[-1]
             for at, i in enumerate(group):
-                found[i] = self._evaluation(*(results if alone else (one[at] for one in results)))
+                found[i] = self._evaluation(asked[i], *(results if alone else (one[at] for one in results)))
         return found
 
     def _programs(
-        self, asked: Sequence[tuple[int, int, int]], players: Sequence[RunState | None]
+        self, asked: Sequence[Asked], players: Sequence[RunState | None]
     ) -> Iterator[tuple[list[int], tuple[Policy, int, int | None, bool], Any]]:
         """What plays these episodes (seed, how many, number): the places of the players, what selects their
         program, and its arguments. The expert plays through the program of a policy, whose answers it does
-        not take: a second program would take as long to compile as the first.
+        not take, and so do looks that have fewer episodes than the last evaluation: a second program would
+        take as long to compile as the first, and more episodes take no longer.
         """
         made, limit = [], self.runs[0].spec.episode_limit
         for (seed, episodes, number), player in zip(asked, players, strict=True):
             run = self.runs[0] if player is None else player
             policy, params = run.shown()
-            actor = self._actor(params, run.normaliser)
-            made.append((policy, (actor, words(seed), np.bool_(player is None), np.uint32(number)), episodes))
+            actor, spec = self._actor(params, run.normaliser), run.spec
+            given = actor, words(seed), np.bool_(player is None), np.uint32(number)
+            made.append((policy, given, episodes and max(episodes, spec.looks, spec.judging)))
         for group, width in self._groups(made):
             policy, _, episodes = made[group[0]]
             if episodes:
                 given = _filled([made[i][1] for i in group], width)
                 yield group, (policy, episodes, limit, width == 1), given
 
-    def _evaluation(self, returns: Any, lengths: Any, over: Any, finite: Any) -> Evaluation | UserError:
+    def _evaluation(self, asked: Asked, *results: Any) -> Evaluation | UserError:
+        seed, episodes, number = asked
+        returns, lengths, over, finite = (one[:episodes] for one in results)
         if not finite.all():
             return UserError("environment: an observation is not finite.")
         if not over.all():
             return endless(self.env.name)
-        return Evaluation(returns.astype(np.float64), lengths.astype(np.int64))
+        seeds = [derive(seed, "evaluate", number, episode) for episode in range(episodes)]
+        return Evaluation(returns.astype(np.float64), lengths.astype(np.int64), np.asarray(seeds))
 
     def snapshot(self, run: int) -> list[dict[str, Any]]:
         """Where the environments of a run are: the arrays of their states, as one slot."""

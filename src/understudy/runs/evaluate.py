@@ -1,5 +1,8 @@
 """What a policy is worth: returns of whole episodes, in environments of their own, seeded apart from
 collection. An evaluation costs no queries and no interactions.
+
+Who is compared plays the same episodes: `JUDGED` says which ones judge the kept policies of all runs,
+whatever their seeds, and their experts.
 """
 
 from __future__ import annotations
@@ -25,12 +28,16 @@ if TYPE_CHECKING:
     from .groups import Members
 
 LIMIT = 100_000
+JUDGED = 0, 1 << 31
+"""Seed and number of the episodes by which every run and its expert are judged, and which choose nothing."""
 AGAIN = tuple((1 << 30) + (k << 24) for k in range(4))
 """Added to the number of an evaluation, they give those of the episodes that confirm it: up to four times as
 many again.
 """
 PRECISE = 0.01
 """A mean return whose standard error is at most this share of it needs no more episodes."""
+Asked = tuple[int, int, int]
+"""Which episodes a player plays: a seed, how many, and the number of the evaluation."""
 Act = Callable[[Seen, np.ndarray, np.ndarray], tuple[Any, dict[int, UserError]]]
 """From what the active slots show, which those are (players, lanes), and where an episode begins (active,):
 an action for each, and the errors of players that cannot go on.
@@ -38,10 +45,13 @@ an action for each, and the errors of players that cannot go on.
 
 
 class Evaluation(NamedTuple):
-    """Undiscounted returns and lengths of the episodes, (episodes,) each."""
+    """Undiscounted returns, lengths and seeds of the episodes, (episodes,) each; no seeds where they are not
+    known. Those of equal seeds can be compared, one by one.
+    """
 
     returns: np.ndarray
     lengths: np.ndarray
+    seeds: np.ndarray = np.zeros(0, np.int64)
 
     @property
     def mean(self) -> float:
@@ -56,6 +66,10 @@ class Evaluation(NamedTuple):
         """Whether more episodes would hardly change the mean."""
         count = len(self.returns)
         return count > 1 and float(self.returns.std(ddof=1)) <= PRECISE * abs(self.mean) * count**0.5
+
+    def first(self, episodes: int) -> Evaluation:
+        """The first so many of these episodes."""
+        return Evaluation(*(one[:episodes] for one in self))
 
     def with_more(self, more: Evaluation) -> Evaluation:
         """These episodes and `more`."""
@@ -73,28 +87,27 @@ def endless(name: str) -> UserError:
 def play_episodes(
     env: VectorEnv,
     name: str,
-    seeds: Sequence[int],
-    episodes: Sequence[int],
+    asked: Sequence[Asked],
     act: Act,
     *,
-    number: int = 0,
     stream: str = "evaluate",
     lanes: int = 1,
     limit: int | None = None,
     progress: Callable[[int], None] | None = None,
     on_reset: Callable[[], None] | None = None,
 ) -> list[Evaluation | UserError]:
-    """Whole episodes of n players side by side; player i plays ``episodes[i]`` of them in `lanes` slots of
-    `env`.
+    """Whole episodes of n players side by side; player i plays those that ``asked[i]`` says, in `lanes` slots
+    of `env`.
 
-    Episode j of a player is seeded by (its seed, stream, number, j), so lanes do not change the result. An
-    episode ends after `limit` steps. A player whose environment raises, or that without such a limit has an
-    episode of `LIMIT` steps, ends with an error. `progress` is called with the number of episodes that have
-    ended, `on_reset` before one begins.
+    Episode j of a player is seeded by (its seed, stream, its number, j), so lanes do not change the result.
+    An episode ends after `limit` steps. A player whose environment raises, or that without such a limit has
+    an episode of `LIMIT` steps, ends with an error. `progress` is called with the number of episodes that
+    have ended, `on_reset` before one begins.
     """
-    count = len(seeds)
-    returns = [np.zeros(many) for many in episodes]
-    lengths = [np.zeros(many, np.int64) for many in episodes]
+    count = len(asked)
+    paths = [[derive(seed, stream, number, j) for j in range(many)] for seed, many, number in asked]
+    returns = [np.zeros(len(seeds)) for seeds in paths]
+    lengths = [np.zeros(len(seeds), np.int64) for seeds in paths]
     episode = np.full((count, lanes), -1)  # under way in every lane; -1: none
     total, steps, begun = np.zeros(episode.size), np.zeros(episode.size, np.int64), [0] * count
     errors: dict[int, UserError] = {}
@@ -104,9 +117,9 @@ def play_episodes(
         for slot in slots:
             player = slot // lanes
             total[slot], steps[slot], episode.flat[slot] = 0.0, 0, -1
-            if begun[player] < episodes[player] and player not in errors:
+            if begun[player] < len(paths[player]) and player not in errors:
                 episode.flat[slot] = begun[player]
-                seeded.append((slot, derive(seeds[player], stream, number, begun[player])))
+                seeded.append((slot, paths[player][begun[player]]))
                 begun[player] += 1
         if on_reset is not None and seeded:
             on_reset()
@@ -150,7 +163,8 @@ def play_episodes(
         if limit is None and turn >= LIMIT and steps.max() >= LIMIT:
             leave(dict.fromkeys((np.flatnonzero(steps >= LIMIT) // lanes).tolist(), endless(name)))
             steps[steps >= LIMIT], changed = 0, True
-    return [errors.get(i) or Evaluation(*pair) for i, pair in enumerate(zip(returns, lengths, strict=True))]
+    found = zip(returns, lengths, map(np.asarray, paths), strict=True)
+    return [errors.get(i) or Evaluation(*one) for i, one in enumerate(found)]
 
 
 def by_policies(
@@ -195,7 +209,7 @@ def evaluate(
     env: Environment,
     *,
     episodes: int = 20,
-    seed: int = 0,
+    seed: int | None = None,
     env_kwargs: Mapping[str, Any] | None = None,
     limit: int | None = None,
     progress: Callable[[int], None] | None = None,
@@ -209,18 +223,20 @@ def evaluate(
         arguments, of the info), or an object with `predict`.
       env: a Gymnasium id, ``module:function``, a function that makes an environment, or an environment that
         was made from an id; `env_kwargs` go with the first three.
+      seed: of the episodes. None: those by which every run, and its expert, is judged after its last round.
       limit: most steps of an episode, for environments that have no limit of their own.
       progress: called with the number of episodes that have ended.
-      number: with `seed`, `stream` and the episode's number it gives the episode's seed.
+      number: with a `seed`, `stream` and the episode's number it gives the episode's seed.
       stream: see `number`.
 
     >>> found = evaluate(lambda observation: 0, "CartPole-v1", episodes=2)
     >>> found.lengths.tolist(), found.mean
-    ([10, 10], 10.0)
+    ([9, 10], 9.5)
     """
     whole("episodes", episodes)
-    whole("seed", seed, 0)
     whole("number", number, 0)
+    seed, number = JUDGED if seed is None else (seed, number)
+    whole("seed", seed, 0)
     among("stream", stream, STREAMS)
     if limit is not None:
         whole("limit", limit)
@@ -232,9 +248,9 @@ def evaluate(
 
     slots = vector(make, 1, infos=True)
     try:
-        how = {"number": number, "stream": stream, "limit": limit, "progress": progress}
+        how = {"stream": stream, "limit": limit, "progress": progress}
         how |= {"on_reset": getattr(_policy(player), "on_reset", None)}
-        found = play_episodes(slots, make.name, [seed], [episodes], act, **how)[0]
+        found = play_episodes(slots, make.name, [(seed, episodes, number)], act, **how)[0]
     finally:
         slots.close()
     if isinstance(found, UserError):

@@ -32,9 +32,9 @@ class Run:
       ledger: one row per round, the same bytes for the same seed.
       certificate: regret and bound after the last judged round (proved for linear policies, else an
         estimate).
-      evaluation, expert_evaluation: returns of the last evaluation, and of the expert on the seeds of its
-        first episodes. Where a budget has ended the run before its last planned round and nothing was chosen
-        (``best=False``), the expert plays the episodes that belong to that round: others, as many.
+      evaluation, expert_evaluation: returns of the last evaluation, that of `policy`, and of the expert. Both
+        are on the same episodes, those of every other run of the environment; none of them has chosen
+        anything.
       samples: columns of all samples, by name (`understudy.runs.Round` says which).
       seconds: collect, solve, judge, evaluate and total.
       kept_round: the round after which `policy` was learnt; the last one, but for ``best=True``.
@@ -147,9 +147,12 @@ class Run:
 
 
 def _listed(evaluation: Evaluation | None) -> Any:
-    return evaluation and {"returns": evaluation.returns.tolist(), "lengths": evaluation.lengths.tolist()}
+    return evaluation and {name: one.tolist() for name, one in evaluation._asdict().items()}
 
 
 def _evaluation(listed: Any) -> Evaluation | None:
     # A return that is not finite is null in the file.
-    return listed and Evaluation(np.asarray(listed["returns"], float), np.asarray(listed["lengths"]))
+    if not listed:
+        return None
+    lengths, seeds = (np.asarray(listed.get(name, ()), np.int64) for name in ("lengths", "seeds"))
+    return Evaluation(np.asarray(listed["returns"], float), lengths, seeds)

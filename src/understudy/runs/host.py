@@ -15,7 +15,7 @@ from ..envs.vector import Seen, VectorEnv, vector
 from ..errors import UserError
 from .collect import Collector
 from .collected import Driver
-from .evaluate import Act, Evaluation, by_policies, play_episodes
+from .evaluate import Act, Asked, Evaluation, by_policies, play_episodes
 from .groups import Policies
 from .labels import failure
 from .questions import Questions
@@ -59,47 +59,41 @@ class Host(Collector):
         if self.expert.person is not None:
             self.expert.person.open(make, env.observation_space, env.action_space)
 
-    def of_runs(self, chosen: Sequence[int], t: int) -> list[Evaluation | UserError]:
-        """The episodes with number t (see `play_episodes`) of the policies of these runs."""
+    def of_runs(self, chosen: Sequence[int], asked: Sequence[Asked]) -> list[Evaluation | UserError]:
+        """The episodes that are asked of the policies of these runs."""
         where = {run: at for at, run in enumerate(chosen)}
         shown = self._policies.load(chosen, shown=True)
         groups = [(one, np.array([where[run] for run in one.runs])) for one in shown]
-        specs = [self._runs[i].spec for i in chosen]
-        about = [spec.seed for spec in specs], [spec.episodes for spec in specs]
         codecs = self.observations, self.actions
-        return self._play(*about, lambda lanes: by_policies(groups, *codecs, lanes), t)
+        return self._play(asked, lambda lanes: by_policies(groups, *codecs, lanes))
 
-    def of_expert(self, asked: Sequence[tuple[int, int, int]]) -> list[Evaluation | UserError]:
-        """Those of the expert: for every seed, so many episodes, with number t."""
+    def of_expert(self, asked: Sequence[Asked]) -> list[Evaluation | UserError]:
+        """Those of the expert."""
 
         def shows(seen: Seen, active: Any, fresh: Any) -> tuple[Any, dict[int, UserError]]:
             return self.expert.act(seen.batch, seen.infos), {}
 
         found: list[Evaluation | UserError] = []
-        for seed, episodes, t in asked:
+        for one in asked:
             try:
-                found += self._play([seed], [episodes], lambda lanes: shows, t, self.expert)
+                found += self._play([one], lambda lanes: shows, self.expert)
             except Exception as error:
                 found.append(failure("expert", error))
         return found
 
     def _play(
-        self,
-        seeds: Sequence[int],
-        episodes: Sequence[int],
-        act: Callable[[int], Act],
-        t: int,
-        expert: Any = None,
+        self, asked: Sequence[Asked], act: Callable[[int], Act], expert: Any = None
     ) -> list[Evaluation | UserError]:
         """`act(lanes)` plays in so many slots of every run; `expert`: who plays, if not a policy."""
         hook = None if expert is None else expert.on_reset
         alike = expert is None or (expert.alike and hook is None)
         alone, most = len(self._runs) == 1, LANES if alike and self.env.many else 1
-        lanes = min(max(episodes), most) if alone else max(episodes)
-        env = self._kept.get(lanes) or self._vector(len(seeds) * lanes)
-        how = {"number": t, "lanes": lanes, "limit": self._parts.spec.episode_limit, "on_reset": hook}
+        longest = max(many for _, many, _ in asked)
+        lanes = min(longest, most) if alone else longest
+        env = self._kept.get(lanes) or self._vector(len(asked) * lanes)
+        how = {"lanes": lanes, "limit": self._parts.spec.episode_limit, "on_reset": hook}
         try:
-            return play_episodes(env, self._name, seeds, episodes, act(lanes), **how)
+            return play_episodes(env, self._name, asked, act(lanes), **how)
         finally:
             if alone:
                 self._kept[lanes] = env

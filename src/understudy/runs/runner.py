@@ -22,7 +22,7 @@ from ..errors import UserError
 from ..progress import clock
 from . import querying
 from .device import Device, possible
-from .evaluate import AGAIN, Evaluation
+from .evaluate import AGAIN, JUDGED, Asked, Evaluation
 from .groups import OneProgram, Policies, by_program
 from .host import Host
 from .ledger import Clock
@@ -161,7 +161,7 @@ class Runner:
         clock.lap("collect", len(going))  # the seconds of what is done together are split evenly
         self._failed(self._learn(rounds, clock))
         done = [(i, self.runs[i]) for i in going if self.runs[i].round == t]
-        self._evaluate([i for i, run in done if run.spec.due(run.spec.evaluated, t, run.queries)], t)
+        self._evaluate([i for i, run in done if run.spec.due(run.spec.evaluated, t, run.queries)])
         if time.monotonic() >= self._due:
             self._keep(going)
 
@@ -241,13 +241,13 @@ class Runner:
             for program in self._programs or ():
                 program.lend(number, back=True)
 
-    def _evaluate(self, runs: Sequence[int], t: int, *, final: bool = False) -> None:
-        """Plays the episodes of number t of these runs' policies; the `final` one, after the rounds, is
-        that of what is kept.
+    def _evaluate(self, runs: Sequence[int], *, final: bool = False) -> None:
+        """Evaluates these runs' policies (`RunState.plays` says by what); the `final` time, after the rounds,
+        those that are kept.
 
         The luckiest of many policies would be kept after one evaluation each. So a policy that would be the
         best plays on until it is behind, its mean return is known well, or it has played five times as many
-        episodes; all of them count. The final evaluation, where nothing is chosen, goes on as long.
+        episodes; all of them count.
         """
         runs, clock = [i for i in runs if self.errors[i] is None], Clock()
         if not runs:
@@ -255,40 +255,41 @@ class Runner:
         self._complete(runs)
         clock.lap("solve", len(runs))
         self._tick("evaluating")
-        found = self._play(runs, t)
-        for more in AGAIN:
+        asked = {i: self.runs[i].plays(final=final) for i in runs}
+        found = self._play(asked)
+        for more in () if final else AGAIN:
             unsure = [i for i, result in found.items() if self.errors[i] is None and not result.precise]
-            again = [i for i in unsure if self.runs[i].leads(found[i], final=final)]
-            found |= {i: found[i].with_more(result) for i, result in self._play(again, more + t).items()}
+            again = {i: asked[i] for i in unsure if self.runs[i].leads(found[i])}
+            again = {i: (seed, many, more + t) for i, (seed, many, t) in again.items()}
+            found |= {i: found[i].with_more(result) for i, result in self._play(again).items()}
         clock.lap("evaluate", len(runs))
         for i, result in found.items():
             self.runs[i].assess(result, final=final)
             for part in ("solve", "evaluate"):
                 self.runs[i].times[-1][part] += clock.laps[part]
 
-    def _play(self, runs: Sequence[int], number: int) -> dict[int, Evaluation]:
-        """The episodes of this number of the runs that can play them; the others fail."""
-        found = dict(zip(runs, self.environments.of_runs(runs, number) if runs else [], strict=True))
+    def _play(self, asked: Mapping[int, Asked]) -> dict[int, Evaluation]:
+        """The episodes that are asked of runs, of those that can play them; the others fail."""
+        played = self.environments.of_runs([*asked], [*asked.values()]) if asked else []
+        found = dict(zip(asked, played, strict=True))
         self._failed({i: result for i, result in found.items() if isinstance(result, UserError)})
         return {i: result for i, result in found.items() if not isinstance(result, UserError)}
 
     def finish(self) -> None:
-        """The last evaluations: of runs that were restored after their last round, and of the expert, once
-        for all runs of a seed.
+        """The last evaluations: of policies that were chosen, of runs that were restored after their last
+        round, and of the expert, once for all runs.
         """
-        last = len(self.runs[0].spec.sizes)
         done = [i for i, error in enumerate(self.errors) if error is None]
-        late = [i for i in done if self.runs[i].evaluation is None and self.runs[i].spec.episodes]
+        late = [i for i in done if self.runs[i].evaluation is None and self.runs[i].spec.judging]
         for i in late:
-            run, best = self.runs[i], self.runs[i].spec.decided("best")
-            run.settle()
-            self._evaluate([i], last + 1 if best else run.round, final=True)
+            self.runs[i].settle()
+            self._evaluate([i], final=True)
         self._complete(done)
-        asked: dict[tuple[int, int, int], list[int]] = {}
+        asked: dict[Asked, list[int]] = {}
         for i in done:
             spec = self.runs[i].spec
             if self.errors[i] is None and self._measured(spec):
-                asked.setdefault((spec.seed, spec.expert_measured, last + spec.decided("best")), []).append(i)
+                asked.setdefault((JUDGED[0], spec.expert_measured, JUDGED[1]), []).append(i)
         if asked:
             self._tick("measuring the expert")
         clock = Clock()

@@ -22,7 +22,7 @@ from ..policies import MLP, Committee, Normaliser, Policy, TrainedPolicy
 from ..regret import Certificate, Ledger
 from ..solvers import Status
 from .collected import Round
-from .evaluate import Evaluation
+from .evaluate import JUDGED, Asked, Evaluation
 from .ledger import NAMES, Clock, row_of
 from .members import beside, search
 from .samples import UNREAD, Reader, SampleLog
@@ -258,11 +258,20 @@ class RunState:
         self.rows.append(row_of(self, round, record, judged=judged))
         self.times.append(clock.laps)
 
-    def leads(self, result: Evaluation, *, final: bool = False) -> bool:
-        """Whether the policy with these returns is the best so far, as that of the `final` evaluation is;
-        never where the best one is not to be kept. A mean that is no number is behind every other.
+    def plays(self, *, final: bool = False) -> Asked:
+        """The episodes of the policy after the last round. They depend on the run's seed and the round where
+        they choose what is kept; else they are those by which all runs are judged, or the first of them.
         """
-        if final or self.best is None or np.isnan(self.best.mean):
+        if self.spec.decided("best") and not final:
+            return self.spec.seed, self.spec.looks, self.round
+        many = self.spec.judging if final or self.finished else self.spec.looks
+        return JUDGED[0], many, JUDGED[1]
+
+    def leads(self, result: Evaluation) -> bool:
+        """Whether the policy with these returns is the best so far; never where the best one is not to be
+        kept. A mean that is no number is behind every other.
+        """
+        if self.best is None or np.isnan(self.best.mean):
             return self.spec.decided("best")
         return result.mean >= self.best.mean
 
@@ -273,6 +282,8 @@ class RunState:
         if final or (self.finished and not self.spec.decided("best")):
             self.evaluation = result
         if not final:
+            # As in every other row, so that a run that is extended has those of one that never stopped.
+            result = result if self.spec.decided("best") else result.first(self.spec.looks)
             self.rows[-1] |= {"return_mean": result.mean, "return_std": result.std}
             if self.leads(result):
                 self.best = Best(result.mean, self.round, self.committee or self._acting)
