@@ -4,6 +4,8 @@
 
 PYTHON ?= python3
 ARGS ?=
+OLD ?= HEAD
+NEW ?= .
 VENV := .venv
 VENV_SB3 := .venv-sb3
 VENV_RAY := .venv-ray
@@ -19,7 +21,7 @@ INSTALL = $(PIP) --constraint $(PINS) --editable
 TAG = import platform, sys; print("cp%d%d-" % sys.version_info[:2] + sys.platform + "-" + platform.machine())
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-slow test-sb3 test-ray test-mjx torture torture-certificates audit lint bench bench-imitation paper docs clean
+.PHONY: help demo test test-slow test-sb3 test-ray test-mjx goldens mutants torture torture-certificates audit lint bench bench-imitation paper docs clean
 .DELETE_ON_ERROR:
 
 help: ## list the verbs
@@ -44,6 +46,12 @@ test-ray: $(VENV_RAY)/.ray ## the engine ray, on a cluster of two nodes of which
 
 test-mjx: $(VENV_MJX)/.mjx ## pure environments of MJX, Brax, Playground and gymnax (their own MuJoCo, so their own environment)
 	$(VENV_MJX)/bin/python -m pytest -m "mjx or not slow" tests/mjx tests/envs/test_pure.py tests/runs/test_device.py $(ARGS)
+
+mutants: $(VENV)/.dev ## lines made wrong, one after another, each of which the tests must notice (ARGS="--only regret/")
+	$(VENV)/bin/python tests/mutants/run.py $(ARGS)
+
+goldens: $(VENV)/.dev ## the same runs with two trees, and their files compared (OLD=main NEW=. ARGS="--only 'room-*'")
+	$(VENV)/bin/python tests/goldens/compare.py "$(OLD)" "$(NEW)" $(ARGS)
 
 torture: $(VENV)/.dev ## the worst day: kills, damage, full disks, failing experts, fuzzing (ARGS="--scale 0.1")
 	$(VENV)/bin/python tests/torture/run.py $(ARGS)

@@ -1,13 +1,15 @@
-"""The toy figure: how long it takes, what each method of mapping gives, what a plain loop would have cost.
+"""The toy figure: how long it takes, what each method of mapping gives, what plain loops would have cost.
 
-    python benchmarks/bench_toy.py            # a quarter of an hour; most of it is the plain loop
-    python benchmarks/bench_toy.py --times 50 --seeds 3
+    python benchmarks/bench_toy.py            # some minutes
+    python benchmarks/bench_toy.py --budget 5 --seeds 3
     python benchmarks/bench_toy.py --only plain --losses absolute huber
 
-A plain run is stopped when it has taken `--times` as long as the compiled one (and half a minute at least),
-so its time, and every ratio made from it, is then a lower bound, marked ≥. Exit code 1 where a target is
-missed: 6 minutes for the figure, 300 times the plain loop for every loss. Ratios are of processor seconds
-on one core, so that neither the other cores nor other work on the machine count.
+Two plain loops, both on arrays: the paper's description (Armijo descent to 1e-8), and the best that NumPy and
+SciPy have for the loss: running sums, Newton, HiGHS' simplex and L-BFGS-B on the dual. The losses of the best
+one and of ours agree, which is asserted. A plain run is stopped after `--budget` seconds, so its time, and
+every ratio made from it, is then a lower bound, marked ≥. Exit code 1 where the figure takes over 6 minutes.
+Ratios are of processor seconds on one core, so that neither the other cores nor other work on the machine
+count.
 """
 
 # ruff: noqa: E402
@@ -32,14 +34,14 @@ from understudy.machine import cores
 from understudy.mapping import METHODS
 from understudy.paper import toy, toy_figures
 
-FIGURE_SECONDS, FASTER, LEAST_BUDGET = 360.0, 300.0, 30.0
+FIGURE_SECONDS = 360.0
 PARTS = ["figure", "methods", "plain"]
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--seeds", type=int, default=20, help="seeds of the figure")
-    parser.add_argument("--times", type=float, default=500.0, help="stop a plain run at so many times ours")
+    parser.add_argument("--budget", type=float, default=30.0, help="seconds after which a plain run stops")
     parser.add_argument("--runs", type=int, default=16, help="runs per method of mapping")
     parser.add_argument("--only", nargs="+", choices=PARTS, default=PARTS, help="which parts (all)")
     parser.add_argument("--losses", nargs="+", choices=list(toy.LOSSES), default=list(toy.LOSSES))
@@ -53,7 +55,7 @@ def main() -> int:
     if "methods" in options.only:
         methods(options.losses, options.runs)
     if "plain" in options.only:
-        missed += plain(options.losses, options.times, options.runs)
+        plain(options.losses, options.budget, options.runs)
     print("\n" + ("missed: " + "; ".join(missed) if missed else "all targets met"))
     return int(bool(missed))
 
@@ -101,41 +103,47 @@ def _timed(wanted: list, runs: int, method: str) -> tuple[np.ndarray, float]:
     return tables[0]["cost"], runs / min(table.info["run_seconds"] for table in tables)
 
 
-def plain(losses: list[str], times: float, runs: int) -> list[str]:
-    """FTL and FTRL by the plain loop and as one compiled run, both in processor seconds of one core."""
+def plain(losses: list[str], budget: float, runs: int) -> None:
+    """FTL and FTRL by plain loops and as one compiled run, all in processor seconds of one core."""
     print(
-        f"Processor seconds per run of {toy.ROUNDS} rounds, and seconds per run when mapped over the cores:"
+        f"Processor seconds per run of {toy.ROUNDS} rounds, seconds per run when mapped over the cores, and"
     )
-    heads = f"{'plain loop':>13}{'rounds':>8}{'compiled':>11}{'mapped':>10}{'times faster':>15}"
-    print(f"  {'loss':10}{'problem':13}{'learner':9}{heads}")
-    missed = []
+    print(
+        "the largest difference of a round's loss, ours and the best plain loop's, relative to the mean loss:"
+    )
+    heads = f"{'armijo':>10}{'rounds':>8}{'best':>9}{'ours':>9}{'mapped':>9}"
+    print(f"  {'loss':10}{'problem':13}{'learner':9}{heads}{'armijo/ours':>13}{'best/ours':>11}{'away':>9}")
     for loss in losses:
-        kind = toy.LOSSES[loss]
-        spent, ours = 0.0, 0.0
+        sums = np.zeros(3)
         for problem, learner in (("simple", "ftl"), ("adversarial", "ftl"), ("adversarial", "ftrl")):
             wanted = toy.configs({(problem, loss, learner): [0.1]})
-            mapped = 1 / _timed(wanted, runs, "auto")[1]
-            single = _processor(wanted, 4)
+            costs, speed = _timed(wanted, runs, "auto")
+            ours = _processor(wanted, 4)
             flip, noise = toy.setting(problem, loss)
             with jax.enable_x64(True):
                 key = jax.random.fold_in(jax.random.key(0), 0)
                 made = env.problem(key, flip=flip, noise=noise)
-                drawn = env.stream(made, toy.ROUNDS, categorical=kind.categorical)
-            budget = max(times * single, LEAST_BUDGET)
-            seconds, rounds = plain_loop.play(loss, *map(np.asarray, drawn), learner, 0.1, budget)
-            more = "≥" if rounds < toy.ROUNDS else " "
+                drawn = env.stream(made, toy.ROUNDS, categorical=toy.LOSSES[loss].categorical)
+            X, Y = map(np.asarray, drawn)
+            armijo, played = plain_loop.toy(loss, X, Y, learner, 0.1, budget, "armijo")
+            laps = [plain_loop.toy(loss, X, Y, learner, 0.1, np.inf, "best") for _ in range(2)]
+            best, found = min(laps, key=lambda one: one[0])
+            # In its first rounds FTL has several minimisers, or (separable classes) none.
+            since = 0 if learner == "ftrl" else 4 * X.shape[1]
+            away = np.max(np.abs(found - costs[0])[since:]) / np.mean(costs[0])
+            assert away < 0.01, f"{loss}, {problem}, {learner}: {away:.1e} away"
+            more = "≥" if len(played) < toy.ROUNDS else ""
             print(
-                f"  {loss:10}{problem:13}{learner:9}{more}{seconds:12.1f}{rounds:8d}{single:11.4f}"
-                f"{mapped:10.4f}{more:>8}{seconds / single:7.0f}",
+                f"  {loss:10}{problem:13}{learner:9}{more + f'{armijo:.2f}':>10}{len(played):8d}{best:9.4f}"
+                f"{ours:9.4f}{1 / speed:9.4f}{more + f'{armijo / ours:.1f}':>13}{best / ours:11.2f}"
+                f"{away:9.0e}",
                 flush=True,
             )
-            spent, ours = spent + seconds, ours + single
+            sums += armijo, best, ours
         print(
-            f"  {loss:10}{'together':22}≥{spent:12.1f}{'':8}{ours:11.4f}{'':10}{'≥':>8}{spent / ours:7.0f}\n"
+            f"  {loss:10}{'together':22}{sums[0]:10.2f}{'':8}{sums[1]:9.4f}{sums[2]:9.4f}{'':9}"
+            f"{sums[0] / sums[2]:13.1f}{sums[1] / sums[2]:11.2f}\n"
         )
-        if spent / ours < FASTER:
-            missed.append(f"{loss}: {spent / ours:.0f} times the plain loop")
-    return missed
 
 
 def _processor(wanted: list, runs: int) -> float:

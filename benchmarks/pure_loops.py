@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-import optax
+import plain_loop
 
 from understudy.envs.gymnasium import maker
 from understudy.runs import Runner, RunState, World, parts, storage
@@ -42,7 +42,8 @@ class Bench:
 
     def bare_scan(self) -> Any:
         """A call that collects as much by a scan over vmapped steps. It acts by the policy, labels by the
-        expert, resets what has ended, and keeps inputs and labels, as any learner needs.
+        expert, resets environments in steps in which one has ended, and keeps inputs and labels, as any
+        learner needs.
         """
         env, expert, policy, norm = self.env, self.made.expert.pure, self.run.game.policy, self.run.normaliser
         mean, scale = (jnp.asarray(one, jnp.float32) for one in (norm.mean, norm.scale))
@@ -54,12 +55,15 @@ class Bench:
             numbers = wanted.dtype.kind == "f"
             action = jnp.clip(outputs, -1, 1) if numbers else jnp.argmax(outputs, axis=1)
             new = jax.vmap(env.step)(state, action)
-            ended, fresh = new.terminated | new.truncated, reset(jax.random.split(key, self.envs))
+            ended = new.terminated | new.truncated
 
-            def pick(a: Any, b: Any) -> Any:
-                return jnp.where(ended.reshape(-1, *[1] * (a.ndim - 1)), a, b)
+            def anew() -> Any:
+                def pick(a: Any, b: Any) -> Any:
+                    return jnp.where(ended.reshape(-1, *[1] * (a.ndim - 1)), a, b)
 
-            return jax.tree.map(pick, fresh, new), (rows, wanted)
+                return jax.tree.map(pick, reset(jax.random.split(key, self.envs)), new)
+
+            return jax.lax.cond(ended.any(), anew, lambda: new), (rows, wanted)
 
         @jax.jit
         def play(params: Any, state: Any, key: Any) -> Any:
@@ -74,22 +78,9 @@ class Bench:
         policy, loss, rows = self.run.game.policy, self.run.game.loss, self.rounds * self.size
         inputs = jnp.zeros((rows, self.made.observations.width))
         wanted = jnp.zeros((rows, self.made.actions.outputs))
-        adam = optax.adam(optax.cosine_decay_schedule(1e-3, self.adam))
-
-        def value(params: Any, x: Any, y: Any) -> Any:
-            return jnp.mean(jax.vmap(loss)(policy.apply(params, x), y))
-
-        @jax.jit
-        def play(params: Any, inputs: Any, wanted: Any, key: Any) -> Any:
-            def turn(carry: Any, key: Any) -> Any:
-                params, state = carry
-                at = jax.random.randint(key, (self.batch,), 0, 2 * self.size)
-                updates, state = adam.update(jax.grad(value)(params, inputs[at], wanted[at]), state)
-                return (optax.apply_updates(params, updates), state), None
-
-            return jax.lax.scan(turn, (params, adam.init(params)), jax.random.split(key, self.adam))[0]
-
-        return lambda: play(self._params, inputs, wanted, jax.random.key(0))
+        train = plain_loop.adam(policy.apply, jax.vmap(loss), size=self.batch, steps=self.adam, cosine=True)
+        play, key = jax.jit(train), jax.random.key(0)
+        return lambda: play(self._params, inputs, wanted, key, 2 * self.size)
 
 
 def settings(asked: argparse.Namespace) -> dict[str, Any]:

@@ -50,6 +50,12 @@ def test_fieller_covers_the_ratio_of_means(spread):
     assert 0.935 < covers(made, 0.9) < 0.965
 
 
+def test_pairs_of_one_ratio_have_it_to_rounding():
+    theirs = np.random.default_rng(3).uniform(1.0, 3.0, 10)
+    found = intervals.ratio(0.3 * theirs, theirs)
+    assert found.low <= found.middle <= found.high and found.high - found.low < 1e-14
+
+
 def test_a_ratio_to_what_may_be_zero_is_not_bounded():
     found = intervals.ratio([1.0, 2.0, 1.5], [0.1, -0.2, 0.15])
     assert (found.low, found.high) == (-math.inf, math.inf)

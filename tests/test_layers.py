@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from pathlib import Path
 
 import pytest
@@ -101,6 +102,24 @@ def violations(root: Path) -> list[str]:
 
 def test_every_import_points_to_a_room_before():
     assert violations(SRC) == []
+
+
+def rooms_of_table(text: str) -> list[str]:
+    """The rooms in the first column of the table, in its order."""
+    column = re.findall(r"^\| (`[^|]+) \|", text, re.M)
+    names = [name for cell in column for name in re.findall(r"`([^`]+)`", cell)]
+    return [room_of(SRC / name, SRC) for name in names]
+
+
+def test_the_table_of_the_map_has_this_order():
+    table = rooms_of_table((SRC.parent.parent / "ARCHITECTURE.md").read_text())
+    assert table == ORDER.split()
+
+
+def test_another_order_of_the_table_is_seen():
+    """The negative control: names are read from the first column, in the order of the rows."""
+    table = "| room | what |\n| `policies/`, `data.py` | not `losses/` |\n| `__init__.py` | names |\n"
+    assert rooms_of_table(table) == ["policies", "data", "understudy"]
 
 
 @pytest.mark.parametrize(

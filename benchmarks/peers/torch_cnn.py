@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import sys
 import time
@@ -17,13 +18,14 @@ def main(batch: int, repeats: int, threads: int) -> None:
     images = torch.as_tensor(rng.integers(0, 256, (batch, 4, 84, 84), dtype=np.uint8))
     labels = torch.as_tensor(np.eye(6, dtype=np.float32)[rng.integers(0, 6, batch)])
     seconds = {}
-    for name, form in (("contiguous", torch.contiguous_format), ("channels_last", torch.channels_last)):
+    forms = {"contiguous": torch.contiguous_format, "channels_last": torch.channels_last}
+    for (name, form), fused in itertools.product(forms.items(), (False, True)):
         net = nn.Sequential(
             nn.Conv2d(4, 32, 8, 4), nn.ReLU(), nn.Conv2d(32, 64, 4, 2), nn.ReLU(),
             nn.Conv2d(64, 64, 3, 1), nn.ReLU(), nn.Flatten(),
             nn.Linear(3136, 512), nn.ReLU(), nn.Linear(512, 6),
         ).to(memory_format=form)  # fmt: skip
-        adam = torch.optim.Adam(net.parameters(), 1e-3)
+        adam = torch.optim.Adam(net.parameters(), 1e-3, fused=fused)
         laps = []
         for _ in range(repeats + 3):
             began = time.perf_counter()
@@ -33,7 +35,7 @@ def main(batch: int, repeats: int, threads: int) -> None:
             loss.backward()
             adam.step()
             laps.append(time.perf_counter() - began)
-        seconds[name] = laps[3:]
+        seconds[name + ", fused Adam" * fused] = laps[3:]
     print(json.dumps({"version": torch.__version__, "seconds": seconds}))
 
 

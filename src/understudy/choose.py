@@ -1,6 +1,8 @@
 """From a spec to the parts of a game in an environment: policy, loss, learner, solver.
 
-Every rule about what is chosen where nothing was said is here, and nowhere else.
+Here is what `auto` stands for in policy, loss and learner. A linear policy's solver is `solvers.auto`, the
+encoder of images is in `parts.py`. What a preset sets is in `spec/presets.py`; other defaults are where their
+setting or option is declared.
 """
 
 from __future__ import annotations

@@ -78,14 +78,15 @@ def ratio(mine: ArrayLike, theirs: ArrayLike, level: float = LEVEL) -> Interval:
     unbounded = Interval(middle, count=len(a))
     if len(a) < 2 or not (np.isfinite(a).all() and np.isfinite(b).all()):
         return unbounded
-    # (ā − q b̄)² ≤ t²/n · var(a − q b) is a quadratic inequality in q.
-    (aa, ab), (_, bb) = np.cov(a, b) * _quantile(len(a), level) ** 2 / len(a)
-    square, linear, constant = b.mean() ** 2 - bb, a.mean() * b.mean() - ab, a.mean() ** 2 - aa
+    scale = _quantile(len(a), level) ** 2 / len(a)
+    square = b.mean() ** 2 - scale * b.var(ddof=1)
     if not square > 0:
         return unbounded
-    root = math.sqrt(max(linear**2 - square * constant, 0.0))
-    low = min(float((linear - root) / square), middle)
-    high = max(float((linear + root) / square), middle)
+    # (ā − q b̄)² ≤ t²/n · var(a − q b) is a quadratic inequality in q. It is solved for q − ā/b̄: the mean of
+    # d = a − (ā/b̄) b is zero, so where all pairs have one ratio no difference of large numbers is left.
+    (dd, db), _ = np.cov(a - middle * b, b) * scale
+    root = math.sqrt(db**2 + square * dd)
+    low, high = middle - float((db + root) / square), middle + float((root - db) / square)
     return Interval(middle, low, high, len(a))
 
 

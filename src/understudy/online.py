@@ -29,8 +29,9 @@ from .objectives import (
 from .objectives.samples import BUSY
 from .policies import Params, Policy, count, flat, norm
 from .regret import certificate
+from .regret.covered import why_not
 from .regret.interval import above, below, measured
-from .solvers import Solution, Unsolved
+from .solvers import Solution
 from .solvers.base import Task, alike, solved_in_turn
 
 LARGE = 2048
@@ -72,21 +73,7 @@ class Game(eqx.Module):
     @property
     def uncertified(self) -> str:
         """Why regret and bound prove nothing, in one sentence; empty where they are proofs."""
-        if self.policy.memory:
-            return (
-                f"the policy {self.policy.name!r} is not linear in its parameters, and its losses are taken "
-                "along sequences that begin with an empty memory."
-            )
-        if not self.policy.linear:
-            name = self.policy.config()["policy"]  # a subclass is not called what it was made from
-            return f"the policy {name!r} is not linear in its parameters: the losses are not convex."
-        if not (self.loss.convex and self.loss.own_dual):
-            return f"the loss {type(self.loss).__name__} gives no conjugate, which a proof needs."
-        if not isinstance(self.learner, Learner):
-            return "the learner is not one of the family that the proof is about."
-        if isinstance(self.hindsight, Unsolved):
-            return "the best policy in hindsight is looked for elsewhere."
-        return ""
+        return why_not(self.policy, self.loss, self.learner, self.hindsight)
 
     @property
     def certified(self) -> bool:
@@ -283,7 +270,7 @@ def certify(game: Game, row: Mapping[str, Any]) -> certificate.Certificate:
         "distance": bound - numbers["stability"],
         "weight": numbers["weight"],
     }
-    return certificate.Certificate(
+    made = certificate.Certificate(
         numbers["regret"],
         bound,
         constants,
@@ -292,6 +279,21 @@ def certify(game: Game, row: Mapping[str, Any]) -> certificate.Certificate:
         numbers["regret_high"],
         numbers["norm"],
         reason,
+    )
+    return made._replace(kind="estimate", reason=_contradiction(game, made)) if made.contradictory else made
+
+
+def _contradiction(game: Game, made: certificate.Certificate) -> str:
+    """What numbers that cannot all be true say of the parts, in one sentence."""
+    if made.high == -np.inf:  # see `below`
+        return (
+            f"the loss {type(game.loss).__name__} states something that its values on this data refute: that "
+            "it is convex, its dual, its least, its steepness or its curvature."
+        )
+    ends = f"it ends at {made.high:.6g}" if made.low > made.high else f"the bound is {made.bound:.6g}"
+    return (
+        f"the interval contradicts itself: it begins at {made.low:.6g} and {ends}, so a part states "
+        "something false."
     )
 
 

@@ -14,7 +14,7 @@ from jax.typing import ArrayLike
 
 from .data import Batch, batch, check_rounds
 from .errors import UserError
-from .learners import LEARNERS, AnyLearner, Learner
+from .learners import LEARNERS, AnyLearner
 from .losses import LOSSES, Loss
 from .making import make_game, remembering
 from .objectives import limited, plain
@@ -80,7 +80,7 @@ class Replay:
             raise UserError("bounds: the theorems need all iterates; replay with keep_iterates=True.")
         self._needs_comparator("bounds")
         learner, rounds = self.game.learner, self.ledger.rounds
-        if not isinstance(learner, Learner) or not self.game.policy.linear:
+        if not self.game.certified:
             return []
         away = np.array([np.linalg.norm(w - self.comparator) for w in self.iterates[:-1]])
         norms, schedule = self.ledger["gradient_norm"], learner.schedule

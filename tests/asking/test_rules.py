@@ -155,6 +155,14 @@ def test_leverage_keeps_its_cap_and_would_not_without_updating():
     assert cap == pytest.approx(d * np.log(1 + cap * 4 / d) / np.log(1.2))
 
 
+def test_a_ridge_is_what_nothing_known_counts_for():
+    made = rule("leverage:0.2", {"ridge": 4.0})
+    rows = np.array([[0.85, 0.0], [0.0, 0.95], [0.95, 0.0]])  # 0.85²/4 < 0.2 < 0.95²/4
+    assert made.states(rows, np.zeros((0, 2))).tolist() == [1, 2]
+    cap = made.cap(dimensions=2, norm=3.0)
+    assert cap == pytest.approx(2 * np.log(1 + cap * 9 / (2 * 4)) / np.log(1.2))
+
+
 def test_members_disagree_where_there_are_no_labels():
     known = np.random.default_rng(0).uniform(-1, 1, (80, 3))
     rows = np.vstack([known[:20] * 0.5, known[:20] + 6.0])
@@ -205,3 +213,4 @@ def test_a_rule_of_ones_own_on_the_spot_needs_neither_floor_nor_mix():
     assert at_random(object(), 5) == 0
     assert at_random(rule("distance:0.5", {"floor": 0.5}), 0) == 1
     assert at_random(rule("distance:0.5", {"mix": 0.5}), 0) == 0
+    assert at_random(rule("distance:0.5", {"mix": 0.25}), 30) == 10  # a quarter of all 40 labels

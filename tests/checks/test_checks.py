@@ -115,6 +115,10 @@ class Frozen(Learner):
         return new._replace(params=state.params), solution
 
 
+class Rested(Frozen):
+    """The same: a program of its own, compiled where the rule is taken away."""
+
+
 def frozen(like):
     fields = {name: getattr(like, name) for name in like.__dataclass_fields__}
     return Frozen(**fields | {"name": "frozen"})
@@ -122,17 +126,22 @@ def frozen(like):
 
 @pytest.mark.slow
 def test_a_learner_whose_steps_do_not_match_its_books_fails_its_certificate(monkeypatch):
-    """A step of a linearised learner is taken on trust. A solve is not: what it left is measured, so the
-    frozen FTL fails to learn, with a bound that is large and true.
+    """A step of a linearised learner is taken on trust, so a class with another one is not certified. A solve
+    is measured: the frozen FTL fails to learn, and its bound would be large and true.
     """
     asked = {name: CHECKS[name] for name in ("learns", "regret within its certificate")}
     monkeypatch.setattr("understudy.checks.learners.CHECKS", asked)
+    with pytest.raises(CheckError, match="learns") as caught:
+        understudy.checks.learner(frozen(understudy.ogd(eta=0.3)))
+    assert "nothing is certified: the learner Frozen has its own 'update'" in str(caught.value)
+    for module in ("online", "checks.learners"):
+        monkeypatch.setattr(f"understudy.{module}.why_not", lambda *_: "")
     with monkeypatch.context() as patch:  # the squared loss alone finds it out
         patch.setattr("understudy.checks.learners.CrossEntropy", understudy.Squared)
         with pytest.raises(CheckError, match="FAIL  regret within its certificate"):
-            understudy.checks.learner(frozen(understudy.ogd(eta=0.3)))
+            understudy.checks.learner(Rested(**vars(frozen(understudy.ogd(eta=0.3)))))
     with pytest.raises(CheckError, match="FAIL  learns") as caught:
-        understudy.checks.learner(frozen(understudy.ftl()))
+        understudy.checks.learner(Rested(**vars(frozen(understudy.ftl()))))
     assert "pass  regret within its certificate" in str(caught.value)
 
 

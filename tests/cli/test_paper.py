@@ -55,6 +55,7 @@ def test_a_small_study_from_the_command_line(monkeypatch, tmp_path, capsys):
         (["--size", "12345"], "size: unknown value '12345'"),
         (["--size", "1000", "--series", "window:2"], "series: unknown value 'window:2'"),
         (["--first-seed", "-1"], "first_seed: -1 is not a whole number"),
+        (["--tables", "new"], "tables: the tables of aggregation are not enough"),
         # The folder would hold something when the runs have been played.
         (["--keep", "new", "--out", "new"], "out: it must not be the folder of --keep"),
         (["--keep", "new/runs", "--out", "new"], "out: it must not be the folder of --keep"),

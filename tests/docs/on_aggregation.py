@@ -11,6 +11,7 @@ from docs.tables import HOLDS, OPEN, claims, form_of, rows, span, table, verdict
 PAGE = "docs/studies/aggregation.md"
 SIZES, SERIES = (10_000, 100_000, 1_000_000, 10_000_000), ("ftl", "window:1", "window:3", "ftrl", "adaftrl")
 STATED = [
+    r"mean ± 4\.30 standard errors",
     r"10[⁴⁵⁶⁷]|window:[13]|95 %|Claims 7 and 8|in 6 the share|in 8 the difference",
     r"256-256 network and 1,000 steps of Adam|minibatches of 256|rounds of 100 steps|20 episodes",
     r"as the interactions need, 10 to 10,000|at most 65,536 environments",
@@ -18,7 +19,7 @@ STATED = [
     r"about 3\.5 a step|after 300 steps has 1,000",
     # Runs of earlier versions, whose tables are not kept.
     r"84, 892 and 278 against 3,436, 3,017 and 1,232|3,168, 3,483 and 3,492 against 3,469, 3,467 and 3,490",
-    r"\(earlier: 961 to 2,025 and 751 to 1,824\)|claim 8 does",
+    r"\(earlier: 961 to 2,025 and 751 to 1,824\)",
 ]
 
 
@@ -67,9 +68,9 @@ def forgetting() -> Iterator[str]:
     times = [1 / value for value in found["value"]]
     yield f"costs loss everywhere: {span(times, '.1f')} times that of all rounds"
     yield f"{', '.join(f'{one:.1f}' for one in times[:3])} and {times[3]:.1f} times as much"
-    assert list(claims("aggregation", "(7)")["verdict"]) == [HOLDS, OPEN, OPEN, OPEN]
-    yield "in the last round the difference holds with 10⁴ interactions only"
-    assert list(claims("aggregation", "(8)")["verdict"]) == [HOLDS, HOLDS, OPEN, OPEN]
+    for number in ("(7)", "(8)"):
+        assert set(claims("aggregation", number)["verdict"]) == {OPEN}
+    yield "in the last round, and of the return, no difference is told"
     pairs = [[of("return", n, one).median() for one in ("window:1", "ftl")] for n in SIZES]
     told = [f"{mine:,.0f} against {other:,.0f}" for mine, other in pairs]
     yield f"Its return is {told[0]} with 10⁴ interactions and {told[1]} with 10⁵"
@@ -82,7 +83,7 @@ def forgetting() -> Iterator[str]:
 
 def others() -> Iterator[str]:
     """Three rounds, FTRL and AdaFTRL, and why more environments do not help."""
-    for number, count in (("(2)", 0), ("(3)", 0), ("(4)", 4), ("(5)", 4)):
+    for number, count in (("(2)", 0), ("(3)", 0), ("(4)", 2), ("(5)", 1)):
         assert verdicts(claims("aggregation", number), HOLDS) == count
     three = [span(of("return", size, "window:3"), ",.0f") for size in SIZES[1:]]
     yield f"returns are {three[0]} with 10⁵ and {three[1]} with 10⁶, and {three[2]} with 10⁷"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import re
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -66,9 +67,10 @@ def evidence(study: str) -> pd.DataFrame:
     checks = []
     for line in (FIGURES / study / "claims.md").read_text().split("\n\n")[1].splitlines()[2:]:
         claim, setting, measured, wanted, verdict = (part.strip() for part in line.strip("| ").split(" | "))
-        measure, numbers = measured.rsplit(" = ", 1)
-        value, low, high = (float(one.strip("[],")) for one in numbers.split())
-        checks.append((claim, setting, measure, value, low, high, wanted, verdict))
+        found = re.fullmatch(r"(.*) = (\S+)(?: \[(\S+), (\S+)\]| \(no spread\))?", measured)
+        assert found, measured
+        numbers = (float(one or found[2]) for one in found.groups()[1:])
+        checks.append((claim, setting, found[1], *numbers, wanted, verdict))
     return pd.DataFrame(
         checks, columns=["claim", "setting", "measure", "value", "low", "high", "wanted", "verdict"]
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import importlib.util
+import math
 import re
 import shlex
 import sys
@@ -135,6 +136,7 @@ def test_every_block_of_python_runs_and_numbers_are_in_order(page, capsys, tmp_p
         if "≤" in line:
             numbers = [float(one.split()[-1]) for one in line.split("≤")]
             assert len(numbers) >= 2 and numbers == sorted(numbers), line
+            assert math.isfinite(numbers[-1]), line
 
 
 @pytest.mark.parametrize("script", sorted((ROOT / "examples").glob("*.py")), ids=lambda path: path.stem)

@@ -175,7 +175,7 @@ def test_each_side_sees_its_own(teacher, student, width, error):
 def test_a_run_that_sees_infos_is_evaluated_from_its_folder(tmp_path):
     how = HOW | {"expert": lambda seen: seen["teacher"]}
     run = imitate(Sighted, student_sees="hint[:1]+info:noise", out=tmp_path / "a", **how)
-    again = evaluate(run.policy, maker_of(read_config(tmp_path / "a")["settings"]), episodes=2, number=2)
+    again = evaluate(run.policy, maker_of(read_config(tmp_path / "a")["settings"]), episodes=2)
     assert again.returns.tolist() == run.evaluation.returns.tolist()
     with pytest.raises(UserError, match="student_sees: info has no key 'nois'; its keys: answer, noise"):
         imitate(Sighted, student_sees="info:nois", **how)

@@ -11,7 +11,7 @@ from scipy.optimize import minimize
 from problems import added, solve
 from understudy.data import Batch
 from understudy.losses import CrossEntropy
-from understudy.objectives import Objective, empty_counts, empty_samples, plain
+from understudy.objectives import Counts, Objective, empty_counts, empty_samples, plain
 from understudy.policies import Tabular
 from understudy.solvers import Frequencies, InBall, Status, cell_newton, newton
 from understudy.solvers.closed_form import CellNewton
@@ -86,6 +86,13 @@ def test_the_frequencies_are_the_minimum_and_say_whether_it_is_attained():
         best = minimize(cost, np.zeros(zero.size), jac=True, method="L-BFGS-B", options={"maxiter": 5000})
         assert float(found.value) <= best.fun + 1e-12
         assert float(found.value) == pytest.approx(best.fun, abs=1e-4)
+
+
+def test_a_state_that_was_never_visited_needs_no_labels():
+    table = jnp.asarray([[1.0, 2.0], [0.0, 0.0]])
+    logits, least, attained = Counts(Tabular(states=2), CrossEntropy(), table, jnp.asarray(1)).frequencies()
+    assert bool(attained) and logits[1].tolist() == [0.0, 0.0]
+    assert float(least) == pytest.approx(np.log(3) + 2 * np.log(1.5))
 
 
 @pytest.mark.slow

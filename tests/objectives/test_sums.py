@@ -119,6 +119,10 @@ def test_the_objective_adds_tilt_and_weight_and_divides_by_the_rounds():
     assert float(problem.value(jnp.asarray(W))) == pytest.approx(whole(W))
     slope = [(whole(W + 1e-6 * E) - whole(W - 1e-6 * E)) / 2e-6 for E in np.eye(6).reshape(6, 3, 2)]
     np.testing.assert_allclose(np.ravel(problem.gradient(jnp.asarray(W))), slope, atol=1e-7)
+    bend = (np.kron(sum(2 * X.T @ X / len(X) for X, _ in listed), np.eye(2)) + 1.7 * np.eye(6)) / 4
+    np.testing.assert_allclose(problem.hessian(jnp.asarray(W)), bend, atol=1e-12)
+    along = problem.hessian_vector(jnp.asarray(W), jnp.asarray(C))
+    np.testing.assert_allclose(np.ravel(along), bend @ C.ravel(), atol=1e-12)
     # The Lagrangian differs from J + ν/2t||w||² by a constant.
     inner = problem.within(jnp.asarray(3.0))
     gaps = [float(inner.value(jnp.asarray(w))) - whole(w, 3.0) for w in (W, C, B)]

@@ -23,7 +23,7 @@ def double():
 
 @pytest.fixture(scope="module")
 def study():
-    return gridworld.study(seeds=2, rounds=20)
+    return gridworld.study(seeds=2, tuning=2, rounds=20)
 
 
 @pytest.mark.slow

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from understudy.errors import UserError
 from understudy.paper import claims, mujoco, mujoco_report
 from understudy.paper.host import panels, rows
 from understudy.paper.mujoco import Effort, Scale, part, study
@@ -83,6 +84,23 @@ def test_claims_and_files(played, tmp_path):
     names = mujoco_report.write(tmp_path, [done], found)
     assert all((tmp_path / name).stat().st_size > 0 for name in names)
     assert {"linear-100-agent.png", "linear-100-expert.svg", "rounds.csv.gz", "choices.csv"} <= set(names)
+    # Alt-FTRL, solved exactly, is FTRL, and is counted once.
+    assert one.distinct(("ftrl", "alt_ftrl", "adaftrl")) == ["ftrl", "adaftrl"]
+    assert not any("alt_ftrl" in each.setting for each in found)
+    # The tables are enough to judge again.
+    (tmp_path / "again").mkdir()
+    tables = mujoco_report.read(tmp_path)
+    again = mujoco_report.judged([tables])
+    assert [(c.claim, c.setting) for c in again] == [(c.claim, c.setting) for c in found]
+    np.testing.assert_allclose([c.value for c in again], [c.value for c in found], rtol=1e-4)
+    mujoco_report.write(tmp_path / "again", [tables], again)
+    for name in ("rounds.csv.gz", "choices.csv"):
+        assert (tmp_path / "again" / name).read_bytes() == (tmp_path / name).read_bytes()
+
+
+def test_a_folder_without_tables_is_refused(tmp_path):
+    with pytest.raises(UserError, match=r"has no rounds\.csv\.gz"):
+        mujoco_report.read(tmp_path)
 
 
 def test_a_run_that_failed_counts_as_infinitely_bad(played):

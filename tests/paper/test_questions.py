@@ -85,6 +85,7 @@ def test_exponents_and_means():
     assert questions_claims.mean(np.array([1.0, np.nan]))[0] == np.inf
     assert questions_claims.either((0.5, 0.4, 0.8)) == (2.0, 1.25, 2.5)
     assert questions_claims.either((1.01, 0.8, 1.04)) == (1.01, 1.0, 1.25)  # not within 5 % for certain
+    assert questions_claims.either((0.9, -0.2, 1.6)) == (1 / 0.9, 1.0, np.inf)  # nothing bounds how much less
     assert questions_claims.either((0.0, 0.0, 0.0)) == (np.inf,) * 3  # against a run that diverged
 
 

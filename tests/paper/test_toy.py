@@ -169,7 +169,7 @@ def test_the_way_follows_the_solver(runs):
 
 @pytest.fixture(scope="module")
 def study():
-    return toy.study(seeds=3, rounds=14, losses=("squared", "logistic"))
+    return toy.study(seeds=3, tuning=3, rounds=14, losses=("squared", "logistic"))
 
 
 @pytest.mark.slow
@@ -193,8 +193,8 @@ def test_where_the_expert_is_in_the_class_ftl_stops_paying(study):
 
 @pytest.mark.slow
 def test_files_are_the_same_bytes_for_the_same_seed(study, tmp_path):
-    again = toy.study(seeds=3, rounds=14, losses=("squared", "logistic"))
-    other = toy.study(seeds=3, rounds=14, losses=("squared", "logistic"), seed=1)
+    again = toy.study(seeds=3, tuning=3, rounds=14, losses=("squared", "logistic"))
+    other = toy.study(seeds=3, tuning=3, rounds=14, losses=("squared", "logistic"), seed=1)
     for name, one in (("a", study), ("b", again), ("c", other)):
         (tmp_path / name).mkdir()
         names = toy_figures.write(tmp_path / name, one, toy.judged(one))

@@ -249,9 +249,9 @@ def test_members_are_the_same_alone_in_one_program_and_of_stacked_runs():
         run = imitate(**settings)
     assert len(alone) == 1 and _near(together, alone) and not _near(*alone[0])
     played = play([settings, settings | {"seed": 2}], together=True)
-    wanted = evaluate(run.policy, "Pendulum-v1", episodes=1, seed=1, number=4, limit=50).mean
+    wanted = evaluate(run.policy, "Pendulum-v1", episodes=1, limit=50).mean
     assert np.isclose(played[0].summary["return_mean"], wanted, rtol=1e-3)
-    assert not np.isclose(played[1].summary["return_mean"], wanted, rtol=1e-2)
+    assert not np.isclose(played[1].summary["return_mean"], wanted, rtol=1e-3)
 
 
 def _near(one, other):
@@ -292,11 +292,13 @@ def test_the_best_policy_is_kept_and_judged_by_episodes_that_did_not_choose_it(t
     last = imitate(**settings)
     assert run.kept_round == again.kept_round == Record.load(tmp_path / "whole").kept_round < 6
     assert last.kept_round == 6 and last.policy.policy.name == "linear"  # a mean is no committee
-    wanted, kept, highest, counts = [], 0, -np.inf, set()
+    wanted, once, kept, highest, counts = [], [], 0, -np.inf, set()
     for t in range(1, 7):  # by hand: what would be the best plays on until it is behind
         policy = imitate(**settings | {"rounds": t}).policy
         first = evaluate(policy, "CartPole-v1", episodes=2, seed=16, number=t).returns
-        assert first.mean() == last.ledger["return_mean"][t - 1]
+        once.append(first.mean())
+        alike = evaluate(policy, "CartPole-v1", episodes=2).mean  # where nothing is chosen, as all runs
+        assert alike == last.ledger["return_mean"][t - 1]
         found = played_on(policy, t, highest)
         counts.add(len(found))
         if found.mean() >= highest:
@@ -304,10 +306,10 @@ def test_the_best_policy_is_kept_and_judged_by_episodes_that_did_not_choose_it(t
         wanted.append(found.mean())
     returns = run.ledger["return_mean"]
     assert run.kept_round == kept and returns.tolist() == again.ledger["return_mean"].tolist() == wanted
-    assert np.argmax(last.ledger["return_mean"]) + 1 != kept, "one evaluation would have kept another"
+    assert np.argmax(once) + 1 != kept, "one evaluation would have kept another"
     assert np.allclose(run.policy.params, chosen.params, rtol=1e-6)
     assert len(counts) > 2, "some are known well early, or fall behind, and some are not"
-    fresh = played_on(run.policy, 7, -np.inf).tolist()  # on as many episodes, and others
+    fresh = evaluate(run.policy, "CartPole-v1", episodes=2).returns.tolist()  # others, that chose nothing
     assert run.evaluation.returns.tolist() == fresh == again.evaluation.returns.tolist()
     spec = RunSpec(env="CartPole-v1", budget=100)
     assert (spec.best, spec.evaluate_every) == (True, 1)

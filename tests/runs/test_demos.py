@@ -50,7 +50,7 @@ def test_demonstrations_alone_are_cloned_without_a_query_and_without_an_expert(a
         demos=archive,
         learner="bc",
         policy="linear",
-        episodes=2,
+        episodes=10,
         comparator="none",
     )
     assert run.ledger.rounds == 1 and run.summary()["queries"] == run.summary()["interactions"] == 0

@@ -167,8 +167,7 @@ def test_seeds_learners_and_step_sizes_in_one_program_are_the_runs_alone(monkeyp
     results = play(MANY, together=True)
     found = columns(results)
     assert {len(games) for games in mapped} == {4} and len(traced) == 1  # the expert plays in it too
-    experts = [one.summary["expert_return"] for one in results]
-    assert len(set(experts)) == 1  # the same episodes judge all of them
+    assert len({one.summary["expert_return"] for one in results}) == 1  # all play the same episodes
     np.testing.assert_allclose(found, alone, rtol=1e-4)
     assert len(set(alone[:, 0, 2])) == 4  # four losses of the last round: none is another's
 

@@ -109,8 +109,8 @@ def test_an_environment_that_raises_is_one_sentence():
     assert re.fullmatch(f"environment: ZeroDivisionError: no{where}", str(told.value))
 
 
-def test_the_expert_is_evaluated_on_the_same_seeds():
-    run = imitate("Pendulum-v1", policy="linear", episodes=3, **SIZE)
+def test_policy_and_expert_of_every_run_play_the_same_episodes():
+    run = imitate("Pendulum-v1", policy="linear", episodes=3, seed=5, **SIZE)
     env, returns = gym.make("Pendulum-v1"), []
     from understudy import experts
 
@@ -123,6 +123,22 @@ def test_the_expert_is_evaluated_on_the_same_seeds():
             total, over = total + float(reward), terminated or truncated
         returns.append(total)
     assert run.expert_evaluation is not None and run.expert_evaluation.returns.tolist() == returns
+    alone = evaluate(run.policy, "Pendulum-v1", episodes=3)  # those are what `evaluate` plays too
+    assert alone.returns.tolist() == run.evaluation.returns.tolist()
+    other = imitate("Pendulum-v1", policy="linear", best=True, expert_episodes=2, **SIZE)
+    mine, theirs = run.evaluation.seeds, other.evaluation.seeds
+    assert len(set(theirs.tolist())) == 50 and mine.tolist() == theirs[:3].tolist()
+    assert other.expert_evaluation.seeds.tolist() == theirs[:2].tolist()
+    assert not {derive(5, "evaluate", t, 0) for t in range(9)} & set(theirs.tolist())
+
+
+def test_a_run_that_chooses_nothing_looks_at_the_first_of_the_episodes_that_judge_it():
+    options = SIZE | {"policy": "linear", "expert_episodes": 0, "comparator": "none"}
+    run = imitate("CartPole-v1", evaluate_every=1, **options)
+    assert len(run.evaluation.returns) == 20  # a look has ten
+    assert run.ledger["return_mean"][-1] == run.evaluation.returns[:10].mean()
+    short = imitate("CartPole-v1", evaluate_every=1, **options | {"rounds": 2})
+    assert short.ledger["return_mean"].tolist() == run.ledger["return_mean"][:2].tolist()
 
 
 def test_a_player_that_remembers_is_marked():

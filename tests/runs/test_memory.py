@@ -65,9 +65,7 @@ def test_a_policy_that_remembers_learns_what_one_that_does_not_cannot(run):
     assert blind.evaluation.mean < 2.0
     # The policy in the folder, called step by step, is the one that was evaluated.
     kept = TrainedPolicy.load(run.folder)
-    assert (
-        evaluate(kept, Cue, episodes=4, seed=3, number=3).returns.tolist() == run.evaluation.returns.tolist()
-    )
+    assert evaluate(kept, Cue, episodes=4).returns.tolist() == run.evaluation.returns.tolist()
     begins = run.samples("inputs")[:, -1]
     assert begins[:4].tolist() == [1, 1, 0, 0] and begins.sum() >= run.ledger["episodes"].sum()
 

@@ -146,7 +146,10 @@ def test_rounds_follow_from_the_settings():
     assert spec.sizes == (30, 30, 30, 10) and spec.total == 100
     assert (sorted(spec.judged), sorted(spec.evaluated)) == ([1, 2, 3, 4], [3, 4])
     assert spec.replace(episodes=0).evaluated == frozenset()
-    assert (spec.expert_measured, spec.replace(expert_episodes=2).expert_measured) == (10, 2)
+    assert (spec.expert_measured, spec.replace(expert_episodes=2).expert_measured) == (20, 2)
+    assert (spec.looks, spec.judging, spec.replace(best=True).judging) == (10, 20, 50)
+    spec = spec.replace(episodes=3, best=True)
+    assert (spec.looks, spec.judging, spec.expert_measured) == (3, 3, 3)
     assert [RunSpec(**PENDULUM, learner="bc").mixing.beta(t) for t in (1, 9)] == [1.0, 1.0]
 
 

@@ -68,6 +68,8 @@ def test_no_label_is_paid_for_to_measure_the_time(monkeypatch, dear):
 def test_a_plan_knows_how_long_evaluation_episodes_may_be(env, limit, steps):
     spec = RunSpec(env=env, rounds=4, episodes=3, evaluate_every=2, expert_episodes=1, episode_limit=limit)
     assert planning.evaluation(spec) == steps * (2 * 3 + 1)
+    longer = spec.replace(episodes=None, expert_episodes=None)  # a look of 10, and twice 20
+    assert planning.evaluation(longer) == steps * (10 + 20 + 20)
 
 
 def test_planning_does_not_start_jax():

@@ -7,7 +7,6 @@ import os
 import random
 import shutil
 import signal
-import threading
 import time
 import warnings
 from pathlib import Path
@@ -130,16 +129,18 @@ def experts(folder: Path, cases: int, rng: random.Random) -> Outcome:
             lost.append(f"case {case}: it never ended")
         if len(calls) != len(set(calls)):
             lost.append(f"case {case}: {len(calls) - len(set(calls))} states were asked about twice")
-    return Outcome(cases, lost, f"{silent:,} of {states:,} states without an answer")
+    return Outcome(cases, lost, f"{silent:,} of {states:,} states without an answer", silent)
 
 
 class _Crashing(gym.Wrapper):
-    """Raises in a step at random, but never twice in the same state."""
+    """Raises in a step again and again, and the first time within the first 100."""
 
-    luck = random.Random(0)
+    luck, left = random.Random(0), 0
 
     def step(self, action: Any) -> Any:
-        if _Crashing.luck.random() < 0.01:
+        _Crashing.left -= 1
+        if _Crashing.left == 0:
+            _Crashing.left = _Crashing.luck.randint(1, 200)
             raise RuntimeError("motor stalled")
         return self.env.step(action)
 
@@ -151,7 +152,8 @@ def environments(folder: Path, cases: int, rng: random.Random) -> Outcome:
     imitate(lambda: gym.make("CartPole-v1"), out=folder / "alone", **few)
     _Crashing.luck = rng
     for case in range(cases):
-        out = folder / f"run{case}"
+        out, before = folder / f"run{case}", crashes
+        _Crashing.left = rng.randint(1, 100)
         for _ in range(300):
             try:
                 imitate(lambda: _Crashing(gym.make("CartPole-v1")), out=out, resume=True, **few)
@@ -163,49 +165,49 @@ def environments(folder: Path, cases: int, rng: random.Random) -> Outcome:
         else:
             lost.append(f"case {case}: it never ended")
             continue
+        lost += [f"case {case}: nothing crashed"] * (crashes == before)
         both = content(folder / "alone"), content(out)
         lost += [f"case {case}: {name} differs" for name in different(*both)]
-    return Outcome(cases, lost, f"{crashes} crashes")
+    return Outcome(cases, lost, f"{crashes} crashes", crashes)
 
 
 def workers(folder: Path, cases: int, rng: random.Random) -> Outcome:
-    """Worker processes of a study are killed while it runs: its tables are those of the one left alone."""
+    """In every case a worker process of a study is killed, at some round that one of them reports: the tables
+    are those of the study left alone.
+    """
 
     def play(out: Path, **more: Any) -> None:
         grid = {"learner": ["ftl", "ftrl"], "step": [0.1, 1.0]}
-        few = {"policy": "linear", "rounds": 2, "interactions": 30, "episodes": 0}
+        few = {"policy": "linear", "rounds": 3, "interactions": 30, "episodes": 0}
         run_study(Study("CartPole-v1", grid=grid, seeds=2, **few), out, **more)
 
     names = ("results.csv", "summary.csv")
     play(folder / "alone", engine="inline")
     lost, hits = [], 0
     for case in range(cases):
-        over = threading.Event()
+        moment, dead = rng.randint(1, 12), list[int]()  # of 18 rounds
 
-        def kill(over: threading.Event = over) -> None:
-            nonlocal hits
-            over.wait(rng.uniform(2.0, 6.0))
-            for child in _children():
-                if not over.is_set() and hits < cases:
-                    os.kill(child, signal.SIGKILL)
-                    hits += 1
-                    return
+        def kill(done: int, total: int, moment: int = moment, dead: list[int] = dead) -> None:
+            if done >= moment and not dead and (there := _workers()):
+                dead.append(rng.choice(there))
+                os.kill(dead[0], signal.SIGKILL)
 
-        thread = threading.Thread(target=kill)
-        thread.start()
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            play(folder / f"study{case}", workers=2, shard=2, retries=3)
-        over.set()
-        thread.join()
+            play(folder / f"study{case}", workers=2, shard=2, retries=3, progress=kill)
+        hits += len(dead)
+        lost += [f"case {case}: no worker was killed"] * (not dead)
         both = content(folder / "alone", names), content(folder / f"study{case}", names)
         lost += [f"case {case}: {name} differs" for name in different(*both)]
-    return Outcome(cases, lost, f"{hits} workers killed")
+    return Outcome(cases, lost, f"{hits} workers killed", hits)
 
 
-def _children() -> list[int]:
-    """The processes that this one has started."""
+def _workers() -> list[int]:
+    """The worker processes that this one has started, and that live."""
     found = []
     for task in Path("/proc/self/task").iterdir():
-        found += [int(one) for one in (task / "children").read_text().split()]
+        for child in map(int, (task / "children").read_text().split()):
+            # A dead one that nobody has waited for has no command any more.
+            if b"understudy.studies.worker" in Path(f"/proc/{child}/cmdline").read_bytes():
+                found.append(child)
     return found

@@ -98,7 +98,7 @@ def lines(folder: Path, cases: int, rng: random.Random) -> Outcome:
             word = rng.choice(WORDS)
             args += rng.choice([[name, word], [f"{name}={word}"], [name], [word]])
         refused += _tried(lambda args=args: _parsed(args), f"understudy {' '.join(args)[:160]!r}", lost)
-    return Outcome(cases, lost, f"{refused:,} refused")
+    return Outcome(cases, lost, f"{refused:,} refused", refused)
 
 
 def _value(rng: random.Random) -> Any:
@@ -130,7 +130,7 @@ def specs(folder: Path, cases: int, rng: random.Random) -> Outcome:
             file.write_bytes(data)
             work = lambda: studies.read(file)  # noqa: E731
         refused += _tried(work, f"{chosen!r}"[:200], lost)
-    return Outcome(cases, lost, f"{refused:,} refused")
+    return Outcome(cases, lost, f"{refused:,} refused", refused)
 
 
 def folders(folder: Path, cases: int, rng: random.Random) -> Outcome:
@@ -156,7 +156,7 @@ def folders(folder: Path, cases: int, rng: random.Random) -> Outcome:
 
         refused += _tried(again, f"folder {case}", lost)
         shutil.rmtree(out)
-    return Outcome(cases, lost, f"{refused:,} refused")
+    return Outcome(cases, lost, f"{refused:,} refused", refused)
 
 
 @functools.cache  # a bomb takes a second to pack, and each is like the last
@@ -202,4 +202,4 @@ def archives(folder: Path, cases: int, rng: random.Random) -> Outcome:
         refused += _tried(lambda target=target: experts.resolve(str(target)), f"{kind} {case}", lost)
     strays = list(folder.parent.rglob("passwd"))
     lost += [f"{one} was written" for one in strays]
-    return Outcome(cases, lost, f"{refused:,} refused")
+    return Outcome(cases, lost, f"{refused:,} refused", refused)

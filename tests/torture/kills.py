@@ -124,7 +124,7 @@ def report(folder: Path, cases: int, rng: random.Random) -> Outcome:
             continue
         if loaded.ledger.rounds != 3:
             lost.append(f"case {case}: {loaded.ledger.rounds} rounds")
-    return Outcome(cases, lost, f"{hits} kills hit")
+    return Outcome(cases, lost, f"{hits} kills hit", hits)
 
 
 def twice(folder: Path, cases: int, rng: random.Random) -> Outcome:

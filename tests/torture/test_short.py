@@ -26,7 +26,7 @@ def test_nothing_is_lost(scene, cases, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert f"{scene.__module__.split('.')[-1]}.{scene.__name__}" in SCENES
     found = scene(tmp_path, cases, random.Random(1))
-    assert found.cases >= min(cases, 6) and not found.lost
+    assert found.cases >= min(cases, 6) and not found.lost and not found.idle
 
 
 def test_a_byte_that_nobody_checks_would_be_noticed(tmp_path, monkeypatch):
@@ -35,3 +35,10 @@ def test_a_byte_that_nobody_checks_would_be_noticed(tmp_path, monkeypatch):
 
     monkeypatch.setattr(Record, "damage", lambda self, folder, but=(): None)
     assert damage.flips(tmp_path, 60, random.Random(1)).lost
+
+
+def test_a_scene_in_which_nothing_happens_has_failed(tmp_path, monkeypatch):
+    """Negative control: environments that never raise."""
+    monkeypatch.setattr(faults._Crashing, "step", lambda self, action: self.env.step(action))
+    found = faults.environments(tmp_path, 1, random.Random(1))
+    assert found.idle and found.lost == ["case 0: nothing crashed"]

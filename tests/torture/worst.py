@@ -20,11 +20,19 @@ BYTES = ("ledger.csv", "policy.safetensors", "policy.json", *(f"samples/{name}.b
 
 
 class Outcome(NamedTuple):
-    """How often it was tried, what was lost or not found (one line each), and a figure worth telling."""
+    """How often it was tried, what was lost or not found (one line each), a figure worth telling, and how
+    often what the scene is about did happen, where that is not every case.
+    """
 
     cases: int
     lost: list[str]
     told: str = ""
+    hits: int | None = None
+
+    @property
+    def idle(self) -> bool:
+        """Whether nothing was tried, or nothing happened: then nothing is known, and the scene has failed."""
+        return not (self.cases if self.hits is None else self.hits)
 
 
 Scene = Callable[[Path, int, random.Random], Outcome]

@@ -9,7 +9,8 @@ import equinox as eqx
 import jax
 import numpy as np
 
-from ..policies import MLP, Actions
+from ..losses import Absolute, Huber, Squared, computes
+from ..policies import MLP, Actions, Committee
 from ..regret.confidence import Confidence
 from .uniform import Fraction
 
@@ -26,8 +27,8 @@ def largest(policy: Any, loss: Any, actions: Actions) -> float:
     >>> largest(squashed, Squared(), acts), largest(MLP(), Squared(), acts)
     (4.0, inf)
     """
-    squashed = isinstance(policy, MLP) and policy.head != "identity" and policy.low is not None
-    if not squashed or loss.categorical or not actions.bounded:
+    known = computes(policy, MLP, Committee) and computes(loss, Squared, Absolute, Huber)
+    if not known or policy.head == "identity" or policy.low is None or not actions.bounded:
         return math.inf
     return float(loss(np.asarray(actions.low, float), np.asarray(actions.high, float)))
 

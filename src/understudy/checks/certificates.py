@@ -34,7 +34,8 @@ def certificate(
 
     Args:
       subject: a learner (an object or a registered name), on all four losses; None stands for every shipped
-        learner, exact and inexact solvers, limited memories, with and without a ball.
+        learner, exact and inexact solvers, limited memories, with and without a ball, and for losses,
+        learners, schedules, solvers and policies as users may make them, honest and false ones.
       minutes: how long to search. Each kind of game is compiled once, which takes some seconds of it.
       restarts: instead of minutes, how many searches of each kind.
       seed: of the first restart. A restart depends on its kind and its seed alone.
@@ -83,15 +84,21 @@ def _searches(subject: Any) -> dict[str, Search]:
         raise UserError(f"learner: {name_of(subject)!r} is not of the family that the certificate covers.")
     learner: Learner = found
     family = "diagonal" if learner.diagonal else "online" if learner.linear else "offline"
-    asked = [one for one in kinds() if one.family == family and one.ball == (learner.radius is not None)]
+    asked = [one for one in kinds() if one.family == family and not one.own]
+    asked = [one for one in asked if one.ball == (learner.radius is not None)]
     if learner.linear:
         asked = [one for one in asked if one.solver == "auto" and one.memory == "all"]
-    return {str(one): Search(one, (lambda candidate, radius: learner,)) for one in asked}
+    searches = {str(one): Search(one, (lambda candidate, radius: learner,)) for one in asked}
+    if reason := next(iter(searches.values())).uncertified:
+        raise UserError(f"learner: nothing is certified of {name_of(subject)!r}: {reason}")
+    return searches
 
 
 def _row(search: Search, findings: list[Finding], out: Path | None) -> Row:
     if not findings:
         return Row(str(search.kind), None, "not reached in the time given")
+    if not any(one.evaluations for one in findings):
+        return Row(str(search.kind), True, f"claims nothing: {search.uncertified}")
     worst = max(findings, key=lambda one: one.worst)
     plays, seconds = sum(one.evaluations for one in findings), sum(one.seconds for one in findings)
     detail = f"{plays:,} plays in {seconds:.0f} s; worst {worst.worst:+.1e} of the losses, seed {worst.seed}"
@@ -106,8 +113,9 @@ def confirm(search: Search, finding: Finding) -> tuple[str, dict[str, Any]]:
     """What `replay` prints on the stream, in words, and the settings that it was played with."""
     one, kind = finding.candidate, search.kind
     learner = search.learner(one)
-    how: dict[str, Any] = {"loss": kind.loss, "memory": kind.memory, "comparator": "last"}
-    result = replay(one.rounds(search.labels), learner=learner, solver=search.solver(), **how)
+    how: dict[str, Any] = {"memory": kind.memory, "comparator": "last", "solver": search.solver()}
+    how |= {"policy": search.own.policy(), "loss": search.loss()}
+    result = replay(one.rounds(search.labels), learner=learner, **how)
     made, (name, options) = result.certificate, SOLVING[kind.solver]
     schedule = {part: float(getattr(learner.schedule, part)) for part in ("constant", "root", "adaptive")}
     settings = {
@@ -123,6 +131,7 @@ def confirm(search: Search, finding: Finding) -> tuple[str, dict[str, Any]]:
         "radius": None if learner.radius is None else float(learner.radius),
         "solver": {"name": name} | options,
         "memory": kind.memory,
+        "own": kind.own,
     }
     return f"replay prints regret {made.regret:.6g} and bound {made.bound:.6g}", settings
 

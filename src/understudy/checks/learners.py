@@ -9,12 +9,13 @@ import jax.numpy as jnp
 import numpy as np
 
 from ..data import Batch, batch
-from ..learners import LEARNERS, Learner
+from ..learners import LEARNERS
 from ..losses import CrossEntropy, Squared
 from ..making import make_game
 from ..online import Game, GameState
 from ..policies import Linear
 from ..programs import compiled
+from ..regret.covered import why_not
 from .base import Progress, Report, equal, name_of, run
 
 ROUNDS, SAMPLES, FEATURES, OUTPUTS = 24, 4, 3, 2
@@ -155,8 +156,8 @@ def _stays_inside(thing: Any) -> tuple[bool | None, str]:
 
 def _certified(thing: Any) -> tuple[bool | None, str]:
     """The measured regret stays within the live certificate, round by round, on three kinds of stream."""
-    if not isinstance(thing, Learner):
-        return None, "it is not of the family that the certificate covers"
+    if reason := why_not(Linear(), Squared(), thing, None):
+        return None, f"nothing is certified: {reason}"
     worst = -np.inf
     noisy, labels = _stream(6, noise=0.5), _stream(6, labels=True)
     for loss, rounds in ((Squared(), _stream(6)), (Squared(), noisy), (CrossEntropy(), labels)):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import itertools
 import time
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -15,14 +16,14 @@ import numpy as np
 
 from ..data import Batch
 from ..learners import Learner, adaftrl, adagrad, alt_ftrl, ftl, ftrl, linearised, ogd
-from ..losses import LOSSES
+from ..losses import LOSSES, Loss
 from ..making import around_mean, make_game
 from ..objectives import limited
 from ..online import Game
-from ..policies import Linear
 from ..solvers import SOLVERS
 from . import truth
 from .candidates import Candidate, change, draw
+from .own import LOSSES_OF_OWN, OWN, Part
 
 Make = Callable[[Candidate, float | None], Learner]
 Samples = tuple[np.ndarray, np.ndarray, np.ndarray]
@@ -80,11 +81,13 @@ class Kind(NamedTuple):
     ball: bool = False
     solver: str = "auto"
     memory: str = "all"
+    own: str = ""
+    """Which of `OWN` takes the place of a shipped part."""
 
     def __str__(self) -> str:
         parts = [self.loss, self.family]
         parts += ["ball"] if self.ball else []
-        parts += [part for part in (self.solver, self.memory) if part not in ("auto", "all")]
+        parts += [part for part in (self.solver, self.memory, self.own) if part not in ("auto", "all", "")]
         return ", ".join(parts)
 
 
@@ -101,7 +104,22 @@ def kinds() -> list[Kind]:
         Kind("huber", "offline", True, solver="gd"),
     ]
     found += [Kind(loss, "offline", solver="interior-point stopped early") for loss in ("absolute", "huber")]
-    return found + [Kind(loss, "offline", True, "newton stopped early") for loss in losses[2:]]
+    found += [Kind(loss, "offline", True, "newton stopped early") for loss in losses[2:]]
+    return [one for pair in itertools.zip_longest(found, _own_kinds()) for one in pair if one is not None]
+
+
+def _own_kinds() -> list[Kind]:
+    """Games with a part of somebody's own, in turn with the shipped ones in a search that is not long."""
+    tried = {kind.__name__.lower() for kind in LOSSES_OF_OWN}
+    found = [Kind("huber", "offline", own=name) for name in OWN]
+    found += [Kind("squared", "online", own=name) for name in OWN]
+    found += [Kind(loss, "offline", own=name) for name in sorted(tried) for loss in ("absolute", "squared")]
+    found += [Kind("cross-entropy", "offline", True, own=name) for name in ("stating", "forgetting", "liar")]
+    return [
+        *found,
+        Kind("squared", "offline", True, own="liar"),
+        Kind("huber", "online", True, own="shifted"),
+    ]
 
 
 class Finding(NamedTuple):
@@ -127,14 +145,21 @@ class Search:
     def __init__(self, kind: Kind, learners: tuple[Make, ...] | None = None):
         self.kind, self.shape = kind, SHAPES[kind.family]
         self.learners = FAMILIES[kind.family] if learners is None else learners
-        self.labels = kind.loss == "cross-entropy"
+        self.labels, self.own = kind.loss == "cross-entropy", OWN.get(kind.own, Part())
         self.outputs = 2 if self.labels else 1
         self._program: Callable[..., dict[str, jax.Array]] | None = None
 
     def learner(self, one: Candidate) -> Learner:
-        return self.learners[int(one.learner)](one, one.radius if self.kind.ball else None)
+        made = self.learners[int(one.learner)](one, one.radius if self.kind.ball else None)
+        return made if self.own.learner is None else self.own.learner(made)
+
+    def loss(self) -> Loss:
+        shipped = LOSSES.resolve(self.kind.loss)
+        return shipped if self.own.loss is None else self.own.loss(shipped)
 
     def solver(self) -> Any:
+        if self.own.solver is not None:
+            return self.own.solver()
         name, options = SOLVING[self.kind.solver]
         return name if name == "auto" else SOLVERS.maker(name)(**options)
 
@@ -145,14 +170,26 @@ class Search:
             learner = around_mean(learner)
         learner = dataclasses.replace(learner, name="")  # the name would select another program
         zero = jnp.zeros((self.shape[2], self.outputs))
-        return make_game(Linear(), LOSSES.resolve(self.kind.loss), learner, self.solver(), zero)
+        return make_game(self.own.policy(), self.loss(), learner, self.solver(), zero)
+
+    @property
+    def uncertified(self) -> str:
+        """Why games of this kind claim nothing, in one sentence; empty where they do."""
+        return self.game(self._draw(np.random.default_rng(0))).uncertified
+
+    def _draw(self, rng: np.random.Generator) -> Candidate:
+        return draw(rng, self.shape, self.labels, len(self.learners))
 
     def restart(self, seed: int, generations: int = GENERATIONS) -> Finding:
-        """One population from its first draw to its last generation; the same seed, the same finding."""
+        """One population from its first draw to its last generation; the same seed, the same finding. Games
+        that claim nothing are not played.
+        """
         began = time.perf_counter()
         rng = np.random.default_rng(seed)
         with jax.enable_x64(True):
-            crowd = [draw(rng, self.shape, self.labels, len(self.learners)) for _ in range(POPULATION)]
+            if self.uncertified:
+                return Finding(self.kind, -np.inf, "", seed, 0, 0.0, self._draw(rng))
+            crowd = [self._draw(rng) for _ in range(POPULATION)]
             goal = list(CLAIMS)[seed % len(CLAIMS)]
             scores, evaluations = self.scores(crowd, goal), POPULATION
             for _ in range(generations):
@@ -210,7 +247,8 @@ class Search:
         if self._program is None:
             self._program = jax.jit(functools.partial(_play_all, static[0], self.kind.memory))
         played = jax.device_get(self._program(stacked, rounds))
-        return {name: value[:count] for name, value in played.items()}
+        played = {name: value[:count] for name, value in played.items()}
+        return played | {"silent": contradictory(*(played[name] for name in CLAIMS))}
 
     def _told(self, crowd: list[Candidate]) -> tuple[Samples, dict[str, np.ndarray], np.ndarray]:
         """All samples of each candidate, (p, n, d) and (p, n), with their weights in the sum of losses; what
@@ -235,6 +273,11 @@ def _stacked(crowd: list[Candidate]) -> tuple[np.ndarray, ...]:
     return X, y, sizes, (np.arange(X.shape[2]) < sizes[..., None]) / sizes[..., None]
 
 
+def contradictory(bound: np.ndarray, high: np.ndarray, low: np.ndarray) -> np.ndarray:
+    """Where numbers contradict each other and claim nothing, as `Certificate.contradictory` says of one."""
+    return (low > high) | (low > bound)
+
+
 def excess(claims: dict[str, np.ndarray], name: str, least: np.ndarray, floor: float) -> np.ndarray:
     """By how much the claim is exceeded, relative to its size and to `floor` times the losses.
 
@@ -247,6 +290,7 @@ def excess(claims: dict[str, np.ndarray], name: str, least: np.ndarray, floor: f
     silent = np.inf if name == "bound" else -np.inf  # an end of the interval is nan where nothing is proved
     found = np.where(np.isnan(claim), silent, np.where(claim == sign * np.inf, -np.inf, found))
     found = np.where(claims["cost"] < 1e100, found, -np.inf)  # a learner that left the numbers' range
+    found = np.where(claims.get("silent", False), -np.inf, found)
     return found if floor else np.where(size < 1e-8 * claims["cost"], -1.0, found)
 
 

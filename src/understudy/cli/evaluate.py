@@ -25,8 +25,8 @@ class Evaluate(Options):
     episode_limit: Whole = None
     """Most steps of an episode, for an environment that has no limit of its own (default: in the run's own
     environment that of the run)."""
-    seed: int = 1
-    """Seed of the episodes."""
+    seed: Whole = None
+    """Seed of the episodes (default: the episodes by which every run of an environment is judged)."""
     json: Json = False
 
 

@@ -31,12 +31,15 @@ class Reported(Options):
 
 
 class Pure(Reported):
-    """A study in this process. `SEEDS` are those of the whole study, `QUICK` makes it a small one."""
+    """A study in this process. `SEEDS` are how many the whole study has, from `FIRST` on; `QUICK` makes it a
+    small one.
+    """
 
-    SEEDS: ClassVar[int] = 1
+    SEEDS: ClassVar[int] = 10
+    FIRST: ClassVar[int] = 101
     QUICK: ClassVar[dict[str, Any]] = {}
     seeds: Whole = None
-    """Seeds per setting; by default 20 (toy), 10 (gridworld) or 5 (questions), and 3 with --quick."""
+    """Seeds per setting, from 101 on (questions: from 0); by default 10 (questions: 5), --quick: 3."""
     quick: Flag = False
     """A small study that takes a minute or two: 3 seeds, fewer rounds."""
     seed: int = 0
@@ -49,7 +52,7 @@ class Host(Reported):
     scale: str = "small"
     """small (Hopper, two seeds: 9 minutes on two cores; Atari, one seed, end to end Pong alone) or full."""
     seeds: Whole = None
-    """Seeds of the final runs; by default 3, and in the small study 2 (mujoco) or 1 (atari)."""
+    """Seeds of the final runs; by default 3 (linear MuJoCo: 101 to 110), in small studies fewer."""
     first_seed: int = 0
     """The first of these seeds; the others follow it."""
     keep: Folder = None
@@ -60,6 +63,9 @@ class Host(Reported):
     """Worker processes (default: one per core, or one on a GPU)."""
     address: Name = None
     """Address of the Ray cluster."""
+
+    tables: Folder = None
+    """Play nothing: judge and draw again what an earlier --out wrote into this folder (mujoco, atari)."""
 
     def plays(self, study: Any, scale: Any) -> list[Callable[..., Any]]:
         """The parts of a study that are asked for, each as a function of folder, progress and engine."""
@@ -77,13 +83,13 @@ class Host(Reported):
 class PaperToy(Pure):
     """The toy figure: six learners, four losses, tuned on ten rounds and run for 250; the claims checked."""
 
-    NAME, SEEDS, QUICK = "toy", 20, {"rounds": 50}
+    NAME, QUICK = "toy", {"rounds": 50}
 
 
 class PaperGridworld(Pure):
     """The gridworld figure: an expert that turns in every round, 1000 rounds; the claims checked."""
 
-    NAME, SEEDS, QUICK = "gridworld", 10, {"rounds": 100}
+    NAME, QUICK = "gridworld", {"rounds": 100}
 
 
 class PaperQuestions(Pure):
@@ -94,7 +100,7 @@ class PaperQuestions(Pure):
     runs, AdaFTRL untuned.
     """
 
-    NAME, SEEDS, QUICK = "questions", 5, {"rounds": 30, "environments": ("Hopper-v5",)}
+    NAME, SEEDS, FIRST, QUICK = "questions", 5, 0, {"rounds": 30, "environments": ("Hopper-v5",)}
 
 
 class PaperMujoco(Host):
@@ -106,6 +112,9 @@ class PaperMujoco(Host):
 
     def plays(self, study: Any, scale: Any) -> list[Callable[..., Any]]:
         parts = self.asked("part", study.PARTS, scale.parts)
+        if self.seeds is not None or self.first_seed:
+            same = {name: dataclasses.replace(effort, seeds=None) for name, effort in scale.parts.items()}
+            scale = dataclasses.replace(scale, parts=same)
         return [functools.partial(study.part, name, scale) for name in parts]
 
 
@@ -190,11 +199,13 @@ def pure(options: Pure) -> int:
         size = {"seeds": 3, **options.QUICK}
     if options.seeds is not None:
         size["seeds"] = _enough(options.seeds)
+    size["seeds"] = tuple(range(options.FIRST, options.FIRST + size["seeds"]))
     whole("seed", options.seed, 0)
     began = _clock()
     with stages() as show:
         done = study.study(**size, seed=options.seed, progress=show)
-    _report(options, reporter, done, [(name, size[name]) for name in ("seeds", "rounds")], began)
+    shown = [("seeds", ", ".join(map(str, size["seeds"]))), ("rounds", size["rounds"])]
+    _report(options, reporter, done, shown, began)
     return 0
 
 
@@ -206,6 +217,8 @@ def host(options: Host) -> int:
     if options.out and options.keep and options.keep.resolve().is_relative_to(options.out.resolve()):
         raise UserError("out: it must not be the folder of --keep, nor hold it; name another.")
     among("scale", options.scale, study.SCALES)
+    if options.tables is not None:
+        return _again(options, reporter)
     scale = study.SCALES[options.scale]
     whole("first_seed", first := options.first_seed, 0)
     count = scale.seeds if options.seeds is None else _enough(options.seeds)
@@ -219,6 +232,15 @@ def host(options: Host) -> int:
         seeds = ", ".join(map(str, scale.seeds))
         _report(options, reporter, parts, [("scale", options.scale), ("seeds", seeds)], began)
     return int(all(result.error for one in parts for _, result in one.final))
+
+
+def _again(options: Host, reporter: Any) -> int:
+    if not hasattr(reporter, "read"):
+        raise UserError(
+            f"tables: the tables of {options.NAME} are not enough to judge it; mujoco's and atari's are."
+        )
+    _report(options, reporter, [reporter.read(options.tables)], [("tables", str(options.tables))], _clock())
+    return 0
 
 
 toy = gridworld = questions = pure

@@ -34,5 +34,8 @@ LOSSES: Registry[Loss] = Registry(
     group="losses",
 )
 
-__all__ = ["LOSSES", "Absolute", "BinaryCrossEntropy", "CrossEntropy", "Huber", "Loss", "Squared"]
+SHIPPED = (Squared, Absolute, Huber, CrossEntropy, BinaryCrossEntropy)
+"""Losses whose statements (`convex`, `dual`, `least`, …) are proved; those of others are tried on data."""
+
+__all__ = ["LOSSES", "SHIPPED", "Absolute", "BinaryCrossEntropy", "CrossEntropy", "Huber", "Loss", "Squared"]
 __all__ += ["computes", "one_hot"]

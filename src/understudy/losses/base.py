@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import abc
+import functools
+import inspect
 from typing import Any
 
 import equinox as eqx
@@ -40,13 +42,28 @@ class Loss(eqx.Module):
         return False
 
     @property
-    def own_dual(self) -> bool:
-        """Whether `dual` comes from the class that computes the loss, or from one made from it."""
-        dual, value = (
-            next(i for i, one in enumerate(type(self).__mro__) if name in vars(one))
-            for name in ("dual", "__call__")
+    def least(self) -> float:
+        """No value of the loss is smaller, for any outputs and any target that `targets` lets through; −inf,
+        which is always true, where the class says nothing.
+
+        A proof may start from it: the losses of a game add up to at least this times their weights. So it is
+        to be shown for all outputs, not for likely ones; a loss that is shifted down has to shift it too. A
+        class that overrides `__call__` does not inherit it.
+        """
+        return -np.inf
+
+    def own(self, name: str) -> bool:
+        """Whether an attribute comes from the class that computes the loss, or from one made from it."""
+        there, value = (
+            next(i for i, one in enumerate(type(self).__mro__) if word in vars(one))
+            for word in (name, "__call__")
         )
-        return dual <= value
+        return there <= value
+
+    @property
+    def floor(self) -> float:
+        """`least`, where it belongs to what is computed; else −inf."""
+        return float(self.least) if self.own("least") else -np.inf
 
     @property
     def curvature(self) -> float:
@@ -61,7 +78,9 @@ class Loss(eqx.Module):
     def dual(self, slope: Array, target: Array) -> tuple[Array, Array]:
         """Minus the conjugate, ``inf_z loss(z, target) − <slope, z>``, and the size of the terms added up.
 
-        Every slope (k,) that `inside` returns gives ``loss(z, target) ≥ <slope, z> + dual`` for all z.
+        Every slope (k,) that `inside` returns gives ``loss(z, target) ≥ <slope, z> + dual`` for all z. That
+        is to be shown; a value that is too small makes the interval wider, and one that is too large makes it
+        false. `regret.stated` tries it on the data of every game, which finds mistakes and proves nothing.
         """
         raise TypeError(f"the loss {type(self).__name__} gives no conjugate")
 
@@ -78,11 +97,28 @@ class Loss(eqx.Module):
         return columns(answers)
 
 
-def computes(loss: Loss, *kinds: type[Loss]) -> bool:
-    """Whether a loss is one of these kinds, and not a class made from one that computes something else: what
-    is known of a kind (that it is quadratic, its conjugate) is not known of that.
+def computes(part: Any, *kinds: type) -> bool:
+    """Whether a part (a loss, a learner, …) is of one of these kinds, and not of a class made from one that
+    computes something else: what is known of a kind (that a loss is quadratic, how a learner steps) is not
+    known of that. Another name or documentation changes nothing.
     """
-    return isinstance(loss, kinds) and any(type(loss).__call__ is kind.__call__ for kind in kinds)
+    return any(isinstance(part, kind) and not overridden(type(part), kind) for kind in kinds)
+
+
+@functools.lru_cache(maxsize=1024)
+def overridden(made: type, kind: type) -> str:
+    """The first attribute of `kind` that a class made from it has from elsewhere; empty where there is none.
+
+    >>> from understudy.losses import Huber
+    >>> overridden(type("Mine", (Huber,), {"room": lambda self, slope, target: None}), Huber)
+    'room'
+    """
+    fields = getattr(kind, "__dataclass_fields__", {})
+    names = {name for name in (*dir(kind), *fields) if not name.startswith(("__", "_abc_"))} - {"name"}
+    for name in (*sorted(names), "__call__", "__getattribute__", "__getattr__"):
+        if inspect.getattr_static(made, name, None) is not inspect.getattr_static(kind, name, None):
+            return name
+    return ""
 
 
 def columns(answers: Any) -> np.ndarray:

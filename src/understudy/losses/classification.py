@@ -29,6 +29,7 @@ class CrossEntropy(Loss):
     groups: tuple[int, ...] | None = eqx.field(static=True, default=None)
     categorical: ClassVar[bool] = True
     convex: ClassVar[bool] = True
+    least: ClassVar[float] = 0.0
     curvature: ClassVar[float] = 0.5
     steepness: ClassVar[float] = 1.0
 
@@ -92,6 +93,7 @@ class BinaryCrossEntropy(Loss):
 
     logits: ClassVar[bool] = True
     convex: ClassVar[bool] = True
+    least: ClassVar[float] = 0.0
     curvature: ClassVar[float] = 0.25
     steepness: ClassVar[float] = 1.0
 

@@ -23,6 +23,7 @@ class Squared(Loss):
 
     half: bool = eqx.field(static=True, default=False)
     convex: ClassVar[bool] = True
+    least: ClassVar[float] = 0.0
 
     @property
     def scale(self) -> float:
@@ -59,6 +60,7 @@ class Absolute(Loss):
 
     rounding: float = eqx.field(static=True, default=0.0)
     steepness: ClassVar[float] = 1.0
+    least: ClassVar[float] = 0.0
 
     def __call__(self, outputs: Array, target: Array) -> Array:
         error = outputs - target
@@ -93,6 +95,7 @@ class Huber(Loss):
 
     delta: float = eqx.field(static=True, default=1.0)
     convex: ClassVar[bool] = True
+    least: ClassVar[float] = 0.0
     curvature: ClassVar[float] = 1.0
 
     def __check_init__(self):

@@ -22,7 +22,20 @@ from ..report.style import look
 from ..solvers import Descent, Frequencies, cell_newton, gd
 from ..solvers.descent import Steepest
 from .claims import SLACK, Claim, compare, judge, ratio, same
-from .protocol import NO_STEP, UNTUNED, Outcome, Progress, Wanted, make, silent, steps_of, two_stages
+from .protocol import (
+    NO_STEP,
+    SEEDS,
+    TUNING_SEEDS,
+    UNTUNED,
+    Outcome,
+    Progress,
+    Seeds,
+    Wanted,
+    make,
+    silent,
+    steps_of,
+    two_stages,
+)
 
 ROUNDS = 1000
 RADIUS = 20.0
@@ -99,13 +112,19 @@ def play(rounds: int, wanted: list[Config], **options: Any) -> Table:
     return table.with_results(cumulative_reward=np.cumsum(table["reward"], axis=1))
 
 
-def study(*, seeds: int = 10, rounds: int = ROUNDS, seed: int = 0, progress: Progress = silent) -> Outcome:
+def study(
+    *,
+    seeds: Seeds = SEEDS,
+    tuning: Seeds = TUNING_SEEDS,
+    rounds: int = ROUNDS,
+    seed: int = 0,
+    progress: Progress = silent,
+) -> Outcome:
     """Both stages: every step size for ten rounds, then the chosen ones, and what is shown beside."""
     every = {(variant, name): steps_of(name) for variant in VARIANTS for name in LEARNERS}
     beside = {(variant, UNTUNED): (1.0,) for variant in VARIANTS} | {("own", FIXED): NO_STEP}
-    return two_stages(
-        "gridworld", play, configs, every, beside, seeds=seeds, rounds=rounds, seed=seed, progress=progress
-    )
+    how: Any = {"seeds": seeds, "tuning": tuning, "rounds": rounds, "seed": seed}
+    return two_stages("gridworld", play, configs, every, beside, **how, progress=progress)
 
 
 def judged(study: Outcome) -> list[Claim]:

@@ -6,7 +6,9 @@ interactions in rounds of 100, the best few by average loss in full, the best of
 
 from __future__ import annotations
 
+import csv
 import functools
+import gzip
 import math
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -18,6 +20,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from .. import disk
+from ..errors import UserError
 from ..report import plots
 from ..studies import Results, Study, Tuned, run, tune
 from ..studies.ranking import setting_of
@@ -47,6 +50,36 @@ class Part(NamedTuple):
     final: Results
     chosen: list[dict[str, Any]]
     untuned: bool
+
+
+class Written(NamedTuple):
+    """The runs of all parts as a report wrote them, to be judged again without being played.
+
+    runs: what every run is called, and its rounds; choices: the text of choices.csv.
+    """
+
+    runs: list[tuple[dict[str, Any], list[dict[str, Any]]]]
+    choices: str | None
+
+
+TEXT, COUNTS = ("part", "env", "loss_setting", "drive", "learner", "solver_status"), ("seed", "round")
+
+
+def read(folder: Path) -> Written:
+    """What `write` wrote into a folder. A run that failed before its first round has left nothing there."""
+    if not (table := folder / "rounds.csv.gz").is_file():
+        raise UserError(f"tables: {folder} has no rounds.csv.gz; name a folder that --out has written.")
+    found: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
+    with gzip.open(table, "rt", newline="") as file:
+        for texts in csv.DictReader(file):
+            row: dict[str, Any] = {
+                name: text if name in TEXT else int(text) if name in COUNTS else float(text)
+                for name, text in texts.items()
+            }
+            found.setdefault(tuple(row[name] for name in (*WHERE[:5], "seed")), []).append(row)
+    kept = folder / "choices.csv"
+    choices = kept.read_text() if kept.exists() else None
+    return Written([(rows[0], rows) for rows in found.values()], choices)
 
 
 def measured(values: Any) -> float:
@@ -125,12 +158,15 @@ def play_part(
     return Part(name, tuned, done, best, untuned)
 
 
-def _runs(parts: Iterable[Part]) -> Iterator[tuple[dict[str, Any], list[dict[str, Any]]]]:
+def _runs(parts: Iterable[Part | Written]) -> Iterator[tuple[dict[str, Any], list[dict[str, Any]]]]:
     """What every final run is called, and its rounds with what a figure or a claim reads of them.
 
     A run of AdaFTRL with α = 1 is there as the untuned one, and as the tuned one where that was chosen.
     """
     for one in parts:
+        if isinstance(one, Written):
+            yield from one.runs
+            continue
         for entry, result in one.final:
             labels = entry.labels
             names = [labels["learner"]] if setting_of(labels, ()) in one.chosen else []
@@ -153,7 +189,7 @@ def _runs(parts: Iterable[Part]) -> Iterator[tuple[dict[str, Any], list[dict[str
                 )
 
 
-def rows(parts: Iterable[Part]) -> list[dict[str, Any]]:
+def rows(parts: Iterable[Part | Written]) -> list[dict[str, Any]]:
     """Every round of every final run."""
     return [row for _, each in _runs(parts) for row in each]
 
@@ -204,6 +240,25 @@ class Panel(NamedTuple):
             found = ratio(self.loss_of(pair[0]), self.loss_of(pair[1]))
             yield judge(claim, setting or self.name, measure, found, below=below)
 
+    def against_ftl(self, who: str, learner: str, *, setting: str) -> Iterator[Claim]:
+        """The paper's claim that regularised learners outperform FTL, and the weaker one that they match."""
+        for claim, below in (
+            (f"{who} outperform FTL in average loss", 1.0),
+            (f"{who} match FTL: at most 5 % above", claims.SLACK),
+        ):
+            yield from self.compare(claim, (learner, "ftl"), below=below, setting=setting)
+
+    def distinct(self, learners: Iterable[str]) -> list[str]:
+        """Those of the learners that were played, without one that plays as another before it: where every
+        round is solved exactly Alt-FTRL is FTRL, and is not counted twice.
+        """
+        kept: dict[str, np.ndarray] = {}
+        for name in (name for name in learners if name in self.found):
+            mine = self.column(name, "average_loss")
+            if not any(np.allclose(mine, one, rtol=1e-5, atol=0, equal_nan=True) for one in kept.values()):
+                kept[name] = mine
+        return list(kept)
+
     def draw(self, axes: Axes, name: str, labels: Mapping[str, str]) -> None:
         """One column of every learner, over interactions; `labels` replace those of the learners' looks."""
         for learner in self.learners:
@@ -218,7 +273,7 @@ class Panel(NamedTuple):
         return measured([seeds[seed]["expert_return"] for seed in sorted(seeds)])
 
 
-def panels(parts: Iterable[Part]) -> list[Panel]:
+def panels(parts: Iterable[Part | Written]) -> list[Panel]:
     """The final runs by panel, in the study's order; BC, which has the expert drive, is beside the agents."""
     found: dict[tuple[str, str, str, str], dict[str, dict[int, list[dict[str, Any]]]]] = {}
     for where, each in _runs(parts):
@@ -229,9 +284,9 @@ def panels(parts: Iterable[Part]) -> list[Panel]:
     return [one for one in every if one.learners]
 
 
-def facts(parts: Sequence[Part]) -> list[tuple[str, str]]:
+def facts(parts: Sequence[Part | Written]) -> list[tuple[str, str]]:
     """How many runs each part had, and how many failed."""
-    found = []
+    found, parts = [], [one for one in parts if isinstance(one, Part)]
     for one in parts:
         tuning = 0 if one.tuned is None else len(one.tuned.full) + len(one.tuned.coarse or ())
         found.append((one.name, f"{len(one.final) + tuning:,} runs"))
@@ -280,12 +335,14 @@ def _short(value: Any) -> float:
 
 
 def write(
-    folder: Path, figures: Mapping[str, Figure], parts: Sequence[Part], found: list[Claim]
+    folder: Path, figures: Mapping[str, Figure], parts: Sequence[Part | Written], found: list[Claim]
 ) -> list[str]:
     """Figures, every number and the claims; the names of the files."""
+    before = [one.choices for one in parts if isinstance(one, Written)]
+    chosen = before[0] if before else to_csv(choice_columns([one for one in parts if isinstance(one, Part)]))
     tables = {
         "rounds.csv.gz": disk.columns(rows(parts)),
-        "choices.csv": to_csv(choice_columns(parts)),
+        **({} if chosen is None else {"choices.csv": chosen}),
         "summary.csv": to_csv(summary_columns(panels(parts))),
     }
     return claims.write(folder, figures, tables, found, digits={"rounds.csv.gz": 6})

@@ -11,12 +11,11 @@ from __future__ import annotations
 
 import dataclasses
 import os
-from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from ..studies import Study
 from .host import Part, play_part
-from .protocol import Progress, silent
+from .protocol import SEEDS, Progress, Seeds, silent
 
 LEARNERS = ("ftl", "ftrl", "alt_ftrl", "adaftrl", "ogd", "adagrad")
 OFFLINE = LEARNERS[:4]
@@ -47,7 +46,8 @@ class Effort:
     """How much is spent on a part.
 
     losses: which; steps, rates: η or α, and the inner step of networks; kept: candidates of the coarse pass
-    that are played in full (of one, the coarse pass decides); evaluations: how many in a run.
+    that are played in full (of one, the coarse pass decides); evaluations: how many in a run; seeds: of the
+    final runs, in place of the scale's.
     """
 
     losses: tuple[str, ...] = ("squared", "absolute")
@@ -55,6 +55,7 @@ class Effort:
     rates: tuple[float, ...] = (1e-5, 1e-4, 1e-3, 1e-2, 1e-1)
     kept: int = 3
     evaluations: int = 25
+    seeds: Seeds | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -67,7 +68,7 @@ class Scale:
     parts: dict[str, Effort]
     envs: tuple[str, ...] = ("Hopper-v5", "Walker2d-v5")
     total: int = 25_000
-    seeds: int | Sequence[int] = 3
+    seeds: Seeds = 3
     iterations: int = 1000
     episodes: int = 5
 
@@ -75,8 +76,8 @@ class Scale:
 SCALES = {
     "full": Scale(
         {
-            "linear": Effort(),
-            "linear-100": Effort(),
+            "linear": Effort(seeds=SEEDS),
+            "linear-100": Effort(seeds=SEEDS),
             "network": Effort(evaluations=5),
         }
     ),
@@ -124,16 +125,22 @@ def study(name: str, scale: Scale, **changes: Any) -> Study:
     return Study(grid=grid, **(settings | changes))
 
 
+def reported(name: str, scale: Scale) -> Study:
+    """As `study`, with the seeds that are reported and their evaluations."""
+    kind, effort = PARTS[name], scale.parts.get(name, OTHER)
+    every = max(1, scale.total // kind.interactions // effort.evaluations)
+    seeds = scale.seeds if effort.seeds is None else effort.seeds
+    return study(name, scale, seeds=seeds, episodes=scale.episodes, evaluate_every=every)
+
+
 def part(
     name: str, scale: Scale, folder: str | os.PathLike[str], progress: Progress = silent, **options: Any
 ) -> Part:
     """Tunes a part on the first environment and plays what was chosen, in `folder`; see `play_part`."""
     kind, effort = PARTS[name], scale.parts.get(name, OTHER)
-    every = max(1, scale.total // kind.interactions // effort.evaluations)
-    whole = study(name, scale, seeds=scale.seeds, episodes=scale.episodes, evaluate_every=every)
     return play_part(
         name,
-        whole,
+        reported(name, scale),
         folder,
         # Where the coarse pass decides, its choice is played at once with every seed and evaluated.
         candidates=study(name, scale) if effort.kept > 1 else None,

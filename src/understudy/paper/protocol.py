@@ -20,10 +20,14 @@ from ..making import around_mean
 from ..mapping import Config, Table
 from ..studies.grids import values
 from ..studies.ranking import Choice, choose, setting_of
+from ..studies.study import seeds_of
 from . import claims
 
 STEPS: tuple[float, ...] = values("step", "1e-5:1e5:log11")
 TUNING_ROUNDS = 10
+SEEDS = tuple(range(101, 111))
+"""What is reported where a run costs seconds. No setting, step or claim was chosen by one of these seeds."""
+TUNING_SEEDS = tuple(range(10))
 UNTUNED = "adaftrl_untuned"
 NO_STEP = (float("nan"),)
 SHARED = {UNTUNED: "adaftrl", "alt_adaftrl": "adaftrl", "adagrad_norm": "adagrad"}
@@ -32,6 +36,8 @@ AdaGrad with one number as in the theory (`adagrad` is the diagonal form of prac
 
 Wanted = Mapping[tuple[str, ...], Sequence[float]]
 """The steps to play in each setting, whose last label is the learner's name."""
+Seeds = int | Sequence[int]
+"""How many seeds, or which."""
 Progress = Callable[[str, int, int], None]
 """Called as ``progress(stage, done, total)``."""
 
@@ -79,28 +85,30 @@ def two_stages(
     candidates: Wanted,
     beside: Wanted,
     *,
-    seeds: int,
+    seeds: Seeds,
+    tuning: Seeds,
     rounds: int,
     seed: int,
     progress: Progress,
 ) -> Outcome:
-    """Plays all candidates for ten rounds; then in full the best of each setting, and what is shown `beside`.
+    """Plays all candidates for ten rounds with the seeds of `tuning`; then in full, with `seeds`, the best of
+    each setting and what is shown `beside`.
 
     ``play(rounds, configs, seeds=…, seed=…, progress=…)`` returns a table with the column `regret`.
     """
 
-    def stage(name: str, rounds: int, wanted: Wanted) -> Table:
+    def stage(name: str, rounds: int, wanted: Wanted, seeds: Seeds) -> Table:
         made = configs(wanted)
-        show = counted(progress, f"{title}, {name}", len(made) * seeds)
+        show = counted(progress, f"{title}, {name}", len(made) * len(seeds_of(seeds)))
         return play(rounds, made, seeds=seeds, seed=seed, progress=show)
 
-    tuning = stage(f"tuning on {TUNING_ROUNDS} rounds", TUNING_ROUNDS, candidates)
-    choices = choose(ends(tuning), ("step",))
+    tried = stage(f"tuning on {TUNING_ROUNDS} rounds", TUNING_ROUNDS, candidates, tuning)
+    choices = choose(ends(tried), ("step",))
     best = {
         tuple(one.setting.values()): NO_STEP if one.values["step"] is None else (one.values["step"],)
         for one in choices
     }
-    return Outcome(tuning, choices, stage(f"{rounds} rounds", rounds, {**best, **beside}), rounds)
+    return Outcome(tried, choices, stage(f"{rounds} rounds", rounds, {**best, **beside}, seeds), rounds)
 
 
 def counted(progress: Progress, stage: str, total: int) -> Callable[[int, Any], None]:

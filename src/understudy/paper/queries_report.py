@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .. import disk
+from ..intervals import median
 from ..report import plots
 from ..report.style import Look, look
 from . import claims
@@ -132,23 +133,19 @@ def _judged(every: Sequence[Curve]) -> Iterator[claims.Claim]:
         enough, world = mine.enough(), WORLDS[env]
         if (target := world.target) and mine.labels[-1] <= world.budget:  # a larger one has larger rounds
             claim = "(1) the default reaches nine tenths of the expert's return with the labels wanted"
-            one = np.ones(len(enough))
-            value, _, high = claims.medians(enough, one)
-            found = value, claims.medians(mine.had(), one)[1], high
+            value, _, high, _ = median(enough)
+            found = value, median(mine.had()).low, high
             yield claims.judge(claim, env, "median labels", found, below=target + 1)
-            claim = "(2) no seed needs more than twice the median"
-            ratio = float(enough.max() / value) if math.isfinite(value) else math.inf
-            more = (mine.labels[-1] + 1) / value  # what is not reached needs a label more, or many
-            yield claims.judge(
-                claim, env, "most / median", (ratio, min(ratio, more), ratio), below=2.0 + 1e-9
-            )
+            claim = "(2) no seed played needs more than twice the median"
+            most = float(enough.max() / value) if math.isfinite(value) else math.inf
+            # What is not reached needs a label more, or many.
+            alone = most if math.isfinite(most) else (most, (mine.labels[-1] + 1) / value, most)
+            yield claims.judge(claim, env, "most / median", alone, below=2.0 + 1e-9)
         if len(after := mine.kept_after()):
-            claim = "(3) a run that has reached 0.95 keeps a policy of 0.9 or more, on new episodes"
-            least = float(after.min())
-            yield claims.judge(claim, env, "least score kept", (least, least, least), above=FALLEN)
-            claim = "(4) after a policy of 0.95 none of a later round is below 0.9"
-            least = float(mine.least_after().min())
-            yield claims.judge(claim, env, "least score", (least, least, least), above=FALLEN)
+            claim = "(3) every run played that has reached 0.95 keeps 0.9 or more, on new episodes"
+            yield claims.judge(claim, env, "least score kept", float(after.min()), above=FALLEN)
+            claim = "(4) after a policy of 0.95 none of a later round played is below 0.9"
+            yield claims.judge(claim, env, "least score", float(mine.least_after().min()), above=FALLEN)
         alone = by.get((env, "one"), mine)  # the others have one network too
         for other, claim in (
             ("all", "(5) distance needs fewer labels than asking about every state"),
@@ -162,12 +159,14 @@ def _judged(every: Sequence[Curve]) -> Iterator[claims.Claim]:
 
 
 def fewer(claim: str, one: Curve, other: Curve) -> claims.Claim:
-    """Judges that `one` needs fewer labels than the `other`, by the ratio of their medians."""
-    mine, theirs = one.enough(), other.enough()
-    least, most = one.had(), other.had()
-    value, _, high = claims.medians(mine, most)
-    measure = f"median labels, {one.series}/{other.series}" + (", at most" if (most < theirs).any() else "")
-    return claims.judge(claim, one.env, measure, (value, claims.medians(least, theirs)[1], high), below=1.0)
+    """Judges that `one` needs fewer labels than the `other`, by the median of the ratios seed by seed."""
+    count = min(len(one.enough()), len(other.enough()))
+    mine, theirs, least, most = (
+        labels[:count] for labels in (one.enough(), other.enough(), one.had(), other.had())
+    )
+    value, _, high, _ = median(mine / most)
+    measure = f"median of {one.series}/{other.series}" + (", at most" if (most < theirs).any() else "")
+    return claims.judge(claim, one.env, measure, (value, median(least / theirs).low, high), below=1.0)
 
 
 def facts(parts: Sequence[Part]) -> list[tuple[str, str]]:

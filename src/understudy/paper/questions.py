@@ -17,7 +17,8 @@ from ..learners import Learner, adaftrl
 from ..making import around_mean
 from ..mapping import Table
 from ..solvers import adam, gd, proximal_sgd, sls
-from .protocol import Progress, at_best, counted, make, silent, steps_of
+from ..studies.study import seeds_of
+from .protocol import Progress, Seeds, at_best, counted, make, silent, steps_of
 from .streams import ENVIRONMENTS, ROUNDS, TOY, Stream, interactive, play, streams
 
 GD_STEPS = (1, 3, 10, 30)
@@ -53,7 +54,7 @@ class Answers:
 
 def study(
     *,
-    seeds: int = 5,
+    seeds: Seeds = 5,
     rounds: int = ROUNDS,
     seed: int = 0,
     environments: Sequence[str] = ENVIRONMENTS,
@@ -62,7 +63,7 @@ def study(
     """Records the streams and asks all five questions."""
     names = (*environments, TOY)
     stage = functools.partial(counted, progress)
-    recording = stage("recording streams", len(names) * seeds)
+    recording = stage("recording streams", len(names) * len(seeds_of(seeds)))
     found = streams(names, seeds=seeds, rounds=rounds, seed=seed, progress=recording)
     driven = [stream for stream in found if stream.ledger is not None]
     count, solves = len(found), len(FORMS) * (len(GD_STEPS) + 4)

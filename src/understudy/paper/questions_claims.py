@@ -135,15 +135,16 @@ def _views(study: Answers) -> Iterator[Claim]:
                 yield judge(GAIN, f"{stream} {view}", f"{view}/recorded", found, below=1.0)
 
 
-def either(found: tuple[float, float, float]) -> tuple[float, float, float]:
+def either(found: tuple[float, ...]) -> tuple[float, float, float]:
     """How far a ratio is from 1, whichever way: the larger over the smaller, with its interval.
 
     >>> either((0.5, 0.25, 0.8)), either((1.0, 0.5, 1.25))
     ((2.0, 1.25, 4.0), (1.0, 1.0, 2.0))
     """
-    _, low, high = found
+    low, high = max(found[1], 0.0), found[2]  # what is compared is not negative
     with np.errstate(divide="ignore"):
-        value, *ends = np.maximum(found, 1 / np.asarray(found)).tolist()
+        both = np.array([found[0], low, high])
+        value, *ends = np.maximum(both, 1 / both).tolist()
     return value, 1.0 if low <= 1 <= high else min(ends), max(ends)
 
 

@@ -233,7 +233,9 @@ def summary(study: Answers) -> dict[str, list[Any]]:
                 "against_exact": last / exact.mean(),
                 "residual": mine["residual"][:, -1].mean(),
             }
-            rows.append(row | dict(zip(("exponent", "exponent_low", "exponent_high"), growth, strict=True)))
+            rows.append(
+                row | dict(zip(("exponent", "exponent_low", "exponent_high"), growth[:3], strict=True))
+            )
     return disk.columns(rows)
 
 

@@ -23,6 +23,8 @@ from ..programs import compiled_stream
 from ..regret import Ledger
 from ..runs.imitate import imitate
 from ..solvers import Unsolved
+from ..studies.study import seeds_of
+from .protocol import Seeds
 
 ROUNDS, INTERACTIONS = 100, 100
 ENVIRONMENTS = ("Hopper-v5", "Walker2d-v5")
@@ -57,11 +59,11 @@ class Stream:
 
 
 def streams(
-    names: Sequence[str], *, seeds: int, rounds: int, seed: int, progress: Any = None
+    names: Sequence[str], *, seeds: Seeds, rounds: int, seed: int, progress: Any = None
 ) -> list[Stream]:
     """Every stream for every seed: linear FTL runs in the environments, recorded, and the toy problem."""
     found = []
-    for name, number in itertools.product(names, range(seed, seed + seeds)):
+    for name, number in itertools.product(names, (seed + one for one in seeds_of(seeds))):
         inputs, targets, ledger = _toy(number, rounds) if name == TOY else _recorded(name, number, rounds)
         stream = Stream(name, number, inputs, targets, np.zeros(0), np.zeros(0), ledger)
         record, state = _play(stream, ftl(), "auto", None, judge=True)

@@ -196,7 +196,7 @@ def advance(
         spread=running.spread + spread,
         gap=gap,
         norm=jnp.maximum(running.norm, there),
-        wrong=running.wrong + seen.loss + eps * cumulative,
+        wrong=running.wrong + seen.loss + eps * jnp.abs(cumulative),
         rounding=running.rounding + rounding,
         slope=running.slope + slope,
         reach=reach,
@@ -214,7 +214,9 @@ def _off(
     here = optax.tree.norm(old.params) + small * math.sqrt(old.params.size)
     if math.isfinite(loss.steepness):
         slopes = loss.steepness * math.sqrt(outputs) * reach
-    else:  # squared: Σ a |x| |slope| ≤ √(Σ a |x|² · Σ a slope²)
+    elif loss.floor:  # Σ a |x| |slope| ≤ √(Σ a |x|² · Σ a slope²)
+        slopes = jnp.sqrt(squares * _steep(losses, old.params))
+    else:  # …, and with curvature L a loss that is not negative has slope² ≤ 2 L loss
         slopes = jnp.sqrt(squares * 2.0 * loss.curvature * losses.value(old.params))
     steps = 4 * new.weight * (here + optax.tree.norm(new.centre)) + 4 * optax.tree.norm(old.residual)
     bent = loss.curvature if math.isfinite(loss.curvature) else 0.0
@@ -225,6 +227,15 @@ def _off(
     )
     off = kind.eps * (terms * slopes + bent * each * squares + steps)
     return off + (terms + outputs) * small, kind.eps * kinks
+
+
+def _steep(losses: Losses, params: Params) -> Array:
+    """``Σ a slope²``; infinite for samples in files."""
+    if not isinstance(losses, Samples) or losses.reader is not None:
+        return jnp.full((), jnp.inf, params.dtype)
+    outputs = losses.policy.design(losses.inputs) @ params
+    slopes = jax.vmap(jax.grad(losses.loss))(outputs, losses.targets)
+    return jnp.sum(jnp.where(losses.used, losses.weights, 0.0) * jnp.sum(slopes**2, axis=1))
 
 
 def norm(running: Running, radius: Array | None, comparator: Params) -> Array:
@@ -274,8 +285,8 @@ def _fall(gradient: Params, weight: Params, small: float) -> Array:
 class Certificate(NamedTuple):
     """Measured regret, an interval that holds the true one, a bound on it, and the constants of the bound.
 
-    `kind` is "certificate" where the assumptions hold (a loss convex in the parameters, gradients measured
-    in full), else "estimate": the numbers are then those of the best policy found, and prove nothing.
+    `kind` is "certificate" where the assumptions hold (see `covered`), else "estimate": the numbers are then
+    those of the best policy found, and prove nothing.
     Certified are ``low ≤ regret ≤ high`` and ``regret ≤ bound`` for the regret against the best comparator
     of norm at most `norm`.
     """
@@ -292,8 +303,20 @@ class Certificate(NamedTuple):
 
     @property
     def holds(self) -> bool:
-        """Whether all of the interval (of an estimate: the measured regret) is within the bound."""
-        return bool((self.regret if math.isnan(self.high) else self.high) <= self.bound)
+        """Whether all of the interval (of an estimate: the measured regret) is within the bound. Numbers that
+        contradict each other hold nothing.
+        """
+        within = (self.regret if math.isnan(self.high) else self.high) <= self.bound
+        return bool(within and not self.contradictory)
+
+    @property
+    def contradictory(self) -> bool:
+        """Whether `low` is above `high` or above `bound`: then what a part states of itself is false.
+
+        >>> Certificate(1.0, 3.0, {}, "certificate", low=2.0, high=1.0).contradictory
+        True
+        """
+        return bool(self.low > self.high or self.low > self.bound)
 
     def described(self) -> dict[str, Any]:
         """The certificate as plain data for JSON, numbers that are not finite as words; `read` is the way

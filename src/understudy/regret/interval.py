@@ -9,8 +9,9 @@ for all u with ||u|| ≤ B
 The slopes at a minimiser make the last norm zero. The ones that a solver ends with do not, quite: they are
 corrected by the smallest change, in the metric of the room that each slope has, that makes the sum vanish,
 and put back into the domain; what is left is charged. Nothing here trusts the solver, and every sum is
-widened by what its roundings can have changed. For squared losses on a linear policy, see
-`Statistics.below`.
+widened by what its roundings can have changed. Without the conjugate F is at least ``least · Σ_i a_i``, where
+the loss states its infimum `least`; nothing else says that a loss is not negative. For squared losses on a
+linear policy, see `Statistics.below`.
 """
 
 from __future__ import annotations
@@ -24,9 +25,10 @@ import jax.numpy as jnp
 from jax import Array
 
 from ..data import Batch
-from ..losses import Loss
+from ..losses import SHIPPED, Loss, computes
 from ..objectives import Losses, Samples, triangle
 from ..policies import Params, Policy
+from .stated import contradicted, refuted
 
 TURNS = 5
 """Slopes tried: those offered, and four corrections; after two or three nothing changes any more."""
@@ -57,7 +59,7 @@ def measured(policy: Policy, loss: Loss, params: Params, batch: Batch) -> Measur
     slopes = jax.vmap(jax.grad(loss))(outputs, batch.targets)
     count = batch.inputs.shape[0] + rows.shape[1] + 16
     values = jax.vmap(loss)(outputs, batch.targets)
-    wrong = jnp.sum(batch.weights * (_wobble(loss, slopes, off) + count * eps * values))
+    wrong = jnp.sum(batch.weights * (_wobble(loss, slopes, off) + count * eps * _size(loss, values)))
     wrong += vanished(count, batch.weights, outputs)
     lengths = jnp.linalg.norm(rows, axis=1) + math.sqrt(rows.shape[1]) * small
     # Near a kink the computed slope belongs to a point nearby: `wrong` pays for it, twice.
@@ -82,24 +84,27 @@ def above(losses: Losses, params: Params) -> Array:
     slopes = jax.vmap(jax.grad(loss))(outputs, losses.targets)
     wobble = _wobble(loss, slopes, _off(rows, params))
     kind, count = jnp.finfo(outputs.dtype), losses.filled + rows.shape[1] + 16
-    total = jnp.sum(weights * (jax.vmap(loss)(outputs, losses.targets) + wobble))
-    return (total + vanished(count, weights, outputs)) * (1.0 + count * kind.eps)
+    values, lost = jax.vmap(loss)(outputs, losses.targets), vanished(count, weights, outputs)
+    lost += count * kind.eps * (jnp.sum(weights * (_size(loss, values) + wobble)) + lost)
+    return jnp.sum(weights * (values + wobble)) + lost
 
 
 def below(losses: Losses, params: Params, dual: Any, norm: Array) -> Array:
     """A bound below on ``min F(u)`` over ||u|| ≤ `norm`, from a point near its minimiser.
 
     `dual` (n, k) are slopes that the solver offers, of the whole objective (each times its sample's
-    weight), or None.
+    weight), or None. Infinite where the data refute what the loss states: from a contradiction follows
+    everything, and an interval with its ends the wrong way round says so.
     """
     if not isinstance(losses, Samples):
         return losses.below(params, norm)
-    if losses.reader is not None:  # no loss is negative
-        return jnp.zeros((), params.dtype)
     loss, kind = losses.loss, jnp.finfo(losses.weights.dtype)
+    if losses.reader is not None:  # whose weights are in files
+        return jnp.full((), -jnp.inf if loss.floor else 0.0, params.dtype)
     used, weights = losses.used, jnp.where(losses.used, losses.weights, 0.0)
     rows, targets = losses.policy.design(losses.inputs), losses.targets
-    slopes = jax.vmap(jax.grad(loss))(rows @ params, targets)
+    outputs = rows @ params
+    slopes = jax.vmap(jax.grad(loss))(outputs, targets)
     count = losses.filled + rows.shape[1] + 16
     mass = jnp.linalg.norm(weights @ jnp.abs(rows))
 
@@ -116,14 +121,23 @@ def below(losses: Losses, params: Params, dual: Any, norm: Array) -> Array:
         slopes = jnp.where(weights[:, None] > 0, dual / jnp.where(weights > 0, weights, 1.0)[:, None], 0.0)
     correct = _correction(losses, rows, weights)
 
+    own = not computes(loss, *SHIPPED)
+
     def turn(_: int, state: tuple[Array, Array]) -> tuple[Array, Array]:
         slopes, best = state
         slopes = jax.vmap(loss.inside)(slopes, targets)
         new = value(slopes)
+        if own:
+            new = jnp.where(refuted(loss, slopes, outputs, targets, used), jnp.inf, new)
         # A value that is not a number is not larger.
         return slopes if correct is None else correct(slopes), jnp.where(new > best, new, best)
 
-    start = (slopes, jnp.zeros_like(norm))  # no loss is negative
+    least = jnp.full_like(norm, -jnp.inf)
+    if math.isfinite(loss.floor):
+        least = (loss.floor - count * kind.eps * abs(loss.floor)) * jnp.sum(weights)
+    if own:
+        least = jnp.where(contradicted(loss, outputs, targets, losses.filled), jnp.inf, least)
+    start = (slopes, least)
     return jax.lax.fori_loop(0, 1 if correct is None else TURNS, turn, start)[1]
 
 
@@ -176,6 +190,11 @@ def _off(rows: Array, params: Array) -> Array:
 def vanished(count: Any, weights: Array, outputs: Array) -> Array:
     """What underflow can have taken from a sum of losses: numbers below `tiny` count as zero."""
     return count * jnp.finfo(weights.dtype).tiny * (1.0 + outputs.shape[1] * jnp.sum(weights))
+
+
+def _size(loss: Loss, values: Array) -> Array:
+    """How large the numbers were of which a loss was computed: one that is shifted down may cancel."""
+    return jnp.abs(values) + (abs(loss.floor) if math.isfinite(loss.floor) else 0.0)
 
 
 def _wobble(loss: Loss, slopes: Array, off: Array) -> Array:

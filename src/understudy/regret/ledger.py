@@ -20,7 +20,8 @@ COLUMNS: dict[str, str] = {
     "comparator": "min_w Σ_{s≤t} l_s(w), as found; nan in rounds where it was not asked for",
     "regret": "cumulative_loss − comparator, as measured",
     "regret_low": "the true regret against the best comparator of norm ≤ `norm` is at least this, …",
-    "regret_high": "… and at most this: proved, rounding included; nan where nothing is",
+    "regret_high": "… and at most this: proved, rounding included; nan where nothing is; below "
+    "`regret_low` where what a part states of itself is false",
     "norm": "B, the largest norm of the comparators that interval and bound are about",
     "bound": "upper bound on that regret, certified for convex losses; inf or nan where there is none",
     "stability": "Σ_{s≤t} δ_s, the first part of the bound",

@@ -86,7 +86,8 @@ def regret(made: Any) -> list[tuple[str, Any]]:
     Of an estimate, which proves nothing, the regret alone.
     """
     if made.kind != "certificate":
-        return [("regret (estimate)", made.regret)]
+        estimate = [("regret (estimate)", made.regret)]
+        return [*estimate, ("proved", f"nothing: {made.reason}")] if made.contradictory else estimate
     rows: list[tuple[str, Any]] = [("regret", made.regret)]
     if math.isfinite(made.high):
         low, high = number(made.low), number(made.high)

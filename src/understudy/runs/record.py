@@ -32,9 +32,9 @@ class Record:
       ledger: one row per round, the same bytes for the same seed.
       certificate: regret and bound after the last judged round (proved for linear policies, else an
         estimate).
-      evaluation, expert_evaluation: returns of the last evaluation, and of the expert on the seeds of its
-        first episodes. Where a budget has ended the run before its last planned round and nothing was chosen
-        (``best=False``), the expert plays the episodes that belong to that round: others, as many.
+      evaluation, expert_evaluation: returns of the last evaluation, that of `policy`, and of the expert. Both
+        are on the same episodes, those of every other run of the environment; none of them has chosen
+        anything.
       log: its samples, see `samples`; None where they were not kept.
       seconds: collect, solve, judge, evaluate and total.
       kept_round: the round after which `policy` was learnt; the last one, but for ``best=True``.

@@ -54,7 +54,9 @@ SOLVERS: Registry[AnySolver] = Registry(
 
 
 def auto(policy: Policy, loss: Loss, parameters: int) -> Any:
-    """An exact solver where one exists (closed form, interior point, Newton, L-BFGS), else Adam."""
+    """For a linear policy an exact solver: the closed form (squared), the interior point (absolute), and
+    Newton or, with many parameters, L-BFGS (all others); else Adam.
+    """
     if not policy.linear:
         return adam(batch_size=256)
     if computes(loss, Squared):

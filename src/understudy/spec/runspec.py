@@ -22,6 +22,10 @@ from .settings import FIELDS, OPTIONS, PARTS, Settings, default
 from .timetable import Mixing, mixing
 from .values import checked, describe, fits, number_or_word, read_toml, stated
 
+LOOKS, JUDGING, CHOSEN = 10, 20, 50
+"""Episodes where nothing is said: of a look on the way; of the policy that is kept; of one that was chosen by
+looks of up to as many."""
+
 
 @final
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
@@ -64,7 +68,7 @@ class RunSpec(Settings):
             _sight(self.expert_sees, "expert_sees")
         if self.rounds == 0 and self.demos is None:
             raise UserError("rounds: 0 is not accepted without demonstrations (demos) to learn from.")
-        if self.best and not self.episodes:
+        if self.best and self.episodes == 0:
             raise UserError(
                 "best: yes needs evaluations to choose by, and episodes is 0; give episodes, or no."
             )
@@ -160,7 +164,7 @@ class RunSpec(Settings):
         made = spread(self.budget, vectors=self.policy not in ("nature_cnn", "tabular", "gru"))
         if self.demos is not None:
             del made["first_interactions"]
-        if self.best is False or not self.episodes:
+        if self.best is False or self.episodes == 0:
             del made["best"], made["evaluate_every"]
         self._fill(made)
 
@@ -208,7 +212,7 @@ class RunSpec(Settings):
         """The rounds after which the policy is evaluated."""
         every, rounds = self.evaluate_every, len(self.sizes)
         also = set(range(every, rounds + 1, every)) if every else set()
-        return frozenset({rounds} | also) if self.episodes else frozenset()
+        return frozenset({rounds} | also) if self.looks else frozenset()
 
     def ends(self, t: int, queries: int) -> bool:
         """Whether round t, after which there are so many queries, is the last."""
@@ -247,12 +251,14 @@ class RunSpec(Settings):
     @property
     def looks(self) -> int:
         """Episodes of an evaluation on the way."""
-        return self.episodes
+        return LOOKS if self.episodes is None else self.episodes
 
     @property
     def judging(self) -> int:
         """Episodes of the last evaluation, of the policy that is kept."""
-        return self.episodes
+        if self.episodes is not None:
+            return self.episodes
+        return CHOSEN if self.decided("best") else JUDGING
 
     @property
     def student_infos(self) -> tuple[str, ...]:

@@ -169,13 +169,14 @@ class Settings:
     best: bool | None = None
     """Keep the policy with the highest mean return of those that were evaluated, not the last one: yes or no.
     What would be the best plays on until it is behind or its mean is known to 1 %, for up to five times the
-    episodes; what is kept is then evaluated anew, as long, on episodes that did not choose it."""
-    episodes: int = _least(10, 0, 1_000_000)
-    """Evaluation episodes."""
+    episodes; what is kept is then evaluated anew on episodes that did not choose it."""
+    episodes: int | None = _least(None, 0, 1_000_000)
+    """Evaluation episodes (default: 10 on the way, and of the policy that is kept 20, or 50 where it is the
+    best one). The policy that is kept plays the same ones in every run of an environment."""
     evaluate_every: int = _least(0, 0)
     """Evaluate also after every so many rounds."""
     expert_episodes: int | None = _least(None, 0)
-    """Episodes to measure the expert by (default: as many as evaluation episodes)."""
+    """Episodes to measure the expert by, the same ones (default: as many as of the policy that is kept)."""
     episode_limit: int | None = _least(None, 1)
     """Most steps of an evaluation episode, for an environment that has no limit of its own. A run may be
     resumed with another."""

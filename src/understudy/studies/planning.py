@@ -33,7 +33,9 @@ def evaluation(spec: RunSpec) -> int:
     known = gymnasium.registry.get(str(spec.env).rpartition(":")[2])
     own = spec.env_kwargs.get("max_episode_steps") or getattr(known, "max_episode_steps", None)
     limit = min(filter(None, (own, spec.episode_limit)), default=0)
-    return limit * (len(spec.evaluated) * spec.episodes + spec.expert_measured)
+    # Where nothing is chosen the last look is a part of the evaluation at the end.
+    looks = len(spec.evaluated) - (not spec.decided("best"))
+    return limit * (looks * spec.looks + spec.judging + spec.expert_measured)
 
 
 def divide(entries: Sequence[Entry], workers: int, most: int | None = None) -> list[list[Entry]]:

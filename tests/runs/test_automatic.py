@@ -1,0 +1,26 @@
+"""The scale that a regularised learner finds on a network."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from understudy import MLP, Squared, adaftrl, ftrl
+from understudy.making import make_game
+from understudy.runs.automatic import FACTOR, Automatic
+
+
+@pytest.mark.parametrize(("adaptive", "scale"), [(True, FACTOR * 3.0), (False, FACTOR * 3.0 / 4.0)])
+def test_a_step_is_ten_distances_or_ten_distances_over_a_gradient(adaptive, scale):
+    learner = adaftrl() if adaptive else ftrl(eta=1.0)
+    game = make_game(MLP(), Squared(), learner, "adam", [{"weight": np.zeros((2, 1)), "bias": np.zeros(1)}])
+    found = Automatic(adaptive=adaptive)
+    found.see(1, distance=3.0, gradient=100.0)  # the gradient of an untrained network says nothing
+    assert found.settled == adaptive
+    found.see(2, distance=50.0, gradient=4.0)
+    schedule = found.tuned(game).learner.schedule
+    assert float(schedule.adaptive if adaptive else schedule.root) == pytest.approx(1 / scale)
+    assert float(schedule.root if adaptive else schedule.adaptive) == 0.0
+    again = Automatic(adaptive=adaptive)
+    again.restore(found.numbers())
+    assert again.numbers() == found.numbers() and FACTOR == 10.0
