@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import understudy
+from understudy.asking.visited import largest
 from understudy.checks import own
 from understudy.checks.search import Kind, Search
 from understudy.learners import Learner
@@ -21,7 +22,6 @@ from understudy.policies import MLP, Actions, Linear
 from understudy.regret import Certificate
 from understudy.regret.covered import why_not
 from understudy.report import tables
-from understudy.runs.visited import largest
 
 LAST = np.asarray(True)
 

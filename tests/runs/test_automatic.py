@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from understudy import MLP, Squared, adaftrl, ftrl
+from understudy.automatic import FACTOR, Automatic
 from understudy.making import make_game
-from understudy.runs.automatic import FACTOR, Automatic
 
 
 @pytest.mark.parametrize(("adaptive", "scale"), [(True, FACTOR * 3.0), (False, FACTOR * 3.0 / 4.0)])
