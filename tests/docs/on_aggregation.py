@@ -70,7 +70,7 @@ def forgetting() -> Iterator[str]:
     yield f"{', '.join(f'{one:.1f}' for one in times[:3])} and {times[3]:.1f} times as much"
     for number in ("(7)", "(8)"):
         assert set(claims("aggregation", number)["verdict"]) == {OPEN}
-    yield "in the last round, and of the return, no difference is told"
+    yield "in the last round, and of the return, no difference shows"
     pairs = [[of("return", n, one).median() for one in ("window:1", "ftl")] for n in SIZES]
     told = [f"{mine:,.0f} against {other:,.0f}" for mine, other in pairs]
     yield f"Its return is {told[0]} with 10⁴ interactions and {told[1]} with 10⁵"

@@ -34,7 +34,7 @@ def networks() -> Iterator[str]:
     first, second = (interval(better.loc[[one]]) for one in alt[1:3])
     yield f"({first} of its loss), on Walker2d with the squared loss {agent[2]:.0f} % ({second})"
     yield "it matches FTL in both, and that it outperforms it cannot be told"
-    yield f"nothing is told on Walker2d with the absolute loss ({interval(better.loc[alt[3:]])})"
+    yield f"nothing shows on Walker2d with the absolute loss ({interval(better.loc[alt[3:]])})"
     yield f"on Hopper with the squared one ({interval(better.loc[alt[:1]])})"
     assert list(match.index[match["verdict"] == HOLDS]) == alt[1:3]
     failed = list(match.index[match["verdict"] == FAILS])

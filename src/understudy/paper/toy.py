@@ -168,10 +168,20 @@ def unsolved(runs: Table) -> dict[str, list[Any]]:
     return disk.columns(rows)
 
 
-def compare(claim: str, setting: str, runs: Table, column: str, pair: tuple[str, str], **more: Any) -> Claim:
+def compare(
+    claim: str,
+    setting: str,
+    runs: Table,
+    column: str,
+    pair: tuple[str, str],
+    *,
+    below: float = np.nan,
+    above: float = np.nan,
+) -> Claim:
     """Judges the median of the ratios of two learners: single seeds have most of a mean here."""
     measure = "median " + " / ".join(look(name).label for name in pair)
-    return compared(claim, setting, runs, column, pair, **({"measure": measure} | more), by=typical)
+    how: Any = {"measure": measure, "by": typical, "below": below, "above": above}
+    return compared(claim, setting, runs, column, pair, **how)
 
 
 def judged(study: Outcome) -> list[Claim]:
@@ -211,8 +221,7 @@ def _both(runs: Table, problem: str, loss: str) -> Iterator[Claim]:
         label = f"{where}, {look(name).label}"
         for claim, below in ((BETTER, 1.0), (MATCH, SLACK)):
             yield compare(claim, label, here, "cumulative", (name, "ftl"), below=below)
-    pair, measure = (UNTUNED, "ftrl"), "median AdaFTRL α=1 / FTRL"
-    yield compare(FREE, where, here, "regret", pair, measure=measure, below=SLACK)
+    yield compare(FREE, where, here, "regret", (UNTUNED, "ftrl"), below=SLACK)
     last, mean = (here.where(learner=name) for name in ("ftrl", "alt_ftrl"))
     # On the absolute loss both take the centre form, so there is nothing to compare.
     if loss != "absolute" and last["step"][0] == mean["step"][0]:
