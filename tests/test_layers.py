@@ -13,7 +13,7 @@ SRC = Path(__file__).parent.parent / "src" / "understudy"
 # Rooms on one line do not know each other. `understudy` is the package's own front page of public names.
 ORDER = """
     cache errors intervals machine progress threefry
-    disk nested registry web
+    disk nested registry trees web
     sinks
     losses
     data
@@ -31,8 +31,12 @@ ORDER = """
     replay
     envs
     experts
+    automatic samples
+    choose
+    parts
+    student
+    together
     runs
-    imitation
     studies
     exports
     loading

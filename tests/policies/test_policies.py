@@ -16,7 +16,7 @@ from understudy.learners import ftl
 from understudy.losses import Squared
 from understudy.making import make_game
 from understudy.policies import POLICIES, Actions, Committee, Normaliser, Observations, count, from_config
-from understudy.policies.acting import forward, forward_rows, forward_stack
+from understudy.policies.acting import forward, forward_rows
 
 
 def test_linear_is_a_product_and_a_bias_a_last_row():
@@ -149,7 +149,6 @@ def test_a_subclass_acts_as_it_learns(policy):
     learnt = np.asarray(policy.apply(params, x))
     np.testing.assert_allclose(forward_rows(policy, params)(x), learnt, rtol=1e-5, atol=1e-6)
     np.testing.assert_allclose(forward(policy, params)(x[0]), learnt[0], rtol=1e-5, atol=1e-6)
-    assert forward_stack(policy, [params, params]) is None
 
 
 def test_a_subclass_without_a_name_is_not_read_back_as_the_policy_it_was_made_from(tmp_path, monkeypatch):
