@@ -10,6 +10,7 @@ same, which is asserted. There is nothing to compile.
 from __future__ import annotations
 
 import dataclasses
+import math
 import tempfile
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -20,7 +21,7 @@ import numpy as np
 from understudy.envs.vector import Seen
 from understudy.experts import from_callable
 from understudy.runs.journal import Journal
-from understudy.runs.questions import Questions
+from understudy.runs.labelling import Slow
 
 SECONDS, ROUNDS = 0.2, 3
 
@@ -35,15 +36,15 @@ def pace(workers: int, labels: int) -> float:
     expert = dataclasses.replace(from_callable(act), workers=workers)
     best = 0.0
     with tempfile.TemporaryDirectory() as folder:
-        questions = Questions(expert, [Journal(Path(folder) / "labels.bin", keep=True)])
+        asks = Slow(expert, Journal(Path(folder) / "labels.bin", keep=True), timeout=math.inf, retries=0)
         for number in range(1, ROUNDS + 1):
             rows = np.random.default_rng(number).standard_normal((labels, 11))
-            questions.begin(number)
+            asks.begin(number)
             began = time.perf_counter()
-            found = questions.put(Seen(rows, []), np.zeros(labels, int), rows)
+            found = asks.label(Seen(rows, []), rows)
             best = max(best, labels / (time.perf_counter() - began))
             assert found.answered.all() and found.new.all()
-            assert np.array_equal(found.labels.ravel(), rows[:, 0].astype(found.labels.dtype))
+            assert np.array_equal(found.values.ravel(), rows[:, 0].astype(found.values.dtype))
     return best
 
 

@@ -10,10 +10,7 @@ import jax
 import jax.numpy as jnp
 import plain_loop
 
-from understudy.envs.gymnasium import maker
-from understudy.runs import Runner, RunState, World, parts, storage
-from understudy.samples import Wanted
-from understudy.spec import RunSpec
+from understudy import Run
 
 BATCH = 256
 
@@ -24,28 +21,24 @@ class Bench:
     def __init__(self, asked: argparse.Namespace):
         self.size, self.envs, self.adam = asked.envs * asked.steps, asked.envs, asked.adam
         self.rounds, self.batch = asked.rounds, asked.batch or BATCH
-        spec = RunSpec.of(settings(asked) | {"env": asked.env, "episodes": 0})
-        make = maker(spec.env)
-        self.env = make()
-        self.made = parts(World.of(make, self.env, spec), spec)
-        self.run = RunState(self.made, storage(self.made, keep=False))
-        self.runner = Runner([self.run], make, first=self.env)
+        self.run = Run(asked.env, keep=False, **settings(asked) | {"episodes": 0})
+        self.env, self.student, self.made = self.run.world.first, self.run.student, self.run.student.parts
         began = time.perf_counter()
-        self.runner.advance()
+        self.run.step()
         self.first = time.perf_counter() - began
-        self._params = jax.tree.map(jnp.asarray, self.run.params)
+        self._params = jax.tree.map(jnp.asarray, self.student.params)
 
-    def ours(self, number: int = 2) -> Any:
-        """A call that collects a round, by the runner's own collector."""
-        wanted = Wanted([0], self.size, number, betas=[0.0], acting=lambda runs: [])
-        return lambda: self.runner.environments.collect(wanted)[0][0].inputs
+    def ours(self) -> Any:
+        """A call that collects a round, by the run's own collector."""
+        return lambda: self.run.collector.collect(self.student.plan).inputs
 
     def bare_scan(self) -> Any:
         """A call that collects as much by a scan over vmapped steps. It acts by the policy, labels by the
         expert, resets environments in steps in which one has ended, and keeps inputs and labels, as any
         learner needs.
         """
-        env, expert, policy, norm = self.env, self.made.expert.pure, self.run.game.policy, self.run.normaliser
+        env, expert, student = self.env, self.run.labelling.expert.pure, self.student
+        policy, norm = student.game.policy, student.normaliser
         mean, scale = (jnp.asarray(one, jnp.float32) for one in (norm.mean, norm.scale))
         reset = jax.vmap(env.reset)
 
@@ -75,7 +68,7 @@ class Bench:
 
     def bare_adam(self) -> Any:
         """A call that takes a round's steps of Adam as a scan, on minibatches of a buffer of all rounds."""
-        policy, loss, rows = self.run.game.policy, self.run.game.loss, self.rounds * self.size
+        policy, loss, rows = self.student.game.policy, self.student.game.loss, self.rounds * self.size
         inputs = jnp.zeros((rows, self.made.observations.width))
         wanted = jnp.zeros((rows, self.made.actions.outputs))
         train = plain_loop.adam(policy.apply, jax.vmap(loss), size=self.batch, steps=self.adam, cosine=True)

@@ -75,11 +75,11 @@ def collect(asked: argparse.Namespace) -> dict[str, Any]:
 def round_(asked: argparse.Namespace) -> dict[str, Any]:
     bench = _Shared.of(asked)
     times = {"bare_collect": fastest(bench.bare_scan()), "bare_adam": fastest(bench.bare_adam())}
-    bench.runner.advance()
+    bench.run.step()
     mine = []
     for _ in range(3):
         began = time.perf_counter()
-        bench.runner.advance()
+        bench.run.step()
         mine.append((time.perf_counter() - began, dict(bench.run.times[-1])))
     total, laps = min(mine, key=lambda one: one[0])
     over = total / (times["bare_collect"] + times["bare_adam"])
@@ -136,7 +136,7 @@ def first(asked: argparse.Namespace) -> dict[str, Any]:
     bench, since, again = Bench(asked), made(), []
     for _ in range(2):
         began = time.perf_counter()
-        bench.runner.advance()
+        bench.run.step()
         again.append(time.perf_counter() - began)
     return {
         "round_1": bench.first,

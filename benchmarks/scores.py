@@ -34,7 +34,7 @@ def one(
 ) -> dict[str, object]:
     """One run, with its return at every evaluation."""
     import understudy
-    from understudy.runs import automatic
+    from understudy import automatic
 
     learner, settings = variant(name)
     made: object = learner
