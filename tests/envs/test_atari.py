@@ -14,7 +14,7 @@ from understudy.envs import atari
 from understudy.envs.gymnasium import derive, maker
 from understudy.envs.vector import GymnasiumVector, vector
 from understudy.errors import MissingExtra, UserError
-from understudy.samples.columns import FrameColumn, distinct
+from understudy.samples.log import FrameColumn, distinct
 from understudy.samples.records import Sums
 
 

@@ -16,9 +16,8 @@ from understudy import UserError
 from understudy.envs.gymnasium import derive, maker
 from understudy.envs.vector import vector
 from understudy.policies import Actions, Linear, Normaliser, Observations
-from understudy.runs.collect import HostCollector
+from understudy.runs.collect import Episodes, HostCollector
 from understudy.runs.driver import Driver
-from understudy.runs.episodes import Episodes
 from understudy.runs.journal import Journal
 from understudy.runs.labelling import labelling
 from understudy.samples import EXPERT, TERMINATED, TRUNCATED, Path

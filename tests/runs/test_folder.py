@@ -15,7 +15,7 @@ import pytest
 from quick import SIZE
 from understudy import Record, UserError, disk, ftrl, imitate
 from understudy.machine import cores
-from understudy.runs import FORMAT, folder, journal, read_config, read_summary, resume, resuming
+from understudy.runs import FORMAT, folder, journal, read_config, read_summary, resuming
 from understudy.runs.evaluate import Evaluation
 
 SMALL = SIZE | {"policy": "linear", "episodes": 1, "expert_episodes": 0}
@@ -108,15 +108,15 @@ def test_what_changes_nothing_that_is_learnt_may_be_other(copy):
     assert resolved.pop("members") == 1
     earlier = kept | {"settings": settings | {"resolved": resolved}}  # before there were committees
     now = settings | {"members": 5, "episodes": 7, "resolved": resolved | {"members": 5}}
-    resume.refuse_other(copy, earlier, now, resuming(True))
+    folder.refuse_other(copy, earlier, now, resuming(True))
     with pytest.raises(UserError, match="resume: average was None"):
-        resume.refuse_other(copy, earlier, now | {"average": 2}, resuming(True))
+        folder.refuse_other(copy, earlier, now | {"average": 2}, resuming(True))
 
 
 @pytest.mark.parametrize("what", ["cores", "versions"])
 def test_another_machine_is_refused_and_taken_when_told_to(copy, monkeypatch, what):
     other = {"cores": cores() + 1, "versions": {"jax": "0.0.1"}}[what]
-    monkeypatch.setattr(resume, what, lambda: other)
+    monkeypatch.setattr(folder, what, lambda: other)
     with pytest.raises(UserError, match=r"begun with .* its last bits may differ; --resume=other-machine"):
         resumed(copy)
     with pytest.warns(UserWarning, match="last bits may differ"):

@@ -17,7 +17,7 @@ from ..errors import UserError, damaged
 from ..experts import EXPERTS
 from ..regret import Certificate
 from ..runs import NAMES, TIMES, read_config, read_ledger, read_summary
-from ..runs.resume import FREE
+from ..runs.folder import FREE
 from ..samples import records
 from ..spec import FIELDS, RunSpec
 from ..spec.settings import PARTS, default

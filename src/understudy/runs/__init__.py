@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from ..student import EXTRA, NAMES
 from .evaluate import Evaluation, acting, maker_of
-from .folder import Folder
+from .folder import Folder, resumed, resuming
 from .reading import FORMAT, TIMES, read_config, read_ledger, read_policy, read_summary
 from .record import Record
-from .resume import resumed, resuming
 from .run import Run
 from .world import World, Worlds, spaces_of
 

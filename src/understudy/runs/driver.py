@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Sequence
-from typing import Any, final
+from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 
@@ -18,8 +18,10 @@ from ..envs.vector import Seen
 from ..policies.acting import Actor
 from ..samples import Labels, Path
 from ..student import Plan, Understudy
-from .episodes import Episodes
 from .labelling import Human, Labelling, some_of
+
+if TYPE_CHECKING:
+    from .collect import Episodes
 
 
 def drawn(plan: Plan, seed: int, *, begun: int = 0, spent: bool = False) -> np.ndarray:

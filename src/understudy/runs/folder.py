@@ -15,6 +15,7 @@ The appended files may be ahead of the last round after a kill; resuming cuts th
 from __future__ import annotations
 
 import json
+import math
 import os
 import time
 import warnings
@@ -24,16 +25,17 @@ from typing import TYPE_CHECKING, Any, final
 
 from .. import disk
 from ..disk import csv_line, reporting
-from ..errors import UserError, damaged
+from ..errors import UserError, among, damaged
 from ..machine import cores, versions
 from ..regret import Ledger
 from ..samples import records
 from ..samples.records import Record, Sums, sum_of
+from ..spec import FIELDS, ROUNDS, stated
+from ..spec.settings import PARTS
 from ..student import NAMES, Understudy, listed
 from .evaluate import Best
 from .journal import Journal
 from .reading import FORMAT, POLICY, TIMES, read_checkpoint, read_config, read_rows
-from .resume import over, refuse_other
 
 if TYPE_CHECKING:
     from .run import Run
@@ -315,3 +317,96 @@ def write_run(
     finally:
         folder.close()
     return path
+
+
+RESUMES = ("exact", "new-episode", "other-machine")
+"""How to go on: exactly; with a new episode, where the one under way cannot be played again; on a machine or
+with libraries that may give other last bits. Several are joined by commas."""
+GROWING = ("rounds", "budget")
+"""Settings that may be larger when a run is resumed: it is extended."""
+FREE = ("episodes", "evaluate_every", "expert_episodes", "comparator", "search", "memory_limit")
+FREE += ("expert_workers", "expert_timeout", "expert_retries", "episode_limit", "members", "resolved members")
+"""Settings that may be others when a run is resumed: they do not change what is learnt."""
+LAST = ("episodes", "expert_episodes", "episode_limit", "resolved members")
+"""Those among them that change the last evaluation."""
+
+
+def resuming(value: Any) -> frozenset[str]:
+    """The ways to resume that a value names: none for False, the exact one for True.
+
+    >>> sorted(resuming("new-episode,other-machine")), resuming(False)
+    (['new-episode', 'other-machine'], frozenset())
+    """
+    if isinstance(value, bool) or value is None:
+        return frozenset({"exact"} if value else ())
+    ways = str(value).split(",")
+    for way in ways:
+        among("resume", way, RESUMES)
+    return frozenset(ways)
+
+
+def resumed(path: str | os.PathLike[str], given: dict[str, Any]) -> dict[str, Any]:
+    """The settings that are given, over those that the run in a folder was begun with. Where there is no run
+    yet, those that are given, which must have an environment.
+    """
+    given = stated(given)
+    if not (Path(path) / "config.json").is_file():
+        if "env" not in given:
+            raise UserError(f"resume: there is no run in {str(path)!r}, and no env for a new one.")
+        return given
+    kept = read_config(Path(path))["settings"]
+    for name in PARTS:
+        if name not in given and isinstance(kept.get(name), dict):
+            raise UserError(
+                f"resume: {name} was an object in {str(path)!r}, which is not kept; give it again."
+            )
+    return {name: value for name, value in kept.items() if name in FIELDS and value is not None} | given
+
+
+def refuse_other(path: Path, kept: dict[str, Any], config: dict[str, Any], ways: frozenset[str]) -> None:
+    """Refuses settings other than those that were `kept` in a folder, and a machine that is another one."""
+    was, now = _flat(kept["settings"]), _flat(json.loads(json.dumps(config)))
+    # Settings come first: what was resolved follows from them.
+    for name in sorted({*now, *was}, key=lambda name: (name.startswith("resolved"), name)):
+        old, new = was.get(name), now.get(name)
+        if name == "expert_options" and now["expert"] == "person":
+            continue  # where the person sits
+        if old == new or name in FREE or (name in GROWING and longer(name, was, now)):
+            continue
+        raise UserError(f"resume: {name} was {old!r} in {str(path)!r} and is {new!r} now; give the same.")
+    difference = ""
+    if kept["cores"] != cores():
+        difference = f"the run was begun with {kept['cores']} cores and this process has {cores()}"
+    elif kept["versions"] != versions():
+        old, new = kept["versions"], versions()
+        name = next(name for name in {**old, **new} if old.get(name) != new.get(name))
+        difference = f"the run was begun with {name} {old.get(name)} and this is {new.get(name)}"
+    if difference and "other-machine" not in ways:
+        raise UserError(
+            f"resume: {difference}, so its last bits may differ; --resume=other-machine goes on all the same."
+        )
+    if difference:
+        warnings.warn(f"resume: {difference}; its last bits may differ.", stacklevel=2)
+
+
+def longer(name: str, was: dict[str, Any], now: dict[str, Any]) -> bool:
+    """Whether a run may have more rounds, or queries, now than it might then."""
+
+    def most(settings: dict[str, Any]) -> float:
+        none = ROUNDS if name == "rounds" and settings["budget"] is None else math.inf
+        return none if settings[name] is None else settings[name]
+
+    return most(now) > most(was)
+
+
+def over(was: dict[str, Any], now: dict[str, Any]) -> bool:
+    """Whether a run that was finished with some settings has nothing left to do with those of now."""
+    was, now = _flat(was), _flat(json.loads(json.dumps(now)))
+    ended = not any(longer(name, was, now) for name in GROWING)
+    return ended and all(was.get(name) == now.get(name) for name in LAST)
+
+
+def _flat(settings: dict[str, Any]) -> dict[str, Any]:
+    """Settings and what was resolved from them, on one level."""
+    resolved = {f"resolved {name}": value for name, value in settings.get("resolved", {}).items()}
+    return {name: value for name, value in settings.items() if name != "resolved"} | resolved

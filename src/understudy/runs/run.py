@@ -21,17 +21,15 @@ from ..spec import Environment, RunSpec
 from ..student import Understudy, alone
 from ..together import Together
 from ..together import alone as call_alone
-from .collect import Collector, HostCollector
+from .collect import Collector, Episodes, HostCollector
 from .device import DeviceCollector, possible
 from .driver import Driver
-from .episodes import Episodes
 from .evaluate import Arena, Evaluation, Judge, Stage, evaluate
-from .folder import Folder
+from .folder import Folder, resumed, resuming
 from .journal import Journal
 from .labelling import labelling
 from .reading import TIMES
 from .record import Record
-from .resume import resumed, resuming
 from .world import World
 
 Progress = Callable[..., None]
