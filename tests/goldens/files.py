@@ -149,7 +149,7 @@ def read(folder: Path, but: str | None = None) -> dict[str, Any]:
     """
     root, found = folder / ".root", {}
     places = root.read_text().splitlines() if root.is_file() else []
-    swaps = [(place.encode(), new) for place, new in zip(places, (b"(here)", b"(tree)"))]
+    swaps = [(place.encode(), new) for place, new in zip(places, (b"(here)", b"(goldens)", b"(src)"))]
     for plan in sorted(folder.rglob("study.json")):
         for number, one in enumerate(json.loads(plan.read_text())["runs"]):
             swaps.append((one["id"].encode(), f"run-{number:03d}".encode()))

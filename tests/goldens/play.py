@@ -28,7 +28,7 @@ import world
 from runs import RENAMED, RUNS, Run, Step
 
 DONE, ROOT = ".steps", ".root"
-"""Files that are not compared: how many steps are done, and where the run was played, by which tree."""
+"""Files that are not compared: how many steps are done; where the run, these scripts and the tree were."""
 
 
 def main(folder: str, *names: str) -> None:
@@ -41,7 +41,7 @@ def main(folder: str, *names: str) -> None:
         began, here = time.perf_counter(), Path(folder) / name
         here.mkdir(parents=True, exist_ok=True)
         os.chdir(here)
-        Path(ROOT).write_text(f"{here}\n{tree}\n")
+        Path(ROOT).write_text(f"{here}\n{Path(__file__).parent}\n{tree}/src\n")
         play(runs[name])
         with open(Path(folder) / "seconds.txt", "a") as file:
             file.write(f"{name} {time.perf_counter() - began:.2f}\n")

@@ -40,7 +40,9 @@ def write(folder: Path) -> Path:
     """A folder with a file of each kind."""
     (folder / "run/samples").mkdir(parents=True)
     (folder / "run/rounds").mkdir()
-    (folder / ".root").write_text(str(folder))
+    (folder / ".root").write_text(f"{folder}\n/goldens of {folder.name}\n/tree/{folder.name}/src\n")
+    told = f"at /goldens of {folder.name}/world.py, called by /tree/{folder.name}/src/understudy/a.py"
+    (folder / "raised-1.txt").write_text(told)
     run = folder / "run"
     (run / "ledger.csv").write_text("round,loss,regret\n1,0.5,0.25\n2,0.125,nan\n")
     (run / "times.csv").write_text("round,solve\n1,0.1\n2,0.2\n")
@@ -134,6 +136,7 @@ def test_a_run_that_did_not_end_as_it_should_is_not_equal(tmp_path, goldens):
     one = write(tmp_path / "one")
     refused = runs.Run("refused", "x", [{}], fails={1: "learner"})
     killed = runs.Run("killed", "x", [{}], {"step": (3,)})
+    (one / "raised-1.txt").unlink()
     assert "and was 0 times" in (compare.wrong(killed, one) or "")
     assert "it was not" in (compare.wrong(refused, one) or "")
     (one / "raised-1.txt").write_text("UserError: learner: unknown\n")
