@@ -14,8 +14,7 @@ from runs.pieces import Stop, stopping
 from understudy import Linear, RunSpec, Understudy, UserError, imitate
 from understudy import together as meeting
 from understudy.runs import run as running
-from understudy.runs.device import DeviceCollector
-from understudy.runs.kit import Kit
+from understudy.runs.device import DeviceCollector, Kit
 from understudy.studies import play
 
 SMALL = {"policy": "linear", "rounds": 3, "interactions": 50, "envs": 16, "episodes": 3, "search": 0}
@@ -70,7 +69,7 @@ def test_the_device_has_the_numbers_of_the_host(monkeypatch, settings):
 
 
 def test_a_limit_of_episodes_may_be_larger_than_what_is_taken_for_endless(monkeypatch):
-    monkeypatch.setattr("understudy.runs.kit.LIMIT", 3)
+    monkeypatch.setattr("understudy.runs.device.LIMIT", 3)
     run = imitate(Drift(), **SMALL | {"expert": back, "episode_limit": 5})
     assert run.evaluation.lengths.max() == 5
 

@@ -7,27 +7,29 @@ those of `collect` and `evaluate`, so the same run on the host has the same numb
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, final
+import functools
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, NamedTuple, final
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax import Array
 
 from ..envs.gymnasium import derive
-from ..envs.pure import PureEnv, words
+from ..envs.pure import PureEnv, State, chosen, derived, key_of, words
 from ..errors import UserError
 from ..experts import Expert
 from ..parts import Parts
-from ..policies import Observations, Recalled
-from ..samples import Counts, Path
+from ..policies import Observations, Policy, Recalled
+from ..samples import EXPERT, TERMINATED, TRUNCATED, Counts, Path
 from ..student import Plan, Understudy
 from ..together import Call, alone
 from ..trees import apart, architecture, keys_again, kind, over_devices, plain_keys, stacked, to_one_device
 from .collect import Tick
 from .driver import drawn, noise_of
-from .evaluate import Asked, Evaluation, endless
-from .kit import Actor, Kit
+from .evaluate import LIMIT, Asked, Evaluation, endless
 from .world import World
 
 
@@ -43,6 +45,244 @@ def possible(env: Any, parts: Parts, expert: Expert) -> bool:
         and parts.spec.moment == "after"
         and parts.demos is None
     )
+
+
+class Past(NamedTuple):
+    """What was seen in the episodes under way: what `Recalled.join` needs, whether the next row begins an
+    episode, and the last rows, which warm the memory of a policy: (e, burn, width).
+    """
+
+    rows: Array
+    fresh: Array
+    kept: Array
+
+
+class Lanes(NamedTuple):
+    """The environments of a run: their states, the number of the episode under way in each, and its past
+    where a policy sees one.
+    """
+
+    state: State
+    episode: Array
+    past: Past | None
+
+
+class Actor(NamedTuple):
+    """A policy's numbers: parameters, and the shift and scale of its inputs."""
+
+    params: Any
+    mean: Array
+    scale: Array
+
+
+class Gathered(NamedTuple):
+    """A round on the device: the columns of `Round`, (steps, envs, …), and what comes to the host of it."""
+
+    inputs: Array
+    targets: Array
+    executed: Array
+    rewards: Array
+    flags: Array
+    counts: Any
+
+
+@final
+class Kit:
+    """What the programs are made of, and the programs, each made once."""
+
+    def __init__(
+        self, env: PureEnv, seen: Observations | Recalled, actions: Any, expert: Any, envs: int, burn: int
+    ):
+        self.seen: Any = seen
+        self.actions, self.expert, self.envs, self.burn = actions, expert, envs, burn
+        self._made: dict[Any, Any] = {}
+        # Compiled functions inside of programs are traced once for all of them; physics takes long to trace.
+        self._step = jax.vmap(jax.jit(env.step))
+        self._reset = jax.vmap(jax.jit(lambda s: env.reset(key_of(s))))
+        self.first, self.anew = jax.jit(self._first), jax.jit(self._anew)
+
+    def _nothing(self, e: int, burn: int) -> Past | None:
+        """The past of episodes that begin."""
+        if not isinstance(self.seen, Recalled):
+            return None
+        rows = jnp.zeros((e, self.seen.depth - 1, self.seen.inner.width))
+        return Past(rows, jnp.ones(e, bool), jnp.zeros((e, burn, self.seen.width)))
+
+    def _rows(self, observation: Any, past: Past | None) -> Array:
+        """What a policy sees, (e, width)."""
+        if past is None:
+            return self.seen.rows(observation)
+        return self.seen.join(self.seen.inner.rows(observation), past.rows, past.fresh)
+
+    def _later(self, past: Past | None, inputs: Array, ended: Array) -> Past | None:
+        """The past in the step after these rows."""
+        if past is None:
+            return None
+        burn = past.kept.shape[1]
+        kept = jnp.concatenate([past.kept, inputs[:, None]], axis=1)[:, 1:] if burn else past.kept
+        return Past(self.seen.past(inputs), ended, kept)
+
+    def _first(self, seed: Array) -> Lanes:
+        """From a seed to the lanes of its first episodes."""
+        episode = jnp.zeros(self.envs, jnp.int32)
+        return Lanes(self._begun(seed, episode), episode, self._nothing(self.envs, self.burn))
+
+    def _anew(self, lanes: Lanes, seed: Array) -> Lanes:
+        """The lanes with new episodes in all of them."""
+        past = None if lanes.past is None else lanes.past._replace(fresh=jnp.ones(self.envs, bool))
+        return Lanes(self._begun(seed, lanes.episode + 1), lanes.episode + 1, past)
+
+    def _begun(self, seed: Array, episode: Array) -> State:
+        return self._reset(derived(seed, "collect", jnp.arange(len(episode)), episode))
+
+    def outputs(self, policy: Policy, actor: Actor, memory: Array, inputs: Array) -> tuple[Array, Array]:
+        """The memory after these rows, (e, memory), and the outputs."""
+        if inputs.dtype.kind == "f":
+            inputs = (inputs - actor.mean) / actor.scale
+        with jax.default_matmul_precision("highest"):  # a GPU would multiply with ten bits
+            if policy.memory:
+                return policy.step(actor.params, memory, inputs)
+            return memory, policy.apply(actor.params, inputs)
+
+    def _warm(self, policy: Policy, actor: Actor, past: Past | None) -> Array:
+        """What a policy remembers at the beginning of a round: of the last rows, by its new parameters."""
+        memory = jnp.zeros((self.envs, policy.memory))
+        if past is None or not policy.memory:
+            return memory
+        kept = jnp.swapaxes(past.kept, 0, 1)
+        return jax.lax.scan(lambda m, one: (self.outputs(policy, actor, m, one)[0], None), memory, kept)[0]
+
+    def taught(self, observation: Any) -> tuple[Array, Array]:
+        """The expert's target rows, and the actions behind them: of a distribution its mode."""
+        with jax.default_matmul_precision("highest"):
+            labels = self.expert.pure(observation)
+        if self.expert.kind == "distribution":
+            return self.actions.targets(labels, "distribution"), self.actions.plays(labels)
+        wanted = self.actions.targets(labels, "action")
+        kind = jnp.int32 if self.actions.categorical else jnp.float32
+        return wanted, labels.astype(kind).reshape(len(labels), *self.actions.shape)
+
+    def _program(self, one: Callable[..., Any], policy: Policy, *sizes: Any, alone: bool, **how: Any) -> Any:
+        """``one(policy, *sizes, …)`` compiled, for one run or player, or for a stack of them; made once."""
+        key = one.__name__, architecture(policy), *sizes, alone
+        if key not in self._made:
+            played = functools.partial(one, policy, *sizes)
+            self._made[key] = jax.jit(played if alone else jax.vmap(played), **how)
+        return self._made[key]
+
+    def collecting(self, policy: Policy, size: int, alone: bool) -> Any:
+        """The program of a round: of one run, or of a stack of runs."""
+        return self._program(self._collect, policy, size, alone=alone, donate_argnums=1)
+
+    def _collect(
+        self,
+        policy: Policy,
+        size: int,
+        actor: Actor,
+        lanes: Lanes,
+        seed: Array,
+        by_expert: Array,
+        noise: Any,
+    ) -> tuple[Lanes, Gathered]:
+        e, steps, rest = self.envs, by_expert.shape[0], size % self.envs
+
+        def turn(carry: tuple[Lanes, Array], given: Any) -> tuple[tuple[Lanes, Array], Any]:
+            (lanes, memory), (number, driven, loud) = carry, given
+            inputs = self._rows(lanes.state.observation, lanes.past)
+            wanted, shown = self.taught(lanes.state.observation)
+            memory, outputs = self.outputs(policy, actor, memory, inputs)
+            played = self.actions.plays(outputs if loud is None else outputs + loud)
+            action = chosen(driven, shown, played)
+            new = self._step(lanes.state, action)
+            flags = TERMINATED * new.terminated + TRUNCATED * new.truncated + EXPERT * driven
+            ended = new.terminated | new.truncated
+            episode = lanes.episode + ended
+            reset = functools.partial(self._begun, seed, episode)
+            state = jax.lax.cond(ended.any(), lambda: chosen(ended, reset(), new), lambda: new)
+            after = Lanes(state, episode, self._later(lanes.past, inputs, ended))
+            if rest:  # the last step of a round may be played in some of the slots only
+                live = (number < steps - 1) | (jnp.arange(e) < rest)
+                after = chosen(live, after, lanes)
+            sound = jnp.isfinite(inputs).all() if inputs.dtype.kind == "f" else True
+            made = inputs, wanted, action.reshape(e, -1), new.reward, flags.astype(jnp.uint8)
+            return (after, memory), (made, sound & jnp.isfinite(wanted).all())
+
+        carry = lanes, self._warm(policy, actor, lanes.past)
+        (lanes, _), (made, sound) = jax.lax.scan(turn, carry, (jnp.arange(steps), by_expert, noise))
+        flags = made[4]
+        live = (jnp.arange(steps * e) < size).reshape(steps, e)
+        ended, acts = (flags & (TERMINATED | TRUNCATED) > 0) & live, (flags & EXPERT > 0) & live
+        counts = {
+            "episodes": ended.sum(),
+            "handovers": (acts[1:] & ~acts[:-1] & ~ended[:-1]).sum(),
+            "finite": sound.all(),
+        }
+        columns = [leaf.reshape(steps * e, *leaf.shape[2:])[:size] for leaf in made]
+        return lanes, Gathered(*columns, counts=counts)
+
+    def evaluating(self, policy: Policy, episodes: int, limit: int | None, alone: bool) -> Any:
+        """The program of an evaluation, of one player or of a stack: returns, lengths, whether each episode
+        ended and was finite.
+        """
+        return self._program(self._evaluate, policy, episodes, limit, alone=alone)
+
+    def compile_aside(
+        self, policy: Policy, episodes: int, limit: int | None, alone: bool, given: Any
+    ) -> None:
+        """Begins to compile the evaluation of players in a thread; who plays it first waits for it."""
+        play = self.evaluating(policy, episodes, limit, alone)
+        if not hasattr(play, "lower"):  # it is under way
+            return
+        lowered = play.lower(*given)  # here, so that the round's program finds the environment traced
+        pool = ThreadPoolExecutor(1)
+        made = pool.submit(lowered.compile)
+        pool.shutdown(wait=False)
+        shapes = jax.tree.map(jnp.shape, given)
+
+        def ready(*now: Any) -> Any:
+            return (made.result() if jax.tree.map(jnp.shape, now) == shapes else play)(*now)
+
+        key = next(key for key, one in self._made.items() if one is play)
+        self._made[key] = ready
+
+    def _evaluate(
+        self,
+        policy: Policy,
+        episodes: int,
+        limit: int | None,
+        actor: Actor,
+        seed: Array,
+        expert: Array,
+        number: Array,
+    ) -> tuple[Array, Array, Array, Array]:
+        seeds = derived(seed, "evaluate", number, jnp.arange(episodes))
+        state = self._reset(seeds)
+        zero, yes = jnp.zeros(episodes), jnp.ones(episodes, bool)
+
+        def going(carry: Any) -> Array:
+            _, _, lengths, live, sound, _, _ = carry
+            more = (live & sound).any()
+            return more & (lengths.max() < LIMIT) if limit is None else more
+
+        def turn(carry: Any) -> Any:
+            state, returns, lengths, live, sound, past, memory = carry
+            inputs = self._rows(state.observation, past)
+            memory, outputs = self.outputs(policy, actor, memory, inputs)
+            own = self.actions.plays(outputs)
+            action = jnp.where(expert, self.taught(state.observation)[1], own)
+            if inputs.dtype.kind == "f":
+                sound &= jnp.isfinite(inputs).all(axis=1) | ~live
+            new = self._step(state, action)
+            returns, lengths = returns + live * new.reward, lengths + live
+            over = new.terminated | new.truncated
+            over = over if limit is None else over | (lengths >= limit)
+            past = self._later(past, inputs, ~yes)
+            return new, returns, lengths, live & ~over, sound, past, memory
+
+        memory = jnp.zeros((episodes, policy.memory))
+        first = state, zero, jnp.zeros(episodes, jnp.int32), yes, yes, self._nothing(episodes, 0), memory
+        _, returns, lengths, live, sound, _, _ = jax.lax.while_loop(going, turn, first)
+        return returns, lengths, ~live, sound
 
 
 @final
