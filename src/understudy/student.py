@@ -11,8 +11,10 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import os
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path as FilePath
 from typing import Any, NamedTuple, final
 
 import equinox as eqx
@@ -22,13 +24,13 @@ import numpy as np
 import optax
 from jax import Array
 
-from . import threefry
+from . import disk, threefry
 from .asking import Driven, Gate, View
 from .asking.base import at_random, beside, shortly_before
 from .asking.visited import Visited, largest, per_sample
 from .data import Batch, batch
 from .envs.gymnasium import derive
-from .errors import UserError
+from .errors import UserError, damaged
 from .machine import cores
 from .nested import batch_size
 from .objectives import Limited, Losses, Samples, Statistics, empty_samples, limited, plain
@@ -61,6 +63,9 @@ EXTRA = {
 """Columns of a run's ledger beside `understudy.regret.COLUMNS`."""
 NAMES = ["round", "samples", *EXTRA, *(name for name in COLUMNS if name not in ("round", "samples"))]
 COUNTS = ("round", "interactions", "queries", "unanswered", "breaks")
+KEPT = ("inputs", "targets", "executed", "rewards", "flags", "slots", "weights")
+OPEN = ("inputs", "targets", "executed", "rewards", "flags", "labelled", "new", "silent", "by_expert")
+"""What a file keeps of the path of an open question."""
 FORMAT = 1
 """Of the files of `Understudy.save`."""
 
@@ -554,6 +559,57 @@ class Understudy:
         self.ensemble = [*(jax.tree.map(np.array, params) for params in found), self.params]
 
     # ------------------------------------------------------------------------------- on the disk
+
+    def save(self, path: str | os.PathLike[str]) -> FilePath:
+        """Writes all that was learnt, the samples and the open questions to one file, `path`.safetensors,
+        from which `load` goes on bit for bit.
+        """
+        arrays, plain = self.arrays()
+        kept = {name: self.samples.column(name) for name in KEPT} if self.samples.rows else {}
+        arrays |= {f"samples.{name}": np.asarray(rows) for name, rows in kept.items()}
+        for number, question in self.open.items():
+            about = {name: getattr(question, name) for name in ("index", "p", "weights")}
+            about |= {name: getattr(question.path, name) for name in OPEN}
+            arrays |= {f"open.{number}.{name}": np.asarray(rows) for name, rows in about.items()}
+        settings = {name: value for name, value in self.spec.changes().items() if name != "env"}
+        plain |= {"format": FORMAT, "kind": self.parts.kind, "settings": settings, "ledger": self.rows}
+        plain |= {"asked": self._asked, "open": {number: one.path.envs for number, one in self.open.items()}}
+        file = FilePath(path).with_suffix(".safetensors")
+        disk.write_tensors(file, arrays, {"student": disk.to_json(plain, lossless=True)})
+        return file
+
+    @classmethod
+    def load(
+        cls, path: str | os.PathLike[str], observation_space: Any, action_space: Any, **settings: Any
+    ) -> Understudy:
+        """The student that `save` wrote. The spaces are given again, and settings that were objects; others
+        that are given take the place of those that were saved (more rounds, a larger budget).
+        """
+        file = FilePath(path).with_suffix(".safetensors")
+        arrays, metadata = disk.read_tensors(file, "student")
+        with damaged(f"student: {file}"):
+            plain = disk.from_json(metadata["student"])
+            if plain["format"] != FORMAT:
+                raise UserError(f"student: {file} has format {plain['format']!r}; {FORMAT} is read here.")
+            given = plain["settings"] | settings
+            made = cls(observation_space, action_space, label_kind=plain["kind"], **given)
+            if plain["rows"]:
+                rows = {name: arrays[f"samples.{name}"] for name in KEPT}
+                made.samples.append(Round(**rows, queries=0))
+            made.restore(arrays, plain, plain["ledger"])
+            made._asked = plain["asked"]
+            for number, envs in plain["open"].items():
+                here = f"open.{number}."
+                about = {
+                    name.removeprefix(here): one for name, one in arrays.items() if name.startswith(here)
+                }
+                walked = made.path(len(about["weights"]), envs)
+                for name in OPEN:
+                    setattr(walked, name, np.array(about[name]))
+                walked.row = walked.size
+                chosen = {name: about[name] for name in ("index", "p", "weights")}
+                made.open[int(number)] = Question(id=int(number), path=walked, **chosen)
+        return made
 
     def arrays(self) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
         """Arrays and plain data from which `restore` goes on bit for bit, beside the samples, which are in

@@ -105,6 +105,31 @@ def test_answers_may_come_late_and_some_not_at_all():
         _ = student.plan
 
 
+@pytest.mark.parametrize("settings", [{"policy": "linear"}, {"widths": (8,), "max_iterations": 20}])
+def test_a_student_is_saved_with_its_open_questions(tmp_path, settings):
+    """The expert answers tomorrow, in another process: the end is that of a student that waited."""
+    box = gym.spaces.Box(-1, 1, (2,)), gym.spaces.Box(-1, 1, (1,))
+    rounds = np.random.default_rng(0).uniform(-1, 1, (3, 8, 2))
+    settings = {"rounds": 3, "interactions": 8, "ask": "random:4", "search": 10, **settings}
+
+    def go(path=None):
+        student = Understudy(*box, **settings)
+        for number, states in enumerate(rounds):
+            question = student.choose(states, driven=np.arange(8) < 2)
+            if path is not None and number > 0:
+                file = student.save(path / f"{number}")
+                student = Understudy.load(file, *box)
+                question = student.open[question.id]
+            student.learn(question, np.tanh(states[question.index, :1]))
+        return student
+
+    waited, saved = go(), go(tmp_path)
+    same(saved, waited)
+    assert saved.ledger["queries"].tolist() == waited.ledger["queries"].tolist() and not saved.open
+    longer = Understudy.load(saved.save(tmp_path / "end"), *box, rounds=4)
+    assert longer.plan.number == 4 and not longer.finished
+
+
 @pytest.mark.parametrize(
     ("labels", "wrong"),
     [
