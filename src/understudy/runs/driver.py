@@ -158,10 +158,11 @@ class Driver:
         self.path.by_expert[here] = self.episodes.driven[slots]
 
     def _wait(self, seen: Seen, index: Any) -> None:
-        """Keeps states whose labels are asked for after the round; or asks now, where the limit of memory is
-        reached.
+        """Keeps states whose labels are asked for after the round. Where the limit of memory is reached, those
+        before are asked about now: they are on the path already.
         """
+        waiting = len(self.path.waiting) * self.episodes.count
+        if self._most is not None and waiting >= self._most:
+            self.labelling.answer(self.path, np.ones(self.path.size))
         infos = copy.deepcopy(seen.infos) if self._infos else ()  # environments may write over them
         self.path.waiting.append((Seen(seen.batch, infos), index))
-        if self._most is not None and len(self.path.waiting) * self.episodes.count >= self._most:
-            self.labelling.answer(self.path, np.ones(self.path.size))
