@@ -213,6 +213,7 @@ class Understudy:
         wait; what is learnt is the same whenever its labels come.
         """
         path = states if isinstance(states, Path) else self._walked(states, driven)
+        path.settle()
         if self.parts.rule is None:
             weights, p = np.full(path.size, 1.0 / path.size), np.ones(path.size)
         else:

@@ -224,6 +224,7 @@ class HostCollector:
                 tick("collecting", path.row, driver.asked)
         if episodes.env.broken:
             raise failure("environment", next(iter(episodes.env.broken.values())))
+        path.settle()
         episodes.remember(path)
         return path
 

@@ -158,8 +158,8 @@ class Driver:
         self.path.by_expert[here] = self.episodes.driven[slots]
 
     def _wait(self, seen: Seen, index: Any) -> None:
-        """Keeps states whose labels are asked for after the round. Where the limit of memory is reached, those
-        before are asked about now: they are on the path already.
+        """Keeps states whose labels are asked for after the round. Where the limit of memory is reached,
+        those before are asked about now: they are on the path already.
         """
         waiting = len(self.path.waiting) * self.episodes.count
         if self._most is not None and waiting >= self._most:

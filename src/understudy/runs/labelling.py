@@ -86,6 +86,7 @@ def waiting(path: Path, weights: np.ndarray) -> tuple[Seen, np.ndarray]:
     """The states of a path that wait for a label and have a weight (m,), and which samples they are; all are
     taken off the path.
     """
+    path.settle()
     looks, path.waiting = path.waiting, []
     if not looks:
         return Seen((), ()), np.zeros(0, int)

@@ -14,6 +14,8 @@ from ..policies import Actions, Seen
 
 TERMINATED, TRUNCATED, EXPERT, BREAK = 1, 2, 4, 8
 NOTHING = np.zeros(0, np.int64)
+STEPS = 64
+"""Steps of a round that are written into its columns at once."""
 
 
 class Counts(NamedTuple):
@@ -114,6 +116,7 @@ class Path:
         self.labelled, self.new, self.silent = (np.zeros(size, bool) for _ in range(3))
         self.by_expert = np.zeros(size, bool)
         self.waiting: list[tuple[Any, np.ndarray]] = []
+        self._steps: list[tuple[np.ndarray, Any, Any]] = []  # entered a few at a time
         self.row = self.begun = 0
         self.known: Counts | None = None
 
@@ -130,13 +133,23 @@ class Path:
 
     def record(self, rows: np.ndarray, actions: Any, rewards: Any, terminated: Any, truncated: Any) -> None:
         """Enters a step: what the environments showed, what was played there, and what came of it."""
-        here = slice(self.row, self.row + len(rows))
-        self.inputs[here] = rows
-        self.executed[here] = np.asarray(actions).reshape(len(rows), -1)
-        self.rewards[here] = rewards
-        if np.count_nonzero(terminated) or np.count_nonzero(truncated):
-            self.flags[here] = TERMINATED * terminated + TRUNCATED * truncated
-        self.row = here.stop
+        row, self.row = self.row, self.row + len(rows)
+        self._steps.append((rows, actions, rewards))
+        if np.count_nonzero(terminated) or np.count_nonzero(truncated):  # quicker than any
+            self.flags[row : self.row] = TERMINATED * terminated + TRUNCATED * truncated
+        if len(self._steps) >= STEPS:
+            self.settle()
+
+    def settle(self) -> None:
+        """Writes the last steps into the columns."""
+        if not self._steps:
+            return
+        rows, actions, rewards = zip(*self._steps, strict=True)
+        self._steps, inputs = [], np.concatenate(rows)
+        here = slice(self.row - len(inputs), self.row)
+        self.inputs[here] = inputs
+        self.executed[here] = np.concatenate([np.asarray(one) for one in actions]).reshape(len(inputs), -1)
+        self.rewards[here] = rewards if np.ndim(rewards[0]) == 0 else np.concatenate(rewards)
 
     def enter(self, index: Any, labels: Labels) -> None:
         """Enters the expert's answers to the samples `index` (k,)."""
