@@ -11,11 +11,13 @@ import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, ParamSpec, TypeVar
 
+from .defaults import Timetable, plan_of
 from .envs.gymnasium import has_limit, maker
 from .errors import UserError, interruptible
 from .progress import Rounds, shown
 from .runs import TIMES, Folder, Run, Runner, RunState, World, parts, resumed, resuming, storage
 from .runs.evaluate import LIMIT
+from .runs.resume import begun
 from .sinks import Started
 from .sinks import sinks as made_sinks
 from .sinks.base import Watch
@@ -92,13 +94,15 @@ def imitate(
     else:
         given = settings if env is None else {"env": env, **settings}
         spec = RunSpec.of(resumed(out, given) if ways and out is not None else given)
-    _warn_spent(spec)
+    before = begun(out) if ways else None
+    plan = plan_of(spec, before)
+    _warn_spent(spec, plan)
     make = maker(spec.env, spec.env_kwargs, spec.student_infos)
     with contextlib.ExitStack() as opened:
         first = make()
         unused = opened.enter_context(contextlib.ExitStack())
         unused.callback(first.close)
-        made = parts(World.of(make, first, spec), spec)
+        made = parts(World.of(make, first, spec), spec, before)
         slow = made.expert.workers is not None
         folder = None if out is None else Folder(out, made.settings, resume=ways, slow=slow)
         if folder is not None:
@@ -109,7 +113,7 @@ def imitate(
         ends = spec.episode_limit is not None or has_limit(first)
         tell, title = progress, f"{spec.name} on {make.name}"
         if progress is True:
-            tell = opened.enter_context(shown(Rounds(title, spec.sizes)))
+            tell = opened.enter_context(shown(Rounds(title, plan.sizes)))
         runner = opened.enter_context(
             Runner([run], make, folders=[folder], first=first, tick=getattr(tell, "tick", None))
         )
@@ -126,7 +130,7 @@ def imitate(
                 watch.row(run.round, run.rows[-1])
                 if callable(tell):
                     tell(run.round, run.rows[-1])
-                if spec.evaluated and not ends:
+                if plan.evaluated and not ends:
                     _warn_endless(run.rows, spec.envs, make.name)
             runner.finish()
             _raise(runner)
@@ -160,14 +164,13 @@ def _farewell(run: RunState) -> str:
     return f"The run has ended: {run.queries:,} labels{score}."
 
 
-def _warn_spent(spec: RunSpec) -> None:
+def _warn_spent(spec: RunSpec, plan: Timetable) -> None:
     """Says that a budget is spent before the rounds that were asked for are over."""
-    played = len(spec.sizes) - (spec.demos is not None)
-    whole = spec.decided("ask") == "all"
-    if spec.budget is not None and spec.rounds is not None and whole and played < spec.rounds:
-        each = max(1, spec.budget // spec.rounds)
+    played, wanted = len(plan.sizes) - (spec.demos is not None), plan.last
+    if plan.budget is not None and wanted is not None and plan.rule is None and played < wanted:
+        each = max(1, plan.budget // wanted)
         warnings.warn(
-            f"budget: {spec.budget} labels are spent in {played} of {spec.rounds} rounds, as every state is "
+            f"budget: {plan.budget} labels are spent in {played} of {wanted} rounds, as every state is "
             f"asked about; --interactions {each} spreads them, or --budget without --rounds.",
             stacklevel=3,
         )
@@ -175,10 +178,10 @@ def _warn_spent(spec: RunSpec) -> None:
 
 def _warn_short(run: RunState) -> None:
     """Says that a larger budget will not be spent whole: the smaller one had cut its last round short."""
-    budget = run.spec.budget
-    if budget is None or run.spec.rounds is not None or not run.round:
+    budget = run.plan.budget
+    if budget is None or run.plan.last is not None or not run.round:
         return
-    short = budget - run.queries - sum(most for _, most in run.spec.rounds_planned[run.round :])
+    short = budget - run.queries - sum(most for _, most in run.plan.rounds[run.round :])
     if short > 0:
         warnings.warn(
             f"budget: {budget - short} of {budget} labels will be asked for: a round that is played already "

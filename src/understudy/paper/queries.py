@@ -15,8 +15,8 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from .. import disk
+from ..defaults import MEMBERS, spread
 from ..errors import UserError, damaged
-from ..spec.presets import MEMBERS, spread
 from ..studies import Results, Study
 from .host import by_series, played
 from .protocol import Progress, silent

@@ -48,8 +48,8 @@ class Device:
         parts = runs[0].parts
         assert isinstance(parts.observations, Observations | Recalled)  # see `possible`
         self.env, self.runs, self.together = env, runs, together
-        self.envs = parts.envs
-        self.drivers = [Driver(run.spec.seed, run.parts.noise) for run in runs]
+        self.envs = runs[0].plan.envs
+        self.drivers = [Driver(run.spec.seed, run.resolved.noise) for run in runs]
         burn = max(getattr(run.game.policy, "burn", 0) for run in runs)
         self._kit = Kit(env, parts.observations, parts.actions, parts.expert, self.envs, burn)
         self._lanes: dict[int, Lanes] = {}
@@ -94,7 +94,7 @@ class Device:
         """Compiles the evaluations beside the first round: both hold a copy of the physics, which is what
         takes long.
         """
-        if self._lanes or max(run.parts.members for run in self.runs) > 1:
+        if self._lanes or max(run.resolved.ensemble for run in self.runs) > 1:
             return
         asked = [(run.spec.seed, run.spec.episodes, 0) for run in self.runs]
         for _, program, given in self._programs(asked, self.runs):

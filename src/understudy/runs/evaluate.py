@@ -16,8 +16,7 @@ from ..errors import UserError, among, whole
 from ..nested import stacked, take
 from ..policies import Actions, History, not_finite
 from ..policies.sight import Sight
-from ..spec import FIELDS, Environment
-from ..spec.values import checked
+from ..spec import FIELDS, Environment, checked
 from .collected import not_finite_rows
 from .labels import failure
 

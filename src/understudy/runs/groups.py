@@ -123,7 +123,7 @@ def by_program(runs: Sequence[RunState], *, together: bool) -> list[OneProgram]:
     """
     found: dict[Any, list[int]] = {}
     for number, run in enumerate(runs):
-        judged = run.spec.judged if run.game.policy.linear else None
+        judged = run.plan.judged if run.game.policy.linear else None
         same = program(run.game), kind(run.state), judged, id(run.reader)  # one reads for all, or none does
         found.setdefault(same, []).append(number)
     return [OneProgram(numbers, [runs[i] for i in numbers], together) for numbers in found.values()]

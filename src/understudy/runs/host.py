@@ -52,10 +52,11 @@ class Host(Collector):
         self._parts = parts = runs[0].parts
         self._vector = functools.partial(vector, make, threads=threads, infos=parts.expert.needs_infos)
         self._kept: dict[int, VectorEnv] = {}  # of a run alone, by lanes
-        env = self._vector(len(runs) * parts.envs, first=first)
-        drivers = [Driver(run.spec.seed, run.parts.noise) for run in runs]
+        envs = runs[0].plan.envs
+        env = self._vector(len(runs) * envs, first=first)
+        drivers = [Driver(run.spec.seed, run.resolved.noise) for run in runs]
         burn = max(getattr(run.game.policy, "burn", 0) for run in runs)
-        super().__init__(env, questions, parts.observations, parts.actions, drivers, parts.envs, burn=burn)
+        super().__init__(env, questions, parts.observations, parts.actions, drivers, envs, burn=burn)
         if self.expert.person is not None:
             self.expert.person.open(make, env.observation_space, env.action_space)
 

@@ -51,7 +51,7 @@ def row_of(run: RunState, round: Round, record: dict[str, Any], *, judged: bool)
         "unanswered": run.unanswered,
         "breaks": run.breaks,
         "asked": round.labelled / len(round),
-        "beta": run.spec.mixing.beta(run.round),
+        "beta": run.plan.mixing.beta(run.round),
         **round.counts._asdict(),
         "visited_high": np.nan if run.unanswered else high,
         "return_mean": np.nan,

@@ -30,7 +30,7 @@ def beside(run: RunState) -> list[Any]:
     """
     parts, losses, policy = run.parts, run.state.losses, run.game.policy
     seen = losses.recall() if isinstance(losses, Limited) else losses
-    seeds = [derive(run.spec.seed, "members", run.round, k) for k in range(parts.members - 1)]
+    seeds = [derive(run.spec.seed, "members", run.round, k) for k in range(run.resolved.ensemble - 1)]
     pairs = [threefry.split(threefry.key(seed), 2) for seed in seeds]
     starts = [policy.init(first, parts.observations.width, parts.actions.outputs) for first, _ in pairs]
     keys = [key for _, key in pairs]

@@ -22,12 +22,12 @@ def wanted(runs: Sequence[RunState], going: Sequence[int], acting: Any) -> Wante
     t = one.round + 1
     return Wanted(
         going,
-        one.spec.sizes[t - 1],
+        one.plan.sizes[t - 1],
         number=t,
-        betas=[runs[i].spec.mixing.beta(t) for i in going],
+        betas=[runs[i].plan.mixing.beta(t) for i in going],
         acting=acting,
-        asking=None if one.parts.rule is None else lambda i, *round: weights(runs[i], *round),
-        most={i: runs[i].left for i in going} if one.spec.budget is not None else {},
+        asking=None if one.plan.rule is None else lambda i, *round: weights(runs[i], *round),
+        most={i: runs[i].left for i in going} if one.plan.budget is not None else {},
         gates={i: found for i in going if (found := gate(runs[i])) is not None},
     )
 
@@ -38,12 +38,12 @@ def gate(run: RunState) -> tuple[Gate | None, int] | None:
     """
     if run.spec.moment != "spot":
         return None
-    if isinstance(run.parts.rule, Driven):
+    if isinstance(run.plan.rule, Driven):
         return None, run.left
     if not run.round:
         return None
-    last = run.samples.column("inputs")[-run.spec.sizes[run.round - 1] :]
-    made = run.parts.rule.gate(_view(run, last, run.left))
+    last = run.samples.column("inputs")[-run.plan.sizes[run.round - 1] :]
+    made = run.plan.rule.gate(_view(run, last, run.left))
     return made._replace(score=lambda rows: made.score(run.normaliser(rows))), run.left
 
 
@@ -52,12 +52,12 @@ def weights(run: RunState, inputs: np.ndarray, free: np.ndarray, ends: np.ndarra
     about anyway: their weights, see `collected.Asking`. They are 1/(M p), or one over the number of the
     asked where some states are never asked about.
     """
-    size, states, rule, p = len(free), np.flatnonzero(free), run.parts.rule, 1.0 - free
+    size, states, rule, p = len(free), np.flatnonzero(free), run.plan.rule, 1.0 - free
     driven = size - len(states)
     most = run.left - driven
     if len(states) and most > 0:
         spares = getattr(rule, "falls", True) is False
-        lost = shortly_before(ends, run.parts.envs)[states] if spares else None
+        lost = shortly_before(ends, run.plan.envs)[states] if spares else None
         view = _view(run, inputs[states], most, lost)
         if run.spec.moment == "spot":  # the rule has chosen already
             random = min(at_random(rule, driven), most)
@@ -73,7 +73,7 @@ def weights(run: RunState, inputs: np.ndarray, free: np.ndarray, ends: np.ndarra
 
 def _view(run: RunState, rows: np.ndarray, most: int, lost: np.ndarray | None = None) -> View:
     """What the query rule sees of the coming round; `rows` are states before they are standardised."""
-    known, rule = np.zeros(0, int), run.parts.rule
+    known, rule = np.zeros(0, int), run.plan.rule
     if rule.reads and run.samples.rows:
         known = np.flatnonzero(run.samples.column("weights"))
     seen = {one: run.samples.column(one)[known] for one in ("inputs", "targets") if len(known)}

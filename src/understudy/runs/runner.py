@@ -69,7 +69,7 @@ class Runner:
         together: bool | None = None,
         tick: Callable[..., None] | None = None,
     ):
-        assert len({run.spec.sizes for run in runs}) == 1, "runs of a runner have the same rounds"
+        assert len({run.plan.sizes for run in runs}) == 1, "runs of a runner have the same rounds"
         self.runs = list(runs)
         self.errors: list[UserError | None] = [None] * len(runs)
         self._folders = list(folders) or [None] * len(runs)
@@ -82,7 +82,7 @@ class Runner:
         # Between two rounds that are kept a quick expert is asked again, which takes less than looking it up.
         looked = not pace or self._expert.workers is not None
         journals = [folder.journal if folder and looked else None for folder in self._folders]
-        self.questions = Questions(self._expert, journals, runs[0].parts.limits, self._asked)
+        self.questions = Questions(self._expert, journals, runs[0].resolved.limits, self._asked)
         self._policies = Policies(self.runs)
         self._programs: list[OneProgram] | None = None
         first = make() if first is None else first
@@ -156,12 +156,12 @@ class Runner:
         self._failed(errors)
         if not t & (t - 1):
             self._ask_twice(going)
-        searched = any(t in self.runs[i].spec.judged and self.runs[i].searches for i in going)
+        searched = any(t in self.runs[i].plan.judged and self.runs[i].searches for i in going)
         self._tick("solving, then the best in hindsight" if searched else "solving")
         clock.lap("collect", len(going))  # the seconds of what is done together are split evenly
         self._failed(self._learn(rounds, clock))
         done = [(i, self.runs[i]) for i in going if self.runs[i].round == t]
-        self._evaluate([i for i, run in done if run.spec.due(run.spec.evaluated, t, run.queries)], t)
+        self._evaluate([i for i, run in done if run.plan.due(run.plan.evaluated, t, run.queries)], t)
         if time.monotonic() >= self._due:
             self._keep(going)
 
@@ -186,14 +186,14 @@ class Runner:
         """Now and then, after rounds 1, 2, 4, 8, …, a quick expert that may be measured is asked about a few
         states again.
         """
-        if any(self._measured(self.runs[i].spec) for i in going):
+        if any(self._measured(self.runs[i]) for i in going):
             owners = self.questions.twice()
             for i in going:
                 self.runs[i].measuring += int((owners == i).sum())
 
-    def _measured(self, spec: Any) -> bool:
-        """Whether the expert may be asked for more than labels: of a dear one that has to be asked for."""
-        return bool(spec.expert_measured) and (spec.expert_episodes is not None or not self.questions.dear)
+    def _measured(self, run: RunState) -> int:
+        """Episodes to measure the expert by; where there are none, it is asked for labels alone."""
+        return run.plan.measures(expensive=self.questions.dear)
 
     def _tell_person(self, t: int) -> None:
         """How far the run is, with the labels of a round that was under way before a break."""
@@ -203,9 +203,9 @@ class Runner:
         self._expert.person.tell(
             "collecting",
             round=t,
-            rounds=len(run.spec.sizes),
+            rounds=len(run.plan.sizes),
             labels=labels,
-            budget=run.spec.budget,
+            budget=run.plan.budget,
             returns=returns,
         )
 
@@ -276,19 +276,19 @@ class Runner:
         """The last evaluations: of runs that were restored after their last round, and of the expert, once
         for all runs of a seed.
         """
-        last = len(self.runs[0].spec.sizes)
+        last = len(self.runs[0].plan.sizes)
         done = [i for i, error in enumerate(self.errors) if error is None]
         late = [i for i in done if self.runs[i].evaluation is None and self.runs[i].spec.episodes]
         for i in late:
-            run, best = self.runs[i], self.runs[i].spec.decided("best")
+            run, best = self.runs[i], self.runs[i].plan.keep_best
             run.settle()
             self._evaluate([i], last + 1 if best else run.round, final=True)
         self._complete(done)
         asked: dict[tuple[int, int, int], list[int]] = {}
         for i in done:
-            spec = self.runs[i].spec
-            if self.errors[i] is None and self._measured(spec):
-                asked.setdefault((spec.seed, spec.expert_measured, last + spec.decided("best")), []).append(i)
+            run = self.runs[i]
+            if self.errors[i] is None and (episodes := self._measured(run)):
+                asked.setdefault((run.spec.seed, episodes, last + run.plan.keep_best), []).append(i)
         if asked:
             self._tick("measuring the expert")
         clock = Clock()

@@ -21,6 +21,7 @@ from ..online import Game, certify
 from ..policies import MLP, Committee, Normaliser, Policy, TrainedPolicy
 from ..regret import Certificate, Ledger
 from ..solvers import Status
+from .automatic import Automatic
 from .collected import Round
 from .evaluate import Evaluation
 from .ledger import NAMES, Clock, row_of
@@ -86,7 +87,9 @@ class RunState:
     def __init__(self, parts: Parts, samples: SampleLog):
         game, spec = parts.game, parts.spec
         self.parts, self.spec, self.game, self.samples = parts, spec, game, samples
-        self.automatic, self.on_device = parts.automatic, False
+        self.resolved, self.plan, self.on_device = parts.resolved, parts.resolved.plan, False
+        scale = parts.resolved.automatic
+        self.automatic = None if scale is None else Automatic(scale)
         self.evaluation: Evaluation | None = None
         self.expert_evaluation: Evaluation | None = None
         self.round = self.interactions = self.queries = self.unanswered = self.breaks = 0
@@ -110,10 +113,10 @@ class RunState:
         self.committee: list[Any] = []
         self.best: Best | None = None
         self.visited: Visited | None = None
-        if parts.rule is not None:
+        if self.plan.rule is not None:
             top = largest(game.policy, game.loss, parts.actions)
-            labels = min(most for _, most in spec.rounds_planned[:3])
-            self.visited = Visited(parts.rule, top, labels, weighed=parts.ordinary is not None)
+            labels = min(most for _, most in self.plan.rounds[:3])
+            self.visited = Visited(self.plan.rule, top, labels, weighed=self.resolved.ordinary is not None)
 
     def _like(self) -> Batch:
         seen = self.parts.observations
@@ -131,7 +134,7 @@ class RunState:
             parts = self.game.policy, self.game.loss, like
             whole = empty_samples(*parts, capacity=capacity, reader=self.reader)
         key = threefry.key(derive(spec.seed, "memory"))
-        return limited(spec.memory, whole, like, rounds=len(spec.sizes), samples=capacity, key=key)
+        return limited(spec.memory, whole, like, rounds=len(self.plan.sizes), samples=capacity, key=key)
 
     def memory_bytes(self) -> int:
         """Bytes of what the learner learns from, with room for all rounds: samples, or their statistics."""
@@ -145,12 +148,12 @@ class RunState:
 
     @property
     def finished(self) -> bool:
-        return self.spec.ends(self.round, self.queries)
+        return self.plan.ends(self.round, self.queries)
 
     @property
     def left(self) -> int:
         """The most queries of the coming round."""
-        most, budget = self.spec.rounds_planned[self.round][1], self.spec.budget
+        most, budget = self.plan.rounds[self.round][1], self.plan.budget
         return most if budget is None else min(most, budget - self.queries)
 
     def policy(self) -> TrainedPolicy:
@@ -180,7 +183,7 @@ class RunState:
 
     def complete(self) -> None:
         """Trains the members of the committee that are missing; the state must be the run's own."""
-        if self.parts.members > 1 and not self.committee:
+        if self.resolved.ensemble > 1 and not self.committee:
             self.committee = [*beside(self), self.params]
 
     def settle(self) -> None:
@@ -195,9 +198,9 @@ class RunState:
     def question(self, round: Round) -> Question:
         """Keeps the round's samples, and gives what `Game.play` needs beside the state."""
         t = self.round + 1
-        if t == 1 and self.parts.standardise:
+        if t == 1 and self.resolved.standardise:
             self.see_as(Normaliser.fit(round.inputs, self.parts.observations.measured))
-        share = 1.0 if self.parts.ordinary is None else round.labelled / self.parts.ordinary
+        share = 1.0 if self.resolved.ordinary is None else round.labelled / self.resolved.ordinary
         round = dataclasses.replace(round, weights=share * round.weights)
         self.samples.append(round)
         with precision(self.game):
@@ -209,8 +212,8 @@ class RunState:
                 self.visited.add(round.weights, losses, rng, share)
             game = self.game if self.automatic is None else self.automatic.tuned(self.game)
             judge = None
-            if self.spec.judged and self.game.policy.linear:
-                judge = np.asarray(self.spec.due(self.spec.judged, t, self.queries + round.queries))
+            if self.plan.judged and self.game.policy.linear:
+                judge = np.asarray(self.plan.due(self.plan.judged, t, self.queries + round.queries))
             return Question(game, one, threefry.fold_in(self._key, t), judge)
 
     def batch(self, inputs: Any, targets: Any, weights: Any, slots: Any) -> Batch:
@@ -237,7 +240,7 @@ class RunState:
         `losses()` are the losses so far, for the search after the round.
         """
         t, self.params = self.round + 1, params
-        self.recent, self.committee = [*self.recent, params][-self.spec.decided("average") :], []
+        self.recent, self.committee = [*self.recent, params][-self.resolved.average :], []
         if self.automatic is not None and not self.automatic.settled:
             with precision(self.game):
                 travelled = float(_distance(params, self._first))
@@ -249,7 +252,7 @@ class RunState:
                 "a smaller step or another loss may help."
             )
         clock.lap("solve")
-        judged = self.spec.due(self.spec.judged, t, self.queries + round.queries)
+        judged = self.plan.due(self.plan.judged, t, self.queries + round.queries)
         if judged:
             record = record | self._judge(t, record, losses)
         clock.lap("judge")
@@ -263,14 +266,14 @@ class RunState:
         never where the best one is not to be kept. A mean that is no number is behind every other.
         """
         if final or self.best is None or np.isnan(self.best.mean):
-            return self.spec.decided("best")
+            return self.plan.keep_best
         return result.mean >= self.best.mean
 
     def assess(self, result: Evaluation, *, final: bool = False) -> None:
         """Enters the returns of the policy after the last round; those that are `final` chose nothing, and
         the ledger is written already.
         """
-        if final or (self.finished and not self.spec.decided("best")):
+        if final or (self.finished and not self.plan.keep_best):
             self.evaluation = result
         if not final:
             self.rows[-1] |= {"return_mean": result.mean, "return_std": result.std}

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
+from ..defaults import plan_of
 from ..errors import UserError, whole
 from ..machine import cores
 from ..progress import spelled
@@ -24,14 +25,15 @@ CALIBRATION, CALIBRATED_ROUNDS = 6, 2
 """Runs and rounds that are played to measure this machine."""
 
 
-def evaluation(spec: RunSpec) -> int:
+def evaluation(entry: Entry) -> int:
     """Most environment steps of a run's evaluations, the expert's included; 0 where there is no limit."""
     import gymnasium
 
+    spec, plan = entry.spec, entry.plan
     known = gymnasium.registry.get(str(spec.env).rpartition(":")[2])
     own = spec.env_kwargs.get("max_episode_steps") or getattr(known, "max_episode_steps", None)
     limit = min(filter(None, (own, spec.episode_limit)), default=0)
-    return limit * (len(spec.evaluated) * spec.episodes + spec.expert_measured)
+    return limit * (len(plan.evaluated) * spec.episodes + plan.expert_episodes)
 
 
 def divide(entries: Sequence[Entry], workers: int, most: int | None = None) -> list[list[Entry]]:
@@ -104,8 +106,8 @@ class Plan(NamedTuple):
             free = [self.rate.start] * (1 if self.engine == "inline" else self.workers)
             for shard in self.shards:
                 first = free.index(min(free))
-                steps = sum(one.spec.total for one in shard)
-                steps += sum(evaluation(one.spec) for one in shard) if evaluating else 0
+                steps = sum(one.plan.total for one in shard)
+                steps += sum(evaluation(one) for one in shard) if evaluating else 0
                 free[first] += steps * self.rate.seconds
             found.append(max(free))
         return found[0], found[1]
@@ -153,13 +155,14 @@ def calibrate(
     quiet = {"rounds": CALIBRATED_ROUNDS, "budget": None, "episodes": 0, "expert_episodes": 0}
     quiet["comparator"] = "none"
     short = [entry.spec.replace(**quiet) for shard in shards[:1] for entry in shard[:CALIBRATION]]
-    steps = sum(one.total for one in short)
-    if sum(one.spec.total for shard in shards for one in shard) < 10 * steps * workers:
+    plans = [plan_of(one) for one in short]
+    steps = sum(plan.total for plan in plans)
+    if sum(one.plan.total for shard in shards for one in shard) < 10 * steps * workers:
         return None
     count = min(workers, len(shards))
     found: list[float] = []
 
-    reached, rounds = [0] * (2 * count), sum(len(one.sizes) for one in short)
+    reached, rounds = [0] * (2 * count), sum(len(plan.sizes) for plan in plans)
 
     def tell(number: int, played: int) -> None:
         reached[number] = played

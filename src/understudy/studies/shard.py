@@ -13,10 +13,11 @@ from typing import Any, NamedTuple
 import jax
 
 from .. import disk
+from ..defaults import plan_of
 from ..envs.gymnasium import Maker, maker
 from ..errors import UserError
 from ..runs import NAMES, TIMES, Folder, Parts, Runner, RunState, World, parts, play_all, resuming, storage
-from ..spec import WORLD, RunSpec
+from ..spec import WORLD, RunSpec, describe
 from .study import digest
 
 TOGETHER = ("rounds", "interactions", "first_interactions", "budget", "envs", "encoder", "labels")
@@ -78,7 +79,7 @@ def play(
     worlds: dict[str, dict[int, RunSpec]] = {}
     for place, spec in enumerate(made):
         worlds.setdefault(spec.key(*WORLD), {})[place] = spec
-    total, before = sum(len(spec.sizes) for spec in made), 0
+    total, before = sum(len(plan_of(spec).sizes) for spec in made), 0
     keep = keep if keep is not None and keep.is_dir() else None
     how: dict[str, Any] = {"threads": threads, "together": together}
     with disk.unsynced(), contextlib.ExitStack() as opened:
@@ -113,7 +114,7 @@ def play(
                         _remove(folder.path, ROUNDS)
                     found = play([specs[place] for place in states], keep=keep if kept else None, **how)
                 results.update(zip(states, found, strict=True))
-                before += sum(len(specs[place].sizes) for place in states)
+                before += sum(len(run.plan.sizes) for run in group)
     if progress is not None:
         progress(total, total)
     return [results[place] for place in range(len(runs))]
@@ -199,7 +200,8 @@ def _states(
         alone = None if made.expert.on_reset is None else place
         number = 0 if folder is None else folder.round
         # A budget takes other rounds where the expert drives more of them.
-        kind = spec.key(*TOGETHER), spec.sizes, coded, alone, number
+        plan = made.resolved.plan
+        kind = spec.key(*TOGETHER), plan.rounds, describe(plan.ask), plan.budget, coded, alone, number
         found.setdefault(kind, {})[place] = made, folder
     for group in found.values():
         states, folders = {}, []
