@@ -34,6 +34,9 @@ BEGUN = "as the run was begun"
 PORTIONS = ("ask", "first_interactions", "interactions", "evaluate_every", "best")
 """What follows from a budget when a run is begun; one that is extended goes on with the same portions."""
 
+RECORDED = (*PORTIONS, "budget", "rounds", "first_round", "noise", "standardise", "weigh", "average")
+"""What config.json keeps of the choices, beside the parts."""
+
 
 class Choice(NamedTuple):
     """A setting, what it is, and why.
@@ -52,26 +55,20 @@ class Choice(NamedTuple):
 @final
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Preset:
-    """What a preset decides. bias: linear policies get one. squash: a tanh head for networks. automatic:
+    """What a preset decides. squash: a tanh head for networks. bias: linear policies get one. automatic:
     networks are trained as below, on schedules that start after a round without a penalty.
     """
 
-    first_round: str
-    standardise: bool
-    squash: bool
-    bias: bool
-    noise: float
-    automatic: bool
+    first_round: str = "expert"
+    standardise: bool = True
+    squash: bool = True
+    bias: bool = True
+    noise: float = 0.0
+    automatic: bool = True
 
 
-PRESETS = {
-    "practical": Preset(
-        first_round="expert", standardise=True, squash=True, bias=True, noise=0.0, automatic=True
-    ),
-    "paper": Preset(
-        first_round="agent", standardise=False, squash=False, bias=False, noise=0.1, automatic=False
-    ),
-}
+PAPER = Preset(first_round="agent", standardise=False, squash=False, bias=False, noise=0.1, automatic=False)
+PRESETS = {"practical": Preset(), "paper": PAPER}
 
 
 @final
@@ -89,16 +86,13 @@ class Timetable:
     rounds: tuple[tuple[int, int], ...]
     last: int | None
     interactions: int
-    first_interactions: int | None
     budget: int | None
     envs: int
     ask: Any
     rule: Rule | None
-    first_round: str
     mixing: Mixing
     judged: frozenset[int]
     evaluated: frozenset[int]
-    evaluate_every: int
     keep_best: bool
     expert_episodes: int
     insists: bool
@@ -112,12 +106,6 @@ class Timetable:
     def total(self) -> int:
         """Interactions of the whole run."""
         return sum(self.sizes)
-
-    @property
-    def each(self) -> int:
-        """Labels of an ordinary round: what the rule asks for, where it says how many, else every step."""
-        count = None if self.rule is None else self.rule.count
-        return min(count or self.interactions, self.interactions)
 
     def ends(self, t: int, labels: int) -> bool:
         """Whether round t, after which there are so many labels, is the last."""
@@ -193,25 +181,9 @@ class Resolved:
 
     def record(self) -> dict[str, Any]:
         """The decisions as plain data, for config.json; `resolve` takes them as `before`."""
-        plan = self.plan
-        return {
-            "automatic": self.automatic is not None,
-            "policy": self.policy.config(),
-            "loss": describe(self.loss),
-            "first_round": plan.first_round,
-            "noise": self.noise,
-            "standardise": self.standardise,
-            "ask": describe(plan.ask),
-            "weigh": self.weigh,
-            "average": self.average,
-            "members": self.ensemble,
-            "interactions": plan.interactions,
-            "first_interactions": plan.first_interactions,
-            "evaluate_every": plan.evaluate_every,
-            "best": plan.keep_best,
-            "rounds": plan.last,
-            "budget": plan.budget,
-        }
+        made = {choice.setting: describe(choice.value) for choice in self.choices}
+        parts = {"policy": self.policy.config(), "loss": describe(self.loss), "members": self.ensemble}
+        return {name: made[name] for name in RECORDED} | parts | {"automatic": self.automatic is not None}
 
 
 def plan_of(spec: RunSpec, before: Mapping[str, Any] | None = None) -> Timetable:
@@ -230,7 +202,6 @@ def resolve(
     """What a spec means for a policy that sees `space`, for these actions and this expert."""
     decisions = Decisions(spec, before)
     plan = _planned(decisions)
-    _teacher(decisions, teacher)
     chosen = policy(decisions, space, actions, teacher)
     losing = loss(decisions, chosen, actions, teacher)
     learning, automatic = learner(decisions, chosen)
@@ -239,6 +210,7 @@ def resolve(
     weigh = weights(decisions, chosen, plan)
     encoder, stack, standardise, noise = views(decisions, space, chosen, actions, teacher)
     check(decisions, plan, chosen, teacher)
+    asks = None if plan.rule is None else plan.rule.count
     seconds = math.inf if spec.expert_timeout is None else spec.expert_timeout
     return Resolved(
         spec=spec,
@@ -251,7 +223,7 @@ def resolve(
         solver_options=options,
         ensemble=count,
         weigh=weigh,
-        ordinary=plan.each if weigh == "labels" else None,
+        ordinary=min(asks or plan.interactions, plan.interactions) if weigh == "labels" else None,
         noise=noise,
         standardise=standardise,
         average=decisions["average"],
@@ -267,7 +239,7 @@ class Decisions:
     """What was said, and what the steps have decided so far: the first to decide a setting wins."""
 
     def __init__(self, spec: RunSpec, before: Mapping[str, Any] | None = None):
-        self.spec, self.preset = spec, PRESETS[spec.preset]
+        self.spec, self.preset, self.by = spec, PRESETS[spec.preset], f"the preset {spec.preset}"
         self._before = before or {}
         self.made: dict[str, Choice] = {}
 
@@ -337,49 +309,28 @@ def person(decisions: Decisions) -> None:
             decide("max_iterations", 500, "a short training, while you wait")
 
 
-def spread(budget: int, *, vectors: bool) -> dict[str, Any]:
-    """How a budget of labels is spent: a quarter of it, but at least 200 or half, on a first, expert-driven
-    round, the rest in twentieths. With so few labels a policy may stumble again in a later round: all are
-    evaluated, which costs no labels, and the best one is kept.
-
-    `vectors`: whether distances between the policy's inputs mean something.
-
-    >>> spread(400, vectors=True)["ask"], spread(400, vectors=True)["first_interactions"]
-    ('distance:20', 200)
-    """
-    each = max(1, budget // 20)
-    return {
-        "ask": f"distance:{each}" if vectors else f"random:{each}",
-        "first_interactions": max(1, min(budget // 2, max(200, budget // 4))),
-        "best": True,
-        "evaluate_every": 1,
-    }
-
-
 def budget(decisions: Decisions) -> None:
-    """Where the preset practical has a budget and nothing was said about asking, it is spread, see `spread`.
-    Demonstrations take the place of a first, larger round.
+    """Where the preset practical has a budget and nothing was said about asking: a quarter of the labels, but
+    at least 200 or half, on a first, expert-driven round, the rest in twentieths. With so few labels a policy
+    may stumble again in a later round: all are evaluated, which costs no labels, and the best one is kept.
+    Demonstrations take the place of the large first round.
     """
-    spec = decisions.spec
+    spec, labels, decide = decisions.spec, decisions["budget"], decisions.decide
     free = decisions["ask"] is None and decisions["rounds"] is None and spec.beta == 0.0
     free = free and spec.learner != "bc" and spec.preset == "practical" and spec.moment == "after"
-    if decisions["budget"] is None or not free:
+    if labels is None or not free:
         return
-    made = spread(decisions["budget"], vectors=spec.policy not in ("nature_cnn", "tabular", "gru"))
-    each = made["ask"].partition(":")[2]
-    reasons = {
-        "ask": f"a twentieth of the budget a round, {each} labels, where the policy is "
-        + ("farthest from what it knows" if made["ask"].startswith("distance") else "drawn at random"),
-        "first_interactions": "the expert drives first: a quarter of the budget, but at least 200 or half",
-        "best": "with few labels a later policy may be worse than an earlier one",
-        "evaluate_every": "evaluations cost no labels, and the best policy is kept",
-    }
-    if spec.demos is not None:
-        del made["first_interactions"]
-    if spec.best is False or not spec.episodes:
-        del made["best"], made["evaluate_every"]
-    for name, value in made.items():
-        decisions.decide(name, value, reasons[name])
+    each = max(1, labels // 20)
+    if spec.policy in ("nature_cnn", "tabular", "gru"):  # distances between its inputs mean nothing
+        decide("ask", f"random:{each}", f"{each} labels a round, a twentieth of the budget, at random")
+    else:
+        decide("ask", f"distance:{each}", f"{each} labels a round, a twentieth of the budget, on new states")
+    if spec.demos is None:
+        first = max(1, min(labels // 2, max(200, labels // 4)))
+        decide("first_interactions", first, "a quarter of the budget, at least 200 labels or half of it")
+    if spec.best is not False and spec.episodes:
+        decide("best", True, "with few labels a later policy may be worse than an earlier one")
+        decide("evaluate_every", 1, "every policy is evaluated, to keep the best; that costs no labels")
 
 
 def preset(decisions: Decisions) -> None:
@@ -388,17 +339,17 @@ def preset(decisions: Decisions) -> None:
     Pure environments are stepped all at once, so that none of them is cheaper than all: each has `EACH` steps
     a round.
     """
-    spec, decide, name = decisions.spec, decisions.decide, f"the preset {decisions.spec.preset}"
-    who = {"expert": "its states are the expert's", "agent": "the policy acts from the first step on"}
-    first = decisions.preset.first_round
-    decide("ask", "all", "every state of a round is asked about, as in DAgger")
+    spec, decide, first = decisions.spec, decisions.decide, decisions.preset.first_round
     many = EACH * spec.envs if is_pure(spec.env) else 0
-    long = f"{EACH} steps of each of the {spec.envs:,} environments" if many > STEPS else "the usual round"
+    decide("ask", "all", "every state of a round is asked about, as in DAgger")
+    decide("budget", None, "labels are not limited")
+    long = f"{EACH} steps of each of {spec.envs:,} environments" if many > STEPS else "the usual length"
     decide("interactions", max(STEPS, many), long)
     decide("first_interactions", None, "round 1 is as long as the others")
-    decide("first_round", first, f"{name}: {who[first]}")
+    decide("first_round", first, f"the preset {spec.preset}: the {first} acts in round 1")
     decide("best", False, "the last policy is kept")
     decide("evaluate_every", 0, "the policy is evaluated after the last round")
+    decide("expert_episodes", spec.episodes, "as many as of the policy; an expensive expert is not measured")
     decide("average", 1, "the last policy acts alone")
 
 
@@ -411,7 +362,7 @@ def timetable(decisions: Decisions) -> Timetable:
     from .asking import rule
 
     spec, asked, labels = decisions.spec, decisions["ask"], decisions["budget"]
-    asks = rule(asked, spec.options("ask"))
+    asks, best, often = rule(asked, spec.options("ask")), decisions["best"], decisions["evaluate_every"]
     every, count = asked == "all", asks.count
     beta = 1.0 if isinstance(spec.learner, str) and spec.learner == "bc" else spec.beta
     who = mixing(beta, first_round=decisions["first_round"])
@@ -422,54 +373,37 @@ def timetable(decisions: Decisions) -> Timetable:
         last = decisions.decide("rounds", ROUNDS, "the usual number")
     else:
         last = decisions.decide("rounds", None, "as many as the budget takes")
-    first, each = decisions["first_interactions"], decisions["interactions"]
-    limits = (
-        math.inf if last is None else last,
-        int(spec.demos is not None),
-        math.inf if labels is None else labels,
-    )
-    rounds = _rounds(first or each, each, *limits, who, every, count)
+    each, demos = decisions["interactions"], int(spec.demos is not None)
+    most, left = (math.inf if limit is None else limit for limit in (last, labels))
+    rounds = _rounds(decisions["first_interactions"] or each, each, most, demos, left, who, every, count)
     if rounds is None:
-        field = "budget" if last is None else "rounds"
-        raise UserError(
-            f"{field}: {decisions[field]} takes more than {MOST:,} rounds; let a round be larger."
-        )
-    number, often = len(rounds), decisions["evaluate_every"]
-    if decisions["best"] and not spec.episodes:
+        named = f"budget: {labels}" if last is None else f"rounds: {last}"
+        raise UserError(f"{named} takes more than {MOST:,} rounds; let a round be larger.")
+    if best and not spec.episodes:
         raise UserError("best: yes needs evaluations to choose by, and episodes is 0; give episodes, or no.")
-    if decisions["best"]:
-        decisions.note(
-            "episodes",
-            f"{spec.episodes} to {5 * spec.episodes}",
-            "a policy that leads plays on until it is behind or its mean return is known to 1 %",
-            when="in every evaluation",
-        )
+    if best:
+        long = f"{spec.episodes} to {5 * spec.episodes}"
+        why = "a policy that leads plays on until it is behind, or its mean return is known to 1 %"
+        decisions.note("episodes", long, why, when="in every evaluation")
     if spec.moment == "spot" and (count is not None or not hasattr(asks, "gate")):
         raise UserError(
             f"moment: 'spot' needs a rule with a threshold, as in disagreement:0.05; ask is {spec.ask!r}."
         )
+    played = len(rounds)
+    evaluated = {played, *(range(often, played + 1, often) if often else ())} if spec.episodes else ()
     return Timetable(
         rounds=rounds,
         last=last,
         interactions=each,
-        first_interactions=first,
         budget=labels,
         envs=min(spec.envs, each),
         ask=asked,
         rule=None if every else asks,
-        first_round=decisions["first_round"],
         mixing=who,
-        judged=judged(spec.comparator, number),
-        evaluated=frozenset(
-            {number, *(range(often, number + 1, often) if often else ())} if spec.episodes else ()
-        ),
-        evaluate_every=often,
-        keep_best=decisions["best"],
-        expert_episodes=decisions.decide(
-            "expert_episodes",
-            spec.episodes,
-            "as many as the policy is evaluated by; none of an expensive expert",
-        ),
+        judged=judged(spec.comparator, played),
+        evaluated=frozenset(evaluated),
+        keep_best=best,
+        expert_episodes=decisions["expert_episodes"],
         insists=spec.expert_episodes is not None,
     )
 
@@ -494,12 +428,6 @@ def _rounds(
     return tuple(rounds)
 
 
-def _teacher(decisions: Decisions, teacher: Any) -> None:
-    """Notes whose labels are learnt, where nobody was named."""
-    if decisions.spec.expert is None:
-        decisions.note("expert", teacher.name, "the expert that comes with the package for this environment")
-
-
 def policy(decisions: Decisions, space: Any, actions: Actions, teacher: Any) -> Policy:
     """The policy: a network; linear on the expert's features where observations are images, and on vectors
     where the expert is a person, who gives few labels; `camera` for an image with other things beside it. By
@@ -508,16 +436,14 @@ def policy(decisions: Decisions, space: Any, actions: Actions, teacher: Any) -> 
     from .policies import GRU, MLP, POLICIES, Camera, Observations
 
     spec, options, squash = decisions.spec, decisions.options("policy"), decisions.spec.squash
-    name = spec.policy
+    name, by = spec.policy, decisions.by
+    if spec.expert is None:
+        decisions.note("expert", teacher.name, "it comes with the package for this environment")
     if not isinstance(name, str):
         made = POLICIES.resolve(name)
         decisions.note("policy", _name(made), SAID)
         return _squashed(made, actions) if squash else made
-    if name == "auto":
-        name, reason = _architecture(space, teacher, options)
-        decisions.decide("policy", name, reason)
-    else:
-        decisions.decide("policy", name, SAID)
+    name = decisions.decide("policy", *_architecture(space, teacher, options))
     if name == "linear":
         options = {"bias": decisions.preset.bias} | options
     elif name == "tabular":
@@ -528,16 +454,11 @@ def policy(decisions: Decisions, space: Any, actions: Actions, teacher: Any) -> 
         options = _picture(space) | options
     made = POLICIES.make(name, options)
     fits = isinstance(made, MLP | Camera | GRU) and not actions.categorical and actions.bounded
-    if fits:
-        bounded = "the actions have bounds: a tanh head keeps within them"
-        squash = decisions.decide(
-            "squash", decisions.preset.squash, bounded if decisions.preset.squash else _by(spec)
-        )
+    if fits and decisions.preset.squash:
+        squash = decisions.decide("squash", True, "a tanh head keeps actions within their bounds")
+    elif fits:
+        squash = decisions.decide("squash", False, by)
     return _squashed(made, actions) if squash else made
-
-
-def _by(spec: RunSpec) -> str:
-    return f"the preset {spec.preset}"
 
 
 def _architecture(space: Any, teacher: Any, options: Mapping[str, Any]) -> tuple[str, str]:
@@ -546,16 +467,11 @@ def _architecture(space: Any, teacher: Any, options: Mapping[str, Any]) -> tuple
 
     if _beside(space):
         return "camera", "the observations are an image with other things beside it"
-    if _images(space):
-        if sees(teacher) is not None and not options:
-            return (
-                "linear",
-                "the expert's own features of an image are known, and a linear policy on them is exact",
-            )
-        return "mlp", "a network"
-    if teacher.person is not None and not options:
-        return "linear", "a person gives few labels, of which a linear policy makes more"
-    return "mlp", "a network, as the observations are numbers"
+    if _images(space) and sees(teacher) is not None and not options:
+        return "linear", "the expert's own features of an image are known"
+    if not _images(space) and teacher.person is not None and not options:
+        return "linear", "a person gives few labels, and a linear policy needs fewer"
+    return "mlp", "a network fits most experts"
 
 
 def _squashed(policy: Any, actions: Actions) -> Any:
@@ -679,12 +595,9 @@ def learner(decisions: Decisions, policy: Policy) -> tuple[Any, Scale | None]:
             early = scale is not None and options.get("start", scale.start) < scale.start
             scale = None if early or options.get("schedule", "sqrt") != "sqrt" else scale
             if scale is not None:
-                decisions.note(
-                    number,
-                    f"{scale.factor:g} D" + ("" if number == "alpha" else "/G"),
-                    "the size of a network's parameters and gradients is not known before",
-                    when=f"after round {scale.start - 1}",
-                )
+                rule = f"{scale.factor:g} D" + ("" if number == "alpha" else "/G")
+                why = "D is how far round 1 moves the parameters, G the size of a gradient"
+                decisions.note(number, rule, why, when=f"after round {scale.start - 1}")
             elif not network:
                 decisions.note(number, 1.0, "the scale of standardised observations is one")
             options |= {number: 1.0} if scale is not None or not network else {}
@@ -745,10 +658,11 @@ def solver(
         return name, options
     small, large = (auto_name(policy, loss, size) for size in (0, NEWTON_LIMIT + 1))
     if policy.linear:
-        why = (
-            "it solves this loss exactly" if small == large else f"{large} beyond {NEWTON_LIMIT:,} parameters"
-        )
-        decisions.decide("solver", small, why, candidates=() if small == large else (small, large))
+        if small == large:
+            decisions.decide("solver", small, "it solves this loss exactly")
+        else:
+            why = f"it solves this loss exactly; {large} beyond {NEWTON_LIMIT:,} parameters"
+            decisions.decide("solver", small, why, candidates=(small, large))
         return name, options
     name = decisions.decide("solver", small, "a network has no exact solver")
     takes = SOLVERS.takes(name)
@@ -800,9 +714,7 @@ def ensemble(decisions: Decisions, policy: Policy, learner: Any) -> int:
         )
     apart = type(policy) is MLP and _free(learner) and spec.init is None
     few = apart and _few(decisions, policy)
-    reason = (
-        "few labels: the mean of several networks is better than one" if few else "one network, which acts"
-    )
+    reason = "few labels: the mean of several networks is better" if few else "the network that acts"
     count = decisions.decide("members", MEMBERS if few else 1, reason)
     if count > 1 and not apart:
         raise UserError(
@@ -823,9 +735,7 @@ def weights(decisions: Decisions, policy: Policy, plan: Timetable) -> str:
         )
     counted = plan.rule is None or plan.rule.count is not None
     if _few(decisions, policy) and counted and decisions.spec.demos is None:
-        return decisions.decide(
-            "weigh", "labels", "few labels: those of the large first round must not weigh less"
-        )
+        return decisions.decide("weigh", "labels", "those of the large first round must not weigh less")
     return decisions.decide("weigh", "rounds", "every round counts once in the regret")
 
 
@@ -845,9 +755,8 @@ def views(
     spec, decide = decisions.spec, decisions.decide
     encoder: Any = spec.encoder
     image = sum(leaf.kind == "byte" and len(leaf.shape) == 3 for leaf in Observations.of(space).leaves) == 1
-    if encoder == "none" or (
-        encoder == "auto" and not (policy.name == "linear" and image and sees(teacher) is not None)
-    ):
+    own = policy.name == "linear" and image and sees(teacher) is not None
+    if encoder == "none" or (encoder == "auto" and not own):
         encoder = None
     elif not image or policy.name != "linear":
         raise UserError(f"encoder: {encoder!r} is for a linear policy on images; this one is {policy.name}.")
@@ -859,12 +768,9 @@ def views(
     if spec.init is not None:
         standardise = decide("standardise", False, "the statistics of what it starts from are kept")
     else:
-        standardise = decide("standardise", decisions.preset.standardise, _by(spec))
-    if standardise:
-        decisions.note(
-            "standardise", True, _by(spec) if spec.standardise is None else SAID, when="after round 1"
-        )
-    noise = decide("noise", decisions.preset.noise, _by(spec))
+        now = {} if not decisions.preset.standardise else {"when": "after round 1"}
+        standardise = decide("standardise", decisions.preset.standardise, decisions.by, **now)
+    noise = decide("noise", decisions.preset.noise, decisions.by)
     if spec.noise is None and noise and actions.categorical:
         noise = 1.0
         decisions.note("noise", noise, "the policy samples its choices, and does not repeat itself")

@@ -9,6 +9,7 @@ import warnings
 from pathlib import Path
 from typing import Any
 
+from ..defaults import PORTIONS
 from ..errors import UserError, among
 from ..machine import cores, versions
 from ..spec import FIELDS, PARTS, stated
@@ -71,19 +72,15 @@ def refuse_other(path: Path, kept: dict[str, Any], config: dict[str, Any], ways:
     was, now = _flat(kept["settings"]), _flat(json.loads(json.dumps(config)))
     # Settings come first: what was resolved follows from them.
     for name in sorted({*now, *was}, key=lambda name: (name.startswith("resolved"), name)):
-        old, new = was.get(name), now.get(name)
-        means = f"resolved {name}"
-        if means in was and was[means] == now[means]:
-            continue  # said in other words
-        if name.startswith("resolved ") and name not in was:
-            continue  # an earlier version kept less
+        old, new, bare = was.get(name), now.get(name), name.removeprefix("resolved ")
         if name == "expert_options" and now["expert"] == "person":
             continue  # where the person sits
-        if (
-            old == new
-            or name in FREE
-            or (name.removeprefix("resolved ") in GROWING and longer(name, was, now))
-        ):
+        if name != bare and name not in was:
+            continue  # an earlier version kept less
+        means = f"resolved {name}"
+        if name in (*PORTIONS, *GROWING) and means in was and was[means] == now[means]:
+            continue  # said, or decided in the same way
+        if old == new or name in FREE or (bare in GROWING and longer(bare, was, now)):
             continue
         raise UserError(f"resume: {name} was {old!r} in {str(path)!r} and is {new!r} now; give the same.")
     difference = ""
