@@ -32,7 +32,7 @@ ORDER = """
     experts
     defaults
     runs
-    imitation
+    imitation explaining
     studies
     exports
     loading

@@ -15,6 +15,7 @@ TYPE_CHECKING = False  # that of `typing`, which takes longer to import than all
 
 _NAMES = {
     "imitation": "imitate",
+    "explaining": "explain Explanation",
     "runs": "Run",
     "runs.evaluate": "evaluate",
     "exports": "export Exported",
@@ -49,6 +50,7 @@ if TYPE_CHECKING:
     from .envs.pure import PureEnv
     from .errors import UserError
     from .experts import Expert
+    from .explaining import Explanation, explain
     from .exports import Exported, export
     from .imitation import imitate
     from .learners import (

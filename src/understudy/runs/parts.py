@@ -57,8 +57,10 @@ class World(NamedTuple):
             return cls.of(make, env, spec)
 
     @classmethod
-    def of(cls, make: Maker, spaces: Any, spec: RunSpec) -> World:
-        """The world of `make`; `spaces` is an environment of it."""
+    def of(cls, make: Maker, spaces: Any, spec: RunSpec, *, probe: bool = True) -> World:
+        """The world of `make`; `spaces` is an environment of it. A function whose kind of answer is not
+        known is asked once about a made-up observation, but not without `probe`.
+        """
         whole, acts, expert = spaces.observation_space, spaces.action_space, spec.expert
         seen, sees = whole, spec.student_sees
         sight = None if sees is None else Sight.of(sees, "student_sees")
@@ -74,7 +76,7 @@ class World(NamedTuple):
             teacher = experts.resolve(
                 expert,
                 env_id=make.name if make.by_id else getattr(spaces, "serves", None),
-                observation_space=seen,
+                observation_space=seen if probe else None,
                 action_space=acts,
                 **options,
             )
