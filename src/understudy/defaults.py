@@ -379,6 +379,8 @@ def timetable(decisions: Decisions) -> Timetable:
     if rounds is None:
         named = f"budget: {labels}" if last is None else f"rounds: {last}"
         raise UserError(f"{named} takes more than {MOST:,} rounds; let a round be larger.")
+    if last is None:
+        decisions.note("rounds", None, f"as many as the budget takes: {len(rounds)}")
     if best and not spec.episodes:
         raise UserError("best: yes needs evaluations to choose by, and episodes is 0; give episodes, or no.")
     if best:
@@ -636,6 +638,12 @@ forces of contact: on states in which a student runs, the squared error with 1,5
 lasso and 0.14 with it. Robots with 11 and 17 inputs, all of which say something, lose by it
 (docs/studies/queries.md).
 """
+WHY = {
+    "batch_size": "samples of a step: a round costs the same however many there are",
+    "measure": "the gradient on all samples is not needed, and would cost much",
+    "decay": "the steps fall to nothing in every round, which lowers the loss",
+    "proximal": "whether a penalty is taken exactly, which Adam would magnify",
+}
 
 
 def solver(
@@ -670,7 +678,6 @@ def solver(
         return name, options
     more: dict[str, Any] = {"batch_size": policy.minibatch, "measure": False}
     more = {option: value for option, value in more.items() if takes is None or option in takes}
-    reasons = dict.fromkeys(more, "a round costs the same however many samples there are")
     if spec.solver == "auto" and decisions.preset.automatic:
         more |= {"decay": "cosine", "proximal": not _free(learner)}
         if policy.memory:
@@ -679,15 +686,14 @@ def solver(
         if _few(decisions, policy):
             from .policies import Observations
 
-            few = FEW | (SPARSE if Observations.of(space).width > MANY else {})
-            more |= few
-            reasons |= dict.fromkeys(few, "few labels: more passes over them, and smaller weights")
+            more |= FEW | (SPARSE if Observations.of(space).width > MANY else {})
             if "max_iterations" in options:
                 del more["passes"], more["most_passes"]  # as many steps as were asked for
     SOLVERS.refuse_foreign(name, options)
     for option, value in more.items():
         if option not in options:
-            decisions.note(option, value, reasons.get(option, "a network is trained so"))
+            why = WHY.get(option, "few labels: a longer training with smaller weights")
+            decisions.note(option, value, why)
     return name, more | options
 
 
@@ -761,7 +767,7 @@ def views(
     elif not image or policy.name != "linear":
         raise UserError(f"encoder: {encoder!r} is for a linear policy on images; this one is {policy.name}.")
     else:
-        decide("encoder", "auto", "a linear policy sees the features that the expert makes of an image")
+        decide("encoder", "auto", f"a linear policy sees the features that {teacher.name} makes of an image")
     stack = spec.stack
     if stack is None and policy.memory:
         stack = decide("stack", 2, "the last observation and its change")

@@ -25,11 +25,11 @@ CALIBRATION, CALIBRATED_ROUNDS = 6, 2
 """Runs and rounds that are played to measure this machine."""
 
 
-def evaluation(entry: Entry) -> int:
+def evaluation(spec: RunSpec) -> int:
     """Most environment steps of a run's evaluations, the expert's included; 0 where there is no limit."""
     import gymnasium
 
-    spec, plan = entry.spec, entry.plan
+    plan = plan_of(spec)
     known = gymnasium.registry.get(str(spec.env).rpartition(":")[2])
     own = spec.env_kwargs.get("max_episode_steps") or getattr(known, "max_episode_steps", None)
     limit = min(filter(None, (own, spec.episode_limit)), default=0)
@@ -107,7 +107,7 @@ class Plan(NamedTuple):
             for shard in self.shards:
                 first = free.index(min(free))
                 steps = sum(one.plan.total for one in shard)
-                steps += sum(evaluation(one) for one in shard) if evaluating else 0
+                steps += sum(evaluation(one.spec) for one in shard) if evaluating else 0
                 free[first] += steps * self.rate.seconds
             found.append(max(free))
         return found[0], found[1]
