@@ -10,9 +10,10 @@ import pytest
 import understudy
 from quick import SIZE
 from understudy import UserError, adaftrl, alt_ftrl, cli, ftrl, linearised, ogd
-from understudy.choose import choose_learner
 from understudy.cli import main
 from understudy.cli.train import asked
+from understudy.defaults import Decisions
+from understudy.defaults import learner as resolve_learner
 from understudy.parts import parts
 from understudy.policies import MLP, Linear
 from understudy.runs import spaces_of
@@ -25,7 +26,7 @@ SMALL = SIZE | {"episodes": 0, "search": 5}
 def first(learner, policy, name="practical"):
     """The first round that the learner's schedule counts in a run."""
     spec = RunSpec(env="CartPole-v1", learner=learner, preset=name)
-    return int(choose_learner(spec, policy)[0].schedule.start)
+    return int(resolve_learner(Decisions(spec), policy)[0].schedule.start)
 
 
 @pytest.mark.parametrize("learner", [adaftrl(alpha=1.0), ftrl(eta=0.1), alt_ftrl(eta=1.0), "adaftrl", "ftrl"])
@@ -55,7 +56,7 @@ def test_linearised_learners_start_in_round_one_on_networks_too():
 def test_a_name_on_a_linear_policy_has_a_scale_of_one():
     same = {"adaftrl": adaftrl(alpha=1.0), "ftrl": ftrl(eta=1.0), "alt-ftrl": alt_ftrl(eta=1.0)}
     for name, wanted in same.items():
-        made, automatic = choose_learner(RunSpec(env="CartPole-v1", learner=name), Linear())
+        made, automatic = resolve_learner(Decisions(RunSpec(env="CartPole-v1", learner=name)), Linear())
         assert automatic is None
         for part in ("root", "adaptive", "constant"):
             assert np.array_equal(getattr(made.schedule, part), getattr(wanted.schedule, part))
@@ -134,7 +135,7 @@ def world(env):
 def built(spec):
     """Everything that a run is before it begins: its plan and the parts of its game, numbers included."""
     made = parts(world(spec.env), spec)
-    plan = spec.rounds_planned, spec.mixing, spec.judged, spec.evaluated, made.standardise, made.ordinary
+    plan = made.resolved.plan, made.resolved.standardise, made.resolved.ordinary
     return plan, made.settings["resolved"], [leaf.tolist() for leaf in jax.tree.leaves(made.params)]
 
 

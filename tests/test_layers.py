@@ -32,7 +32,6 @@ ORDER = """
     envs
     experts
     automatic samples
-    choose
     parts
     student
     together
@@ -50,7 +49,7 @@ ORDER = """
 """
 LEVEL = {room: level for level, line in enumerate(ORDER.strip().splitlines()) for room in line.split()}
 # Read when the command line starts, so they must not bring in what takes a second to import.
-LIGHT = ("__init__", "__main__", "cache", "cli", "disk", "errors", "machine", "registry", "spec")
+LIGHT = ("__init__", "__main__", "cache", "cli", "disk", "errors", "machine", "registry", "spec", "defaults")
 HEAVY = ("jax", "numpy", "scipy", "matplotlib", "equinox", "optax", "gymnasium")
 
 

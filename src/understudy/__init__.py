@@ -17,6 +17,7 @@ _NAMES = {
     "student": "Understudy",
     "runs": "Record Run",
     "runs.imitate": "imitate",
+    "explaining": "explain Explanation",
     "runs.evaluate": "evaluate",
     "exports": "export Exported",
     "loading": "load",
@@ -50,6 +51,7 @@ if TYPE_CHECKING:
     from .envs.pure import PureEnv
     from .errors import UserError
     from .experts import Expert
+    from .explaining import Explanation, explain
     from .exports import Exported, export
     from .learners import (
         AnyLearner,

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-import math
 from collections.abc import Mapping
 from typing import Any, final
 
 import jax
 
 from . import experts, threefry
-from .automatic import Automatic
-from .choose import choose
+from .defaults import Resolved, resolve
 from .envs.gymnasium import derive
 from .errors import UserError
 from .experts import Expert, networks
@@ -20,7 +18,7 @@ from .experts.start import start
 from .machine import memory
 from .making import make_game, remembering
 from .online import Game
-from .policies import Actions, Encoded, Normaliser, Observations, Params, Policy, Recalled, Seen
+from .policies import Actions, Encoded, Normaliser, Observations, Params, Recalled, Seen
 from .policies.sight import Sight
 from .samples import Round, checksum, count, recorded
 from .spec import FIELDS, WORLD, RunSpec, describe, stated
@@ -57,9 +55,8 @@ class Spaces:
 class Parts:
     """A student that has not begun: everything but its samples.
 
-    kind: of the expert's labels, "action" or "distribution". standardise: whether by the first round's
-    statistics; members: networks of the ensemble that is evaluated and kept; ordinary: where labels weigh
-    alike, how many of them weigh as much as a round otherwise does. settings: for the record.
+    kind: of the expert's labels, "action" or "distribution". resolved: every decision. settings: for the
+    record.
     """
 
     kind: str
@@ -67,20 +64,14 @@ class Parts:
     actions: Actions
     game: Game
     params: Params
-    automatic: Automatic | None
     normaliser: Normaliser
-    noise: float
     settings: dict[str, Any]
-    spec: RunSpec
+    resolved: Resolved
     demos: Round | None
-    standardise: bool
-    members: int
-    ordinary: int | None
 
     @property
-    def envs(self) -> int:
-        """Environments side by side: no more than an ordinary round has steps."""
-        return min(self.spec.envs, self.spec.interactions)
+    def spec(self) -> RunSpec:
+        return self.resolved.spec
 
     @property
     def label_shape(self) -> tuple[int, ...]:
@@ -90,45 +81,35 @@ class Parts:
     @property
     def total(self) -> int:
         """Samples of the whole run, demonstrations among them."""
-        return self.spec.total + (0 if self.demos is None else len(self.demos))
+        return self.resolved.plan.total + (0 if self.demos is None else len(self.demos))
 
     def room(self) -> tuple[int, int]:
         """The most samples with a label, or sequences of a policy with memory, of a round and of the run."""
-        spec, demos = self.spec, 0 if self.demos is None else len(self.demos)
-        most, policy = [most for _, most in spec.rounds_planned], self.game.policy
+        plan, demos = self.resolved.plan, 0 if self.demos is None else len(self.demos)
+        most, policy = [most for _, most in plan.rounds], self.game.policy
         if policy.memory:
-            counts = [count(size, self.envs, policy.length) for size in spec.sizes if size]  # type: ignore[attr-defined]
+            counts = [count(size, plan.envs, policy.length) for size in plan.sizes if size]  # type: ignore[attr-defined]
             counts += [count(demos, 1, policy.length)] if demos else []  # type: ignore[attr-defined]
             return max(counts), sum(counts)
-        return max(demos, *most), demos + min(sum(most), spec.budget or sum(most))
-
-    @property
-    def rule(self) -> Any:
-        """The query rule; None where every state is asked about."""
-        return None if self.spec.decided("ask") == "all" else self.spec.rule
-
-    @property
-    def limits(self) -> dict[str, Any]:
-        """What one call of a slow expert may take."""
-        seconds = math.inf if self.spec.expert_timeout is None else self.spec.expert_timeout
-        return {"timeout": seconds, "retries": self.spec.expert_retries if self.spec.workers else 0}
+        return max(demos, *most), demos + min(sum(most), plan.budget or sum(most))
 
 
-def parts(world: Spaces, spec: RunSpec) -> Parts:
-    """The parts of a student for these spaces and this expert."""
+def parts(world: Spaces, spec: RunSpec, before: Mapping[str, Any] | None = None) -> Parts:
+    """The parts of a student for these spaces and this expert; `before`: what a run was begun with (see
+    `defaults.resolve`).
+    """
     actions = Actions.of(world.action_space)
-    chosen = choose(spec, world.shown, actions, world.expert)
-    architecture = chosen.policy
-    if hasattr(spec.rule, "fits"):
-        spec.rule.fits(architecture)
-    seen = world.observations(tabular=architecture.name == "tabular")
-    seen = _encoded(seen, architecture, world.expert, spec.encoder)
-    if spec.stack is not None or architecture.memory:
-        seen = Recalled(seen, spec.stack or 2, mark=architecture.memory > 0)
-    _fits_memory(spec, seen.width * seen.dtype.itemsize + 4 * actions.outputs)
+    resolved = resolve(spec, world.shown, actions, world.expert, before)
+    architecture, encoder = resolved.policy, resolved.encoder
+    seen: Any = world.observations(tabular=architecture.name == "tabular")
+    if encoder is not None:
+        seen = Encoded(
+            seen, networks.encoder(world.expert if encoder == "auto" else experts.resolve(encoder))
+        )
+    if resolved.stack is not None:
+        seen = Recalled(seen, resolved.stack, mark=architecture.memory > 0)
+    _fits_memory(max(resolved.plan.sizes, default=0), seen.width * seen.dtype.itemsize + 4 * actions.outputs)
     teacher = taught(world.expert, spec)
-    if teacher.on_reset is not None:
-        _in_order(spec)
     key = threefry.key(derive(spec.seed, "params"))
     with jax.enable_x64(architecture.linear):
         params = architecture.init(key, seen.width, actions.outputs)
@@ -136,48 +117,30 @@ def parts(world: Spaces, spec: RunSpec) -> Parts:
         if spec.init is not None:
             spaces = {"observation_space": world.observation_space, "action_space": world.action_space}
             params, normaliser = start(spec.init, architecture, params, seen, actions.outputs, **spaces)
-        learner = remembering(spec.memory, chosen.learner, chosen.loss)
-        game = make_game(architecture, chosen.loss, learner, chosen.solver, params, **chosen.options)
+        learner = remembering(spec.memory, resolved.learner, resolved.loss)
+        game = make_game(
+            architecture, resolved.loss, learner, resolved.solver, params, **resolved.solver_options
+        )
     demos = None if spec.demos is None else recorded(spec.demos, seen, actions, world)
-    ordinary = min(spec.rule.count or spec.interactions, spec.interactions)
-    standardise = spec.decided("standardise") and spec.init is None
-    noise = spec.decided("noise")
-    if spec.noise is None and noise and actions.categorical:
-        noise = 1.0  # the temperature at which an agent samples from its policy
-    resolved = {
+    record = resolved.record() | {
         "expert": teacher.name,
         "card_return": _card_return(teacher.card, world.env),
         "learner": describe(game.learner),
-        "automatic": chosen.automatic is not None,
-        "policy": architecture.config(),
-        "loss": describe(chosen.loss),
         "solver": describe(game.solver),
-        "first_round": spec.decided("first_round"),
-        "noise": noise,
-        "standardise": standardise,
-        "ask": describe(spec.decided("ask")),
-        "weigh": chosen.weigh,
-        "average": spec.decided("average"),
-        "members": chosen.members,
         "encoder": getattr(getattr(seen, "encoder", None), "name", None),
         "demos": demos and {"samples": len(demos), "crc": checksum(demos)},
     }
-    settings = spec.plain() | {"env": world.env, "name": spec.name, "resolved": resolved}
+    settings = spec.plain() | {"env": world.env, "name": spec.name, "resolved": record}
     return Parts(
         kind=teacher.kind,
         observations=seen,
         actions=actions,
         game=game,
         params=params,
-        automatic=chosen.automatic,
         normaliser=normaliser,
-        noise=noise,
         settings=settings,
-        spec=spec,
+        resolved=resolved,
         demos=demos,
-        standardise=standardise,
-        members=chosen.members,
-        ordinary=ordinary if chosen.weigh == "labels" else None,
     )
 
 
@@ -222,37 +185,12 @@ def _card_return(card: Any, env: str) -> float | None:
     return float(mean) if isinstance(mean, int | float) else None
 
 
-def _in_order(spec: RunSpec) -> None:
-    """Refuses settings with which an expert that remembers would not be asked state after state."""
-    for name, value, accepted in (
-        ("envs", spec.envs, 1),
-        ("ask", spec.decided("ask"), "all"),
-        ("expert_workers", spec.workers, None),
-    ):
-        if value != accepted:
-            raise UserError(
-                f"{name}: an expert with on_reset remembers, so it is asked state after state in one "
-                f"environment; {value!r} is not accepted, {accepted!r} is."
-            )
-
-
-def _fits_memory(spec: RunSpec, row: int) -> None:
-    """Refuses a round whose samples, of `row` bytes each, this machine cannot hold."""
+def _fits_memory(size: int, row: int) -> None:
+    """Refuses a round of so many samples, of `row` bytes each, that this machine cannot hold."""
     # They are there as they were seen, padded, on the device, and once more while a solver works.
-    needed, there = 4 * max(spec.sizes, default=0) * row, memory()
+    needed, there = 4 * size * row, memory()
     if there is not None and needed > there:
         raise UserError(
-            f"interactions: a round of {max(spec.sizes):,} takes {needed / 2**30:,.0f} GiB, and this machine "
+            f"interactions: a round of {size:,} takes {needed / 2**30:,.0f} GiB, and this machine "
             f"has {there / 2**30:,.0f}; give fewer."
         )
-
-
-def _encoded(seen: Observations, policy: Policy, teacher: Any, encoder: Any) -> Any:
-    """For a linear policy on images: what a frozen network, the expert's own by default, makes of them."""
-    image = sum(leaf.kind == "byte" and len(leaf.shape) == 3 for leaf in seen.leaves) == 1
-    own = networks.sees(teacher) is not None
-    if encoder == "none" or (encoder == "auto" and not (policy.name == "linear" and image and own)):
-        return seen
-    if not image or policy.name != "linear":
-        raise UserError(f"encoder: {encoder!r} is for a linear policy on images; this one is {policy.name}.")
-    return Encoded(seen, networks.encoder(teacher if encoder == "auto" else experts.resolve(encoder)))

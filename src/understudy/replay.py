@@ -23,7 +23,7 @@ from .policies import POLICIES, Params, Policy, Tabular
 from .regret import COLUMNS, Certificate, Ledger, bounds
 from .regret.bounds import Bound
 from .solvers import AnySolver
-from .spec.timetable import judged as judged_rounds
+from .spec import judged as judged_rounds
 from .streaming import columns, play_rounds
 
 

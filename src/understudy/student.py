@@ -28,6 +28,7 @@ from . import disk, threefry
 from .asking import Driven, Gate, View
 from .asking.base import at_random, beside, shortly_before
 from .asking.visited import Visited, largest, per_sample
+from .automatic import Automatic
 from .data import Batch, batch
 from .envs.gymnasium import derive
 from .errors import UserError, damaged
@@ -152,7 +153,9 @@ class Understudy:
     def _begin(self, parts: Parts, samples: SampleLog, play: Play = alone) -> None:
         game, spec = parts.game, parts.spec
         self.parts, self.spec, self.game, self.samples, self._play = parts, spec, game, samples, play
-        self.automatic, self.on_device = parts.automatic, False
+        self.resolved, self.timetable, self.on_device = parts.resolved, parts.resolved.plan, False
+        scale = parts.resolved.automatic
+        self.automatic = None if scale is None else Automatic(scale)
         self.round = self.interactions = self.queries = self.unanswered = self.breaks = 0
         self.rows: list[dict[str, Any]] = []
         self._dtype = jnp.float64 if game.policy.linear else jnp.float32
@@ -174,22 +177,24 @@ class Understudy:
         self.open: dict[int, Question] = {}
         self._asked = 0
         self._robot: TrainedPolicy | None = None
-        if parts.rule is not None:
+        if self.timetable.rule is not None:
             top = largest(game.policy, game.loss, parts.actions)
-            labels = min(most for _, most in spec.rounds_planned[:3])
-            self.visited = Visited(parts.rule, top, labels, weighed=parts.ordinary is not None)
+            labels = min(most for _, most in self.timetable.rounds[:3])
+            self.visited = Visited(
+                self.timetable.rule, top, labels, weighed=self.resolved.ordinary is not None
+            )
 
     # ------------------------------------------------------------------------------------ asking
 
     @property
     def finished(self) -> bool:
         """Whether all planned rounds are learnt, or the budget is spent."""
-        return self.spec.ends(self.round, self.queries)
+        return self.timetable.ends(self.round, self.queries)
 
     @property
     def left(self) -> int:
         """The most labels of the coming round."""
-        most, budget = self.spec.rounds_planned[self.round][1], self.spec.budget
+        most, budget = self.timetable.rounds[self.round][1], self.timetable.budget
         return most if budget is None else min(most, budget - self.queries)
 
     @property
@@ -198,7 +203,7 @@ class Understudy:
         if self.finished:
             raise UserError(f"rounds: all {self.round} are over; more rounds or a larger budget plan more.")
         number = self.round + 1
-        return Plan(number, self.spec.sizes[self.round], self.spec.mixing.beta(number), self.left)
+        return Plan(number, self.timetable.sizes[self.round], self.timetable.mixing.beta(number), self.left)
 
     def path(self, size: int | None = None, envs: int = 1) -> Path:
         """An empty record of a round of `size` steps (default: as planned), for `choose`."""
@@ -214,7 +219,7 @@ class Understudy:
         """
         path = states if isinstance(states, Path) else self._walked(states, driven)
         path.settle()
-        if self.parts.rule is None:
+        if self.timetable.rule is None:
             weights, p = np.full(path.size, 1.0 / path.size), np.ones(path.size)
         else:
             weights, p = self._weigh(path)
@@ -238,14 +243,15 @@ class Understudy:
         """What the query rule chooses: weights (m,) of the states, and the probabilities (m,) of asking. The
         weights are 1/(M p), or one over the number of the asked where some states are never asked about.
         """
-        rule, free = self.parts.rule, ~path.by_expert
+        free = ~path.by_expert
+        rule: Any = self.timetable.rule
         states, p = np.flatnonzero(free), 1.0 - free
         driven = path.size - len(states)
         most = self.left - driven
         if len(states) and most > 0:
             inputs = np.asarray(path.inputs)
             spares = getattr(rule, "falls", True) is False
-            lost = shortly_before(path.ends, self.parts.envs)[states] if spares else None
+            lost = shortly_before(path.ends, self.timetable.envs)[states] if spares else None
             view = self._view(inputs[states], most, lost)
             if self.spec.moment == "spot":  # the rule has chosen already
                 random = min(at_random(rule, driven), most)
@@ -264,18 +270,19 @@ class Understudy:
         """
         if self.spec.moment != "spot":
             return None
-        if isinstance(self.parts.rule, Driven):
+        if isinstance(self.timetable.rule, Driven):
             return None, self.left
         if not self.round:
             return None
-        last = self.samples.column("inputs")[-self.spec.sizes[self.round - 1] :]
-        made = self.parts.rule.gate(self._view(last, self.left))
+        last = self.samples.column("inputs")[-self.timetable.sizes[self.round - 1] :]
+        rule: Any = self.timetable.rule
+        made = rule.gate(self._view(last, self.left))
         return made._replace(score=lambda rows: made.score(self.normaliser(rows))), self.left
 
     def _view(self, rows: np.ndarray, most: int, lost: np.ndarray | None = None) -> View:
         """What the query rule sees of the coming round; `rows` are states before they are standardised."""
-        known, rule = np.zeros(0, int), self.parts.rule
-        if rule.reads and self.samples.rows:
+        known, rule = np.zeros(0, int), self.timetable.rule
+        if rule is not None and rule.reads and self.samples.rows:
             known = np.flatnonzero(self.samples.column("weights"))
         seen = {name: self.samples.column(name)[known] for name in ("inputs", "targets") if len(known)}
         return View(
@@ -336,9 +343,9 @@ class Understudy:
     ) -> dict[str, Any]:
         """`learn` of a round that has its labels already, as recorded demonstrations have."""
         t = self.round + 1
-        if t == 1 and self.parts.standardise:
+        if t == 1 and self.resolved.standardise:
             self.see_as(Normaliser.fit(found.inputs, self.parts.observations.measured))
-        share = 1.0 if self.parts.ordinary is None else found.labelled / self.parts.ordinary
+        share = 1.0 if self.resolved.ordinary is None else found.labelled / self.resolved.ordinary
         found = dataclasses.replace(found, weights=share * found.weights)
         self.samples.append(found)
         with precision(self.game):
@@ -346,13 +353,13 @@ class Understudy:
             self._account(found, one, share)
             game = self.game if self.automatic is None else self.automatic.tuned(self.game)
             judge = None
-            due = self.spec.due(self.spec.judged, t, self.queries + found.queries)
-            if self.spec.judged and self.game.policy.linear:
+            due = self.timetable.due(self.timetable.judged, t, self.queries + found.queries)
+            if self.timetable.judged and self.game.policy.linear:
                 judge = np.asarray(due)
             self.state, record = self._play(game, self.state, one, threefry.fold_in(self._key, t), judge)
             record, params = jax.device_get(record), jax.tree.map(np.array, self.state.learner.params)
         self.params, self._robot = params, None
-        self.recent, self.ensemble = [*self.recent, params][-self.spec.decided("average") :], []
+        self.recent, self.ensemble = [*self.recent, params][-self.resolved.average :], []
         self._see_scale(t, record)
         status = Status(int(record["solver_status"]))
         if status in (Status.DIVERGED, Status.NOT_FINITE):
@@ -416,7 +423,7 @@ class Understudy:
             parts = self.game.policy, self.game.loss, like
             whole = empty_samples(*parts, capacity=capacity, reader=self.reader)
         key = threefry.key(derive(spec.seed, "memory"))
-        return limited(spec.memory, whole, like, rounds=len(spec.sizes), samples=capacity, key=key)
+        return limited(spec.memory, whole, like, rounds=len(self.timetable.sizes), samples=capacity, key=key)
 
     def _like(self) -> Batch:
         seen = self.parts.observations
@@ -464,7 +471,7 @@ class Understudy:
             "unanswered": self.unanswered,
             "breaks": self.breaks,
             "asked": found.labelled / len(found),
-            "beta": self.spec.mixing.beta(self.round),
+            "beta": self.timetable.mixing.beta(self.round),
             **found.counts._asdict(),
             "visited_high": np.nan if self.unanswered else high,
             "return_mean": np.nan,
@@ -541,11 +548,11 @@ class Understudy:
         that the learner saw.
         """
         parts, policy = self.parts, self.game.policy
-        if parts.members < 2 or self.ensemble:
+        if self.resolved.ensemble < 2 or self.ensemble:
             return
         losses = self.state.losses
         seen = losses.recall() if isinstance(losses, Limited) else losses
-        seeds = [derive(self.spec.seed, "members", self.round, k) for k in range(parts.members - 1)]
+        seeds = [derive(self.spec.seed, "members", self.round, k) for k in range(self.resolved.ensemble - 1)]
         pairs = [threefry.split(threefry.key(seed), 2) for seed in seeds]
         starts = [policy.init(first, parts.observations.width, parts.actions.outputs) for first, _ in pairs]
         keys = [key for _, key in pairs]
@@ -595,7 +602,7 @@ class Understudy:
             given = plain["settings"] | settings
             made = cls(observation_space, action_space, label_kind=plain["kind"], **given)
             if plain["rows"]:
-                rows = {name: arrays[f"samples.{name}"] for name in KEPT}
+                rows: dict[str, Any] = {name: arrays[f"samples.{name}"] for name in KEPT}
                 made.samples.append(Round(**rows, queries=0))
             made.restore(arrays, plain, plain["ledger"])
             made._asked = plain["asked"]

@@ -17,6 +17,7 @@ import pytest
 from understudy import UserError, cli
 from understudy.cli import main
 from understudy.cli.train import asked, outcome
+from understudy.defaults import plan_of
 from understudy.parts import parts
 from understudy.regret import Ledger
 from understudy.report import tables, video
@@ -89,7 +90,8 @@ def test_train_prints_one_line_of_json(capsys):
 
 def test_a_budget_that_is_spent_too_soon_and_a_folder_without_a_run_are_told(tmp_path, capsys):
     with pytest.warns(UserWarning, match=r"budget: 40 labels are spent in 1 of 3 rounds.*--interactions 13"):
-        _warn_spent(RunSpec(env="CartPole-v1", rounds=3, budget=40))
+        spec = RunSpec(env="CartPole-v1", rounds=3, budget=40)
+        _warn_spent(spec, plan_of(spec))
     assert main(["train", "--out", str(tmp_path / "none"), "--resume"]) == 2
     assert "resume: there is no run in" in capsys.readouterr().err
 
@@ -272,9 +274,9 @@ def decided(spec: RunSpec) -> tuple:
     with contextlib.closing(World(spec)) as world:
         made, gravity = parts(world.spaces, spec), getattr(world.first.unwrapped, "g", None)
     params = [leaf.tolist() for leaf in jax.tree.leaves(made.params)]
-    plan = spec.rounds_planned, spec.mixing, spec.judged, spec.evaluated, spec.episodes, spec.budget
-    plan += spec.seed, spec.search, spec.decided("best"), made.standardise, made.ordinary
-    return plan, made.settings["resolved"], made.noise, gravity, params
+    resolved, seen = made.resolved, (spec.episodes, spec.seed, spec.search)
+    seen += resolved.plan, resolved.standardise, resolved.ordinary, resolved.noise
+    return seen, made.settings["resolved"], gravity, params
 
 
 def test_every_setting_is_in_the_table():

@@ -66,7 +66,7 @@ def test_an_object_without_states_is_refused():
 
 
 def test_every_name_that_the_spec_calls_pure_can_be_made():
-    assert set(LIBRARIES) == set(spec.timetable.LIBRARIES)
+    assert set(LIBRARIES) == set(spec.LIBRARIES)
 
 
 def test_an_unknown_model_is_refused():

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import understudy
+from understudy.defaults import plan_of
 from understudy.paper import atari, atari_report
 from understudy.paper.host import panels
 
@@ -31,7 +32,7 @@ def test_the_full_study_is_the_papers():
     )
     assert len(whole.runs) == 5 * 11 * 3
     run = whole.runs[0].spec
-    assert (run.rounds * run.interactions, run.noise, run.decided("first_round")) == (10_000, 1.0, "agent")
+    assert (run.rounds * run.interactions, run.noise, plan_of(run).mixing.beta(1)) == (10_000, 1.0, 0.0)
     free = atari.study("breakout", "nature_cnn", full, ("ftl", "ftrl", "adaftrl", "bc"))
     assert free.runs[0].labels == {"env": "ALE/Breakout-v5", "learner": "ftl", "seed": 0}
     assert free.runs[0].spec.max_iterations == 2000 and len(free.runs) == 4 * 3

@@ -214,10 +214,11 @@ def test_a_peer_has_the_score_of_its_last_evaluation(done, tmp_path):
 
 def test_the_default_of_the_study_is_that_of_the_preset():
     from understudy import RunSpec
+    from understudy.defaults import plan_of
 
     for env, world in queries.WORLDS.items():
         made = queries.settings(queries.DEFAULT, env, queries.SCALES["full"])
-        spec = RunSpec(env=env, budget=world.budget)
-        assert (made["ask"], made["members"] > 1) == (spec.ask, made.get("policy") != "linear")
-        assert spec.best
-        assert made["first_interactions"] == spec.decided("first_interactions")
+        plan = plan_of(RunSpec(env=env, budget=world.budget))
+        assert (made["ask"], made["members"] > 1) == (plan.ask, made.get("policy") != "linear")
+        assert plan.keep_best
+        assert made["first_interactions"] == plan.sizes[0]

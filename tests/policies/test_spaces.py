@@ -9,7 +9,7 @@ import pytest
 from gymnasium import spaces
 
 from understudy import UserError, imitate
-from understudy.choose import choose_policy
+from understudy.defaults import Decisions, policy
 from understudy.experts.answers import checked
 from understudy.experts.base import Expert, is_single
 from understudy.nested import batch_size, stacked, take
@@ -207,9 +207,8 @@ class Shown(gym.Env):
 
 
 def test_an_image_beside_numbers_is_convolved_and_the_numbers_are_not():
-    chosen = choose_policy(
-        RunSpec(env=Shown), PICTURE, Actions.of(Shown.action_space), Expert("x", ask=print)
-    )
+    decisions, actions = Decisions(RunSpec(env=Shown)), Actions.of(Shown.action_space)
+    chosen = policy(decisions, PICTURE, actions, Expert("x", ask=print))
     assert isinstance(chosen, Camera) and (chosen.shape, chosen.place) == ((8, 8, 3), 0)
     assert chosen.head == "tanh" and chosen.last and chosen.sides == (8, 8)
 

@@ -14,13 +14,12 @@ from scipy import stats
 from runs.counting import Counting, answering, half
 from runs.pieces import resumed
 from understudy import CrossEntropy, Huber, Record, Squared, Understudy, UserError, evaluate, imitate
-from understudy.choose import choose
+from understudy.defaults import FEW, SPARSE, plan_of, resolve
 from understudy.experts import Expert
 from understudy.policies import Actions
 from understudy.runs.evaluate import AGAIN
 from understudy.samples import EXPERT
 from understudy.spec import RunSpec
-from understudy.spec.presets import FEW, SPARSE
 from understudy.studies import play
 
 SMALL = {"policy": "linear", "interactions": 40, "episodes": 0, "expert_episodes": 0, "envs": 2}
@@ -63,8 +62,8 @@ def test_a_budget_is_spent_exactly_over_as_many_rounds_as_it_takes():
     run, asked = asking("random:6", rounds=None, budget=45, first_interactions=20)
     assert asked == run.ledger["queries"][-1] == 45
     assert run.ledger["samples"].tolist() == [20, 6, 6, 6, 6, 1]
-    assert RunSpec(env=Counting, ask="all", budget=45, interactions=20).sizes == (20, 20, 5)
-    assert len(RunSpec(env=Counting).sizes) == 25
+    assert plan_of(RunSpec(env=Counting, ask="all", budget=45, interactions=20)).sizes == (20, 20, 5)
+    assert len(plan_of(RunSpec(env=Counting)).sizes) == 25
     run, asked = asking("random:6", rounds=30, budget=45, first_interactions=20, beta=0.5)
     assert asked == run.ledger["queries"][-1] == 45  # the expert does not act where nothing is left
     run, asked = asking("fraction:0.3", rounds=30, budget=45, first_interactions=20)
@@ -91,7 +90,7 @@ def test_the_loss_of_few_labels_is_hubers():
 
     def loss(actions=wide, **settings):
         made = RunSpec(env="Hopper-v5", **{"budget": 100, **settings})
-        return choose(made, spaces.Box(-1, 1, (3,), np.float32), Actions.of(actions), expert).loss
+        return resolve(made, spaces.Box(-1, 1, (3,), np.float32), Actions.of(actions), expert).loss
 
     assert loss() == Huber(delta=0.4)  # a tenth of the range
     assert loss(ask="all") == Huber(delta=0.4)
@@ -105,9 +104,8 @@ def test_few_labels_of_many_inputs_have_a_lasso():
     def options(inputs, **settings):
         made = RunSpec(env="Hopper-v5", **{"budget": 100, **settings})
         seen = spaces.Box(-1, 1, (inputs,), np.float32)
-        return choose(
-            made, seen, Actions.of(spaces.Box(-1, 1, (2,), np.float32)), Expert("x", ask=print)
-        ).options
+        actions = Actions.of(spaces.Box(-1, 1, (2,), np.float32))
+        return resolve(made, seen, actions, Expert("x", ask=print)).solver_options
 
     assert options(65).items() >= SPARSE.items() and options(64)["weight_decay"] == FEW["weight_decay"]
     assert options(65, lasso=0.0)["lasso"] == 0.0
@@ -117,21 +115,19 @@ def test_few_labels_of_many_inputs_have_a_lasso():
 
 
 def test_a_budget_alone_is_spread_by_the_practical_preset():
-    spec = RunSpec(env="Hopper-v5", budget=403)
-    sizes, labels = zip(*spec.rounds_planned, strict=True)
+    def plan(budget=403, **other):
+        return plan_of(RunSpec(env="Hopper-v5", budget=budget, **other))
+
+    sizes, labels = zip(*plan().rounds, strict=True)
     assert sum(labels) == 403 and labels[0] == sizes[0] == 200 and set(labels[1:-1]) == {20}
-    assert set(sizes[1:]) == {1000} and (spec.decided("ask"), spec.best) == ("distance:20", True)
+    assert set(sizes[1:]) == {1000} and (plan().ask, plan().keep_best) == ("distance:20", True)
     for other in ({"rounds": 3}, {"ask": "all"}, {"learner": "bc"}, {"preset": "paper"}, {"beta": 0.5}):
-        made = RunSpec(env="Hopper-v5", budget=403, **other)
-        assert made.decided("ask") == "all" and not made.best
-    assert RunSpec(env="Hopper-v5", budget=403, policy="nature_cnn").decided("ask") == "random:20"
-    assert RunSpec(env="Hopper-v5", budget=403, first_interactions=7).rounds_planned[0] == (7, 7)
+        assert plan(**other).rule is None and not plan(**other).keep_best
+    assert plan(policy="nature_cnn").ask == "random:20"
+    assert plan(first_interactions=7).rounds[0] == (7, 7)
     with pytest.raises(UserError, match="budget: 10000000 takes more than 100,000 rounds"):
-        RunSpec(env="Hopper-v5", budget=10_000_000, ask="random:10")
-    longer = spec.replace(budget=803)  # a run that is extended goes on in the same way
-    assert longer.rounds_planned[:11] == spec.rounds_planned[:11]
-    assert RunSpec.of(spec.changes()) == spec
-    assert [RunSpec(env="Hopper-v5", budget=n).sizes[0] for n in (1, 100, 800, 4000)] == [1, 50, 200, 1000]
+        plan(10_000_000, ask="random:10")
+    assert [plan(n).sizes[0] for n in (1, 100, 800, 4000)] == [1, 50, 200, 1000]
 
 
 def test_the_loss_of_a_round_is_weighted_by_one_over_p():
@@ -187,7 +183,7 @@ def test_on_the_spot_the_expert_takes_over_and_the_books_are_kept_apart():
     for weights in np.split(run.samples("weights"), [20, 60])[1:]:
         assert len(np.unique(weights[weights > 0])) == 1  # those at random weigh as the others
     with pytest.raises(UserError, match="moment: 'spot' needs a rule with a threshold"):
-        RunSpec(env=Counting, ask="random:5", moment="spot")
+        plan_of(RunSpec(env=Counting, ask="random:5", moment="spot"))
 
 
 COMMITTEE = SMALL | {"env": "Pendulum-v1", "policy": "mlp", "widths": (8,), "rounds": 4, "episodes": 1}
@@ -311,10 +307,8 @@ def test_the_best_policy_is_kept_and_judged_by_episodes_that_did_not_choose_it(t
     assert len(counts) > 2, "some are known well early, or fall behind, and some are not"
     fresh = evaluate(run.policy, "CartPole-v1", episodes=2).returns.tolist()  # others, that chose nothing
     assert run.evaluation.returns.tolist() == fresh == again.evaluation.returns.tolist()
-    spec = RunSpec(env="CartPole-v1", budget=100)
-    assert (spec.best, spec.evaluate_every) == (True, 1)
-    spec = RunSpec(env="CartPole-v1", budget=100, best=False)
-    assert (spec.best, spec.evaluate_every) == (False, 0)
+    plans = [plan_of(RunSpec(env="CartPole-v1", budget=100, best=best)) for best in (None, False)]
+    assert [(plan.keep_best, len(plan.evaluated)) for plan in plans] == [(True, 11), (False, 1)]
 
 
 def test_a_return_that_is_no_number_is_behind_every_other():

@@ -13,7 +13,10 @@ import numpy as np
 import pytest
 
 from understudy import RunSpec, UserError, imitate
+from understudy.defaults import plan_of, resolve
 from understudy.experts import person
+from understudy.policies import Actions
+from understudy.runs import World
 from understudy.runs.journal import Journal
 
 SMALL = {"rounds": 2, "ask": "random:4", "interactions": 40, "episodes": 1, "comparator": "none"}
@@ -62,18 +65,26 @@ class Hand:
         self.thread.join(10)
 
 
+def resolved(spec):
+    world = World.made(spec)
+    return resolve(spec, world.shown, Actions.of(world.action_space), world.expert)
+
+
 def test_defaults_for_a_person_are_small_and_what_is_said_wins():
     spec = RunSpec(env="CartPole-v1", expert="person:terminal")
     assert (spec.expert, spec.expert_options) == ("person", {"door": "terminal"})
-    assert (spec.budget, spec.ask, spec.interactions) == (50, "distance:10", 200)
-    assert spec.rounds_planned == ((200, 10),) * 5 and not spec.mixing.expert_first
-    assert spec.decided("noise") > 0, "the first policy knows nothing and must not repeat itself"
+    plan = plan_of(spec)
+    assert (plan.budget, plan.ask, plan.interactions) == (50, "distance:10", 200)
+    assert plan.rounds == ((200, 10),) * 5 and not plan.mixing.expert_first
+    assert resolved(spec).noise > 0, "the first policy knows nothing and must not repeat itself"
     said = RunSpec(env="CartPole-v1", expert="person", budget=12, ask="random:3", interactions=30, noise=0.0)
-    assert (said.budget, said.ask, said.interactions, said.decided("noise")) == (12, "random:3", 30, 0.0)
-    assert RunSpec(env="CartPole-v1", expert="person", rounds=2).budget is None
-    spot = RunSpec(env="CartPole-v1", expert="person", moment="spot")
-    assert (spot.ask, spot.budget, spot.rounds) == ("driven", 300, 10)
-    assert RunSpec(env="CartPole-v1").decided("noise") == 0.0 and RunSpec(env="CartPole-v1").budget is None
+    plan = plan_of(said)
+    assert (plan.budget, plan.ask, plan.interactions, resolved(said).noise) == (12, "random:3", 30, 0.0)
+    assert plan_of(RunSpec(env="CartPole-v1", expert="person", rounds=2)).budget is None
+    spot = plan_of(RunSpec(env="CartPole-v1", expert="person", moment="spot"))
+    assert (spot.ask, spot.budget, spot.last) == ("driven", 300, 10)
+    plain = RunSpec(env="CartPole-v1")
+    assert resolved(plain).noise == 0.0 and plan_of(plain).budget is None
     with pytest.raises(UserError, match="'driven' on the spot is for a person"):
         RunSpec(env="CartPole-v1", moment="spot", ask="driven")
     with pytest.raises(UserError, match="expert_episodes: a person is not measured"):

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from ..errors import UserError
 from ..progress import Bar, shown
 from ..report import tables
-from ..spec.values import mapping
+from ..spec import mapping
 from .options import Flag, Folder, Json, Name, Number, Options, Whole
 
 if TYPE_CHECKING:

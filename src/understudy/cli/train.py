@@ -9,7 +9,7 @@ from tyro.conf import Positional, arg
 
 from ..errors import UserError
 from ..report import tables
-from ..spec import FIELDS, RunSpec
+from ..spec import FIELDS, RunSpec, describe
 from .options import Flag, Folder, Json, Name, Options, Repeated
 
 
@@ -31,14 +31,22 @@ class Train(Options, settings=(name for name in FIELDS if name != "env")):
     tensorboard:logs or wandb:my-project; may be repeated."""
     no_browser: Flag = False
     """Print the address of the page on which a person answers (--expert person), and open no browser."""
+    explain: Flag = False
+    """Print what these settings come to, each choice with its reason; nothing is played, asked or written."""
     json: Json = False
 
 
 def run(options: Train) -> int:
     """Trains, prints the outcome and, where asked, keeps the run in a folder."""
-    from .. import imitate
+    from .. import explain, imitate
 
     spec = asked(options)
+    if options.explain:
+        choices = explain(spec, out=options.out, resume=bool(options.resume))
+        title = f"{spec.name} on {describe(spec.env)}"
+        tables.show(tables.listed(title, ("setting", "value", "why"), choices.rows()))
+        tables.json_line({"choices": choices.plain()})
+        return 0
     more = {"resume": options.resume, "progress": True, "sinks": options.sink}
     result = imitate(spec, out=options.out, **more)
     tables.show(outcome(result))

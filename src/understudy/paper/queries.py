@@ -15,8 +15,9 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from .. import disk
+from ..defaults import MEMBERS, plan_of
 from ..errors import UserError, damaged
-from ..spec.presets import MEMBERS, spread
+from ..spec import RunSpec
 from ..studies import Results, Study
 from .host import by_series, played
 from .protocol import Progress, silent
@@ -104,10 +105,11 @@ def settings(series: str, env: str, scale: Scale) -> dict[str, Any]:
     """The settings of a series in an environment."""
     world = WORLDS[env]
     budget = scale.budget or round(scale.share * world.budget)
-    made = spread(budget, vectors=True)
-    each = int(made["ask"].partition(":")[2])
+    plan = plan_of(RunSpec(env=env, budget=budget))
+    first, each = plan.rounds[0][0], int(plan.ask.partition(":")[2])
+    made: dict[str, Any] = {"ask": plan.ask, "first_interactions": first, "best": plan.keep_best}
     made |= {"budget": budget, "episodes": scale.episodes, "comparator": "none", "learner": "ftl"}
-    rounds = (budget - made["first_interactions"]) / each
+    rounds = (budget - first) / each
     made |= {"interactions": 1000, "evaluate_every": max(1, round(rounds / scale.evaluations))}
     if series in ("all", "bc"):
         size = max(1, budget // 40)

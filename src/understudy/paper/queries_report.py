@@ -96,7 +96,7 @@ def curves(parts: Sequence[Part]) -> list[Curve]:
             found.append(Curve(one.env, series, labels, scores, last, seeds, gone[series]))
         for series in gone if runs else ():
             if series not in runs:  # every run of it: none has a score, and all need more than they had
-                budget = next(e.spec.budget for e in one.final.entries if e.labels["series"] == series)
+                budget = next(e.plan.budget for e in one.final.entries if e.labels["series"] == series)
                 none = np.zeros((0, 1)), np.zeros(0)
                 found.append(Curve(one.env, series, np.array([budget]), *none, failed=gone[series]))
         if one.peer:

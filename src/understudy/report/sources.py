@@ -13,14 +13,14 @@ from typing import Any, final
 import numpy as np
 
 from .. import disk
+from ..defaults import plan_of
 from ..errors import UserError, damaged
 from ..experts import EXPERTS
 from ..regret import Certificate
 from ..runs import NAMES, TIMES, read_config, read_ledger, read_summary
 from ..runs.folder import FREE
 from ..samples import records
-from ..spec import FIELDS, RunSpec
-from ..spec.settings import PARTS, default
+from ..spec import FIELDS, PARTS, RunSpec, default
 
 DEEP = 3
 """How many folders below a named one are looked into for runs and studies."""
@@ -223,9 +223,9 @@ def _entry(path: Path, name: str, settings: Mapping[str, Any], versions: Mapping
 def _changes(kept: Mapping[str, Any]) -> dict[str, Any]:
     """The settings of a config that are not defaults, learner and seed always."""
     found = {}
-    for name, field in FIELDS.items():
+    for name in FIELDS:
         value = kept.get(name)
-        if name in (*APART, "seed") or (value is not None and value != default(field)):
+        if name in (*APART, "seed") or (value is not None and value != default(name)):
             found[name] = value
     # A learner that is an object has its name beside it.
     if not isinstance(found["learner"], str):
@@ -254,7 +254,8 @@ def _planned(settings: Mapping[str, Any]) -> int | None:
     """How many rounds were asked for, where that is known before."""
     try:
         spec = RunSpec.of({name: settings[name] for name in FIELDS if name in settings})
-        return None if spec.budget is not None else len(spec.rounds_planned)
+        plan = plan_of(spec)
+        return None if plan.budget is not None else len(plan.rounds)
     except (UserError, TypeError):
         return None
 

@@ -297,9 +297,9 @@ class DeviceCollector:
         seen: Any = parts.observations
         burn = getattr(student.game.policy, "burn", 0)
         self.student, self.spec, self._env, self._call = student, student.spec, world.first, call
-        self._seed, self._envs, self._lanes = words(student.spec.seed), parts.envs, None
-        about = seen, parts.actions, expert, parts.envs, burn
-        same = "kit", repr(seen.config()), parts.kind, parts.envs, burn
+        self._seed, self._envs, self._lanes = words(student.spec.seed), student.timetable.envs, None
+        about = seen, parts.actions, expert, student.timetable.envs, burn
+        same = "kit", repr(seen.config()), parts.kind, student.timetable.envs, burn
         if same not in world.cache:
             world.cache[same] = Kit(world.first, *about)
         self._kit: Kit = world.cache[same]
@@ -310,7 +310,7 @@ class DeviceCollector:
         self._foresee()
         student, size = self.student, plan.size
         path = student.path(size, self._envs)
-        by_expert = drawn(plan, self.spec.seed, spent=self.spec.budget is not None)
+        by_expert = drawn(plan, self.spec.seed, spent=student.timetable.budget is not None)
         noise = noise_of(student, plan)
         policy, params = student.acting()
         if self._lanes is None:
@@ -338,9 +338,11 @@ class DeviceCollector:
         takes long.
         """
         student = self.student
-        if self._lanes is not None or student.parts.members > 1 or self._call is not alone:
+        if self._lanes is not None or student.resolved.ensemble > 1 or self._call is not alone:
             return
-        policy, args, episodes = self._playing(student, (self.spec.seed, self.spec.looks, 0), False)
+        policy, args, episodes = self._playing(
+            student, (self.spec.seed, self.student.timetable.looks, 0), False
+        )
         if episodes:
             self._kit.compile_aside(policy, episodes, self.spec.episode_limit, True, args)
 
@@ -370,7 +372,11 @@ class DeviceCollector:
         seed, episodes, number = asked
         policy, params = student.shown()
         args = self._actor(params), words(seed), np.bool_(expert), np.uint32(number)
-        return policy, args, episodes and max(episodes, self.spec.looks, self.spec.judging)
+        return (
+            policy,
+            args,
+            episodes and max(episodes, self.student.timetable.looks, self.student.timetable.judging),
+        )
 
     def _play(self, student: Understudy, asked: Asked, expert: bool) -> Evaluation:
         """Whole episodes: as `evaluate.play_episodes`, all of them side by side."""

@@ -41,7 +41,7 @@ def noise_of(student: Understudy, plan: Plan) -> np.ndarray | None:
     """What is added to the policy's outputs in a round, (size, k): Gaussian (Box) or Gumbel on the logits
     (choices); None where nothing is.
     """
-    actions, size = student.parts.actions, student.parts.noise
+    actions, size = student.parts.actions, student.resolved.noise
     if not size:
         return None
     rng = np.random.default_rng(derive(student.spec.seed, "noise", plan.number))
@@ -65,14 +65,14 @@ class Driver:
         seen = student.parts.observations
         rows = student.spec.memory_limit // max(seen.width * seen.dtype.itemsize, 1)
         # A rule must have seen the whole round before anything is asked.
-        self._most = None if student.parts.rule is not None else max(rows, episodes.count)
+        self._most = None if student.timetable.rule is not None else max(rows, episodes.count)
 
     def begin(self, plan: Plan, found: Sequence[Any] = ()) -> Path:
         """The empty path of a round; `found` are labels of it from before a break."""
         student = self.student
         self.path = path = student.path(plan.size, self.episodes.count)
         path.recover(found[: plan.size])
-        limited = student.spec.budget is not None
+        limited = student.timetable.budget is not None
         path.by_expert[:] = drawn(plan, student.spec.seed, begun=path.begun, spent=limited)
         self._noise, self._gate = noise_of(student, plan), student.gate()
         self._actor: Actor | None = None

@@ -23,8 +23,7 @@ from ..policies import Seen as Sees
 from ..policies.acting import Actor
 from ..policies.sight import Sight
 from ..samples import not_finite_rows
-from ..spec import FIELDS, Environment
-from ..spec.values import checked
+from ..spec import FIELDS, Environment, checked
 from ..student import Understudy
 from .world import World
 
@@ -237,7 +236,7 @@ class Judge:
     """
 
     def __init__(self, student: Understudy, arena: Arena):
-        self.student, self.arena, self.spec = student, arena, student.spec
+        self.student, self.arena, self.spec, self.plan = student, arena, student.spec, student.timetable
         self.best: Best | None = None
         self.evaluation: Evaluation | None = None
         self.expert_evaluation: Evaluation | None = None
@@ -245,7 +244,7 @@ class Judge:
     @property
     def chooses(self) -> bool:
         """Whether the best policy is kept, and not the last one."""
-        return self.spec.decided("best")
+        return self.plan.keep_best
 
     @property
     def kept_round(self) -> int:
@@ -260,7 +259,7 @@ class Judge:
 
     def due(self) -> bool:
         """Whether the policy is evaluated after the round that has just ended."""
-        return self.spec.due(self.spec.evaluated, self.student.round, self.student.queries)
+        return self.plan.due(self.plan.evaluated, self.student.round, self.student.queries)
 
     def after(self, row: dict[str, Any], clock: Callable[[str], None]) -> None:
         """Evaluates the policy after a round whose row this is, where that is due."""
@@ -271,9 +270,9 @@ class Judge:
         clock("solve")
         last = student.finished and not self.chooses
         if self.chooses:
-            asked = self.spec.seed, self.spec.looks, student.round
+            asked = self.spec.seed, self.plan.looks, student.round
         else:  # those by which all runs are judged, or the first of them
-            asked = JUDGED[0], self.spec.judging if last else self.spec.looks, JUDGED[1]
+            asked = JUDGED[0], self.plan.judging if last else self.plan.looks, JUDGED[1]
         found = self.arena.of_student(student, asked)
         for more in AGAIN:
             if found.precise or not self._leads(found):
@@ -281,7 +280,7 @@ class Judge:
             found = found.with_more(self.arena.of_student(student, (asked[0], asked[1], more + asked[2])))
         self.evaluation = found if last else self.evaluation
         # As in every other row, so that a run that is extended has those of one that never stopped.
-        found = found if self.chooses else found.first(self.spec.looks)
+        found = found if self.chooses else found.first(self.plan.looks)
         row |= {"return_mean": found.mean, "return_std": found.std}
         if self._leads(found):
             self.best = Best(found.mean, student.round, student.ensemble or student.last)
@@ -298,17 +297,17 @@ class Judge:
     def finish(self, clock: Callable[[str], None]) -> None:
         """The rounds are over: judges the policy that is kept, where that is not done yet."""
         student = self.student
-        if self.evaluation is None and self.spec.judging:
+        if self.evaluation is None and self.plan.judging:
             student.ensemble = student.ensemble if self.best is None else self.best.members
             student.complete()
             clock("solve")
-            self.evaluation = self.arena.of_student(student, (JUDGED[0], self.spec.judging, JUDGED[1]))
+            self.evaluation = self.arena.of_student(student, (JUDGED[0], self.plan.judging, JUDGED[1]))
         student.complete()
         clock("evaluate")
 
-    def measure_expert(self, clock: Callable[[str], None]) -> None:
-        """Plays the expert on the episodes that judge the policy."""
-        self.expert_evaluation = self.arena.of_expert((JUDGED[0], self.spec.expert_measured, JUDGED[1]))
+    def measure_expert(self, episodes: int, clock: Callable[[str], None]) -> None:
+        """Plays the expert on the first of the episodes that judge the policy."""
+        self.expert_evaluation = self.arena.of_expert((JUDGED[0], episodes, JUDGED[1]))
         clock("evaluate")
 
 

@@ -24,14 +24,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, final
 
 from .. import disk
+from ..defaults import PORTIONS
 from ..disk import csv_line, reporting
 from ..errors import UserError, among, damaged
 from ..machine import cores, versions
 from ..regret import Ledger
 from ..samples import records
 from ..samples.records import Record, Sums, sum_of
-from ..spec import FIELDS, ROUNDS, stated
-from ..spec.settings import PARTS
+from ..spec import FIELDS, PARTS, stated
 from ..student import NAMES, Understudy, listed
 from .evaluate import Best
 from .journal import Journal
@@ -326,6 +326,7 @@ GROWING = ("rounds", "budget")
 """Settings that may be larger when a run is resumed: it is extended."""
 FREE = ("episodes", "evaluate_every", "expert_episodes", "comparator", "search", "memory_limit")
 FREE += ("expert_workers", "expert_timeout", "expert_retries", "episode_limit", "members", "resolved members")
+FREE += ("resolved evaluate_every",)
 """Settings that may be others when a run is resumed: they do not change what is learnt."""
 LAST = ("episodes", "expert_episodes", "episode_limit", "resolved members")
 """Those among them that change the last evaluation."""
@@ -363,15 +364,27 @@ def resumed(path: str | os.PathLike[str], given: dict[str, Any]) -> dict[str, An
     return {name: value for name, value in kept.items() if name in FIELDS and value is not None} | given
 
 
+def begun(path: str | os.PathLike[str] | None) -> dict[str, Any]:
+    """What the run in a folder was begun with (see `defaults.resolve`); nothing where there is none."""
+    if path is None or not (Path(path) / "config.json").is_file():
+        return {}
+    return read_config(Path(path))["settings"].get("resolved", {})
+
+
 def refuse_other(path: Path, kept: dict[str, Any], config: dict[str, Any], ways: frozenset[str]) -> None:
     """Refuses settings other than those that were `kept` in a folder, and a machine that is another one."""
     was, now = _flat(kept["settings"]), _flat(json.loads(json.dumps(config)))
     # Settings come first: what was resolved follows from them.
     for name in sorted({*now, *was}, key=lambda name: (name.startswith("resolved"), name)):
-        old, new = was.get(name), now.get(name)
+        old, new, bare = was.get(name), now.get(name), name.removeprefix("resolved ")
         if name == "expert_options" and now["expert"] == "person":
             continue  # where the person sits
-        if old == new or name in FREE or (name in GROWING and longer(name, was, now)):
+        if name != bare and name not in was:
+            continue  # an earlier version kept less
+        means = f"resolved {name}"
+        if name in (*PORTIONS, *GROWING) and means in was and was[means] == now[means]:
+            continue  # said, or decided in the same way
+        if old == new or name in FREE or (bare in GROWING and longer(bare, was, now)):
             continue
         raise UserError(f"resume: {name} was {old!r} in {str(path)!r} and is {new!r} now; give the same.")
     difference = ""
@@ -393,8 +406,8 @@ def longer(name: str, was: dict[str, Any], now: dict[str, Any]) -> bool:
     """Whether a run may have more rounds, or queries, now than it might then."""
 
     def most(settings: dict[str, Any]) -> float:
-        none = ROUNDS if name == "rounds" and settings["budget"] is None else math.inf
-        return none if settings[name] is None else settings[name]
+        value = settings.get(f"resolved {name}", settings[name])
+        return math.inf if value is None else value
 
     return most(now) > most(was)
 

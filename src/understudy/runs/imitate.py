@@ -10,6 +10,7 @@ import warnings
 from collections.abc import Callable, Iterable
 from typing import Any, ParamSpec, TypeVar
 
+from ..defaults import Timetable
 from ..errors import interruptible
 from ..progress import Rounds, shown
 from ..sinks import Started
@@ -87,9 +88,13 @@ def imitate(
         run = opened.enter_context(Run(env, out=out, resume=resume, **settings))
         if run.finished:
             return run.finish()
-        _warn_spent(run.spec)
+        _warn_spent(run.spec, run.student.timetable)
         title = f"{run.spec.name} on {run.world.make.name}"
-        tell = opened.enter_context(shown(Rounds(title, run.spec.sizes))) if progress is True else progress
+        tell = (
+            opened.enter_context(shown(Rounds(title, run.student.timetable.sizes)))
+            if progress is True
+            else progress
+        )
         run.progress = getattr(tell, "tick", run.progress)
         with interruptible(lambda: _left(run)):
             _warn_short(run)
@@ -115,14 +120,13 @@ def _farewell(record: Record) -> str:
     return f"The run has ended: {record.ledger['queries'][-1]:,} labels{score}."
 
 
-def _warn_spent(spec: RunSpec) -> None:
+def _warn_spent(spec: RunSpec, plan: Timetable) -> None:
     """Says that a budget is spent before the rounds that were asked for are over."""
-    played = len(spec.sizes) - (spec.demos is not None)
-    whole = spec.decided("ask") == "all"
-    if spec.budget is not None and spec.rounds is not None and whole and played < spec.rounds:
-        each = max(1, spec.budget // spec.rounds)
+    played, wanted = len(plan.sizes) - (spec.demos is not None), plan.last
+    if plan.budget is not None and wanted is not None and plan.rule is None and played < wanted:
+        each = max(1, plan.budget // wanted)
         warnings.warn(
-            f"budget: {spec.budget} labels are spent in {played} of {spec.rounds} rounds, as every state is "
+            f"budget: {plan.budget} labels are spent in {played} of {wanted} rounds, as every state is "
             f"asked about; --interactions {each} spreads them, or --budget without --rounds.",
             stacklevel=3,
         )
@@ -130,10 +134,11 @@ def _warn_spent(spec: RunSpec) -> None:
 
 def _warn_short(run: Run) -> None:
     """Says that a larger budget will not be spent whole: the smaller one had cut its last round short."""
-    budget, done = run.spec.budget, run.student.round
-    if budget is None or run.spec.rounds is not None or not done:
+    plan, done = run.student.timetable, run.student.round
+    budget = plan.budget
+    if budget is None or plan.last is not None or not done:
         return
-    short = budget - run.student.queries - sum(most for _, most in run.spec.rounds_planned[done:])
+    short = budget - run.student.queries - sum(most for _, most in plan.rounds[done:])
     if short > 0:
         warnings.warn(
             f"budget: {budget - short} of {budget} labels will be asked for: a round that is played already "
@@ -147,7 +152,7 @@ def _warn_endless(run: Run) -> None:
     evaluation, which such an environment would keep from ending.
     """
     rows, spec = run.student.rows, run.spec
-    if run.world.ends or spec.episode_limit is not None or not spec.evaluated:
+    if run.world.ends or spec.episode_limit is not None or not run.student.timetable.evaluated:
         return
     before = rows[-2]["interactions"] if len(rows) > 1 else 0
     long = before < LONG * spec.envs <= rows[-1]["interactions"]

@@ -25,7 +25,7 @@ from .collect import Collector, Episodes, HostCollector
 from .device import DeviceCollector, possible
 from .driver import Driver
 from .evaluate import Arena, Evaluation, Judge, Stage, evaluate
-from .folder import Folder, resumed, resuming
+from .folder import Folder, begun, resumed, resuming
 from .journal import Journal
 from .labelling import labelling
 from .reading import TIMES
@@ -105,7 +105,8 @@ class Run:
             self.world = World(spec) if world is None else world
             if world is None:
                 opened.callback(self.world.close)
-            made = parts(self.world.spaces, spec)
+            before = begun(out) if ways else None
+            made = parts(self.world.spaces, spec, before)
             expert = taught(self.world.spaces.expert, spec)
             self.folder: Folder | None = None
             if out is not None:
@@ -121,7 +122,7 @@ class Run:
                 self._record = Record.load(self.folder.path)
             self.measuring = expert.probed
             journal = Journal(keep=expert.workers is not None) if self.folder is None else self.folder.journal
-            self.labelling = labelling(expert, journal, **made.limits, progress=self._asked)
+            self.labelling = labelling(expert, journal, **made.resolved.limits, progress=self._asked)
             self.collector: Collector
             arena: Arena
             if possible(self.world.first, made, expert):
@@ -129,7 +130,7 @@ class Run:
                     self.world, student, expert, call_alone if together is None else together.call
                 )
             else:
-                count, burn = made.envs, getattr(made.game.policy, "burn", 0)
+                count, burn = made.resolved.plan.envs, getattr(made.game.policy, "burn", 0)
                 vector = self.world.vector(count, threads)
                 opened.callback(lambda: self.world.give_back(vector, count, threads))
                 about = made.observations, made.actions, expert, spec.seed
@@ -201,9 +202,9 @@ class Run:
             return self._record
         clock = Clock()
         self.judge.finish(clock)
-        if self._measured:
+        if episodes := self._measured:
             self._tick("measuring the expert")
-            self.judge.measure_expert(clock)
+            self.judge.measure_expert(episodes, clock)
         if self.times:
             for part, seconds in clock.laps.items():
                 self.times[-1][part] += seconds
@@ -284,13 +285,12 @@ class Run:
         return self.progress is not _silent or self.labelling.expert.person is not None
 
     def _searches(self, number: int) -> bool:
-        return self.student.searches and number in self.spec.judged
+        return self.student.searches and number in self.student.timetable.judged
 
     @property
-    def _measured(self) -> bool:
-        """Whether the expert may be asked for more than labels: an expensive one only where that is said."""
-        said = self.spec.expert_episodes is not None
-        return bool(self.spec.expert_measured) and (said or not self.labelling.expensive)
+    def _measured(self) -> int:
+        """Episodes to measure the expert by; where there are none, it is asked for labels alone."""
+        return self.student.timetable.measures(expensive=self.labelling.expensive)
 
     def _ask_again(self, number: int) -> None:
         """After rounds 1, 2, 4, 8, … an expert that may be measured is asked about a few states again."""
@@ -307,9 +307,9 @@ class Run:
         person.tell(
             "collecting",
             round=number,
-            rounds=len(self.spec.sizes),
+            rounds=len(self.student.timetable.sizes),
             labels=student.queries + here,
-            budget=self.spec.budget,
+            budget=self.student.timetable.budget,
             returns=returns,
         )
 
@@ -324,7 +324,7 @@ class Run:
         self.close()
 
     def __repr__(self) -> str:
-        done = f"{self.ledger.rounds} of {len(self.spec.sizes)} rounds"
+        done = f"{self.ledger.rounds} of {len(self.student.timetable.sizes)} rounds"
         return f"Run({self.student.parts.settings['env']}, {self.spec.name}, {done})"
 
 

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import Any, final
 
 from .. import experts
+from ..defaults import plan_of
 from ..envs.gymnasium import Maker, has_limit, maker
 from ..envs.vector import VectorEnv, vector
 from ..errors import UserError
@@ -94,8 +95,10 @@ def spaces_of(spec: RunSpec) -> Spaces:
         return world.spaces
 
 
-def spaces_in(make: Maker, spaces: Any, spec: RunSpec) -> Spaces:
-    """The spaces of an environment that `make` has made, and the expert in it."""
+def spaces_in(make: Maker, spaces: Any, spec: RunSpec, *, probe: bool = True) -> Spaces:
+    """The spaces of an environment that `make` has made, and the expert in it. A function whose kind of
+    answer is not known is asked once about a made-up observation, but not without `probe`.
+    """
     whole, acts, expert = spaces.observation_space, spaces.action_space, spec.expert
     seen, sees = whole, spec.student_sees
     sight = None if sees is None else Sight.of(sees, "student_sees")
@@ -111,12 +114,12 @@ def spaces_in(make: Maker, spaces: Any, spec: RunSpec) -> Spaces:
         teacher = experts.resolve(
             expert,
             env_id=make.name if make.by_id else getattr(spaces, "serves", None),
-            observation_space=seen,
+            observation_space=seen if probe else None,
             action_space=acts,
             **options,
         )
     except UserError:
-        if expert is not None or spec.total:
+        if expert is not None or plan_of(spec).total:
             raise
         teacher = nobody(acts)  # demonstrations alone need no expert
     if spec.workers is not None:

@@ -296,8 +296,9 @@ def storage(parts: Parts, within: Path | None = None, *, keep: bool = True) -> S
     learner does not read.
     """
     codecs, game, spec = (parts.observations, parts.actions), parts.game, parts.spec
+    plan = parts.resolved.plan
     folder = None if within is None else within / "samples"
-    keep = keep or (parts.rule is not None and parts.rule.reads)
+    keep = keep or (plan.rule is not None and plan.rule.reads)
     log, around = SampleLog(*codecs), None
     size, limit = parts.total * log.width(), room(spec.memory_limit)
     # Statistics of linear policies hold no samples, so it does not matter to them how many there are.
@@ -305,22 +306,22 @@ def storage(parts: Parts, within: Path | None = None, *, keep: bool = True) -> S
     large = size > limit and (keep or not streams)
     if large and game.policy.memory:
         raise UserError(
-            f"memory_limit: {spec.total} samples need {size} bytes, more than {limit}, and those "
+            f"memory_limit: {plan.total} samples need {size} bytes, more than {limit}, and those "
             f"of the policy {game.policy.name!r}, which learns from sequences, are kept in memory; raise it."
         )
     if spec.memory != "all" and not game.policy.linear:
         # The learner has a memory of its own. The search for the best in hindsight reads the log: rows, but
         # not the sequences of a policy with memory, which it has in arrays.
-        searched = bool(spec.judged and spec.search)
+        searched = bool(plan.judged and spec.search)
         keep, mapped = keep or searched, not (searched and game.policy.memory)
     else:
-        at_once = bool(spec.judged) and game.policy.linear and computes(game.loss, Absolute)
+        at_once = bool(plan.judged) and game.policy.linear and computes(game.loss, Absolute)
         if large and not streams and (at_once or not draws(game.solver)):
             reader, other = "this solver", "take one that draws minibatches, as adam does"
             if draws(game.solver):
                 reader, other = "the search for the best in hindsight", "take comparator none"
             raise UserError(
-                f"memory_limit: {spec.total} samples need {size} bytes, more than {limit}, and {reader} "
+                f"memory_limit: {plan.total} samples need {size} bytes, more than {limit}, and {reader} "
                 f"reads them all at once; raise the limit or {other}."
             )
         held = jax.default_backend() != "cpu" and parts.total * codecs[0].width <= limit

@@ -53,20 +53,34 @@ SOLVERS: Registry[AnySolver] = Registry(
 )
 
 
-def auto(policy: Policy, loss: Loss, parameters: int) -> Any:
-    """For a linear policy an exact solver: the closed form (squared), the interior point (absolute), and
-    Newton or, with many parameters, L-BFGS (all others); else Adam.
-    """
+def auto_name(policy: Policy, loss: Loss, parameters: int) -> str:
+    """The name that `auto` stands for: an exact solver where one exists, else Adam."""
     if not policy.linear:
-        return adam(batch_size=256)
+        return "adam"
     if computes(loss, Squared):
-        return closed_form()
+        return "closed-form"
     if computes(loss, Absolute):
-        return interior_point()
-    return newton() if parameters <= NEWTON_LIMIT else block_lbfgs()
+        return "interior-point"
+    return "newton" if parameters <= NEWTON_LIMIT else "block-lbfgs"
+
+
+def auto(policy: Policy, loss: Loss, parameters: int) -> Any:
+    """An exact solver where one exists (closed form, interior point, Newton, L-BFGS), else Adam."""
+    name = auto_name(policy, loss, parameters)
+    return adam(batch_size=256) if name == "adam" else SOLVERS.make(name, {})
 
 
 __all__ = ["NEWTON_LIMIT", "SLS", "SOLVERS", "Adam", "AnySolver", "ClosedForm", "Descent", "Direction"]
 __all__ += ["Frequencies", "InBall", "InteriorPoint", "Progress", "ProximalSGD", "Solution", "Solver"]
-__all__ += ["Status", "Unsolved", "adam", "auto", "block_lbfgs", "cell_newton", "closed_form", "gd"]
+__all__ += [
+    "Status",
+    "Unsolved",
+    "adam",
+    "auto",
+    "auto_name",
+    "block_lbfgs",
+    "cell_newton",
+    "closed_form",
+    "gd",
+]
 __all__ += ["interior_point", "lbfgs", "newton", "project", "proximal_sgd", "sls"]

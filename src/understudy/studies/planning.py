@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
+from ..defaults import plan_of
 from ..errors import UserError, whole
 from ..machine import cores
 from ..progress import spelled
@@ -30,12 +31,13 @@ def evaluation(spec: RunSpec) -> int:
     """Most environment steps of a run's evaluations, the expert's included; 0 where there is no limit."""
     import gymnasium
 
+    plan = plan_of(spec)
     known = gymnasium.registry.get(str(spec.env).rpartition(":")[2])
     own = spec.env_kwargs.get("max_episode_steps") or getattr(known, "max_episode_steps", None)
     limit = min(filter(None, (own, spec.episode_limit)), default=0)
     # Where nothing is chosen the last look is a part of the evaluation at the end.
-    looks = len(spec.evaluated) - (not spec.decided("best"))
-    return limit * (looks * spec.looks + spec.judging + spec.expert_measured)
+    looks = len(plan.evaluated) - (not plan.keep_best)
+    return limit * (looks * plan.looks + plan.judging + plan.expert_episodes)
 
 
 def divide(entries: Sequence[Entry], workers: int, most: int | None = None) -> list[list[Entry]]:
@@ -104,7 +106,7 @@ class Plan(NamedTuple):
             free = [self.rate.start] * (1 if self.engine == "inline" else self.workers)
             for shard in self.shards:
                 first = free.index(min(free))
-                steps = sum(one.spec.total for one in shard)
+                steps = sum(one.plan.total for one in shard)
                 steps += sum(evaluation(one.spec) for one in shard) if evaluating else 0
                 free[first] += steps * self.rate.seconds
             found.append(max(free))
@@ -155,13 +157,14 @@ def calibrate(
     quiet["comparator"] = "none"
     first = [entry for shard in shards for entry in shard][:CALIBRATION]
     short = [entry.spec.replace(**quiet) for entry in first]
-    steps = sum(one.total for one in short)
-    if sum(one.spec.total for shard in shards for one in shard) < 10 * steps * workers:
+    plans = [plan_of(one) for one in short]
+    steps = sum(plan.total for plan in plans)
+    if sum(one.plan.total for shard in shards for one in shard) < 10 * steps * workers:
         return None
     count = min(workers, len(shards))
     found: list[float] = []
 
-    reached, rounds = [0] * (2 * count), sum(len(one.sizes) for one in short)
+    reached, rounds = [0] * (2 * count), sum(len(plan.sizes) for plan in plans)
 
     def tell(number: int, played: int) -> None:
         reached[number] = played

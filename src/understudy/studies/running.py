@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, final
 
-from ..choose import choose
+from ..defaults import resolve
 from ..disk import reporting
 from ..errors import UserError, whole
 from ..parts import Spaces
@@ -165,7 +165,7 @@ def plan(
         runs=len(study.runs),
         finished=len(study.runs) - len(left),
         left_out=study.left_out,
-        interactions=sum(entry.spec.total for entry in left),
+        interactions=sum(entry.plan.total for entry in left),
         shards=shards,
         engine=engine,
         workers=count,
@@ -186,7 +186,7 @@ def check(study: Study, engine: str) -> bool:
         if spec.key(*WORLD) not in worlds:
             worlds[spec.key(*WORLD)] = spaces_of(spec)
         world = worlds[spec.key(*WORLD)]
-        choose(spec, world.shown, Actions.of(world.action_space), world.expert)
+        resolve(spec, world.shown, Actions.of(world.action_space), world.expert)
     return any(world.expert.workers is not None for world in worlds.values())
 
 
@@ -208,8 +208,8 @@ def _play(
     **how: Any,
 ) -> None:
     shards = planning.divide(left, workers, most)
-    lengths = [sum(len(entry.spec.sizes) for entry in shard) for shard in shards]
-    total = sum(len(entry.spec.sizes) for entry in study.runs)
+    lengths = [sum(len(entry.plan.sizes) for entry in shard) for shard in shards]
+    total = sum(len(entry.plan.sizes) for entry in study.runs)
     reached = [0] * len(shards)
 
     def tell(number: int, done: int) -> None:
@@ -222,7 +222,7 @@ def _play(
         about = {
             "name": digest({"runs": [entry.id for entry in shard]}),
             "runs": len(shard),
-            "interactions": sum(entry.spec.total for entry in shard),
+            "interactions": sum(entry.plan.total for entry in shard),
             "seconds": seconds,
             "engine": name,
         }

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import jax
 
 from .. import disk
+from ..defaults import plan_of
 from ..errors import UserError
 from ..runs import NAMES, TIMES, Run, World, Worlds
 from ..spec import RunSpec
@@ -75,7 +76,7 @@ def play(
     together = jax.default_backend() != "cpu" if together is None else together
     keep = keep if keep is not None and keep.is_dir() else None
     meeting = Together(len(specs)) if together and len(specs) > 1 else None
-    count = _Count(sum(len(spec.sizes) for spec in specs), progress)
+    count = _Count(sum(len(plan_of(spec).sizes) for spec in specs), progress)
     shared = Worlds() if worlds is None else worlds
 
     def begun(spec: RunSpec) -> Run | UserError:
@@ -111,7 +112,7 @@ class _Count:
 def _played(run: Run | UserError, spec: RunSpec, count: _Count) -> Result:
     """What comes of a run when it is played to its end."""
     if isinstance(run, UserError):
-        count.add(len(spec.sizes))
+        count.add(len(plan_of(spec).sizes))
         return Result([], _ended([]), str(run), {"total": 0.0})
     error = None
     if run.student.round:
@@ -123,7 +124,7 @@ def _played(run: Run | UserError, spec: RunSpec, count: _Count) -> Result:
             run.finish()
         except UserError as failed:
             error = failed
-        count.add(len(spec.sizes) - run.student.round)
+        count.add(len(plan_of(spec).sizes) - run.student.round)
         return _result(run, error)
 
 

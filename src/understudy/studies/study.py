@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, final
 
 from .. import disk
+from ..defaults import Timetable, plan_of
 from ..errors import UserError, unknown
 from ..spec import FIELDS, OPTIONS, RunSpec, fits, read_toml, registries, stated
 from .grids import values
@@ -37,6 +38,11 @@ class Entry(NamedTuple):
     def settings(self) -> dict[str, Any]:
         """The settings that differ from their defaults, as plain data."""
         return self.spec.changes()
+
+    @property
+    def plan(self) -> Timetable:
+        """Its rounds."""
+        return plan_of(self.spec)
 
 
 @final
@@ -107,6 +113,7 @@ class Study:
             labels |= {name: None if name in dropped else asked[name] for name in self.grid}
             for spec in specs:
                 entry = Entry(digest(spec.changes()), labels | {"seed": spec.seed}, spec)
+                _ = entry.plan  # what does not fit is refused now
                 found.setdefault(entry.id, entry)
         return list(found.values())
 

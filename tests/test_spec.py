@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from understudy import MLP, UserError, ftrl
+from understudy.defaults import plan_of
 from understudy.spec import FIELDS, RunSpec, describe
 
 PENDULUM = {"env": "Pendulum-v1"}
@@ -100,7 +101,7 @@ def test_a_run_has_one_spelling(one, other):
 )
 def test_what_does_not_fit_is_one_sentence(settings, sentence):
     with pytest.raises(UserError) as error:
-        RunSpec.of(PENDULUM | settings)
+        plan_of(RunSpec.of(PENDULUM | settings))
     assert sentence in str(error.value) and "\n" not in str(error.value)
 
 
@@ -139,34 +140,6 @@ def test_objects_are_described_and_cannot_be_sent_to_a_worker():
 
 def act(observation):
     return [0.0]
-
-
-def test_rounds_follow_from_the_settings():
-    spec = RunSpec(**PENDULUM, rounds=4, interactions=30, budget=100, evaluate_every=3, comparator="every")
-    assert spec.sizes == (30, 30, 30, 10) and spec.total == 100
-    assert (sorted(spec.judged), sorted(spec.evaluated)) == ([1, 2, 3, 4], [3, 4])
-    assert spec.replace(episodes=0).evaluated == frozenset()
-    assert (spec.expert_measured, spec.replace(expert_episodes=2).expert_measured) == (20, 2)
-    assert (spec.looks, spec.judging, spec.replace(best=True).judging) == (10, 20, 50)
-    spec = spec.replace(episodes=3, best=True)
-    assert (spec.looks, spec.judging, spec.expert_measured) == (3, 3, 3)
-    assert [RunSpec(**PENDULUM, learner="bc").mixing.beta(t) for t in (1, 9)] == [1.0, 1.0]
-
-
-def test_a_round_of_pure_environments_has_steps_for_each_of_them():
-    pure = {"env": "gymnax:CartPole-v1", "envs": 64}
-    assert RunSpec(**pure).interactions == RunSpec.of(pure).interactions == 3200
-    assert RunSpec(**PENDULUM, envs=64).interactions == RunSpec(env=pure["env"]).interactions == 1000
-    said = RunSpec(**pure, interactions=1000)
-    for again in (RunSpec.of(said.changes()), RunSpec.of(said.plain()), said.replace(rounds=3)):
-        assert again.interactions == 1000
-
-
-def test_the_preset_decides_what_was_not_given():
-    practical, paper = RunSpec(**PENDULUM), RunSpec(**PENDULUM, preset="paper")
-    assert [one.decided("standardise") for one in (practical, paper)] == [True, False]
-    assert [one.decided("first_round") for one in (practical, paper)] == ["expert", "agent"]
-    assert RunSpec(**PENDULUM, preset="paper", standardise="yes", noise=0.3).decided("standardise") is True
 
 
 def test_a_file_holds_it(tmp_path):

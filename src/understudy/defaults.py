@@ -1,0 +1,833 @@
+"""What a run means: everything that was not said is decided here, and nowhere else.
+
+`RunSpec` holds what was said. The steps below stand in the order in which they decide: `person`, `budget`,
+`preset` and `timetable`, which need no environment; then, with the spaces and the expert, `policy`, `loss`,
+`learner`, `solver`, `ensemble`, `weights` and `views`; at last `check`. A setting that was said, or that an
+earlier step has decided, stays. `Resolved` is what they come to, with the reason for every choice. What only
+data can decide is here as a rule, and `Choice.when` says when it is applied. Nothing here starts JAX.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import math
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple, final
+
+from .errors import UserError
+from .spec import OPTIONS, Mixing, RunSpec, describe, is_pure, judged, mixing
+
+if TYPE_CHECKING:  # importing this file is cheap
+    from .asking import Rule
+    from .losses import Loss
+    from .policies import Actions, Policy
+
+ROUNDS = 25
+"""Rounds of a run for which neither rounds nor a budget is given."""
+STEPS, EACH = 1000, 50
+"""Interactions of a round where nothing is said, and those of each environment where thousands are cheap."""
+LOOKS, JUDGING, CHOSEN = 10, 20, 50
+"""Episodes where nothing is said: of a look on the way; of the policy that is kept; of the one that was
+chosen by looks of up to `CHOSEN` episodes."""
+MOST = 100_000
+"""No plan has more rounds."""
+SAID = "as you said"
+BEGUN = "as the run was begun"
+PORTIONS = ("ask", "first_interactions", "interactions", "evaluate_every", "best")
+"""What follows from a budget when a run is begun; one that is extended goes on with the same portions."""
+
+RECORDED = (*PORTIONS, "budget", "rounds", "first_round", "noise", "standardise", "weigh", "average")
+"""What config.json keeps of the choices, beside the parts."""
+
+
+class Choice(NamedTuple):
+    """A setting, what it is, and why.
+
+    when: "now", or the moment at which data decide; then `value` is the rule, and `candidates` are what it
+    chooses among, where they can be listed.
+    """
+
+    setting: str
+    value: Any
+    reason: str
+    when: str = "now"
+    candidates: tuple[str, ...] = ()
+
+
+@final
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Preset:
+    """What a preset decides. squash: a tanh head for networks. bias: linear policies get one. automatic:
+    networks are trained as below, on schedules that start after a round without a penalty.
+    """
+
+    first_round: str = "expert"
+    standardise: bool = True
+    squash: bool = True
+    bias: bool = True
+    noise: float = 0.0
+    automatic: bool = True
+
+
+PAPER = Preset(first_round="agent", standardise=False, squash=False, bias=False, noise=0.1, automatic=False)
+PRESETS = {"practical": Preset(), "paper": PAPER}
+
+
+@final
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Timetable:
+    """The rounds of a run and what is due after them: all that is known without its environment.
+
+    rounds: interactions and most labels of each. last: how many rounds at most, demonstrations apart; None:
+    as many as the budget takes. ask, rule: which states are asked about, as it was decided and as what
+    chooses them, None where all are. envs: environments side by side, no more than an ordinary round has
+    steps. judged, evaluated: the rounds after which the best in hindsight is found and the policy evaluated.
+    looks, judging: episodes of an evaluation on the way, and of the policy that is kept.
+    insists: whether even an expensive expert is measured.
+    """
+
+    rounds: tuple[tuple[int, int], ...]
+    last: int | None
+    interactions: int
+    budget: int | None
+    envs: int
+    ask: Any
+    rule: Rule | None
+    mixing: Mixing
+    judged: frozenset[int]
+    evaluated: frozenset[int]
+    keep_best: bool
+    looks: int
+    judging: int
+    expert_episodes: int
+    insists: bool
+
+    @functools.cached_property
+    def sizes(self) -> tuple[int, ...]:
+        """Interactions of every round."""
+        return tuple(size for size, _ in self.rounds)
+
+    @property
+    def total(self) -> int:
+        """Interactions of the whole run."""
+        return sum(self.sizes)
+
+    def ends(self, t: int, labels: int) -> bool:
+        """Whether round t, after which there are so many labels, is the last."""
+        return t >= len(self.sizes) or (self.budget is not None and labels >= self.budget)
+
+    def due(self, chosen: frozenset[int], t: int, labels: int) -> bool:
+        """Whether round t is among those `chosen`; what is due after the last planned round is due after the
+        one that spends the budget.
+        """
+        return t in chosen or (self.ends(t, labels) and len(self.sizes) in chosen)
+
+    def measures(self, *, expensive: bool) -> int:
+        """Episodes to measure the expert by; an expensive one is measured where that was asked for."""
+        return 0 if expensive and not self.insists else self.expert_episodes
+
+
+@final
+@dataclasses.dataclass(frozen=True)
+class Scale:
+    """The scale of a regularised learner on a network, which is found from the first rounds.
+
+    name: alpha or eta. Round 1 is solved without a penalty, and the distance D = ||w_2 − w_1|| it travels is
+    the scale of the parameters: α = factor·D. For η_t = η/√t the gradient's size G is needed too, that of
+    round 2, the first of a trained network: η = factor·D/G. The schedule counts from the round after.
+
+    factor 10 was measured with benchmarks/scores.py on Hopper-v5 and Walker2d-v5, five seeds each, 256-256
+    nets and proximal Adam: with 10 the mean score is within 4 % of FTL's at 5,000 and at 25,000 labels in
+    both; 3 is too stiff for Walker2d (0.64 against 0.82 at 5,000), 30 is hardly a penalty any more.
+    """
+
+    name: str
+    factor: float = 10.0
+
+    @property
+    def start(self) -> int:
+        """The first round that the schedule counts."""
+        return 2 if self.name == "alpha" else 3
+
+
+@final
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Resolved:
+    """A run as it will be played.
+
+    plan: its rounds. automatic: what finds the learner's scale from the first rounds, None where it is known.
+    solver, solver_options: for `making.make_game`. ensemble: networks whose mean is evaluated and kept, the
+    learner's own among them. weigh: what weighs alike, rounds or labels; ordinary: where labels do, how many
+    weigh as much as a round otherwise does, else None. noise: a deviation, or the temperature at which
+    choices are sampled. standardise: by the first round's statistics. average: of how many of the last
+    policies the mean acts. encoder: whose features of images the policy has: "auto" is the expert, None
+    nobody. stack: observations that the policy sees, None where it sees the last one alone. limits: of one
+    call of a slow expert, timeout and retries. choices: every decision, in the order in which it was made.
+    """
+
+    spec: RunSpec
+    plan: Timetable
+    policy: Policy
+    loss: Loss
+    learner: Any
+    automatic: Scale | None
+    solver: Any
+    solver_options: Mapping[str, Any]
+    ensemble: int
+    weigh: str
+    ordinary: int | None
+    noise: float
+    standardise: bool
+    average: int
+    encoder: Any
+    stack: int | None
+    limits: Mapping[str, Any]
+    choices: tuple[Choice, ...]
+
+    def record(self) -> dict[str, Any]:
+        """The decisions as plain data, for config.json; `resolve` takes them as `before`."""
+        made = {choice.setting: describe(choice.value) for choice in self.choices}
+        parts = {"policy": self.policy.config(), "loss": describe(self.loss), "members": self.ensemble}
+        return {name: made[name] for name in RECORDED} | parts | {"automatic": self.automatic is not None}
+
+
+def plan_of(spec: RunSpec, before: Mapping[str, Any] | None = None) -> Timetable:
+    """The rounds of a spec, which need no environment; `before` is what a run was begun with (its `record`).
+
+    >>> plan = plan_of(RunSpec(env="Hopper-v5", budget=400))
+    >>> plan.rounds[:3], plan.ask, plan.total
+    (((200, 200), (1000, 20), (1000, 20)), 'distance:20', 10200)
+    """
+    return _planned(Decisions(spec, before))
+
+
+def resolve(
+    spec: RunSpec, space: Any, actions: Actions, teacher: Any, before: Mapping[str, Any] | None = None
+) -> Resolved:
+    """What a spec means for a policy that sees `space`, for these actions and this expert."""
+    decisions = Decisions(spec, before)
+    plan = _planned(decisions)
+    chosen = policy(decisions, space, actions, teacher)
+    losing = loss(decisions, chosen, actions, teacher)
+    learning, automatic = learner(decisions, chosen)
+    solving, options = solver(decisions, space, chosen, losing, learning)
+    count = ensemble(decisions, chosen, learning)
+    weigh = weights(decisions, chosen, plan)
+    encoder, stack, standardise, noise = views(decisions, space, chosen, actions, teacher)
+    check(decisions, plan, chosen, teacher)
+    asks = None if plan.rule is None else plan.rule.count
+    seconds = math.inf if spec.expert_timeout is None else spec.expert_timeout
+    return Resolved(
+        spec=spec,
+        plan=plan,
+        policy=chosen,
+        loss=losing,
+        learner=learning,
+        automatic=automatic,
+        solver=solving,
+        solver_options=options,
+        ensemble=count,
+        weigh=weigh,
+        ordinary=min(asks or plan.interactions, plan.interactions) if weigh == "labels" else None,
+        noise=noise,
+        standardise=standardise,
+        average=decisions["average"],
+        encoder=encoder,
+        stack=stack,
+        limits={"timeout": seconds, "retries": 0 if spec.workers is None else spec.expert_retries},
+        choices=tuple(decisions.made.values()),
+    )
+
+
+@final
+class Decisions:
+    """What was said, and what the steps have decided so far: the first to decide a setting wins."""
+
+    def __init__(self, spec: RunSpec, before: Mapping[str, Any] | None = None):
+        self.spec, self.preset, self.by = spec, PRESETS[spec.preset], f"the preset {spec.preset}"
+        self._before = before or {}
+        self.made: dict[str, Choice] = {}
+
+    def __getitem__(self, name: str) -> Any:
+        return self.made[name].value if name in self.made else getattr(self.spec, name)
+
+    def decide(self, name: str, value: Any, reason: str, **more: Any) -> Any:
+        """The setting, which is `value` where nothing was said or decided before."""
+        if name not in self.made:
+            choice = Choice(name, value, reason, **more)
+            if not self.spec.unsaid(name):
+                choice = Choice(name, getattr(self.spec, name), SAID)
+            elif name in PORTIONS and name in self._before:
+                choice = Choice(name, self._before[name], BEGUN)
+            self.made[name] = choice
+        return self.made[name].value
+
+    def note(self, name: str, value: Any, reason: str, **more: Any) -> None:
+        """Writes down what a decision comes to, in place of what was written before."""
+        self.made[name] = Choice(name, value, reason, **more)
+
+    def options(self, part: str) -> dict[str, Any]:
+        """The options of a part: those that were said, and those that were decided."""
+        decided = {name: self.made[name].value for name in OPTIONS[part] if name in self.made}
+        return decided | self.spec.options(part)
+
+
+def _planned(decisions: Decisions) -> Timetable:
+    person(decisions)
+    budget(decisions)
+    preset(decisions)
+    return timetable(decisions)
+
+
+def person(decisions: Decisions) -> None:
+    """Where the expert is a person: few labels, short rounds that are learnt from at once, and no round that
+    the person drives from its first step on.
+
+    Fifty labels, ten a round, are spread by `distance` over 200 steps of a policy that samples its actions. A
+    rule of the thumb in the place of a person (push the cart to where the pole falls) made a linear policy
+    hold CartPole's pole for 454 of 500 steps with them, 361 with thirty (means of four seeds, ten episodes
+    each); the rule `random` gave 401 and 253, a network of 64 × 64 428 and 287. On the spot a person drives
+    up to 300 steps in ten rounds.
+    """
+    spec, decide = decisions.spec, decisions.decide
+    if not spec.by_person:
+        return
+    if spec.moment == "spot":
+        decide("ask", "driven", "you watch, and what you drive is what is learnt from")
+        decide("rounds", 10, "ten short rounds, each learnt from at once")
+        decide("budget", 300, "up to 300 steps that you drive")
+    else:
+        each = 10 if spec.budget is None else max(1, min(10, spec.budget // 3))
+        name = "distance" if spec.policy not in ("nature_cnn", "camera", "tabular") else "random"
+        how = "the states farthest from those you have answered" if name == "distance" else "drawn at random"
+        decide("ask", f"{name}:{each}", f"you are asked about {each} states a round, {how}")
+        if spec.rounds is None:
+            decide("budget", 50, "a person gives few labels")
+    decide("interactions", 200, "short rounds, so that the policy soon acts on what you answered")
+    decide("evaluate_every", 1, "you see after every round what your answers have changed")
+    decide("first_round", "agent", "the policy acts, and you answer, from the first round on")
+    decide("expert_episodes", 0, "a person is not measured")
+    decide("noise", 0.1, "a policy that knows nothing yet must not repeat itself")
+    if spec.policy == "mlp":
+        decide("widths", (64, 64), "a small network learns from few labels while you wait")
+        if spec.solver == "auto":
+            decide("max_iterations", 500, "a short training, while you wait")
+
+
+def budget(decisions: Decisions) -> None:
+    """Where the preset practical has a budget and nothing was said about asking: a quarter of the labels, but
+    at least 200 or half, on a first, expert-driven round, the rest in twentieths. With so few labels a policy
+    may stumble again in a later round: all are evaluated, which costs no labels, and the best one is kept.
+    Demonstrations take the place of the large first round.
+    """
+    spec, labels, decide = decisions.spec, decisions["budget"], decisions.decide
+    free = decisions["ask"] is None and decisions["rounds"] is None and spec.beta == 0.0
+    free = free and spec.learner != "bc" and spec.preset == "practical" and spec.moment == "after"
+    if labels is None or not free:
+        return
+    each = max(1, labels // 20)
+    if spec.policy in ("nature_cnn", "tabular", "gru"):  # distances between its inputs mean nothing
+        decide("ask", f"random:{each}", f"{each} labels a round, a twentieth of the budget, at random")
+    else:
+        decide("ask", f"distance:{each}", f"{each} labels a round, a twentieth of the budget, on new states")
+    if spec.demos is None:
+        first = max(1, min(labels // 2, max(200, labels // 4)))
+        decide("first_interactions", first, "a quarter of the budget, at least 200 labels or half of it")
+    if spec.best is not False and spec.episodes != 0:
+        decide("best", True, "with few labels a later policy may be worse than an earlier one")
+        decide("evaluate_every", 1, "every policy is evaluated, to keep the best; that costs no labels")
+
+
+def preset(decisions: Decisions) -> None:
+    """What is left: who acts first, what is asked and kept, and how long a round is.
+
+    Pure environments are stepped all at once, so that none of them is cheaper than all: each has `EACH` steps
+    a round.
+    """
+    spec, decide, first = decisions.spec, decisions.decide, decisions.preset.first_round
+    many = EACH * spec.envs if is_pure(spec.env) else 0
+    decide("ask", "all", "every state of a round is asked about, as in DAgger")
+    decide("budget", None, "labels are not limited")
+    long = f"{EACH} steps of each of {spec.envs:,} environments" if many > STEPS else "the usual length"
+    decide("interactions", max(STEPS, many), long)
+    decide("first_interactions", None, "round 1 is as long as the others")
+    decide("first_round", first, f"the preset {spec.preset}: the {first} acts in round 1")
+    decide("best", False, "the last policy is kept")
+    decide("evaluate_every", 0, "the policy is evaluated after the last round")
+    judging = decide("episodes", CHOSEN if decisions["best"] else JUDGING, "of the policy that is kept")
+    decide("expert_episodes", judging, "the same as of the policy; an expensive expert is not measured")
+    decide("average", 1, "the last policy acts alone")
+
+
+def timetable(decisions: Decisions) -> Timetable:
+    """The rounds: `ROUNDS`, or as many as the budget takes. Demonstrations are one without interactions, and
+    behavioural cloning from them needs no other. The expert is measured by as many episodes as the policy.
+
+    Where the rule does not say how many states it asks about, the budget may be spent in fewer rounds.
+    """
+    from .asking import rule
+
+    spec, asked, labels = decisions.spec, decisions["ask"], decisions["budget"]
+    asks, best, often = rule(asked, spec.options("ask")), decisions["best"], decisions["evaluate_every"]
+    every, count = asked == "all", asks.count
+    beta = 1.0 if isinstance(spec.learner, str) and spec.learner == "bc" else spec.beta
+    who = mixing(beta, first_round=decisions["first_round"])
+    ends = every or (count is not None and who.beta(10_000) in (0.0, 1.0))
+    if spec.demos is not None and spec.name == "bc":
+        last = decisions.decide("rounds", 0, "the demonstrations alone are cloned")
+    elif labels is None or not ends:
+        last = decisions.decide("rounds", ROUNDS, "the usual number")
+    else:
+        last = decisions.decide("rounds", None, "as many as the budget takes")
+    each, demos = decisions["interactions"], int(spec.demos is not None)
+    most, left = (math.inf if limit is None else limit for limit in (last, labels))
+    rounds = _rounds(decisions["first_interactions"] or each, each, most, demos, left, who, every, count)
+    if rounds is None:
+        named = f"budget: {labels}" if last is None else f"rounds: {last}"
+        raise UserError(f"{named} takes more than {MOST:,} rounds; let a round be larger.")
+    if last is None:
+        decisions.note("rounds", None, f"as many as the budget takes: {len(rounds)}")
+    judging = decisions["episodes"]
+    looks = LOOKS if spec.episodes is None else spec.episodes
+    if best and not looks:
+        raise UserError("best: yes needs evaluations to choose by, and episodes is 0; give episodes, or no.")
+    if best:
+        long = f"{looks} to {5 * looks}"
+        why = "a policy that leads plays on until it is behind, or its mean return is known to 1 %"
+        decisions.note("looks", long, why, when="in every evaluation on the way")
+    if spec.moment == "spot" and (count is not None or not hasattr(asks, "gate")):
+        raise UserError(
+            f"moment: 'spot' needs a rule with a threshold, as in disagreement:0.05; ask is {spec.ask!r}."
+        )
+    played = len(rounds)
+    evaluated = {played, *(range(often, played + 1, often) if often else ())} if looks else ()
+    return Timetable(
+        rounds=rounds,
+        last=last,
+        interactions=each,
+        budget=labels,
+        envs=min(spec.envs, each),
+        ask=asked,
+        rule=None if every else asks,
+        mixing=who,
+        judged=judged(spec.comparator, played),
+        evaluated=frozenset(evaluated),
+        keep_best=best,
+        looks=looks,
+        judging=judging,
+        expert_episodes=decisions["expert_episodes"],
+        insists=spec.expert_episodes is not None,
+    )
+
+
+@functools.lru_cache(maxsize=64)  # thousands of runs of a study have the same rounds
+def _rounds(
+    first: int, each: int, last: float, before: int, left: float, who: Mixing, every: bool, count: int | None
+) -> tuple[tuple[int, int], ...] | None:
+    """Interactions and the most labels of every round; None where there would be more than `MOST` rounds."""
+    rounds = [(0, 0)] * before
+    while len(rounds) < last + before and left > 0:
+        size = first if len(rounds) == before else each
+        if len(rounds) >= MOST:
+            return None
+        beta = who.beta(len(rounds) + 1)
+        most, whole = min(size, left), every or beta == 1.0
+        exact = whole or (beta == 0.0 and count is not None)
+        if count is not None and beta == 0.0 and not whole:
+            most = min(most, count)
+        rounds.append((int(most if whole else size), int(most)))
+        left -= most if exact else 0
+    return tuple(rounds)
+
+
+def policy(decisions: Decisions, space: Any, actions: Actions, teacher: Any) -> Policy:
+    """The policy: a network; linear on the expert's features where observations are images, and on vectors
+    where the expert is a person, who gives few labels; `camera` for an image with other things beside it. By
+    name it has the preset's bias or tanh head, objects stay as they are.
+    """
+    from .policies import GRU, MLP, POLICIES, Camera, Observations
+
+    spec, options, squash = decisions.spec, decisions.options("policy"), decisions.spec.squash
+    name, by = spec.policy, decisions.by
+    if spec.expert is None:
+        decisions.note("expert", teacher.name, "it comes with the package for this environment")
+    if not isinstance(name, str):
+        made = POLICIES.resolve(name)
+        decisions.note("policy", _name(made), SAID)
+        return _squashed(made, actions) if squash else made
+    name = decisions.decide("policy", *_architecture(space, teacher, options))
+    if name == "linear":
+        options = {"bias": decisions.preset.bias} | options
+    elif name == "tabular":
+        options = {"states": Observations.of(space, tabular=True).leaves[0].counts[0]} | options
+    elif name == "nature_cnn":
+        options = _pixels(space) | options
+    elif name == "camera":
+        options = _picture(space) | options
+    made = POLICIES.make(name, options)
+    fits = isinstance(made, MLP | Camera | GRU) and not actions.categorical and actions.bounded
+    if fits and decisions.preset.squash:
+        squash = decisions.decide("squash", True, "a tanh head keeps actions within their bounds")
+    elif fits:
+        squash = decisions.decide("squash", False, by)
+    return _squashed(made, actions) if squash else made
+
+
+def _architecture(space: Any, teacher: Any, options: Mapping[str, Any]) -> tuple[str, str]:
+    """The name of the policy where none was given, and why."""
+    from .experts.networks import sees
+
+    if _beside(space):
+        return "camera", "the observations are an image with other things beside it"
+    if _images(space) and sees(teacher) is not None and not options:
+        return "linear", "the expert's own features of an image are known"
+    if not _images(space) and teacher.person is not None and not options:
+        return "linear", "a person gives few labels, and a linear policy needs fewer"
+    return "mlp", "a network fits most experts"
+
+
+def _squashed(policy: Any, actions: Actions) -> Any:
+    from .policies import GRU, MLP, Camera
+
+    if not isinstance(policy, MLP | Camera | GRU):
+        raise UserError(f"squash: the policy {policy.name!r} has no tanh head; mlp, gru and camera have.")
+    if actions.categorical or not actions.bounded:
+        raise UserError("squash: a tanh head needs Box actions with finite bounds.")
+    low, high = (tuple(edge.astype(float).tolist()) for edge in (actions.low, actions.high))  # type: ignore[union-attr]
+    return dataclasses.replace(policy, head="tanh", low=low, high=high)
+
+
+def _images(space: Any) -> bool:
+    """Whether observations are images of bytes."""
+    return len(getattr(space, "shape", None) or ()) == 3 and getattr(space, "dtype", None) == "uint8"
+
+
+def _beside(space: Any) -> bool:
+    """Whether an image, not too small, has other things beside it."""
+    from .policies import Observations
+    from .policies.camera import LEAST
+
+    leaves = Observations.of(space).leaves
+    images = [leaf for leaf in leaves if leaf.kind == "byte" and len(leaf.shape) == 3]
+    return len(images) == 1 < len(leaves) and min(sorted(images[0].shape)[1:]) >= LEAST
+
+
+def _picture(space: Any) -> dict[str, Any]:
+    """Where in a row the image is."""
+    from .policies import Observations
+
+    place, image = 0, None
+    for leaf in Observations.of(space).leaves:
+        if leaf.kind == "byte" and len(leaf.shape) == 3:
+            if image is not None:
+                raise UserError("policy: 'camera' sees one image; student_sees chooses among several.")
+            image = {"shape": tuple(leaf.shape), "place": place}
+        place += leaf.width
+    if image is None:
+        raise UserError(f"policy: 'camera' needs an image of bytes among the observations {space}.")
+    return image
+
+
+def _pixels(space: Any) -> dict[str, Any]:
+    """A stack and size of frames; the solver's loop is inside a compiled program, where products are fast."""
+    shape: Any = tuple(getattr(space, "shape", None) or ())
+    if not _images(space) or shape[1] != shape[2]:
+        raise UserError(
+            "policy: 'nature_cnn' sees stacks of square frames of bytes, (stack, size, size), "
+            f"as Atari's; these observations are {space}."
+        )
+    return {"stack": int(shape[0]), "size": int(shape[1]), "method": "matmul"}
+
+
+EDGE = 0.1
+"""Where the Huber loss turns from a square to a line: a share of the range of the actions."""
+
+
+def loss(decisions: Decisions, policy: Policy, actions: Actions, teacher: Any) -> Loss:
+    """The loss: cross-entropy for choices and squared for Box actions, or Huber's, which a few labels that do
+    not fit disturb less, where networks learn from a budget of them.
+
+    Labels to 90 % in the median of five seeds with the squared loss, Huber's with an edge of 0.1 and of 0.05,
+    while the mean of five policies acted: Hopper 360, 340, 320; Walker2d 700, 650, 850; HalfCheetah above
+    5,000, 4,500, 4,500 (docs/studies/queries.md).
+    """
+    from .losses import LOSSES, CrossEntropy
+
+    spec, options = decisions.spec, decisions.options("loss")
+    if spec.loss == "auto":
+        name, reason = "squared", "the actions are numbers"
+        if actions.categorical:
+            name, reason = "cross-entropy", "the actions are choices"
+        elif _few(decisions, policy) and actions.bounded and not options:
+            assert actions.low is not None and actions.high is not None
+            options = {"delta": EDGE * float((actions.high - actions.low).mean())}
+            name, reason = "huber", "few labels: those that do not fit disturb a network less"
+        made = LOSSES.make(decisions.decide("loss", name, reason), options)
+    else:
+        made = LOSSES.make(spec.loss, options) if isinstance(spec.loss, str) else LOSSES.resolve(spec.loss)
+        decisions.note("loss", _name(made), SAID)
+    if made.logits and not actions.categorical:
+        raise UserError("loss: cross-entropy is for Discrete and MultiDiscrete actions, these are Box.")
+    if teacher.kind == "distribution" and spec.labels == "expert" and not made.logits and spec.loss != "auto":
+        raise UserError(
+            f"loss: {spec.loss!r} does not fit an expert that gives distributions; cross-entropy does."
+        )
+    if isinstance(made, CrossEntropy) and actions.kind == "multi":
+        return CrossEntropy(groups=actions.counts)
+    return made
+
+
+SCALES = {"ftrl": "eta", "alt_ftrl": "eta", "adaftrl": "alpha"}
+"""Regularised learners and the number that sets how strong their penalty is."""
+
+
+def learner(decisions: Decisions, policy: Policy) -> tuple[Any, Scale | None]:
+    """The learner, and what finds its scale where a name comes without one.
+
+    Where its `start` was not given, the schedule starts in round 1 for a policy that is linear in its
+    parameters: without a penalty, separable data would send the first solve to infinity, and the certificate
+    with it. A network of the practical preset starts in round 2: the first gradient of an untrained network
+    says nothing about the later ones. There a regularised learner given by name finds its scale, and takes
+    the mean centre, which the residuals of inexact solves stay out of; a linear policy has α = 1 or η = 1.
+    """
+    import equinox as eqx
+    import numpy as np
+
+    from .learners import LEARNERS, started
+
+    spec, options, scale = decisions.spec, decisions.options("learner"), None
+    network = decisions.preset.automatic and not policy.linear
+    made: Any = spec.learner
+    if isinstance(made, str):
+        name = "ftl" if made == "bc" else LEARNERS.aliases.get(made, made)
+        number = SCALES.get(name)
+        if number is not None and number not in options and decisions.preset.automatic:
+            scale = Scale(number) if network else None
+            # A scale is found in the rounds before its start, and it is that of α or of η/√t.
+            early = scale is not None and options.get("start", scale.start) < scale.start
+            scale = None if early or options.get("schedule", "sqrt") != "sqrt" else scale
+            if scale is not None:
+                rule = f"{scale.factor:g} D" + ("" if number == "alpha" else "/G")
+                why = "D is how far round 1 moves the parameters, G the size of a gradient"
+                decisions.note(number, rule, why, when=f"after round {scale.start - 1}")
+            elif not network:
+                decisions.note(number, 1.0, "the scale of standardised observations is one")
+            options |= {number: 1.0} if scale is not None or not network else {}
+        made = LEARNERS.make(name, options)
+        if scale is not None:
+            made = eqx.tree_at(lambda one: one.around_last, made, np.asarray(False))
+    made = LEARNERS.resolve(made)
+    solves = network and not getattr(made, "linear", False)
+    first = 1 if not solves else 2 if scale is None else scale.start
+    made = started(made, first)
+    if isinstance(spec.learner, str) and not _free(made) and "start" not in options:
+        why = "a network learns round 1 without a penalty" if solves else "the penalty keeps round 1 bounded"
+        decisions.note("start", first, f"the first round that the schedule counts: {why}")
+    return made, scale
+
+
+FEW = {
+    "max_iterations": 5000,
+    "passes": 200.0,
+    "most_passes": 1600.0,
+    "learning_rate": 3e-3,
+    "batch_size": 64,
+    "weight_decay": 0.3,
+}
+"""How the practical preset trains networks on vectors where labels are few, that is with a budget: with
+1,500 labels the score on Ant was 0.46 before (3,000 steps of 256, no weight decay) and is 0.79 so, with
+5,000 on HalfCheetah 0.64 and 0.87. The passes matter from 1,600 labels on: without them one seed of five did
+not reach 0.9 on HalfCheetah in evaluations of 20 episodes, with them all did (docs/studies/queries.md). At
+most 1,600 passes are fewer steps below 200 labels: small problems took minutes. Half as
+many passes made no difference on Hopper and Walker2d.
+"""
+MANY = 64
+SPARSE = {"weight_decay": 0.1, "lasso": 0.1}
+"""And what changes where inputs are more than `MANY`, most of which may say little. Ant has 105, 78 of them
+forces of contact: on states in which a student runs, the squared error with 1,500 labels is 0.18 without the
+lasso and 0.14 with it. Robots with 11 and 17 inputs, all of which say something, lose by it
+(docs/studies/queries.md).
+"""
+WHY = {
+    "batch_size": "samples of a step: a round costs the same however many there are",
+    "measure": "the gradient on all samples is not needed, and would cost much",
+    "decay": "the steps fall to nothing in every round, which lowers the loss",
+    "proximal": "whether a penalty is taken exactly, which Adam would magnify",
+}
+
+
+def solver(
+    decisions: Decisions, space: Any, policy: Policy, loss: Loss, learner: Any
+) -> tuple[Any, dict[str, Any]]:
+    """What to hand to `make_game`: the exact solver of a linear policy (`solvers.auto_name`); for networks
+    Adam on minibatches, at a cost per round that does not grow.
+
+    In the practical preset Adam's step falls to zero along a cosine in every round (Hopper, seed 0, loss of
+    round 22: 0.0034 with a constant step, 0.0015 so), and the penalty of a regularised learner is taken by
+    proximal steps, since Adam would magnify it (AdaFTRL's mean score on Walker2d at 5,000 labels: 0.33 with
+    neither, 0.84 with both).
+    """
+    from .solvers import NEWTON_LIMIT, SOLVERS, auto_name
+
+    spec, options = decisions.spec, decisions.options("solver")
+    name = spec.solver
+    if not isinstance(name, str):
+        decisions.note("solver", _name(name), SAID)
+        return name, options
+    small, large = (auto_name(policy, loss, size) for size in (0, NEWTON_LIMIT + 1))
+    if policy.linear:
+        if small == large:
+            decisions.decide("solver", small, "it solves this loss exactly")
+        else:
+            why = f"it solves this loss exactly; {large} beyond {NEWTON_LIMIT:,} parameters"
+            decisions.decide("solver", small, why, candidates=(small, large))
+        return name, options
+    name = decisions.decide("solver", small, "a network has no exact solver")
+    takes = SOLVERS.takes(name)
+    if takes is not None and "batch_size" not in takes:
+        return name, options
+    more: dict[str, Any] = {"batch_size": policy.minibatch, "measure": False}
+    more = {option: value for option, value in more.items() if takes is None or option in takes}
+    if spec.solver == "auto" and decisions.preset.automatic:
+        more |= {"decay": "cosine", "proximal": not _free(learner)}
+        if policy.memory:
+            # 33,000 labels of Hopper without velocities: held-out error 0.063 so, with 1e-3 0.108.
+            more["learning_rate"] = 3e-3
+        if _few(decisions, policy):
+            from .policies import Observations
+
+            more |= FEW | (SPARSE if Observations.of(space).width > MANY else {})
+            if "max_iterations" in options:
+                del more["passes"], more["most_passes"]  # as many steps as were asked for
+    SOLVERS.refuse_foreign(name, options)
+    for option, value in more.items():
+        if option not in options:
+            why = WHY.get(option, "few labels: a longer training with smaller weights")
+            decisions.note(option, value, why)
+    return name, more | options
+
+
+MEMBERS = 5
+"""Networks of the ensemble that is kept where labels are few."""
+
+
+def ensemble(decisions: Decisions, policy: Policy, learner: Any) -> int:
+    """Networks whose mean is evaluated and kept: `MEMBERS` where a network learns from few labels without a
+    penalty, else one. What cannot be one of several is refused.
+
+    Scores of what is kept with one and with five, means of seeds 20 to 24: Hopper 0.952 and 0.995, Walker2d
+    1.010 and 1.004; and of seeds 5 to 9, with rounds weighing alike: HalfCheetah 0.908 and 0.929, Ant 0.845
+    and 0.931. One of them acts: where the mean did, Hopper needed more labels in three seeds of four
+    (docs/studies/queries.md).
+    """
+    from .policies import MLP
+
+    spec = decisions.spec
+    if decisions["average"] > 1 and not policy.linear:
+        raise UserError(
+            f"average: {spec.average!r} is for policies that are linear in their parameters, and "
+            f"{policy.name!r} is not; members trains several networks."
+        )
+    apart = type(policy) is MLP and _free(learner) and spec.init is None
+    few = apart and _few(decisions, policy)
+    reason = "few labels: the mean of several networks is better" if few else "the network that acts"
+    count = decisions.decide("members", MEMBERS if few else 1, reason)
+    if count > 1 and not apart:
+        raise UserError(
+            f"members: {count!r} is for networks (mlp) which FTL or BC trains without init; the "
+            f"policy is {policy.name!r}, the learner {spec.name!r}."
+        )
+    return count
+
+
+def weights(decisions: Decisions, policy: Policy, plan: Timetable) -> str:
+    """What weighs alike: labels where a network learns from few. The first, expert-driven round has several
+    times those of another, and where each of them weighs less, a robot may fall in its first steps.
+    Demonstrations, which may be many, stay one round.
+    """
+    if decisions.spec.weigh == "labels" and policy.linear:
+        raise UserError(
+            f"weigh: 'labels' is for networks, and {policy.name!r} is linear; 'rounds' is accepted."
+        )
+    counted = plan.rule is None or plan.rule.count is not None
+    if _few(decisions, policy) and counted and decisions.spec.demos is None:
+        return decisions.decide("weigh", "labels", "those of the large first round must not weigh less")
+    return decisions.decide("weigh", "rounds", "every round counts once in the regret")
+
+
+def views(
+    decisions: Decisions, space: Any, policy: Policy, actions: Actions, teacher: Any
+) -> tuple[Any, int | None, bool, float]:
+    """What the policy sees and what it adds to its actions: encoder, stack, whether observations are
+    standardised, noise.
+
+    A linear policy on images has the expert's features of them, where the expert has any. A policy with
+    memory sees two observations, the last and its change. A policy that starts from another's parameters
+    keeps that one's statistics. Noise on choices is the temperature at which they are sampled.
+    """
+    from .experts.networks import sees
+    from .policies import Observations
+
+    spec, decide = decisions.spec, decisions.decide
+    encoder: Any = spec.encoder
+    image = sum(leaf.kind == "byte" and len(leaf.shape) == 3 for leaf in Observations.of(space).leaves) == 1
+    own = policy.name == "linear" and image and sees(teacher) is not None
+    if encoder == "none" or (encoder == "auto" and not own):
+        encoder = None
+    elif not image or policy.name != "linear":
+        raise UserError(f"encoder: {encoder!r} is for a linear policy on images; this one is {policy.name}.")
+    else:
+        decide("encoder", "auto", f"a linear policy sees the features that {teacher.name} makes of an image")
+    stack = spec.stack
+    if stack is None and policy.memory:
+        stack = decide("stack", 2, "the last observation and its change")
+    if spec.init is not None:
+        standardise = decide("standardise", False, "the statistics of what it starts from are kept")
+    else:
+        now = {} if not decisions.preset.standardise else {"when": "after round 1"}
+        standardise = decide("standardise", decisions.preset.standardise, decisions.by, **now)
+    noise = decide("noise", decisions.preset.noise, decisions.by)
+    if spec.noise is None and noise and actions.categorical:
+        noise = 1.0
+        decisions.note("noise", noise, "the policy samples its choices, and does not repeat itself")
+    return encoder, stack, standardise, noise
+
+
+def check(decisions: Decisions, plan: Timetable, policy: Policy, teacher: Any) -> None:
+    """Refuses a rule that the policy does not fit, and settings with which an expert that remembers would not
+    be asked state after state.
+    """
+    if hasattr(plan.rule, "fits"):
+        plan.rule.fits(policy)  # type: ignore[union-attr]
+    if teacher.on_reset is None:
+        return
+    spec = decisions.spec
+    for name, value, accepted in (
+        ("envs", spec.envs, 1),
+        ("ask", plan.ask, "all"),
+        ("expert_workers", spec.workers, None),
+    ):
+        if value != accepted:
+            raise UserError(
+                f"{name}: an expert with on_reset remembers, so it is asked state after state in one "
+                f"environment; {value!r} is not accepted, {accepted!r} is."
+            )
+
+
+def _name(part: Any) -> str:
+    return str(getattr(part, "name", type(part).__name__))
+
+
+def _few(decisions: Decisions, policy: Policy) -> bool:
+    """Whether a network on vectors learns from few labels, and the preset decides how."""
+    from .policies import MLP
+
+    return decisions["budget"] is not None and decisions.preset.automatic and isinstance(policy, MLP)
+
+
+def _free(learner: Any) -> bool:
+    """Whether the learner has no penalty, as FTL."""
+    from .learners import Learner
+
+    return isinstance(learner, Learner) and learner.schedule.zero

@@ -1,0 +1,64 @@
+"""What a run would do, and why, before it is begun."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from typing import Any, final
+
+from .defaults import Choice, resolve
+from .disk import plain
+from .envs.gymnasium import maker
+from .policies import Actions
+from .runs.folder import begun
+from .runs.world import spaces_in
+from .spec import RunSpec, describe
+
+
+@final
+class Explanation(tuple[Choice, ...]):
+    """The choices of a run, in the order in which they were made; printed as a table."""
+
+    def rows(self) -> list[tuple[str, str, str]]:
+        """Setting, value and reason in words."""
+        return [(one.setting, _shown(one), one.reason) for one in self]
+
+    def plain(self) -> list[dict[str, Any]]:
+        """The choices as plain data."""
+        return [plain(one._asdict() | {"value": describe(one.value)}) for one in self]
+
+    def __repr__(self) -> str:
+        rows = self.rows()
+        wide = [max(len(row[column]) for row in rows) for column in (0, 1)]
+        return "\n".join(f"{name:<{wide[0]}}  {value:<{wide[1]}}  {reason}" for name, value, reason in rows)
+
+
+def explain(
+    env: Any = None, *, out: str | os.PathLike[str] | None = None, resume: bool = False, **settings: Any
+) -> Explanation:
+    """What `imitate` would do with these settings, each choice with its reason. Nothing is played or written,
+    and the expert is not asked. With `resume` it is what the run in `out` would go on with.
+
+    >>> import understudy
+    >>> choices = understudy.explain("CartPole-v1", policy="linear", budget=100)
+    >>> [choice.value for choice in choices if choice.setting in ("ask", "policy", "solver")]
+    ['distance:5', 'linear', 'newton']
+    """
+    spec = env if isinstance(env, RunSpec) and not settings else None
+    if spec is None:
+        spec = env.replace(**settings) if isinstance(env, RunSpec) else RunSpec.of({"env": env, **settings})
+    make = maker(spec.env, spec.env_kwargs, spec.student_infos)
+    with contextlib.closing(make()) as spaces:
+        world = spaces_in(make, spaces, spec, probe=False)
+    actions, before = Actions.of(world.action_space), begun(out) if resume else None
+    return Explanation(resolve(spec, world.shown, actions, world.expert, before).choices)
+
+
+def _shown(choice: Choice) -> str:
+    """A value in words, with the moment at which data decide."""
+    words = {None: "none", True: "yes", False: "no"}
+    value = describe(choice.value)
+    known = value is None or isinstance(value, bool)
+    text = words[value] if known else f"{value:g}" if isinstance(value, float) else str(value)
+    text = " or ".join(choice.candidates) or text
+    return text if choice.when == "now" else f"{text} ({choice.when})"

@@ -1,0 +1,678 @@
+"""What was said of a run: its settings with their types, limits, defaults and help, each in its one spelling.
+
+Nothing is decided here: None, "auto" and a preset stay as they were said, and `defaults` says what they mean.
+`imitate` builds a `RunSpec` from keywords, the command line from options, a study from the points of a grid,
+a worker process from JSON; ``--config`` reads it from TOML and config.json keeps it. Importing this file is
+cheap: the registries of learners, losses, policies and solvers are imported when a spec is made.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import functools
+import json
+import math
+import os
+import sys
+import tomllib
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias, final
+
+from . import disk
+from .errors import UserError, among, unknown, whole
+
+if TYPE_CHECKING:  # importing this file is cheap
+    import gymnasium
+
+    from .asking import Rule
+    from .envs.pure import PureEnv
+    from .learners import AnyLearner
+    from .losses import Loss
+    from .policies import Policy
+    from .registry import Registry
+    from .solvers import AnySolver
+
+Environment: TypeAlias = "str | Callable[..., Any] | gymnasium.Env[Any, Any] | PureEnv"
+"""An id, a function that makes an environment, or an environment."""
+
+PARTS = ("learner", "policy", "loss", "solver", "ask", "expert")
+"""Parts that a run has by name or as an object, each with options."""
+
+
+def _of(part: str, default: Any = None) -> Any:
+    """A field that is an option of a part."""
+    return dataclasses.field(default=default, metadata={"of": part})
+
+
+def _least(default: Any, least: float, most: float = math.inf) -> Any:
+    """A number from `least` to `most`."""
+    return dataclasses.field(default=default, metadata={"least": least, "most": most})
+
+
+def _among(default: Any, *accepted: str) -> Any:
+    return dataclasses.field(default=default, metadata={"among": accepted})
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
+class Settings:
+    """The fields of `RunSpec`. None and auto stand for what `defaults` decides."""
+
+    env: Environment | None = None
+    """A Gymnasium id such as Hopper-v5, module:Id to import a package first, or module:function."""
+    expert: Any = None
+    """A shipped expert's name (default: the one for the environment), a .zip archive, a .safetensors file,
+    org/repo on the hub, module:function, or person: you, on a page (person:page) or in a terminal
+    (person:terminal)."""
+    expert_sees: str | None = _of("expert")
+    """What the expert is asked about, where it is not the whole observation: keys, slices and entries of the
+    info, as in joints,camera[0:3],info:target (a dict of these) or joints+info:target (one vector)."""
+    student_sees: str | None = None
+    """What the policy sees, written in the same way; the rest is hidden from it."""
+    stack: int | None = _least(None, 1, 10_000)
+    """The policy sees the last so many observations of the episode: the last one and the changes before it
+    (gru: 2 where nothing is said)."""
+    expert_card: str | None = _of("expert")
+    """A JSON file that says what an expert's .safetensors file does not: its architecture and spaces."""
+    activation: str | None = _of("expert")
+    """Activation of an archive's network, where the archive does not say."""
+    vec_normalize: str | None = _of("expert")
+    """VecNormalize statistics that go with an archive."""
+    revision: str | None = _of("expert")
+    """Which revision of a hub's repository."""
+    expert_workers: int | str | None = None
+    """Questions under way at once, for an expert that is slow or dear: a number (threads), or processes:N.
+    Such an expert is asked about a state once, after the round, and is not played for its return."""
+    expert_timeout: float | None = _least(None, 0.0)
+    """Seconds after which a slow expert's answer is given up (default: none)."""
+    expert_retries: int = _least(2, 0)
+    """How often a slow expert is asked again where it fails; then the state stays without a label."""
+    learner: str | AnyLearner = "ftl"
+    """ftl (DAgger), adaftrl, ftrl, alt_ftrl, ogd, adagrad, bc (the expert drives), or module:function."""
+    eta: float | None = _of("learner")
+    """Step size η of ftrl, alt_ftrl and ogd."""
+    alpha: float | None = _of("learner")
+    """Scale α of adaftrl and adagrad."""
+    schedule: str | None = _of("learner")
+    """How η moves with the rounds: sqrt (η/√t), constant or adaptive."""
+    start: int | None = _of("learner")
+    """First round that the schedule counts."""
+    radius: float | None = _of("learner")
+    """Keep the parameters in the L2 ball of this radius."""
+    diagonal: bool = _of("learner", False)
+    """AdaGrad per coordinate instead of by the norm."""
+    policy: str | Policy = "auto"
+    """auto (mlp; camera for an image with numbers beside it; linear on the expert's features of images), mlp,
+    gru (remembers the episode), linear, tabular, nature_cnn, camera, or module:function."""
+    widths: tuple[int, ...] | None = _of("policy")
+    """Widths of the network's hidden layers (256 256)."""
+    init: Any = None
+    """Start from the parameters of a shipped expert, a policy's file, a run's folder or an archive."""
+    encoder: Any = "auto"
+    """Whose features a linear policy on images has: auto (the expert's), none (the pixels), or another's
+    name or file."""
+    labels: str = _among("expert", "expert", "mode")
+    """What is learned: the expert's answer (a distribution where it gives one), or its mode."""
+    loss: str | Loss = "auto"
+    """auto (squared for Box actions, huber for networks with a budget of labels, else cross-entropy),
+    squared, absolute, huber, cross-entropy, binary-cross-entropy, or module:function."""
+    solver: str | AnySolver = "auto"
+    """auto, closed-form, newton, lbfgs, gd, adam, sls, proximal-sgd, interior-point, or module:function."""
+    learning_rate: float | None = _of("solver")
+    """First step size of adam or proximal-sgd."""
+    max_iterations: int | None = _of("solver")
+    """Steps of the solver in a round."""
+    batch_size: int | None = _of("solver")
+    """Samples (gru: sequences) per step of a solver that can take minibatches."""
+    weight_decay: float | None = _of("solver")
+    """Adam also shrinks the parameters by this times the step size in every step."""
+    lasso: float | None = _of("solver")
+    """Adam also shortens the weights of each input of a network by this times the step size in every step, so
+    that inputs that say little drop out."""
+    tolerance: float | None = _of("solver")
+    """The solver stops at this gradient norm of (whole objective)/t."""
+    preset: str = _among("practical", "practical", "paper")
+    """practical (round 1 expert-driven, standardised observations, squashed head) or paper."""
+    rounds: int | None = _least(None, 0, 1_000_000)
+    """Rounds (default: 25, or with a budget as many as that takes); 0 learns from demonstrations alone."""
+    demos: str | None = None
+    """Recorded demonstrations, as a first round that costs nothing: an .npz with observations and actions,
+    minari:ID, or the folder of another run."""
+    interactions: int | None = _least(None, 1, 1_000_000_000)
+    """Environment steps in a round (default: 1000; in a pure environment 50 for each of `envs`, if that is
+    more)."""
+    first_interactions: int | None = _least(None, 1, 1_000_000_000)
+    """Environment steps in round 1, where they are not as many."""
+    envs: int = _least(1, 1, 100_000)
+    """Environments side by side."""
+    budget: int | None = _least(None, 1)
+    """Stop after so many queries; the last round asks for what is left."""
+    ask: str | Rule | None = None
+    """Which states of a round the expert is asked about: all (the default, but with a budget and without
+    rounds the preset practical spreads it), random:K, fraction:P, distance:K,
+    disagreement:K, leverage:C (linear policies), or module:function. A state where the expert acts is asked
+    about whatever the rule."""
+    floor: float | None = _of("ask")
+    """Share of a round's labels that is asked at random beside those that the rule chooses."""
+    weigh: str | None = _among(None, "rounds", "labels")
+    """What weighs alike in the sum of losses: rounds, each with the mean over its labels (the default), or
+    labels, so that a round with five times as many weighs five times as much (networks only; the default with
+    a budget)."""
+    moment: str = _among("after", "after", "spot")
+    """When the rule is asked: after the round, or on the spot: the expert takes over where the rule's score
+    is above its threshold (disagreement:0.05, distance:0.05) until it is safe again, and labels what it
+    drives."""
+    beta: float | str = 0.0
+    """Probability that the expert acts: a number, linear:ROUNDS or exponential:RATE."""
+    first_round: str | None = _among(None, "expert", "agent")
+    """Who acts in round 1: expert or agent."""
+    noise: float | None = _least(None, 0.0)
+    """What the agent adds while collecting: normal noise of this deviation (Box), or, for choices, the
+    temperature at which it samples from its policy: 0 plays the mode, 1 samples. The preset paper has 0.1
+    and 1."""
+    standardise: bool | None = None
+    """Standardise observations by the first round's statistics: yes or no."""
+    squash: bool | None = None
+    """A tanh head stretched to the action bounds: yes or no."""
+    average: int | None = _least(None, 1)
+    """Act with, evaluate and keep the mean of the last so many rounds' policies, which are linear. Losses and
+    regret are those of the last policy alone."""
+    members: int | None = _least(None, 1)
+    """Evaluate and keep the mean of so many networks. The learner trains one, which acts and whose losses and
+    regret the ledger has; the others are trained apart, from starts of their own, on the same labels."""
+    best: bool | None = None
+    """Keep the policy with the highest mean return of those that were evaluated, not the last one: yes or no.
+    What would be the best plays on until it is behind or its mean is known to 1 %, for up to five times the
+    episodes; what is kept is then evaluated anew, as long, on episodes that did not choose it."""
+    episodes: int | None = _least(None, 0, 1_000_000)
+    """Evaluation episodes (default: 10 on the way, and of the policy that is kept 20, or 50 where it is the
+    best one). The policy that is kept plays the same ones in every run of an environment."""
+    evaluate_every: int = _least(0, 0)
+    """Evaluate also after every so many rounds."""
+    expert_episodes: int | None = _least(None, 0)
+    """Episodes to measure the expert by (default: as many as evaluation episodes)."""
+    episode_limit: int | None = _least(None, 1)
+    """Most steps of an evaluation episode, for an environment that has no limit of its own. A run may be
+    resumed with another."""
+    comparator: str | Sequence[int] = "last"
+    """After which rounds to find the best in hindsight: last, every, none, or round numbers (5,10)."""
+    search: int = _least(2000, 0)
+    """Steps of Adam in the search for the best network in hindsight."""
+    memory_limit: int = _least(2 << 30, 0)
+    """Bytes of samples that are kept in memory; beyond, they are mapped from files."""
+    memory: str = "all"
+    """What the learner learns from: all rounds, the last W (window:W; window:1 is the current round alone),
+    or K past samples, a uniform choice among all (reservoir:K)."""
+    seed: int = _least(0, 0)
+    """Seed of everything."""
+    env_kwargs: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    """Keywords for the environment, as JSON: '{"max_episode_steps": 200}'."""
+    learner_options: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    """Other options of the learner, as JSON."""
+    policy_options: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    """Other options of the policy, as JSON: '{"activation": "tanh"}'."""
+    loss_options: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    """Options of the loss, as JSON: '{"delta": 0.5}'."""
+    solver_options: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    """Other options of the solver, as JSON: '{"decay": "cosine"}'."""
+    ask_options: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    """Other options of the query rule, as JSON: '{"on": "observations"}'."""
+    expert_options: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    """Other options of the expert, as JSON: '{"filename": "model.zip"}'."""
+
+
+FIELDS: dict[str, dataclasses.Field[Any]] = {field.name: field for field in dataclasses.fields(Settings)}
+"""Every setting of a run, by name."""
+
+
+OPTIONS = {
+    part: tuple(name for name, one in FIELDS.items() if one.metadata.get("of") == part) for part in PARTS
+}
+"""The settings that are options of a part, by part."""
+WORLD = ("env", "env_kwargs", "student_sees", "expert", "expert_options", "demos")
+WORLD += (*OPTIONS["expert"], "expert_workers", "expert_timeout", "expert_retries")
+"""The settings that say where a run happens and who is its expert."""
+
+
+def default(name: str) -> Any:
+    """The value of a setting that was not given."""
+    value = FIELDS[name].default
+    return {} if value is dataclasses.MISSING else value
+
+
+@final
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
+class RunSpec(Settings):
+    """A run, before it begins, as it was said. None and auto stand for what `understudy.defaults` decides.
+
+    Names are checked against the registries, numbers against their limits; what does not fit is refused with
+    one sentence. Objects (a learner, a policy, a loss, a solver, an expert, a function that makes the
+    environment) are accepted in place of names; config.json then describes them.
+
+    >>> spec = RunSpec(env="CartPole-v1", learner="ftrl", eta=0.1, rounds=3, interactions=50)
+    >>> spec.options("learner"), spec.changes()["eta"], spec.noise
+    ({'eta': 0.1}, 0.1, None)
+    >>> RunSpec(env="CartPole-v1", eta=0.1)
+    Traceback (most recent call last):
+    understudy.errors.UserError: learner: 'ftl' does not take eta; it takes radius.
+    """
+
+    def __post_init__(self) -> None:
+        for field in FIELDS.values():
+            self._spell(field.name, checked(field, getattr(self, field.name)))
+        for part in PARTS:
+            self._gather(part)
+        if isinstance(self.expert, str) and self.expert.startswith("person:"):
+            door = self.expert.removeprefix("person:")
+            self._spell("expert_options", {**self.expert_options, "door": door})
+            self._spell("expert", "person")
+        if not isinstance(self.env, str) and not callable(self.env) and not hasattr(self.env, "reset"):
+            what = "none was named; give" if self.env is None else f"{self.env!r} is not"
+            raise UserError(f"env: {what} the id of an environment, such as 'Hopper-v5'.")
+        self._spell("beta", number_or_word(self.beta))
+        self._spell("encoder", "none" if self.encoder is None else self.encoder)
+        if not isinstance(self.comparator, str) or self.comparator not in COMPARATORS:
+            self._spell("comparator", tuple(sorted(judged(self.comparator))))
+        _ = mixing(self.beta), self.workers, self.student_infos
+        if self.expert_sees is not None:
+            _sight(self.expert_sees, "expert_sees")
+        if self.rounds == 0 and self.demos is None:
+            raise UserError("rounds: 0 is not accepted without demonstrations (demos) to learn from.")
+        if self.init is not None and self.standardise:
+            raise UserError("standardise: with init the observations are standardised as init was; say no.")
+        if self.by_person and self.expert_episodes:
+            raise UserError(
+                f"expert_episodes: a person is not measured; {self.expert_episodes} is not accepted."
+            )
+        if self.moment == "spot" and self.by_person and self.envs > 1:
+            raise UserError(f"envs: a person who takes over on the spot drives one, not {self.envs}.")
+        if self.moment == "spot" and self.ask == "driven" and not self.by_person:
+            raise UserError("ask: 'driven' on the spot is for a person (--expert person), who takes over.")
+        from .objectives import parse_memory
+
+        parse_memory(self.memory)
+        for part in PARTS[:4]:
+            fits(part, getattr(self, part), self.options(part))
+
+    def _spell(self, name: str, value: Any) -> None:
+        """The same setting in its one spelling."""
+        object.__setattr__(self, name, value)
+
+    def _gather(self, part: str) -> None:
+        """Moves options that have a field of their own out of the mapping: one spelling for one run."""
+        options = getattr(self, f"{part}_options")
+        given = {name: value for name, value in options.items() if value is not None}
+        for name in [name for name in given if name in OPTIONS[part]]:
+            value = checked(FIELDS[name], given.pop(name))
+            if getattr(self, name) not in (None, False, value):
+                raise UserError(f"{name}: it is {getattr(self, name)!r} and, in {part}_options, {value!r}.")
+            self._spell(name, value)
+        self._spell(f"{part}_options", given)
+
+    @classmethod
+    def of(cls, settings: Mapping[str, Any]) -> RunSpec:
+        """The spec of named settings; None counts as not given, and a name that does not exist is refused."""
+        for name in settings:
+            among("run", name, FIELDS)
+        return cls(**stated(settings))
+
+    @classmethod
+    def read(cls, path: str | os.PathLike[str], **changes: Any) -> RunSpec:
+        """The spec in a TOML file, with `changes` that win over it."""
+        return cls.of(read_toml(path, "config") | changes)
+
+    def replace(self, **changes: Any) -> RunSpec:
+        """The same spec with other settings."""
+        return RunSpec.of({name: getattr(self, name) for name in FIELDS} | changes)
+
+    def options(self, part: str) -> dict[str, Any]:
+        """The options that were given for a part, by name."""
+        fields = {name: getattr(self, name) for name in OPTIONS[part]}
+        # By identity: a step size of 0.0 equals False, and must reach what refuses it.
+        given = {name: value for name, value in fields.items() if value is not None and value is not False}
+        return given | dict(getattr(self, f"{part}_options"))
+
+    def unsaid(self, name: str) -> bool:
+        """Whether a setting is what it is where nothing is said."""
+        return getattr(self, name) == default(name)
+
+    @property
+    def by_person(self) -> bool:
+        """Whether the expert is a person."""
+        return self.expert == "person" or getattr(self.expert, "person", None) is not None
+
+    @property
+    def workers(self) -> tuple[int, bool] | None:
+        """How many questions to a slow expert are under way at once, and whether in processes."""
+        if self.expert_workers is None:
+            return None
+        kind, _, count = str(self.expert_workers).rpartition(":")
+        if kind not in ("", "threads", "processes") or not count.isdecimal() or int(count) < 1:
+            raise UserError(
+                f"expert_workers: {self.expert_workers!r} is not a whole number ≥ 1 or processes:N."
+            )
+        return int(count), kind == "processes"
+
+    @property
+    def name(self) -> str:
+        """What the learner is called."""
+        if isinstance(self.learner, str):
+            return self.learner
+        return getattr(self.learner, "name", type(self.learner).__name__)
+
+    @property
+    def student_infos(self) -> tuple[str, ...]:
+        """The entries of the environment's info that the policy sees."""
+        return () if self.student_sees is None else _sight(self.student_sees, "student_sees").infos
+
+    def key(self, *names: str) -> str:
+        """A text that two specs share where they agree in these settings."""
+        return repr([describe(getattr(self, name)) for name in names])
+
+    def plain(self) -> dict[str, Any]:
+        """Every setting as plain data, objects described: what config.json keeps and resuming compares."""
+        return {name: describe(getattr(self, name)) for name in FIELDS}
+
+    def changes(self) -> dict[str, Any]:
+        """The settings that differ from their defaults, with env, learner and seed always: enough to make it
+        again with `RunSpec.of`. Objects cannot be written down so, and are refused.
+        """
+        found = {}
+        for name in FIELDS:
+            value = getattr(self, name)
+            if name not in ("env", "learner", "seed") and self.unsaid(name):
+                continue
+            try:
+                found[name] = json.loads(json.dumps(value, allow_nan=False))
+            except (TypeError, ValueError):
+                raise UserError(
+                    f"{name}: {describe(value)!r} is an object, which a study cannot keep or send to a "
+                    "worker; give its name, or module:name."
+                ) from None
+            if found[name] != disk.plain(value):
+                raise UserError(
+                    f"{name}: {value!r} has keys that are not text, which JSON cannot keep for a study."
+                )
+        return found
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, RunSpec) and self.plain() == other.plain()
+
+    def __hash__(self) -> int:
+        return hash(json.dumps(self.plain(), sort_keys=True, default=str))
+
+    def __repr__(self) -> str:
+        shown = {name: value for name, value in self.plain().items() if not self.unsaid(name)}
+        return f"RunSpec({', '.join(f'{name}={value!r}' for name, value in shown.items())})"
+
+
+def _sight(text: str, field: str) -> Any:
+    from .policies.sight import Sight
+
+    return Sight.of(text, field)
+
+
+LIBRARIES = ("brax", "gymnax", "mjx", "playground")
+"""What the names of pure environments begin with, as in gymnax:CartPole-v1."""
+
+
+def is_pure(env: Any) -> bool:
+    """Whether a name is one of a pure environment, or an object has its shape and is none of Gymnasium's.
+
+    >>> is_pure("gymnax:CartPole-v1"), is_pure("CartPole-v1"), is_pure("my_module:make")
+    (True, False, False)
+    """
+    if isinstance(env, str):
+        library, _, name = env.partition(":")
+        return bool(name) and library in LIBRARIES
+    import gymnasium as gym
+
+    if isinstance(env, type | gym.Env | gym.vector.VectorEnv):
+        return False
+    return hasattr(env, "reset") and hasattr(env, "step")
+
+
+COMPARATORS = ("every", "last", "none")
+
+
+def judged(asked: Any, rounds: int | None = None) -> frozenset[int]:
+    """The rounds, of so many where that is known, after which `comparator` asks for the best in hindsight.
+
+    >>> sorted(judged("every", 3)), sorted(judged("1,3")), sorted(judged([2], 3))
+    ([1, 2, 3], [1, 3], [2])
+    """
+    if isinstance(asked, str) and asked in COMPARATORS and rounds is not None:
+        return frozenset({"every": range(1, rounds + 1), "last": (rounds,), "none": ()}[asked])
+    listed = asked.split(",") if isinstance(asked, str) else asked
+    try:
+        # By way of text, which a fraction or a truth value cannot go without being refused.
+        chosen = [int(str(one)) for one in (listed if isinstance(listed, Iterable) else (listed,))]
+    except ValueError:
+        chosen = []
+    if not chosen or not all(1 <= t <= (rounds or t) for t in chosen):
+        asked = list(asked) if isinstance(asked, tuple) else asked
+        among = "numbers of rounds" if rounds is None else f"rounds among 1 … {rounds}"
+        raise UserError(f"comparator: {asked!r} is not 'every', 'last', 'none' or {among}.")
+    return frozenset(chosen)
+
+
+@final
+@dataclasses.dataclass(frozen=True)
+class Mixing:
+    """Who acts: with probability β_t the expert, else the agent; drawn for every environment and step.
+
+    β_t: `constant` value; `linear` max(0, 1 − (t−1)/value); `exponential` value^(t−1). Round 1 may be
+    the expert's.
+
+    >>> [Mixing("linear", 2, False).beta(t) for t in (1, 2, 3)]
+    [1.0, 0.5, 0.0]
+    """
+
+    kind: str
+    value: float
+    expert_first: bool
+
+    def beta(self, t: int) -> float:
+        """The probability that the expert acts in round t = 1, 2, …"""
+        if t == 1 and self.expert_first:
+            return 1.0
+        if self.kind == "linear":
+            return max(0.0, 1.0 - (t - 1) / self.value)
+        return self.value ** (t - 1) if self.kind == "exponential" else self.value
+
+
+def mixing(beta: Any, *, first_round: str = "expert") -> Mixing:
+    """From a number in [0, 1], "linear:ROUNDS" or "exponential:RATE".
+
+    >>> mixing("exponential:0.5", first_round="agent").beta(3), mixing(1).beta(7)
+    (0.25, 1.0)
+    """
+    among("first_round", first_round, ("expert", "agent"))
+    first = first_round == "expert"
+    kind, _, text = beta.partition(":") if isinstance(beta, str) and ":" in beta else ("constant", "", beta)
+    if kind not in ("constant", "linear", "exponential"):
+        raise UserError(f"beta: {beta!r} is not a number in [0, 1], linear:ROUNDS or exponential:RATE.")
+    try:
+        value = float(text)
+    except (TypeError, ValueError, OverflowError):
+        value = math.nan
+    if kind == "linear":
+        if not (math.isfinite(value) and value >= 1):
+            raise UserError(f"beta: {beta!r} needs a number of rounds ≥ 1, as in linear:15.")
+    elif isinstance(text, bool) or not 0.0 <= value <= 1.0:
+        raise UserError(f"beta: {beta!r} is not accepted; β is a probability, a number in [0, 1].")
+    return Mixing(kind, value, first)
+
+
+_KNOWN: set[tuple[str, str, str]] = set()
+"""Names and options that were found to fit; a study has many runs and few learners."""
+
+
+def read_toml(path: str | os.PathLike[str], field: str) -> dict[str, Any]:
+    """A TOML file, or one sentence about `field`."""
+    try:
+        return tomllib.loads(Path(path).read_text(encoding="utf-8-sig"))  # some editors begin with a mark
+    except OSError as error:
+        raise UserError(f"{field}: cannot read {str(path)!r} ({error.strerror or error}).") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise UserError(f"{field}: {str(path)!r} is not TOML ({error}).") from None
+
+
+def stated(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings that were given. None counts as not given, but an encoder of None is the pixels."""
+    return {name: value for name, value in settings.items() if value is not None or name == "encoder"}
+
+
+def describe(part: Any) -> Any:
+    """A part of a run as plain data, for the record and to compare when a run is resumed.
+
+    >>> from understudy import ftrl
+    >>> describe(ftrl(eta=0.5))["name"]
+    'ftrl'
+    """
+    if isinstance(part, (str, int, float, bool)) or part is None:
+        return part
+    if isinstance(part, Mapping):
+        return {str(name): describe(value) for name, value in part.items()}
+    if isinstance(part, (list, tuple)):
+        return [describe(one) for one in part]
+    if isinstance(part, os.PathLike):
+        return os.fspath(part)
+    if hasattr(part, "label") or hasattr(part, "predict"):  # an expert, which may hold a network
+        return str(getattr(part, "name", type(part).__qualname__))
+    if dataclasses.is_dataclass(part) and not isinstance(part, type):
+        fields = {field.name: describe(getattr(part, field.name)) for field in dataclasses.fields(part)}
+        return {"kind": type(part).__name__, **fields}
+    if (listed := getattr(part, "tolist", None)) is not None:
+        return listed()
+    name = getattr(part, "__qualname__", None)
+    return f"{part.__module__}:{name}" if name else type(part).__qualname__
+
+
+def checked(field: dataclasses.Field[Any], value: Any) -> Any:
+    """The value in its one spelling, by the field's type and limits, or one sentence."""
+    if value is None and field.default is None:
+        return None
+    listed = None if isinstance(value, type) else getattr(value, "tolist", None)
+    value = value if listed is None else listed()  # NumPy's numbers and arrays
+    read = READERS.get(str(field.type).removesuffix(" | None"))
+    return value if read is None else read(field.name, value, field.metadata)
+
+
+def _whole(name: str, value: Any, rules: Mapping[str, Any]) -> int:
+    if not _within(value, rules) or value != int(value):
+        raise UserError(f"{name}: {value!r} is not a whole number{_limit(rules, value)}.")
+    return int(value)
+
+
+def _number(name: str, value: Any, rules: Mapping[str, Any]) -> float:
+    if not _within(value, rules):
+        raise UserError(f"{name}: {value!r} is not a finite number{_limit(rules, value)}.")
+    return float(value)
+
+
+def _within(value: Any, rules: Mapping[str, Any]) -> bool:
+    real = isinstance(value, (int, float)) and not isinstance(value, bool)
+    low, high = rules.get("least", -math.inf), rules.get("most", math.inf)
+    return real and low <= value <= high and abs(value) <= sys.float_info.max
+
+
+def _limit(rules: Mapping[str, Any], value: Any) -> str:
+    if isinstance(value, (int, float)) and value > rules.get("most", math.inf):
+        return f" ≤ {rules['most']:,}"
+    return f" ≥ {rules['least']:g}" if "least" in rules else ""
+
+
+def _truth(name: str, value: Any, rules: Mapping[str, Any]) -> bool:
+    if value not in ("yes", "no") and not isinstance(value, bool):
+        raise UserError(f"{name}: {value!r} is not accepted; say yes or no.")
+    return value is True or value == "yes"
+
+
+def _word(name: str, value: Any, rules: Mapping[str, Any]) -> str:
+    if "among" in rules and value not in rules["among"]:
+        raise unknown(name, value, rules["among"])
+    if not isinstance(value, (str, os.PathLike)):
+        raise UserError(f"{name}: {value!r} is not a word.")
+    return str(os.fspath(value))
+
+
+def _widths(name: str, value: Any, rules: Mapping[str, Any]) -> tuple[int, ...]:
+    listed = value if isinstance(value, Sequence) and not isinstance(value, str) else (value,)
+    try:
+        for one in listed:
+            whole(name, one)
+    except UserError:
+        raise UserError(f"{name}: {value!r} must be positive whole numbers, as in (256, 256).") from None
+    return tuple(map(int, listed))
+
+
+def mapping(name: str, value: Any, rules: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """A mapping, or the JSON of one."""
+    if isinstance(value, str):
+        with contextlib.suppress(ValueError):
+            value = json.loads(value)
+    if not isinstance(value, Mapping):
+        raise UserError(f"{name}: {value!r} is not a JSON object such as '{{\"max_episode_steps\": 200}}'.")
+    return {str(key): one for key, one in value.items()}
+
+
+READERS: dict[str, Callable[[str, Any, Mapping[str, Any]], Any]] = {
+    "int": _whole,
+    "float": _number,
+    "bool": _truth,
+    "str": _word,
+    "tuple[int, ...]": _widths,
+    "Mapping[str, Any]": mapping,
+}
+"""By the type of a field; what has no type here, such as a learner, is checked with its registry."""
+
+
+def number_or_word(value: Any) -> Any:
+    """A number in its one spelling, and what is none as it is.
+
+    >>> number_or_word("0.5"), number_or_word(1), number_or_word("linear:3")
+    (0.5, 1.0, 'linear:3')
+    """
+    if isinstance(value, (str, int)) and not isinstance(value, bool):
+        with contextlib.suppress(ValueError, OverflowError):
+            return float(value)
+    return value
+
+
+@functools.cache
+def registries() -> dict[str, Registry[Any]]:
+    """The registry of each part but the expert."""
+    from .learners import LEARNERS
+    from .losses import LOSSES
+    from .policies import POLICIES
+    from .solvers import SOLVERS
+
+    return {"learner": LEARNERS, "policy": POLICIES, "loss": LOSSES, "solver": SOLVERS}
+
+
+def fits(part: str, value: Any, given: dict[str, Any]) -> None:
+    """Refuses a name that no registry knows, an object of another kind, and options that do not fit."""
+    registry = registries()[part]
+    if not isinstance(value, str):
+        if given:
+            raise UserError(f"{part}: it is an object, so {', '.join(given)} cannot be passed on to it.")
+        registry.resolve(value)
+        return
+    if (part, value, repr(given)) in _KNOWN:
+        return
+    if part == "learner" and value == "bc":
+        if given:
+            raise UserError("learner: 'bc' takes no options; it is FTL on expert-driven rounds.")
+    elif value == "auto" and part != "learner":
+        if part == "policy" and given:
+            registry.refuse_foreign("mlp", given)
+    else:
+        if part == "learner" and ":" not in value and value not in registry:
+            raise unknown("learner", value, [*registry.names(), "bc"])  # which is FTL, expert-driven
+        registry.refuse_foreign(value, given)
+        missing = [name for name in registry.needs(value) if name not in given]
+        if part == "learner" or not missing:  # what a run decides for a learner is a number
+            registry.make(value, given | dict.fromkeys(missing, 1.0))
+    _KNOWN.add((part, value, repr(given)))
