@@ -31,11 +31,13 @@ ORDER = """
     replay
     envs
     experts
+    defaults
     automatic samples
     parts
     student
     together
     runs
+    explaining
     studies
     exports
     loading

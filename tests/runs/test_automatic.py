@@ -6,21 +6,24 @@ import numpy as np
 import pytest
 
 from understudy import MLP, Squared, adaftrl, ftrl
-from understudy.automatic import FACTOR, Automatic
+from understudy.automatic import Automatic
+from understudy.defaults import Scale
 from understudy.making import make_game
 
+RULES = {True: Scale("alpha"), False: Scale("eta")}
 
-@pytest.mark.parametrize(("adaptive", "scale"), [(True, FACTOR * 3.0), (False, FACTOR * 3.0 / 4.0)])
+
+@pytest.mark.parametrize(("adaptive", "scale"), [(True, 10.0 * 3.0), (False, 10.0 * 3.0 / 4.0)])
 def test_a_step_is_ten_distances_or_ten_distances_over_a_gradient(adaptive, scale):
     learner = adaftrl() if adaptive else ftrl(eta=1.0)
     game = make_game(MLP(), Squared(), learner, "adam", [{"weight": np.zeros((2, 1)), "bias": np.zeros(1)}])
-    found = Automatic(adaptive=adaptive)
+    found = Automatic(RULES[adaptive])
     found.see(1, distance=3.0, gradient=100.0)  # the gradient of an untrained network says nothing
     assert found.settled == adaptive
     found.see(2, distance=50.0, gradient=4.0)
     schedule = found.tuned(game).learner.schedule
     assert float(schedule.adaptive if adaptive else schedule.root) == pytest.approx(1 / scale)
     assert float(schedule.root if adaptive else schedule.adaptive) == 0.0
-    again = Automatic(adaptive=adaptive)
+    again = Automatic(RULES[adaptive])
     again.restore(found.numbers())
-    assert again.numbers() == found.numbers() and FACTOR == 10.0
+    assert again.numbers() == found.numbers() and found.rule.factor == 10.0
