@@ -238,7 +238,7 @@ def test_a_run_that_was_played_again_is_no_further_evidence(tmp_path):
     assert [one["counted"] for one in again["groups"]] == [3, 3] and again["groups"][0]["runs"] == 6
     assert [one["return"] for one in again["groups"]] == [one["return"] for one in first["groups"]]
     assert "6 runs are 3" in again["verdicts"][0]["note"] and "runs are" not in first["verdicts"][0]["note"]
-    assert "over 3 runs, which are too few to cover 95 %: 6 or more" in first["verdicts"][0]["note"]
+    assert "Student's interval over 3 runs of 10 episodes each;" in first["verdicts"][0]["note"]
     both = [
         dataclasses.replace(one, settings={**one.settings, "rounds": 6})
         for path in sources.found([tmp_path / "a", tmp_path / "c"])
