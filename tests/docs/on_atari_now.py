@@ -8,7 +8,7 @@ import numpy as np
 
 from docs.on_atari import NAMES, value
 from docs.tables import FAILS, OPEN, bounds, cell, claims, form_of, interval, least, rows, verdicts
-from understudy.report import summaries
+from understudy import intervals
 
 
 def env(game: str) -> str:
@@ -21,10 +21,10 @@ def last(here: str, column: str, game: str, learner: str) -> list[float]:
     return list(found.sort_values("seed")[column])
 
 
-def shared(here: str, game: str, learner: str) -> summaries.Interval:
+def shared(here: str, game: str, learner: str) -> intervals.Interval:
     """The share of the expert's return in the same games, with its interval over pairs of games."""
     games = rows(f"{here}/games", game=env(game), learner=learner)
-    return summaries.ratio(games["return"], games["expert_return"])
+    return intervals.ratio(games["return"], games["expert_return"])
 
 
 def seeds(here: str, game: str, learner: str) -> str:
@@ -41,8 +41,8 @@ def again(here: str, game: str, policy: str, learner: str) -> str:
     games = rows(f"{here}/games", game=env(game), learner=learner)["return"]
     return (
         f"{now:.3f} ({value('average_loss', game, policy, learner):.3f}) | {seeds(here, game, learner)} | "
-        f"{bounds(summaries.interval(games, np.mean), '.1f')} | "
-        f"{bounds(shared(here, game, learner), '.2f')} |"
+        f"{bounds(intervals.mean(games)[:3], '.1f')} | "
+        f"{bounds(shared(here, game, learner)[:3], '.2f')} |"
     )
 
 

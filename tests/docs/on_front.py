@@ -164,7 +164,7 @@ def atari() -> Iterator[str]:
         100 * one for game in games for one in on_atari_now.last(here, "agreement", game, "adaftrl_untuned")
     ]
     untuned = " and ".join(
-        bounds(on_atari_now.shared(here, game, "adaftrl_untuned"), ".2f") for game in games
+        bounds(on_atari_now.shared(here, game, "adaftrl_untuned")[:3], ".2f") for game in games
     )
     ogd, adagrad = (
         [on_atari_now.shared(here, game, learner).middle for game in games] for learner in ("ogd", "adagrad")

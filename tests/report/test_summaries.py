@@ -154,7 +154,7 @@ def test_policies_on_other_episodes_are_not_compared_however_far_their_intervals
     assert "Not compared with BC: on other episodes." in note and "more than" not in note
     # On all episodes nothing is left of it.
     both = [pendulum(shift, 0, 200, who) for shift, who in ((0.0, "ftl"), (-0.3, "bc"))]
-    assert "cannot be told from" in verdicts(grouped(both))[0]["note"]
+    assert "is not clearly above" in verdicts(grouped(both))[0]["note"]
     assert between([both[0]], [both[1]])[1] == "200 episodes"
 
 
@@ -183,7 +183,7 @@ def test_groups_of_runs_are_compared_over_the_seeds_that_both_have(tmp_path):
         for seed in range(5):
             same = (90.0 + (seed if who == "ftl" else 4 - seed) * much,) * 2
             runs.append(source(f"{who}{seed}", returns=same, settings={"learner": who, "seed": seed}))
-    assert "cannot be told from BC" in verdicts(grouped(runs))[0]["note"]
+    assert "is not clearly above BC" in verdicts(grouped(runs))[0]["note"]
     few = [*runs[:5], source("bc", returns=(1.0, 2.0), settings={"learner": "bc", "seed": 0})]
     assert "Not compared with BC: fewer than two seeds in common." in verdicts(grouped(few))[0]["note"]
 

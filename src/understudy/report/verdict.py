@@ -108,7 +108,7 @@ def _counted(best: Mapping[str, Any], spell: Callable[[float], str]) -> str:
 
 
 def _rivals(best: Mapping[str, Any], others: Sequence[Mapping[str, Any]]) -> str:
-    """Whether the best returns more than the others on the same episodes, as far as can be told."""
+    """Whether the best returns more than the others on the same episodes, as far as the intervals show."""
     score = best["return"]
     if not math.isfinite(score.middle):
         behind = [one["name"] for one in others if one["by expert"]]
@@ -126,7 +126,7 @@ def _rivals(best: Mapping[str, Any], others: Sequence[Mapping[str, Any]]) -> str
     apart = [(name, over) for name, (gap, over) in found if math.isnan(gap.middle)]
     said = "95 % interval " if pairs == 1 else f"95 % interval for all {pairs} pairs at once "
     notes = []
-    for words, listed in (("It returns more than", more), ("It cannot be told from", near)):
+    for words, listed in (("It returns more than", more), ("It is not clearly above", near)):
         if listed:
             name, gap, over = min(listed, key=lambda one: one[1].low)
             spell = functools.partial(returned, beside=gap[:3])
