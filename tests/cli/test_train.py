@@ -11,9 +11,11 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import jax
+import numpy as np
 import pytest
+from scipy import stats
 
-from understudy import UserError, cli
+from understudy import Run, UserError, cli
 from understudy.cli import main
 from understudy.cli.train import asked, outcome
 from understudy.envs.gymnasium import maker
@@ -115,6 +117,23 @@ def test_a_finished_folder_is_refused_and_with_resume_told_again(kept, capsys):
     assert "a finished run" in capsys.readouterr().err
     assert main([*typed, "--resume", "--json"]) == 0
     assert last_json(capsys.readouterr().out)["run"] == str(kept)
+
+
+def test_runs_are_compared_on_the_same_episodes(kept, tmp_path, capsys):
+    other = str(tmp_path / "other")
+    assert main(["train", "Pendulum-v1", *SMALL, "--seed", "5", "--out", other]) == 0
+    capsys.readouterr()
+    assert main(["evaluate", str(kept), other, "--episodes", "3", "--json"]) == 0
+    printed = capsys.readouterr()
+    first, second = last_json(printed.out)["runs"]
+    gaps = np.array(second["returns"]) - first["returns"]
+    half = stats.t.ppf(0.975, 2) * gaps.std(ddof=1) / 3**0.5
+    ends = [second[name] for name in ("difference", "difference_low", "difference_high")]
+    assert np.allclose(ends, [gaps.mean(), gaps.mean() - half, gaps.mean() + half])
+    assert f"less {kept}, in pairs of 3 episodes" in printed.err
+    assert "less the expert's" in printed.err and "1 pair" in printed.err  # of the one that it has played
+    assert Run.load(other).evaluation.returns.tolist() == second["returns"][:1]
+    assert main(["evaluate"]) == 2 and "name the folder of a run" in capsys.readouterr().err
 
 
 def test_evaluate_reads_the_folder(kept, capsys):

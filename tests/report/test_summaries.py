@@ -98,7 +98,7 @@ def test_runs_that_were_not_evaluated_are_in_no_mean():
     [group] = grouped(runs)
     assert (
         group["counted"] == 3
-        and "Student's interval over 2 runs of 3 episodes each" in verdicts([group])[0]["note"]
+        and "Student's 95 % intervals over 2 runs of 3 episodes each" in verdicts([group])[0]["note"]
     )
 
 
@@ -212,7 +212,7 @@ def test_the_expert_has_an_interval_and_is_compared_in_pairs_with_the_least_retu
     )
     note = verdicts([group])[0]["note"]
     assert "the mean difference in pairs is -10.0 each time." in note
-    assert "Student's interval over 4 episodes; the least return is 180.0." in note
+    assert "In brackets are Student's 95 % intervals over 4 episodes; the least return is 180.0." in note
     loose = source(returns=200.0 + luck, expert=None)
     loose = dataclasses.replace(loose, expert=210.0, settings=loose.settings | {"expert_episodes": None})
     note = verdicts(grouped([loose]))[0]["note"]

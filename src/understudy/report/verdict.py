@@ -13,6 +13,7 @@ from .compared import between
 from .sources import UNKNOWN
 from .tables import many, returned
 
+BRACKETS = "In brackets are Student's 95 % intervals"
 ELSEWHERE = "its loss is on the expert's states, so it is not ranked by it"
 
 
@@ -98,12 +99,13 @@ def _counted(best: Mapping[str, Any], spell: Callable[[float], str]) -> str:
     played = many(best["episodes"], "episode")
     least = f"the least return is {spell(best['least'])}" if math.isfinite(best["least"]) else ""
     if best["over"] == "episodes":
-        text = f"Student's interval over {played}" if best["episodes"] > 1 else "One episode, so no interval"
+        text = f"{BRACKETS} over {played}" if best["episodes"] > 1 else "One episode, so no interval"
     elif best["measured"] == 1:
         text = "One run, so no interval"
     else:
-        text = f"Student's interval over {best['measured']} runs"
+        text = f"{BRACKETS} over {best['measured']} runs"
         text += f" of {played} each" if best["episodes"] else ""
+        text += ", the expert's over the episodes" if math.isfinite(best["expert"].low) else ""
     return "; ".join(one for one in (text, least) if one) + "."
 
 
@@ -130,11 +132,11 @@ def _rivals(best: Mapping[str, Any], others: Sequence[Mapping[str, Any]]) -> str
         if listed:
             name, gap, over = min(listed, key=lambda one: one[1].low)
             spell = functools.partial(returned, beside=gap[:3])
-            of = "" if len(listed) == 1 else f" for {name}, where it is least clear"
-            shown = f"by {spell(gap.middle)}{span(gap, spell, said)} over {over}{of}"
+            least = "" if len(listed) == 1 else f"; the least clear, {name}"
+            shown = f"by {spell(gap.middle)}{span(gap, spell, said)} over {over}"
             if not math.isfinite(gap.low):
-                shown = f"by {spell(gap.middle)} over {over}, which is no interval{of}"
-            notes.append(f"{words} {_listed([one for one, *_ in listed])}: {shown}.")
+                shown = f"by {spell(gap.middle)} over {over}, without an interval"
+            notes.append(f"{words} {_listed([one for one, *_ in listed])}{least}: {shown}.")
     for why in dict.fromkeys(why for _, why in apart):
         notes.append(f"Not compared with {_listed([name for name, one in apart if one == why])}: {why}.")
     return " ".join(notes)
