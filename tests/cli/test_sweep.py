@@ -65,7 +65,8 @@ def test_cloning_is_not_ranked_by_a_loss_on_the_experts_states(tmp_path, capsys)
     typed += ["--episodes", "3", "--engine", "inline", "--learners", "bc", "ftl"]
     assert main([*typed, "--out", str(tmp_path / "study")]) == 0
     printed = capsys.readouterr().out
-    rows = [line.split() for line in printed.splitlines() if line.strip()[:3] in ("bc ", "ftl")]
+    table = printed[printed.index("by average loss") : printed.index("bc stands last")]
+    rows = [line.split() for line in table.splitlines() if line.strip()[:3] in ("bc ", "ftl")]
     assert [row[0] for row in rows] == ["ftl", "bc"]
     assert "bc stands last: its loss is on the expert's states, so it is not ranked by it." in printed
     pages = read(tmp_path / "study")  # the episodes are kept, so that a page can pair them

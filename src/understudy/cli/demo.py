@@ -113,7 +113,6 @@ def _film(options: Demo, final: Any) -> None:
 
 
 def _table(runs: dict[str, Any], expert: float) -> Any:
-    from .. import intervals
     from ..report import tables
 
     # Eight columns fit into a terminal of 80 only with short headings.
@@ -122,8 +121,9 @@ def _table(runs: dict[str, Any], expert: float) -> Any:
     for name, one in runs.items():
         got, ledger = one.summary(), one.ledger
         reached = ledger["queries"][ledger["return_mean"] >= 0.9 * expert]
-        half = intervals.mean(one.evaluation.returns)
-        row = [name, f"{got['queries']:,}", f"{half.middle:.0f} ± {half.high - half.middle:.0f}"]
+        high = got["return_high"]  # None of one episode
+        half = "" if high is None else f" ± {high - got['return_mean']:.0f}"
+        row = [name, f"{got['queries']:,}", f"{got['return_mean']:.0f}{half}"]
         row += [f"{reached[0]:,}" if len(reached) else "not reached"]
         row += [f"{got['average_loss']:.4f}" + ("*" if name == "bc" else ""), f"{got['regret']:.3f}"]
         rows.append([*row, f"{got['seconds_collect']:.0f} s", f"{got['seconds_solve']:.0f} s"])
