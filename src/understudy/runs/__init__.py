@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from .collected import Round
-from .evaluate import Evaluation, acting, world_of
-from .finished import Run
+from .evaluate import Evaluation, acting, judged, paired, world_of
+from .finished import Run, unmeasured
 from .folder import Folder
 from .ledger import EXTRA, NAMES, TIMES
 from .parts import Parts, World, parts
@@ -15,5 +15,15 @@ from .samples import SampleLog, storage
 from .state import RunState
 
 __all__ = ["EXTRA", "FORMAT", "NAMES", "TIMES", "Evaluation", "Folder", "Parts", "Round", "Run", "RunState"]
-__all__ += ["Runner", "SampleLog", "World", "acting", "parts", "play_all", "read_config", "read_ledger"]
-__all__ += ["read_policy", "read_summary", "resumed", "resuming", "storage", "world_of"]
+__all__ += ["Runner", "SampleLog", "World", "acting", "judged", "paired", "parts", "play_all"]
+__all__ += [
+    "read_config",
+    "read_ledger",
+    "read_policy",
+    "read_summary",
+    "resumed",
+    "resuming",
+    "storage",
+    "unmeasured",
+    "world_of",
+]
