@@ -7,7 +7,7 @@ All imitate the shipped Hopper expert on Hopper-v4 with a 256-256 ReLU network. 
 defaults; the peer also has the best settings of a grid, which seeds chose that report nothing: those with the
 fewest labels and those with the fewest seconds (`tuned.json`, from `tuning.csv` beside it). Both packages
 also clone. After every round 20 episodes judge the policy, the same for all sides and the expert; a run ends
-at 90 % (one with a budget, when it is spent), and its last policy, or the one it keeps, plays 20 more.
+at 90 %, and its last policy plays 20 others.
 
 Every run has a process and a core of its own, `--jobs` at a time. Counted are collecting and solving,
 compiling included; evaluations and imports are not. understudy plays with an empty cache of compiled programs
@@ -244,7 +244,7 @@ def tune(players: Players, seeds: Iterable[int]) -> None:
     settings, caps = grid(), ["--limit", "10000", "--seconds", "45"]
     jobs = [(name, seed) for seed in seeds for name in settings]
     with ThreadPoolExecutor(players.options.jobs) as pool:
-        found = list(pool.map(lambda job: players.peer(*job, [*settings[job[0]], *caps]), jobs))
+        found = list(pool.map(lambda job: players.peer(job[0], job[1], [*settings[job[0]], *caps]), jobs))
     rows = [row(*job, one) for job, one in zip(jobs, found, strict=True) if one]
     # Settings are compared on the same seeds: those that all of them have played.
     whole = [seed for seed in seeds if sum(one["seed"] == seed for one in rows) == len(settings)]

@@ -1,13 +1,13 @@
-"""FTL until it has reached a share of its expert's return, or, with a budget, until that is spent.
+"""FTL until it has reached a share of its expert's return.
 
-Prints one JSON object. What is timed: the whole call, compiling included, except for evaluations, be they
-those made here or those by which a run with a budget chooses what it keeps ("choosing" has the seconds of
-these).
+Prints one JSON object. What is timed: the whole call, compiling included, except for evaluations. Those of a
+run, by which one with a budget chooses what it keeps, give way to those that judge all sides.
 """
 
 from __future__ import annotations
 
 import argparse
+import functools
 import json
 import sys
 import time
@@ -19,8 +19,8 @@ import numpy as np
 import understudy
 from understudy import experts
 from understudy.envs.gymnasium import maker
-from understudy.envs.vector import vector
-from understudy.runs.evaluate import AGAIN, by_policies, evaluate, play_episodes
+from understudy.envs.vector import Seen, vector
+from understudy.runs.evaluate import AGAIN, Evaluation, by_policies, evaluate, play_episodes
 from understudy.runs.host import Host
 
 VARIANTS: dict[str, dict[str, Any]] = {"default": {}, "bc": {"learner": "bc"}, "budget": {"budget": 400}}
@@ -33,42 +33,41 @@ class Reached(Exception):
 
 
 class Watch:
-    """Plays the episodes that judge before those that a run plays itself, and keeps the time of both."""
+    """Plays the episodes that judge in the place of those that a run would play, and keeps the time of it."""
 
     def __init__(self, seed: int, episodes: int):
-        self.wall = self.cpu = self.own = self.value = 0.0
-        plain = Host.of_runs
+        self.wall = self.cpu = 0.0
+        self.play: Any = None
+        self.value = Evaluation(np.zeros(1), np.zeros(1, int))
 
-        def timed(host: Any, chosen: Sequence[int], number: int) -> Any:
+        def judged(host: Any, chosen: Sequence[int], number: int) -> list[Evaluation]:
             wall, cpu = time.perf_counter(), time.process_time()
+
+            def play(number: int, episodes: int) -> Any:
+                groups = [(one, np.zeros(1, int)) for one in host._policies.load(chosen, shown=True)]
+                act = functools.partial(by_policies, groups, host.observations, host.actions)
+                return host._play([seed], [episodes], act, number)[0]
+
             if number < AGAIN[0] and episodes:
-                self.play = lambda number, episodes: self._play(host, chosen, seed, number, episodes)
-                self.value = self.play(JUDGE, episodes)
-            began = time.perf_counter()
-            try:
-                return plain(host, chosen, number)
-            finally:
-                self.own += time.perf_counter() - began
-                self.wall += time.perf_counter() - wall
-                self.cpu += time.process_time() - cpu
+                self.play, self.value = play, play(JUDGE, episodes)
+            self.wall += time.perf_counter() - wall
+            self.cpu += time.process_time() - cpu
+            return [self.value]
 
-        Host.of_runs = timed
-
-    @staticmethod
-    def _play(host: Any, chosen: Sequence[int], seed: int, number: int, episodes: int) -> float:
-        groups = [(one, np.zeros(1, int)) for one in host._policies.load(chosen, shown=True)]
-        codecs = host.observations, host.actions
-        return host._play([seed], [episodes], lambda lanes: by_policies(groups, *codecs, lanes), number)[
-            0
-        ].mean
+        setattr(Host, "of_runs", judged)  # noqa: B010
 
 
 def of_expert(env: str, seed: int, number: int, episodes: int) -> float:
     """The mean return of the shipped expert in the same episodes."""
     teacher, make = experts.for_env(env), maker(env)
+
+    def act(seen: Seen, *_: Any) -> tuple[Any, dict[int, Any]]:
+        return teacher.act(seen.batch, seen.infos), {}
+
     slots = vector(make, episodes, infos=True)
-    act = lambda seen, active, fresh: (teacher.act(seen.batch, seen.infos), {})  # noqa: E731
-    return play_episodes(slots, env, [seed], [episodes], act, number=number, lanes=episodes)[0].mean
+    found = play_episodes(slots, env, [seed], [episodes], act, number=number, lanes=episodes)[0]
+    assert isinstance(found, Evaluation)
+    return found.mean
 
 
 def main() -> None:
@@ -96,11 +95,11 @@ def main() -> None:
 
     def progress(_round: int, row: dict[str, Any]) -> None:
         seconds = time.perf_counter() - wall - watch.wall, time.process_time() - cpu - watch.cpu
-        found["curve"].append([row["queries"], watch.value, *seconds])
-        print(f"{row['queries']} queries: {watch.value:.0f}", file=sys.stderr, flush=True)
+        found["curve"].append([row["queries"], watch.value.mean, *seconds])
+        print(f"{row['queries']} queries: {watch.value.mean:.0f}", file=sys.stderr, flush=True)
         if judged == 0 and row["queries"] >= options.until:
             raise Reached
-        if judged and "budget" not in settings and watch.value >= options.share * found["expert"]:
+        if judged and watch.value.mean >= options.share * found["expert"]:
             raise Reached
 
     try:
@@ -113,8 +112,8 @@ def main() -> None:
             found["kept"] = evaluate(run, options.env, **how).mean
     except Reached:
         if judged:
-            found["kept"] = watch.play(FRESH, options.fresh)
-    print(json.dumps(found | {"choosing": watch.own}))
+            found["kept"] = watch.play(FRESH, options.fresh).mean
+    print(json.dumps(found))
 
 
 if __name__ == "__main__":
