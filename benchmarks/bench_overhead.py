@@ -7,14 +7,17 @@
    alone, playing the run's actions again. The losses of plain loop and package agree, which is asserted. The
    very first run, which compiles, is a line of its own.
 2. The solver on a 256-256 network: a round's 1,000 Adam steps of 256 inside the game, beside a compiled loop
-of
-   the same steps on the same samples. Their final losses agree, which is asserted.
+   of the same steps on the same samples. Their final losses agree, which is asserted.
 
 CPU seconds of this process, least of the repeats, by turns, since other programs on the machine only add;
-wall seconds in brackets.
+wall seconds in brackets. BLAS has one thread: of more, those that wait for small products are counted too.
 """
 
 from __future__ import annotations
+
+import os
+
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # read when NumPy is imported
 
 import argparse
 import json

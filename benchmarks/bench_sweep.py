@@ -16,10 +16,12 @@ from __future__ import annotations
 import argparse
 import itertools
 import os
+import resource
 import time
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from multiprocessing import get_context
+from typing import Any
 
 import mujoco
 import numpy as np
@@ -75,25 +77,34 @@ def physics(study: Study, runs: int, threads: int, seconds: float = 10.0) -> Cal
     return rate
 
 
-def plain(jobs: list[tuple[str, float, int]], rounds: int, processes: int) -> float:
-    """Seconds of all jobs by plain loops in so many processes, in pieces that every process takes in turn."""
-    began = time.perf_counter()
+def plain(jobs: list[tuple[str, float, int]], rounds: int, processes: int) -> None:
+    """All jobs by plain loops in so many processes, which take pieces in turn; BLAS has one thread in each,
+    as in the study's workers.
+    """
+    os.environ["OPENBLAS_NUM_THREADS"] = "1"
     with ProcessPoolExecutor(processes, get_context("spawn")) as pool:
         pieces = [jobs[first::16] for first in range(16)]
         done = list(pool.map(plain_loop.study, pieces, [rounds] * 16, [1000] * 16))
     assert sum(map(len, done)) == len(jobs)
-    return time.perf_counter() - began
+
+
+def clocks(call: Callable[[], Any]) -> tuple[Any, float, float]:
+    """What a call returns, its seconds, and the CPU seconds of the processes it started that have ended."""
+    before, began = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
+    found = call()
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    used = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    return found, time.perf_counter() - began, used
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--env", default="Hopper-v5")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--workers", type=int, default=len(os.sched_getaffinity(0)))
     options = parser.parse_args()
     study = Study(
-        options.env,
+        "Hopper-v5",
         grid={"learner": LEARNERS, "step": "1e-5:1e5:log11"},
         seeds=options.seeds,
         policy="linear",
@@ -105,23 +116,24 @@ def main() -> int:
     steps = len(study.runs) * options.rounds * 1000
     print(f"{options.workers} cores, load {os.getloadavg()[0]:.1f}; {study}, {steps:,} interactions")
     bare = physics(study, 12, options.workers)
-    before, began = bare(), time.perf_counter()
-    done = study.run(workers=options.workers)
-    took, after = time.perf_counter() - began, bare()
+    before = bare()
+    done, took, used = clocks(lambda: study.run(workers=options.workers))
+    after = bare()
     floor = steps * (1 / before + 1 / after) / 2
     print(f"bare mujoco.rollout, {options.workers} threads: {before:,.0f} steps/s before, {after:,.0f} after")
     print(f"as many steps bare: {floor:.1f} s")
-    print(f"side by side: {took:.1f} s, {steps / took:,.0f} steps/s, {len(done.failed)} failed")
+    rate, failed = steps / took, len(done.failed)
+    print(f"side by side: {took:.1f} s ({used:.1f} of CPU), {rate:,.0f} steps/s, {failed} failed")
     away = [plain_loop.same_as_a_run(name.replace("alt_", ""), 0.1, seed=0, rounds=2) for name in LEARNERS]
     jobs = []
     for one in study.runs:
         name, step = one.settings["learner"], one.settings.get("eta", one.settings.get("alpha", 1.0))
         jobs.append((name.replace("alt_", ""), float(step), one.settings["seed"]))
-    alone = plain(jobs, options.rounds, options.workers)
-    print(
-        f"plain loops, {options.workers} processes: {alone:.1f} s; losses agree with ours to {max(away):.0e}"
-    )
-    print(f"\nside by side / plain loops: {took / alone:.2f}, compiling and starting included")
+    _, alone, cpu = clocks(lambda: plain(jobs, options.rounds, options.workers))
+    print(f"plain loops, {options.workers} processes: {alone:.1f} s ({cpu:.1f} of CPU)")
+    print(f"losses agree with ours to {max(away):.0e}")
+    over = f"{took / alone:.2f}, in CPU seconds {used / cpu:.2f}"
+    print(f"\nside by side / plain loops: {over}, compiling and starting included")
     print(f"side by side / bare physics: {took / floor:.2f} (at most {NEAR})")
     print(f"runs per hour: {3600 * len(jobs) / took:,.0f}; plain {3600 * len(jobs) / alone:,.0f}")
     return int(took / floor > NEAR)

@@ -1,6 +1,6 @@
 """Students without velocities, teacher with: a memoryless network, a stack of observations and a GRU.
 
-    python benchmarks/memory.py --workers 16 --envs Hopper-v5 Walker2d-v5 --seeds 3 --out results.jsonl
+    python benchmarks/memory.py --workers 16 --envs Hopper-v5 Walker2d-v5 --out results.jsonl
 
 The students of Hopper and Walker2d see positions and angles alone; the expert sees all. Each run is a process
 with one thread. A line of JSON is written as a run ends, then the table of docs/memory.md: mean and least
@@ -17,6 +17,8 @@ import time
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from multiprocessing import get_context
 from pathlib import Path
+
+import seeds
 
 SEES = {"Hopper-v5": "[:5]", "Walker2d-v5": "[:8]"}
 STUDENTS = {
@@ -45,11 +47,12 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--envs", nargs="+", default=list(SEES), choices=list(SEES))
     parser.add_argument("--students", nargs="+", default=list(STUDENTS), choices=list(STUDENTS))
-    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--seeds", nargs="+", type=int, default=[*seeds.REPORTING[:3]])
     parser.add_argument("--rounds", type=int, default=25)
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--out", type=Path, default=None)
     options = parser.parse_args()
+    seeds.reporting(options.seeds)
     os.environ["JAX_PLATFORMS"] = "cpu"
     os.environ["XLA_FLAGS"] = "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1"
     os.environ |= {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
@@ -58,7 +61,7 @@ def main() -> int:
         (env, student, seed, options.rounds)
         for env in options.envs
         for student in reversed(options.students)
-        for seed in range(options.seeds)
+        for seed in options.seeds
     ]
     done: list[dict[str, object]] = []
     with ProcessPoolExecutor(options.workers, mp_context=get_context("spawn")) as pool:

@@ -1,12 +1,13 @@
 """Scores (R − random)/(expert − random) of every learner, at every evaluated number of queries.
 
     python benchmarks/scores.py --out runs/scores --envs Hopper-v5 Walker2d-v5 --learners ftl adaftrl
-    --seeds 0 1 2 3 4 python benchmarks/scores.py --out runs/scores --table
+    python benchmarks/scores.py --out runs/scores --table
+    python benchmarks/scores.py --out runs/tuning --tuning --seeds 0 1 2 --learners adaftrl@10 adaftrl@30
 
 One JSON file per (env, learner, seed) appears in the folder when its run has ended, and what is there is
 not run again: stop and start as you like. `--workers N` runs N side by side. A variant is a learner with
 settings: "adaftrl@10" is AdaFTRL with 10 times the automatic scale, "ftl+cosine" the solver's step with
-that decay.
+that decay. Seeds that chose settings (benchmarks/seeds.py) are refused without `--tuning`, others with it.
 """
 
 from __future__ import annotations
@@ -17,6 +18,8 @@ import os
 import time
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from pathlib import Path
+
+import seeds
 
 
 def variant(name: str) -> tuple[str, dict[str, object]]:
@@ -123,7 +126,8 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=Path("runs/scores"))
     parser.add_argument("--envs", nargs="+", default=["Hopper-v5"])
     parser.add_argument("--learners", nargs="+", default=["ftl"])
-    parser.add_argument("--seeds", nargs="+", type=int, default=[0, 1, 2, 3, 4])
+    parser.add_argument("--seeds", nargs="+", type=int, default=[*seeds.REPORTING[:5]])
+    parser.add_argument("--tuning", action="store_true", help="to choose a setting, not to publish")
     parser.add_argument("--rounds", type=int, default=25)
     parser.add_argument("--interactions", type=int, default=1000)
     parser.add_argument("--every", type=int, default=5, help="evaluate after so many rounds")
@@ -131,6 +135,7 @@ def main() -> None:
     parser.add_argument("--workers", type=int, default=1)
     parser.add_argument("--table", action="store_true", help="print the table of what is there, run nothing")
     options = parser.parse_args()
+    (seeds.tuning if options.tuning else seeds.reporting)(options.seeds)
     options.out.mkdir(parents=True, exist_ok=True)
     jobs = (
         []

@@ -257,7 +257,9 @@ def test_presets_differ_in_what_they_say():
 def test_summary_has_exactly_the_fields_scripts_rely_on():
     run = imitate("CartPole-v1", policy="linear", **QUICK)
     names = "env learner seed rounds kept_round interactions queries expert_evaluation_calls "
-    names += "return_mean return_std expert_return_mean average_loss regret "
+    names += "return_mean return_std return_low return_high return_least episodes "
+    names += "expert_return_low expert_return_high difference difference_low difference_high "
+    names += "expert_return_mean average_loss regret "
     names += "seconds_collect seconds_solve seconds_evaluate seconds_total run"
     assert list(run.summary()) == names.split()
     json.dumps(run.summary(), allow_nan=False)

@@ -1,81 +1,113 @@
-"""FTL with the defaults until it has reached a share of its expert's return.
+"""FTL until it has reached a share of its expert's return.
 
-Prints one JSON object. What is timed: the whole call, compiling included, except for the evaluations.
+Prints one JSON object. What is timed: the whole call, compiling included, except for evaluations. Those of a
+run, by which one with a budget chooses what it keeps, give way to those that judge all sides.
 """
 
 from __future__ import annotations
 
 import argparse
-import contextlib
 import json
 import sys
 import time
 from typing import Any
 
-from understudy.runs.host import Host
+import numpy as np
 
 import understudy
 from understudy import experts
-from understudy.runs.evaluate import evaluate
+from understudy.envs.gymnasium import maker
+from understudy.envs.vector import Seen, vector
+from understudy.runs.evaluate import AGAIN, JUDGED, Evaluation, Stage, evaluate, play_episodes
+
+VARIANTS: dict[str, dict[str, Any]] = {"default": {}, "bc": {"learner": "bc"}, "budget": {"budget": 400}}
+JUDGE, FRESH = 1 << 20, (1 << 20) + 1
+"""The numbers of the episodes that judge every policy, and of those of the last one: no round has them."""
 
 
 class Reached(Exception):
     """Ends a run from its progress."""
 
 
-class Apart:
-    """Seconds, and seconds of all processors, that evaluations took."""
+class Watch:
+    """Plays the episodes that judge in the place of those that a run would play, and keeps the time of it."""
 
-    def __init__(self):
+    def __init__(self, seed: int, episodes: int):
         self.wall = self.cpu = 0.0
-        plain = Host.of_runs
+        self.play: Any = None
+        self.value = Evaluation(np.zeros(1), np.zeros(1, int))
+        plain = Stage.of_student
 
-        def timed(*args: Any, **keywords: Any) -> Any:
+        def judged(stage: Stage, student: Any, asked: Any) -> Evaluation:
             wall, cpu = time.perf_counter(), time.process_time()
-            try:
-                return plain(*args, **keywords)
-            finally:
-                self.wall += time.perf_counter() - wall
-                self.cpu += time.process_time() - cpu
 
-        Host.of_runs = timed
+            def play(number: int, episodes: int) -> Evaluation:
+                return plain(stage, student, (seed, episodes, number))
+
+            if episodes and not AGAIN[0] <= asked[2] < JUDGED[1]:  # those that confirm are not played
+                self.play, self.value = play, play(JUDGE, episodes)
+            self.wall += time.perf_counter() - wall
+            self.cpu += time.process_time() - cpu
+            return self.value
+
+        setattr(Stage, "of_student", judged)  # noqa: B010
+
+
+def of_expert(env: str, seed: int, number: int, episodes: int) -> float:
+    """The mean return of the shipped expert in the same episodes."""
+    teacher, make = experts.for_env(env), maker(env)
+
+    def act(seen: Seen, *_: Any) -> Any:
+        return teacher.act(seen.batch, seen.infos)
+
+    slots = vector(make, episodes, infos=True)
+    return play_episodes(slots, env, (seed, episodes, number), act, lanes=episodes).mean
 
 
 def main() -> None:
     parser = argparse.ArgumentParser()
+    parser.add_argument("variant", choices=VARIANTS)
     parser.add_argument("--env", default="Hopper-v4")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--share", type=float, default=0.9)
-    parser.add_argument("--episodes", type=int, default=10)
-    parser.add_argument("--interactions", type=int, default=1000)
-    parser.add_argument("--limit", type=int, default=40_000, help="give up after so many queries")
+    parser.add_argument("--limit", type=int, default=20_000, help="give up after so many queries")
+    parser.add_argument("--judge", type=int, default=20, help="episodes that judge every policy")
+    parser.add_argument("--fresh", type=int, default=20, help="further episodes of the last policy")
+    parser.add_argument(
+        "--until", type=int, help="stop after so many queries and judge nothing: for its seconds"
+    )
     options = parser.parse_args()
     understudy.use_cache()
-    teacher = experts.for_env(options.env)
-    theirs = evaluate(teacher, options.env, seed=options.seed, episodes=20).mean
-    curve: list[list[float]] = []
-    apart = Apart()
+    settings = VARIANTS[options.variant]
+    judged = 0 if options.until else options.judge
+    found: dict[str, Any] = {"curve": []}
+    if judged:
+        found["expert"] = of_expert(options.env, options.seed, JUDGE, judged)
+        found["kept_expert"] = of_expert(options.env, options.seed, FRESH, options.fresh)
+    watch = Watch(options.seed, judged)
     wall, cpu = time.perf_counter(), time.process_time()
 
     def progress(_round: int, row: dict[str, Any]) -> None:
-        seconds = time.perf_counter() - wall - apart.wall
-        curve.append([row["queries"], row["return_mean"], seconds, time.process_time() - cpu - apart.cpu])
-        print(f"{row['queries']} queries: {row['return_mean']:.0f}", file=sys.stderr, flush=True)
-        if row["return_mean"] >= options.share * theirs:
+        seconds = time.perf_counter() - wall - watch.wall, time.process_time() - cpu - watch.cpu
+        found["curve"].append([row["queries"], watch.value.mean, *seconds])
+        print(f"{row['queries']} queries: {watch.value.mean:.0f}", file=sys.stderr, flush=True)
+        if judged == 0 and row["queries"] >= options.until:
+            raise Reached
+        if judged and watch.value.mean >= options.share * found["expert"]:
             raise Reached
 
-    with contextlib.suppress(Reached):
-        understudy.imitate(
-            options.env,
-            seed=options.seed,
-            rounds=-(-options.limit // options.interactions),
-            interactions=options.interactions,
-            episodes=options.episodes,
-            evaluate_every=1,
-            comparator="none",
-            progress=progress,
+    try:
+        rounds = {} if "budget" in settings else {"rounds": options.limit // 1000, "evaluate_every": 1}
+        run = understudy.imitate(
+            options.env, seed=options.seed, comparator="none", progress=progress, **rounds, **settings
         )
-    print(json.dumps({"expert": theirs, "curve": curve}))
+        if judged:
+            how = {"seed": options.seed, "number": FRESH, "episodes": options.fresh}
+            found["kept"] = evaluate(run, options.env, **how).mean
+    except Reached:
+        if judged:
+            found["kept"] = watch.play(FRESH, options.fresh).mean
+    print(json.dumps(found))
 
 
 if __name__ == "__main__":

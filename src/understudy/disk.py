@@ -14,6 +14,7 @@ import json
 import math
 import os
 import shutil
+import time
 import zipfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
@@ -127,15 +128,33 @@ def lock(folder: File) -> IO[str]:
     """Locks a folder for this process until the returned file is closed, where the system has locks."""
     with reporting(folder):
         file = open(Path(folder) / "lock", "w")  # noqa: SIM115
-    with contextlib.suppress(ImportError):
+    # Twice: `locked` of another process may hold it for a moment.
+    if not _held(file) and (time.sleep(0.05) or not _held(file)):
+        file.close()
+        raise Locked(f"out: another process is writing to {str(folder)!r}.")
+    return file
+
+
+def locked(folder: File) -> bool:
+    """Whether a process, this one too, writes to a folder; False where the system has no locks."""
+    try:
+        with open(Path(folder) / "lock") as file:
+            return not _held(file, shared=True)
+    except OSError:
+        return False
+
+
+def _held(file: IO[str], *, shared: bool = False) -> bool:
+    """Whether this process has the lock now, or the system has none."""
+    try:
         import fcntl
 
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            file.close()
-            raise Locked(f"out: another process is writing to {str(folder)!r}.") from None
-    return file
+        fcntl.flock(file, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
+    except ImportError:
+        pass
+    except OSError:
+        return False
+    return True
 
 
 def refuse_taken(path: Path | None) -> None:

@@ -53,6 +53,19 @@ def mean(values: ArrayLike, level: float = LEVEL) -> Interval:
     return Interval(middle, middle - half, middle + half, len(numbers))
 
 
+def of_moments(middle: float, deviation: float, count: int, level: float = LEVEL) -> Interval:
+    """Student's interval of the mean of numbers of which only mean, standard deviation (``np.std``) and count
+    are known.
+
+    >>> [round(x, 3) for x in of_moments(2.0, float(np.std([1.0, 2.0, 3.0])), 3)[:3]]
+    [2.0, -0.484, 4.484]
+    """
+    if count < 2:
+        return Interval(middle, count=count)
+    half = _quantile(count, level) * deviation / math.sqrt(count - 1)
+    return Interval(middle, middle - half, middle + half, count)
+
+
 def difference(mine: ArrayLike, theirs: ArrayLike, level: float = LEVEL) -> Interval:
     """Student's interval of the mean of mine − theirs, both (n,) and paired: of the same episodes or seeds.
 

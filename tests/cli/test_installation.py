@@ -98,13 +98,19 @@ def test_a_demo_replaces_nothing_but_a_demo(tmp_path, capsys):
 
 
 def test_every_cell_of_the_demo_stands_below_a_heading():
-    numbers = {"queries": 1000, "return_mean": 3000.0, "return_std": 5.0, "average_loss": 0.01, "regret": 0.1}
+    numbers = {
+        "queries": 1000,
+        "return_mean": 3000.0,
+        "return_high": 3005.0,
+        "average_loss": 0.01,
+        "regret": 0.1,
+    }
     got = numbers | {"seconds_collect": 3.0, "seconds_solve": 2.0}
     ledger = {"queries": np.array([1000]), "return_mean": np.array([3000.0])}
     made = demo._table({"bc": SimpleNamespace(summary=lambda: got, ledger=ledger)}, 3200.0)
     cells = {column.header: str(next(iter(column.cells))) for column in made.columns}
     assert len(cells) == len(made.columns) == 8 and cells["to 90 %"] == "1,000"
-    assert cells["loss"] == "0.0100*" and cells["solve"] == "2 s"
+    assert cells["return"] == "3000 ± 5" and cells["loss"] == "0.0100*" and cells["solve"] == "2 s"
 
 
 @pytest.mark.slow

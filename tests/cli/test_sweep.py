@@ -8,6 +8,8 @@ import pytest
 
 from understudy.cli import main
 from understudy.cli.sweep import Sweep, made
+from understudy.report.sources import read
+from understudy.runs import paired
 
 ROOM = ["rooms:Room-v0", "--expert", "rooms:expert", "--policy", "linear"]
 SHORT = ["--rounds", "2", "--interactions", "20", "--episodes", "0", "--engine", "inline"]
@@ -56,6 +58,20 @@ def test_a_sweep_ends_with_its_tables_and_goes_on(tmp_path, capsys):
     assert (tmp_path / "s" / "results.csv").read_text().count("\n") == 1 + 3 * 2
     assert main([*line, "--seeds", "2"]) == 0
     assert "6, 3 of them finished" in capsys.readouterr().out
+
+
+def test_cloning_is_not_ranked_by_a_loss_on_the_experts_states(tmp_path, capsys):
+    typed = ["sweep", "CartPole-v1", "--policy", "linear", "--rounds", "3", "--interactions", "40"]
+    typed += ["--episodes", "3", "--engine", "inline", "--learners", "bc", "ftl"]
+    assert main([*typed, "--out", str(tmp_path / "study")]) == 0
+    printed = capsys.readouterr().out
+    table = printed[printed.index("by average loss") : printed.index("bc stands last")]
+    rows = [line.split() for line in table.splitlines() if line.strip()[:3] in ("bc ", "ftl")]
+    assert [row[0] for row in rows] == ["ftl", "bc"]
+    assert "bc stands last: its loss is on the expert's states, so it is not ranked by it." in printed
+    pages = read(tmp_path / "study")  # the episodes are kept, so that a page can pair them
+    assert [len(paired(one.evaluation, one.expert_evaluation)[0]) for one in pages] == [3, 3]
+    assert (pages[0].evaluation.seeds == pages[1].evaluation.seeds).all()
 
 
 def test_an_interrupted_sweep_says_how_to_go_on(tmp_path, capsys, monkeypatch):

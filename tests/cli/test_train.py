@@ -12,9 +12,11 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import jax
+import numpy as np
 import pytest
+from scipy import stats
 
-from understudy import UserError, cli
+from understudy import Run, UserError, cli
 from understudy.cli import main
 from understudy.cli.train import asked, outcome
 from understudy.defaults import plan_of
@@ -37,6 +39,15 @@ KEYS = [
     "expert_evaluation_calls",
     "return_mean",
     "return_std",
+    "return_low",
+    "return_high",
+    "return_least",
+    "episodes",
+    "expert_return_low",
+    "expert_return_high",
+    "difference",
+    "difference_low",
+    "difference_high",
     "expert_return_mean",
     "average_loss",
     "regret",
@@ -65,7 +76,10 @@ def test_the_outcome_has_no_broken_line_at_80_columns(capsys, monkeypatch):
     names = ("round", "interactions", "queries", "unanswered", "asked")
     ledger = Ledger({name: [1_000_000] for name in names} | {"average_loss": [1 / 3]})
     summary = dict.fromkeys(("env", "learner", "regret", "expert_return_mean"), None)
-    summary |= {"queries": 10**7, "expert_evaluation_calls": 10**7, "return_mean": 1e4, "return_std": 1e3}
+    summary |= {"queries": 10**7, "expert_evaluation_calls": 10**7, "return_mean": 1e4, "return_least": -9e3}
+    summary |= {"return_low": -1e4, "return_high": 3e4, "episodes": 1000, "expert_return_mean": 1e4}
+    summary |= {"expert_return_low": -1e4, "expert_return_high": 3e4}
+    summary |= {"difference": -1e4, "difference_low": -1e4, "difference_high": 3e4}
     run = SimpleNamespace(
         summary=lambda: summary | {"average_loss": 1 / 3, "rounds": 9, "kept_round": 8},
         certificate=None,
@@ -73,11 +87,15 @@ def test_the_outcome_has_no_broken_line_at_80_columns(capsys, monkeypatch):
         settings={"expert_episodes": 0, "episodes": 1, "resolved": {"members": 5}},
         seconds=dict.fromkeys(("collect", "solve", "judge", "evaluate"), 1234.56),
         folder=None,
+        expert_evaluation=True,
     )
     tables.show(outcome(run))
     lines = [line.split() for line in capsys.readouterr().out.splitlines() if line.strip()]
     names = " ".join(line[0] for line in lines[1:])
-    assert names == "queries other unanswered return of of average seconds"
+    assert names == "queries other unanswered return over of of expert's policy's average seconds"
+    told = vars(run) | {"expert_evaluation": None}
+    tables.show(outcome(SimpleNamespace(**told)))
+    assert "expert's return 10000.0 (its card, other episodes" in " ".join(capsys.readouterr().out.split())
 
 
 def test_train_prints_one_line_of_json(capsys):
@@ -102,6 +120,23 @@ def test_a_finished_folder_is_refused_and_with_resume_told_again(kept, capsys):
     assert "a finished run" in capsys.readouterr().err
     assert main([*typed, "--resume", "--json"]) == 0
     assert last_json(capsys.readouterr().out)["run"] == str(kept)
+
+
+def test_runs_are_compared_on_the_same_episodes(kept, tmp_path, capsys):
+    other = str(tmp_path / "other")
+    assert main(["train", "Pendulum-v1", *SMALL, "--seed", "5", "--out", other]) == 0
+    capsys.readouterr()
+    assert main(["evaluate", str(kept), other, "--episodes", "3", "--json"]) == 0
+    printed = capsys.readouterr()
+    first, second = last_json(printed.out)["runs"]
+    gaps = np.array(second["returns"]) - first["returns"]
+    half = stats.t.ppf(0.975, 2) * gaps.std(ddof=1) / 3**0.5
+    ends = [second[name] for name in ("difference", "difference_low", "difference_high")]
+    assert np.allclose(ends, [gaps.mean(), gaps.mean() - half, gaps.mean() + half])
+    assert f"less {kept}, in pairs of 3 episodes" in printed.err
+    assert "less the expert's" in printed.err and "1 pair" in printed.err  # of the one that it has played
+    assert Run.load(other).evaluation.returns.tolist() == second["returns"][:1]
+    assert main(["evaluate"]) == 2 and "name the folder of a run" in capsys.readouterr().err
 
 
 def test_evaluate_reads_the_folder(kept, capsys):

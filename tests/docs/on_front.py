@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import importlib.util
 import re
+import sys
 from collections.abc import Iterator
+from types import ModuleType
 
 import jax
 import jax.numpy as jnp
@@ -33,6 +36,26 @@ STATED_IMITATE = [
 ]
 
 
+def script(path: str) -> ModuleType:
+    """A file of benchmarks/, as a module."""
+    spec = importlib.util.spec_from_file_location(path.rpartition("/")[2], ROOT / f"benchmarks/{path}.py")
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+seeds, against = script("seeds"), script("peers/against_imitation")
+
+
+def imitation() -> list[str]:
+    """The lines of the tables against the package imitation."""
+    found = rows("imitation/runs").to_dict("records")
+    assert {one["seed"] for one in found} == set(seeds.REPORTING)
+    return [line for line in against.summary(found) if line and not line.startswith("|---")]
+
+
 def scores() -> dict[tuple[str, str], list[str]]:
     """The table of scores in imitate.md: (environment, learner) → cells."""
     lines = re.findall(r"^\| (\S+-v5) \| ([^|]+) \| (.*) \|$", (ROOT / "docs/imitate.md").read_text(), re.M)
@@ -49,6 +72,8 @@ def state_bytes(features: int, outputs: int) -> int:
 
 
 def readme() -> Iterator[str]:
+    sides = len({one["side"] for one in rows("imitation/runs").to_dict("records")})
+    yield from imitation()[: 1 + sides]
     for one in rows("queries/labels", series="distance").to_dict("records"):
         needed = [one[name] for name in ("labels_to_90", "labels_to_90_least", "labels_to_90_most")]
         found = [f"{labels:,.0f}" if np.isfinite(labels) else "not reached" for labels in needed]
@@ -62,6 +87,7 @@ def readme() -> Iterator[str]:
 
 
 def benchmarks() -> Iterator[str]:
+    yield from imitation()
     yield f"and the state has {state_bytes(11, 3):,} bytes (11 features, 3 outputs) throughout"
 
 

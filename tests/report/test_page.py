@@ -20,7 +20,7 @@ import pytest
 
 import invented
 from quick import SIZE
-from understudy import Record, UserError, imitate, write_report
+from understudy import Record, UserError, disk, imitate, write_report
 from understudy.cli import main
 from understudy.report import page, sources
 from understudy.report.account import account, alone, command
@@ -197,7 +197,13 @@ def test_a_page_of_runs_that_go_on_changes_with_them(tmp_path):
     try:
         first = live.data()
         assert first["live"] and first["counts"] == {"finished": 5, "unfinished": 1}
-        assert live.mark() == first["mark"]
+        assert live.mark() == first["mark"] and first["going"] == 0, "nobody plays it: it has stopped"
+        assert "1 run of 6 is not finished, 1 of them stopped." in first["verdicts"][0]["note"]
+        with disk.lock(study):
+            assert live.mark() != first["mark"] and live.data()["going"] == 1
+            with pytest.raises(UserError, match="another process is writing"):
+                disk.lock(study)
+        assert live.data()["going"] == 0
         invented.study(study)
         assert live.mark() != first["mark"] and live.data()["counts"] == {"finished": 6}
         assert not page.document(live.data(), {}).count("connect-src &#x27;none")
@@ -238,7 +244,8 @@ def test_a_run_that_was_played_again_is_no_further_evidence(tmp_path):
     assert [one["counted"] for one in again["groups"]] == [3, 3] and again["groups"][0]["runs"] == 6
     assert [one["return"] for one in again["groups"]] == [one["return"] for one in first["groups"]]
     assert "6 runs are 3" in again["verdicts"][0]["note"] and "runs are" not in first["verdicts"][0]["note"]
-    assert "over 3 runs, which are too few to cover 95 %: 6 or more" in first["verdicts"][0]["note"]
+    note = "Student's 95 % intervals over 3 runs of 10 episodes each, the expert's over the episodes;"
+    assert note in first["verdicts"][0]["note"]
     both = [
         dataclasses.replace(one, settings={**one.settings, "rounds": 6})
         for path in sources.found([tmp_path / "a", tmp_path / "c"])

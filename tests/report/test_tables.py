@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+from pathlib import Path
+
 import pytest
 
 from understudy import cli
@@ -9,16 +12,26 @@ from understudy.report import tables
 
 
 @pytest.mark.parametrize(
-    ("mean", "std", "shown"),
+    ("ends", "shown"),
     [
-        (0.7449, 0.43, "0.745 ± 0.430"),
-        (3448.27, 5.81, "3448.3 ± 5.8"),
-        (-0.5, None, "-0.500"),
-        (0.0, 20.0, "0.0 ± 20.0"),
+        ((0.7449, 0.7, 0.79), "0.745 (95 % interval 0.700 to 0.790)"),
+        ((3448.27, 3442.46, 3454.08), "3448.3 (95 % interval 3442.5 to 3454.1)"),
+        ((-0.5, -20.0, 19.0), "-0.5 (95 % interval -20.0 to 19.0)"),
+        ((-0.5, -math.inf, math.inf), "-0.500 (no interval)"),
     ],
 )
-def test_a_return_has_the_digits_it_needs(mean, std, shown):
-    assert tables.returned(mean, std) == shown
+def test_a_return_has_the_digits_it_needs_and_its_interval(ends, shown):
+    assert tables.within(*ends) == shown
+
+
+def test_no_deviation_stands_where_an_interval_is_expected():
+    """What follows ± in a table or on a page is half a 95 % interval, so nothing that is called std does."""
+    root = Path(tables.__file__).parent.parent
+    files = [one for room in ("report", "cli", "studies", "runs") for one in (root / room).rglob("*.*")]
+    lines = [line for one in files if one.suffix in (".py", ".js") for line in one.read_text().splitlines()]
+    said = [line for line in lines if "±" in line]
+    assert said and not [line for line in said if "std" in line or "deviation" in line]
+    assert not [line for line in lines if "bootstrap" in line.lower() and "interval" in line.lower()]
 
 
 def test_names_are_whole_at_80_columns(capsys, monkeypatch):

@@ -16,6 +16,7 @@ from recorded import arrays
 from runs.pieces import resumed
 from understudy import UserError, experts, imitate
 from understudy.policies import Actions, Observations
+from understudy.runs import unmeasured
 from understudy.samples.demos import recorded
 
 SMALL = SIZE | {"policy": "linear", "episodes": 1, "expert_episodes": 0}
@@ -57,6 +58,7 @@ def test_demonstrations_alone_are_cloned_without_a_query_and_without_an_expert(a
     assert run.evaluation.mean > 400 and run.summary()["expert_return_mean"] is None
     assert run.samples("inputs").tobytes() == demos[0].astype(np.float32).tobytes()
     assert run.settings["resolved"]["loss"]["kind"] == "CrossEntropy"
+    assert unmeasured(run.settings) == "there is none, but demonstrations"
 
 
 @pytest.mark.slow

@@ -121,11 +121,13 @@ def _table(runs: dict[str, Any], expert: float) -> Any:
     for name, one in runs.items():
         got, ledger = one.summary(), one.ledger
         reached = ledger["queries"][ledger["return_mean"] >= 0.9 * expert]
-        row = [name, f"{got['queries']:,}", f"{got['return_mean']:.0f} ± {got['return_std']:.0f}"]
+        high = got["return_high"]  # None of one episode
+        half = "" if high is None else f" ± {high - got['return_mean']:.0f}"
+        row = [name, f"{got['queries']:,}", f"{got['return_mean']:.0f}{half}"]
         row += [f"{reached[0]:,}" if len(reached) else "not reached"]
         row += [f"{got['average_loss']:.4f}" + ("*" if name == "bc" else ""), f"{got['regret']:.3f}"]
         rows.append([*row, f"{got['seconds_collect']:.0f} s", f"{got['seconds_solve']:.0f} s"])
-    title = f"{ENV}, expert {expert:.0f} (to 90 %: queries until then; loss: the average)"
+    title = f"{ENV}, expert {expert:.0f} (±: 95 % interval; to 90 %: queries until then; loss: average)"
     return tables.listed(title, headings, rows)
 
 

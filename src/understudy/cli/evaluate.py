@@ -1,21 +1,25 @@
-"""`understudy evaluate`: what the policy of a run is worth."""
+"""`understudy evaluate`: what the policies of runs are worth, on the same episodes."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Annotated, Any
 
-from tyro.conf import Positional
+from tyro.conf import Positional, arg
 
+from ..errors import UserError
 from ..progress import counted
 from ..report import tables
 from .options import Json, Name, Options, Whole
 
+TOLD = ("env", "run", "episodes", "return_mean", "return_std", "return_low", "return_high", "returns")
+
 
 class Evaluate(Options):
-    """Play episodes with the policy of a run, in fresh seeded environments."""
+    """Play episodes with the policies of runs, in fresh seeded environments."""
 
-    run: Positional[Path]
-    """The folder of a run."""
+    runs: Positional[Annotated[tuple[Path, ...], arg(metavar="RUN…")]]
+    """The folder of a run; of several, all play the same episodes, and are compared on them."""
     env: Name = None
     """Another environment than the run's: an id, or module:function that makes one."""
     env_kwargs: Name = None
@@ -31,12 +35,38 @@ class Evaluate(Options):
 
 
 def run(options: Evaluate) -> int:
-    """Plays the episodes and prints their returns."""
-    from ..runs import maker_of, read_config, read_policy, read_summary
+    """Plays the episodes and prints their returns, and of several runs their differences from the first."""
+    from .. import intervals
+    from ..runs import paired
+
+    if not options.runs:
+        raise UserError("run: name the folder of a run, or of several.")
+    played = [_played(options, folder) for folder in options.runs]
+    told = [{name: one[name] for name in TOLD if name in one} for one in played]
+    if len(played) == 1:
+        tables.json_line(told[0])
+        return 0
+    rows = []
+    for one, about in zip(played[1:], told[1:], strict=True):
+        if one["env"] != played[0]["env"]:
+            raise UserError(f"run: {one['run']!r} is of {one['env']}, the first of {played[0]['env']}.")
+        gap = intervals.difference(*paired(one["found"], played[0]["found"]))
+        about |= dict(zip(("difference", "difference_low", "difference_high"), gap[:3], strict=True))
+        rows.append((one["run"], tables.within(*gap[:3])))
+    title = f"less {played[0]['run']}, in pairs of {tables.many(options.episodes, 'episode')}"
+    tables.show(tables.facts(title, rows))
+    tables.json_line({"runs": told})
+    return 0
+
+
+def _played(options: Evaluate, folder: Path) -> dict[str, Any]:
+    """What one run returned, printed and as plain data."""
+    from .. import intervals
+    from ..runs import Evaluation, judged, maker_of, paired, read_config, read_policy, read_summary
     from ..runs.evaluate import evaluate
 
-    settings = read_config(options.run)["settings"]
-    policy = read_policy(options.run)
+    settings = read_config(folder)["settings"]
+    policy = read_policy(folder)
     make = maker_of(settings, options.env, options.env_kwargs)
     title = f"{settings['name']} on {make.name}"
     limit = options.episode_limit
@@ -45,15 +75,19 @@ def run(options: Evaluate) -> int:
     with counted(title, options.episodes, "episodes") as update:
         how = {"episodes": options.episodes, "seed": options.seed, "limit": limit}
         found = evaluate(policy, make, **how, progress=update)
-    kept = read_summary(options.run)
+    kept = read_summary(folder)
     low, high = float(found.returns.min()), float(found.returns.max())
     rows = [
-        ("return", tables.returned(found.mean, found.std)),
+        ("return", tables.within(*intervals.mean(found.returns)[:3])),
         ("lowest, highest", ", ".join(tables.returned(one, beside=(low, high)) for one in (low, high))),
         ("mean length", float(found.lengths.mean())),
         ("run", "finished" if kept else "not finished"),
     ]
-    tables.show(tables.facts(f"{title}: {options.episodes} episodes", rows))
-    numbers = {"return_mean": found.mean, "return_std": found.std, "returns": found.returns.tolist()}
-    tables.json_line({"env": make.name, "run": str(options.run), "episodes": options.episodes, **numbers})
-    return 0
+    own = (options.env, options.env_kwargs, limit) == (None, None, settings.get("episode_limit"))
+    theirs = Evaluation.read((kept or {}).get("expert_evaluation")) if own else None
+    if theirs is not None and len(common := paired(found, theirs)[0]):
+        gap = tables.within(*intervals.difference(*paired(found, theirs))[:3])
+        rows.insert(1, ("less the expert's", f"{gap}, {tables.many(len(common), 'pair')}"))
+    tables.show(tables.facts(f"{title}: {tables.many(options.episodes, 'episode')}", rows))
+    numbers = judged(found, theirs) | {"returns": found.returns.tolist(), "episodes": options.episodes}
+    return {"env": make.name, "run": str(folder), "found": found, **numbers}

@@ -51,6 +51,7 @@ ENDED = {"steps": "all steps made", "target": "target reached", "stopped": "stop
 def train(options: ExpertTrain) -> int:
     """Trains, prints what the expert is worth, and gives 130 where it was stopped by Ctrl-C."""
     from ..experts import training
+    from ..intervals import of_moments
 
     training.require_sbx()
     if options.env is None:
@@ -65,7 +66,8 @@ def train(options: ExpertTrain) -> int:
     (measured,) = card["returns"].values()  # by the environment's name, not by what was typed for it
     best = max(result.curve, key=lambda one: one.mean)
     rows = [
-        ("return", f"{measured['mean']:.1f} ± {measured['std']:.1f} ({measured['episodes']} episodes)"),
+        ("return", tables.within(*of_moments(measured["mean"], measured["std"], measured["episodes"])[:3])),
+        ("  over", f"{measured['episodes']} episodes, the least {measured['lowest']:.1f}"),
         ("best look", f"{best.mean:.1f} after {best.steps:,} steps, {best.seconds / 60:.1f} minutes"),
         ("ended", ENDED[result.ended]),
         ("written to", f"{result.path} and {result.path.with_suffix('.json').name}"),
@@ -83,12 +85,12 @@ def latest(curve: list[training.Evaluated]) -> str:
 
     >>> from understudy.experts import training
     >>> latest([training.Evaluated(1000, 2.0, 12.5, 1.0), training.Evaluated(2000, 4.0, 9.0, 1.0)])
-    'return 9.0 ± 1.0, best 12.5 at step 1,000'
+    'return 9.0, best 12.5 at step 1,000'
     """
     if not curve:
         return "not evaluated yet"
     best = max(curve, key=lambda one: one.mean)
-    return f"return {curve[-1].mean:.1f} ± {curve[-1].std:.1f}, best {best.mean:.1f} at step {best.steps:,}"
+    return f"return {curve[-1].mean:.1f}, best {best.mean:.1f} at step {best.steps:,}"
 
 
 @contextlib.contextmanager

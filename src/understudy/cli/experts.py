@@ -20,7 +20,7 @@ def list(options: ExpertsList) -> int:
 
     cards = {name: experts.card(name) for name in experts.names()}
     rows = [(name, _returns(card), _here(card), card["algorithm"]) for name, card in cards.items()]
-    tables.show(tables.listed("experts", ("name", "return", "environments", "algorithm"), rows))
+    tables.show(tables.listed("experts", ("name", "return ± 95 %", "environments", "algorithm"), rows))
     tables.json_line(cards)
     return 0
 
@@ -36,4 +36,9 @@ def _here(card: dict[str, Any]) -> str:
 def _returns(card: dict[str, Any]) -> str:
     """What it was measured at in the first of its environments."""
     found = next(iter((card.get("returns") or {}).values()), None)
-    return "" if found is None else tables.returned(found["mean"], found["std"])
+    if found is None:
+        return ""
+    from ..intervals import of_moments
+
+    one = of_moments(found["mean"], found["std"], found["episodes"])
+    return f"{tables.returned(one.middle)} ± {tables.returned(one.high - one.middle, beside=[one.middle])}"

@@ -15,6 +15,7 @@ from ..spec import FIELDS
 from .options import Flag, Folder, Json, Name, Names, Options, Repeated, Whole
 
 if TYPE_CHECKING:
+    from ..intervals import Interval
     from ..studies import Results, Study, Tuned
 
 
@@ -135,31 +136,40 @@ def made(options: Sweep) -> tuple[Study, dict[str, Any]]:
 
 def _show(study: Study, done: Results | Tuned) -> None:
     """One line per setting, best average loss first; for a tuned study the choices."""
+    from ..report.account import by_loss
+    from ..report.verdict import ELSEWHERE
     from ..studies import Tuned
 
     if isinstance(done, Tuned):
         return _table("chosen", done.table())
-    groups: dict[str, dict[str, Any]] = {}
-    for entry, result in zip(done.entries, done.results, strict=True):
-        labels = {name: value for name, value in entry.labels.items() if name != "seed"}
-        group = groups.setdefault(repr(labels), {"labels": labels, "results": []})
-        group["results"].append(result)
+    made = by_loss(done.entries, done.results)
     rows = [
         {
             **one["labels"],
-            "runs": len(one["results"]),
-            "failed": sum(result.error is not None for result in one["results"]),
-            "average loss": _mean(one["results"], "average_loss"),
-            "return": _mean(one["results"], "return_mean"),
-            "expert's": _mean(one["results"], "expert_return"),
+            "runs": len(one["sources"]),
+            "failed": sum(bool(run.trouble) for run in one["sources"]),
+            "average loss": one["average loss"].middle,
+            "return": one["return"].middle,
+            "95 % interval": _ends(one["return"]),
+            "less the expert's": one["difference"].middle,
+            "its 95 % interval": _ends(one["difference"]),
         }
-        for one in groups.values()
+        for one in made
     ]
-    rows.sort(key=lambda row: (row["failed"] > 0, math.isnan(row["average loss"]), row["average loss"]))
-    first = rows[0]
-    names = [n for n in first if n in study.grid or any(repr(row[n]) != repr(first[n]) for row in rows)]
+    names = [n for n in rows[0] if n in study.grid or any(repr(row[n]) != repr(rows[0][n]) for row in rows)]
     names += [name for name in ("average loss", "return") if name not in names]
+    names += ["95 % interval"] if "95 % interval" not in names and rows[0]["95 % interval"] else []
     _table("by average loss, mean over seeds", {name: [row[name] for row in rows] for name in names})
+    if len({one["by expert"] for one in made}) > 1:
+        who = ", ".join(dict.fromkeys(one["labels"]["learner"] for one in made if one["by expert"]))
+        print(f"{who} stands last: {ELSEWHERE}.")
+
+
+def _ends(one: Interval) -> str | None:
+    if not math.isfinite(one.low + one.high):
+        return None
+    low, high = (tables.returned(end, beside=one[:3]) for end in one[1:3])
+    return f"{low} to {high}"
 
 
 def _table(title: str, columns: dict[str, list[Any]]) -> None:
@@ -167,9 +177,3 @@ def _table(title: str, columns: dict[str, list[Any]]) -> None:
     tables.show(tables.listed(title, columns, rows[:SHOWN]))
     if len(rows) > SHOWN:
         print(f"and {len(rows) - SHOWN} more settings")
-
-
-def _mean(results: list[Any], name: str) -> float:
-    found = [one.summary.get(name) for one in results if one.error is None]
-    numbers = [one for one in found if one is not None]
-    return math.fsum(numbers) / len(numbers) if numbers else math.nan

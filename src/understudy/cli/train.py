@@ -72,8 +72,15 @@ def asked(options: Train) -> RunSpec:
     return spec.replace(expert_options={**spec.expert_options, "browser": False})
 
 
+def _within(summary: dict[str, Any], mean: str, ends: str) -> str:
+    low, high = (summary[f"{ends}_{one}"] for one in ("low", "high"))
+    return tables.within(summary[mean], -math.inf if low is None else low, math.inf if high is None else high)
+
+
 def outcome(result: Any) -> Any:
     """The outcome of a run as a table."""
+    from ..runs import unmeasured
+
     summary, made = result.summary(), result.certificate
     theirs = summary["expert_return_mean"]
     rows: list[tuple[str, Any]] = [("queries", f"{summary['queries']:,}")]
@@ -82,19 +89,23 @@ def outcome(result: Any) -> Any:
     if unanswered := int(result.ledger["unanswered"][-1]):
         rows.append(("unanswered states", f"{unanswered:,}"))
     if summary["return_mean"] is not None:
-        got = tables.returned(summary["return_mean"], summary["return_std"], beside=[theirs])
-        rows.append(("return", got))
+        rows.append(("return", _within(summary, "return_mean", "return")))
+        least = tables.returned(summary["return_least"], beside=[summary["return_mean"]])
+        rows.append(("  over", f"{tables.many(summary['episodes'], 'episode')}, the least {least}"))
         if summary["kept_round"] != summary["rounds"]:
             rows.append(("  of the policy of", f"round {summary['kept_round']}, the best (--best no)"))
         if (many := result.settings["resolved"].get("members", 1)) > 1:
             rows.append(("  of the mean of", f"{many} networks (--members 1 is quicker)"))
     if theirs is not None:
-        measured = "" if result.expert_evaluation else " (its card; --expert-episodes measures it)"
-        rows.append(("expert's return", tables.returned(theirs, beside=[summary["return_mean"]]) + measured))
-    elif result.settings["expert_episodes"] is None and result.settings["episodes"]:
-        person = result.settings["expert"] == "person"
-        why = "it is a person" if person else "it is slow (--expert-episodes 10 would)"
-        rows.append(("expert's return", f"not measured, {why}"))
+        if result.expert_evaluation:
+            rows.append(("expert's return", _within(summary, "expert_return_mean", "expert_return")))
+            if summary["difference"] is not None:
+                rows.append(("  policy's less it", _within(summary, "difference", "difference") + ", paired"))
+        else:
+            card = tables.returned(theirs, beside=[summary["return_mean"]])
+            rows.append(("expert's return", f"{card} (its card, other episodes; --expert-episodes 20 plays)"))
+    elif result.settings["expert_episodes"] is None and result.settings["episodes"] != 0:
+        rows.append(("expert's return", f"not measured: {unmeasured(result.settings)}"))
     rows.append(("average loss", summary["average_loss"]))
     ledger = result.ledger
     if ledger["asked"].min() < 1.0:

@@ -7,14 +7,19 @@ import math
 import shlex
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from .. import intervals
+from ..intervals import Interval
+from ..runs import NAMES, Evaluation, unmeasured
 from ..spec import FIELDS
+from .compared import against_expert, distinct
 from .sources import UNKNOWN, Source, labels
 from .style import DASHDOT, DASHED, DOTTED, LOOKS, OTHERS, SOLID, look
-from .summaries import Interval, curve, interval, iqm, ratio, short, thinned
+from .summaries import curve, short, thinned
 from .verdict import verdicts
 
 AXES = ("rounds", "interactions", "labels", "seconds")
@@ -39,6 +44,7 @@ def account(sources: Sequence[Source]) -> dict[str, Any]:
         "groups": groups_plain(groups),
         "envs": list(dict.fromkeys(one["labels"]["env"] for one in groups)),
         "counts": dict(Counter(one.state for one in sources)),
+        "going": sum(one.going for one in sources if one.state == "unfinished"),
         "runs": [alone(one, place) for one, place in chosen],
         "left_out": len(sources) - len(chosen),
         "troubles": [
@@ -59,15 +65,47 @@ def grouped(sources: Sequence[Source]) -> list[dict[str, Any]]:
     for group in groups:
         group |= {"name": name_of(group["labels"])} | came_to(group["sources"])
     # Best first, by the score, then by the labels and the loss; what nothing is known of comes last.
-    return sorted(groups, key=_rank)
+    return sorted(groups, key=rank)
 
 
-def _rank(group: Mapping[str, Any]) -> tuple[bool | str | float, ...]:
+def by_loss(entries: Sequence[Any], results: Sequence[Any]) -> list[dict[str, Any]]:
+    """The settings of a study (`understudy.studies.Results` has both), each with its `labels`, its `sources`
+    and what they came to: least average loss first, behind them those whose loss is on the expert's states,
+    and in the end those of which a run has failed.
+    """
+    found: dict[str, dict[str, Any]] = {}
+    for entry, result in zip(entries, results, strict=True):
+        mine = {name: value for name, value in entry.labels.items() if name != "seed"}
+        run = Source(
+            entry.id,
+            Path(),
+            "finished" if result.error is None else "failed",
+            result.error or "",
+            settings=entry.settings,
+            columns={name: np.array([row[name] for row in result.rows]) for name in NAMES},
+            evaluation=Evaluation.read(result.evaluation),
+            expert_evaluation=Evaluation.read(result.expert_evaluation),
+        )
+        found.setdefault(repr(mine), {"labels": mine, "sources": []})["sources"].append(run)
+    groups = [one | came_to(one["sources"]) for one in found.values()]
+
+    def order(one: Mapping[str, Any]) -> tuple[bool, bool, bool, float]:
+        loss = one["average loss"].middle
+        failed = any(run.trouble for run in one["sources"])
+        return failed, one["by expert"], math.isnan(loss), loss
+
+    return sorted(groups, key=order)
+
+
+def rank(group: Mapping[str, Any]) -> tuple[bool | str | float, ...]:
+    """Where a group stands among others: by its return or, where nothing is known of that, by its loss on the
+    states that its policy came to; a loss on the expert's states is behind all of these.
+    """
     env, score, loss = group["labels"]["env"], group["return"].middle, group["average loss"].middle
     loss = loss if math.isfinite(loss) else math.inf
     # Of those that return the same, the one that asked less: their losses may be of two kinds.
-    known = (-score, group["labels_count"], loss) if math.isfinite(score) else (math.inf, 0.0, loss)
-    return env == UNKNOWN, env, *known
+    known = (-score, group["labels_count"]) if math.isfinite(score) else (math.inf, 0.0)
+    return env == UNKNOWN, env, *known, group["by expert"], loss
 
 
 def name_of(mine: Mapping[str, Any]) -> str:
@@ -87,61 +125,50 @@ def _short(value: Any) -> str:
 
 
 def came_to(runs: Sequence[Source]) -> dict[str, Any]:
-    """Return, loss, labels and seconds of a group, with intervals over runs, or over one run's episodes."""
+    """Return, loss, labels and seconds of a group, with 95 % intervals: over runs, one a seed, or over the
+    episodes of one run.
+    """
     good = distinct(runs)
     measured = [one for one in good if math.isfinite(one.score)]
     # A mean over some of the episodes only, where others returned no finite number, would be no mean return.
-    returns = good[0].returns if len(good) == len(measured) == 1 else None
-    if returns is not None:
-        returned, over = interval(returns, np.mean), "episodes"
-    else:
-        returned, over = interval([one.score for one in good]), "runs"
-    experts = [one.expert for one in measured if math.isfinite(one.expert)]
-    expert = float(np.mean(experts)) if experts else math.nan
-    share = Interval(math.nan)
-    # A share of the expert's return means something where both are above zero, in every run that counts.
-    if expert > 0 and all(one.score >= 0 and one.expert > 0 for one in measured):
-        if returns is None:
-            share = interval([one.score / one.expert for one in measured])
-        elif good[0].expert_returns is not None:
-            share = ratio(returns, good[0].expert_returns)
-        else:
-            share = Interval(*(one / expert for one in returned))
-    episodes = [len(one.returns) for one in good if one.returns is not None]
+    own = [one.evaluation for one in measured if one.evaluation is not None]
+    theirs = [one.expert_evaluation for one in measured if one.expert_evaluation is not None]
+    alone = len(good) == len(own) == 1
+    returned = intervals.mean(own[0].returns if alone else [one.score for one in measured])
+    gap, share = against_expert(measured, alone=alone)
     return {
         "return": returned,
-        "over": over,
-        "episodes": min(episodes, default=0),
-        "expert": expert,
-        "expert measured": any(one.expert_returns is not None or one.study is not None for one in measured),
+        "over": "episodes" if alone else "runs",
+        "episodes": min((len(one.returns) for one in own), default=0),
+        "not finite": any(not np.isfinite(one.evaluation.returns).all() for one in good if one.evaluation),
+        "least": min((float(one.returns.min()) for one in own), default=math.nan),
+        "expert": _expert(measured, theirs),
+        "expert measured": any(one.expert_evaluation or one.study is not None for one in measured),
+        "difference": gap,
         "share": share,
-        "average loss": interval([one.last("average_loss") for one in good]),
-        "loss": interval([one.last("loss") for one in good]),
-        "regret": interval([one.last("regret") for one in good]),
-        "labels_count": iqm([one.last("queries") for one in good]) if good else math.nan,
-        "interactions": iqm([one.last("interactions") for one in good]) if good else math.nan,
-        "seconds": iqm([one.total for one in good]) if good else math.nan,
+        "why": next((unmeasured({**one.settings, "resolved": one.resolved}) for one in measured), ""),
+        "by expert": bool(good) and all(one.by_expert for one in good),
+        **{name: _over_runs(good, name.replace(" ", "_")) for name in ("average loss", "loss", "regret")},
+        "labels_count": _over_runs(good, "queries").middle,
+        "interactions": _over_runs(good, "interactions").middle,
+        "seconds": float(np.mean([one.total for one in good])) if good else math.nan,
         "counted": len(good),
         "measured": len(measured),
         "certified": bool(good) and all(one.certified for one in good),
     }
 
 
-def distinct(runs: Sequence[Source]) -> list[Source]:
-    """The runs that count: of those with the same seed and the same losses one, the longest."""
-    kept: list[Source] = []
-    usable = [one for one in runs if one.state in ("finished", "unfinished") and one.rounds]
-    for one in sorted(usable, key=lambda one: -one.rounds):
-        if not any(_repeats(one, other) for other in kept):
-            kept.append(one)
-    return [one for one in usable if any(one is other for other in kept)]
+def _over_runs(runs: Sequence[Source], column: str) -> Interval:
+    found = np.asarray([one.last(column) for one in runs], float)
+    return intervals.mean(found[np.isfinite(found)])
 
 
-def _repeats(one: Source, other: Source) -> bool:
-    if one.settings.get("seed") != other.settings.get("seed"):
-        return False
-    mine, theirs = (np.asarray(run.columns["loss"], float)[: one.rounds] for run in (one, other))
-    return np.allclose(mine, theirs, rtol=1e-6, atol=0.0, equal_nan=True)
+def _expert(runs: Sequence[Source], found: Sequence[Evaluation]) -> Interval:
+    """The expert's return: over its episodes, where all runs have the same ones, else a mean alone."""
+    if len(found) == len(runs) > 0 and all(np.array_equal(one.returns, found[0].returns) for one in found):
+        return intervals.mean(found[0].returns)
+    known = [one.expert for one in runs if math.isfinite(one.expert)]
+    return Interval(float(np.mean(known)) if known else math.nan, count=0)
 
 
 def groups_plain(groups: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:

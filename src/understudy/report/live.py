@@ -103,7 +103,9 @@ class Live:
 
 
 def mark_of(path: Path) -> Mark:
-    """What changes when a run has one more round, or a study one more run, or round of a run under way."""
+    """What changes when a run has one more round, or a study one more run, or round of a run under way, and
+    when a process begins or stops to write there.
+    """
     study = (path / "study.json").is_file()
     files = [path / "study.json"] if study else [path / "config.json", path / "summary.json"]
     found = []
@@ -113,4 +115,4 @@ def mark_of(path: Path) -> Mark:
             found.append((file.name, file.stat().st_mtime_ns))
         except OSError:  # it has been replaced in the meantime
             continue
-    return tuple(found)
+    return (*found, disk.locked(path))

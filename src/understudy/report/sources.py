@@ -17,7 +17,7 @@ from ..defaults import plan_of
 from ..errors import UserError, damaged
 from ..experts import EXPERTS
 from ..regret import Certificate
-from ..runs import NAMES, TIMES, read_config, read_ledger, read_summary
+from ..runs import NAMES, TIMES, Evaluation, read_config, read_ledger, read_summary
 from ..runs.folder import FREE
 from ..samples import records
 from ..spec import FIELDS, PARTS, RunSpec, default
@@ -36,9 +36,11 @@ SAME = {*APART, *FREE, "seed", "revision", "expert_card"}
 class Source:
     """One run. Columns and numbers are empty, or nan, where the run has none.
 
-    state: finished, unfinished, failed or unreadable; `trouble` is the sentence of the last two.
+    state: finished, unfinished, failed or unreadable; `trouble` is the sentence of the last two. going:
+    whether a process writes to its folder; none does where it was killed.
     columns: of the ledger, by name. seconds: per round, by part (None: only `spent`, the sums, are kept).
-    returns, expert_returns: of the episodes of the last evaluation. settings: those that are not defaults.
+    evaluation, expert_evaluation: the episodes of the last evaluations. expert: the expert's mean return, or
+    what its card says. settings: those that are not defaults.
     own: those of them that were objects or functions of a script, which cannot be typed.
     """
 
@@ -50,8 +52,8 @@ class Source:
     columns: Mapping[str, np.ndarray] = dataclasses.field(default_factory=dict)
     seconds: Mapping[str, np.ndarray] | None = None
     spent: Mapping[str, float] = dataclasses.field(default_factory=dict)
-    returns: np.ndarray | None = None
-    expert_returns: np.ndarray | None = None
+    evaluation: Evaluation | None = None
+    expert_evaluation: Evaluation | None = None
     expert: float = math.nan
     certificate: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     resolved: Mapping[str, Any] = dataclasses.field(default_factory=dict)
@@ -59,6 +61,7 @@ class Source:
     own: tuple[str, ...] = ()
     planned: int | None = None
     study: Path | None = None
+    going: bool = False
 
     @property
     def env(self) -> str:
@@ -82,7 +85,13 @@ class Source:
     @property
     def score(self) -> float:
         """The mean return of the last evaluation."""
-        return float(self.returns.mean()) if self.returns is not None else self.last("return_mean")
+        return self.evaluation.mean if self.evaluation is not None else self.last("return_mean")
+
+    @property
+    def by_expert(self) -> bool:
+        """Whether the expert alone has driven, as for cloning, so that losses are on its states."""
+        shares = np.asarray(self.columns.get("by_expert", ()), float)
+        return len(shares) > 0 and bool((shares == 1.0).all())
 
     @property
     def certified(self) -> bool:
@@ -145,6 +154,7 @@ def _run(path: Path, *, check: bool) -> Source:
         "versions": config["versions"],
         "own": tuple(name for name in ("env", *PARTS) if _own(name, kept.get(name))),
         "planned": _planned(kept),
+        "going": disk.locked(path),
     }
     numbers = records.numbers(path)
     if not numbers or not (numbers[0] or len(numbers) > 1):
@@ -162,9 +172,8 @@ def _run(path: Path, *, check: bool) -> Source:
     outcome: dict[str, Any] = (read_summary(path) if record.finished else None) or {}
     spent = outcome.get("seconds") or {name: float(one.sum()) for name, one in seconds.items()}
     spent = {"total": sum(one for name, one in spent.items() if name != "total")} | dict(spent)
-    mine, theirs, proof = (outcome.get(n) for n in ("evaluation", "expert_evaluation", "certificate"))
-    card = about["resolved"].get("card_return")
-    theirs = None if theirs is None else np.asarray(theirs["returns"], float)
+    mine, theirs = (Evaluation.read(outcome.get(name)) for name in ("evaluation", "expert_evaluation"))
+    card, proof = about["resolved"].get("card_return"), outcome.get("certificate")
     return Source(
         path.name,
         path,
@@ -172,9 +181,9 @@ def _run(path: Path, *, check: bool) -> Source:
         columns={name: ledger[name] for name in ledger},
         seconds=seconds if len(times) == ledger.rounds else None,
         spent=spent,
-        returns=None if mine is None else np.asarray(mine["returns"], float),
-        expert_returns=theirs,
-        expert=float(theirs.mean()) if theirs is not None else math.nan if card is None else float(card),
+        evaluation=mine,
+        expert_evaluation=theirs,
+        expert=theirs.mean if theirs is not None else math.nan if card is None else float(card),
         certificate={} if proof is None else Certificate.read(proof)._asdict(),
         **about,
     )
@@ -198,7 +207,8 @@ def _entry(path: Path, name: str, settings: Mapping[str, Any], versions: Mapping
         # Its files are ahead of its last round, or go when it ends, while it is read.
         return dataclasses.replace(read(under_way, check=False)[0], name=shown, folder=path, **about)
     if not file.is_file():
-        return Source(shown, path, "unfinished", "it has not been played yet.", **about)
+        going = disk.locked(path)
+        return Source(shown, path, "unfinished", "it has not been played yet.", going=going, **about)
     try:
         with damaged(str(file)):
             kept = disk.read_json(file, "report")
@@ -211,6 +221,8 @@ def _entry(path: Path, name: str, settings: Mapping[str, Any], versions: Mapping
                 error or "",
                 columns={column: np.asarray(kept["columns"][column]) for column in NAMES},
                 spent=dict(kept["seconds"]),
+                evaluation=Evaluation.read(kept.get("evaluation")),
+                expert_evaluation=Evaluation.read(kept.get("expert_evaluation")),
                 expert=float(summary.get("expert_return", math.nan)),
                 certificate=proof,
                 planned=None if error is None else _planned(settings),

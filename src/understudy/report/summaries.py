@@ -1,80 +1,14 @@
-"""Several runs in a few numbers: interquartile means, bootstrap intervals, and curves with their bands."""
+"""Curves of several runs with their bands, for a plot."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
-RESAMPLES = 2000
 POINTS = 160
 """Most points of a curve."""
-
-
-class Interval(NamedTuple):
-    """A number and its 95 % bootstrap interval; nan where there are too few numbers for one."""
-
-    middle: float
-    low: float = math.nan
-    high: float = math.nan
-
-
-def iqm(values: Any, axis: int = -1) -> Any:
-    """The interquartile mean: that of the values left when a quarter is cut from each end; of fewer than four
-    values the mean.
-
-    >>> float(iqm([0.0, 1.0, 2.0, 99.0]))
-    1.5
-    """
-    ordered = np.sort(np.asarray(values, float), axis=axis)
-    cut = ordered.shape[axis] // 4
-    kept = np.take(ordered, range(cut, ordered.shape[axis] - cut), axis=axis)
-    return kept.mean(axis=axis)
-
-
-def interval(values: Any, statistic: Callable[..., Any] = iqm, *, resamples: int = RESAMPLES) -> Interval:
-    """`statistic` of the values, and the 2.5 % and 97.5 % quantiles of what it is on resamples of them, drawn
-    with replacement. Values that are not finite are left out; the same values give the same interval.
-
-    >>> interval([1.0, 1.0, 1.0])
-    Interval(middle=1.0, low=1.0, high=1.0)
-    """
-    numbers = np.asarray(values, float)
-    numbers = numbers[np.isfinite(numbers)]
-    if not len(numbers):
-        return Interval(math.nan)
-    middle = float(statistic(numbers))
-    if len(numbers) < 2:
-        return Interval(middle)
-    return Interval(middle, *_spread(statistic(numbers[_draws(len(numbers), resamples)], axis=-1)))
-
-
-def ratio(mine: Any, theirs: Any) -> Interval:
-    """The mean of `mine` over the mean of `theirs`, with its interval; episodes of equal seeds, of which both
-    have as many, are drawn in pairs.
-
-    >>> ratio([2.0, 2.0], [4.0, 4.0])
-    Interval(middle=0.5, low=0.5, high=0.5)
-    """
-    mine, theirs = np.asarray(mine, float), np.asarray(theirs, float)
-    middle = float(mine.mean() / theirs.mean())
-    if min(len(mine), len(theirs)) < 2:
-        return Interval(middle)
-    first = _draws(len(mine))
-    second = first if len(mine) == len(theirs) else _draws(len(theirs), stream=1)
-    with np.errstate(all="ignore"):
-        return Interval(middle, *_spread(mine[first].mean(axis=-1) / theirs[second].mean(axis=-1)))
-
-
-def _draws(size: int, resamples: int = RESAMPLES, *, stream: int = 0) -> np.ndarray:
-    return np.random.default_rng([size, stream]).integers(0, size, (resamples, size))
-
-
-def _spread(values: np.ndarray) -> tuple[float, float]:
-    low, high = np.quantile(values, [0.025, 0.975])
-    return float(low), float(high)
 
 
 def curve(xs: Sequence[Any], ys: Sequence[Any]) -> dict[str, Any] | None:

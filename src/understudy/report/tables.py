@@ -114,15 +114,26 @@ def verdicts(title: str, rows: Iterable[tuple[str, bool | None, str]]) -> Table:
     return listed(title, ("check", "verdict", "detail"), marked)
 
 
-def returned(mean: float, std: float | None = None, *, beside: Iterable[float | None] = ()) -> str:
-    """A return, with its deviation: one decimal, and three where all that stand `beside` it are small too.
+def returned(value: float, *, beside: Iterable[float | None] = ()) -> str:
+    """A return: one decimal, and three where all that stand `beside` it are small too.
 
-    >>> returned(3448.27, 5.8), returned(0.745), returned(0.745, beside=[12.0])
-    ('3448.3 ± 5.8', '0.745', '0.7')
+    >>> returned(3448.27), returned(0.745), returned(0.745, beside=[12.0])
+    ('3448.3', '0.745', '0.7')
     """
-    sizes = [abs(one) for one in (mean, std, *beside) if one is not None and math.isfinite(one)]
-    places = 1 if max(sizes, default=0.0) >= 10 else 3
-    return f"{mean:.{places}f}" + ("" if std is None else f" ± {std:.{places}f}")
+    sizes = [abs(one) for one in (value, *beside) if one is not None and math.isfinite(one)]
+    return f"{value:.{1 if max(sizes, default=0.0) >= 10 else 3}f}"
+
+
+def within(value: float, low: float, high: float) -> str:
+    """A mean return with its 95 % interval, of a few numbers that bound nothing by itself.
+
+    >>> within(221.04, 195.9, 246.2), within(0.5, -math.inf, math.inf), within(500.0, 500.0, 500.0)
+    ('221.0 (95 % interval 195.9 to 246.2)', '0.500 (no interval)', '500.0 (each time)')
+    """
+    if not math.isfinite(low + high) or low == high:
+        return f"{returned(value)} ({'each time' if low == high else 'no interval'})"
+    mean, *ends = (returned(one, beside=(value, low, high)) for one in (value, low, high))
+    return f"{mean} (95 % interval {ends[0]} to {ends[1]})"
 
 
 def many(count: float, what: str) -> str:

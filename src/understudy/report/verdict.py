@@ -7,14 +7,14 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
+from ..intervals import LEVEL, Interval
 from ..progress import spelled
+from .compared import between
 from .sources import UNKNOWN
-from .summaries import Interval
 from .tables import many, returned
 
-ENOUGH = 6
-"""Of fewer values not even the interval from the least to the greatest covers a median with 95 %: it does so
-with 1 − 2^(1−n)."""
+BRACKETS = "In brackets are Student's 95 % intervals"
+ELSEWHERE = "its loss is on the expert's states, so it is not ranked by it"
 
 
 def verdicts(groups: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
@@ -34,7 +34,8 @@ def _verdict(env: str, groups: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         text = f"{text} on {env}." if env != UNKNOWN else "Nothing of this can be read."
         note = f"{trouble} The first: {failed[0].trouble}" if failed else ""
         return {"env": env, "text": text, "note": note}
-    who = best["name"] if len(groups) == 1 else f"{best['name']}, the best of {len(groups)},"
+    by = "highest mean return" if math.isfinite(best["return"].middle) else "least average loss"
+    who = best["name"] if len(groups) == 1 else f"{best['name']}, with the {by} of {len(groups)},"
     text = f"{who} {_reached(best, env)}, with {many(best['labels_count'], 'label')}"
     if math.isfinite(best["seconds"]):
         text += f" in {spelled(best['seconds'])}" + (" a run" if counted > 1 else "")
@@ -50,66 +51,99 @@ def _verdict(env: str, groups: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         notes.append(_rivals(best, groups[1:]))
     if len(runs) > 1 and unfinished:
         are = "is" if len(unfinished) == 1 else "are"
-        notes.append(f"{many(len(unfinished), 'run')} of {len(runs)} {are} not finished.")
+        stopped = sum(not one.going for one in unfinished)
+        more = f", {stopped} of them stopped" if stopped else ""
+        notes.append(f"{many(len(unfinished), 'run')} of {len(runs)} {are} not finished{more}.")
     return {"env": env, "text": text + ".", "note": " ".join(one for one in [*notes, trouble] if one)}
 
 
 def _reached(best: Mapping[str, Any], env: str) -> str:
-    score, share, expert = best["return"], best["share"], best["expert"]
+    score, share = best["return"], best["share"]
     if not math.isfinite(score.middle):
-        why = "its returns are not finite" if best["episodes"] else "was not evaluated"
+        why = "its returns are not finite" if best["not finite"] else "was not evaluated"
         return f"has an average loss of {best['average loss'].middle:.3g} on {env} and {why}"
     if math.isfinite(share.middle):
-        spell = functools.partial(percent, beside=share)
-        return f"reaches {spell(share.middle)} of the expert's return on {env}{_span(best, share, spell)}"
-    spell = functools.partial(returned, beside=(*score, expert))
-    against = f", the expert {spell(expert)}" if math.isfinite(expert) else ""
-    return f"returns {spell(score.middle)} on {env}{_span(best, score, spell)}{against}"
+        spell = functools.partial(percent, beside=share[:3])
+        return f"reaches {spell(share.middle)} of the expert's return on {env}{span(share, spell)}"
+    spell = functools.partial(returned, beside=(*score[:3], best["expert"].middle))
+    return f"returns {spell(score.middle)} on {env}{span(score, spell)}"
 
 
-def _span(best: Mapping[str, Any], one: Interval, spell: Callable[[float], str]) -> str:
-    if not math.isfinite(one.low):
-        return ""
+def span(one: Interval, spell: Callable[[float], str], said: str = "95 % interval ") -> str:
+    """An interval in brackets; nothing where there is none, and words where nothing varied."""
     if one.low == one.high:
-        return " in every episode" if best["over"] == "episodes" else " in every run"
-    return f" (95 % interval {spell(one.low)} to {spell(one.high)})"
+        return " each time"
+    return f" ({said}{spell(one.low)} to {spell(one.high)})" if math.isfinite(one.low + one.high) else ""
 
 
 def _over(best: Mapping[str, Any]) -> str:
-    """What score and interval are over."""
-    score: Interval = best["return"]
-    runs = best["measured"]
+    """The returns behind the sentence, the expert's beside them, and what all of them are over."""
+    score, expert, gap = best["return"], best["expert"], best["difference"]
     if not math.isfinite(score.middle):
         return ""
-    if best["over"] == "episodes":
-        text = f"Mean and bootstrap interval over {best['episodes']} episodes"
-        if score.low == score.high:
-            text = f"All {best['episodes']} episodes returned the same, so the interval is a point"
-    elif runs == 1:
-        text = "One run, so there is no interval"
+    spell = functools.partial(returned, beside=(*score[:3], *expert[:3]))
+    text = f"Mean return {spell(score.middle)}{span(score, spell)}"
+    if math.isfinite(gap.middle):
+        text += f", the expert's {spell(expert.middle)}{span(expert, spell, '')}"
+        text += f"; the mean difference in pairs is {spell(gap.middle)}{span(gap, spell, '')}. "
+    elif math.isfinite(expert.middle):
+        where = "on other episodes" if best["expert measured"] else "by its card, on other episodes"
+        text += f"; the expert's {spell(expert.middle)} is {where}, and not compared. "
     else:
-        text = f"Interquartile mean and bootstrap interval over {runs} runs"
-    count = best["episodes"] if best["over"] == "episodes" else runs
-    if math.isfinite(score.low) and score.low < score.high and count < ENOUGH:
-        text += f", which are too few to cover 95 %: {ENOUGH} or more are needed"
-    if not best["expert measured"] and math.isfinite(best["expert"]):
-        text += "; the expert's return is that of its card"
-    return text + "."
+        text += "; the expert's was not measured" + (f": {best['why']}. " if best["why"] else ". ")
+    return text + _counted(best, spell)
+
+
+def _counted(best: Mapping[str, Any], spell: Callable[[float], str]) -> str:
+    """How many episodes and runs, and the least return, which a mean and its interval may hide."""
+    played = many(best["episodes"], "episode")
+    least = f"the least return is {spell(best['least'])}" if math.isfinite(best["least"]) else ""
+    if best["over"] == "episodes":
+        text = f"{BRACKETS} over {played}" if best["episodes"] > 1 else "One episode, so no interval"
+    elif best["measured"] == 1:
+        text = "One run, so no interval"
+    else:
+        text = f"{BRACKETS} over {best['measured']} runs"
+        text += f" of {played} each" if best["episodes"] else ""
+        text += ", the expert's over the episodes" if math.isfinite(best["expert"].low) else ""
+    return "; ".join(one for one in (text, least) if one) + "."
 
 
 def _rivals(best: Mapping[str, Any], others: Sequence[Mapping[str, Any]]) -> str:
-    """Whether the best is set apart from the others by its interval."""
+    """Whether the best returns more than the others on the same episodes, as far as the intervals show."""
     score = best["return"]
-    if not math.isfinite(score.low):
-        return ""
+    if not math.isfinite(score.middle):
+        behind = [one["name"] for one in others if one["by expert"]]
+        return "" if best["by expert"] or not behind else f"{_listed(behind)}: {ELSEWHERE}."
     known = [one for one in others if math.isfinite(one["return"].middle)]
-    near = [one["name"] for one in known if not one["return"].high < score.low]
     if not known:
         return "No other has a return to compare with."
-    if not near:
-        return "Its interval lies above all others."
-    shown = ", ".join(near[:3]) + (f" and {len(near) - 3} more" if len(near) > 3 else "")
-    return f"Its interval does not lie above that of {shown}."
+    # The best was found by these returns, so that the intervals hold for all pairs at once.
+    pairs = len(known) * (len(known) + 1) // 2
+    found = [
+        (one["name"], between(best["sources"], one["sources"], 1 - (1 - LEVEL) / pairs)) for one in known
+    ]
+    more = [(name, gap, over) for name, (gap, over) in found if gap.low > 0]
+    near = [(name, gap, over) for name, (gap, over) in found if gap.low <= 0]
+    apart = [(name, over) for name, (gap, over) in found if math.isnan(gap.middle)]
+    said = "95 % interval " if pairs == 1 else f"95 % interval for all {pairs} pairs at once "
+    notes = []
+    for words, listed in (("It returns more than", more), ("It is not clearly above", near)):
+        if listed:
+            name, gap, over = min(listed, key=lambda one: one[1].low)
+            spell = functools.partial(returned, beside=gap[:3])
+            least = "" if len(listed) == 1 else f"; the least clear, {name}"
+            shown = f"by {spell(gap.middle)}{span(gap, spell, said)} over {over}"
+            if not math.isfinite(gap.low):
+                shown = f"by {spell(gap.middle)} over {over}, without an interval"
+            notes.append(f"{words} {_listed([one for one, *_ in listed])}{least}: {shown}.")
+    for why in dict.fromkeys(why for _, why in apart):
+        notes.append(f"Not compared with {_listed([name for name, one in apart if one == why])}: {why}.")
+    return " ".join(notes)
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
 
 
 def percent(share: float, *, beside: Iterable[float] = ()) -> str:

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple, Protocol, final
 
 import numpy as np
 
+from .. import intervals
 from ..envs.gymnasium import STREAMS, Maker, derive, maker
 from ..envs.vector import Seen, VectorEnv, vector
 from ..errors import UserError, among, failure, whole
@@ -71,9 +72,55 @@ class Evaluation(NamedTuple):
         """The first so many of these episodes."""
         return Evaluation(*(one[:episodes] for one in self))
 
+    def listed(self) -> dict[str, list[Any]]:
+        """As plain data."""
+        return {name: one.tolist() for name, one in self._asdict().items()}
+
+    @classmethod
+    def read(cls, listed: Any) -> Evaluation | None:
+        """What `listed` gave; None where there is nothing."""
+        if not listed:
+            return None
+        # A return that is not finite is null in a file.
+        lengths, seeds = (np.asarray(listed.get(name, ()), np.int64) for name in ("lengths", "seeds"))
+        return cls(np.asarray(listed["returns"], float), lengths, seeds)
+
     def with_more(self, more: Evaluation) -> Evaluation:
         """These episodes and `more`."""
         return Evaluation(*(np.concatenate(both) for both in zip(self, more, strict=True)))
+
+
+def paired(mine: Evaluation, theirs: Evaluation) -> tuple[np.ndarray, np.ndarray]:
+    """The returns of the episodes that both have played, in pairs; none where their seeds are not known.
+
+    >>> one = Evaluation(np.array([5.0, 7.0]), np.array([9, 9]), np.array([31, 4]))
+    >>> paired(one, Evaluation(np.array([6.0]), np.array([9]), np.array([4])))
+    (array([7.]), array([6.]))
+    """
+    _, here, there = np.intersect1d(mine.seeds, theirs.seeds, return_indices=True)
+    return mine.returns[here], theirs.returns[there]
+
+
+def judged(mine: Evaluation | None, theirs: Evaluation | None) -> dict[str, float]:
+    """What the returns of a policy and of its expert come to, with 95 % intervals of the means, and of the
+    mean paired difference; nan for what was not measured, or is not bounded.
+    """
+    found = dict.fromkeys(("return_mean", "return_std", "return_low", "return_high", "return_least"), np.nan)
+    found |= dict.fromkeys(("episodes", "expert_return_low", "expert_return_high"), np.nan)
+    found |= dict.fromkeys(("difference", "difference_low", "difference_high"), np.nan)
+    if mine is not None:
+        own = intervals.mean(mine.returns)
+        found |= {"return_mean": mine.mean, "return_std": mine.std, "return_low": own.low}
+        found |= {"return_high": own.high, "return_least": float(mine.returns.min())}
+        found["episodes"] = len(mine.returns)
+    if theirs is not None:
+        found |= dict(
+            zip(("expert_return_low", "expert_return_high"), intervals.mean(theirs.returns)[1:3], strict=True)
+        )
+    if mine is not None and theirs is not None:
+        gap = intervals.difference(*paired(mine, theirs))
+        found |= dict(zip(("difference", "difference_low", "difference_high"), gap[:3], strict=True))
+    return {name: value if np.isfinite(value) else np.nan for name, value in found.items()}
 
 
 def endless(name: str) -> UserError:

@@ -5,19 +5,21 @@ from __future__ import annotations
 import dataclasses
 import math
 import os
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, final
-
-import numpy as np
+from typing import TYPE_CHECKING, Any, final
 
 from ..errors import UserError, damaged
 from ..policies import TrainedPolicy
 from ..regret import Certificate, Ledger
 from ..samples import SampleLog
 from ..samples.records import verified
-from .evaluate import Evaluation
+from .evaluate import Evaluation, judged
 from .folder import write_run
 from .reading import TIMES, read_config, read_ledger, read_summary
+
+if TYPE_CHECKING:
+    import numpy as np
 
 UNFINISHED = Certificate(math.nan, math.nan, {}, "estimate", reason="the run is not finished.")
 
@@ -76,8 +78,7 @@ class Record:
         last = {name: self.ledger[name][-1] for name in ("round", "interactions", "queries", "average_loss")}
         mine, theirs = self.evaluation, self.expert_evaluation
         numbers = {
-            "return_mean": mine.mean if mine else math.nan,
-            "return_std": mine.std if mine else math.nan,
+            **judged(mine, theirs),
             "expert_return_mean": theirs.mean if theirs else self.card_return,
             "average_loss": float(last["average_loss"]),
             "regret": self.certificate.regret,
@@ -102,8 +103,8 @@ class Record:
             "summary": self.summary(),
             "certificate": self.certificate.described(),
             "seconds": self.seconds,
-            "evaluation": _listed(self.evaluation),
-            "expert_evaluation": _listed(self.expert_evaluation),
+            "evaluation": self.evaluation and self.evaluation.listed(),
+            "expert_evaluation": self.expert_evaluation and self.expert_evaluation.listed(),
         }
 
     def save(self, path: str | os.PathLike[str]) -> Path:
@@ -130,7 +131,9 @@ class Record:
             outcome = {"certificate": UNFINISHED.described(), "seconds": seconds}
         with damaged(f"run: {folder / 'summary.json'}"):
             made = Certificate.read(outcome["certificate"])
-            mine, theirs = (_evaluation(outcome.get(name)) for name in ("evaluation", "expert_evaluation"))
+            mine, theirs = (
+                Evaluation.read(outcome.get(name)) for name in ("evaluation", "expert_evaluation")
+            )
             seconds = outcome["seconds"]
             kept = outcome.get("summary", {})
             calls, number = int(kept.get("expert_evaluation_calls", 0)), kept.get("kept_round", ledger.rounds)
@@ -154,13 +157,12 @@ class Record:
         return f"Record({self.settings['env']}, {self.settings['name']}, {self.ledger.rounds} rounds{shown})"
 
 
-def _listed(evaluation: Evaluation | None) -> Any:
-    return evaluation and {name: one.tolist() for name, one in evaluation._asdict().items()}
-
-
-def _evaluation(listed: Any) -> Evaluation | None:
-    # A return that is not finite is null in the file.
-    if not listed:
-        return None
-    lengths, seeds = (np.asarray(listed.get(name, ()), np.int64) for name in ("lengths", "seeds"))
-    return Evaluation(np.asarray(listed["returns"], float), lengths, seeds)
+def unmeasured(settings: Mapping[str, Any]) -> str:
+    """Why the expert of a run with these settings was not played, in a few words."""
+    if settings.get("expert") == "person":
+        return "it is a person"
+    if settings.get("resolved", {}).get("expert") == "none":
+        return "there is none, but demonstrations"
+    if settings.get("expert_episodes") == 0 or settings.get("episodes") == 0:
+        return "nobody asked for it"
+    return "it is slow (--expert-episodes 20 would)"

@@ -68,6 +68,8 @@ def write(path: Path, entry: Entry, result: Result, shard: dict[str, Any]) -> No
         "summary": result.summary,
         "error": result.error,
         "seconds": result.seconds,
+        "evaluation": result.evaluation,
+        "expert_evaluation": result.expert_evaluation,
         "shard": shard,
     }
     with reporting(path):
@@ -109,7 +111,8 @@ def finished(path: Path, entries: Iterable[Entry]) -> dict[str, tuple[Result, di
             found = disk.read_json(path / "runs" / f"{entry.id}.json", "out")
             columns = [found["columns"][name] for name in NAMES]
             rows = [dict(zip(NAMES, row, strict=True)) for row in zip(*columns, strict=True)]
-            result = Result(rows, found["summary"], found["error"], found["seconds"])
+            played = (found.get(name) for name in ("evaluation", "expert_evaluation"))
+            result = Result(rows, found["summary"], found["error"], found["seconds"], *played)
             if found["settings"] == disk.from_json(disk.to_json(entry.settings, lossless=True)):
                 made[entry.id] = result, found["shard"]
         except (OSError, ValueError, KeyError, TypeError):

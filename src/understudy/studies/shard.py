@@ -15,7 +15,7 @@ import jax
 from .. import disk
 from ..defaults import plan_of
 from ..errors import UserError
-from ..runs import NAMES, TIMES, Run, World, Worlds
+from ..runs import NAMES, TIMES, Run, World, Worlds, judged
 from ..spec import RunSpec
 from ..together import Together
 from .study import digest
@@ -37,14 +37,18 @@ class Result(NamedTuple):
     rows: one per round, with the ledger's columns (`understudy.runs.NAMES`), plain numbers and words.
     summary: plain numbers: return_mean, return_std, expert_return, regret, bound, average_loss, queries, ….
       expert_return is what was measured, nan where nothing was; what the expert's card says is not here.
+      return_low, return_high and their like are 95 % intervals of means over the episodes.
     error: one sentence where the run failed; its rows are those up to there.
     seconds: where the time went; first_round is what the first took to collect and solve, and to compile.
+    evaluation, expert_evaluation: the episodes of the last evaluations, as `Evaluation.listed` has them.
     """
 
     rows: list[dict[str, Any]]
     summary: dict[str, Any]
     error: str | None
     seconds: dict[str, float]
+    evaluation: dict[str, list[Any]] | None = None
+    expert_evaluation: dict[str, list[Any]] | None = None
 
 
 def play(
@@ -186,11 +190,11 @@ def _remove(folder: Path, names: Iterable[str]) -> None:
 def _result(run: Run, error: UserError | None) -> Result:
     rows = [{name: row[name] for name in NAMES} for row in run.student.rows]
     summary, judge = _ended(rows), run.judge
+    mine, theirs = (None, None) if error else (judge.evaluation, judge.expert_evaluation)
     if error is None:
-        mine, theirs, made = judge.evaluation, judge.expert_evaluation, run.student.certificate
+        made = run.student.certificate
         summary |= {
-            "return_mean": mine.mean if mine else math.nan,
-            "return_std": mine.std if mine else math.nan,
+            **judged(mine, theirs),
             "expert_return": theirs.mean if theirs else math.nan,
             "regret": float(made.regret),
             "bound": float(made.bound),
@@ -200,7 +204,8 @@ def _result(run: Run, error: UserError | None) -> Result:
     seconds = {name: sum(one[name] for one in run.times) for name in TIMES}
     seconds["first_round"] = sum(run.times[0][name] for name in ("collect", "solve")) if run.times else 0.0
     total = time.perf_counter() - run.began
-    return Result(rows, summary, None if error is None else str(error), seconds | {"total": total})
+    played = (one and one.listed() for one in (mine, theirs))
+    return Result(rows, summary, None if error is None else str(error), seconds | {"total": total}, *played)
 
 
 def _ended(rows: list[dict[str, Any]]) -> dict[str, Any]:
@@ -208,7 +213,8 @@ def _ended(rows: list[dict[str, Any]]) -> dict[str, Any]:
     return {
         "rounds": last["round"],
         **{name: last[name] for name in ("interactions", "queries", "average_loss")},
-        **dict.fromkeys(("return_mean", "return_std", "expert_return", "regret", "bound"), math.nan),
+        **judged(None, None),
+        **dict.fromkeys(("expert_return", "regret", "bound"), math.nan),
         "certificate": "",
         "memory_bytes": math.nan,
     }

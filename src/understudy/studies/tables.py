@@ -15,7 +15,9 @@ from .shard import Result
 from .study import Entry
 
 SUMMARY = ("rounds", "interactions", "queries", "average_loss", "regret", "bound", "certificate")
-SUMMARY += ("return_mean", "return_std", "expert_return")
+SUMMARY += ("return_mean", "return_std", "return_low", "return_high", "return_least", "episodes")
+SUMMARY += ("expert_return", "expert_return_low", "expert_return_high")
+SUMMARY += ("difference", "difference_low", "difference_high")
 """The first columns of summary.csv, in this order; other entries of a run's summary follow."""
 
 Columns = dict[str, list[Any]]

@@ -207,6 +207,11 @@ def _prepared(
         among("tune", name, list(study.grid))
         if any(isinstance(one, Mapping) for one in study.grid[name]):
             raise UserError(f"tune: {name} has tables for values; numbers, words and lists can be tuned.")
+        if name == "learner" and "bc" in study.grid[name] and len(study.grid[name]) > 1:
+            raise UserError(
+                "tune: the loss of bc is on the expert's states, so learners cannot be chosen by loss with "
+                "bc among them; leave it out."
+            )
         if name in {**COARSE, **changes}:
             raise UserError(f"tune: {name} is the same for all runs of the coarse pass; it cannot be tuned.")
     whole("keep", keep)

@@ -125,7 +125,7 @@ def test_what_was_measured_is_told_whatever_the_environment_is_called(monkeypatc
     """The card goes by the environment's own name, which may be another than the one that was typed."""
     from understudy.experts import training
 
-    measured = {"mean": 12.5, "std": 1.0, "episodes": 20}
+    measured = {"mean": 12.5, "std": 1.0, "lowest": 11.0, "episodes": 20}
     card = {"algorithm": "SAC", "returns": {"Pendulum-v1": measured}}
     looks = [training.Evaluated(1000, 2.0, 12.5, 1.0)]
     done = SimpleNamespace(
@@ -134,4 +134,5 @@ def test_what_was_measured_is_told_whatever_the_environment_is_called(monkeypatc
     monkeypatch.setattr(training, "require_sbx", lambda: None)
     monkeypatch.setattr(training, "train", lambda env, **how: done)
     assert cli.main(["expert", "train", "--env", "Pendulum"]) == 0
-    assert "12.5 ± 1.0 (20 episodes)" in capsys.readouterr().out
+    printed = capsys.readouterr().out
+    assert "12.5 (95 % interval 12.0 to 13.0)" in printed and "20 episodes, the least 11.0" in printed

@@ -40,6 +40,7 @@ function seconds(value) {
 }
 
 const span = (one, show = num) => (known(one[1]) ? `${show(one[1])} … ${show(one[2])}` : "");
+const within = (one, show = num) => (known(one[1]) ? `95 % interval: ${span(one, show)}` : "no interval");
 const many = (count, what) => `${whole(count)} ${what}${Math.round(count) === 1 ? "" : "s"}`;
 
 // Names and numbers with their units are not broken at the end of a line.

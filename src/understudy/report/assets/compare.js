@@ -32,8 +32,8 @@ function compare(data) {
   if (groups.length < 2) return null;
   const shares = groups.every((one) => known(one.share[0]) || !known(one.return[0])) && groups.some((one) => known(one.share[0]));
   const scores = groups.map((one) => (shares ? one.share : one.return));
-  const expert = shares ? 1 : groups.map((one) => one.expert).find(known);
-  const range = around([...scores.flat(), expert]);
+  const experts = groups.map((one) => (shares ? 1 : one.expert[0]));
+  const range = around([...scores.flatMap((one) => one.slice(0, 3)), ...experts]);
   const both = (one, show) => [h("b", {}, show(one[0])), known(one[1]) ? h("span", { class: "interval" }, ` ${span(one, show)}`) : null];
   const most = 40;
   const rows = groups.slice(0, page.all ? groups.length : most).map((one, place) => [
@@ -41,15 +41,17 @@ function compare(data) {
     h("span", {}, whole(one.runs), one.states.failed || one.states.unreadable ? h("span", { class: "bad" }, ` (${(one.states.failed || 0) + (one.states.unreadable || 0)} failed)`) : null,
       one.states.unfinished ? h("span", { class: "soft" }, ` (${one.states.unfinished} unfinished)`) : null),
     h("span", {}, both(scores[place], shares ? percent : num)),
-    forest(scores[place], range, expert),
-    h("span", {}, both(one["average loss"], num)),
+    forest(scores[place], range, experts[place]),
+    known(one.difference[0]) ? both(one.difference, num) : "–",
+    h("span", {}, both(one["average loss"], num), one["by expert"] ? h("span", { class: "soft" }, " expert's states") : null),
     h("span", {}, num(one.regret[0]), known(one.regret[0]) && !one.certified ? h("span", { class: "soft" }, " est.") : null),
     whole(one.labels_count), seconds(one.seconds),
   ]);
-  const heads = ["Learner", "Runs", shares ? "Score, share of expert" : "Return", "95 % interval", "Average loss", "Regret", "Labels", "Time"];
+  const heads = ["Learner", "Runs", shares ? "Score, share of expert" : "Return", "95 % interval", "Less the expert's", "Average loss", "Regret", "Labels", "Time"];
   return section("compare", "Comparison",
-    note("Interquartile means over runs with 95 % bootstrap intervals; of a run alone, over its episodes. ",
-      known(expert) ? "The vertical line is the expert. " : "", "Regrets marked est. are estimates: nothing is proved of them."),
+    note("Means over runs with Student's 95 % intervals, which two runs leave wide; of a run alone, over its episodes. Intervals of two rows may overlap although their policies differ, and lie apart although they do not: the sentence above compares them on the same episodes. ",
+      experts.some(known) ? "The vertical line is the expert of each row; less the expert's: the mean difference in pairs. " : "", "Regrets marked est. are estimates: nothing is proved of them. ",
+      groups.some((one) => one["by expert"]) ? "A loss on the expert's states is not comparable with one on the policy's own." : ""),
     table(heads, rows, { label: "Comparison of learners" }),
     groups.length > most && !page.all ? h("button", { type: "button", class: "plain", onclick: () => { page.all = true; renew("compare"); } }, `Show all ${groups.length} settings`) : null);
 }
@@ -66,14 +68,16 @@ function curves(data) {
       const made = one.curves[metric][axis];
       return { label: one.name, x: made.x, y: made.middle, low: made.low, high: made.high, colour: one.colour, dashes: one.dashes, dots: made.x.length < 16 };
     });
-    const expert = every.map((one) => one.expert).find(known);
+    const experts = new Map(every.filter((one) => known(one.expert[0])).map((one) => [one.expert[0], one.name]));
     // Where policies were evaluated once, the axis is that of all rounds: a dot at their end, and not in the middle.
     const once = metric === "return" && series.length && series.every((one) => one.x.length === 1);
     const rounds = once ? groups.flatMap((one) => (one.curves["average loss"][axis] || { x: [] }).x) : [];
     const places = [...series.flatMap((one) => [one.x[0], one.x[one.x.length - 1]]), ...rounds];
     const two = [Math.min(...places), Math.max(...places)];
-    if (metric === "return" && known(expert) && series.length) {
-      series.unshift({ label: "expert", x: two[0] === two[1] ? [two[0]] : two, y: two[0] === two[1] ? [expert] : [expert, expert], colour: ink("--ink"), dashes: [2, 4], width: 1.4 });
+    if (metric === "return" && series.length) {
+      for (const [expert, name] of experts) {
+        series.unshift({ label: experts.size > 1 ? `expert of ${name}` : "expert", x: two[0] === two[1] ? [two[0]] : two, y: two[0] === two[1] ? [expert] : [expert, expert], colour: ink("--ink"), dashes: [2, 4], width: 1.4 });
+      }
     }
     const ends = found.map((one) => `${one.name} ends at ${num(one.curves[metric][axis].middle.slice(-1)[0])}`).slice(0, 8);
     return h("figure", {}, h("figcaption", {}, title), chart({
@@ -91,7 +95,7 @@ function curves(data) {
       choice("Loss", [["average loss", "average"], ["loss", "of each round"]], page.metric, change("metric")),
       choice("Scale of the loss", [["no", "linear"], ["yes", "logarithmic"]], page.log ? "yes" : "no", (value) => { page.log = value === "yes"; renew("curves"); })),
     h("div", { class: "legend" }, every.length > 1 ? every.slice(0, 24).map(toggle) : null, every.length > 24 ? h("span", { class: "soft" }, ` and ${every.length - 24} more in the table`) : null,
-      every.some((one) => known(one.expert) && known(one.return[0])) ? key(ink("--ink"), "expert", "line dotted") : null),
+      every.some((one) => known(one.expert[0]) && known(one.return[0])) ? key(ink("--ink"), "expert", "line dotted") : null),
     h("div", { class: "pair" }, draw("return", "Return of the policy", false),
       draw(page.metric, page.metric === "loss" ? "Loss before each update" : "Average loss", page.log)),
     note(bands ? "Lines are means over runs, bands reach from the 5 % to the 95 % quantile of the runs. " : "", "Drag across a chart to look closer; a double click goes back.",

@@ -8,8 +8,10 @@ function verdict(data) {
   const tile = (name, value, more) => h("div", { class: "tile" }, h("span", { class: "tile-name" }, name), h("span", { class: "tile-value" }, value), h("span", { class: "tile-more" }, more || ""));
   const shares = known(best.share[0]);
   const tiles = h("div", { class: "tiles" },
-    tile(shares ? "Score, share of expert" : "Return", shares ? percent(best.share[0]) : num(best.return[0]), known((shares ? best.share : best.return)[1]) ? `95 %: ${span(shares ? best.share : best.return, shares ? percent : num)}` : "no interval"),
-    shares ? tile("Return", num(best.return[0]), `expert ${num(best.expert)}`) : tile("Expert's return", num(best.expert), known(best.expert) ? "" : "not measured"),
+    shares ? tile("Score, share of expert", percent(best.share[0]), within(best.share, percent)) : null,
+    tile("Return", num(best.return[0]), within(best.return)),
+    tile("Expert's return", num(best.expert[0]), !known(best.expert[0]) ? `not measured${best.why ? `: ${best.why}` : ""}` : best["expert measured"] ? within(best.expert) : "its card's, other episodes"),
+    known(best.difference[0]) ? tile("Less the expert's, in pairs", num(best.difference[0]), within(best.difference)) : null,
     tile("Labels", whole(best.labels_count), `${whole(best.interactions)} interactions`),
     tile("Time", seconds(best.seconds), best.counted > 1 ? `a run, of ${best.counted}` : "to learn and to judge"),
     tile("Regret", num(best.regret[0]), known(best.regret[0]) ? (best.certified ? "certified" : "estimate") : "not looked for"));
@@ -105,8 +107,9 @@ async function live() {
         stale = true;
       }
       const { unfinished = 0 } = page.data.counts;
-      says.className = unfinished ? "live on" : "live";
-      says.textContent = unfinished ? `live: ${many(unfinished, "run")} not finished` : "live: all runs are finished";
+      const going = page.data.going, stopped = unfinished - going;
+      says.className = going ? "live on" : "live";
+      says.textContent = `live: ${going ? `${many(going, "run")} not finished` : stopped ? "no run goes on" : "all runs are finished"}${stopped ? `, ${stopped} stopped` : ""}`;
       // A list of runs that is open would be closed; the page is drawn when it is left.
       if (stale && !(document.activeElement && document.activeElement.id === "run-choice")) {
         stale = false;
