@@ -16,11 +16,11 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
+from understudy.runs.questions import Questions
 
 from understudy.envs.vector import Seen
 from understudy.experts import from_callable
 from understudy.runs.journal import Journal
-from understudy.runs.questions import Questions
 
 SECONDS, ROUNDS = 0.2, 3
 

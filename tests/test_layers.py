@@ -16,16 +16,13 @@ ORDER = """
     disk nested registry web
     sinks
     losses
-    data
     policies
     objectives
     solvers
     learners
     regret
-    online
-    making
     programs
-    streaming
+    online
     asking
     spec
     replay

@@ -12,10 +12,11 @@ import sys
 import time
 from typing import Any
 
+from understudy.runs.host import Host
+
 import understudy
 from understudy import experts
 from understudy.runs.evaluate import evaluate
-from understudy.runs.host import Host
 
 
 class Reached(Exception):

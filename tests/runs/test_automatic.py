@@ -7,7 +7,7 @@ import pytest
 
 from understudy import MLP, Squared, adaftrl, ftrl
 from understudy.automatic import FACTOR, Automatic
-from understudy.making import make_game
+from understudy.online import make_game
 
 
 @pytest.mark.parametrize(("adaptive", "scale"), [(True, FACTOR * 3.0), (False, FACTOR * 3.0 / 4.0)])

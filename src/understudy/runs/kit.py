@@ -13,8 +13,8 @@ from jax import Array
 
 from ..envs.pure import PureEnv, State, chosen, derived, key_of
 from ..policies import Observations, Policy, Recalled
+from ..programs import architecture
 from ..samples import EXPERT, TERMINATED, TRUNCATED
-from ..trees import architecture
 from .evaluate import LIMIT
 
 
