@@ -19,9 +19,9 @@ from rich.console import Console
 from rich.table import Table
 
 import understudy
-from understudy.data import batch
 from understudy.losses import Squared
-from understudy.making import make_game
+from understudy.objectives import batch
+from understudy.online import make_game
 from understudy.policies import Linear
 from understudy.programs import compiled
 

@@ -32,10 +32,9 @@ import plain_loop
 
 import understudy
 from understudy import MLP, adam, ftl
-from understudy.data import batch
 from understudy.losses import Squared
-from understudy.making import make_game
-from understudy.online import Game
+from understudy.objectives import batch
+from understudy.online import Game, make_game
 from understudy.programs import compiled
 from understudy.solvers import Unsolved
 

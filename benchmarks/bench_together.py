@@ -18,11 +18,10 @@ import numpy as np
 import plain_loop
 from fastest import fastest
 
-from understudy.data import batch
 from understudy.learners import adaftrl, alt_ftrl, ftl
 from understudy.losses import Squared
-from understudy.making import make_game
-from understudy.online import Game
+from understudy.objectives import batch
+from understudy.online import Game, make_game
 from understudy.policies import MLP
 from understudy.programs import compiled_together
 from understudy.solvers import Unsolved

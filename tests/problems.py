@@ -10,9 +10,8 @@ import jax.numpy as jnp
 import numpy as np
 from scipy import optimize
 
-from understudy.data import batch
 from understudy.losses import LOSSES
-from understudy.objectives import Objective, empty_samples, empty_statistics, plain
+from understudy.objectives import Objective, batch, empty_samples, empty_statistics, plain
 from understudy.policies import Linear
 from understudy.programs import Static
 from understudy.solvers import Status

@@ -13,19 +13,16 @@ SRC = Path(__file__).parent.parent / "src" / "understudy"
 # Rooms on one line do not know each other. `understudy` is the package's own front page of public names.
 ORDER = """
     cache errors intervals machine progress threefry
-    disk nested registry trees web
+    disk nested registry web
     sinks
     losses
-    data
     policies
     objectives
     solvers
     learners
     regret
-    online
-    making
     programs
-    streaming
+    online
     asking
     spec
     replay

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
@@ -12,11 +13,12 @@ import numpy as np
 import optax
 from jax import Array
 
-from .data import Batch, zeros
-from .learners import Learner
+from .errors import UserError
+from .learners import AnyLearner, Learner, started
 from .learners.base import answered, first_state
-from .losses import Loss, Squared, computes
+from .losses import Absolute, Loss, Squared, computes
 from .objectives import (
+    Batch,
     Limited,
     Losses,
     Objective,
@@ -24,15 +26,16 @@ from .objectives import (
     Statistics,
     empty_samples,
     empty_statistics,
+    parse_memory,
     plain,
+    zeros,
 )
-from .objectives.samples import BUSY
+from .objectives.objective import BUSY
 from .policies import Params, Policy, count, flat, norm
+from .programs import Task, alike, solved_in_turn
 from .regret import certificate
-from .regret.covered import why_not
 from .regret.interval import above, below, measured
-from .solvers import Solution
-from .solvers.base import Task, alike, solved_in_turn
+from .solvers import NEWTON_LIMIT, SOLVERS, ClosedForm, InBall, Solution, auto, lbfgs, newton
 
 LARGE = 2048
 """Samples of a round from which a network's loss and gradient are added up in parts, which the caches of a
@@ -73,7 +76,7 @@ class Game(eqx.Module):
     @property
     def uncertified(self) -> str:
         """Why regret and bound prove nothing, in one sentence; empty where they are proofs."""
-        return why_not(self.policy, self.loss, self.learner, self.hindsight)
+        return certificate.why_not(self.policy, self.loss, self.learner, self.hindsight)
 
     @property
     def certified(self) -> bool:
@@ -185,10 +188,11 @@ class Game(eqx.Module):
                 slopes = None if found.dual is None else rounds * found.dual
                 low, high = below(losses, found.params, slopes, reach), above(losses, found.params)
                 # Every point gives a bound: the best in hindsight, and w_{t+1}, which the learner chose.
-                bounds = [
-                    certificate.bound(running, learner, u, top - low, reach)
-                    for u, top in ((found.params, high), (learner.params, above(losses, learner.params)))
-                ]
+                chosen = above(losses, learner.params)
+                bounds = (
+                    certificate.bound(running, learner, found.params, high - low, reach),
+                    certificate.bound(running, learner, learner.params, chosen - low, reach),
+                )
                 verdict |= {
                     "norm": reach,
                     "comparator_error": high - low,
@@ -295,6 +299,81 @@ def _contradiction(game: Game, made: certificate.Certificate) -> str:
         f"the interval contradicts itself: it begins at {made.low:.6g} and {ends}, so a part states "
         "something false."
     )
+
+
+def make_game(
+    policy: Policy,
+    loss: Loss,
+    learner: AnyLearner,
+    solver: Any,
+    params: Params,
+    *,
+    hindsight: Any = None,
+    **options: Any,
+) -> Game:
+    """A game from its parts: `solver` a name or an object, fitted to the learner's domain and the loss.
+
+    `hindsight` is the solver that finds the best parameters in hindsight, by default an exact one where there
+    is one. `options` (tolerance, max_iterations, batch_size, …) go to a solver given by name; `auto` takes
+    two.
+    """
+    exact = auto(policy, loss, count(params))
+    radius = getattr(learner, "radius", None)
+    if isinstance(loss, Absolute):
+        # The reformulation needs the optimal subgradients of past rounds, which sign(·) is not.
+        learner = around_mean(learner)
+    learner = started(learner, 1)
+    options = {name: value for name, value in options.items() if value is not None}
+    if isinstance(solver, str):
+        solver = _with(exact, options) if solver == "auto" else SOLVERS.make(solver, options)
+    elif options:
+        raise UserError(f"solver: {', '.join(sorted(options))} go with a solver's name, not an object.")
+    solver = SOLVERS.resolve(solver)
+    if draws(solver) and isinstance(exact, ClosedForm):
+        # Minibatches keep the samples, and the closed form reads statistics.
+        exact = newton() if count(params) <= NEWTON_LIMIT else lbfgs()
+    best: Any = exact if hindsight is None else hindsight
+    if radius is not None and not (isinstance(learner, Learner) and learner.linear):
+        if not policy.linear:
+            raise UserError("radius: a domain needs a linear policy or a linearised learner.")
+        solver = InBall(solver, radius)
+    if radius is not None:
+        best = InBall(best, radius) if policy.linear else best
+    return Game(policy, loss, learner, solver, best)
+
+
+def around_mean(learner: Any) -> Any:
+    """The learner around the mean centre, where the reformulation would not be FTRL."""
+    if not isinstance(learner, Learner) or learner.linear:
+        return learner
+    return eqx.tree_at(lambda one: one.around_last, learner, np.asarray(False))
+
+
+def remembering(memory: str, learner: Any, loss: Any) -> Any:
+    """The learner for a limited memory, or one sentence.
+
+    The reformulation replaces the penalty's past by the gradients of the past losses at w_t, which is right
+    where w_t minimised the sum of just those. A memory that drops some and scales others is another sum in
+    every round, so FTRL keeps the past in its mean centre instead.
+    """
+    if parse_memory(memory) is None:
+        return learner
+    if isinstance(learner, Learner):
+        if learner.linear:
+            raise UserError(f"memory: {learner.name!r} keeps no past losses, so there are none to limit.")
+        if learner.radius is not None and isinstance(loss, Absolute):
+            raise UserError("memory: the absolute loss on a ball needs 'all' rounds for its certificate.")
+    return around_mean(learner)
+
+
+def _with(solver: Any, options: dict[str, Any]) -> Any:
+    fields = getattr(solver, "__dataclass_fields__", {})
+    for name in options:
+        if name not in fields:
+            if name in ("tolerance", "max_iterations"):
+                continue  # the closed form has neither: it is exact
+            raise UserError(f"solver: 'auto' does not take {name}.")
+    return dataclasses.replace(solver, **{k: v for k, v in options.items() if k in fields})
 
 
 def draws(solver: Any) -> bool:

@@ -16,8 +16,7 @@ from .experts import Expert, networks
 from .experts.answers import mode
 from .experts.start import start
 from .machine import memory
-from .making import make_game, remembering
-from .online import Game
+from .online import Game, make_game, remembering
 from .policies import Actions, Encoded, Normaliser, Observations, Params, Recalled, Seen
 from .policies.sight import Sight
 from .samples import Round, checksum, count, recorded

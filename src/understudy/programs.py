@@ -1,26 +1,128 @@
-"""Compiled rounds: one program for all games that differ in numbers only, alone, in a loop or together."""
+"""What selects a compiled program and what is data to it; rounds compiled, so that all games that differ in
+numbers only share one program, alone, in a loop or together; and the trees of arrays that programs take.
+
+The environments of a run are spread over the devices, and a round comes together on the first; runs that are
+solved together are spread run by run. With one device nothing is spread.
+"""
 
 from __future__ import annotations
 
 import dataclasses
 import functools
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
+from jax.sharding import Mesh, NamedSharding, PartitionSpec, SingleDeviceSharding
 from jax.typing import ArrayLike
 
-from .data import Batch
 from .errors import UserError
 from .learners import Learner, Schedule
-from .objectives import Losses, plain
-from .online import Game, GameState
+from .objectives import Batch, Losses, Objective, plain
 from .policies import Params
-from .solvers.base import is_data
+from .solvers import Solution, Solver
+from .solvers.base import solved
+
+if TYPE_CHECKING:
+    from .online import Game, GameState
+
+
+def is_data(tree: Any) -> Any:
+    """Which leaves of a tree are data of a program: all arrays, and the numbers of a `Solver` (not its
+    switches). Numbers elsewhere, as in a solver of one's own that is no `Solver`, select the program.
+    """
+
+    def number(value: Any) -> bool:
+        return eqx.is_array(value) or (isinstance(value, (int, float)) and not isinstance(value, bool))
+
+    def part(value: Any) -> Any:
+        return jax.tree.map(number if isinstance(value, Solver) else eqx.is_array, value)
+
+    return jax.tree.map(part, tree, is_leaf=lambda value: isinstance(value, Solver))
+
+
+def _split(tree: Any) -> tuple[Any, Any]:
+    return eqx.partition(tree, is_data(tree))
+
+
+class Task(NamedTuple):
+    """A solver, what it minimises and from where."""
+
+    solver: Any
+    objective: Objective
+    params: Params
+
+
+def alike(one: Task, other: Task) -> bool:
+    """Whether two tasks are on the same losses and differ in data only (see `is_data`)."""
+
+    def form(task: Task) -> tuple[Any, ...]:
+        numbers, rest = _split((task.solver, task.params))
+        # A number in one that is None in the other leaves the rest as it is.
+        return rest, jax.tree.structure(numbers), [jnp.shape(leaf) for leaf in jax.tree.leaves(numbers)]
+
+    (rest, *kind), (other_rest, *other_kind) = form(one), form(other)
+    same = one.objective.losses is other.objective.losses and kind == other_kind
+    return same and bool(eqx.tree_equal(rest, other_rest))
+
+
+def solved_in_turn(first: Task, second: Task, wanted: Any, key: Array | None) -> tuple[Solution, Solution]:
+    """Solutions of two tasks that are `alike`, in one loop, which compiles their solver once. Without
+    `wanted` (a boolean array) the first is not solved, and its solution is all zeros.
+    """
+    penalised = first.objective.penalised or second.objective.penalised
+
+    def parts(one: Task) -> Any:
+        return one.solver, one.params, one.objective.centre, one.objective.tilt, one.objective.weight
+
+    (numbers, rest), (other, _) = _split(parts(first)), _split(parts(second))
+
+    def task(number: Any) -> Solution:
+        def pick(a: Any, b: Any) -> Any:
+            return a if a is b else jnp.where(number == 0, a, b)
+
+        solver, params, *penalty = eqx.combine(jax.tree.map(pick, numbers, other), rest)
+        return solved(solver, Objective(first.objective.losses, *penalty, penalised=penalised), params, key)
+
+    def turn(number: Any, found: tuple[Solution, Solution]) -> tuple[Solution, Solution]:
+        return found[1], task(number)
+
+    none = jax.eval_shape(task, jnp.zeros((), jnp.int32))
+    none = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), none)
+    begin = jnp.where(wanted, 0, 1).astype(jnp.int32)
+    return jax.lax.fori_loop(begin, jnp.int32(2), turn, (none, none))
+
+
+class Static:
+    """What selects a program, such as the half of a game that is no data: any pytree, made hashable."""
+
+    def __init__(self, value: Any):
+        leaves, structure = jax.tree.flatten(value)
+        self.value, self.identity = value, (tuple(leaves), structure)
+        try:
+            hash(self.identity)
+        except TypeError:
+            kinds = ", ".join(sorted({type(leaf).__name__ for leaf in leaves}))
+            raise UserError(f"axes: {kinds} cannot be hashed; give numbers or fixed objects.") from None
+
+    def __hash__(self) -> int:
+        return hash(self.identity)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Static) and self.identity == other.identity
+
+
+def _halves(game: Game) -> tuple[Any, Static]:
+    """The numbers of a game, and what selects its program."""
+    if isinstance(game.learner, Learner):
+        # The name is for people: learners that differ by numbers only are one program.
+        game = dataclasses.replace(game, learner=dataclasses.replace(game.learner, name=""))
+    arrays, static = eqx.partition(game, is_data(game))
+    return arrays, Static(static)
 
 
 @functools.lru_cache(maxsize=64)
@@ -113,34 +215,6 @@ def _constant(games: Sequence[Game]) -> Constant:
     return Constant(centre, all(game.learner.schedule.zero for game in games))
 
 
-class Static:
-    """What selects a program, such as the half of a game that is no data: any pytree, made hashable."""
-
-    def __init__(self, value: Any):
-        leaves, structure = jax.tree.flatten(value)
-        self.value, self.identity = value, (tuple(leaves), structure)
-        try:
-            hash(self.identity)
-        except TypeError:
-            kinds = ", ".join(sorted({type(leaf).__name__ for leaf in leaves}))
-            raise UserError(f"axes: {kinds} cannot be hashed; give numbers or fixed objects.") from None
-
-    def __hash__(self) -> int:
-        return hash(self.identity)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Static) and self.identity == other.identity
-
-
-def _halves(game: Game) -> tuple[Any, Static]:
-    """The numbers of a game, and what selects its program."""
-    if isinstance(game.learner, Learner):
-        # The name is for people: learners that differ by numbers only are one program.
-        game = dataclasses.replace(game, learner=dataclasses.replace(game.learner, name=""))
-    arrays, static = eqx.partition(game, is_data(game))
-    return arrays, Static(static)
-
-
 def program(game: Game) -> Any:
     """What games must have in common to share a compiled program; hashable."""
     arrays, static = _halves(game)
@@ -186,5 +260,84 @@ def compiled_together(games: Sequence[Game]) -> Callable[[GameState, Batch, Arra
     It is the fast way on a GPU; a CPU is faster with one after another.
     """
     numbers, keys = zip(*map(_halves, games), strict=True)
-    stacked = jax.tree.map(lambda *leaves: np.stack([np.asarray(leaf) for leaf in leaves]), *numbers)
-    return functools.partial(_compiled(keys[0], _constant(games), True), stacked)
+    together = jax.tree.map(lambda *leaves: np.stack([np.asarray(leaf) for leaf in leaves]), *numbers)
+    return functools.partial(_compiled(keys[0], _constant(games), True), together)
+
+
+@jax.jit
+def stacked(trees: Sequence[Any]) -> Any:
+    """Trees of one shape as one, with their number in front of every array: one program for all arrays.
+
+    >>> stacked([(1.0, 2.0), (3.0, 4.0)])[1].tolist()
+    [2.0, 4.0]
+    """
+    return jax.tree.map(lambda *leaves: jnp.stack(leaves), *trees)
+
+
+@functools.partial(jax.jit, static_argnums=1)
+def apart(tree: Any, count: int) -> list[Any]:
+    """The `count` trees that were `stacked`.
+
+    >>> [one.tolist() for one in apart(jnp.array([[1, 2], [3, 4]]), 2)]
+    [[1, 2], [3, 4]]
+    """
+    return [jax.tree.map(lambda leaf, i=i: leaf[i], tree) for i in range(count)]
+
+
+def kind(tree: Any) -> Any:
+    """What trees of arrays that one program takes have in common: their structure, shapes and types.
+
+    >>> kind({"w": jnp.zeros(2)}) == kind({"w": jnp.ones(2)}), kind(jnp.zeros(2)) == kind(jnp.zeros(3))
+    (True, False)
+    """
+    leaves, structure = jax.tree.flatten(tree)
+    return structure, tuple((leaf.shape, str(leaf.dtype)) for leaf in leaves)
+
+
+def architecture(policy: Any) -> Any:
+    """What policies that act through one program have in common; arrays inside of them must be the same."""
+    leaves, structure = jax.tree.flatten(policy)
+    return structure, tuple(map(id, leaves))
+
+
+def over_devices(tree: Any) -> Any:
+    """Arrays with n in front, spread over all devices where their number divides n.
+
+    >>> over_devices(jax.numpy.zeros(3)).shape
+    (3,)
+    """
+    devices = jax.devices()
+    leaves = jax.tree.leaves(tree)
+    if len(devices) == 1 or any(leaf.ndim == 0 or leaf.shape[0] % len(devices) for leaf in leaves):
+        return tree
+    place = NamedSharding(Mesh(devices, ("lanes",)), PartitionSpec("lanes"))
+    return jax.device_put(tree, place)
+
+
+def to_one_device(tree: Any) -> Any:
+    """The same arrays on the first device, where they are spread."""
+    if len(jax.devices()) == 1:
+        return tree
+    return jax.device_put(tree, SingleDeviceSharding(jax.devices()[0]))
+
+
+def _is_key(leaf: Any) -> bool:
+    return jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key)
+
+
+def plain_keys(tree: Any) -> Any:
+    """The tree with keys as their numbers.
+
+    >>> plain_keys({"key": jax.random.key(3), "other": jnp.ones(1)})["key"].tolist()
+    [0, 3]
+    """
+    return jax.tree.map(lambda leaf: jax.random.key_data(leaf) if _is_key(leaf) else leaf, tree)
+
+
+def keys_again(tree: Any, like: Any) -> Any:
+    """What `plain_keys` was made of; `like` is a tree with the same kinds of leaves."""
+
+    def kind(leaf: Array, was: Any) -> Array:
+        return jax.random.wrap_key_data(leaf, impl="threefry2x32") if _is_key(was) else leaf
+
+    return jax.tree.map(kind, tree, like)

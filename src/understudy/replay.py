@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterable, Sequence
+import time
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import Any
 
 import equinox as eqx
@@ -12,19 +13,20 @@ import jax.numpy as jnp
 import numpy as np
 from jax.typing import ArrayLike
 
-from .data import Batch, batch, check_rounds
 from .errors import UserError
 from .learners import LEARNERS, AnyLearner
 from .losses import LOSSES, Loss
-from .making import make_game, remembering
-from .objectives import limited, plain
-from .online import Game, certify
+from .objectives import Batch, batch, limited, plain
+from .online import Game, GameState, certify, make_game, remembering
 from .policies import POLICIES, Params, Policy, Tabular
+from .programs import compiled_stream
 from .regret import COLUMNS, Certificate, Ledger, bounds
 from .regret.bounds import Bound
-from .solvers import AnySolver
+from .solvers import AnySolver, Status
 from .spec import judged as judged_rounds
-from .streaming import columns, play_rounds
+
+ROOMS, BYTES, SECONDS = (1024, 256, 64, 16, 4, 1), 2**25, 0.2
+"""Rounds that a compiled loop has room for, the bytes they may take, and how long a call should last."""
 
 
 @dataclasses.dataclass(eq=False, repr=False)
@@ -244,3 +246,161 @@ def _policy(policy: str | Policy, checked: list[tuple[np.ndarray, np.ndarray]]) 
             if not whole or X.min() < 0 or X.max() >= policy.states:
                 raise UserError(f"rounds: X of round {t} must be states 0 … {policy.states - 1}, one each.")
     return policy
+
+
+def play_rounds(
+    game: Game,
+    state: GameState,
+    rounds: Sequence[tuple[np.ndarray, np.ndarray]],
+    key: jax.Array,
+    *,
+    judged: Collection[int],
+    keep: bool,
+) -> Iterator[tuple[GameState, dict[str, Any], float]]:
+    """Plays rounds (X, Y) and yields, call by call, the state after them, their records and the seconds.
+
+    The best in hindsight is found in the rounds `judged`; with `keep` a record holds the parameters played.
+    The compiled loop has room for one of a few numbers of rounds, so streams of any length share a few
+    programs. The first call plays one round, later ones as many as fit into SECONDS: long runs show progress
+    and can be interrupted.
+    """
+    (X, Y), rows = rounds[0], max(len(X) for X, _ in rounds)
+    each = rows * (X[0].nbytes + 2 * Y[0].nbytes)
+    each += sum(leaf.nbytes for leaf in jax.tree.leaves(state.learner.params)) if keep else 0
+    room = next((n for n in ROOMS if n * each <= BYTES and (n <= 64 or n <= len(rounds))), 1)
+    run, count = compiled_stream(game, keep=keep), 1
+    for begin in range(0, len(rounds), room):
+        part = rounds[begin : begin + room]
+        numbers = np.arange(begin + 1, begin + room + 1)
+        batches, keys = stack(part, rows=rows, room=room), _keys(key, numbers)
+        asked, at = np.isin(numbers, list(judged)) if judged else None, 0
+        while at < len(part):
+            stop, began = min(at + count, len(part)), time.perf_counter()
+            state, record = run(state, batches, keys, asked, at, stop)
+            record = jax.device_get(record)
+            seconds = time.perf_counter() - began
+            yield state, jax.tree.map(lambda leaf, a=at, b=stop: leaf[a:b], record), seconds
+            count = max(1, min(8 * count, int(count * SECONDS / seconds)))
+            at = stop
+
+
+@jax.jit
+def _keys(key: jax.Array, numbers: jax.Array) -> jax.Array:
+    return jax.vmap(lambda t: jax.random.fold_in(key, t))(numbers)
+
+
+def columns(
+    first: int, sizes: np.ndarray, record: dict[str, Any], judged: Collection[int]
+) -> dict[str, list[Any]]:
+    """The ledger's columns for the rounds of a record, the first of which is round `first`."""
+    numbers = list(range(first, first + len(sizes)))
+    found: dict[str, list[Any]] = {"round": numbers, "samples": sizes.tolist()}
+    names = [status.name.lower() for status in Status]
+    for name in COLUMNS:
+        if name not in record:
+            continue
+        found[name] = record[name].tolist()
+        if name.endswith("_status"):
+            asked = [name == "solver_status" or t in judged for t in numbers]
+            found[name] = [
+                names[code] if known else "" for code, known in zip(found[name], asked, strict=True)
+            ]
+    return {name: found[name] for name in COLUMNS if name in found}
+
+
+def stack(rounds: Sequence[tuple[np.ndarray, np.ndarray]], *, rows: int, room: int) -> Batch:
+    """Rounds (X, Y) as one `Batch` with rounds in front: `room` of them, the rest without samples.
+
+    >>> made = stack([(np.ones((2, 3)), np.ones((2, 1)))], rows=4, room=8)
+    >>> made.inputs.shape, made.size.tolist()
+    ((8, 4, 3), [2, 0, 0, 0, 0, 0, 0, 0])
+    """
+    (X, Y), sizes = rounds[0], np.zeros(room, np.int32)
+    sizes[: len(rounds)] = [len(X) for X, _ in rounds]
+    inputs, targets = (np.zeros((room, rows, *one.shape[1:]), one.dtype) for one in (X, Y))
+    for t, (X, Y) in enumerate(rounds):
+        inputs[t, : len(X)], targets[t, : len(Y)] = X, Y
+    used = np.arange(rows) < sizes[:, None]
+    weights = np.where(used, 1.0 / np.maximum(sizes, 1)[:, None], 0.0)
+    return Batch(*jax.device_put((inputs, targets, weights, sizes)))
+
+
+def check_rounds(rounds: Iterable[Any], loss: Loss) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Recorded rounds [(X, Y), …] as arrays (m, …) and target rows (m, k), or one clear sentence.
+
+    >>> from understudy.losses import Squared
+    >>> [(X, Y)] = check_rounds([([[1.0, 2.0]], [3.0])], Squared())
+    >>> X.shape, Y.shape
+    ((1, 2), (1, 1))
+    """
+    try:
+        listed = list(rounds)
+    except TypeError:
+        raise UserError(f"rounds: expected a list of (X, Y) pairs, got {type(rounds).__name__}.") from None
+    if not listed:
+        raise UserError("rounds: the list is empty; at least one round (X, Y) is needed.")
+    inputs = [_inputs(pair, t) for t, pair in enumerate(listed, 1)]
+    if any(X.dtype != np.uint8 for X in inputs):
+        # Bytes stay bytes (images) when all rounds have them; a buffer of whole numbers would cut floats.
+        inputs = [X.astype(np.float64) for X in inputs]
+    answers = [_answers(pair, t) for t, pair in enumerate(listed, 1)]
+    outputs, targets = _outputs(answers, loss), loss.targets  # Equinox binds a method anew at each access
+    checked = []
+    for t, (X, answer) in enumerate(zip(inputs, answers, strict=True), 1):
+        if answer.ndim == 0 or len(answer) != len(X):
+            raise UserError(f"rounds: round {t} has {len(X)} inputs but answers of shape {answer.shape}.")
+        try:
+            Y = targets(answer, outputs)
+        except UserError as error:
+            raise UserError(f"rounds: round {t}: {error}") from None
+        if X.shape[1:] != inputs[0].shape[1:]:
+            raise UserError(f"rounds: round {t} has rows {X.shape[1:]}, round 1 {inputs[0].shape[1:]}.")
+        if outputs is not None and Y.shape[1] != outputs:
+            raise UserError(f"rounds: Y of round {t} has {Y.shape[1]} outputs, round 1 has {outputs}.")
+        checked.append((X, Y))
+    return checked
+
+
+def _inputs(pair: Any, t: int) -> np.ndarray:
+    if not isinstance(pair, Sequence) or isinstance(pair, str) or len(pair) != 2:
+        raise UserError(f"rounds: round {t} is not a pair (X, Y).")
+    X = _array("X", pair[0], t)
+    if X.ndim == 0 or len(X) == 0:
+        raise UserError(f"rounds: round {t} is empty; every round needs at least one sample.")
+    if X.size == 0:
+        raise UserError(f"rounds: X of round {t} has no features, its shape is {X.shape}.")
+    return X
+
+
+def _answers(pair: Any, t: int) -> np.ndarray:
+    Y = _array("Y", pair[1], t)
+    if Y.ndim > 1 and len(Y) and Y.size == 0:
+        raise UserError(f"rounds: Y of round {t} has no outputs, its shape is {Y.shape}.")
+    return Y
+
+
+def _array(name: str, values: Any, t: int) -> np.ndarray:
+    try:
+        found = np.asarray(values)
+        real = np.issubdtype(found.dtype, np.number) and not np.issubdtype(found.dtype, np.complexfloating)
+        real = real or found.dtype == bool
+    except (TypeError, ValueError):
+        real = False
+    if not real:
+        raise UserError(f"rounds: {name} of round {t} is not an array of numbers.")
+    if not np.isfinite(found).all():
+        raise UserError(f"rounds: {name} of round {t} holds a value that is not a finite number.")
+    return found
+
+
+def _outputs(answers: list[np.ndarray], loss: Loss) -> int | None:
+    """How many outputs the answers ask for: labels count up to the largest one anywhere."""
+    if not loss.categorical:
+        return None if answers[0].ndim > 2 else (1 if answers[0].ndim < 2 else answers[0].shape[1])
+    flat = [a for a in answers if a.ndim == 1 or (a.ndim == 2 and a.shape[1] == 1)]
+    if len(flat) == len(answers):
+        top = max(
+            (float(np.max(a)) for a in flat if a.size and np.issubdtype(a.dtype, np.number)), default=0.0
+        )
+        return max(int(top) + 1, 2) if np.isfinite(top) else None
+    return next((a.shape[1] for a in answers if a.ndim == 2 and a.shape[1] > 1), None)

@@ -29,20 +29,18 @@ from .asking import Driven, Gate, View
 from .asking.base import at_random, beside, shortly_before
 from .asking.visited import Visited, largest, per_sample
 from .automatic import Automatic
-from .data import Batch, batch
 from .envs.gymnasium import derive
 from .errors import UserError, damaged
 from .machine import cores
 from .nested import batch_size
-from .objectives import Limited, Losses, Samples, Statistics, empty_samples, limited, plain
+from .objectives import Batch, Limited, Losses, Samples, Statistics, batch, empty_samples, limited, plain
 from .online import Game, GameState, certify, copies
 from .parts import Parts, parts_of
 from .policies import MLP, Committee, Normaliser, Params, Policy, TrainedPolicy
-from .programs import compiled, compiled_solver
+from .programs import apart, compiled, compiled_solver, keys_again, plain_keys, stacked, to_one_device
 from .regret import COLUMNS, Certificate, Ledger
 from .samples import UNREAD, Labels, Path, Reader, Round, SampleLog, Sequences
 from .solvers import Status, adam
-from .trees import apart, keys_again, plain_keys, stacked, to_one_device
 
 EXTRA = {
     "interactions": "environment steps so far",

@@ -14,9 +14,8 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple, Protocol, TypeVar, final
 
 from .online import Game, GameState
-from .programs import compiled, compiled_together, program
+from .programs import apart, compiled, compiled_together, kind, over_devices, program, stacked, to_one_device
 from .student import precision
-from .trees import apart, kind, over_devices, stacked, to_one_device
 
 R = TypeVar("R")
 

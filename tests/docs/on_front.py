@@ -16,9 +16,9 @@ import understudy
 from docs import on_atari_now, on_mujoco, on_questions, on_toy
 from docs.prose import ROOT
 from docs.tables import FAILS, HOLDS, bounds, claims, interval, rows, span, verdicts
-from understudy.data import batch
 from understudy.losses import Squared
-from understudy.making import make_game
+from understudy.objectives import batch
+from understudy.online import make_game
 from understudy.policies import Linear
 
 STATED_FINDINGS = [

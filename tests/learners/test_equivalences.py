@@ -9,7 +9,7 @@ import understudy
 from reference import FEATURES, FEW, OUTPUTS, NaiveFTRL, gradient, hessian, stream
 from understudy import Linear, Squared
 from understudy.learners import Schedule
-from understudy.making import make_game
+from understudy.online import make_game
 from understudy.programs import program
 
 LOSSES = ("squared", "huber", "cross-entropy")

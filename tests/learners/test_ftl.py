@@ -38,14 +38,14 @@ def shifted_start(listed):
     import jax
     import jax.numpy as jnp
 
-    from understudy import data, programs
+    from understudy import objectives, programs
     from understudy.losses import Squared
-    from understudy.making import make_game
+    from understudy.online import make_game
 
     with jax.enable_x64(True):
         start = jnp.ones((9, 2))
         game = make_game(understudy.Linear(), Squared(), understudy.ftl(), "auto", start)
-        batches = [data.batch(X, Y) for X, Y in listed[:2]]
+        batches = [objectives.batch(X, Y) for X, Y in listed[:2]]
         state, play = game.init(start, game.empty(start, batches[0], 8)), programs.compiled(game)
         w = np.ones((9, 2))
         for t, one in enumerate(batches, 1):

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from understudy import Absolute, BinaryCrossEntropy, CrossEntropy, Huber, Linear, Squared, UserError, ftl
 from understudy.losses import one_hot
-from understudy.making import make_game
+from understudy.online import make_game
 from understudy.solvers import ClosedForm, Descent, InteriorPoint
 
 LOSSES = {

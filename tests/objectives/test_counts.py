@@ -9,9 +9,8 @@ import pytest
 from scipy.optimize import minimize
 
 from problems import added, solve
-from understudy.data import Batch
 from understudy.losses import CrossEntropy
-from understudy.objectives import Counts, Objective, empty_counts, empty_samples, plain
+from understudy.objectives import Batch, Counts, Objective, empty_counts, empty_samples, plain
 from understudy.policies import Tabular
 from understudy.solvers import Frequencies, InBall, Status, cell_newton, newton
 from understudy.solvers.closed_form import CellNewton

@@ -11,8 +11,7 @@ import pytest
 
 from problems import added
 from understudy import Linear, Squared
-from understudy.data import batch
-from understudy.objectives import empty_statistics
+from understudy.objectives import batch, empty_statistics
 
 
 @pytest.fixture(autouse=True)

@@ -11,8 +11,7 @@ import pytest
 from scipy import special
 
 from understudy import Huber, Linear, Squared
-from understudy.data import batch
-from understudy.objectives import Limited, empty_statistics, limited, reservoir, window
+from understudy.objectives import Limited, batch, empty_statistics, limited, reservoir, window
 
 SIZES = (3, 1, 4, 2, 4, 3, 1, 4)
 

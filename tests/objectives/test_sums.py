@@ -11,9 +11,8 @@ from hypothesis import strategies as st
 
 from problems import added
 from understudy import GRU, MLP, CrossEntropy, Huber, Linear, Squared, ftl, online
-from understudy.data import batch
-from understudy.making import make_game
-from understudy.objectives import Objective, empty_samples, empty_statistics
+from understudy.objectives import Objective, batch, empty_samples, empty_statistics
+from understudy.online import make_game
 
 SIZES = (5, 2, 7, 1)
 

@@ -14,7 +14,7 @@ from understudy import GRU, MLP, Camera, Linear, NatureCNN, Tabular, TrainedPoli
 from understudy.experts.start import start
 from understudy.learners import ftl
 from understudy.losses import Squared
-from understudy.making import make_game
+from understudy.online import make_game
 from understudy.policies import POLICIES, Actions, Committee, Normaliser, Observations, count, from_config
 from understudy.policies.acting import forward, forward_rows
 

@@ -14,9 +14,8 @@ import pytest
 import understudy
 from problems import added
 from reference import FEW, gradient, stream, value
-from understudy.data import batch
 from understudy.losses import LOSSES
-from understudy.objectives import empty_samples
+from understudy.objectives import batch, empty_samples
 from understudy.policies import Linear
 from understudy.regret.interval import above, below, measured
 from understudy.solvers import Solution, Status

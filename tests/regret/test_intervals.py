@@ -13,9 +13,8 @@ from scipy.optimize import linprog, minimize
 import understudy
 from problems import added
 from reference import FEATURES, FEW, OUTPUTS, SAMPLES
-from understudy.data import batch
 from understudy.losses import LOSSES, Absolute
-from understudy.objectives import empty_counts, empty_samples
+from understudy.objectives import batch, empty_counts, empty_samples
 from understudy.policies import Linear, Tabular
 from understudy.regret import Certificate
 from understudy.regret.interval import above, below

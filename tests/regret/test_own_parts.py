@@ -14,13 +14,11 @@ import understudy
 from understudy.asking.visited import largest
 from understudy.checks import own
 from understudy.checks.search import Kind, Search
-from understudy.learners import Learner
-from understudy.learners.schedules import Schedule
-from understudy.losses import SHIPPED, Absolute, Huber, Squared, computes
-from understudy.losses.base import Loss, overridden
+from understudy.learners import Learner, Schedule
+from understudy.losses import SHIPPED, Absolute, Huber, Loss, Squared, computes, overridden
 from understudy.policies import MLP, Actions, Linear
 from understudy.regret import Certificate
-from understudy.regret.covered import why_not
+from understudy.regret.certificate import why_not
 from understudy.report import tables
 
 LAST = np.asarray(True)

@@ -28,7 +28,7 @@ def test_a_window_learner_plays_what_its_definition_says(name):
 
 def test_around_the_last_iterate_it_would_be_something_else(monkeypatch):
     """Control: the reformulation, where nobody switched it to the mean centre."""
-    monkeypatch.setattr(importlib.import_module("understudy.making"), "around_mean", lambda learner: learner)
+    monkeypatch.setattr(importlib.import_module("understudy.online"), "around_mean", lambda learner: learner)
     assert departure(LEARNERS["ftl"], 3) < 1e-7  # it has no centre to speak of
     assert departure(LEARNERS["ftrl"], 3) > 1e-2
 

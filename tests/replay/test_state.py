@@ -10,8 +10,8 @@ import pytest
 import understudy
 from reference import FEW, stream
 from understudy import MLP, Huber, Linear, Squared, adaftrl, alt_ftrl, ftl, ftrl
-from understudy.data import batch
-from understudy.making import make_game
+from understudy.objectives import batch
+from understudy.online import make_game
 from understudy.programs import compiled
 
 

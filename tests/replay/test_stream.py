@@ -11,9 +11,9 @@ import understudy
 from compiled import PLAIN
 from reference import FEW, rows, stream
 from understudy import adagrad, ftrl, ogd, streaming
-from understudy.data import batch
 from understudy.losses import LOSSES
-from understudy.making import make_game
+from understudy.objectives import batch
+from understudy.online import make_game
 from understudy.policies import Linear
 from understudy.programs import compiled
 

@@ -8,7 +8,7 @@ import pytest
 from understudy import MLP, Squared, adaftrl, ftrl
 from understudy.automatic import Automatic
 from understudy.defaults import Scale
-from understudy.making import make_game
+from understudy.online import make_game
 
 RULES = {True: Scale("alpha"), False: Scale("eta")}
 

@@ -13,8 +13,7 @@ import pytest
 import understudy
 from problems import solve
 from understudy import MLP, Linear, Squared, UserError, adam, alt_ftrl, ftl, ftrl
-from understudy.data import batch
-from understudy.objectives import empty_samples, plain
+from understudy.objectives import batch, empty_samples, plain
 
 
 def stream(rounds: int = 4) -> list[tuple[np.ndarray, np.ndarray]]:

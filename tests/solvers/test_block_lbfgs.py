@@ -8,9 +8,8 @@ import numpy as np
 import pytest
 
 from problems import added, solve
-from understudy.data import batch
 from understudy.losses import CrossEntropy
-from understudy.objectives import Objective, empty_samples, plain
+from understudy.objectives import Objective, batch, empty_samples, plain
 from understudy.policies import Linear
 from understudy.solvers import Status, auto, block_lbfgs, lbfgs, newton
 

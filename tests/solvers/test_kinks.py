@@ -13,8 +13,7 @@ from problems import ended, objective, padded, solve
 from understudy import interior_point
 from understudy.paper import toy
 from understudy.solvers import Status
-from understudy.solvers.active_set import polish
-from understudy.solvers.piecewise import piecewise
+from understudy.solvers.interior_point import piecewise, polish
 
 
 @pytest.fixture(autouse=True)

@@ -15,7 +15,7 @@ from reference import FEW, OUTPUTS, SAMPLES
 from understudy import interior_point
 from understudy.checks import truth
 from understudy.solvers import Descent, Status
-from understudy.solvers.descent import NewtonStep
+from understudy.solvers.base import NewtonStep
 
 
 @pytest.fixture(autouse=True)

@@ -13,12 +13,10 @@ import pytest
 import understudy
 from reference import FEW, stream
 from understudy import Huber, Linear, Squared, ftl, ftrl, sls
-from understudy.data import batch
-from understudy.making import make_game
-from understudy.objectives import Objective, plain
-from understudy.programs import compiled, program
+from understudy.objectives import Objective, batch, plain
+from understudy.online import make_game
+from understudy.programs import Task, alike, compiled, program, solved_in_turn
 from understudy.solvers import SOLVERS, Solution, adam, closed_form, lbfgs, newton
-from understudy.solvers.base import Task, alike, solved_in_turn
 
 SHAPES = ("batch_size", "memory")
 """Numbers that decide shapes, and so the program."""

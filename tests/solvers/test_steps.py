@@ -12,8 +12,7 @@ from scipy import optimize
 
 from problems import added, data, objective, zeros
 from understudy import Huber, Linear, gd, lbfgs, newton, proximal_sgd, sls
-from understudy.data import batch
-from understudy.objectives import Objective, empty_samples
+from understudy.objectives import Objective, batch, empty_samples
 
 
 @pytest.fixture(autouse=True)

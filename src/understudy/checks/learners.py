@@ -8,14 +8,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ..data import Batch, batch
 from ..learners import LEARNERS
 from ..losses import CrossEntropy, Squared
-from ..making import make_game
-from ..online import Game, GameState
+from ..objectives import Batch, batch
+from ..online import Game, GameState, make_game
 from ..policies import Linear
 from ..programs import compiled
-from ..regret.covered import why_not
+from ..regret.certificate import why_not
 from .base import Progress, Report, equal, name_of, run
 
 ROUNDS, SAMPLES, FEATURES, OUTPUTS = 24, 4, 3, 2

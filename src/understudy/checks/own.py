@@ -15,8 +15,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from ..learners import Learner
-from ..learners.schedules import Schedule
+from ..learners import Learner, Schedule
 from ..losses import Loss
 from ..objectives import Samples
 from ..policies import Linear

@@ -14,12 +14,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ..data import Batch
 from ..learners import Learner, adaftrl, adagrad, alt_ftrl, ftl, ftrl, linearised, ogd
 from ..losses import LOSSES, Loss
-from ..making import around_mean, make_game
-from ..objectives import limited
-from ..online import Game
+from ..objectives import Batch, limited
+from ..online import Game, around_mean, make_game
 from ..solvers import SOLVERS
 from . import truth
 from .candidates import Candidate, change, draw

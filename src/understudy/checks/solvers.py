@@ -9,10 +9,9 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 
-from ..data import batch
 from ..errors import UserError
 from ..losses import Absolute, BinaryCrossEntropy, CrossEntropy, Huber, Loss, Squared
-from ..objectives import Objective, Samples, empty_samples, empty_statistics
+from ..objectives import Objective, Samples, batch, empty_samples, empty_statistics
 from ..policies import Linear
 from ..solvers import SOLVERS, ClosedForm, Solution, Status, auto, newton
 from .base import Progress, Report, equal, name_of, run

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from ..data import Batch
+from ..objectives import Batch
 
 SIZE, HORIZON = 7, 5
 ACTIONS = ("up", "down", "left", "right", "stay")

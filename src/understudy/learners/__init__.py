@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from ..registry import Registry
-from .base import AnyLearner, Learner, LearnerState
+from .base import AnyLearner, Learner, LearnerState, Schedule, schedule, theorem
 from .named import adaftrl, adagrad, alt_ftrl, ftl, ftrl, linearised, ogd, started
-from .schedules import Schedule, schedule, theorem
 
 LEARNERS: Registry[AnyLearner] = Registry(
     "learner",

@@ -7,9 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from .base import Learner
-from .schedules import Number, Schedule, positive
-from .schedules import schedule as scheduled
+from .base import Learner, Number, Schedule, positive
+from .base import schedule as scheduled
 
 LAST, MEAN = np.asarray(True), np.asarray(False)
 

@@ -2,12 +2,32 @@
 
 from __future__ import annotations
 
-from .counts import Counts, Unkept, empty_counts
 from .memory import Limited, Reservoir, Window, limited, parse_memory, reservoir, window
-from .objective import Losses, Objective, plain
-from .samples import Samples, empty_samples
-from .statistics import Statistics, empty_statistics, triangle
+from .objective import (
+    Batch,
+    Losses,
+    Objective,
+    Samples,
+    batch,
+    empty_samples,
+    orthonormal,
+    plain,
+    triangle,
+    zeros,
+    zeros_like,
+)
+from .statistics import Counts, Statistics, Unkept, empty_counts, empty_statistics
 
-__all__ = ["Counts", "Limited", "Losses", "Objective", "Reservoir", "Samples", "Statistics", "Unkept"]
-__all__ += ["Window", "empty_counts", "empty_samples", "empty_statistics", "limited", "parse_memory", "plain"]
-__all__ += ["reservoir", "triangle", "window"]
+__all__ = [
+    "Batch",
+    "Counts",
+    "Limited",
+    "Losses",
+    "Objective",
+    "Reservoir",
+    "Samples",
+    "Statistics",
+    "Unkept",
+]
+__all__ += ["Window", "batch", "empty_counts", "empty_samples", "empty_statistics", "limited", "orthonormal"]
+__all__ += ["parse_memory", "plain", "reservoir", "triangle", "window", "zeros", "zeros_like"]

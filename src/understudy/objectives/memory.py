@@ -12,12 +12,11 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from ..data import Batch
 from ..errors import UserError
 from ..losses import Loss, Squared
 from ..policies import Policy
-from .samples import Samples, empty_samples
-from .statistics import Statistics, triangle
+from .objective import Batch, Samples, empty_samples, triangle
+from .statistics import Statistics
 
 
 class Window(eqx.Module):
@@ -124,7 +123,7 @@ def window(
 
     >>> import numpy as np
     >>> from understudy import Linear
-    >>> from understudy.data import batch
+    >>> from understudy.objectives import batch
     >>> rounds = [batch(np.full((1, 1), float(t)), np.zeros((1, 1))) for t in (1, 2, 3)]
     >>> kept = window(Linear(), Squared(), rounds[0], 2)
     >>> for one in rounds:

@@ -13,14 +13,13 @@ from jax import Array
 
 from ..envs import gridworld
 from ..losses import CrossEntropy
-from ..making import make_game
 from ..mapping import Config, Table, grid, map_runs
 from ..objectives import empty_counts
-from ..online import Game
+from ..online import Game, make_game
 from ..policies import Tabular
 from ..report.style import look
 from ..solvers import Descent, Frequencies, cell_newton, gd
-from ..solvers.descent import Steepest
+from ..solvers.base import Steepest
 from .claims import SLACK, Claim, compare, judge, ratio, same
 from .protocol import (
     NO_STEP,

@@ -16,8 +16,8 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from ..learners import LEARNERS, Learner
-from ..making import around_mean
 from ..mapping import Config, Table
+from ..online import around_mean
 from ..studies.grids import values
 from ..studies.ranking import Choice, choose, setting_of
 from ..studies.study import seeds_of

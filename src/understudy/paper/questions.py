@@ -14,8 +14,8 @@ import numpy as np
 
 from ..errors import UserError
 from ..learners import Learner, adaftrl
-from ..making import around_mean
 from ..mapping import Table
+from ..online import around_mean
 from ..solvers import adam, gd, proximal_sgd, sls
 from ..studies.study import seeds_of
 from .protocol import Progress, Seeds, at_best, counted, make, silent, steps_of

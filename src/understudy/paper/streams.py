@@ -12,12 +12,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ..data import Batch
 from ..envs import toy
 from ..learners import Learner, ftl
 from ..losses import Squared
-from ..making import make_game
-from ..objectives import Limited, reservoir, window
+from ..objectives import Batch, Limited, reservoir, window
+from ..online import make_game
 from ..policies import Linear
 from ..programs import compiled_stream
 from ..regret import Ledger

@@ -15,12 +15,12 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from .. import disk
-from ..data import batch
 from ..envs.tabular import MDP, cliff_walk, fork, random_mdp
 from ..errors import UserError, whole
 from ..learners import ftl
 from ..losses import LOSSES
-from ..making import make_game
+from ..objectives import batch
+from ..online import make_game
 from ..policies import Tabular
 from ..programs import compiled
 from ..regret.bounds import ftl_interpolation

@@ -12,13 +12,11 @@ import numpy as np
 from jax import Array
 
 from .. import disk
-from ..data import Batch
 from ..envs import toy
 from ..losses import Absolute, CrossEntropy, Huber, Loss, Squared
-from ..making import make_game
 from ..mapping import Config, Table, grid, map_runs
-from ..objectives import Unkept
-from ..online import Game
+from ..objectives import Batch, Unkept
+from ..online import Game, make_game
 from ..policies import Linear
 from ..report.style import look
 from ..solvers import Descent, Status, Unsolved, auto, newton

@@ -41,17 +41,63 @@ import optax
 from jax import Array
 from jax.core import Tracer
 
-from ..data import zeros
-from ..learners import Learner, LearnerState
+from ..learners import Learner, LearnerState, Schedule
 from ..learners.base import broadcast
-from ..objectives import Losses, Samples, Statistics
-from ..policies import Params, count
+from ..losses import Loss, overridden
+from ..objectives import Losses, Samples, Statistics, zeros
+from ..policies import Linear, Params, Policy, Tabular, count
 from ..policies import norm as norm_of
+from ..solvers import Unsolved
 from .interval import Measured, vanished
 
 FACTOR = 10.0
 """Without a domain, intervals and bounds are against comparators up to this many times as long as the longest
 parameters seen: a learner's iterates or the best in hindsight."""
+
+
+def why_not(policy: Policy, loss: Loss, learner: Any, hindsight: Any) -> str:
+    """Why regret and bound of a game of these parts prove nothing, in one sentence; empty where they do.
+
+    The proof is about the steps, weights and outputs that the shipped classes compute: a learner, a schedule
+    or a policy that overrides a part of its class has others. A solver may be anybody's, since what it left
+    is measured, and so may a loss, of which the proof needs a few statements (`convex`, `dual`, `least`,
+    `steepness`, `curvature`): they are its author's to prove, and `interval` tries them on the data.
+
+    >>> import understudy
+    >>> why_not(Linear(), understudy.Squared(), understudy.ftl(), None)
+    ''
+    >>> why_not(understudy.policies.MLP(), understudy.Squared(), understudy.ftl(), None)
+    "the policy 'mlp' is not linear in its parameters: the losses are not convex."
+    """
+    if policy.memory:
+        return (
+            f"the policy {policy.name!r} is not linear in its parameters, and its losses are taken "
+            "along sequences that begin with an empty memory."
+        )
+    name = policy.config()["policy"]  # a subclass is not called what it was made from
+    if not policy.linear:
+        return f"the policy {name!r} is not linear in its parameters: the losses are not convex."
+    if not isinstance(policy, Linear | Tabular):
+        return f"the policy {name!r} is not one that the proof knows: linear and tabular are."
+    if not (loss.convex and loss.own("dual")):
+        return f"the loss {type(loss).__name__} gives no conjugate, which a proof needs."
+    if not isinstance(learner, Learner):
+        return "the learner is not one of the family that the proof is about."
+    if isinstance(hindsight, Unsolved):
+        return "the best policy in hindsight is looked for elsewhere."
+    shipped = Linear if isinstance(policy, Linear) else Tabular
+    parts = (
+        ("policy", policy, shipped),
+        ("learner", learner, Learner),
+        ("schedule", learner.schedule, Schedule),
+    )
+    for role, part, kind in parts:
+        if other := overridden(type(part), kind):
+            return (
+                f"the {role} {type(part).__name__} has its own {other!r}, and the proof is about that of "
+                f"{kind.__name__}."
+            )
+    return ""
 
 
 class Running(NamedTuple):
@@ -285,7 +331,7 @@ def _fall(gradient: Params, weight: Params, small: float) -> Array:
 class Certificate(NamedTuple):
     """Measured regret, an interval that holds the true one, a bound on it, and the constants of the bound.
 
-    `kind` is "certificate" where the assumptions hold (see `covered`), else "estimate": the numbers are then
+    `kind` is "certificate" where the assumptions hold (see `why_not`), else "estimate": the numbers are then
     those of the best policy found, and prove nothing.
     Certified are ``low ≤ regret ≤ high`` and ``regret ≤ bound`` for the regret against the best comparator
     of norm at most `norm`.

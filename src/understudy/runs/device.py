@@ -23,10 +23,10 @@ from ..errors import UserError
 from ..experts import Expert
 from ..parts import Parts
 from ..policies import Observations, Policy, Recalled
+from ..programs import apart, architecture, keys_again, kind, over_devices, plain_keys, stacked, to_one_device
 from ..samples import EXPERT, TERMINATED, TRUNCATED, Counts, Path
 from ..student import Plan, Understudy
 from ..together import Call, alone
-from ..trees import apart, architecture, keys_again, kind, over_devices, plain_keys, stacked, to_one_device
 from .collect import Tick
 from .driver import drawn, noise_of
 from .evaluate import LIMIT, Asked, Evaluation, endless

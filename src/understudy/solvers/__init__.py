@@ -12,12 +12,22 @@ from ..objectives import Objective
 from ..policies import Params, Policy
 from ..registry import Registry
 from .ball import InBall, project
-from .base import Progress, Solution, Solver, Status, Unsolved
+from .base import (
+    Descent,
+    Direction,
+    Progress,
+    Solution,
+    Solver,
+    Status,
+    Unsolved,
+    block_lbfgs,
+    gd,
+    lbfgs,
+    newton,
+)
 from .closed_form import ClosedForm, Frequencies, cell_newton, closed_form
-from .descent import Descent, Direction, block_lbfgs, gd, lbfgs, newton
 from .interior_point import InteriorPoint, interior_point
-from .line_search import SLS, sls
-from .stochastic import Adam, ProximalSGD, adam, proximal_sgd
+from .stochastic import SLS, Adam, ProximalSGD, adam, proximal_sgd, sls
 
 NEWTON_LIMIT = 1500
 """Up to this many parameters `auto` forms the Hessian of a linear policy; beyond, L-BFGS

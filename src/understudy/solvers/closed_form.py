@@ -15,8 +15,7 @@ from jax import Array
 from ..errors import UserError
 from ..objectives import Counts, Objective, Statistics
 from ..policies import Params
-from .base import Solution, Status
-from .descent import Aim, Descent, Direction
+from .base import Aim, Descent, Direction, Solution, Status
 
 
 class ClosedForm(eqx.Module):
