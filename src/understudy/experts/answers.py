@@ -13,7 +13,7 @@ from gymnasium import spaces
 
 from ..errors import UserError
 from ..nested import batch_size
-from ..policies.actions import single_bounds
+from ..policies.codecs import single_bounds
 from .base import Expert
 
 # How far float32 arithmetic may put an action beyond a bound of size one, or a sum of probabilities off one.

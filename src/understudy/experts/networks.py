@@ -17,8 +17,8 @@ from .. import disk
 from ..errors import UserError, among, damaged
 from ..nested import batch_size, take
 from ..policies import MLP, Actions, Encoder, NatureCNN, Network, Normaliser, TrainedPolicy, require_fit
+from ..policies.acting import softmax
 from ..policies.mlp import ACTIVATIONS
-from ..policies.network import softmax
 from .base import Expert
 
 

@@ -20,7 +20,7 @@ import numpy as np
 
 from ...envs.gymnasium import maker
 from ...errors import needs, whole
-from ...policies import files
+from ...policies.trained import place
 from .. import networks
 from ..base import Expert
 from . import algorithms, checkpoint
@@ -83,7 +83,7 @@ def train(
     whole("seed", seed, 0)
     whole("episodes", episodes)
     name = f"{algo}-{make.name.replace('/', '-').replace(':', '-')}"
-    path = files.place(Path("experts", f"{name}.safetensors") if out is None else out)
+    path = place(Path("experts", f"{name}.safetensors") if out is None else out)
     checkpoint.refuse_taken(path, resume)
     with _random_state_kept(), _first_interrupt() as stopped:
         model = algorithms.build(algo, chosen, make, seed)
