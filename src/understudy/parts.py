@@ -16,7 +16,7 @@ from .envs.gymnasium import derive
 from .errors import UserError
 from .experts import Expert, networks
 from .experts.answers import mode
-from .experts.start import start
+from .experts.networks import start
 from .machine import memory
 from .making import make_game, remembering
 from .online import Game

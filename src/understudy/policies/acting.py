@@ -1,4 +1,4 @@
-"""Policies that act: one observation in, one row of outputs out, always by the same calls, whatever the batch.
+"""Policies that act: one observation in, one row of outputs out, by the same calls whatever the batch.
 
 A product of n rows differs in its last bits from n products of one row, and 1e-7 in an action is 0.2 in
 Hopper's state 300 steps later. So every row is computed alone. For small networks that is also the fast

@@ -13,7 +13,7 @@ from ...envs.pictures import Pictures
 from ...envs.vector import Seen
 from ...errors import UserError, among
 from ...nested import take
-from ..base import Expert
+from .. import Expert
 from .controls import Controls, image, table
 from .desk import GRACE, Desk
 from .page import Page, encoded

@@ -11,8 +11,7 @@ import numpy as np
 from ...envs.gymnasium import Maker, derive
 from ...errors import damaged
 from ...policies import TrainedPolicy
-from .. import networks
-from ..base import Expert
+from .. import Expert, networks
 from . import algorithms, checkpoint
 
 

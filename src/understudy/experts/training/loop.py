@@ -21,8 +21,7 @@ import numpy as np
 from ...envs.gymnasium import maker
 from ...errors import needs, whole
 from ...policies.trained import place
-from .. import networks
-from ..base import Expert
+from .. import Expert, networks
 from . import algorithms, checkpoint
 from .looks import Evaluated, Looks
 from .recipes import recipe
