@@ -171,8 +171,8 @@ def is_single(observation: Any, space: Any) -> bool:
 
 
 FOLDER = Path(__file__).parent / "weights"
-"""Every shipped expert has a card NAME.json here; a network has NAME.safetensors beside it, dp-… is a planner,
-and the others are laws of `controllers`."""
+"""Every shipped expert has a card NAME.json here; a network has NAME.safetensors beside it, dp-… is a
+planner, and the others are laws of `controllers`."""
 
 
 @functools.cache
