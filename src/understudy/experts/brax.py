@@ -128,8 +128,8 @@ SIZES = {1: ">B", 2: ">H", 4: ">I"}
 
 
 def unpack(data: bytes, what: str) -> Any:
-    """The one value in `data`, MessagePack as flax writes it: dicts, lists, numbers, texts and arrays, nothing
-    else is accepted. Lengths in it are not trusted: nothing is made before its bytes are there.
+    """The one value in `data`, MessagePack as flax writes it: dicts, lists, numbers, texts, arrays. No other
+    type is accepted, and lengths are not trusted: nothing is made before its bytes are there.
 
     >>> unpack(bytes([0x81, 0xA1, 0x61, 0x93, 0x01, 0xC3, 0xC0]), "file")
     {'a': [1, True, None]}
