@@ -19,7 +19,6 @@ from gymnasium import spaces
 from jax import Array
 
 from ..errors import UserError, needs, said
-from ..spec import is_pure
 from .gymnasium import STREAMS, Seen
 
 LIMIT = 1000
@@ -271,10 +270,10 @@ def as_pure(env: Any) -> PureEnv:
     return env if isinstance(env, PureEnv) else brax_style(env, type(env).__name__)
 
 
-def named(env: str) -> Callable[..., PureEnv] | None:
-    """What makes the pure environment of this name; None where it is none's."""
+def named(env: str) -> Callable[..., PureEnv]:
+    """What makes the pure environment of this name."""
     library, _, name = env.partition(":")
-    return functools.partial(LIBRARIES[library], name) if is_pure(env) else None
+    return functools.partial(LIBRARIES[library], name)
 
 
 @functools.lru_cache(maxsize=4)
