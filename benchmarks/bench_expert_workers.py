@@ -18,7 +18,7 @@ from pathlib import Path
 
 import numpy as np
 
-from understudy.envs.vector import Seen
+from understudy.envs.gymnasium import Seen
 from understudy.experts import from_callable
 from understudy.runs.journal import Journal
 from understudy.runs.labelling import Slow

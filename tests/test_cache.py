@@ -12,7 +12,7 @@ import jax
 import numpy as np
 import pytest
 
-from understudy import cache
+from understudy import machine
 from understudy.cli import main
 
 PROGRAM = """
@@ -94,13 +94,13 @@ def test_a_folder_that_is_none_means_no_cache(stream, tmp_path, monkeypatch):
     place = jax.config.jax_compilation_cache_dir
     assert main(["replay", str(stream), *ARGUMENTS, "--out", str(tmp_path / "1")]) == 0
     before = dict(os.environ)
-    assert cache.use_cache(file) is None and cache.use_cache() is None
+    assert machine.use_cache(file) is None and machine.use_cache() is None
     assert jax.config.jax_compilation_cache_dir == place
     for word in ("off", "0", "", " None "):
         monkeypatch.setenv("UNDERSTUDY_CACHE", word)
-        assert cache.use_cache() is None
+        assert machine.use_cache() is None
     monkeypatch.setenv("JAX_COMPILATION_CACHE_DIR", str(tmp_path / "mine"))
-    assert cache.use_cache() == tmp_path / "mine"  # JAX's own variable is the user's
+    assert machine.use_cache() == tmp_path / "mine"  # JAX's own variable is the user's
     assert {k: v for k, v in os.environ.items() if "CACHE" not in k} == {
         k: v for k, v in before.items() if "CACHE" not in k
     }
@@ -110,9 +110,9 @@ def test_the_oldest_programs_go_first(tmp_path):
     for i in range(8):
         (tmp_path / str(i)).write_bytes(bytes(100))
         os.utime(tmp_path / str(i), (i, i))
-    cache._prune(tmp_path, 800)
+    machine._prune(tmp_path, 800)
     assert len(list(tmp_path.iterdir())) == 8
-    cache._prune(tmp_path, 700)
+    machine._prune(tmp_path, 700)
     assert sorted(file.name for file in tmp_path.iterdir()) == ["3", "4", "5", "6", "7"]
 
 
@@ -131,11 +131,11 @@ def test_where_the_platform_keeps_such_things(system, variables, wanted, monkeyp
         monkeypatch.delenv(name, raising=False)
     for name, value in variables.items():
         monkeypatch.setenv(name, value)
-    assert cache._platform_folder() == Path(wanted)
+    assert machine._platform_folder() == Path(wanted)
 
 
 def test_a_user_without_a_home_has_no_cache(monkeypatch):
-    for name in ("HOME", "XDG_CACHE_HOME", cache.VARIABLE, "JAX_COMPILATION_CACHE_DIR"):
+    for name in ("HOME", "XDG_CACHE_HOME", machine.VARIABLE, "JAX_COMPILATION_CACHE_DIR"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr("pwd.getpwuid", lambda number: {}[number])
-    assert cache.use_cache() is None
+    assert machine.use_cache() is None

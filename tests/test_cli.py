@@ -19,7 +19,6 @@ import pytest
 import understudy
 import understudy.__main__ as entrance
 from understudy import cli
-from understudy.cli import parsing
 from understudy.errors import UserError
 
 NOT_FOR_HELP = ("jax", "numpy", "scipy", "matplotlib", "equinox", "optax", "gymnasium", "understudy.replay")
@@ -65,8 +64,8 @@ def test_version(capsys):
 
 @pytest.mark.parametrize("command", cli.LINES)
 def test_every_row_of_the_table_leads_somewhere(command, capsys):
-    assert dataclasses.is_dataclass(parsing.options_of(command))
-    assert callable(parsing.function_of(command))
+    assert dataclasses.is_dataclass(cli.options_of(command))
+    assert callable(cli.function_of(command))
     code, out, _ = call(capsys, *command.split(), "--help")
     assert code == 0
     assert out.startswith(f"usage: understudy {command}")

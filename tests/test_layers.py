@@ -12,7 +12,7 @@ SRC = Path(__file__).parent.parent / "src" / "understudy"
 
 # Rooms on one line do not know each other. `understudy` is the package's own front page of public names.
 ORDER = """
-    cache errors intervals machine progress threefry
+    errors intervals machine progress threefry
     disk nested registry web
     sinks
     losses
@@ -48,7 +48,7 @@ ORDER = """
 """
 LEVEL = {room: level for level, line in enumerate(ORDER.strip().splitlines()) for room in line.split()}
 # Read when the command line starts, so they must not bring in what takes a second to import.
-LIGHT = ("__init__", "__main__", "cache", "cli", "disk", "errors", "machine", "registry", "spec", "defaults")
+LIGHT = ("__init__", "__main__", "cli", "disk", "errors", "machine", "registry", "spec", "defaults")
 HEAVY = ("jax", "numpy", "scipy", "matplotlib", "equinox", "optax", "gymnasium")
 
 

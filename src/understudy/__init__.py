@@ -34,7 +34,7 @@ _NAMES = {
     "studies": "Study tune",
     "experts": "Expert",
     "errors": "UserError",
-    "cache": "use_cache",
+    "machine": "use_cache",
 }
 _HOMES = {name: home for home, names in _NAMES.items() for name in names.split()}
 _ROOMS = ("asking", "checks", "losses", "policies", "objectives", "solvers", "learners", "regret", "experts")
@@ -47,7 +47,6 @@ if TYPE_CHECKING:
     from . import asking, checks, experts, learners, losses, objectives, policies, regret, sinks, solvers
     from . import studies as studies
     from .asking import Rule
-    from .cache import use_cache
     from .envs.pure import PureEnv
     from .errors import UserError
     from .experts import Expert
@@ -68,6 +67,7 @@ if TYPE_CHECKING:
     )
     from .loading import load
     from .losses import Absolute, BinaryCrossEntropy, CrossEntropy, Huber, Loss, Squared
+    from .machine import use_cache
     from .mapping import grid, map_runs
     from .policies import GRU, MLP, Camera, Linear, NatureCNN, Policy, Tabular, TrainedPolicy
     from .regret import Certificate, Ledger

@@ -1,11 +1,22 @@
-"""The machine that computes: its cores, its memory, and the versions of the libraries."""
+"""The machine that computes: its cores, its memory, the versions of the libraries, and the compiled programs
+that are kept from one process to the next, in the platform's cache folder.
+
+The command line keeps programs by itself; a script does so where it calls `use_cache`. What a program
+computes does not depend on it: a kept program has the bits of a new one.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import functools
+import hashlib
 import importlib.metadata
 import os
+import platform
+import sys
+import tempfile
+import warnings
+from pathlib import Path
 
 
 def cores() -> int:
@@ -39,3 +50,85 @@ def _version(name: str) -> str | None:
     with contextlib.suppress(importlib.metadata.PackageNotFoundError):
         return importlib.metadata.version(name)
     return None
+
+
+VARIABLE = "UNDERSTUDY_CACHE"
+"""A folder in place of the platform's, or "off"."""
+OFF = ("", "0", "off", "no", "none", "false")
+MOST = 2**30
+"""Bytes above which the oldest programs go, down to three quarters."""
+
+
+def use_cache(folder: str | os.PathLike[str] | None = None) -> Path | None:
+    """Keeps compiled programs in `folder` and finds them there; returns where, or None where it cannot.
+
+    Without `folder`, JAX's own variable JAX_COMPILATION_CACHE_DIR is left as it is; else UNDERSTUDY_CACHE
+    names the folder or switches the cache off ("off"); else it is the platform's cache folder. A folder that
+    cannot be written to means no cache, and an entry that cannot be read is compiled anew.
+
+    >>> import tempfile
+    >>> with tempfile.NamedTemporaryFile() as file:
+    ...     print(use_cache(file.name))  # not a folder
+    None
+    """
+    if folder is None:
+        if given := os.environ.get("JAX_COMPILATION_CACHE_DIR"):
+            return Path(given)
+        folder = os.environ.get(VARIABLE, _platform_folder())
+        if str(folder).strip().lower() in OFF:
+            return None
+    try:
+        place = Path(folder).expanduser() / f"programs-{_machine()}"
+        place.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=place):
+            pass
+        _prune(place, MOST)
+    except (OSError, RuntimeError):  # the latter where a user, as in some containers, has no home
+        return None
+    # JAX warns of entries that it cannot read or write, and goes on.
+    warnings.filterwarnings("ignore", message="Error (reading|writing) persistent compilation cache")
+    settings = {"jax_compilation_cache_dir": str(place), "jax_persistent_cache_min_compile_time_secs": 0.0}
+    for name, value in settings.items():  # read when jax is imported, here or in a worker process
+        os.environ[name.upper()] = str(value)
+    if "jax" in sys.modules:
+        import jax
+        from jax.experimental.compilation_cache import compilation_cache
+
+        for name, value in settings.items():
+            jax.config.update(name, value)
+        compilation_cache.reset_cache()  # whether there is one is decided at the first compilation
+    return place
+
+
+def _platform_folder() -> Path:
+    if sys.platform == "darwin":
+        base = Path("~/Library/Caches")
+    elif sys.platform == "win32":
+        base = Path(os.environ.get("LOCALAPPDATA") or "~/AppData/Local")
+    else:
+        base = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache")
+    return base / "understudy"
+
+
+def _machine() -> str:
+    """A name for what programs are compiled for: homes are shared by machines whose processors differ."""
+    known = [platform.machine()]
+    with contextlib.suppress(OSError):
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+        known += next(([line] for line in lines if line.startswith(("flags", "Features"))), [])
+    return hashlib.sha256("\n".join(known).encode()).hexdigest()[:8]
+
+
+def _prune(place: Path, most: int) -> None:
+    """Removes the oldest files where all together are larger than `most` bytes."""
+    found = []
+    for file in os.scandir(place):
+        with contextlib.suppress(OSError):
+            found.append((file.stat().st_mtime, file.stat().st_size, file.path))
+    total = sum(size for _, size, _ in found)
+    for _, size, path in sorted(found) if total > most else []:
+        with contextlib.suppress(OSError):
+            os.unlink(path)
+        total -= size
+        if total <= 0.75 * most:
+            break

@@ -14,7 +14,7 @@ from .envs.gymnasium import derive
 from .errors import UserError
 from .experts import Expert, networks
 from .experts.answers import mode
-from .experts.start import start
+from .experts.networks import start
 from .machine import memory
 from .online import Game, make_game, remembering
 from .policies import Actions, Encoded, Normaliser, Observations, Params, Recalled, Seen

@@ -11,8 +11,7 @@ pytest.importorskip("ale_py")
 
 from understudy import imitate
 from understudy.envs import atari
-from understudy.envs.gymnasium import derive, maker
-from understudy.envs.vector import GymnasiumVector, vector
+from understudy.envs.gymnasium import GymnasiumVector, derive, maker, vector
 from understudy.errors import MissingExtra, UserError
 from understudy.samples.log import FrameColumn, distinct
 from understudy.samples.records import Sums

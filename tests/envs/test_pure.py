@@ -9,8 +9,7 @@ from gymnasium.spaces import Box, Dict, Discrete, MultiDiscrete
 from drift import Drift, DriftState
 from understudy import spec
 from understudy.envs.gymnasium import derive, maker
-from understudy.envs.lanes import PureVector
-from understudy.envs.pure import LIBRARIES, as_pure, chosen, derived, key_of, words
+from understudy.envs.pure import LIBRARIES, PureVector, as_pure, chosen, derived, key_of, words
 from understudy.errors import UserError
 from understudy.policies import Actions, Normaliser, Observations
 

@@ -6,9 +6,8 @@ import gymnasium as gym
 import numpy as np
 import pytest
 
-from understudy.envs.gymnasium import maker
+from understudy.envs.gymnasium import GymnasiumVector, maker, vector
 from understudy.envs.mujoco import Physics, Rules
-from understudy.envs.vector import GymnasiumVector, vector
 from understudy.errors import UserError
 
 KEYWORDS = [

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from understudy.errors import UserError
+from understudy.experts import Expert
 from understudy.experts.answers import checked, require_spaces
-from understudy.experts.base import Expert
 
 BOX = spaces.Box(np.array([-1.0, 0.0], np.float32), np.array([1.0, 5.0], np.float32))
 OPEN = spaces.Box(-np.inf, np.inf, (2,))

@@ -9,7 +9,7 @@ import pytest
 from gymnasium import spaces
 
 from understudy.errors import UserError
-from understudy.experts.base import Expert, is_single, sample_rows
+from understudy.experts import Expert, is_single, sample_rows
 from understudy.nested import batch_size, stacked, take
 
 

@@ -14,7 +14,7 @@ import pytest
 from gymnasium.spaces import Box, Discrete
 
 from understudy import UserError, disk
-from understudy.experts import brax, msgpack, resolve, rsl_rl
+from understudy.experts import brax, resolve, rsl_rl
 
 FOLDER = Path(__file__).parents[1] / "fixtures" / "teachers"
 SPACES: dict[str, Any] = {
@@ -38,7 +38,7 @@ def test_a_teacher_answers_as_its_maker_did(name):
 
 
 def test_brax_parameters_are_the_same_from_memory_and_from_an_archive(tmp_path):
-    tree = msgpack.unpack((FOLDER / "brax.msgpack").read_bytes(), "file")
+    tree = brax.unpack((FOLDER / "brax.msgpack").read_bytes(), "file")
     rows = np.ones((3, 5), np.float32)
     wanted = resolve(str(FOLDER / "brax.msgpack"), **SPACES).label(rows)
     assert (resolve((tree["0"], tree["1"], tree["2"]), **SPACES).label(rows) == wanted).all()
@@ -132,18 +132,18 @@ def test_what_does_not_fit_is_said_in_one_sentence(tmp_path):
 )
 def test_msgpack_of_a_stranger_is_refused(data):
     with pytest.raises(UserError, match=r"^file: "):
-        msgpack.unpack(data, "file")
+        brax.unpack(data, "file")
 
 
 def test_msgpack_is_not_larger_in_memory_than_in_the_file(monkeypatch):
-    monkeypatch.setattr(msgpack, "MANY", 1000)
+    monkeypatch.setattr(brax, "MANY", 1000)
     with pytest.raises(UserError, match="more than 1,000 values"):
-        msgpack.unpack(b"\xdc\x03\xe8" + b"\x90" * 1000, "file")
+        brax.unpack(b"\xdc\x03\xe8" + b"\x90" * 1000, "file")
     data = b"\xc0"
     for _ in range(5):  # each would hold what is left of the file once more
         data = b"\xc7" + bytes([len(data)]) + b"\x01" + data
     with pytest.raises(UserError, match="nested deeper"):
-        msgpack.unpack(data, "file")
+        brax.unpack(data, "file")
 
 
 def test_an_archive_that_promises_more_than_there_is_memory_is_refused(tmp_path, monkeypatch):
@@ -168,4 +168,4 @@ def test_every_prefix_of_a_file_is_refused():
     whole = (FOLDER / "brax.msgpack").read_bytes()
     for size in range(0, len(whole), 37):
         with pytest.raises(UserError):
-            brax.from_params(msgpack.unpack(io.BytesIO(whole[:size]).read(), "file"))
+            brax.from_params(brax.unpack(io.BytesIO(whole[:size]).read(), "file"))

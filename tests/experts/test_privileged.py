@@ -9,7 +9,7 @@ from gymnasium import spaces
 
 from understudy import evaluate, experts, imitate
 from understudy.errors import UserError
-from understudy.experts.base import Expert
+from understudy.experts import Expert
 from understudy.policies.sight import Sight, info_at
 from understudy.runs import maker_of, read_config
 

@@ -18,7 +18,7 @@ from quick import SIZE
 from recorded import arrays
 from understudy import disk, experts
 from understudy.errors import UserError
-from understudy.experts.base import Expert
+from understudy.experts import Expert
 from understudy.policies import Actions, Observations
 
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "sb3"

@@ -15,7 +15,7 @@ import understudy
 from understudy import UserError
 from understudy.exports import episodes, to_lerobot
 from understudy.policies import Observations
-from understudy.policies.recall import Recalled
+from understudy.policies.codecs import Recalled
 from understudy.samples import BREAK, EXPERT
 
 
@@ -174,7 +174,7 @@ def test_choices_have_minus_one_where_nobody_was_asked():
 
 
 def test_a_part_of_a_vector_is_its_own_space():
-    leaf = understudy.policies.observations.Leaf(("joints",), "number", (4,), picks=(0, 2))
+    leaf = understudy.policies.codecs.Leaf(("joints",), "number", (4,), picks=(0, 2))
     seen = Observations([leaf])
     rows = seen.rows({"joints": np.arange(8.0).reshape(2, 4)})
     assert episodes.decoded(seen, rows)["joints"].tolist() == [[0, 2], [4, 6]]

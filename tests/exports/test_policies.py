@@ -16,8 +16,8 @@ from understudy import MLP, Camera, Linear, NatureCNN, Policy, Tabular, TrainedP
 from understudy.exports import arrays, graph, to_onnx
 from understudy.nested import at, stacked
 from understudy.policies import Actions, Committee, Encoded, Encoder, Normaliser, Observations
+from understudy.policies.codecs import Recalled
 from understudy.policies.mlp import ACTIVATIONS
-from understudy.policies.recall import Recalled
 
 VECTOR = spaces.Box(-np.inf, np.inf, (5,))
 BOX = spaces.Box(np.array([-1, -3], np.float32), np.array([1, 5], np.float32))

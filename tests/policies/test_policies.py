@@ -11,7 +11,7 @@ import pytest
 from gymnasium import spaces
 
 from understudy import GRU, MLP, Camera, Linear, NatureCNN, Tabular, TrainedPolicy, UserError
-from understudy.experts.start import start
+from understudy.experts.networks import start
 from understudy.learners import ftl
 from understudy.losses import Squared
 from understudy.online import make_game

@@ -10,8 +10,8 @@ from gymnasium import spaces
 
 from understudy import UserError, imitate
 from understudy.defaults import Decisions, policy
+from understudy.experts import Expert, is_single
 from understudy.experts.answers import checked
-from understudy.experts.base import Expert, is_single
 from understudy.nested import batch_size, stacked, take
 from understudy.policies import Actions, Camera, Encoded, Encoder, NatureCNN, Observations
 from understudy.policies.nature_cnn import by_matmul

@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 
 from runs.counting import Counting, answering, half
 from understudy import UserError
-from understudy.envs.gymnasium import derive, maker
-from understudy.envs.vector import vector
+from understudy.envs.gymnasium import derive, maker, vector
 from understudy.policies import Actions, Linear, Normaliser, Observations
 from understudy.runs.collect import Episodes, HostCollector
 from understudy.runs.driver import Driver

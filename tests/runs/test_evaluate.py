@@ -12,8 +12,7 @@ import pytest
 from quick import SIZE
 from runs.counting import Counting
 from understudy import UserError, experts, imitate
-from understudy.envs.gymnasium import derive, maker
-from understudy.envs.vector import vector
+from understudy.envs.gymnasium import derive, maker, vector
 from understudy.runs.evaluate import JUDGED, acting, evaluate, play_episodes
 
 

@@ -15,7 +15,7 @@ import pytest
 from quick import SIZE
 from runs.counting import Counting, answering, half
 from understudy import UserError, imitate
-from understudy.envs.vector import Seen
+from understudy.envs.gymnasium import Seen
 from understudy.experts import Expert, checked, from_callable
 from understudy.runs import processes, spaces_of
 from understudy.runs.journal import Journal

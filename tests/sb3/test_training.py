@@ -14,8 +14,7 @@ from understudy import cli, experts
 from understudy.envs.gymnasium import maker
 from understudy.errors import UserError
 from understudy.experts import networks
-from understudy.experts.training import algorithms, checkpoint
-from understudy.experts.training.looks import play
+from understudy.experts.training import models, play
 from understudy.experts.training.recipes import recipe
 
 QUICK = {
@@ -47,9 +46,9 @@ def observations(env_id, count=32):
 @pytest.mark.parametrize(("algo", "env_id", "changes"), CASES)
 def test_what_is_written_answers_as_sbx_does(tmp_path, algo, env_id, changes):
     make = maker(env_id)
-    model = algorithms.build(algo, recipe(algo, env_id, changes), make, seed=0)
+    model = models.build(algo, recipe(algo, env_id, changes), make, seed=0)
     model.learn(256)
-    policy, card = algorithms.extract(model, algo, make)
+    policy, card = models.extract(model, algo, make)
     expert = networks.load(networks.save(tmp_path / "a", policy, card))
     seen = observations(env_id)
     statistics = model.get_vec_normalize_env()
@@ -122,7 +121,7 @@ def test_interrupted_it_keeps_the_best_and_goes_on_later(tmp_path):
     assert seen[0] == 231
     assert [one.steps for one in done.curve] == [100, 200, 300]
     assert done.curve[:2] == first.curve
-    assert not checkpoint.beside(done.path).exists()
+    assert not models.beside(done.path).exists()
     with pytest.raises(UserError, match="there is no checkpoint"):
         quick(tmp_path / "a", resume=True)
 
@@ -151,17 +150,17 @@ def test_a_second_interrupt_interrupts(tmp_path, listening):
 @pytest.mark.parametrize(("algo", "env_id", "changes"), [CASES[0], CASES[2], CASES[4]])
 def test_a_checkpoint_holds_the_whole_model(tmp_path, algo, env_id, changes):
     make, chosen = maker(env_id), recipe(algo, env_id, {**changes, "steps": 1000})
-    old, new = (algorithms.build(algo, chosen, make, seed=seed) for seed in (0, 5))
+    old, new = (models.build(algo, chosen, make, seed=seed) for seed in (0, 5))
     old.learn(256)
     record = {name: name for name in ("algo", "env", "env_kwargs", "recipe", "seed")}
     path = tmp_path / "a.safetensors"
-    checkpoint.write(path, old, {**record, "curve": []})
+    models.write(path, old, {**record, "curve": []})
 
     def everything(model):
-        return [np.asarray(leaf) for leaf in jax.tree_util.tree_leaves(checkpoint.trees(model))]
+        return [np.asarray(leaf) for leaf in jax.tree_util.tree_leaves(models.trees(model))]
 
     assert any((a != b).any() for a, b in zip(everything(old), everything(new)))
-    checkpoint.read(path, new, record)
+    models.read(path, new, record)
     for a, b in zip(everything(old), everything(new), strict=True):
         np.testing.assert_array_equal(a, b)
     assert (new.num_timesteps, new._n_updates) == (old.num_timesteps, old._n_updates)
@@ -171,10 +170,10 @@ def test_a_checkpoint_holds_the_whole_model(tmp_path, algo, env_id, changes):
         assert new.replay_buffer.pos == old.replay_buffer.pos > 0
         np.testing.assert_array_equal(new.replay_buffer.rewards, old.replay_buffer.rewards)
     new.learn(64, reset_num_timesteps=False)
-    damaged = checkpoint.beside(path)
+    damaged = models.beside(path)
     damaged.write_bytes(damaged.read_bytes()[:-400])
     with pytest.raises(UserError, match="is damaged"):
-        checkpoint.read(path, new, record)
+        models.read(path, new, record)
 
 
 @pytest.mark.parametrize(

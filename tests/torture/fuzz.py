@@ -84,7 +84,7 @@ def lines(folder: Path, cases: int, rng: random.Random) -> Outcome:
     """Command lines of random commands, options and words, up to where the work would begin."""
     import dataclasses
 
-    from understudy.cli.parsing import options_of
+    from understudy.cli import options_of
 
     os.chdir(folder)
     commands = list(cli.LINES)

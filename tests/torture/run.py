@@ -88,7 +88,7 @@ def main() -> int:
     parser.add_argument("--scale", type=float, default=1.0, help="share of the cases")
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
-    from understudy.cache import use_cache
+    from understudy.machine import use_cache
 
     use_cache()
     # Imported once, here; processes that are forked have it. Nothing is compiled before they are.

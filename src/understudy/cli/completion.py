@@ -5,8 +5,8 @@ from __future__ import annotations
 from tyro.conf import Positional
 
 from ..errors import among
+from . import named
 from .options import Options
-from .parsing import named
 
 SHELLS = ("bash", "fish", "zsh")
 BASH = """\

@@ -11,9 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from .. import __version__
-from ..cache import use_cache
 from ..errors import said
-from ..machine import cores, memory, versions
+from ..machine import cores, memory, use_cache, versions
 from .options import Json, Options
 
 CORE = (

@@ -16,7 +16,7 @@ from typing import Any, final
 import numpy as np
 from gymnasium.wrappers import OrderEnforcing, PassiveEnvChecker, TimeLimit
 
-from .vector import Seen
+from .gymnasium import Seen
 
 CHUNK = 8
 """Slots that a thread takes at a time."""

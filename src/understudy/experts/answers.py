@@ -13,8 +13,8 @@ from gymnasium import spaces
 
 from ..errors import UserError
 from ..nested import batch_size
-from ..policies.actions import single_bounds
-from .base import Expert
+from ..policies.codecs import single_bounds
+from . import Expert
 
 # How far float32 arithmetic may put an action beyond a bound of size one, or a sum of probabilities off one.
 SLACK = 1e-5
@@ -27,7 +27,7 @@ def checked(expert: Expert, action_space: Any = None) -> Expert:
     them). Discrete: whole numbers (n,) in range, or rows (n, k) of probabilities that sum to one.
     MultiDiscrete: (n, *shape).
 
-    >>> from understudy.experts.base import Expert
+    >>> from understudy.experts import Expert
     >>> nan = Expert("nan", ask=lambda observations, infos: np.full((len(observations), 1), np.nan))
     >>> checked(nan, spaces.Box(-1, 1, (1,))).label(np.zeros((2, 3)))
     Traceback (most recent call last):

@@ -8,11 +8,13 @@ such as 0/mean, 0/std, 1/params/hidden_0/kernel. brax's own save_params writes a
 
 from __future__ import annotations
 
+import math
 import os
 import re
+import struct
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, final
 
 import numpy as np
 from gymnasium import spaces
@@ -21,8 +23,7 @@ from .. import disk
 from ..errors import UserError, damaged
 from ..nested import nest
 from ..policies import Normaliser
-from .base import Expert
-from .msgpack import unpack
+from . import Expert
 from .networks import dense
 
 KEYS = ("state", "proprio", "obs")
@@ -113,3 +114,108 @@ def _archive(path: Path, what: str) -> dict[str, Any]:
     """The arrays of an .npz, nested by their names."""
     arrays = [(tuple(re.split(r"[/.]", name)), array) for name, array in disk.read_npz(path, what).items()]
     return nest(arrays) if arrays else {}
+
+
+DEEP = 64
+"""Levels of nesting, at most."""
+MANY = 1_000_000
+"""Values, at most: an empty list is one byte in a file, and sixty in memory."""
+KINDS = {"float16", "float32", "float64", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32"}
+KINDS |= {"uint64", "bool"}
+FIXED = {0xCA: ">f", 0xCB: ">d", 0xCC: ">B", 0xCD: ">H", 0xCE: ">I", 0xCF: ">Q"}
+FIXED |= {0xD0: ">b", 0xD1: ">h", 0xD2: ">i", 0xD3: ">q"}
+SIZES = {1: ">B", 2: ">H", 4: ">I"}
+
+
+def unpack(data: bytes, what: str) -> Any:
+    """The one value in `data`, MessagePack as flax writes it: dicts, lists, numbers, texts, arrays. No other
+    type is accepted, and lengths are not trusted: nothing is made before its bytes are there.
+
+    >>> unpack(bytes([0x81, 0xA1, 0x61, 0x93, 0x01, 0xC3, 0xC0]), "file")
+    {'a': [1, True, None]}
+    """
+    reader = _Reader(data, what)
+    found = reader.value(0)
+    if reader.at != len(data):
+        raise UserError(f"{what}: has {len(data) - reader.at} bytes after its end; it is no msgpack of flax.")
+    return found
+
+
+@final
+class _Reader:
+    def __init__(self, data: bytes, what: str):
+        self.data, self.what, self.at, self.count = data, what, 0, 0
+
+    def take(self, size: int) -> bytes:
+        if size > len(self.data) - self.at:
+            raise UserError(f"{self.what}: is damaged or no msgpack: it ends too early.")
+        self.at += size
+        return self.data[self.at - size : self.at]
+
+    def number(self, form: str) -> Any:
+        return struct.unpack(form, self.take(struct.calcsize(form)))[0]
+
+    def value(self, depth: int) -> Any:
+        if depth > DEEP:
+            raise UserError(f"{self.what}: is nested deeper than {DEEP} levels.")
+        self.count += 1
+        if self.count > MANY:
+            raise UserError(f"{self.what}: holds more than {MANY:,} values, which no parameters do.")
+        kind = self.number(">B")
+        if kind <= 0x7F:
+            return kind
+        if kind >= 0xE0:
+            return kind - 0x100
+        if kind in (0xC0, 0xC2, 0xC3):
+            return {0xC0: None, 0xC2: False, 0xC3: True}[kind]
+        if kind in FIXED:
+            return self.number(FIXED[kind])
+        if kind <= 0x8F:
+            return self.pairs(kind & 0x0F, depth)
+        if kind <= 0x9F:
+            return self.items(kind & 0x0F, depth)
+        if kind <= 0xBF:
+            return self.text(kind & 0x1F)
+        if kind in (0xC4, 0xC5, 0xC6):
+            return self.take(self.number(SIZES[1 << (kind - 0xC4)]))
+        if kind in (0xD9, 0xDA, 0xDB):
+            return self.text(self.number(SIZES[1 << (kind - 0xD9)]))
+        if kind in (0xDC, 0xDD):
+            return self.items(self.number(SIZES[2 << (kind - 0xDC)]), depth)
+        if kind in (0xDE, 0xDF):
+            return self.pairs(self.number(SIZES[2 << (kind - 0xDE)]), depth)
+        if 0xD4 <= kind <= 0xD8:
+            return self.extension(1 << (kind - 0xD4), depth)
+        if kind in (0xC7, 0xC8, 0xC9):
+            return self.extension(self.number(SIZES[1 << (kind - 0xC7)]), depth)
+        raise UserError(f"{self.what}: is damaged or no msgpack (byte {kind:#x}).")
+
+    def text(self, size: int) -> str:
+        return self.take(size).decode("utf-8", "replace")
+
+    def items(self, count: int, depth: int) -> list[Any]:
+        return [self.value(depth + 1) for _ in range(count)]
+
+    def pairs(self, count: int, depth: int) -> dict[str, Any]:
+        found = {}
+        for _ in range(count):
+            key = self.value(depth + 1)
+            if not isinstance(key, str):
+                raise UserError(f"{self.what}: a key in it is {type(key).__name__}; texts are expected.")
+            found[key] = self.value(depth + 1)
+        return found
+
+    def extension(self, size: int, depth: int) -> Any:
+        """flax's arrays (1), and numbers of NumPy (3): shape, type and bytes."""
+        code, inside = self.number(">b"), _Reader(self.take(size), self.what)
+        if code not in (1, 3):
+            raise UserError(f"{self.what}: holds an extension {code}, which is not accepted.")
+        parts = inside.value(max(depth + 1, DEEP - 2))  # a list with a list in it, and no extension again
+        shape, kind, data = parts if isinstance(parts, list) and len(parts) == 3 else (None, None, None)
+        whole = isinstance(shape, list) and all(type(n) is int and n >= 0 for n in shape)
+        if kind not in KINDS or shape is None or not whole or not isinstance(data, bytes):
+            raise UserError(f"{self.what}: holds an array of {kind!r}; numbers are expected.")
+        dtype = np.dtype(kind)
+        if math.prod(shape) * dtype.itemsize != len(data):
+            raise UserError(f"{self.what}: holds an array {shape} whose {len(data)} bytes do not fit.")
+        return np.frombuffer(data, dtype.newbyteorder("<")).reshape(shape).astype(dtype)

@@ -11,7 +11,7 @@ import numpy as np
 
 from ..errors import UserError, said
 from ..nested import batch_size, copied, parts, stacked, take
-from .base import Expert, together
+from . import Expert, together
 
 LIKE_SB3 = (
     "expected is predict(observation, deterministic=True) -> (action, state), as Stable-Baselines3 has it; a "

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from gymnasium import spaces
 
-from .base import Expert
+from . import Expert
 
 
 def cartpole(x: np.ndarray) -> np.ndarray:

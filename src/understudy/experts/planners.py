@@ -10,7 +10,7 @@ import numpy as np
 
 from ..envs.gymnasium import maker
 from ..errors import UserError, damaged
-from .base import Expert
+from . import Expert
 
 Table = Mapping[int, Mapping[int, Sequence[tuple[float, int, float, bool]]]]
 

@@ -17,7 +17,7 @@ import numpy as np
 
 from ..errors import UserError, said, whole
 from ..nested import batch_size, copied, take
-from .base import Expert, Kind, together
+from . import Expert, Kind, together
 
 Future = concurrent.futures.Future
 

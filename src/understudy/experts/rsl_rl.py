@@ -20,7 +20,7 @@ import numpy as np
 
 from ..errors import UserError, damaged
 from ..policies import Normaliser
-from .base import Expert
+from . import Expert
 from .networks import dense
 from .sb3 import torchfile
 from .sb3.layout import dense_layers

@@ -8,7 +8,8 @@ from typing import NamedTuple, final
 
 from .. import disk
 from ..errors import UserError, among
-from ..policies import TrainedPolicy, files
+from ..policies import TrainedPolicy
+from ..policies.trained import place
 from ..runs import Record
 
 NEAR = 1e-5
@@ -89,8 +90,8 @@ def _found(what: Record | TrainedPolicy | str | os.PathLike[str]) -> tuple[Recor
     path = Path(what)
     if path.is_dir():
         return Record.load(path), path.resolve().name
-    if not files.place(path).is_file():
+    if not place(path).is_file():
         raise UserError(
             f"export: there is no file or folder {str(what)!r}; name a run's folder or a .safetensors."
         )
-    return TrainedPolicy.read(path, "export")[0], files.place(path).stem
+    return TrainedPolicy.read(path, "export")[0], place(path).stem

@@ -11,7 +11,7 @@ import numpy as np
 from ..errors import UserError
 from ..nested import nest
 from ..policies import Actions, Encoded, Observations, Recalled, Seen
-from ..policies.observations import Leaf
+from ..policies.codecs import Leaf
 from ..runs import Record
 from ..samples import BREAK, EXPERT, TERMINATED, TRUNCATED
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from ..errors import UserError
 from ..policies import Actions, Encoded, Recalled, Tabular, TrainedPolicy
-from ..policies.observations import Leaf
+from ..policies.codecs import Leaf
 from .architectures import Graph, nature_features, network
 
 

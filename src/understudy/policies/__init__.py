@@ -7,18 +7,13 @@ from typing import Any
 
 from ..errors import UserError, unknown
 from ..registry import Registry
-from .actions import Actions
-from .base import Params, Policy, count, flat, norm
+from .acting import Encoded, Encoder, Network, Seen, require_fit, softmax
+from .base import Linear, Params, Policy, Tabular, count, flat, norm
 from .camera import Camera
-from .encoded import Encoded, Encoder
+from .codecs import Actions, History, Normaliser, Observations, Recalled, not_finite
 from .gru import GRU
-from .linear import Linear, Tabular
 from .mlp import MLP, Committee
 from .nature_cnn import NatureCNN
-from .network import Network, require_fit, softmax
-from .normaliser import Normaliser
-from .observations import Observations, not_finite
-from .recall import History, Recalled, Seen
 from .trained import TrainedPolicy
 
 POLICIES: Registry[Policy] = Registry(

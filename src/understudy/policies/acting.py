@@ -1,4 +1,4 @@
-"""One observation in, one row of outputs out, always by the same calls.
+"""Policies that act: one observation in, one row of outputs out, by the same calls whatever the batch.
 
 A product of n rows differs in its last bits from n products of one row, and 1e-7 in an action is 0.2 in
 Hopper's state 300 steps later. So every row is computed alone. For small networks that is also the fast
@@ -9,17 +9,19 @@ of it dispatch; a linear policy 1.5 and 9.5 (benchmarks/bench_acting.py).
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, final
+from typing import Any, NamedTuple, final
 
 import jax
+import jax.numpy as jnp
 import numpy as np
+from jax import Array
 
-from .base import Params, Policy
+from ..errors import UserError
+from .base import Linear, Params, Policy, Tabular
+from .codecs import Actions, Normaliser, Observations, Recalled, Wrapped
 from .gru import GRU
-from .linear import Linear, Tabular
 from .mlp import ACTIVATIONS, MLP, Committee, sigmoid
 from .nature_cnn import NatureCNN
-from .normaliser import Normaliser
 
 Forward = Callable[[np.ndarray], np.ndarray]
 Step = Callable[[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]
@@ -227,3 +229,170 @@ class Actor:
             return self._rows(rows)
         self._states[slots], outputs = self._step(self._states[slots], rows)
         return outputs
+
+
+class Encoder(NamedTuple):
+    """A frozen network up to its last hidden layer, its parameters, and a name for the record."""
+
+    network: NatureCNN
+    params: Params
+    name: str
+
+
+@final
+class Encoded(Wrapped):
+    """Observations as the features of a frozen network: `Observations`' interface, each image encoded once.
+    Numbers beside the image stay as they are.
+
+    One image takes one compiled program for a batch of one, so its features do not depend on the batch.
+    """
+
+    def __init__(self, inner: Observations, encoder: Encoder):
+        made = encoder.network
+        wanted = (made.stack, *made.sides)
+        images = [one for one in inner.leaves if one.kind == "byte" and tuple(one.shape) == wanted]
+        if len(images) != 1:
+            raise UserError(
+                f"encoder: {encoder.name!r} sees images of bytes of shape {wanted}; the observations are "
+                f"{', '.join(f'{one.kind} {one.shape}' for one in inner.leaves)}."
+            )
+        self.inner, self.encoder = inner, encoder
+        self.image = Observations(images)
+        self.beside = Observations([one for one in inner.leaves if one is not images[0]])
+        self.width, self.dtype = made.width + self.beside.width, np.dtype(np.float32)
+        self._program = features(made, encoder.params)
+
+    @property
+    def measured(self) -> np.ndarray:
+        """Every feature is a plain number; of the rest those that are."""
+        return np.concatenate([np.ones(self.encoder.network.width, bool), self.beside.measured])
+
+    def row(self, observation: Any) -> np.ndarray:
+        """The features of the image, and beside them what else there is (width,)."""
+        seen = self._program(self.image.row(observation).reshape(self.image.leaves[0].shape))
+        if not self.beside.leaves:
+            return seen
+        return np.concatenate([seen, as_numbers(self.beside.row(observation), self.dtype)])
+
+    def rows(self, batch: Any) -> np.ndarray:
+        """The features (n, width) of a batch, each image to the bits of `row`."""
+        return np.stack([self.row(one) for one in self.split(batch)])
+
+    def config(self) -> dict[str, Any]:
+        return {
+            "inner": self.inner.config(),
+            "encoder": self.encoder.network.config(),
+            "name": self.encoder.name,
+        }
+
+    @property
+    def tensors(self) -> Params:
+        """The encoder's parameters, which are saved with the policy: it needs no other file."""
+        return self.encoder.params
+
+
+Seen = Observations | Encoded | Recalled
+"""How an observation becomes a row."""
+
+
+@final
+class Network:
+    """n observations in, n answers out.
+
+    see: observations (n in front) -> rows (n, width) or images (n, …). encoder: a frozen image network whose
+    features the policy takes in their place. head: outputs (n, k) -> n answers.
+
+    >>> from understudy import MLP
+    >>> double = Network(MLP(widths=()), [{"weight": 2 * np.eye(2), "bias": np.zeros(2)}], np.asarray, np.abs)
+    >>> double([[1.0, -3.0]])
+    array([[2., 6.]])
+    """
+
+    def __init__(
+        self,
+        policy: Policy,
+        params: Params,
+        see: Callable[[Any], np.ndarray],
+        head: Callable[[np.ndarray], np.ndarray],
+        normaliser: Normaliser | None = None,
+        encoder: Encoder | None = None,
+    ):
+        self.policy, self.params, self.see, self.head = policy, params, see, head
+        self.normaliser, self.encoder = normaliser, encoder
+        self._one, self._many = forward(policy, params), forward_rows(policy, params)
+        self._image = None if encoder is None else features(encoder.network, encoder.params)
+
+    def inputs(self, observations: Any) -> np.ndarray:
+        """What the policy sees of n observations, with n in front."""
+        rows = np.ascontiguousarray(self.see(observations))  # products of strided rows have other bits
+        if self.normaliser is not None:
+            rows = self.normaliser(rows)
+        return rows if self._image is None else np.stack([self._image(image) for image in rows])
+
+    def outputs(self, observations: Any) -> np.ndarray:
+        """The raw outputs (n, k), each row to the bits it has alone."""
+        rows = self.inputs(observations)
+        return self._one(rows[0])[None] if len(rows) == 1 else self._many(rows)
+
+    def __call__(self, observations: Any) -> np.ndarray:
+        return self.head(self.outputs(observations))
+
+    def traced(
+        self, seen: Any, actions: Actions, *, distribution: bool = False
+    ) -> Callable[[Any], Array] | None:
+        """The same as a function of n observations on the device: the outputs as actions or, with
+        `distribution`, as probabilities. None where it sees through a frozen image network, or otherwise than
+        `Observations` do.
+
+        >>> from gymnasium.spaces import Box, Dict, Discrete
+        >>> from understudy import Linear
+        >>> seen, acts = Observations.of(Dict(a=Box(-1, 1, (1,)), b=Discrete(3))), Actions.of(Discrete(4))
+        >>> network = Network(Linear(), jnp.eye(4), seen.rows, acts.plays)
+        >>> network.traced(seen, acts)({"a": jnp.array([[0.5]]), "b": jnp.array([2])}).tolist()
+        [3]
+        """
+        if self.encoder is not None or not isinstance(seen, Observations):
+            return None
+
+        def answers(batch: Any) -> Array:
+            params, inputs = jax.tree.map(jnp.asarray, self.params), seen.rows(batch)
+            if self.normaliser is not None:
+                inputs = self.normaliser(inputs)
+            outputs = self.policy.apply(params, inputs)
+            return jax.nn.softmax(outputs) if distribution else actions.plays(outputs)
+
+        return answers
+
+
+def softmax(logits: np.ndarray) -> np.ndarray:
+    """Probabilities (n, k) of rows of logits, each to the bits it has alone.
+
+    >>> softmax(np.log(np.array([[0.25, 0.75]]))).round(6)
+    array([[0.25, 0.75]])
+    """
+    rows = [np.exp(row - row.max()) for row in logits]
+    return np.stack([row / row.sum() for row in rows])
+
+
+def require_fit(what: str, policy: Policy, params: Params, features: int, outputs: int) -> None:
+    """Refuses parameters whose shapes are not those of `policy` with so many features and outputs."""
+
+    def init() -> Params:  # with its key: made outside it would start the accelerator, for shapes alone
+        return policy.init(jax.random.key(0), features, outputs)
+
+    try:
+        made = jax.eval_shape(init)
+    except jax.errors.JAXTypeError:  # a policy of someone's own that looks at the numbers of its key
+        made = init()
+    wanted, found = _shapes(made), _shapes(params)
+    for name in sorted(wanted.keys() | found.keys()):
+        if wanted.get(name) != found.get(name):
+            raise UserError(
+                f"{what}: its network does not go from {features} to {outputs} numbers: the parameter {name} "
+                f"has the shape {found.get(name)}, {wanted.get(name)} is needed."
+            )
+
+
+def _shapes(params: Params) -> dict[str, tuple[int, ...]]:
+    leaves = jax.tree_util.tree_leaves_with_path(params)
+    return {jax.tree_util.keystr(path): np.shape(leaf) for path, leaf in leaves}

@@ -20,7 +20,7 @@ from gymnasium import spaces
 
 from ..errors import UserError, unknown
 from ..nested import at, batch_size
-from .observations import Observations, as_array, on_device
+from .codecs import Observations, as_array, on_device
 
 INFO = "info:"
 OWN = "observation"

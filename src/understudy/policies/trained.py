@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import os
 from collections.abc import Callable, Iterable, Mapping
@@ -11,14 +12,74 @@ from typing import Any, final
 import jax
 import numpy as np
 
+from .. import disk
 from ..errors import UserError, damaged
-from . import files
-from .acting import forward, forward_step
-from .actions import Actions
+from .acting import Encoded, Encoder, Network, Seen, forward, forward_step, require_fit, softmax
 from .base import Params, Policy
-from .network import Network, require_fit, softmax
-from .normaliser import Normaliser
-from .recall import Recalled, Seen, read
+from .codecs import Actions, Normaliser, Observations, Recalled
+from .nature_cnn import NatureCNN
+
+FORMAT = 1
+HEADER = "card"
+"""The entry of a safetensors file's header that holds a card."""
+
+
+def place(path: str | os.PathLike[str]) -> Path:
+    """The file with the numbers; the ending may be left out, or be the card's.
+
+    >>> place("runs/rate-0.5").name, place("hopper.json").name
+    ('rate-0.5.safetensors', 'hopper.safetensors')
+    """
+    path = Path(path)
+    stem = path.stem if path.suffix in (".safetensors", ".json") else path.name
+    return path.with_name(f"{stem}.safetensors")
+
+
+def write(path: str | os.PathLike[str], arrays: Mapping[str, np.ndarray], card: Mapping[str, Any]) -> Path:
+    """Writes both files, each whole and synced (see `disk.write`). The header of the safetensors file holds
+    the card too, but for `training`, so that it can be read without the other.
+    """
+    weights = place(path)
+    # Without the record of the training, which has times in it: one seed, the same bytes.
+    header = {name: value for name, value in card.items() if name != "training"}
+    disk.write_tensors(weights, arrays, {HEADER: disk.to_json(header, sort=True)})
+    disk.write(weights.with_suffix(".json"), disk.to_json(card, indent=2, sort=True) + "\n")
+    return weights
+
+
+def _read(
+    path: str | os.PathLike[str], field: str, given: str | os.PathLike[str] | None = None
+) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+    """The arrays and the card: the .json, or the one in the header, with what the file `given` says instead.
+    Refused where there is none, or it is damaged or of a newer format.
+    """
+    weights = place(path)
+    file = weights.with_suffix(".json")
+    arrays, metadata = disk.read_tensors(weights, field)
+    card: Any = {}
+    if file.is_file():
+        card = disk.read_json(file, field)
+    elif HEADER in metadata:
+        with damaged(f"{field}: the header of {weights}"):
+            card = json.loads(metadata[HEADER])
+    elif given is None:
+        raise UserError(
+            f"{field}: nothing says what is in {weights}: there is no card {file.name} beside it and no "
+            f"{HEADER!r} in its header; name a card with --expert-card."
+        )
+    if given is not None:
+        file, more = Path(given), disk.read_json(Path(given), field)
+        card = {"format": FORMAT, **card, **more} if isinstance(more, dict) else more
+    return arrays, _known(card, f"{field}: {file}")
+
+
+def _known(card: Any, what: str) -> dict[str, Any]:
+    """The card; refused where it is none or of a newer format."""
+    if not isinstance(card, dict) or not isinstance(card.get("format"), int):
+        raise UserError(f"{what} is not the card of a policy.")
+    if card["format"] > FORMAT:
+        raise UserError(f"{what} has format {card['format']}, newer than the {FORMAT} known here.")
+    return card
 
 
 @final
@@ -127,7 +188,7 @@ class TrainedPolicy:
     def save(self, path: str | os.PathLike[str], **extra: Any) -> Path:
         """Writes `path`.safetensors and `path`.json; `extra` is plain data for the card."""
         arrays, card = self.packed()
-        return files.write(path, arrays, card | extra)
+        return write(path, arrays, card | extra)
 
     def packed(self) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
         """The policy as named arrays and its card, plain data: what `save` writes and `unpacked` reads."""
@@ -138,7 +199,7 @@ class TrainedPolicy:
         arrays = {"params" + jax.tree_util.keystr(path): np.asarray(leaf, order="C") for path, leaf in leaves}
         names = iter(arrays)
         card = {
-            "format": files.FORMAT,
+            "format": FORMAT,
             **self.policy.config(),
             "params": jax.tree.map(lambda _: next(names), tensors),  # lists and dicts of names of arrays
             "observations": self.observations.config(),
@@ -158,7 +219,7 @@ class TrainedPolicy:
         """The policy and its card, with what the file `card` says instead. Errors begin with `field`."""
         base = Path(path)
         base = base / "policy" if os.path.isdir(base) else base
-        arrays, about = files.read(base, field, card)
+        arrays, about = _read(base, field, card)
         return cls.unpacked(arrays, about, f"{field}: {base}"), about
 
     @classmethod
@@ -166,13 +227,13 @@ class TrainedPolicy:
         """The policy that `packed` described, half-precision tensors widened; errors begin with `what`."""
         from . import from_config
 
-        about = files.known(card, what)
+        about = _known(card, what)
         if unsaid := [name for name in ("observations", "actions") if name not in about]:
             raise UserError(f"{what} does not say what the policy sees and does ({unsaid[0]!r} is missing).")
         wide = {k: v.astype(np.float32) if v.dtype == np.float16 else v for k, v in arrays.items()}
         with damaged(what):
             tensors = jax.tree.map(lambda name: wide[name], about["params"])
-            seen = read(about["observations"], tensors.get("encoder"))
+            seen = _seen(about["observations"], tensors.get("encoder"))
             acts, policy = Actions.from_config(about["actions"]), from_config(about)
             require_fit(what, policy, tensors["network"], seen.width, acts.outputs)
             normaliser = Normaliser.identity(seen.width)
@@ -188,3 +249,20 @@ class TrainedPolicy:
         """This policy as a network that answers batches with actions, or with probabilities of choices."""
         head = softmax if distribution else self.actions.plays
         return Network(self.policy, self.params, self.observations.rows, head, self.normaliser)
+
+
+def _seen(config: Any, tensors: Any) -> Seen:
+    """What `config` described, from a policy's card."""
+    if not isinstance(config, dict):
+        return Observations.from_config(config)
+    if "recalled" in config:
+        inner = _seen(config["recalled"], tensors)
+        if isinstance(inner, Recalled):
+            raise KeyError("encoder")
+        return Recalled(inner, config["changes"] + 1, mark=config["mark"])
+    from . import from_config
+
+    network = from_config(config["encoder"])
+    if not isinstance(network, NatureCNN) or tensors is None:
+        raise KeyError("encoder")
+    return Encoded(Observations.from_config(config["inner"]), Encoder(network, tensors, config["name"]))

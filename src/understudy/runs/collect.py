@@ -7,9 +7,8 @@ from typing import Any, Protocol, final
 
 import numpy as np
 
-from ..envs.gymnasium import derive
+from ..envs.gymnasium import Seen, VectorEnv, derive
 from ..envs.pictures import Scene
-from ..envs.vector import Seen, VectorEnv
 from ..errors import UserError, failure
 from ..experts import Expert
 from ..policies import Actions, History, Recalled, not_finite

@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any, final
 import numpy as np
 
 from ..asking import Gate
-from ..envs.gymnasium import derive
-from ..envs.vector import Seen
+from ..envs.gymnasium import Seen, derive
 from ..policies.acting import Actor
 from ..samples import Labels, Path
 from ..student import Plan, Understudy

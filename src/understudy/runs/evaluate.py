@@ -14,8 +14,7 @@ from typing import Any, NamedTuple, Protocol, final
 import numpy as np
 
 from .. import intervals
-from ..envs.gymnasium import STREAMS, Maker, derive, maker
-from ..envs.vector import Seen, VectorEnv, vector
+from ..envs.gymnasium import STREAMS, Maker, Seen, VectorEnv, derive, maker, vector
 from ..errors import UserError, among, failure, whole
 from ..experts import Expert
 from ..nested import stacked, take

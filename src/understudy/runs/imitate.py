@@ -13,9 +13,8 @@ from typing import Any, ParamSpec, TypeVar
 from ..defaults import Timetable
 from ..errors import interruptible
 from ..progress import Rounds, shown
-from ..sinks import Started
+from ..sinks import Started, Watch
 from ..sinks import sinks as made_sinks
-from ..sinks.base import Watch
 from ..spec import Environment, RunSpec, Settings
 from .evaluate import LIMIT
 from .record import Record

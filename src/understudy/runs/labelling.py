@@ -17,7 +17,7 @@ from typing import Any, Protocol, final
 
 import numpy as np
 
-from ..envs.vector import Seen
+from ..envs.gymnasium import Seen
 from ..errors import UserError, failure
 from ..experts import Expert
 from ..experts.remote import in_thread, outcomes

@@ -9,8 +9,7 @@ from typing import Any, final
 
 from .. import experts
 from ..defaults import plan_of
-from ..envs.gymnasium import Maker, has_limit, maker
-from ..envs.vector import VectorEnv, vector
+from ..envs.gymnasium import Maker, VectorEnv, has_limit, maker, vector
 from ..errors import UserError
 from ..parts import Spaces, nobody
 from ..policies import Observations

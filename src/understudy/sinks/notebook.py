@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, final
 
 from ..errors import needs
-from .base import Sink, Started, numbers
+from . import Sink, Started, numbers
 
 PANELS = {
     "loss": {"loss": "of the round, before learning from it", "average_loss": "average"},

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, final
 
 from ..errors import UserError, needs
-from .base import Sink, Started, numbers
+from . import Sink, Started, numbers
 
 
 @final

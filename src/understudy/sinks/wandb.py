@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, final
 
 from ..errors import UserError, needs, said
-from .base import Sink, Started, numbers
+from . import Sink, Started, numbers
 
 
 @final

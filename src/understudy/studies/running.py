@@ -17,9 +17,8 @@ from ..parts import Spaces
 from ..policies import Actions
 from ..regret.ledger import to_pandas
 from ..runs import spaces_of
-from ..sinks import Started
+from ..sinks import Started, Watch
 from ..sinks import sinks as made_sinks
-from ..sinks.base import Watch
 from ..spec import FIELDS, WORLD
 from . import planning, tables
 from .engines import Work, engine

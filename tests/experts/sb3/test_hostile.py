@@ -17,7 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from understudy.errors import UserError
-from understudy.experts.base import Expert
+from understudy.experts import Expert
 from understudy.experts.sb3 import archive, pickles, torchfile
 
 FIXTURES = Path(__file__).parents[2] / "fixtures" / "sb3"

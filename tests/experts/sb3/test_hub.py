@@ -12,7 +12,7 @@ import pytest
 from recorded import arrays
 from understudy import experts
 from understudy.errors import MissingExtra, UserError
-from understudy.experts.sb3 import hub
+from understudy.experts.sb3 import archive
 
 FIXTURES = Path(__file__).parents[2] / "fixtures" / "sb3"
 
@@ -52,7 +52,7 @@ def test_a_name_is_an_archive_by_convention(client):
 def test_the_repositorys_statistics_are_used(client):
     client.files["me/ppo-x", "best.zip"] = FIXTURES / "ppo-normalised.zip"
     client.files["me/ppo-x", "vec_normalize.pkl"] = FIXTURES / "ppo-normalised.pkl"
-    expert = hub.load("me/ppo-x", filename="best.zip", revision="v1")
+    expert = archive.from_hub("me/ppo-x", filename="best.zip", revision="v1")
     known = arrays(FIXTURES / "ppo-normalised.npz")
     np.testing.assert_allclose(expert.label(known["observations"]), known["actions"], atol=1e-6)
     assert client.asked == [("me/ppo-x", "best.zip", "v1"), ("me/ppo-x", "vec_normalize.pkl", "v1")]
@@ -60,18 +60,18 @@ def test_the_repositorys_statistics_are_used(client):
 
 def test_what_is_missing_is_one_sentence(client):
     with pytest.raises(UserError, match=r"'me/ppo-x' on the hub has no file 'ppo-x\.zip'; give filename="):
-        hub.load("me/ppo-x")
+        archive.from_hub("me/ppo-x")
     client.files["me/ppo-x", "ppo-x.zip"] = client.errors.RepositoryNotFoundError("404")
     with pytest.raises(UserError, match="there is no repository 'me/ppo-x'"):
-        hub.load("me/ppo-x")
+        archive.from_hub("me/ppo-x")
     client.files["me/ppo-x", "ppo-x.zip"] = client.errors.LocalEntryNotFoundError("offline")
     with pytest.raises(UserError, match="cannot be reached"):
-        hub.load("me/ppo-x")
+        archive.from_hub("me/ppo-x")
     client.files["me/ppo-x", "ppo-x.zip"] = OSError("no space\nleft")
     with pytest.raises(UserError, match=r"could not be fetched \(OSError: no space left"):
-        hub.load("me/ppo-x")
+        archive.from_hub("me/ppo-x")
     with pytest.raises(UserError, match="org/repo"):
-        hub.load("not a name")
+        archive.from_hub("not a name")
 
 
 def test_without_the_library_the_extra_is_named(monkeypatch):
@@ -82,4 +82,4 @@ def test_without_the_library_the_extra_is_named(monkeypatch):
 
 @pytest.mark.parametrize("text", ["a", "a/b/c", "/a/b", "./a", "a b/c", "a/", "../a/b"])
 def test_what_is_no_hub_name(text):
-    assert not hub.is_hub_name(text)
+    assert not archive.is_hub_name(text)

@@ -47,34 +47,35 @@ class Model:
 
 
 def test_it_looks_once_at_a_network_and_the_clock_is_not_in_the_weights(monkeypatch, tmp_path):
-    from understudy.experts.training import algorithms, looks, loop
+    from understudy.experts import training
+    from understudy.experts.training import models
 
     seen, acts = Observations.of(spaces.Box(-1, 1, (3,))), Actions.of(spaces.Box(-2, 2, (1,)))
     policy = TrainedPolicy(Linear(), np.zeros((3, 1)), seen, acts, Normaliser.identity(3))
-    monkeypatch.setattr(loop, "require_sbx", lambda: None)
-    monkeypatch.setattr(algorithms, "build", lambda *how: Model())
-    monkeypatch.setattr(algorithms, "extract", lambda *how: (policy, {"algorithm": "SAC", "kind": "action"}))
+    monkeypatch.setattr(training, "require_sbx", lambda: None)
+    monkeypatch.setattr(models, "build", lambda *how: Model())
+    monkeypatch.setattr(models, "extract", lambda *how: (policy, {"algorithm": "SAC", "kind": "action"}))
     how = {"steps": 20, "evaluate_every": 8, "episodes": 1, "env_kwargs": {"max_episode_steps": 5}}
     done = experts.train("Pendulum-v1", target=-1e9, out=tmp_path / "a", **how)
     assert done.ended == "target" and [one.steps for one in done.curve] == [8]
     done = experts.train("Pendulum-v1", out=tmp_path / "b", **how)
     assert done.ended == "steps" and [one.steps for one in done.curve] == [8, 16, 20]
     clock = itertools.count(0.0, 60.0)
-    monkeypatch.setattr(looks, "time", SimpleNamespace(perf_counter=lambda: next(clock)))
+    monkeypatch.setattr(training, "time", SimpleNamespace(perf_counter=lambda: next(clock)))
     slow = experts.train("Pendulum-v1", out=tmp_path / "c", **how)
     assert slow.curve[-1].seconds > 60 and slow.path.read_bytes() == done.path.read_bytes()
     assert done.expert.card["returns"]["Pendulum-v1"]["episodes"] == 20
     measured = iter([np.array([np.nan]), np.array([-5.0]), np.array([np.nan]), np.full(20, -5.0)])
-    monkeypatch.setattr(looks, "play", lambda *who, **how: next(measured))  # nan is behind every number
+    monkeypatch.setattr(training, "play", lambda *who, **how: next(measured))  # nan is behind every number
     odd = experts.train("Pendulum-v1", out=tmp_path / "d", **how)
     assert odd.expert.card["made"].startswith("16 of 20 environment steps")
     kept = {"curve": [[8, 1.0, np.nan, 0.0]], "seconds": 0.0}
-    monkeypatch.setattr(looks.checkpoint, "read", lambda *what: kept)
-    again = looks.Looks(Model(), "sac", SimpleNamespace(name="x"), {}, 0, 1, odd.path, {}, "x")
+    monkeypatch.setattr(models, "read", lambda *what: kept)
+    again = training.Looks(Model(), "sac", SimpleNamespace(name="x"), {}, 0, 1, odd.path, {}, "x")
     again.restore()
     assert again.best is not None and again.best.steps == 16
     done.path.with_suffix(".json").unlink()  # the curve is there alone
-    again = looks.Looks(Model(), "sac", SimpleNamespace(name="x"), {}, 0, 1, done.path, {}, "x")
+    again = training.Looks(Model(), "sac", SimpleNamespace(name="x"), {}, 0, 1, done.path, {}, "x")
     with pytest.raises(UserError, match=r"resume: the card beside .* is damaged \(KeyError: 'training'"):
         again.restore()
 

@@ -8,12 +8,11 @@ from collections.abc import Callable, Sequence
 from typing import Any, final
 
 from ... import web
-from ...envs.gymnasium import Maker
+from ...envs.gymnasium import Maker, Seen
 from ...envs.pictures import Pictures
-from ...envs.vector import Seen
 from ...errors import UserError, among
 from ...nested import take
-from ..base import Expert
+from .. import Expert
 from .controls import Controls, image, table
 from .desk import GRACE, Desk
 from .page import Page, encoded

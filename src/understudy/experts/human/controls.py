@@ -12,7 +12,7 @@ from gymnasium import spaces
 
 from ...errors import UserError
 from ...nested import at, parts
-from ...policies.actions import single_bounds
+from ...policies.codecs import single_bounds
 
 ACTIONS = {
     "CartPole": ("push left", "push right"),

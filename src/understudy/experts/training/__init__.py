@@ -1,10 +1,272 @@
-"""Training an expert with SBX: `recipes` has the settings, `algorithms` the models, `loop` the training
-itself, `looks` the evaluations on the way and `checkpoint` what resuming needs.
+"""Training experts with SBX (SAC, TD3, PPO, DQN in JAX), to weights and a card that `resolve` reads.
+
+What is evaluated, kept and written is the NumPy network that will be loaded later, not SBX's own model, so
+the return on the card is that of the file. The best network so far is on disk after every evaluation that
+improves. `recipes` has the settings, `models` makes SBX's models and keeps what resuming needs.
 """
 
 from __future__ import annotations
 
-from .looks import Evaluated
-from .loop import Trained, require_sbx, train
+import contextlib
+import dataclasses
+import math
+import random
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple, final
+
+import numpy as np
+
+from ...envs.gymnasium import Maker, derive, maker
+from ...errors import damaged, needs, whole
+from ...policies import TrainedPolicy
+from ...policies.trained import place
+from .. import Expert, networks
+from . import models
+from .recipes import recipe
 
 __all__ = ["Evaluated", "Trained", "require_sbx", "train"]
+
+
+class Evaluated(NamedTuple):
+    """One look at the policy under way: after how many steps and seconds, its mean return and spread."""
+
+    steps: int
+    seconds: float
+    mean: float
+    std: float
+
+
+def play(expert: Expert, make: Maker, *, episodes: int, seed: int, number: int) -> np.ndarray:
+    """Returns (episodes,) of an expert in episodes of their own, all under way side by side."""
+    envs = [make() for _ in range(episodes)]
+    seen = [env.reset(seed=derive(seed, "evaluate", number, i))[0] for i, env in enumerate(envs)]
+    returns, alive = np.zeros(episodes), list(range(episodes))
+    while alive:
+        actions = expert.act(np.stack([seen[i] for i in alive]))
+        going = []
+        for i, action in zip(alive, actions):
+            seen[i], reward, terminated, truncated, _ = envs[i].step(action)
+            returns[i] += float(reward)
+            if not (terminated or truncated):
+                going.append(i)
+        alive = going
+    for env in envs:
+        env.close()
+    return returns
+
+
+class Looks:
+    """The evaluations of a policy while it is trained: the curve, the best network, its file and its card."""
+
+    def __init__(self, model, algo, make, chosen, seed, episodes, path, env_kwargs, name):
+        self.model, self.algo, self.make, self.chosen = model, algo, make, chosen
+        self.seed, self.episodes, self.path, self.env_kwargs = seed, episodes, path, env_kwargs
+        self.name = name
+        self.curve: list[Evaluated] = []
+        self.best: Evaluated | None = None
+        self.began = self.written = time.perf_counter()
+
+    def seconds(self) -> float:
+        return time.perf_counter() - self.began
+
+    def overdue(self) -> bool:
+        """Whether the checkpoint, which may be large, is five minutes old; then it counts as new again."""
+        late = time.perf_counter() - self.written > 300
+        if late:
+            self.written = time.perf_counter()
+        return late
+
+    def look(self, episodes: int | None = None) -> None:
+        """Evaluates the network as it is now and, if it is the best yet, writes it."""
+        done, took = self.model.num_timesteps, self.seconds()
+        policy, card = models.extract(self.model, self.algo, self.make)
+        expert = networks.of(policy, card)
+        returns = play(
+            expert, self.make, episodes=episodes or self.episodes, seed=self.seed, number=len(self.curve)
+        )
+        self.curve.append(Evaluated(done, took, float(returns.mean()), float(returns.std())))
+        if self.best is None or math.isnan(self.best.mean) or self.curve[-1].mean > self.best.mean:
+            self.best = self.curve[-1]
+            networks.save(self.path, policy, {**card, **self._about(returns, "while training")})
+
+    def finish(self) -> None:
+        """Measures the best network over 20 fresh episodes; the highest of many means is no fair estimate."""
+        policy, card = TrainedPolicy.read(self.path, "expert")
+        card = {name: card[name] for name in ("algorithm", "kind")}
+        returns = play(networks.of(policy, card), self.make, episodes=20, seed=self.seed, number=1_000_000)
+        networks.save(self.path, policy, {**card, **self._about(returns, "after training, fresh episodes")})
+
+    def _about(self, returns: np.ndarray, when: str) -> dict[str, Any]:
+        assert self.best is not None
+        kept = {"mean": round(float(returns.mean()), 1), "std": round(float(returns.std()), 1)}
+        measured = {**kept, "lowest": round(float(returns.min()), 1), "episodes": len(returns)}
+        settings = f"made with {self.env_kwargs}" if self.env_kwargs else "Gymnasium defaults"
+        return {
+            "name": self.name,
+            "environments": [self.make.name],
+            "settings": f"{settings}; plays without exploration.",
+            "returns": {self.make.name: {**measured, "policy": "deterministic", "measured": when}},
+            "made": f"{self.best.steps:,} of {self.chosen['steps']:,} environment steps, seed {self.seed}, "
+            f"{models.software()}.",
+            "training": {  # what took how long is here alone: the rest is the same for the same seed
+                "recipe": self.chosen,
+                "seed": self.seed,
+                "curve": [[one.steps, *(round(x, 1) for x in one[1:])] for one in self.curve],
+            },
+        }
+
+    def record(self) -> dict[str, Any]:
+        """What a checkpoint has to say besides the arrays."""
+        return {
+            "algo": self.algo,
+            "env": self.make.name,
+            "env_kwargs": self.env_kwargs,
+            "recipe": {**self.chosen, "steps": 0},
+            "seed": self.seed,
+            "seconds": self.seconds(),
+            "curve": [list(one) for one in self.curve],
+        }
+
+    def restore(self) -> None:
+        """Puts the checkpoint into the model, and goes on with its curve."""
+        kept = models.read(self.path, self.model, self.record())
+        self.curve = [Evaluated(int(row[0]), *row[1:]) for row in kept["curve"]]
+        # What is on disk may be better than anything the checkpoint, which is older, has seen.
+        with damaged(f"resume: the card beside {self.path}"):
+            rows = networks.load(self.path).card["training"]["curve"]
+            looks = [*self.curve, *(Evaluated(*row) for row in rows)]
+            # A mean that is no number is null in JSON.
+            known = [one for one in looks if one.mean is not None and not math.isnan(one.mean)]
+            self.best = max(known, key=lambda one: one.mean, default=None)
+        self.began = time.perf_counter() - float(kept["seconds"])
+
+
+@final
+@dataclasses.dataclass(frozen=True)
+class Trained:
+    """What a training run leaves: the expert, its file, the curve, and why it ended.
+
+    `ended` is "steps" (all were made), "target" (the return asked for was reached) or "stopped" (by Ctrl-C).
+    """
+
+    expert: Expert
+    path: Path
+    curve: list[Evaluated]
+    ended: str
+
+
+def require_sbx() -> Any:
+    """SBX, or one sentence that says how to get it."""
+    return needs("sbx", "expert train", "train")
+
+
+def train(
+    env: str,
+    *,
+    algo: str | None = None,
+    out: str | Path | None = None,
+    steps: int | None = None,
+    seed: int = 0,
+    episodes: int = 5,
+    evaluate_every: int | None = None,
+    target: float | None = None,
+    settings: Mapping[str, Any] | None = None,
+    env_kwargs: Mapping[str, Any] | None = None,
+    resume: bool = False,
+    progress: Callable[[int, int, list[Evaluated]], None] | None = None,
+) -> Trained:
+    """Trains an expert for `env` and writes it to `out` (default: experts/ALGO-ENV.safetensors).
+
+    `algo`: sac, td3, ppo or dqn; by default sac for continuous actions and ppo for choices. `settings`
+    replace entries of the recipe. After every `evaluate_every` steps `episodes` episodes are played without
+    exploration; the best network is kept, and measured again over 20 fresh episodes at the end. `target`:
+    stop once an evaluation's mean return is at least this. Ctrl-C stops at the next step and keeps the best
+    so far, with a checkpoint from which `resume=True` goes on. `progress(steps, total, curve)` is called at
+    every step.
+
+    Observations must be vectors (Box) and actions Box with finite bounds or Discrete.
+    """
+    require_sbx()
+    make = maker(env, env_kwargs)
+    algo = algo or models.usual(make)
+    chosen = recipe(algo, make.name, {**(settings or {}), **({} if steps is None else {"steps": steps})})
+    total = chosen["steps"]
+    every = max(1, min(10_000, total // 10)) if evaluate_every is None else evaluate_every
+    whole("evaluate_every", every)
+    whole("seed", seed, 0)
+    whole("episodes", episodes)
+    name = f"{algo}-{make.name.replace('/', '-').replace(':', '-')}"
+    path = place(Path("experts", f"{name}.safetensors") if out is None else out)
+    models.refuse_taken(path, resume)
+    with _random_state_kept(), _first_interrupt() as stopped:
+        model = models.build(algo, chosen, make, seed)
+        looks = Looks(model, algo, make, chosen, seed, episodes, path, dict(env_kwargs or {}), name)
+        if resume:
+            looks.restore()
+        ended, done = "stopped", model.num_timesteps
+        next_look = (done // every + 1) * every
+
+        def step(_locals: Any, _globals: Any) -> bool:
+            nonlocal ended, next_look
+            if progress is not None:
+                progress(model.num_timesteps, total, looks.curve)
+            if model.num_timesteps >= next_look:
+                looks.look()
+                next_look = (model.num_timesteps // every + 1) * every
+                if target is not None and looks.curve[-1].mean >= target:
+                    ended = "target"
+                    return False
+                if not stopped and looks.overdue():
+                    models.write(path, model, looks.record())
+            return not stopped
+
+        if done < total:
+            model.learn(total - done, callback=step, reset_num_timesteps=done == 0)
+        if ended != "target" and not stopped:
+            ended = "steps"
+        if ended == "steps" and (not looks.curve or looks.curve[-1].steps < total):
+            looks.look()
+        if ended == "stopped":
+            if not looks.curve:
+                looks.look(episodes=1)
+            models.write(path, model, looks.record())
+        else:
+            looks.finish()
+            models.remove(path)
+        model.env.close()
+    return Trained(networks.load(path), path, looks.curve, ended)
+
+
+@contextlib.contextmanager
+def _random_state_kept() -> Iterator[None]:
+    """SBX draws from NumPy's and Python's global generators; their owner gets them back as they were."""
+    numpy_state, python_state = np.random.get_state(), random.getstate()  # noqa: NPY002
+    try:
+        yield
+    finally:
+        np.random.set_state(numpy_state)  # noqa: NPY002
+        random.setstate(python_state)
+
+
+@contextlib.contextmanager
+def _first_interrupt() -> Iterator[list[int]]:
+    """A list that the first Ctrl-C fills; the second one interrupts as usual."""
+    stopped: list[int] = []
+    if threading.current_thread() is not threading.main_thread():
+        yield stopped
+        return
+    usual = signal.getsignal(signal.SIGINT)
+
+    def heard(number: int, _frame: Any) -> None:
+        stopped.append(number)
+        signal.signal(signal.SIGINT, usual)
+
+    signal.signal(signal.SIGINT, heard)
+    try:
+        yield stopped
+    finally:
+        signal.signal(signal.SIGINT, usual)

@@ -1,0 +1,581 @@
+"""Environments and numbers: the row that a learner sees of an observation, standardised and with what came
+before it in the episode, and the action that a policy's outputs stand for.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, final
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from gymnasium import spaces
+
+from ..errors import UserError, among
+from ..nested import at, batch_size, take
+
+if TYPE_CHECKING:
+    from .acting import Encoded, Seen
+
+OBSERVATIONS = "Box, Discrete, MultiDiscrete, MultiBinary, and Dict or Tuple of these"
+
+
+@final
+@dataclasses.dataclass(frozen=True)
+class Leaf:
+    """One plain space inside an observation: where it is, what it is, and how many numbers it becomes."""
+
+    path: tuple[str | int, ...]
+    kind: str
+    """number (as it is), byte (0 to 255), choice or choices (one-hot each), or state (its own number)."""
+    shape: tuple[int, ...]
+    counts: tuple[int, ...] = ()
+    starts: tuple[int, ...] = ()
+    picks: tuple[int, ...] = ()
+    """Which of its numbers are seen; none named: all."""
+
+    @property
+    def width(self) -> int:
+        if self.picks:
+            return len(self.picks)
+        if self.kind in ("choice", "choices"):
+            return sum(self.counts)
+        return math.prod(self.shape)
+
+
+@final
+class Observations:
+    """How an observation becomes one row of numbers, always in the same way.
+
+    Box: flattened; Discrete and MultiDiscrete: one-hot; Dict and Tuple: their parts side by side. An
+    observation of bytes alone (an image) stays bytes, and the policies read a byte b as b/255.
+
+    >>> from gymnasium.spaces import Box, Dict, Discrete
+    >>> seen = Observations.of(Dict(a=Box(-1, 1, (2,)), b=Discrete(3)))
+    >>> seen.row({"a": np.array([0.5, -0.5]), "b": 2}).tolist()
+    [0.5, -0.5, 0.0, 0.0, 1.0]
+    """
+
+    def __init__(self, leaves: Sequence[Leaf]):
+        self.leaves = tuple(leaves)
+        self.width = sum((leaf.width for leaf in self.leaves), 0)
+        kinds = {leaf.kind for leaf in self.leaves}
+        self.dtype = np.dtype(
+            np.uint8 if kinds == {"byte"} else np.int32 if kinds == {"state"} else np.float32
+        )
+        self._vector = self.leaves == (Leaf((), "number", (self.width,)),)
+
+    @classmethod
+    def of(cls, space: Any, *, tabular: bool = False) -> Observations:
+        """From a Gymnasium space; with `tabular` a Discrete observation is its own number."""
+        if tabular:
+            if not isinstance(space, spaces.Discrete):
+                raise UserError(f"policy: tabular needs Discrete observations, these are {space}.")
+            return cls([Leaf((), "state", (), (int(space.n),), (int(space.start),))])
+        made = cls(list(_leaves(space, ())))
+        if not made.width:
+            raise UserError(f"env: the observations {space} hold no number: there is nothing to see.")
+        return made
+
+    @property
+    def measured(self) -> np.ndarray:
+        """Which columns are plain numbers, to be standardised (width,)."""
+        kinds = np.array([leaf.kind == "number" for leaf in self.leaves], bool)
+        return np.repeat(kinds, np.array([leaf.width for leaf in self.leaves], int))
+
+    def row(self, observation: Any) -> np.ndarray:
+        """One observation as one row (width,); a number that is not finite is refused."""
+        if self._vector:
+            row = self.rows(np.asarray(observation)[None])[0]
+        else:
+            row = self._joined([np.asarray(at(observation, leaf.path))[None] for leaf in self.leaves])[0]
+        if row.dtype.kind == "f" and not np.isfinite(row).all():
+            raise not_finite(row)
+        return row
+
+    def rows(self, batch: Any) -> Any:
+        """A batch (n in front), of NumPy or, inside programs, of JAX, as rows (n, width), to the bits of
+        `row`; numbers may be not finite.
+        """
+        if self._vector and isinstance(batch, np.ndarray) and batch.shape[1:] == (self.width,):
+            return batch.astype(np.float32, copy=False)  # the usual case, a third of the time
+        return self._joined([as_array(at(batch, leaf.path)) for leaf in self.leaves])
+
+    def _joined(self, parts: Sequence[Any]) -> Any:
+        """The parts (n, …) of n observations side by side. Bytes beside other parts become numbers."""
+        if len(parts) > 1:
+            _count(parts)
+        found = [_encoded(leaf, one, self.dtype) for leaf, one in zip(self.leaves, parts, strict=True)]
+        own = jnp if on_device(found[0]) else np
+        joined = found[0] if len(found) == 1 else own.concatenate(found, axis=1)
+        return joined.astype(self.dtype, copy=False)
+
+    def single(self, observation: Any) -> bool:
+        """Whether this is one observation and not a batch."""
+        leaf = self.leaves[0]
+        return np.ndim(at(observation, leaf.path)) == len(leaf.shape)
+
+    def split(self, batch: Any) -> list[Any]:
+        """A batch (arrays, or dicts and tuples of arrays, with n in front) as n observations."""
+        return [take(batch, i) for i in range(_count([at(batch, leaf.path) for leaf in self.leaves]))]
+
+    def space(self) -> Any:
+        """A Gymnasium space of such observations; bounds of numbers are not known."""
+        return _space([(leaf.path, leaf) for leaf in self.leaves])
+
+    def config(self) -> list[dict[str, Any]]:
+        return [dataclasses.asdict(leaf) for leaf in self.leaves]
+
+    @classmethod
+    def from_config(cls, config: list[dict[str, Any]]) -> Observations:
+        def plain(one: dict[str, Any]) -> dict[str, Any]:
+            return {k: tuple(v) if isinstance(v, list) else v for k, v in one.items()}
+
+        return cls([Leaf(**plain(one)) for one in config])
+
+
+class Wrapped:
+    """Observations whose rows are made of the rows of others, `inner`. The observations stay the same."""
+
+    inner: Any
+
+    def single(self, observation: Any) -> bool:
+        return self.inner.single(observation)
+
+    def split(self, batch: Any) -> list[Any]:
+        return self.inner.split(batch)
+
+    def space(self) -> Any:
+        return self.inner.space()
+
+
+def _count(parts: Sequence[Any]) -> int:
+    """How many observations a batch holds; refused where its parts hold more or fewer than others."""
+    first, *others = map(batch_size, parts)
+    if any(one != first for one in others):
+        raise UserError(f"observation: the parts of a batch hold {[first, *others]} observations.")
+    return first
+
+
+def _leaves(space: Any, path: tuple[str | int, ...]) -> Any:
+    if isinstance(space, spaces.Dict):
+        for key, inner in space.spaces.items():
+            yield from _leaves(inner, (*path, key))
+    elif isinstance(space, spaces.Tuple):
+        for index, inner in enumerate(space.spaces):
+            yield from _leaves(inner, (*path, index))
+    elif isinstance(space, spaces.Box):
+        yield Leaf(path, "byte" if space.dtype == np.uint8 else "number", tuple(space.shape))
+    elif isinstance(space, spaces.MultiBinary):
+        yield Leaf(path, "number", tuple(space.shape))
+    elif isinstance(space, spaces.Discrete):
+        yield Leaf(path, "choice", (), (int(space.n),), (int(space.start),))
+    elif isinstance(space, spaces.MultiDiscrete):
+        counts, starts = (tuple(int(x) for x in np.ravel(v)) for v in (space.nvec, space.start))
+        yield Leaf(path, "choices", tuple(space.shape), counts, starts)
+    else:
+        raise UserError(f"env: the observations {space} are not supported; accepted: {OBSERVATIONS}.")
+
+
+def _space(parts: list[tuple[tuple[str | int, ...], Leaf]]) -> Any:
+    if not parts[0][0]:
+        leaf = parts[0][1]
+        if leaf.kind == "byte":
+            return spaces.Box(0, 255, leaf.shape, np.uint8)
+        if leaf.kind == "number":
+            return spaces.Box(-np.inf, np.inf, leaf.shape)
+        if leaf.kind == "choices":
+            counts, starts = (np.reshape(numbers, leaf.shape) for numbers in (leaf.counts, leaf.starts))
+            return spaces.MultiDiscrete(counts, start=starts)
+        return spaces.Discrete(leaf.counts[0], start=leaf.starts[0])
+    keys = list(dict.fromkeys(path[0] for path, _ in parts))
+    inner = {key: _space([(path[1:], leaf) for path, leaf in parts if path[0] == key]) for key in keys}
+    if isinstance(keys[0], int):
+        return spaces.Tuple(inner.values())
+    return spaces.Dict({str(key): part for key, part in inner.items()})
+
+
+def _encoded(leaf: Leaf, part: Any, dtype: np.dtype) -> Any:
+    size = math.prod(leaf.shape)
+    flat = part.reshape(len(part), -1 if part.size else size)
+    if flat.shape[1] != size:
+        where = f" at {'.'.join(map(str, leaf.path))}" if leaf.path else ""
+        raise UserError(f"observation: has {flat.shape[1]} numbers{where}, the policy was made for {size}.")
+    if leaf.kind == "number":
+        numbers = flat.astype(np.float32, copy=False)
+        return numbers[:, np.array(leaf.picks)] if leaf.picks else numbers
+    if leaf.kind == "byte":
+        pixels = _exact(flat, np.uint8, "byte from 0 to 255")
+        return pixels if dtype == np.uint8 else pixels.astype(np.float32) / np.float32(255)
+    whole = _exact(flat, int, "whole number") - np.asarray(leaf.starts)
+    if isinstance(whole, np.ndarray) and (wrong := (whole < 0) | (whole >= leaf.counts)).any():
+        row, place = np.argwhere(wrong)[0]
+        low, count = leaf.starts[place], leaf.counts[place]
+        raise UserError(f"observation: {flat[row, place]} is none of the choices {low} to {low + count - 1}.")
+    return whole if leaf.kind == "state" else one_hot(whole, leaf.counts)
+
+
+def _exact(numbers: Any, dtype: Any, what: str) -> Any:
+    """The numbers in a type of whole ones; refused, where they can be looked at, if they are none."""
+    with np.errstate(invalid="ignore"):
+        found = numbers.astype(dtype, copy=False)
+    if isinstance(found, np.ndarray) and found.dtype != numbers.dtype and (wrong := found != numbers).any():
+        raise UserError(f"observation: {numbers[wrong][0]} is no {what}, which the policy was made for.")
+    return found
+
+
+def one_hot(whole: Any, counts: Sequence[int]) -> Any:
+    """Choices (n, d), of NumPy or of JAX, as rows of zeros and ones (n, Σ counts).
+
+    >>> one_hot(np.array([[1, 0]]), (2, 3)).tolist()
+    [[0.0, 1.0, 1.0, 0.0, 0.0]]
+    """
+    columns = list(zip(whole.T, counts, strict=True))
+    if isinstance(whole, np.ndarray):
+        return np.concatenate([np.eye(n, dtype=np.float32)[column] for column, n in columns], axis=1)
+    return jnp.concatenate([jax.nn.one_hot(column, n, dtype=jnp.float32) for column, n in columns], axis=1)
+
+
+def on_device(value: Any) -> bool:
+    """Whether this is an array of JAX, in a program or not."""
+    return not isinstance(value, np.ndarray) and isinstance(value, jax.Array)  # the second question is slow
+
+
+def as_array(value: Any) -> Any:
+    """An array: of JAX as it is, and anything else of NumPy."""
+    return value if on_device(value) else np.asarray(value)
+
+
+def not_finite(row: np.ndarray) -> UserError:
+    """The error of a row that holds a nan or an infinity."""
+    shown = np.array2string(row, threshold=12, precision=4, max_line_width=10_000)
+    return UserError(f"environment: the observation {shown} is not finite.")
+
+
+ACTIONS = "Box of floats, Discrete, MultiDiscrete and MultiBinary"
+
+
+@final
+@dataclasses.dataclass(frozen=True, eq=False)
+class Actions:
+    """How outputs become an action and labels become targets.
+
+    Box: the outputs are the action, clipped to the bounds where it is played. Discrete: the largest of n
+    outputs. MultiDiscrete: the largest in every group; MultiBinary: the larger of every two.
+
+    >>> from gymnasium.spaces import Discrete
+    >>> Actions.of(Discrete(3)).play(np.array([0.1, 0.7, 0.2]))
+    np.int64(1)
+    """
+
+    kind: str
+    shape: tuple[int, ...]
+    low: np.ndarray | None = None
+    high: np.ndarray | None = None
+    counts: tuple[int, ...] = ()
+    starts: tuple[int, ...] = ()
+    dtype: str = "float32"
+
+    @classmethod
+    def of(cls, space: Any) -> Actions:
+        if isinstance(space, spaces.Box) and np.issubdtype(space.dtype, np.floating):
+            low, high = (edge.reshape(-1) for edge in single_bounds(space))
+            made = cls("box", tuple(space.shape), low, high, dtype=str(space.dtype))
+            if not made.outputs:
+                raise UserError(f"env: the actions {space} are no numbers: there is nothing to learn.")
+            return made
+        if isinstance(space, spaces.Discrete):
+            return cls("discrete", (), counts=(int(space.n),), starts=(int(space.start),), dtype="int64")
+        if isinstance(space, spaces.MultiDiscrete):
+            counts, starts = (tuple(int(x) for x in np.ravel(v)) for v in (space.nvec, space.start))
+            return cls("multi", tuple(space.shape), counts=counts, starts=starts, dtype="int64")
+        if isinstance(space, spaces.MultiBinary):
+            size = math.prod(space.shape)
+            return cls("multi", tuple(space.shape), counts=(2,) * size, starts=(0,) * size, dtype="int8")
+        raise UserError(f"env: the actions {space} are not supported; accepted: {ACTIONS}.")
+
+    def space(self) -> Any:
+        """The Gymnasium space of these actions."""
+        if self.kind == "box":
+            assert self.low is not None and self.high is not None
+            low, high = (edge.reshape(self.shape).astype(self.dtype) for edge in (self.low, self.high))
+            return spaces.Box(low, high, dtype=np.dtype(self.dtype).type)
+        if self.kind == "discrete":
+            return spaces.Discrete(self.counts[0], start=self.starts[0])
+        if self.dtype == "int8":
+            return spaces.MultiBinary(self.shape[0] if len(self.shape) == 1 else self.shape)
+        counts, starts = (np.reshape(numbers, self.shape) for numbers in (self.counts, self.starts))
+        return spaces.MultiDiscrete(counts, start=starts)
+
+    @property
+    def outputs(self) -> int:
+        return sum(self.counts) if self.counts else self.size
+
+    @property
+    def categorical(self) -> bool:
+        return bool(self.counts)
+
+    @property
+    def bounded(self) -> bool:
+        return self.low is not None and bool(np.isfinite(self.low).all() and np.isfinite(self.high).all())  # type: ignore[arg-type]
+
+    def play(self, outputs: np.ndarray) -> Any:
+        """The deterministic action for one row of outputs, as the environment takes it."""
+        if self.kind == "discrete":
+            return np.int64(self.starts[0] + int(outputs.argmax()))
+        return self.plays(outputs[None]).reshape(self.shape)
+
+    def plays(self, outputs: Any) -> Any:
+        """`play` for many rows of outputs, of NumPy or, inside programs, of JAX: actions with n in front."""
+        own, dtype = np, self.dtype
+        if not isinstance(outputs, np.ndarray):  # numbers on the device have 32 bits
+            own, dtype = jnp, "int32" if self.counts else "float32"
+        if self.kind == "box":
+            played = own.minimum(own.maximum(outputs, self.low), self.high)  # type: ignore[arg-type]
+        elif self.kind == "discrete":
+            played = outputs.argmax(axis=1) + self.starts[0]
+        else:
+            groups = own.split(outputs, np.cumsum(self.counts)[:-1], axis=1)
+            played = own.stack([group.argmax(axis=1) for group in groups], axis=1) + np.array(self.starts)
+        return played.astype(dtype, copy=False).reshape(len(outputs), *self.shape)
+
+    def targets(self, labels: Any, kind: str = "action") -> Any:
+        """Answers (n, …), of NumPy or, inside programs, of JAX, as target rows (n, outputs): actions, one-hot
+        choices, or a distribution.
+        """
+        flat, host = labels.reshape(len(labels), -1), isinstance(labels, np.ndarray)
+        if self.kind == "box" or kind == "distribution":
+            return flat if host else flat.astype(jnp.float32)
+        return one_hot((flat if host else flat.astype(int)) - np.asarray(self.starts), self.counts)
+
+    def from_numbers(self, row: np.ndarray) -> Any:
+        """The action of a flat row of the record, bit for bit."""
+        action = np.asarray(row, self.dtype).reshape(self.shape)
+        return np.int64(action) if self.kind == "discrete" else action
+
+    @property
+    def size(self) -> int:
+        """How many numbers a played action is."""
+        return math.prod(self.shape)
+
+    def config(self) -> dict[str, Any]:
+        plain = dataclasses.asdict(self)
+        return {
+            k: v.astype(np.float64).tolist() if isinstance(v, np.ndarray) else v for k, v in plain.items()
+        }
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any]) -> Actions:
+        among("actions", config["kind"], ("box", "discrete", "multi"))
+        fields: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in config.items()}
+        for name, endless in (("low", -np.inf), ("high", np.inf)):
+            if fields[name] is not None:  # JSON has no infinity, and null in its place
+                edges = [endless if edge is None else edge for edge in fields[name]]
+                fields[name] = np.asarray(edges, np.float32)
+        return cls(**fields)
+
+
+def single_bounds(space: Any) -> tuple[np.ndarray, np.ndarray]:
+    """The bounds of a Box in single precision, rounded inwards: what is clipped to them is in the space.
+
+    >>> from gymnasium.spaces import Box
+    >>> low, high = single_bounds(Box(-0.1, 0.1, dtype=np.float64))
+    >>> bool(float(high[0]) <= 0.1 < float(np.float32(0.1)))
+    True
+    """
+    with np.errstate(over="ignore"):  # beyond what single precision has there is no bound
+        low, high = (np.asarray(edge, np.float32) for edge in (space.low, space.high))
+    low = np.where(np.isfinite(low) & (low < space.low), np.nextafter(low, np.float32(np.inf)), low)
+    return low, np.where(
+        np.isfinite(high) & (high > space.high), np.nextafter(high, np.float32(-np.inf)), high
+    )
+
+
+@final
+class Normaliser:
+    """``(x − mean) / scale`` per column, clipped to ±`limit`; fixed once, and float32 when it returns. Rows
+    are of NumPy or, inside programs, of JAX.
+
+    Means and scales in float64 (statistics of `VecNormalize`) are applied in float64.
+
+    >>> seen = Normaliser.fit(np.array([[0.0, 5.0], [2.0, 5.0]], np.float32), np.array([True, True]))
+    >>> seen(np.array([[2.0, 5.0]], np.float32)).tolist()
+    [[1.0, 0.0]]
+    """
+
+    def __init__(
+        self, mean: np.ndarray, scale: np.ndarray, limit: float = math.inf, *, dtype: Any = np.float32
+    ):
+        self.mean, self.scale, self.limit = np.asarray(mean, dtype), np.asarray(scale, dtype), float(limit)
+        plain = not self.mean.any() and bool((self.scale == 1).all())
+        self.nothing = plain and self.limit == math.inf
+
+    @classmethod
+    def identity(cls, width: int) -> Normaliser:
+        return cls(np.zeros(width), np.ones(width))
+
+    @classmethod
+    def fit(cls, rows: Any, which: np.ndarray) -> Normaliser:
+        """Mean and deviation of `rows` (n, width) where `which`. A column that is nearly constant keeps its
+        scale, and one that is not a plain number stays as it is.
+        """
+        if not which.any():  # images, say: many columns, and none of them a plain number
+            return cls.identity(rows.shape[1])
+        mean, spread = _moments(rows)
+        moves = spread > 1e-4 * np.maximum(1.0, np.abs(mean))
+        return cls(np.where(which, mean, 0.0), np.where(which & moves, spread, 1.0))
+
+    def __call__(self, rows: Any) -> Any:
+        if self.nothing:
+            return rows
+        rows = (rows - self.mean) / self.scale
+        if self.limit < math.inf:
+            own = np if isinstance(rows, np.ndarray) else jnp
+            rows = own.minimum(own.maximum(rows, -self.limit), self.limit)
+        return rows if rows.dtype == np.float32 else rows.astype(np.float32)
+
+
+def _moments(rows: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Mean and deviation of columns in float64, computed where the rows are."""
+    if isinstance(rows, np.ndarray):
+        rows = rows.astype(np.float64)
+        return rows.mean(axis=0), rows.std(axis=0)
+    with jax.enable_x64(True):
+        rows = rows.astype(np.float64)
+        return np.asarray(rows.mean(axis=0)), np.asarray(rows.std(axis=0))
+
+
+MOST = 10_000
+"""Rows that are seen together, at most."""
+
+
+@final
+class Recalled(Wrapped):
+    """Observations with their past: `Observations`' interface, where a row also depends on what was seen
+    before in the episode.
+
+    depth: how many rows of the episode are seen. What is there is the last row and the changes that led to
+    it, x_{t−k+2} − x_{t−k+1}, …, x_t − x_{t−1}, x_t, 0 where the episode has no so many rows yet. The rows
+    themselves say the same, but hardly differ: a network would have to learn weights that take their small
+    differences apart, where these are columns that are standardised. mark: one more column, 1 where an
+    episode begins, by which a policy with a state of its own starts anew.
+
+    >>> from gymnasium.spaces import Box
+    >>> seen = Recalled(Observations.of(Box(-1, 1, (1,))), 2, mark=True)
+    >>> history = History(seen, slots=1)
+    >>> for number in (0.25, 0.5):
+    ...     rows = history.see([0], np.array([[number]]))
+    ...     history.advance([0], rows)
+    ...     print(rows.tolist())
+    [[0.0, 0.25, 1.0]]
+    [[0.25, 0.5, 0.0]]
+    """
+
+    def __init__(self, inner: Observations | Encoded, depth: int = 1, *, mark: bool = False):
+        if inner.dtype != np.float32:
+            raise UserError(
+                "stack: bytes and numbers of states have no stack and no gru here; numbers have, and the "
+                "features of images (policy linear)."
+            )
+        if not 1 <= depth <= MOST:
+            raise UserError(f"stack: {depth!r} is not a whole number from 1 to {MOST:,}.")
+        self.inner, self.depth, self.mark = inner, depth, mark
+        self.width, self.dtype = depth * inner.width + mark, inner.dtype
+
+    @property
+    def measured(self) -> np.ndarray:
+        """Which columns are plain numbers; the mark is none."""
+        return np.concatenate([np.tile(self.inner.measured, self.depth), np.zeros(int(self.mark), bool)])
+
+    def join(self, now: Any, past: Any, fresh: Any) -> Any:
+        """Rows (n, width) of the inner rows seen `now` (n, inner), what `past` gave of the rows before them
+        (n, depth − 1, inner), and whether an episode begins (n,): then what came before does not count.
+        Arrays of NumPy or of JAX.
+        """
+        own = np if isinstance(now, np.ndarray) else jnp
+        parts = [now]
+        if self.depth > 1:
+            changes = own.concatenate([past[:, :-1], now[:, None] - past[:, -1:]], axis=1)
+            changes = own.where(fresh[:, None, None], own.zeros_like(changes), changes)
+            parts = [changes.reshape(len(now), -1), now]
+        return own.concatenate([*parts, fresh[:, None].astype(now.dtype)] if self.mark else parts, axis=1)
+
+    def past(self, rows: Any) -> Any:
+        """What the next `join` needs, (n, depth − 1, inner): all changes but the oldest, and the last row."""
+        each = self.inner.width
+        return rows[:, each : self.depth * each].reshape(len(rows), self.depth - 1, each)
+
+    def row(self, observation: Any) -> np.ndarray:
+        """The row of an observation that begins an episode."""
+        return self._first(self.inner.row(observation)[None])[0]
+
+    def rows(self, batch: Any) -> np.ndarray:
+        """The rows of observations each of which begins an episode."""
+        return self._first(self.inner.rows(batch))
+
+    def _first(self, now: np.ndarray) -> np.ndarray:
+        past = np.zeros((len(now), self.depth - 1, now.shape[1]), now.dtype)
+        return self.join(now, past, np.ones(len(now), bool))
+
+    def along(self, batch: Any, begins: np.ndarray) -> np.ndarray:
+        """The rows of observations in the order in which they were seen; `begins` (n,): of an episode."""
+        now, history, found = self.inner.rows(batch), History(self, slots=1), []
+        for row, begin in zip(now, begins, strict=True):
+            if begin:
+                history.begin([0])
+            found.append(history.see_rows([0], row[None]))
+            history.advance([0], found[-1])
+        return np.concatenate(found)
+
+    def config(self) -> dict[str, Any]:
+        return {"recalled": self.inner.config(), "changes": self.depth - 1, "mark": self.mark}
+
+    @property
+    def tensors(self) -> Any:
+        """Those of a frozen network, where one is looked through."""
+        return getattr(self.inner, "tensors", None)
+
+
+@final
+class History:
+    """What was seen in the episodes under way in some slots, and the rows made of it.
+
+    `see` gives the rows of what the slots show now, as often as it is asked; `advance` goes on to the next
+    step. The last `keep` rows of every slot stay in `kept`, (slots, keep, width). For observations without a
+    past it does nothing but make rows.
+    """
+
+    def __init__(self, observations: Seen, slots: int, *, keep: int = 0):
+        self.observations = observations
+        self._codec = observations if isinstance(observations, Recalled) else None
+        self._fresh = np.ones(slots, bool)
+        self.kept = np.zeros((slots, keep, observations.width), observations.dtype)
+        if self._codec is not None:
+            shape = slots, self._codec.depth - 1, self._codec.inner.width
+            self._past = np.zeros(shape, observations.dtype)
+
+    def begin(self, slots: Any) -> None:
+        """The next rows of these slots begin episodes."""
+        self._fresh[slots] = True
+
+    def see(self, slots: Any, batch: Any) -> np.ndarray:
+        """The rows (n, width) of a batch of observations, one of each slot."""
+        if self._codec is None:
+            return self.observations.rows(batch)
+        return self.see_rows(slots, self._codec.inner.rows(batch))
+
+    def see_rows(self, slots: Any, now: np.ndarray) -> np.ndarray:
+        """`see` for the rows that the inner observations made."""
+        assert self._codec is not None
+        return self._codec.join(now, self._past[slots], self._fresh[slots])
+
+    def advance(self, slots: Any, rows: np.ndarray) -> None:
+        """These rows of these slots were acted on."""
+        if self._codec is None:
+            return
+        self._past[slots], self._fresh[slots] = self._codec.past(rows), False
+        if self.kept.shape[1]:
+            self.kept[slots] = np.concatenate([self.kept[slots][:, 1:], rows[:, None]], axis=1)
