@@ -9,9 +9,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from paper import toy
 from problems import ended, objective, padded, solve
 from understudy import interior_point
-from understudy.paper import toy
 from understudy.solvers import Status
 from understudy.solvers.interior_point import piecewise, polish
 
