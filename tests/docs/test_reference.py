@@ -107,7 +107,7 @@ def test_the_paper_uses_only_what_is_listed(path):
         ("from understudy import disk as files\nfiles.lock('a')", "understudy.disk.lock"),
         ("import understudy\nunderstudy.disk.lock('a')", "understudy.disk.lock"),
         ("def later():\n    import understudy.machine as m\n    m.memory()", "understudy.machine.memory"),
-        ("from understudy.spec import presets\nprint(presets.MANY)", "understudy.spec.presets.MANY"),
+        ("from understudy import defaults\nprint(defaults.PRESETS)", "understudy.defaults.PRESETS"),
     ],
 )
 def test_a_name_that_is_not_listed_is_found(text, name):
