@@ -15,6 +15,7 @@ RIDDLES = re.compile(
 )
 FILES = [
     *sorted((ROOT / "src").rglob("*.py")),
+    *sorted((ROOT / "paper").rglob("*.py")),
     *sorted((ROOT / "docs").rglob("*.md")),
     *(ROOT / name for name in ("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md")),
 ]
