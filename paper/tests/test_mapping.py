@@ -10,7 +10,6 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-import understudy
 from paper.mapping import METHODS, Table, grid, map_runs, write_csv
 from understudy.errors import UserError
 
@@ -194,7 +193,3 @@ def test_where_and_unknown_columns():
 def test_write_csv_keeps_the_digits_asked_for(tmp_path):
     write_csv(tmp_path / "x.csv", {"name": np.array(["a"]), "value": np.array([1 / 3])}, digits=4)
     assert (tmp_path / "x.csv").read_text() == "name,value\na,0.3333\n"
-
-
-def test_the_public_names():
-    assert understudy.map_runs is map_runs and understudy.grid is grid

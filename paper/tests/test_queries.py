@@ -53,7 +53,7 @@ def test_series_that_are_the_same_runs_are_played_once(tmp_path):
     assert first == second  # a linear policy has no committee
     done = queries.part("CartPole-v1", scale, tmp_path, engine="inline", workers=1).final
     shards = [json.loads(path.read_text())["shard"] for path in (done.folder / "runs").glob("*.json")]
-    assert len(done) == 4 and [one["runs"] for one in shards] == [2, 2]
+    assert len(done) == 4 and [one["runs"] for one in shards] == [1, 1]
 
 
 def test_a_budget_that_is_asked_for_is_spent_at_every_scale():
