@@ -13,7 +13,7 @@ VENV_MJX := .venv-mjx
 VENV_AUDIT := .venv-audit
 BENCHMARKS := $(sort $(wildcard benchmarks/bench_*.py))
 PINS := requirements/constraints.txt
-# A room stays on one worker, where its tests share compiled programs (tests/conftest.py). `ARGS=-n0` runs everything in one process.
+# A room stays on one worker, where its tests share compiled programs (conftest.py). `ARGS=-n0` runs everything in one process.
 PARALLEL := --numprocesses auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder
 PIP = -m pip install --quiet --disable-pip-version-check
 INSTALL = $(PIP) --constraint $(PINS) --editable
@@ -76,14 +76,14 @@ bench-imitation: $(VENV)/.dev ## against the package imitation, in an environmen
 	$(VENV)/bin/python benchmarks/peers/against_imitation.py $(ARGS)
 
 paper: $(VENV)/.run ## the paper's figures and claims
-	$(VENV)/bin/understudy paper theorem $(ARGS)
+	$(VENV)/bin/python -m paper theorem $(ARGS)
 
 docs: $(VENV)/.docs ## the documentation, as a website in site/
 	NO_MKDOCS_2_WARNING=1 $(VENV)/bin/mkdocs build --strict --quiet
 
 clean: ## remove the environments and everything that can be made again
 	rm -rf $(VENV) $(VENV_SB3) $(VENV_RAY) $(VENV_MJX) $(VENV_AUDIT) .venv-imitation site dist build .pytest_cache .ruff_cache .hypothesis
-	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +
+	find src tests paper -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # Environments. A stamp is newer than what it was made from, so nothing is installed twice.
 

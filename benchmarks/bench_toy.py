@@ -29,10 +29,12 @@ import jax
 import numpy as np
 import plain_loop
 
-from understudy.envs import toy as env
 from understudy.machine import cores
-from understudy.mapping import METHODS
-from understudy.paper import toy, toy_figures
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # for `paper`
+from paper import toy, toy_figures
+from paper import toy_stream as env
+from paper.mapping import METHODS
 
 FIGURE_SECONDS = 360.0
 PARTS = ["figure", "methods", "plain"]

@@ -197,7 +197,8 @@ def seeds(asked: argparse.Namespace) -> dict[str, Any]:
 
 def study(asked: argparse.Namespace) -> dict[str, Any]:
     """All sizes of the study that fit into the time; the report of those that are there."""
-    from understudy.paper import aggregation, aggregation_report, claims
+    sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+    from paper import aggregation, aggregation_report, claims
 
     scale = aggregation.SCALES[asked.scale]
     if asked.study_seeds:

@@ -4,5 +4,5 @@ from __future__ import annotations
 
 import os
 
-# Without optimisation two programs of one formula may round differently (`tests/conftest.py`).
+# Without optimisation two programs of one formula may round differently (`conftest.py`).
 PLAIN = "xla_backend_optimization_level=0" in os.environ["XLA_FLAGS"]

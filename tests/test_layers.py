@@ -38,11 +38,9 @@ ORDER = """
     studies
     exports
     loading
-    mapping
     checks
     understudy
     report
-    paper
     cli
     __main__
 """

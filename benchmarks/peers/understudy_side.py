@@ -16,8 +16,7 @@ import numpy as np
 
 import understudy
 from understudy import experts
-from understudy.envs.gymnasium import maker
-from understudy.envs.vector import Seen, vector
+from understudy.envs.gymnasium import Seen, maker, vector
 from understudy.runs.evaluate import AGAIN, JUDGED, Evaluation, Stage, evaluate, play_episodes
 
 VARIANTS: dict[str, dict[str, Any]] = {"default": {}, "bc": {"learner": "bc"}, "budget": {"budget": 400}}

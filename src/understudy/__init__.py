@@ -30,7 +30,6 @@ _NAMES = {
     "regret": "Ledger Certificate",
     "solvers": "Status Solution Solver closed_form newton lbfgs gd adam sls proximal_sgd interior_point",
     "losses": "Loss Squared Absolute Huber CrossEntropy BinaryCrossEntropy",
-    "mapping": "grid map_runs",
     "studies": "Study tune",
     "experts": "Expert",
     "errors": "UserError",
@@ -68,7 +67,6 @@ if TYPE_CHECKING:
     from .loading import load
     from .losses import Absolute, BinaryCrossEntropy, CrossEntropy, Huber, Loss, Squared
     from .machine import use_cache
-    from .mapping import grid, map_runs
     from .policies import GRU, MLP, Camera, Linear, NatureCNN, Policy, Tabular, TrainedPolicy
     from .regret import Certificate, Ledger
     from .replay import Replay, replay

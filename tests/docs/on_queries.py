@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from docs.tables import rows
-from understudy.paper.queries import SERIES
+from paper.queries import SERIES
 
 PAGE = "docs/studies/queries.md"
 

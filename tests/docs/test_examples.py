@@ -12,19 +12,20 @@ import tomllib
 
 import pytest
 
+import paper.__main__
 import understudy
 from docs.prose import ROOT
 from quick import SIZE
 from understudy import cli
 
-PAGES = ["README.md", "CONTRIBUTING.md", "ARCHITECTURE.md"]
+PAGES = ["README.md", "CONTRIBUTING.md", "ARCHITECTURE.md", "paper/README.md"]
 PAGES += sorted(path.relative_to(ROOT).as_posix() for path in ROOT.glob("docs/*.md"))
 PAGES += sorted(path.relative_to(ROOT).as_posix() for path in ROOT.glob("docs/studies/*.md"))
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.M | re.S)
 
 
-def typed(page: str) -> list[str]:
-    """Every call of the command line in a page's code, its arguments in one string."""
+def typed(page: str, command: str = "understudy") -> list[str]:
+    """Every call of a command in a page's code, its arguments in one string."""
     text = (ROOT / page).read_text()
     lines = re.findall(r"^ {4}(.*)$", text.replace("\\\n", " "), re.M)
     lines += [line for kind, block in BLOCK.findall(text) for line in block.splitlines() if kind != "python"]
@@ -32,16 +33,17 @@ def typed(page: str) -> list[str]:
     calls = []
     for line in lines:
         for part in re.split(r"[;&]", re.sub(r"\s#.*", "", line.lstrip("# "))):
-            if found := re.match(r"(?:\w+=\S+ )*understudy (.+)", part.strip()):
+            if found := re.match(rf"(?:\w+=\S+ )*{command} (.+)", part.strip()):
                 calls.append(found.group(1))
     return calls
 
 
+STUDIES = sorted({call for page in PAGES for call in typed(page, "python -m paper")} - {"--help"})
 CALLS = sorted({call for page in PAGES for call in typed(page)} - {"COMMAND --help", "--help", "--version"})
 
 
 def test_there_are_calls():
-    assert len(CALLS) > 20
+    assert len(CALLS) > 20 and len(STUDIES) > 15
 
 
 @pytest.mark.parametrize("call", CALLS)
@@ -52,8 +54,15 @@ def test_a_call_is_read(call):
         cli.parse(command, rest)
 
 
+@pytest.mark.parametrize("call", STUDIES)
+def test_a_study_is_read(call):
+    paper.__main__.parse(shlex.split(call))
+
+
 def test_a_call_that_does_not_exist_is_refused():
-    """The negative control: the check above can fail."""
+    """The negative control: the checks above can fail."""
+    with pytest.raises(understudy.UserError, match="did you mean '--scale'"):
+        paper.__main__.parse(shlex.split("mujoco --scales full"))
     command, rest = cli._find(shlex.split("train Hopper-v5 --learners ftl"))
     assert command is not None
     with pytest.raises(understudy.UserError, match="learners"):

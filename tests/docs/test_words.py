@@ -15,6 +15,7 @@ RIDDLES = re.compile(
 )
 FILES = [
     *sorted((ROOT / "src").rglob("*.py")),
+    *(path for path in sorted((ROOT / "paper").rglob("*.py")) if "tests" not in path.parts),
     *sorted((ROOT / "docs").rglob("*.md")),
     *(ROOT / name for name in ("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md")),
 ]

@@ -38,7 +38,7 @@ LIMIT = 300.0
 """Seconds after which a process that plays is given up."""
 FLAGS = {
     "JAX_PLATFORMS": "cpu",
-    # As in tests/conftest.py: nearly all of the time is compiling.
+    # As in conftest.py: nearly all of the time is compiling.
     "XLA_FLAGS": "--xla_backend_optimization_level=0 --xla_backend_extra_options="
     "xla_cpu_disable_new_fusion_emitters --xla_cpu_parallel_codegen_split_count=1",
     "JAX_TRACEBACK_IN_LOCATIONS_LIMIT": "0",

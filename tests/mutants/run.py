@@ -30,14 +30,14 @@ from typing import Any, NamedTuple
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
-PACKAGE = ROOT / "src" / "understudy"
+PACKAGE, PAPER = ROOT / "src" / "understudy", ROOT / "paper"
 LIMIT = 300.0
 """Seconds after which the tests of a mutant hang."""
 KILLED, SURVIVED, HUNG, UNJUDGED = "killed", "SURVIVED", "killed (hung)", "NOT JUDGED"
 
 
 class Mutant(NamedTuple):
-    """A line made wrong: `old` becomes `new` in a file of the package, why that matters, and its tests."""
+    """A line made wrong: `old` becomes `new` in a file of the package or of paper/, why, and its tests."""
 
     file: str
     old: str
@@ -45,9 +45,14 @@ class Mutant(NamedTuple):
     why: str
     tests: tuple[str, ...]
 
+    @property
+    def place(self) -> str:
+        """The file from where packages are imported."""
+        return self.file if self.file.startswith("paper/") else f"understudy/{self.file}"
+
     def text(self) -> str:
         """The file with the mutant in it; raises `ValueError` where the entry is stale."""
-        source = (PACKAGE / self.file).read_text()
+        source = ((PAPER if self.place == self.file else PACKAGE).parent / self.place).read_text()
         if (times := source.count(self.old)) != 1:
             raise ValueError(f"its text stands {times} times in the file")
         made = source.replace(self.old, self.new)
@@ -89,8 +94,8 @@ class Child(NamedTuple):
 def start(tests: Iterable[str], folder: Path, mutant: Mutant | None) -> Child:
     """Runs tests in a new process, which has pytest and JAX from this one and none of the package."""
     if mutant is not None:
-        (folder / "understudy" / mutant.file).unlink()
-        (folder / "understudy" / mutant.file).write_text(mutant.text())
+        (folder / mutant.place).unlink()
+        (folder / mutant.place).write_text(mutant.text())
     if child := os.fork():
         return Child(child, folder, time.monotonic())
     code = 3
@@ -104,11 +109,14 @@ def start(tests: Iterable[str], folder: Path, mutant: Mutant | None) -> Child:
         sys.path.insert(0, str(folder))
         import pytest
 
+        import paper  # this one; pytest puts the repository before it
+
         options = ["-x", "-q", "--no-header", "-p", "no:xdist", "-p", "no:cacheprovider", "-p", "no:randomly"]
         code = int(pytest.main([*options, *tests]))
         import understudy
 
-        assert Path(understudy.__file__).is_relative_to(folder), understudy.__file__
+        for package in (understudy, paper):
+            assert Path(package.__file__).is_relative_to(folder), package.__file__
     finally:
         sys.stdout.flush()
         os._exit(code)
@@ -133,7 +141,7 @@ def ended(running: dict[int, tuple[Any, Child]]) -> tuple[Any, Child, str]:
 
 def ready() -> None:
     """Imports what every process of tests has; the settings of JAX are those of the tests."""
-    sys.path.insert(0, str(ROOT / "tests"))
+    sys.path.insert(0, str(ROOT))
     import conftest  # noqa: F401, I001  # first: JAX reads its settings when it is imported
     import equinox  # noqa: F401
     import gymnasium  # noqa: F401
@@ -172,7 +180,8 @@ def judge(chosen: list[Mutant], folder: Path, jobs: int) -> int:
     ready()
     tests = sorted({name for one in chosen for name in one.tests})
     whole = folder / "whole"
-    shutil.copytree(PACKAGE, whole / "understudy")
+    for package in (PACKAGE, PAPER):
+        shutil.copytree(package, whole / package.name)
     child = start(tests, whole, None)
     _, child, how = ended({child.number: (None, child)})
     if how != SURVIVED:
@@ -185,7 +194,7 @@ def judge(chosen: list[Mutant], folder: Path, jobs: int) -> int:
             number, one = waiting.pop(0)
             # Bytecode stays valid: times are those of the originals, and the mutant has one of its own.
             copy = folder / str(number)
-            shutil.copytree(whole / "understudy", copy / "understudy", copy_function=os.link)
+            shutil.copytree(whole, copy, copy_function=os.link, ignore=shutil.ignore_patterns("log"))
             child = start(one.tests, copy, one)
             running[child.number] = one, child
         one, child, how = ended(running)

@@ -11,7 +11,6 @@ import pytest
 
 from problems import ended, objective, padded, solve
 from understudy import interior_point
-from understudy.paper import toy
 from understudy.solvers import Status
 from understudy.solvers.interior_point import piecewise, polish
 
@@ -122,24 +121,3 @@ def test_a_wrong_set_of_kinks_is_not_called_a_minimiser():
     # Nearly every sample on the other side: too much to be mended in three passes.
     wrong = made.inside(found.params + 5.0)
     assert not mended(made, wrong, dual, jnp.full_like(dual, 1e-9))[2].any()
-
-
-@pytest.mark.slow
-def test_the_solves_on_which_ways_of_mapping_differed():
-    """Seed 15 went round in circles in round 47, and seed 3 has a sample nearly on a kink in round 106."""
-    steps = {("adversarial", "absolute", "ftrl"): [0.1], ("adversarial", "absolute", "ftl"): [np.nan]}
-    serial, mapped = (
-        toy.map_runs(toy.run_of(110), toy.configs(steps), seeds=[3, 15], method=method)
-        for method in ("serial", "vmap")
-    )
-    assert (serial["status"] == Status.CONVERGED).all() and (mapped["status"] == Status.CONVERGED).all()
-    for name in ("cost", "objective"):
-        np.testing.assert_allclose(mapped[name], serial[name], rtol=0, atol=1e-10)
-
-
-@pytest.mark.slow
-def test_no_circles_at_a_large_gap_either():
-    """In round 7 of one and 8 of the other the plain method went round with a gap between 0.06 and 0.3."""
-    wanted = toy.configs({("adversarial", "absolute", "alt_ftrl"): [1.0]})
-    table = toy.map_runs(toy.run_of(10), wanted, seeds=[11, 14], method="serial")
-    assert (table["status"] == Status.CONVERGED).all()

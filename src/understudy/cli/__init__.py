@@ -17,7 +17,7 @@ import sys
 import threading
 import traceback
 import warnings
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any, get_args
 
 from .. import __version__
@@ -47,16 +47,6 @@ COMMANDS: dict[str, dict[str, str]] = {
     },
     "Learn from a recorded stream": {
         "replay": "play a stream of losses to a learner: ledger, regret, certificate, plot",
-    },
-    "The paper": {
-        "paper toy": "the toy figure: six learners, four losses, tuned, with the claims",
-        "paper gridworld": "the gridworld figure: regret and reward against a turning expert",
-        "paper queries": "return against labels: query rules, DAgger and BC, with the claims",
-        "paper aggregation": "all rounds against the current one alone, 10⁴ to 10⁷ interactions",
-        "paper mujoco": "Hopper and Walker2d: linear and network policies, tuned, with the claims",
-        "paper questions": "the open questions: inexact solves, limited memory, parameters, replay",
-        "paper atari": "Pong and Breakout from pixels: linear and end to end, with the claims",
-        "paper theorem": "FTL's regret on an MDP stays below its bound, and where it does not",
     },
     "Your own parts": {
         "check learner": "put a learner through the conformance suite",
@@ -101,7 +91,17 @@ Examples:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs one command and gives its exit code: 0, 1 (a check failed), 2 (bad input) or 130 (interrupted)."""
-    args = list(sys.argv[1:] if argv is None else argv)
+    return guarded(_run, sys.argv[1:] if argv is None else argv)
+
+
+def guarded(run: Callable[[list[str]], int], args: Sequence[str]) -> int:
+    """``run(args)`` as a command line: an error of the user is one sentence on the error stream and the exit
+    code 2, an interrupt 130, and with ``--debug`` among `args` the traceback is printed too. Warnings are
+    plain lines, each once.
+
+    >>> guarded(lambda args: 0, ["--debug"])
+    0
+    """
     # Before NumPy is loaded: products of one row are too small to share, and waiting threads eat a core.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     usual = warnings.formatwarning
@@ -110,7 +110,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
             signal.signal(signal.SIGINT, _interrupted)
     try:
-        return _run([one for one in args if one != DEBUG])
+        return run([one for one in args if one != DEBUG])
     except (UserError, MemoryError) as error:
         if DEBUG in args:
             traceback.print_exception(error)
@@ -202,6 +202,9 @@ def _find(args: list[str]) -> tuple[str | None, list[str]]:
         if (words := " ".join(args[:length])) in LINES:
             return words, args[length:]
     first = args[0]
+    if first == "paper":
+        typed = " ".join(["python -m paper", *args[1:]])
+        raise UserError(f"paper: its studies are not in the package; type `{typed}` in the repository.")
     family = [words for words in LINES if words.startswith(f"{first} ")]
     if not family:
         raise unknown("command", first, {words.split()[0] for words in LINES})

@@ -63,7 +63,7 @@ def _bash() -> str:
         pattern = f'" {before} "*' if before else '"  "'
         return f'        {pattern}) words="{" ".join(after)}" ;;'
 
-    # The longest first: `paper toy` before `paper`.
+    # The longest first: `check learner` before `check`.
     listed = sorted(words().items(), key=lambda one: -len(one[0].split()))
     return BASH.format(cases="\n".join(case(*one) for one in listed))
 

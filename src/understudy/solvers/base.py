@@ -229,7 +229,7 @@ class Direction(eqx.Module):
 
 
 class Steepest(Direction):
-    """``−g``."""
+    """The steepest descent, ``−g``."""
 
     warm_step: bool = eqx.field(static=True, default=True)
 

@@ -1,1 +1,0 @@
-"""The paper: one preset per figure, its claims as checks."""
