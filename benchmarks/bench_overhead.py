@@ -13,7 +13,6 @@ CPU seconds of this process, least of the repeats, by turns, since other program
 wall seconds in brackets. BLAS has one thread: of more, those that wait for small products are counted too.
 """
 
-# ruff: noqa: E402
 from __future__ import annotations
 
 import os
