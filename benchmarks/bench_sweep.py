@@ -8,7 +8,7 @@ study played (physics alone: the floor), before the study and after it, since a 
 study by worker processes, from their start to the results, compiling included; and the same runs (learners,
 steps, seeds) by `plain_loop.study` in as many processes, from their start too. That loop and the package have
 the same losses on the same episodes, which is asserted for every learner. Without evaluations, which would
-only add physics. The plain processes keep losses in memory; ours write a folder that resumes.
+only add physics. The plain processes keep no more than losses.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ def plain(jobs: list[tuple[str, float, int]], rounds: int, processes: int) -> No
 
 
 def clocks(call: Callable[[], Any]) -> tuple[Any, float, float]:
-    """What a call returns, its seconds, and the CPU seconds of the processes it started that have ended."""
+    """What a call returns, its wall seconds, and the CPU seconds of processes that it started and ended."""
     before, began = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
     found = call()
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
