@@ -14,8 +14,7 @@ from understudy import cli, experts
 from understudy.envs.gymnasium import maker
 from understudy.errors import UserError
 from understudy.experts import networks
-from understudy.experts.training import models, play
-from understudy.experts.training.recipes import recipe
+from understudy.experts.training import models, play, recipe
 
 QUICK = {
     "learning_starts": 64,

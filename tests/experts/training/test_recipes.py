@@ -13,7 +13,7 @@ from gymnasium import spaces
 
 from understudy import Linear, TrainedPolicy, cli, experts
 from understudy.errors import MissingExtra, UserError
-from understudy.experts.training.recipes import FOR_ENVS, RECIPES, recipe
+from understudy.experts.training import FOR_ENVS, RECIPES, recipe
 from understudy.policies import Actions, Normaliser, Observations
 
 
