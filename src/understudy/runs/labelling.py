@@ -231,7 +231,7 @@ class _Once:
 
     def of(self, keys: list[bytes], put: Callable[[list[int], bool], dict[int, Any]]) -> Labels:
         """The labels of states by their keys; `put(unknown, known)` asks about those whose numbers it is
-        given, and is told whether others of them are known.
+        given; `known` says whether others of them have a label already.
         """
         first = {key: i for i, key in reversed(list(enumerate(keys)))}
         kept = {key: self.journal.kept.get(key) for key in first}
