@@ -16,7 +16,7 @@ from understudy import RunSpec, UserError, imitate
 from understudy.defaults import plan_of, resolve
 from understudy.experts import person
 from understudy.policies import Actions
-from understudy.runs import World
+from understudy.runs import spaces_of
 from understudy.runs.journal import Journal
 
 SMALL = {"rounds": 2, "ask": "random:4", "interactions": 40, "episodes": 1, "comparator": "none"}
@@ -66,7 +66,7 @@ class Hand:
 
 
 def resolved(spec):
-    world = World.made(spec)
+    world = spaces_of(spec)
     return resolve(spec, world.shown, Actions.of(world.action_space), world.expert)
 
 
