@@ -102,7 +102,7 @@ def from_python(run, monkeypatch):
     """The spec that `imitate` plays."""
     seen = []
 
-    def stop(world, spec):
+    def stop(world, spec, before):
         seen.append(spec)
         raise UserError("seen")
 
