@@ -19,7 +19,6 @@ from .errors import UserError
 from .spec import OPTIONS, Mixing, RunSpec, describe, is_pure, judged, mixing
 
 if TYPE_CHECKING:  # importing this file is cheap
-    from .asking import Rule
     from .losses import Loss
     from .policies import Actions, Policy
 
@@ -93,7 +92,7 @@ class Timetable:
     budget: int | None
     envs: int
     ask: Any
-    rule: Rule | None
+    rule: Any
     mixing: Mixing
     judged: frozenset[int]
     evaluated: frozenset[int]
@@ -799,7 +798,7 @@ def check(decisions: Decisions, plan: Timetable, policy: Policy, teacher: Any) -
     be asked state after state.
     """
     if hasattr(plan.rule, "fits"):
-        plan.rule.fits(policy)  # type: ignore[union-attr]
+        plan.rule.fits(policy)
     if teacher.on_reset is None:
         return
     spec = decisions.spec
