@@ -34,6 +34,7 @@ from .objectives.objective import BUSY
 from .policies import Params, Policy, count, flat, norm
 from .programs import Task, alike, solved_in_turn
 from .regret import certificate
+from .regret.certificate import why_not
 from .regret.interval import above, below, measured
 from .solvers import NEWTON_LIMIT, SOLVERS, ClosedForm, InBall, Solution, auto, lbfgs, newton
 
@@ -76,7 +77,7 @@ class Game(eqx.Module):
     @property
     def uncertified(self) -> str:
         """Why regret and bound prove nothing, in one sentence; empty where they are proofs."""
-        return certificate.why_not(self.policy, self.loss, self.learner, self.hindsight)
+        return why_not(self.policy, self.loss, self.learner, self.hindsight)
 
     @property
     def certified(self) -> bool:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -10,13 +12,14 @@ import pytest
 import understudy
 from compiled import PLAIN
 from reference import FEW, rows, stream
-from understudy import adagrad, ftrl, ogd, streaming
+from understudy import adagrad, ftrl, ogd
 from understudy.losses import LOSSES
 from understudy.objectives import batch
 from understudy.online import make_game
 from understudy.policies import Linear
 from understudy.programs import compiled
 
+REPLAY = importlib.import_module("understudy.replay")  # `understudy.replay` is the function
 CASES = {
     "squared": {"learner": ftrl(eta=0.2)},
     "huber": {"learner": ftrl(eta=0.2)},
@@ -64,7 +67,7 @@ def test_the_bytes_are_those_of_rounds_one_by_one(case, monkeypatch):
     listed, options = stream(loss, rounds=FEW), CASES[case]
     records, iterates = one_by_one(loss, listed, **options)
     for seconds in (0.0, 1e9):  # one round in a call, and as many as there are
-        monkeypatch.setattr(streaming, "SECONDS", seconds)
+        monkeypatch.setattr(REPLAY, "SECONDS", seconds)
         result = understudy.replay(listed, loss=loss, comparator=JUDGED, keep_iterates=True, **options)
         for name in ("loss", "regret", "bound", "weight", "residual", "comparator_error"):
             same(result.ledger[name], [one[name] for one in records])
@@ -107,7 +110,7 @@ def test_without_a_comparator_the_same_rounds_are_played_by_a_smaller_program():
 def test_rooms_of_a_few_rounds_change_nothing(monkeypatch):
     listed = stream("squared", rounds=FEW)
     whole = understudy.replay(listed, learner=ftrl(eta=0.2), keep_iterates=True)
-    monkeypatch.setattr(streaming, "ROOMS", (4, 1))
+    monkeypatch.setattr(REPLAY, "ROOMS", (4, 1))
     parts = understudy.replay(listed, learner=ftrl(eta=0.2), keep_iterates=True)
     assert parts.ledger.to_csv() == whole.ledger.to_csv()
     np.testing.assert_array_equal(parts.predictions, whole.predictions)
@@ -164,14 +167,14 @@ def test_a_policy_with_an_array_inside_is_played_with_it():
 def test_short_rounds_share_calls_and_streams_share_programs(monkeypatch, compilations, streamed):
     """One sample a round: a few calls for all rounds; streams of 300 to 1,250 rounds have two programs."""
     rng, calls = np.random.default_rng(0), []
-    monkeypatch.setattr(streaming, "SECONDS", 1e9)
+    monkeypatch.setattr(REPLAY, "SECONDS", 1e9)
 
     def counted(*args, **options):
         run = made(*args, **options)
         return lambda *inputs: (calls.append(inputs[-2:]), run(*inputs))[1]
 
-    made = streaming.compiled_stream
-    monkeypatch.setattr(streaming, "compiled_stream", counted)
+    made = REPLAY.compiled_stream
+    monkeypatch.setattr(REPLAY, "compiled_stream", counted)
     X, y = rng.normal(size=(1250, 1, 9)), rng.normal(size=(1250, 1))
     understudy.replay(list(zip(X, y, strict=True)), learner=ogd(eta=0.1), comparator="last")
     assert calls == [(0, 1), (1, 9), (9, 73), (73, 585), (585, 1024), (0, 226)]
