@@ -156,7 +156,7 @@ class Resolved:
     """A run as it will be played.
 
     plan: its rounds. automatic: what finds the learner's scale from the first rounds, None where it is known.
-    solver, solver_options: for `making.make_game`. ensemble: networks whose mean is evaluated and kept, the
+    solver, solver_options: for `online.make_game`. ensemble: networks whose mean is evaluated and kept, the
     learner's own among them. weigh: what weighs alike, rounds or labels; ordinary: where labels do, how many
     weigh as much as a round otherwise does, else None. noise: a deviation, or the temperature at which
     choices are sampled. standardise: by the first round's statistics. average: of how many of the last

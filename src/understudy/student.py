@@ -94,15 +94,8 @@ class Question:
     path: Path
 
 
-class Solved(NamedTuple):
-    """What a round of the game gave, on the host."""
-
-    params: Params
-    record: dict[str, Any]
-
-
 Play = Callable[[Game, GameState, Batch, Array, Any], tuple[GameState, dict[str, Any]]]
-"""`Game.play`, compiled: alone, or together with those of other runs (`runs.together`)."""
+"""`Game.play`, compiled: alone, or together with those of other runs (`together.Together`)."""
 
 
 def alone(game: Game, state: GameState, one: Batch, key: Array, judge: Any) -> Any:
@@ -190,17 +183,23 @@ class Understudy:
         return self.timetable.ends(self.round, self.queries)
 
     @property
+    def coming(self) -> int:
+        """The number of the coming round; rounds whose questions are open have theirs already."""
+        return self.round + 1 + len(self.open)
+
+    @property
     def left(self) -> int:
         """The most labels of the coming round."""
-        most, budget = self.timetable.rounds[self.round][1], self.timetable.budget
-        return most if budget is None else min(most, budget - self.queries)
+        most, budget = self.timetable.rounds[self.coming - 1][1], self.timetable.budget
+        asked = self.queries + sum(len(question.index) for question in self.open.values())
+        return most if budget is None else max(min(most, budget - asked), 0)
 
     @property
     def plan(self) -> Plan:
         """The coming round."""
-        if self.finished:
-            raise UserError(f"rounds: all {self.round} are over; more rounds or a larger budget plan more.")
-        number = self.round + 1
+        number, sizes = self.coming, self.timetable.sizes
+        if self.finished or number > len(sizes):
+            raise UserError(f"rounds: all {number - 1} are over; more rounds or a larger budget plan more.")
         return Plan(number, self.timetable.sizes[self.round], self.timetable.mixing.beta(number), self.left)
 
     def path(self, size: int | None = None, envs: int = 1) -> Path:
@@ -216,6 +215,11 @@ class Understudy:
         wait; what is learnt is the same whenever its labels come.
         """
         path = states if isinstance(states, Path) else self._walked(states, driven)
+        if path.size > (most := max(self.timetable.sizes)):
+            raise UserError(
+                f"states: {path.size} are more than a round of this student has ({most}); interactions plans "
+                "larger rounds."
+            )
         path.settle()
         if self.timetable.rule is None:
             weights, p = np.full(path.size, 1.0 / path.size), np.ones(path.size)
@@ -291,7 +295,7 @@ class Understudy:
             params=self.params,
             loss=self.game.loss,
             most=most,
-            rng=np.random.default_rng(derive(self.spec.seed, "ask", self.round + 1)),
+            rng=np.random.default_rng(derive(self.spec.seed, "ask", self.coming)),
             lost=lost,
         )
 
@@ -399,11 +403,6 @@ class Understudy:
         else:
             has = slice(None) if (weights > 0).all() else np.flatnonzero(weights > 0)
             kept = self.normaliser(inputs[has]), targets[has], weights[has]
-        if len(kept[0]) > self._rows:
-            raise UserError(
-                f"states: {len(kept[0])} labelled ones are more than a round of this student has "
-                f"({self._rows}); interactions plans larger rounds."
-            )
         return batch(*kept, rows=self._rows, dtype=self._dtype)
 
     def see_as(self, normaliser: Normaliser) -> None:

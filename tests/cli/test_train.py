@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from understudy import Run, UserError, cli
+from understudy import Record, UserError, cli
 from understudy.cli import main
 from understudy.cli.train import asked, outcome
 from understudy.defaults import plan_of
@@ -135,7 +135,7 @@ def test_runs_are_compared_on_the_same_episodes(kept, tmp_path, capsys):
     assert np.allclose(ends, [gaps.mean(), gaps.mean() - half, gaps.mean() + half])
     assert f"less {kept}, in pairs of 3 episodes" in printed.err
     assert "less the expert's" in printed.err and "1 pair" in printed.err  # of the one that it has played
-    assert Run.load(other).evaluation.returns.tolist() == second["returns"][:1]
+    assert Record.load(other).evaluation.returns.tolist() == second["returns"][:1]
     assert main(["evaluate"]) == 2 and "name the folder of a run" in capsys.readouterr().err
 
 

@@ -296,12 +296,13 @@ class DeviceCollector:
         parts = student.parts
         seen: Any = parts.observations
         burn = getattr(student.game.policy, "burn", 0)
-        self.student, self.spec, self._env, self._call = student, student.spec, world.first, call
+        assert world.pure is not None  # see `possible`
+        self.student, self.spec, self._env, self._call = student, student.spec, world.pure, call
         self._seed, self._envs, self._lanes = words(student.spec.seed), student.timetable.envs, None
         about = seen, parts.actions, expert, student.timetable.envs, burn
         same = "kit", repr(seen.config()), parts.kind, student.timetable.envs, burn
         if same not in world.cache:
-            world.cache[same] = Kit(world.first, *about)
+            world.cache[same] = Kit(world.pure, *about)
         self._kit: Kit = world.cache[same]
         student.on_device = True
 

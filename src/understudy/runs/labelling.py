@@ -161,7 +161,7 @@ class Quick:
             i: one.label for i, key in enumerate(keys) if (one := self.journal.kept.get(key)) is not None
         }
         # One that remembers is asked again, so that it has seen the states before the next one.
-        if not known or self.expert.on_reset is not None:
+        if self.expert.on_reset is not None:
             known = {}
         left = [i for i in range(len(rows)) if i not in known]
         for part in [[i] for i in left] if self.expert.batch == 1 else [left] if left else []:
@@ -269,10 +269,10 @@ class Slow:
         limits = {"timeout": timeout, "retries": retries, "backoff": backoff}
         self._limits: dict[str, Any] = {"workers": expert.workers or 1, **limits}
         self._progress, self._once = progress, _Once(journal)
-        self._number = self._tried = self._failed = 0
+        self._tried = self._failed = 0
 
     def begin(self, number: int) -> None:
-        self._number, self._tried, self._failed = number, 0, 0
+        self._tried, self._failed = 0, 0
         self._once.begin(number)
 
     def answer(self, path: Path, weights: np.ndarray) -> None:

@@ -65,8 +65,10 @@ class Run:
       progress: called as ``progress(stage)``, in the midst of a round also with its interactions and labels.
       world: where the run happens, shared with other runs; it is closed by whoever made it.
       together: where it meets the other runs that are played in one program with it.
-      pace: seconds between two rounds that are kept; what cannot be written is left then. 0: every round is
-        kept, and must be.
+      pace: seconds between two rounds that are kept, for a study, which keeps the outcome itself; what cannot
+        be written is left then. 0: every round is kept, and must be, and the outcome too.
+      threads: threads that step the environments.
+      keep: whether samples are kept that nobody needs for learning.
 
     Attributes:
       student: what learns (`understudy.Understudy`).
@@ -125,7 +127,7 @@ class Run:
             self.labelling = labelling(expert, journal, **made.resolved.limits, progress=self._asked)
             self.collector: Collector
             arena: Arena
-            if possible(self.world.first, made, expert):
+            if possible(self.world.pure, made, expert):
                 self.collector = arena = DeviceCollector(
                     self.world, student, expert, call_alone if together is None else together.call
                 )
@@ -260,9 +262,8 @@ class Run:
 
     def evaluate(self, episodes: int = 20, **how: Any) -> Evaluation:
         """Returns of the policy as of now, see `understudy.evaluate`."""
-        spec = self.spec
-        how = {"env_kwargs": spec.env_kwargs, "limit": spec.episode_limit} | how
-        return evaluate(self.policy, spec.env, episodes=episodes, **how)  # type: ignore[arg-type]
+        how = {"limit": self.spec.episode_limit} | how
+        return evaluate(self.policy, self.world.make, episodes=episodes, **how)
 
     def save(self, path: str | os.PathLike[str]) -> Any:
         """Writes config, ledger, policy and summary to a new folder."""

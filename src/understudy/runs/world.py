@@ -10,6 +10,7 @@ from typing import Any, final
 from .. import experts
 from ..defaults import plan_of
 from ..envs.gymnasium import Maker, VectorEnv, has_limit, maker, vector
+from ..envs.pure import PureEnv
 from ..errors import UserError
 from ..parts import Spaces, nobody
 from ..policies import Observations
@@ -25,6 +26,7 @@ class World:
     Attributes:
       make: how the environment is made.
       spaces: what there is to see and to play, with the expert.
+      pure: the environment, where it can stay on the device.
       cache: what runs of this world have found out that is the same for all of them.
       ends: whether episodes end by themselves after some number of steps, as far as the environment says.
     """
@@ -32,6 +34,7 @@ class World:
     def __init__(self, spec: RunSpec):
         self.make = maker(spec.env, spec.env_kwargs, spec.student_infos)
         self.first: Any = self.make()
+        self.pure = self.first if isinstance(self.first, PureEnv) else None
         self.cache: dict[Any, Any] = {}
         self._idle: dict[tuple[int, int], list[VectorEnv]] = {}
         try:
