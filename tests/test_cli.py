@@ -271,9 +271,9 @@ def test_every_text_can_be_printed(monkeypatch):
     plain = io.TextIOWrapper(io.BytesIO(), encoding="ascii")
     monkeypatch.setattr(sys, "stdout", plain)
     monkeypatch.setattr(sys, "stderr", None)
-    monkeypatch.setattr(sys, "argv", ["understudy", "--help"])
+    monkeypatch.setattr(sys, "argv", ["understudy", "train", "--help"])
     assert entrance.main() == 0
     plain.seek(0)
-    assert "10? to 10? interactions" in plain.read()
+    assert "Step size ? of ftrl" in plain.read()
     monkeypatch.setattr(sys, "argv", ["understudy", "nothing"])
     assert entrance.main() == 2
