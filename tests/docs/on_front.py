@@ -76,7 +76,7 @@ def compared() -> Iterator[str]:
         measured += [] if ended else [np.inf] * (len(seeds.REPORTING) - len(measured))
         return f"{intervals.median(measured).middle:.1f}"
 
-    mine = rows("imitation/runs", side="default")["labels"]
+    mine = rows("imitation/runs", side="default")["labels"].to_list()
     labels, seconds = "imitation_labels", "imitation_seconds"
     warm = times(seconds, "warm_seconds")
     yield (
@@ -86,17 +86,17 @@ def compared() -> Iterator[str]:
         f"{times(labels, 'seconds')} times the seconds. Tuned for seconds it needs {times(seconds)} times "
         f"the labels and {times(seconds, 'seconds')} times the seconds, {warm} where our programs are "
         f"compiled already. Our first 1,000 labels are one expert-driven round, which is cloning: in "
-        f"{(mine == 1000).sum()} of {len(mine)} seeds that is enough, and cloning alone needs {times('bc')} "
+        f"{mine.count(1000)} of {len(mine)} seeds that is enough, and cloning alone needs {times('bc')} "
         "times the labels."
     )
 
 
 def tuned() -> Iterator[str]:
     """How the peer was tuned."""
-    played = pd.read_csv(against.HERE / "tuning.csv")["seed"].value_counts()
+    played = pd.read_csv(against.HERE / "tuning.csv")["seed"].to_list()
     settings = against.grid()
-    assert played[0] == len(settings)
-    yield f"Seed 0 alone chose, since seed 1 was played for {played[1]} of the {len(settings)} settings only"
+    assert played.count(0) == len(settings)
+    yield f"Seed 0 alone chose, since seed 1 was played for {played.count(1)} of the {len(settings)} settings only"
     chosen = json.loads(against.TUNED.read_text())
     assert all(one in settings.values() for one in chosen.values())
     assert all({"--normalise", "first", "0.001"} < {*one} for one in chosen.values())
