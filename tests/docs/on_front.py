@@ -96,7 +96,8 @@ def tuned() -> Iterator[str]:
     played = pd.read_csv(against.HERE / "tuning.csv")["seed"].to_list()
     settings = against.grid()
     assert played.count(0) == len(settings)
-    yield f"Seed 0 alone chose, since seed 1 was played for {played.count(1)} of the {len(settings)} settings only"
+    count = played.count(1)
+    yield f"Seed 0 alone chose, since seed 1 was played for {count} of the {len(settings)} settings only"
     chosen = json.loads(against.TUNED.read_text())
     assert all(one in settings.values() for one in chosen.values())
     assert all({"--normalise", "first", "0.001"} < {*one} for one in chosen.values())
