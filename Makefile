@@ -72,7 +72,7 @@ bench: $(VENV)/.dev ## every benchmark, one after the other
 	@test -n "$(BENCHMARKS)" || { echo "there is no benchmarks/bench_*.py" >&2; exit 1; }
 	@for file in $(BENCHMARKS); do echo "== $$file"; $(VENV)/bin/python "$$file" $(ARGS) || exit 1; done
 
-bench-imitation: $(VENV)/.dev ## against the package imitation, in an environment of its own (half an hour)
+bench-imitation: $(VENV)/.dev ## against the package imitation, in an environment of its own (long; ARGS="--jobs 14" on 16 cores)
 	$(VENV)/bin/python benchmarks/peers/against_imitation.py $(ARGS)
 
 paper: $(VENV)/.run ## the paper's figures and claims

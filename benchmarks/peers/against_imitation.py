@@ -57,6 +57,7 @@ TITLES = {
     "imitation_bc": "imitation, cloning, its defaults",
     "imitation_labels_bc": "imitation, cloning, tuned for labels",
 }
+FEW = 6  # seeds; fewer bound no median
 COLUMNS = ("labels", "seconds", "warm_seconds", "kept")
 CLONE = ["--beta", "always"]
 JUDGE, FRESH, EPISODES = 1 << 20, (1 << 20) + 1, 20
@@ -208,8 +209,8 @@ def told(values: Iterable[float], form: str = ",.0f", never: str = "never") -> s
     cells = [format(x, form) if math.isfinite(x) else never for x in (middle, found[0], found[-1])]
     ends = [format(x, form) if math.isfinite(x) else never for x in (low, high)]
     text = cells[0] if len({*cells}) == 1 else f"{cells[0]} ({cells[1]} to {cells[2]})"
-    text += f" [{ends[0]}, {ends[1]}]" if count >= 6 else ""
-    return text if count == 10 else f"{text}, {count} seeds"
+    text += f" [{ends[0]}, {ends[1]}]" if count >= FEW else ""
+    return text if count == len(known.REPORTING) else f"{text}, {count} seed{'s' * (count > 1)}"
 
 
 def summary(rows: list[dict[str, Any]]) -> Iterator[str]:
@@ -225,18 +226,23 @@ def summary(rows: list[dict[str, Any]]) -> Iterator[str]:
             cells += [told(numbers["warm_seconds"], ".1f") if side in OURS else ""]
             yield f"| {title} | {' | '.join(cells)} | {median(kept):.2f} ({kept[0]:.2f}) |"
     for base in ("default", "budget"):
+        if len(sides[base]) < FEW:
+            continue
         yield f"\n| times as much as {TITLES[base]} | labels | seconds | seconds, warm |"
         yield "|---" * 4 + "|"
-        for side, theirs in sides.items():
-            ours, cells = sides[base], []
-            for what in COLUMNS[:3]:
-                # The peer has no cold start.
-                beside = "seconds" if what == "warm_seconds" and side not in OURS else what
-                pairs = [(float(theirs[s][beside]), float(ours[s][what])) for s in ours if s in theirs]
-                ratios = [a / b if math.isfinite(b) else math.nan for a, b in pairs]
-                cells.append(told(ratios, ".1f", "∞"))
-            if side != base and theirs:
+        for side in TITLES:
+            if side != base and sides[side]:
+                cells = (told(ratios(rows, side, base, what), ".1f", "∞") for what in COLUMNS[:3])
                 yield f"| {TITLES[side]} | {' | '.join(cells)} |"
+
+
+def ratios(rows: Iterable[dict[str, Any]], side: str, base: str, what: str) -> list[float]:
+    """A column of a side over that of another, paired by seed: nan where one was not measured."""
+    # The peer has no cold start, so its seconds stand against warm ones too.
+    beside = "seconds" if what == "warm_seconds" and side not in OURS else what
+    theirs = {int(r["seed"]): float(r[beside]) for r in rows if r["side"] == side}
+    ours = {int(r["seed"]): float(r[what]) for r in rows if r["side"] == base}
+    return [theirs[s] / ours[s] if math.isfinite(ours[s]) else math.nan for s in ours if s in theirs]
 
 
 def tune(players: Players, seeds: Iterable[int]) -> None:

@@ -47,8 +47,11 @@ def test_a_run_that_never_got_there_counts_as_more_than_any():
     assert against.reached(reached) == (20, 2, 2) and against.reached(never) == (math.inf,) * 3
     rows = [against.row("imitation", 101, never), against.row("default", 101, reached | {"warm": [1.0, 1.0]})]
     lines = list(against.summary(rows))
-    assert "| imitation, its defaults | never, 1 seeds | never, 1 seeds |  | 0.95 (0.95) |" in lines
-    assert "| imitation, its defaults | ∞, 1 seeds | ∞, 1 seeds | ∞, 1 seeds |" in lines
+    assert "| imitation, its defaults | never, 1 seed | never, 1 seed |  | 0.95 (0.95) |" in lines
+    assert not any("∞" in line for line in lines)  # one seed is no ratio
+    rows = [one | {"seed": seed} for seed in range(101, 107) for one in rows]
+    ratios = "∞ [∞, ∞], 6 seeds"
+    assert f"| imitation, its defaults | {ratios} | {ratios} | {ratios} |" in list(against.summary(rows))
     shared = against.row("default", 102, reached | {"warm": [1.0, 1.0], "shared": True})
     assert shared["labels"] == 20 and math.isnan(shared["seconds"])
     assert against.told([1.0, 2.0, 3.0, 4.0, 5.0, 6.0, math.nan]) == "4 (1 to 6) [1, 6], 6 seeds"
