@@ -35,14 +35,14 @@ class Field:
             observations=seen,
             actions=Actions.of(self.env.action_space),
             kind="action",
-            noise=noise,
-            rule=None,
         )
-        spec = SimpleNamespace(seed=seed, budget=None, memory_limit=1 << 30)
+        spec = SimpleNamespace(seed=seed, memory_limit=1 << 30)
         linear = Linear(bias=True)
         self.student = SimpleNamespace(
             parts=parts,
             spec=spec,
+            resolved=SimpleNamespace(noise=noise),
+            timetable=SimpleNamespace(rule=None, budget=None),
             game=SimpleNamespace(policy=linear),
             normaliser=Normaliser.identity(2),
             path=lambda size, envs: Path(size, seen, parts.actions, "action", envs),
