@@ -26,8 +26,8 @@ def test_every_purpose_and_every_place_has_a_seed_of_its_own():
 
 
 def noise(actions, size, number, seed=3):
-    parts = SimpleNamespace(actions=actions, noise=size)
-    student = SimpleNamespace(parts=parts, spec=SimpleNamespace(seed=seed))
+    parts, resolved = SimpleNamespace(actions=actions), SimpleNamespace(noise=size)
+    student = SimpleNamespace(parts=parts, resolved=resolved, spec=SimpleNamespace(seed=seed))
     return noise_of(student, Plan(number, 4000, 0.0, 0))
 
 
