@@ -209,3 +209,18 @@ def test_where_a_slow_expert_is_silent_the_policy_acts_in_its_place():
     assert (round.executed[silent] == -0.25).all()
     driven = round.flags & EXPERT > 0
     assert driven.any() and np.array_equal(round.executed[driven], round.targets[driven])
+
+
+def test_what_a_round_says_of_itself():
+    """Two slots in turn: one handover, and an episode that begins with the expert, which is none."""
+    flags = np.array([0, 0, EXPERT | TRUNCATED, 0, EXPERT, TERMINATED, EXPERT, EXPERT], np.uint8)
+    one = Field(count=2).collect(8, beta=0.0, number=1)
+    counts = dataclasses.replace(one, flags=flags).counts
+    assert counts == (0.5, 1, 2)
+
+
+def test_environments_take_turns_from_after_a_break():
+    path = Field(count=2).student.path(6, 2)
+    assert path.slots.tolist() == [0, 1, 0, 1, 0, 1]
+    path.begun = 3
+    assert path.slots[3:].tolist() == [0, 1, 0]
