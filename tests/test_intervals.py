@@ -29,6 +29,8 @@ def test_the_mean_agrees_with_scipy():
     values = np.random.default_rng(0).normal(size=7)
     theirs = stats.ttest_1samp(values, 0.0).confidence_interval(0.95)
     assert intervals.mean(values)[1:3] == pytest.approx((theirs.low, theirs.high), rel=1e-12)
+    known = intervals.of_moments(values.mean(), values.std(), 7)
+    assert known == pytest.approx(intervals.mean(values), rel=1e-12)
 
 
 def test_pairs_see_what_two_separate_intervals_cannot():

@@ -14,6 +14,8 @@ from scipy import stats
 from runs.counting import Counting, answering, half
 from runs.pieces import resumed
 from understudy import CrossEntropy, Huber, Record, Squared, Understudy, UserError, evaluate, imitate
+from understudy.asking.uniform import Random
+from understudy.asking.visited import Visited
 from understudy.defaults import FEW, SPARSE, plan_of, resolve
 from understudy.experts import Expert
 from understudy.policies import Actions
@@ -392,3 +394,13 @@ def test_the_loss_on_all_states_is_known_bounded_or_an_estimate():
     alone = {"rounds": 2, "expert_workers": 1, "expert_retries": 0}
     run = imitate(**small | alone, ask="random:30", expert=silent)
     assert run.ledger["unanswered"][-1] > 0 and np.isnan(run.ledger["visited_high"][-1])
+
+
+def test_the_account_of_all_states_weighs_and_ends_as_the_rounds_do():
+    losses, rng = np.full(8, 0.5), np.random.default_rng(0)
+    for share in (1.0, 2.0):
+        account = Visited(Random(4), 1.0, 4)
+        account.add(np.full(8, share / 8), losses, rng, share)  # all are labelled, so the loss is known
+        assert account.high() == pytest.approx(share * 0.5)
+    account.add(np.full(8, 1 / 8), 3 * losses, rng)
+    assert np.isnan(account.high())  # a loss above the largest: what was proved rests on a wrong number

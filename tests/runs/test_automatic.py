@@ -27,3 +27,12 @@ def test_a_step_is_ten_distances_or_ten_distances_over_a_gradient(adaptive, scal
     again = Automatic(RULES[adaptive])
     again.restore(found.numbers())
     assert again.numbers() == found.numbers() and found.rule.factor == 10.0
+
+
+@pytest.mark.parametrize("adaptive", [True, False])
+def test_a_schedule_counts_from_the_round_after_the_one_that_shows_its_scale(adaptive):
+    found, t = Automatic(RULES[adaptive]), 0
+    while not found.settled:
+        t += 1
+        found.see(t, distance=3.0, gradient=4.0)
+    assert RULES[adaptive].start == t + 1

@@ -16,10 +16,10 @@ from understudy import UserError
 from understudy.envs.gymnasium import derive, maker, vector
 from understudy.policies import Actions, Linear, Normaliser, Observations
 from understudy.runs.collect import Episodes, HostCollector
-from understudy.runs.driver import Driver
+from understudy.runs.driver import Driver, drawn
 from understudy.runs.journal import Journal
 from understudy.runs.labelling import labelling
-from understudy.samples import EXPERT, TERMINATED, TRUNCATED, Path
+from understudy.samples import EXPERT, TERMINATED, TRUNCATED, Labels, Path
 from understudy.spec import mixing
 from understudy.student import Plan
 
@@ -209,3 +209,30 @@ def test_where_a_slow_expert_is_silent_the_policy_acts_in_its_place():
     assert (round.executed[silent] == -0.25).all()
     driven = round.flags & EXPERT > 0
     assert driven.any() and np.array_equal(round.executed[driven], round.targets[driven])
+
+
+def test_what_a_round_says_of_itself():
+    """Two slots in turn: one handover, and an episode that begins with the expert, which is none."""
+    flags = np.array([0, 0, EXPERT | TRUNCATED, 0, EXPERT, TERMINATED, EXPERT, EXPERT], np.uint8)
+    one = Field(count=2).collect(8, beta=0.0, number=1)
+    counts = dataclasses.replace(one, flags=flags).counts
+    assert counts == (0.5, 1, 2)
+
+
+def test_environments_take_turns_from_after_a_break():
+    path = Field(count=2).student.path(6, 2)
+    assert path.slots.tolist() == [0, 1, 0, 1, 0, 1]
+    path.begun = 3
+    assert path.slots[3:].tolist() == [0, 1, 0]
+
+
+def test_labels_that_were_known_are_not_counted_as_asked_for():
+    path = Field().student.path(4, 1)
+    path.enter(np.arange(4), Labels(np.zeros((4, 1)), np.ones(4, bool), np.arange(4) < 1))
+    found = path.round(np.full(4, 1 / 4))
+    assert (found.labelled, found.queries, found.unanswered) == (4, 1, 0)
+
+
+def test_an_expert_that_acts_may_spend_all_labels_of_a_round_and_no_more():
+    assert drawn(Plan(1, 10, 1.0, 4), 0, spent=True).tolist() == [True] * 4 + [False] * 6
+    assert drawn(Plan(1, 10, 1.0, 4), 0).all()

@@ -56,6 +56,7 @@ def test_demonstrations_alone_are_cloned_without_a_query_and_without_an_expert(a
     )
     assert run.ledger.rounds == 1 and run.summary()["queries"] == run.summary()["interactions"] == 0
     assert run.evaluation.mean > 400 and run.summary()["expert_return_mean"] is None
+    assert run.samples("weights").sum() == pytest.approx(1.0)  # one round, whose loss is a mean
     assert run.samples("inputs").tobytes() == demos[0].astype(np.float32).tobytes()
     assert run.settings["resolved"]["loss"]["kind"] == "CrossEntropy"
     assert unmeasured(run.settings) == "there is none, but demonstrations"

@@ -13,7 +13,7 @@ from quick import SIZE
 from runs.counting import Counting
 from understudy import UserError, experts, imitate
 from understudy.envs.gymnasium import derive, maker, vector
-from understudy.runs.evaluate import JUDGED, acting, evaluate, play_episodes
+from understudy.runs.evaluate import JUDGED, Evaluation, acting, evaluate, play_episodes
 
 
 def test_returns_and_lengths_are_those_of_whole_seeded_episodes():
@@ -133,10 +133,10 @@ def test_policy_and_expert_of_every_run_play_the_same_episodes():
 
 def test_a_run_that_chooses_nothing_looks_at_the_first_of_the_episodes_that_judge_it():
     options = SIZE | {"policy": "linear", "expert_episodes": 0, "comparator": "none"}
-    run = imitate("CartPole-v1", evaluate_every=1, **options)
+    run = imitate("Pendulum-v1", evaluate_every=1, **options)  # no two of its returns are equal
     assert len(run.evaluation.returns) == 20  # a look has ten
     assert run.ledger["return_mean"][-1] == run.evaluation.returns[:10].mean()
-    short = imitate("CartPole-v1", evaluate_every=1, **options | {"rounds": 2})
+    short = imitate("Pendulum-v1", evaluate_every=1, **options | {"rounds": 2})
     assert short.ledger["return_mean"].tolist() == run.ledger["return_mean"][:2].tolist()
 
 
@@ -147,3 +147,10 @@ def test_a_player_that_remembers_is_marked():
     assert not acting(experts.from_callable(act)).remembers
     act.on_reset = lambda: None
     assert acting(experts.from_callable(act)).remembers
+
+
+@pytest.mark.parametrize(("spread", "precise"), [(1.7, True), (1.9, False)])
+def test_a_mean_is_known_where_its_standard_error_is_a_hundredth_of_it(spread, precise):
+    """s/√n with s² = Σ(x − x̄)²/(n − 1): 1.7 · √(4/3)/2 is 0.98, 1.9 · √(4/3)/2 is 1.10."""
+    returns = np.array([100 - spread, 100 + spread] * 2)
+    assert Evaluation(returns, np.ones(4, int), np.arange(4)).precise == precise

@@ -99,6 +99,9 @@ def test_answers_may_come_late_and_some_not_at_all():
     student, rows = learn([0, 1])
     other, _ = learn([1, 0])
     assert [row["unanswered"] for row in rows] == [1, 2] and rows[-1]["samples"] == 7
+    # A loss is a mean; the answered stand for the silent, of whom nothing is known.
+    assert np.allclose(student.samples.column("weights").reshape(2, 8), np.where(np.arange(8) == 2, 0, 1 / 7))
+    assert np.isnan([row["visited_high"] for row in rows]).all()
     np.testing.assert_allclose(student.params, other.params, atol=1e-12)  # the same sum of losses
     assert student.act([0.5, 0.1]) == pytest.approx([0.25], abs=1e-6)
     with pytest.raises(UserError, match="rounds: all 2 are over"):
@@ -296,3 +299,23 @@ def test_labels_are_asked_for_on_the_way_where_memory_is_short():
     short = imitate(Counting, expert=answering(value), memory_limit=3 * 8, **settings)
     assert max(sizes) == 3 and sum(sizes) == 120
     assert short.ledger.to_csv() == whole.ledger.to_csv()
+
+
+def test_a_question_has_the_states_that_the_expert_drove_through():
+    box = gym.spaces.Box(-1, 1, (2,)), gym.spaces.Box(-1, 1, (1,))
+    settings = {"ask": "random:4", "first_interactions": 8, "standardise": True, "average": 2}
+    student = Understudy(*box, policy="linear", rounds=4, interactions=8, **settings)
+    drove, members = np.arange(8) % 3 == 0, []
+    for states in np.random.default_rng(0).uniform(-1, 1, (4, 8, 2)):
+        question = student.choose(states, driven=drove)
+        assert (
+            set(np.flatnonzero(drove)) <= set(question.index)
+            and (question.p[drove[question.index]] == 1).all()
+        )
+        row = student.learn(question, states[question.index, :1])
+        assert row["by_expert"] == 3 / 8
+        members.append(student.params)
+        np.testing.assert_allclose(student.acting()[1], np.mean(members[-2:], axis=0))
+    view = student._view(states, 4)  # what the rule sees is what the policy sees
+    np.testing.assert_array_equal(view.rows, student.normaliser(states))
+    assert not np.allclose(view.rows, states)

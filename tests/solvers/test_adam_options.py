@@ -14,6 +14,7 @@ import understudy
 from problems import solve
 from understudy import MLP, Linear, Squared, UserError, adam, alt_ftrl, ftl, ftrl
 from understudy.objectives import batch, empty_samples, plain
+from understudy.solvers.stochastic import DECAYS
 
 
 def stream(rounds: int = 4) -> list[tuple[np.ndarray, np.ndarray]]:
@@ -175,3 +176,9 @@ def test_passes_are_for_minibatches():
         adam(passes=2.0)
     with pytest.raises(UserError, match=r"most_passes: 2\.0 are for minibatches"):
         adam(most_passes=2.0)
+
+
+@pytest.mark.parametrize("decay", ["linear", "cosine"])
+def test_what_is_left_of_the_step_falls_from_all_to_nothing(decay):
+    left = DECAYS[decay](jnp.linspace(1.0, 0.0, 9))
+    assert left[0] == 1 and left[-1] == 0 and (jnp.diff(left) < 0).all()

@@ -150,3 +150,20 @@ def test_minibatch_gradients_are_unbiased_with_tilt_and_weight_divided_by_t():
             chosen = drawn[..., 0].ravel() == row[0]
             assert np.mean(chosen) == pytest.approx(1 / 6, abs=0.02)
             np.testing.assert_allclose(weights.ravel()[chosen], 6 / 2 / len(X))
+
+
+@pytest.mark.parametrize(
+    ("curvatures", "c", "taken"),
+    [((0.1, 1.1), 0.1, True), ((0.1, 1.1), 0.5, False), ((1.1, 1.1), 0.5, False)],
+)
+def test_a_step_is_taken_where_the_value_falls_by_the_share_that_armijo_asks_for(curvatures, c, taken):
+    """Σ h w²/2 − g w along the gradient: it falls by 0.23 of the slope's promise, and in the last case rises
+    by 0.1 of it. In all three the gradient grows, so that nothing but the value says whether a step is good.
+    """
+    roots, slopes = np.sqrt(curvatures), np.sqrt([0.5, 1.0])
+    problem = objective("squared", [(np.diag(roots), (slopes / roots)[:, None])])
+    solver = gd(c=c)
+    state = solver.init(problem, zeros(problem), jax.random.key(0))._replace(step=jnp.asarray(2.0))
+    before, after = state.progress, solver.step(problem, state).progress
+    np.testing.assert_allclose(-before.gradient[:, 0], slopes)
+    assert (int(after.iterations) == 1) == taken
