@@ -215,6 +215,7 @@ class Understudy:
         wait; what is learnt is the same whenever its labels come.
         """
         path = states if isinstance(states, Path) else self._walked(states, driven)
+        _ = self.plan  # refuses where no round is left
         if path.size > (most := max(self.timetable.sizes)):
             raise UserError(
                 f"states: {path.size} are more than a round of this student has ({most}); interactions plans "

@@ -148,6 +148,21 @@ def test_labels_that_do_not_fit_are_refused_and_the_question_stays_open(labels, 
     assert student.learn(question, np.zeros((8, 1)))["queries"] == 8
 
 
+def test_open_questions_count_against_the_budget_and_the_rounds():
+    box = gym.spaces.Box(-1, 1, (2,)), gym.spaces.Box(-1, 1, (1,))
+    student = Understudy(*box, policy="linear", rounds=3, interactions=8, budget=12, ask="random:8")
+    states = np.random.default_rng(1).uniform(-1, 1, (8, 2))
+    questions = [student.choose(states) for _ in range(2)]
+    assert [len(question.index) for question in questions] == [8, 4]
+    with pytest.raises(UserError, match="rounds: all 2 are over"):
+        student.choose(states)
+    for question in questions:
+        student.learn(question, states[question.index, :1])
+    assert student.queries == 12 and student.finished
+    with pytest.raises(UserError, match="states: 9 are more than a round of this student has"):
+        Understudy(*box, policy="linear", interactions=8).choose(np.zeros((9, 2)))
+
+
 def test_an_understudy_has_no_environment():
     with pytest.raises(UserError, match="expert: an Understudy has no such setting"):
         Understudy(gym.spaces.Box(-1, 1, (2,)), gym.spaces.Box(-1, 1, (1,)), expert="sac-Hopper-v5")
