@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -10,12 +12,14 @@ import pytest
 import understudy
 from compiled import PLAIN
 from reference import FEW, rows, stream
-from understudy import adagrad, ftrl, ogd, streaming
+from understudy import adagrad, ftrl, ogd
 from understudy.losses import LOSSES
 from understudy.objectives import batch
 from understudy.online import make_game
 from understudy.policies import Linear
 from understudy.programs import compiled
+
+streaming = importlib.import_module("understudy.replay")  # a function has its name in the package
 
 CASES = {
     "squared": {"learner": ftrl(eta=0.2)},
