@@ -9,8 +9,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from problems import ended, objective, padded, solve
-from understudy import interior_point
+from problems import data, ended, objective, padded, solve
+from understudy import Huber, interior_point, lbfgs
 from understudy.solvers import Status
 from understudy.solvers.interior_point import piecewise, polish
 
@@ -121,3 +121,12 @@ def test_a_wrong_set_of_kinks_is_not_called_a_minimiser():
     # Nearly every sample on the other side: too much to be mended in three passes.
     wrong = made.inside(found.params + 5.0)
     assert not mended(made, wrong, dual, jnp.full_like(dual, 1e-9))[2].any()
+
+
+@pytest.mark.parametrize("delta", [0.2, 3.0])
+def test_hubers_delta_is_where_its_slopes_end(delta):
+    problem = objective(Huber(delta=delta), data("huber"), weight=0.3)
+    status, found = solve(interior_point(), problem)
+    _, other = solve(lbfgs(tolerance=1e-10), problem)
+    assert status == Status.CONVERGED
+    np.testing.assert_allclose(found.params, other.params, atol=1e-8)
