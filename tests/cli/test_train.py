@@ -133,7 +133,7 @@ def test_runs_are_compared_on_the_same_episodes(kept, tmp_path, capsys):
     half = stats.t.ppf(0.975, 2) * gaps.std(ddof=1) / 3**0.5
     ends = [second[name] for name in ("difference", "difference_low", "difference_high")]
     assert np.allclose(ends, [gaps.mean(), gaps.mean() - half, gaps.mean() + half])
-    assert f"less {kept}, in pairs of 3 episodes" in printed.err
+    assert f"less {kept}, in pairs of 3 episodes" in " ".join(printed.err.split())
     assert "less the expert's" in printed.err and "1 pair" in printed.err  # of the one that it has played
     assert Record.load(other).evaluation.returns.tolist() == second["returns"][:1]
     assert main(["evaluate"]) == 2 and "name the folder of a run" in capsys.readouterr().err

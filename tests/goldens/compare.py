@@ -1,4 +1,4 @@
-"""Plays the golden runs (`runs.py`) with two trees on this machine, and compares the files they write.
+"""Plays the golden runs (`golden_runs.py`) with two trees on this machine, and compares the files they write.
 
     python tests/goldens/compare.py OLD NEW [--only PATTERN] [--jobs 2] [--keep FOLDER] [--list]
 
@@ -31,8 +31,7 @@ HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
 
 from files import compared, read  # noqa: E402
-
-from runs import RENAMED, RUNS, Run, missing  # noqa: E402
+from golden_runs import RENAMED, RUNS, Run, missing  # noqa: E402
 
 LIMIT = 300.0
 """Seconds after which a process that plays is given up."""

@@ -13,8 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-
-from runs import RENAMED
+from golden_runs import RENAMED
 
 NAMES: dict[str, str] = {}
 """Words in JSON, such as the kind of a solver in config.json, that the older tree writes otherwise and that

@@ -24,8 +24,7 @@ from typing import Any
 
 import numpy as np
 import world
-
-from runs import RENAMED, RUNS, Run, Step
+from golden_runs import RENAMED, RUNS, Run, Step
 
 DONE, ROOT = ".steps", ".root"
 """Files that are not compared: how many steps are done; where the run, these scripts and the tree were."""

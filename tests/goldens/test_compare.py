@@ -21,13 +21,12 @@ def goldens():
     try:
         import compare
         import files
-
-        import runs
+        import golden_runs as runs
 
         yield compare, files, runs
     finally:
         sys.path.remove(str(HERE))
-        for name in ("compare", "files", "runs"):
+        for name in ("compare", "files", "golden_runs"):
             sys.modules.pop(name, None)
 
 
