@@ -111,7 +111,8 @@ def _played(asked: list[Any]) -> Sequence[Any]:
         if len(asked) == 1:
             return [compiled(games[0])(to_one_device(asked[0][1]), *asked[0][2:])]
         play = compiled_together(games)
-        states, batches, keys = over_devices(stacked([(state, one, key) for _, state, one, key, _ in asked]))
+        given = [(to_one_device(state), one, key) for _, state, one, key, _ in asked]
+        states, batches, keys = over_devices(stacked(given))
         return apart(play(states, batches, keys, asked[0][4]), len(asked))
 
 
