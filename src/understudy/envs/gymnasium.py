@@ -23,7 +23,7 @@ import gymnasium as gym
 import numpy as np
 from gymnasium import spaces
 
-from ..errors import MissingExtra, UserError, nearest, said
+from ..errors import MissingExtra, UserError, failure, nearest, said
 from ..nested import at, stacked
 from ..policies.sight import INFO, OWN
 from ..registry import module, place_of
@@ -276,6 +276,12 @@ class VectorEnv(Protocol):
         ...
 
     def close(self) -> None: ...
+
+
+def raise_broken(env: VectorEnv) -> None:
+    """Raises what an environment has raised, as a sentence; nothing where none has."""
+    for error in env.broken.values():
+        raise failure("environment", error)
 
 
 @final

@@ -7,7 +7,7 @@ from typing import Any, Protocol, final
 
 import numpy as np
 
-from ..envs.gymnasium import Seen, VectorEnv, derive
+from ..envs.gymnasium import Seen, VectorEnv, derive, raise_broken
 from ..envs.pictures import Scene
 from ..errors import UserError, failure
 from ..experts import Expert
@@ -40,8 +40,6 @@ class Collector(Protocol):
         labels found of the round under way are its first samples.
         """
         ...
-
-    def close(self) -> None: ...
 
 
 @final
@@ -96,8 +94,7 @@ class Episodes:
 
     def look(self, slots: np.ndarray) -> tuple[Seen, np.ndarray]:
         """What the slots show, and as rows (n, width)."""
-        if self.env.broken:
-            raise failure("environment", next(iter(self.env.broken.values())))
+        raise_broken(self.env)
         seen = self.env.observe(slots)
         rows = self.history.see(slots, seen.batch)
         if self._trails is not None:
@@ -221,8 +218,7 @@ class HostCollector:
             path.record(rows, actions, rewards, terminated, truncated)
             if tick is not None:
                 tick("collecting", path.row, driver.asked)
-        if episodes.env.broken:
-            raise failure("environment", next(iter(episodes.env.broken.values())))
+        raise_broken(episodes.env)
         path.settle()
         episodes.remember(path)
         return path
@@ -236,6 +232,3 @@ class HostCollector:
     def resume_anew(self, snapshot: Sequence[dict[str, Any]], found: Sequence[Kept]) -> None:
         self.episodes.resume_anew(snapshot)
         self._found = found
-
-    def close(self) -> None:
-        self.episodes.env.close()

@@ -429,8 +429,6 @@ class DeviceCollector:
         if self._lanes is not None:
             self._lanes = self._kit.anew(self._lanes, self._seed)
 
-    def close(self) -> None: ...
-
 
 def _called(program: Any, many: list[Any]) -> Sequence[Any]:
     """A program of one run, or of several, with the arguments of each."""

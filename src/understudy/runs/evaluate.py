@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, Protocol, final
 import numpy as np
 
 from .. import intervals
-from ..envs.gymnasium import STREAMS, Maker, Seen, VectorEnv, derive, maker, vector
+from ..envs.gymnasium import STREAMS, Maker, Seen, VectorEnv, derive, maker, raise_broken, vector
 from ..errors import UserError, among, failure, whole
 from ..experts import Expert
 from ..nested import stacked, take
@@ -167,8 +167,7 @@ def play_episodes(
     begin(np.arange(lanes))
     slots = np.flatnonzero(episode >= 0)
     while len(slots):
-        if env.broken:
-            raise failure("environment", next(iter(env.broken.values())))
+        raise_broken(env)
         actions = act(env.observe(slots), slots, steps[slots] == 0)
         rewards, terminated, truncated = env.step(slots, actions)
         total[slots] += rewards
@@ -185,8 +184,7 @@ def play_episodes(
             slots, ended = np.flatnonzero(episode >= 0), ended + len(done)
             if progress is not None:
                 progress(ended)
-    if env.broken:
-        raise failure("environment", next(iter(env.broken.values())))
+    raise_broken(env)
     return Evaluation(returns, lengths, np.asarray(seeds))
 
 

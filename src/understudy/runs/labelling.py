@@ -216,6 +216,13 @@ class Quick:
             )
 
 
+def answer_at_once(asking: Labelling, path: Path, weights: np.ndarray) -> None:
+    """`Labelling.answer` of who is shown all states in one call."""
+    seen, places = waiting(path, weights)
+    if len(places):
+        path.enter(places, asking.label(seen, path.inputs[places]))
+
+
 class _Once:
     """What slow experts and persons have in common: a state is asked about once, and its label looked up
     wherever it is met again.
@@ -276,9 +283,7 @@ class Slow:
         self._once.begin(number)
 
     def answer(self, path: Path, weights: np.ndarray) -> None:
-        seen, places = waiting(path, weights)
-        if len(places):
-            path.enter(places, self.label(seen, path.inputs[places]))
+        answer_at_once(self, path, weights)
 
     def label(self, seen: Seen, rows: np.ndarray, *, live: bool = False) -> Labels:
         keys = keys_of(seen, len(rows), self.expert.needs_infos)
@@ -346,9 +351,7 @@ class Human:
         self._replayed = {key for key, one in self.journal.kept.items() if one.round == number}
 
     def answer(self, path: Path, weights: np.ndarray) -> None:
-        seen, places = waiting(path, weights)
-        if len(places):
-            path.enter(places, self.label(seen, path.inputs[places]))
+        answer_at_once(self, path, weights)
 
     def takes_over(self, seen: Seen) -> bool:
         """Whether they drive in this state. A round that a break has cut short is played again first: they
