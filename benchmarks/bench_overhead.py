@@ -55,7 +55,7 @@ def ours(rounds: int, **settings: Any) -> Any:
         policy="linear",
         preset="paper",
         rounds=rounds,
-        interactions=1000,
+        steps_per_round=1000,
         seed=SEED,
         episodes=0,
         expert_episodes=0,

@@ -20,7 +20,7 @@ from understudy.runs import spaces_of
 from understudy.spec import RunSpec
 from understudy.studies import play, read
 
-SMALL = SIZE | {"episodes": 0, "search": 5}
+SMALL = SIZE | {"episodes": 0, "comparator_steps": 5}
 
 
 def first(learner, policy, name="practical"):
