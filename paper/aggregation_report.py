@@ -157,7 +157,10 @@ def draw(parts: Sequence[Part], every: Sequence[dict[str, Any]]) -> Any:
     )
     totals = np.array([one.total for one in parts])
     names = list(dict.fromkeys(row["series"] for row in every))
-    with plots.panels(range(2), range(2), size=(4.7, 3.0), xlabel="environment steps", below=3) as (made, grid):
+    with plots.panels(range(2), range(2), size=(4.7, 3.0), xlabel="environment steps", below=3) as (
+        made,
+        grid,
+    ):
         for axes, row, column in grid:
             name, title = shown[2 * row + column]
             for place, series in enumerate(names):

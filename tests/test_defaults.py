@@ -156,7 +156,7 @@ def test_nobody_else_reads_what_stands_for_something_else():
     [
         "if spec.noise is None: pass",
         "def f(run): return run.spec.ask or 'all'",
-        "def f(asked: RunSpec): return asked.members",
+        "def f(asked: RunSpec): return asked.ensemble",
         "one = entry.spec\nif one.policy == 'auto': pass",
         "rounds = RunSpec.of(settings).rounds",
         "first = specs[0].steps_per_round",

@@ -56,7 +56,10 @@ def test_a_run_has_one_spelling(one, other):
         ({"noise": 10**400}, "is not a finite number"),
         ({"rounds": 10**400}, "is not a whole number ≤ 1,000,000."),
         ({"seed": float("inf")}, "seed: inf is not a whole number ≥ 0."),
-        ({"keep_best": True, "episodes": 0}, "keep_best: yes needs evaluations to choose by, and episodes is 0"),
+        (
+            {"keep_best": True, "episodes": 0},
+            "keep_best: yes needs evaluations to choose by, and episodes is 0",
+        ),
         ({"noise": -1}, "noise: -1 is not a finite number ≥ 0."),
         ({"noise": float("nan")}, "noise: nan is not a finite number ≥ 0."),
         ({"label_kind": "actions"}, "label_kind: unknown value 'actions', did you mean 'action'?"),

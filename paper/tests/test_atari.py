@@ -42,7 +42,14 @@ def test_the_full_study_is_the_papers():
 
 def test_agents_of_the_paper_sample_and_others_play_the_mode():
     """One round from a policy that is uniform: the mode is always action 0."""
-    how = {"policy": "linear", "learner": "ogd", "eta": 1.0, "rounds": 1, "steps_per_round": 48, "episodes": 0}
+    how = {
+        "policy": "linear",
+        "learner": "ogd",
+        "eta": 1.0,
+        "rounds": 1,
+        "steps_per_round": 48,
+        "episodes": 0,
+    }
     how |= {"first_round": "agent", "comparator": "none"}
     still = understudy.imitate("ALE/Pong-v5", **how, noise=0.0)
     moved = understudy.imitate("ALE/Pong-v5", **how, preset="paper")

@@ -81,7 +81,8 @@ class Timetable:
     rounds: steps and most labels of each. last: how many rounds at most, demonstrations apart; None:
     as many as the budget takes. ask, rule: which states are asked about, as it was decided and as what
     chooses them, None where all are. num_envs: environments side by side, no more than an ordinary round has
-    steps. comparator_rounds, evaluated: the rounds after which the best in hindsight is found and the policy evaluated.
+    steps. comparator_rounds, evaluated: the rounds after which the best in hindsight is found and the
+    policy evaluated.
     looks, judging: episodes of an evaluation on the way, and of the policy that is kept.
     insists: whether even an expensive expert is measured.
     """
@@ -161,7 +162,7 @@ class Resolved:
     weigh as much as a round otherwise does, else None. noise: a deviation, or the temperature at which
     choices are sampled. standardise: by the first round's statistics. average: of how many of the last
     policies the mean acts. encoder: whose features of images the policy has: "auto" is the expert, None
-    nobody. frame_stack: observations that the policy sees, None where it sees the last one alone. limits: of one
+    nobody. frame_stack: observations that the policy sees, None where it sees the last one alone. limits: of
     call of a slow expert, timeout and retries. choices: every decision, in the order in which it was made.
     """
 
@@ -390,7 +391,9 @@ def timetable(decisions: Decisions) -> Timetable:
     judging = decisions["episodes"]
     looks = LOOKS if spec.episodes is None else spec.episodes
     if best and not looks:
-        raise UserError("keep_best: yes needs evaluations to choose by, and episodes is 0; give episodes, or no.")
+        raise UserError(
+            "keep_best: yes needs evaluations to choose by, and episodes is 0; give episodes, or no."
+        )
     if best:
         long = f"{looks} to {5 * looks}"
         why = "a policy that leads plays on until it is behind, or its mean return is known to 1 %"
@@ -568,7 +571,12 @@ def loss(decisions: Decisions, policy: Policy, actions: Actions, teacher: Any) -
         decisions.note("loss", _name(made), SAID)
     if made.logits and not actions.categorical:
         raise UserError("loss: cross-entropy is for Discrete and MultiDiscrete actions, these are Box.")
-    if teacher.kind == "distribution" and spec.label_kind == "auto" and not made.logits and spec.loss != "auto":
+    if (
+        teacher.kind == "distribution"
+        and spec.label_kind != "action"
+        and not made.logits
+        and spec.loss != "auto"
+    ):
         raise UserError(
             f"loss: {spec.loss!r} does not fit an expert that gives distributions; cross-entropy does."
         )

@@ -20,7 +20,7 @@ from .online import Game, make_game, remembering
 from .policies import Actions, Encoded, Normaliser, Observations, Params, Recalled, Seen
 from .policies.sight import Sight
 from .samples import Round, checksum, count, recorded
-from .spec import FIELDS, WORLD, RunSpec, describe, stated
+from .spec import FIELDS, WORLD, RunSpec, describe, refuse_old_name, stated
 
 
 @final
@@ -144,9 +144,11 @@ def parts(world: Spaces, spec: RunSpec, before: Mapping[str, Any] | None = None)
 
 
 def taught(expert: Expert, spec: RunSpec) -> Expert:
-    """Whose labels are learnt: the expert's, or the most likely action of one that answers with
-    distributions.
-    """
+    """The expert whose labels are learnt: as it answers, or with its most likely action."""
+    if spec.label_kind == "distribution" and expert.kind != "distribution":
+        raise UserError(
+            f"label_kind: the expert {expert.name!r} answers with actions, not with a distribution."
+        )
     return mode(expert) if spec.label_kind == "action" else expert
 
 
@@ -163,6 +165,7 @@ def parts_of(observation_space: Any, action_space: Any, kind: str, settings: Map
     """The parts of a student that somebody else's loop asks and teaches."""
     foreign = [name for name in settings if name in WORLD or name not in FIELDS]
     if foreign:
+        refuse_old_name(foreign[0])
         raise UserError(f"{foreign[0]}: an Understudy has no such setting; it has no environment, no expert.")
     spec = RunSpec.of({"env": "own loop"} | stated(settings))
     return parts(

@@ -82,8 +82,9 @@ class Settings:
     revision: str | None = _of("expert")
     """Which revision of a hub's repository."""
     expert_workers: int | str | None = None
-    """Questions under way at once, for an expert that is slow or expensive: a number (threads), or processes:N.
-    Such an expert is asked about a state once, after the round, and is not played for its return."""
+    """Questions under way at once, for an expert that is slow or expensive: a number (threads), or
+    processes:N. Such an expert is asked about a state once, after the round, and is not played for its
+    return."""
     expert_timeout: float | None = _least(None, 0.0)
     """Seconds after which a slow expert's answer is given up (default: none)."""
     expert_retries: int = _least(2, 0)
@@ -113,7 +114,8 @@ class Settings:
     """Whose features a linear policy on images has: auto (the expert's), none (the pixels), or another's
     name or file."""
     label_kind: str = _among("auto", "auto", "action", "distribution")
-    """What is learned: the expert's answer (a distribution where it gives one), or its mode."""
+    """What is learned: auto (as the expert answers), action (its most likely one) or distribution (of an
+    expert that answers with one)."""
     loss: str | Loss = "auto"
     """auto (squared for Box actions, huber for networks with a budget of labels, else cross-entropy),
     squared, absolute, huber, cross-entropy, binary-cross-entropy, or module:function."""
@@ -140,8 +142,8 @@ class Settings:
     """Recorded demonstrations, as a first round that costs nothing: an .npz with observations and actions,
     minari:ID, or the folder of another run."""
     steps_per_round: int | None = _least(None, 1, 1_000_000_000)
-    """Environment steps in a round (default: 1000; in a pure environment 50 for each of `num_envs`, if that is
-    more)."""
+    """Environment steps in a round (default: 1000; in a pure environment 50 for each of `num_envs`, if that
+    is more)."""
     first_steps: int | None = _least(None, 1, 1_000_000_000)
     """Environment steps in round 1, where they are not as many."""
     num_envs: int = _least(1, 1, 100_000)
@@ -230,6 +232,18 @@ OPTIONS = {
     part: tuple(name for name, one in FIELDS.items() if one.metadata.get("of") == part) for part in PARTS
 }
 """The settings that are options of a part, by part."""
+OLD_NAMES = {
+    "interactions": "steps_per_round",
+    "first_interactions": "first_steps",
+    "envs": "num_envs",
+    "stack": "frame_stack",
+    "members": "ensemble",
+    "best": "keep_best",
+    "search": "comparator_steps",
+    "floor": "random_share",
+    "labels": "label_kind",
+}
+"""What settings were called before they had the words of the field."""
 WORLD = ("env", "env_kwargs", "student_sees", "expert", "expert_options", "demos")
 WORLD += (*OPTIONS["expert"], "expert_workers", "expert_timeout", "expert_retries")
 """The settings that say where a run happens and who is its expert."""
@@ -239,6 +253,19 @@ def default(name: str) -> Any:
     """The value of a setting that was not given."""
     value = FIELDS[name].default
     return {} if value is dataclasses.MISSING else value
+
+
+def refuse_old_name(name: str, *, option: bool = False) -> None:
+    """Refuses what a setting was called before with the name it has now.
+
+    >>> refuse_old_name("interactions")
+    Traceback (most recent call last):
+    understudy.errors.UserError: interactions: the setting is called steps_per_round now.
+    """
+    if new := OLD_NAMES.get(name):
+        now = f"the option is called --{new.replace('_', '-')}" if option else f"the setting is called {new}"
+        shown = f"--{name.replace('_', '-')}" if option else name
+        raise UserError(f"{shown}: {now} now.")
 
 
 @final
@@ -314,6 +341,7 @@ class RunSpec(Settings):
     def of(cls, settings: Mapping[str, Any]) -> RunSpec:
         """The spec of named settings; None counts as not given, and a name that does not exist is refused."""
         for name in settings:
+            refuse_old_name(name)
             among("run", name, FIELDS)
         return cls(**stated(settings))
 
@@ -439,8 +467,8 @@ COMPARATORS = ("every", "last", "none")
 def comparator_rounds(asked: Any, rounds: int | None = None) -> frozenset[int]:
     """The rounds, of so many where that is known, after which `comparator` asks for the best in hindsight.
 
-    >>> sorted(comparator_rounds("every", 3)), sorted(comparator_rounds("1,3")), sorted(comparator_rounds([2], 3))
-    ([1, 2, 3], [1, 3], [2])
+    >>> sorted(comparator_rounds("every", 3)), sorted(comparator_rounds("1,3"))
+    ([1, 2, 3], [1, 3])
     """
     if isinstance(asked, str) and asked in COMPARATORS and rounds is not None:
         return frozenset({"every": range(1, rounds + 1), "last": (rounds,), "none": ()}[asked])

@@ -65,7 +65,7 @@ COUNTS = ("round", "steps", "labels", "unanswered", "breaks")
 KEPT = ("inputs", "targets", "executed", "rewards", "flags", "slots", "weights")
 OPEN = ("inputs", "targets", "executed", "rewards", "flags", "labelled", "new", "silent", "by_expert")
 """What a file keeps of the path of an open question."""
-FORMAT = 1
+FORMAT = 2
 """Of the files of `Understudy.save`."""
 
 
@@ -218,8 +218,8 @@ class Understudy:
         _ = self.plan  # refuses where no round is left
         if path.size > (most := max(self.timetable.sizes)):
             raise UserError(
-                f"states: {path.size} are more than a round of this student has ({most}); steps_per_round plans "
-                "larger rounds."
+                f"states: {path.size} are more than a round of this student has ({most}); "
+                "steps_per_round plans larger rounds."
             )
         path.settle()
         if self.timetable.rule is None:

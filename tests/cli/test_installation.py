@@ -82,7 +82,12 @@ def test_a_demo_replaces_nothing_but_a_demo(tmp_path, capsys):
     assert (tmp_path / "file").read_text() == "mine"
     config = tmp_path / "runs" / "ftl" / "config.json"
     config.parent.mkdir(parents=True)
-    told = {"format": FORMAT, "cores": 1, "versions": {}, "settings": {"env": demo.ENV, "comparator_steps": 2000}}
+    told = {
+        "format": FORMAT,
+        "cores": 1,
+        "versions": {},
+        "settings": {"env": demo.ENV, "comparator_steps": 2000},
+    }
 
     def refused(*more: str) -> str:
         config.write_text(json.dumps(told))

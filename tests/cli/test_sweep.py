@@ -87,8 +87,8 @@ def test_an_interrupted_sweep_says_how_to_go_on(tmp_path, capsys, monkeypatch):
 def test_a_file_tunes(tmp_path, capsys):
     path = tmp_path / "study.toml"
     path.write_text(
-        'env = "rooms:Room-v0"\nexpert = "rooms:expert"\npolicy = "linear"\nrounds = 2\nsteps_per_round = 20\n'
-        "episodes = 0\n[grid]\nlearner = ['ogd']\nstep = '0.01:10:log4'\n"
+        'env = "rooms:Room-v0"\nexpert = "rooms:expert"\npolicy = "linear"\nrounds = 2\n'
+        "steps_per_round = 20\nepisodes = 0\n[grid]\nlearner = ['ogd']\nstep = '0.01:10:log4'\n"
         "[tune]\nover = ['step']\nkeep = 2\ncoarse = {rounds = 2, steps_per_round = 10}\n"
     )
     assert main(["sweep", str(path), "--engine", "inline", "--out", str(tmp_path / "s")]) == 0

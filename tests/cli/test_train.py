@@ -107,7 +107,9 @@ def test_train_prints_one_line_of_json(capsys):
 
 
 def test_a_budget_that_is_spent_too_soon_and_a_folder_without_a_run_are_told(tmp_path, capsys):
-    with pytest.warns(UserWarning, match=r"budget: 40 labels are spent in 1 of 3 rounds.*--steps-per-round 13"):
+    with pytest.warns(
+        UserWarning, match=r"budget: 40 labels are spent in 1 of 3 rounds.*--steps-per-round 13"
+    ):
         spec = RunSpec(env="CartPole-v1", rounds=3, budget=40)
         _warn_spent(spec, plan_of(spec))
     assert main(["train", "--out", str(tmp_path / "none"), "--resume"]) == 2

@@ -56,7 +56,13 @@ DOTS = SIZE | {"env": "world:Dots-v0", "expert": "world:dots", "policy": "nature
 DOTS |= {"max_iterations": 4, "policy_options": {"width": 16}}
 PARTS = SIZE | {"env": "world:Parts-v0", "expert": "world:parts"}
 VIEW = SIZE | {"env": "world:View-v0", "expert": "world:view", "policy": "camera", "widths": (8,)} | FEW
-DRIFT = SIZE | {"env": "world:drift", "expert": "world:back", "num_envs": 8, "steps_per_round": 48, "comparator_steps": 0}
+DRIFT = SIZE | {
+    "env": "world:drift",
+    "expert": "world:back",
+    "num_envs": 8,
+    "steps_per_round": 48,
+    "comparator_steps": 0,
+}
 PONG = SIZE | {"env": "ALE/Pong-v5", "steps_per_round": 24, "episodes": 1, "episode_limit": 20}
 PONG |= {"rounds": 2, "comparator": "none"}
 LINEAR = {"policy": "linear"}
@@ -88,7 +94,13 @@ LEARNERS = [
         room_constant={"learner": "ftrl", "eta": 0.2, "schedule": "constant", "start": 2},
         room_paper={"preset": "paper", "learner": "adaftrl"},
         room_average={"average": 2, "seed": 4},
-        room_best={"keep_best": True, "evaluate_every": 1, "learner": "ogd", "eta": 0.3, "expert_episodes": 2},
+        room_best={
+            "keep_best": True,
+            "evaluate_every": 1,
+            "learner": "ogd",
+            "eta": 0.3,
+            "expert_episodes": 2,
+        },
         room_lbfgs={"solver": "lbfgs", "learner": "adaftrl"},
         room_descent={"solver": "gd", "learner": "adaftrl", "max_iterations": 15},
     ),
@@ -158,7 +170,9 @@ NETWORKS = [
         parts_mlp=MLP,
         parts_sees=LINEAR | {"student_sees": "place", "learner": "adaftrl"},
     ),
-    *_each("spaces", VIEW, view_camera={}, view_camera_pieces={"policy_options": {"width": 8}, "num_envs": 2}),
+    *_each(
+        "spaces", VIEW, view_camera={}, view_camera_pieces={"policy_options": {"width": 8}, "num_envs": 2}
+    ),
     *_each(
         "images",
         DOTS,

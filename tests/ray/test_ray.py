@@ -21,7 +21,14 @@ def slow(log: Path) -> Study:
     """Eight runs of three seconds and more each."""
     room = {"pause": 0.02, "log": str(log)}
     return Study(
-        ROOM, seeds=8, env_kwargs=room, expert=EXPERT, policy="linear", rounds=3, steps_per_round=50, episodes=0
+        ROOM,
+        seeds=8,
+        env_kwargs=room,
+        expert=EXPERT,
+        policy="linear",
+        rounds=3,
+        steps_per_round=50,
+        episodes=0,
     )
 
 

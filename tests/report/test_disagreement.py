@@ -50,7 +50,14 @@ def expert(observation):
 @pytest.fixture(scope="module")
 def run():
     return imitate(
-        Walk, expert=expert, policy="linear", rounds=2, steps_per_round=50, num_envs=2, episodes=0, comparator="none"
+        Walk,
+        expert=expert,
+        policy="linear",
+        rounds=2,
+        steps_per_round=50,
+        num_envs=2,
+        episodes=0,
+        comparator="none",
     )
 
 

@@ -178,9 +178,7 @@ def test_on_the_spot_the_expert_takes_over_and_the_books_are_kept_apart():
     run, asked = asking("distance:0.3", moment="spot", rounds=3, random_share=0.5, first_steps=20)
     acted = run.samples("flags") & EXPERT > 0
     assert asked > acted.sum()  # some of the policy's own states, at random
-    run, asked = asking(
-        "distance:0.3", moment="spot", rounds=3, ask_options={"mix": 0.5}, first_steps=20
-    )
+    run, asked = asking("distance:0.3", moment="spot", rounds=3, ask_options={"mix": 0.5}, first_steps=20)
     assert asked > (run.samples("flags") & EXPERT > 0).sum()
     for weights in np.split(run.samples("weights"), [20, 60])[1:]:
         assert len(np.unique(weights[weights > 0])) == 1  # those at random weigh as the others
@@ -324,7 +322,13 @@ def test_a_return_that_is_no_number_is_behind_every_other():
             observation, reward, *rest = super().step(action)
             return observation, np.nan if Broken.steps < 45 else reward, *rest
 
-    settings = SMALL | {"steps_per_round": 20, "episodes": 2, "evaluate_every": 1, "keep_best": True, "rounds": 3}
+    settings = SMALL | {
+        "steps_per_round": 20,
+        "episodes": 2,
+        "evaluate_every": 1,
+        "keep_best": True,
+        "rounds": 3,
+    }
     run = imitate(Broken, expert=answering(half), **settings)
     assert np.isnan(run.ledger["return_mean"][0]) and run.kept_round > 1
 
@@ -380,7 +384,11 @@ def test_the_loss_on_all_states_is_known_bounded_or_an_estimate():
     small |= SMALL | {"policy": "mlp", "rounds": 4}
     known = imitate(**small)
     assert known.ledger["visited_high"].tolist() == known.ledger["cumulative_loss"].tolist()
-    for settings in ({"ask": "random:10"}, {"ask": "fraction:0.3"}, {"ask": "distance:10", "random_share": 0.5}):
+    for settings in (
+        {"ask": "random:10"},
+        {"ask": "fraction:0.3"},
+        {"ask": "distance:10", "random_share": 0.5},
+    ):
         run = imitate(**small, **settings)
         high, seen = run.ledger["visited_high"], run.ledger["cumulative_loss"]
         assert high[0] == pytest.approx(seen[0]) and (high[1:] > seen[1:]).all()

@@ -17,7 +17,14 @@ from understudy.runs import run as running
 from understudy.runs.device import DeviceCollector, Kit
 from understudy.studies import play
 
-SMALL = {"policy": "linear", "rounds": 3, "steps_per_round": 50, "num_envs": 16, "episodes": 3, "comparator_steps": 0}
+SMALL = {
+    "policy": "linear",
+    "rounds": 3,
+    "steps_per_round": 50,
+    "num_envs": 16,
+    "episodes": 3,
+    "comparator_steps": 0,
+}
 SMALL |= {"comparator": "none"}  # half of the compiling, and the host's solver all the same
 COLUMNS = ("loss", "cumulative_loss", "labels", "steps", "episodes", "by_expert", "handovers")
 

@@ -96,7 +96,9 @@ def test_the_best_in_hindsight_is_searched_for_among_sequences():
     """They are kept beside the learner's own memory: a log of rows has none to read."""
     kept = {}
     for search in (20, 0):
-        spec = RunSpec(**settings_of(**GRU, memory="window:2") | {"comparator": "last", "comparator_steps": search})
+        spec = RunSpec(
+            **settings_of(**GRU, memory="window:2") | {"comparator": "last", "comparator_steps": search}
+        )
         made = parts(spaces_of(spec), spec)
         kept[search] = Understudy.of(made, storage(made)).state.losses.whole.inputs.shape
     assert kept == {20: (64, 7, 3), 0: (0, 7, 3)}

@@ -77,7 +77,9 @@ def test_defaults_for_a_person_are_small_and_what_is_said_wins():
     assert (plan.budget, plan.ask, plan.steps_per_round) == (50, "distance:10", 200)
     assert plan.rounds == ((200, 10),) * 5 and not plan.mixing.expert_first
     assert resolved(spec).noise > 0, "the first policy knows nothing and must not repeat itself"
-    said = RunSpec(env="CartPole-v1", expert="person", budget=12, ask="random:3", steps_per_round=30, noise=0.0)
+    said = RunSpec(
+        env="CartPole-v1", expert="person", budget=12, ask="random:3", steps_per_round=30, noise=0.0
+    )
     plan = plan_of(said)
     assert (plan.budget, plan.ask, plan.steps_per_round, resolved(said).noise) == (12, "random:3", 30, 0.0)
     assert plan_of(RunSpec(env="CartPole-v1", expert="person", rounds=2)).budget is None

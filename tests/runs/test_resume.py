@@ -34,8 +34,8 @@ def progress(t, row):
     time.sleep(0.05)
 
 understudy.imitate(
-    env, policy=policy, learner=learner, rounds=3, steps_per_round=40, num_envs=2, episodes=2, expert_episodes=0,
-    seed=3, out=out, resume=True, progress=progress, **options,
+    env, policy=policy, learner=learner, rounds=3, steps_per_round=40, num_envs=2, episodes=2,
+    expert_episodes=0, seed=3, out=out, resume=True, progress=progress, **options,
 )
 print("done", flush=True)
 """

@@ -168,7 +168,11 @@ def test_an_understudy_has_no_environment():
         Understudy(gym.spaces.Box(-1, 1, (2,)), gym.spaces.Box(-1, 1, (1,)), expert="sac-Hopper-v5")
 
 
-NETWORK = {"policy": understudy.MLP(widths=(8,)), "solver_options": {"max_iterations": 20}, "comparator_steps": 20}
+NETWORK = {
+    "policy": understudy.MLP(widths=(8,)),
+    "solver_options": {"max_iterations": 20},
+    "comparator_steps": 20,
+}
 RUNS = [
     {"policy": "linear", "learner": "ftl", "seed": 0, "preset": "paper"},
     {"policy": "linear", "learner": understudy.ftrl(eta=0.1), "seed": 1, "episodes": 3},

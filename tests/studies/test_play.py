@@ -18,7 +18,13 @@ HERE = "studies.teachers"
 ENDLESS = f"{HERE}:Endless-v0"
 SMALL = SIZE | {"episodes": 1, "expert_episodes": 1}
 CASES = [
-    {"env": "CartPole-v1", "policy": "linear", "label_kind": "action", "expert": f"{HERE}:soft", "num_envs": 3},
+    {
+        "env": "CartPole-v1",
+        "policy": "linear",
+        "label_kind": "action",
+        "expert": f"{HERE}:soft",
+        "num_envs": 3,
+    },
     {"env": "CartPole-v1", "policy": "linear", "expert": f"{HERE}:informed", "learner": "bc"},
     {"env": "Hopper-v5", "policy": "linear", "learner": "ogd", "eta": 0.1, "seed": 4, "episode_limit": 90},
 ]

@@ -194,7 +194,10 @@ def test_a_study_without_axes_says_that_none_can_be_tuned():
         ({"over": 3}, "tune: unknown value 3"),
         ({"over": [["step"]]}, "tune: unknown value"),
         ({"keep": 0}, "keep"),
-        ({"over": ("step", "comparator_steps")}, "tune: comparator_steps is the same for all runs of the coarse pass"),
+        (
+            {"over": ("step", "comparator_steps")},
+            "tune: comparator_steps is the same for all runs of the coarse pass",
+        ),
         ({"coarse": 5}, "coarse: 5 is not a table of settings"),
         ({"over": "env_kwargs"}, "tune: env_kwargs has tables for values"),
     ],

@@ -23,11 +23,11 @@ class Scored(abc.ABC):
 
     `number` ≥ 1 is how many states of a round are asked about: those with the highest scores. Below 1 it is
     a share α, and the threshold is the (1 − α) quantile of `calibration`; how many states lie above it
-    differs from round to round. `random_share` is the share of the labels that is asked at random among the other
+    differs from round to round. `random_share` of the labels is asked at random among the other
     states, so that every state has a probability above 0; without it the losses are means over the asked.
     `mix` is such a share too, but its labels weigh as much as the others: the losses are means over the asked
     still, and the policy learns more of where it usually is. Where `number` ≥ 1, states shortly before a
-    terminal state are passed over if there are enough others, unless `falls`; a `random_share` draws them too.
+    terminal state are passed over if there are enough others, unless `falls`; `random_share` draws them.
 
     On the spot (``moment="spot"``, α only) the expert takes over where the score is above that threshold, set
     from the round before, and drives until it has fallen to `release` times it: SafeDAgger with `release` 1,
@@ -49,7 +49,8 @@ class Scored(abc.ABC):
             object.__setattr__(self, name, share(name, getattr(self, name), zero=True))
         if self.random_share and self.mix:
             raise UserError(
-                f"ask: mix {self.mix!r} does not go with a random_share of {self.random_share!r}; give one of them."
+                f"ask: mix {self.mix!r} does not go with a random_share of {self.random_share!r}; "
+                "give one of them."
             )
         object.__setattr__(self, "release", share("release", self.release))
 

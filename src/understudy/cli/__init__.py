@@ -286,6 +286,10 @@ def _refuse(words: str, args: list[str]) -> None:
             placed = [field.name for field in dataclasses.fields(options_of(words)) if _placed(field)]
             if name[2:].replace("-", "_") in placed:
                 raise UserError(f"{name}: it is given without a name: understudy {words} {name[2:].upper()}.")
+            if "--steps-per-round" in fields:
+                from ..spec import refuse_old_name
+
+                refuse_old_name(name[2:].replace("-", "_"), option=True)
             raise unknown("option", typed, fields)
         kind, many = _kind(fields[name].type)
         if kind is bool:

@@ -116,7 +116,7 @@ def outcome(result: Any) -> Any:
         rows += tables.regret(made)
     parts = ("collect", "solve", "comparator", "evaluate")
     spent = {part: result.seconds[part] for part in parts}
-    rows.append(("seconds", "  ".join(f"{part} {one:.{int(one < 100)}f}" for part, one in spent.items())))
+    rows.append(("seconds", " ".join(f"{part} {one:.{int(one < 100)}f}" for part, one in spent.items())))
     if result.folder is not None:
         rows.append(("kept in", str(result.folder)))
     return tables.facts(

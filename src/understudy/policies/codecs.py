@@ -477,7 +477,8 @@ class Recalled(Wrapped):
     def __init__(self, inner: Observations | Encoded, depth: int = 1, *, mark: bool = False):
         if inner.dtype != np.float32:
             raise UserError(
-                "frame_stack: bytes and numbers of states have no stack and no gru here; numbers have, and the "
+                "frame_stack: bytes and numbers of states have no stack and no gru here; numbers have, and "
+                "the "
                 "features of images (policy linear)."
             )
         if not 1 <= depth <= MOST:

@@ -325,7 +325,14 @@ with libraries that may give other last bits. Several are joined by commas."""
 GROWING = ("rounds", "budget")
 """Settings that may be larger when a run is resumed: it is extended."""
 FREE = ("episodes", "evaluate_every", "expert_episodes", "comparator", "comparator_steps", "memory_limit")
-FREE += ("expert_workers", "expert_timeout", "expert_retries", "episode_limit", "ensemble", "resolved ensemble")
+FREE += (
+    "expert_workers",
+    "expert_timeout",
+    "expert_retries",
+    "episode_limit",
+    "ensemble",
+    "resolved ensemble",
+)
 FREE += ("resolved evaluate_every",)
 """Settings that may be others when a run is resumed: they do not change what is learnt."""
 LAST = ("episodes", "expert_episodes", "episode_limit", "resolved ensemble")

@@ -73,7 +73,7 @@ def imitate(
         with `begin`, `row` and `end`, or functions of a round's number and row. One that fails is
         left out with a warning; the run goes on.
       settings: every other field of `understudy.RunSpec`, where each is described with its default: expert,
-        learner, policy, loss, solver, their options, rounds, steps_per_round, preset, beta, episodes, seed, ….
+        learner, policy, loss, solver, their options, rounds, steps_per_round, preset, beta, episodes, ….
         Learner, policy, loss, solver and expert may be objects, such as ``understudy.MLP(widths=(64, 64))``;
         an expert may be any callable from observations to actions, or an object with `predict`.
 

@@ -28,7 +28,7 @@ from ..spec import RunSpec
 from .shard import Result, partial
 from .study import Entry, Study
 
-FORMAT = 2
+FORMAT = 3
 
 
 @contextlib.contextmanager

@@ -19,8 +19,26 @@ MOST = 512
 """Most runs in a shard of an accelerator, which has room for many; a CPU plays one run after another."""
 LANES = 65_536
 """Most environments of a shard with more than one run: they fill a large GPU."""
-SIDE_BY_SIDE = (*WORLD, "rounds", "steps_per_round", "first_steps", "budget", "num_envs", "encoder", "label_kind")
-SIDE_BY_SIDE += ("ask", "ask_options", "random_share", "moment", "episode_limit", "policy", "widths", "episodes")
+SIDE_BY_SIDE = (
+    *WORLD,
+    "rounds",
+    "steps_per_round",
+    "first_steps",
+    "budget",
+    "num_envs",
+    "encoder",
+    "label_kind",
+)
+SIDE_BY_SIDE += (
+    "ask",
+    "ask_options",
+    "random_share",
+    "moment",
+    "episode_limit",
+    "policy",
+    "widths",
+    "episodes",
+)
 SIDE_BY_SIDE += ("evaluate_every", "preset")
 """Runs that agree in these can be played side by side."""
 CALIBRATION, CALIBRATED_ROUNDS = 6, 2

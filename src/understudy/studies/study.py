@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, final
 from .. import disk
 from ..defaults import Timetable, plan_of
 from ..errors import UserError, unknown
-from ..spec import FIELDS, OPTIONS, RunSpec, fits, read_toml, registries, stated
+from ..spec import FIELDS, OPTIONS, RunSpec, fits, read_toml, refuse_old_name, registries, stated
 from .grids import values
 
 if TYPE_CHECKING:
@@ -83,6 +83,7 @@ class Study:
                 if field == "study":
                     _refuse_several(name, value)
                 if name not in ACCEPTED:
+                    refuse_old_name(name)
                     raise unknown(field, name, (*ACCEPTED, "seeds", "grid", "tune"))
         if both := [name for name in settings if name in (grid or {})]:
             raise UserError(f"grid: {both[0]} is an axis and a setting of all runs; leave one of them.")
