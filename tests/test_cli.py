@@ -21,7 +21,7 @@ import understudy.__main__ as entrance
 from understudy import cli
 from understudy.errors import UserError
 
-NOT_FOR_HELP = ("jax", "numpy", "scipy", "matplotlib", "equinox", "optax", "gymnasium", "understudy.replay")
+NOT_FOR_HELP = ("jax", "numpy", "scipy", "matplotlib", "equinox", "optax", "gymnasium", "understudy.streams")
 
 
 def call(capsys, *args: str) -> tuple[int, str, str]:

@@ -25,7 +25,7 @@ ORDER = """
     online
     asking
     spec
-    replay
+    streams
     envs
     experts
     defaults
@@ -72,9 +72,7 @@ def imported(file: Path, root: Path) -> set[str]:
             if names[0] == "understudy":
                 inner = names[1] if len(names) > 1 else ""
                 is_room = inner and ((root / inner).is_dir() or (root / f"{inner}.py").is_file())
-                # `from understudy import replay` is the function of the front page, not the module.
-                public = is_room and len(names) == 2 and inner == "replay"
-                found.add(inner if is_room and not public else "understudy")
+                found.add(inner if is_room else "understudy")
     return found
 
 

@@ -8,8 +8,9 @@ import json
 import numpy as np
 import pytest
 
-from understudy import MLP, UserError, ftrl
+from understudy import UserError, ftrl
 from understudy.defaults import plan_of
+from understudy.policies import MLP
 from understudy.spec import FIELDS, RunSpec, describe
 
 PENDULUM = {"env": "Pendulum-v1"}

@@ -1,14 +1,12 @@
 """understudy: online imitation learning, with the regret in numbers.
 
-The names below are the public ones. They are loaded when first used, so that importing the package (and
-asking the command line for help) does not wait for JAX.
+The names below are the public ones; rooms such as `understudy.losses` have the rest. They are loaded when
+first used, so that importing the package (and asking the command line for help) does not wait for JAX.
 """
 
 from __future__ import annotations
 
-import importlib
-import sys
-import types
+import importlib as _importlib
 
 __version__ = "0.1.0"
 TYPE_CHECKING = False  # that of `typing`, which takes longer to import than all of this
@@ -17,154 +15,127 @@ _NAMES = {
     "student": "Understudy",
     "runs": "Record Run",
     "runs.imitate": "imitate",
-    "explaining": "explain Explanation",
     "runs.evaluate": "evaluate",
-    "exports": "export Exported",
+    "studies": "Study tune",
+    "spec": "RunSpec",
+    "explaining": "Explanation explain",
+    "exports": "Exported export",
     "loading": "load",
     "report.page": "write_report",
-    "spec": "RunSpec",
-    "envs.pure": "PureEnv",
-    "policies": "TrainedPolicy Policy Linear Tabular MLP GRU NatureCNN Camera",
-    "replay": "Replay",
-    "learners": "ftl ftrl alt_ftrl adaftrl ogd adagrad linearised schedule theorem Learner",
-    "regret": "Ledger Certificate",
-    "solvers": "Status Solution Solver closed_form newton lbfgs gd adam sls proximal_sgd interior_point",
-    "losses": "Loss Squared Absolute Huber CrossEntropy BinaryCrossEntropy",
-    "studies": "Study tune",
+    "streams": "Replay replay",
+    "learners": "adaftrl adagrad alt_ftrl ftl ftrl ogd",
+    "regret": "Certificate Ledger",
+    "policies": "TrainedPolicy",
     "experts": "Expert",
+    "envs.pure": "PureEnv",
     "errors": "UserError",
     "machine": "use_cache",
 }
 _HOMES = {name: home for home, names in _NAMES.items() for name in names.split()}
-_ROOMS = ("asking", "checks", "losses", "policies", "objectives", "solvers", "learners", "regret", "experts")
-_ROOMS += ("sinks", "studies")
+_ROOMS = [
+    "asking",
+    "checks",
+    "experts",
+    "learners",
+    "losses",
+    "objectives",
+    "policies",
+    "regret",
+    "sinks",
+    "solvers",
+    "studies",
+]
+_REGISTRIES = {
+    "learner": "learners:LEARNERS",
+    "loss": "losses:LOSSES",
+    "policy": "policies:POLICIES",
+    "solver": "solvers:SOLVERS",
+    "ask": "asking:RULES",
+    "expert": "experts:EXPERTS",
+    "sink": "sinks:SINKS",
+}
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import Any
+    from collections.abc import Callable as _Callable
 
-    from . import asking, checks, experts, learners, losses, objectives, policies, regret, sinks, solvers
+    from . import asking as asking
+    from . import checks as checks
+    from . import experts as experts
+    from . import learners as learners
+    from . import losses as losses
+    from . import objectives as objectives
+    from . import policies as policies
+    from . import regret as regret
+    from . import sinks as sinks
+    from . import solvers as solvers
     from . import studies as studies
-    from .asking import Rule
-    from .envs.pure import PureEnv
-    from .errors import UserError
-    from .experts import Expert
-    from .explaining import Explanation, explain
-    from .exports import Exported, export
-    from .learners import (
-        AnyLearner,
-        Learner,
-        adaftrl,
-        adagrad,
-        alt_ftrl,
-        ftl,
-        ftrl,
-        linearised,
-        ogd,
-        schedule,
-        theorem,
-    )
-    from .loading import load
-    from .losses import Absolute, BinaryCrossEntropy, CrossEntropy, Huber, Loss, Squared
-    from .machine import use_cache
-    from .policies import GRU, MLP, Camera, Linear, NatureCNN, Policy, Tabular, TrainedPolicy
-    from .regret import Certificate, Ledger
-    from .replay import Replay, replay
-    from .report.page import write_report
-    from .runs import Record, Run
-    from .runs.evaluate import evaluate
-    from .runs.imitate import imitate
-    from .sinks import Sink
-    from .solvers import (
-        AnySolver,
-        Solution,
-        Solver,
-        Status,
-        adam,
-        closed_form,
-        gd,
-        interior_point,
-        lbfgs,
-        newton,
-        proximal_sgd,
-        sls,
-    )
-    from .spec import RunSpec
-    from .student import Understudy
-    from .studies import Study, tune
+    from .envs.pure import PureEnv as PureEnv
+    from .errors import UserError as UserError
+    from .experts import Expert as Expert
+    from .explaining import Explanation as Explanation
+    from .explaining import explain as explain
+    from .exports import Exported as Exported
+    from .exports import export as export
+    from .learners import adaftrl as adaftrl
+    from .learners import adagrad as adagrad
+    from .learners import alt_ftrl as alt_ftrl
+    from .learners import ftl as ftl
+    from .learners import ftrl as ftrl
+    from .learners import ogd as ogd
+    from .loading import load as load
+    from .machine import use_cache as use_cache
+    from .policies import TrainedPolicy as TrainedPolicy
+    from .regret import Certificate as Certificate
+    from .regret import Ledger as Ledger
+    from .report.page import write_report as write_report
+    from .runs import Record as Record
+    from .runs import Run as Run
+    from .runs.evaluate import evaluate as evaluate
+    from .runs.imitate import imitate as imitate
+    from .spec import RunSpec as RunSpec
+    from .streams import Replay as Replay
+    from .streams import replay as replay
+    from .student import Understudy as Understudy
+    from .studies import Study as Study
+    from .studies import tune as tune
 
 
-def register_learner(name: str, maker: Callable[..., AnyLearner]) -> None:
-    """Makes ``maker()`` available as the learner `name`, wherever a learner's name is accepted."""
-    importlib.import_module(".learners", __name__).LEARNERS.register(name, maker)
+def register(part: str, name: str, maker: _Callable[..., object]) -> None:
+    """Makes ``maker(**options)`` available under `name`, wherever the name of such a part is accepted.
 
+    Args:
+      part: learner, loss, policy, solver, ask, expert or sink.
+      name: a name that is not taken. Of an ask rule ``name:50`` the 50 is its option `number`; of a sink
+        ``name:here`` the text is its option `place`.
+      maker: returns the part. An expert may be an `Expert`, a function of an observation, or an object with
+        `predict`. A policy's class can also be read back from a run.
 
-def register_loss(name: str, maker: Callable[..., Loss]) -> None:
-    """Makes ``maker(**options)`` available as the loss `name`."""
-    importlib.import_module(".losses", __name__).LOSSES.register(name, maker)
-
-
-def register_policy(name: str, maker: Callable[..., Policy]) -> None:
-    """Makes ``maker(**options)`` available as the policy `name`; a class can also be read back from a run."""
-    importlib.import_module(".policies", __name__).POLICIES.register(name, maker)
-
-
-def register_expert(name: str, maker: Callable[..., Any]) -> None:
-    """Makes ``maker(**options)`` available as the expert `name`: it returns an `Expert`, a function of an
-    observation, or an object with `predict`.
+    >>> import understudy
+    >>> understudy.register("loss", "halved", lambda: understudy.losses.Huber(delta=0.5))
     """
-    experts = importlib.import_module(".experts", __name__)
-    if name in experts.names():
-        raise importlib.import_module(".errors", __name__).UserError(
-            f"expert: the name {name!r} is taken; register another."
-        )
-    experts.EXPERTS.register(name, maker)
+    errors = _importlib.import_module(".errors", __name__)
+    errors.among("part", part, _REGISTRIES)
+    home, _, registry = _REGISTRIES[part].partition(":")
+    room = _importlib.import_module(f".{home}", __name__)
+    if part == "expert" and name in room.names():
+        raise errors.UserError(f"expert: the name {name!r} is taken; register another.")
+    getattr(room, registry).register(name, maker)
 
 
-def register_ask(name: str, maker: Callable[..., Rule]) -> None:
-    """Makes ``maker(**options)`` available as the ask rule `name`; of ``name:50`` the 50 is its option
-    `number`.
-    """
-    importlib.import_module(".asking", __name__).RULES.register(name, maker)
-
-
-def register_sink(name: str, maker: Callable[..., Sink]) -> None:
-    """Makes ``maker(**options)`` available as the sink `name`; of ``name:here`` the text is its option
-    `place`.
-    """
-    importlib.import_module(".sinks", __name__).SINKS.register(name, maker)
-
-
-def register_solver(name: str, maker: Callable[..., AnySolver]) -> None:
-    """Makes ``maker(**options)`` available as the solver `name`."""
-    importlib.import_module(".solvers", __name__).SOLVERS.register(name, maker)
-
-
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> object:
     if name in _HOMES:
-        value = getattr(importlib.import_module(f".{_HOMES[name]}", __name__), name)
+        value = getattr(_importlib.import_module(f".{_HOMES[name]}", __name__), name)
     elif name in _ROOMS:
-        value = importlib.import_module(f".{name}", __name__)
+        value = _importlib.import_module(f".{name}", __name__)
     else:
         raise AttributeError(f"module 'understudy' has no attribute {name!r}")
     globals()[name] = value
     return value
 
 
-class _Front(types.ModuleType):
-    """This package: `replay` stays a function when the module of that name is imported."""
-
-    @property
-    def replay(self) -> Any:
-        return importlib.import_module(".replay", __name__).replay
-
-    @replay.setter
-    def replay(self, module: Any) -> None:
-        """Python would put the module here as soon as anyone imports it."""
-
-
-sys.modules[__name__].__class__ = _Front
-
-
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_HOMES, *_ROOMS, "replay"})
+    return sorted([*_HOMES, *_ROOMS, "register"])
+
+
+if not TYPE_CHECKING:
+    __all__ = __dir__()

@@ -7,10 +7,11 @@ import dataclasses
 import numpy as np
 import pytest
 
-from understudy import Squared, UserError
+from understudy import UserError
 from understudy.asking import RULES, View, rule
 from understudy.asking.base import at_random, shortly_before
 from understudy.asking.distance import features, nearest
+from understudy.losses import Squared
 from understudy.policies import MLP, Linear
 
 STATES = np.random.default_rng(0).standard_normal((60, 3))
@@ -124,7 +125,7 @@ def test_a_rule_of_ones_own(monkeypatch):
     import understudy
 
     monkeypatch.setattr(RULES, "makers", dict(RULES.makers))
-    understudy.register_ask("twice", lambda number: rule(f"random:{2 * int(number)}"))
+    understudy.register("ask", "twice", lambda number: rule(f"random:{2 * int(number)}"))
     assert len(rule("twice:4").choose(view()).index) == 8
     assert rule(rule("random:3")).count == 3
 

@@ -13,11 +13,14 @@ import pytest
 
 import understudy
 from docs.prose import ROOT
+from understudy.spec import registries
 
 PAGE = (ROOT / "docs" / "reference.md").read_text()
 LISTED = re.findall(r"^::: (understudy\.\S+)$", PAGE, re.M)
 # Rooms whose names a user calls with the room before them.
 ROOMS = ("asking", "experts", "sinks", "studies", "checks")
+# Rooms with a class or a function for every name of a registry, and their base classes.
+PARTS = ("understudy.learners", "understudy.losses", "understudy.policies", "understudy.solvers")
 # Protocols that a user's own classes have, wherever they are written down.
 PROTOCOLS = ("understudy.envs.pure.PureEnv",)
 
@@ -30,12 +33,11 @@ def named(path: str) -> Any:
 
 
 def public() -> dict[str, Any]:
-    front = {
-        *understudy._HOMES,
-        *(name for name in vars(understudy) if name.startswith("register_")),
-        "replay",
-    }
+    front = [name for name in dir(understudy) if not isinstance(getattr(understudy, name), ModuleType)]
     found = {f"understudy.{name}": getattr(understudy, name) for name in front}
+    for room, registry in registries().items():
+        ours = [maker for maker in registry.makers.values() if maker.__module__.startswith("understudy.")]
+        found |= {f"understudy.{room}.{maker.__name__}": maker for maker in ours}
     for room in ROOMS:
         module = getattr(understudy, room)
         found |= {f"understudy.{room}.{name}": getattr(module, name) for name in module.__all__}
@@ -131,6 +133,7 @@ def test_nothing_else_is_listed():
     paths = set().union(*(used(path.read_text()) for path in PAPER))
     paths |= {path.rpartition(".")[0] for path in paths}
     values = {id(value) for value in public().values()}
+    paths |= {path for path in LISTED if path.rpartition(".")[0] in PARTS}
     assert [path for path in LISTED if id(named(path)) not in values and path not in paths] == []
 
 

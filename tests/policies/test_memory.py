@@ -11,8 +11,8 @@ from gymnasium import spaces
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from understudy import GRU, MLP, TrainedPolicy, UserError
-from understudy.policies import Actions, History, Normaliser, Observations, Recalled
+from understudy import TrainedPolicy, UserError
+from understudy.policies import GRU, MLP, Actions, History, Normaliser, Observations, Recalled
 from understudy.policies.acting import forward_step
 
 POLICY = GRU(width=5, widths=(7,), length=4, burn=2)

@@ -13,11 +13,12 @@ from scipy import stats
 
 from runs.counting import Counting, answering, half
 from runs.pieces import resumed
-from understudy import CrossEntropy, Huber, Record, Squared, Understudy, UserError, evaluate, imitate
+from understudy import Record, Understudy, UserError, evaluate, imitate
 from understudy.asking.uniform import Random
 from understudy.asking.visited import Visited
 from understudy.defaults import FEW, SPARSE, plan_of, resolve
 from understudy.experts import Expert
+from understudy.losses import CrossEntropy, Huber, Squared
 from understudy.policies import Actions
 from understudy.runs.evaluate import AGAIN
 from understudy.samples import EXPERT

@@ -11,8 +11,9 @@ import pytest
 
 from drift import Drift, back
 from runs.pieces import Stop, stopping
-from understudy import Linear, RunSpec, Understudy, UserError, imitate
+from understudy import RunSpec, Understudy, UserError, imitate
 from understudy import together as meeting
+from understudy.policies import Linear
 from understudy.runs import run as running
 from understudy.runs.device import DeviceCollector, Kit
 from understudy.studies import play

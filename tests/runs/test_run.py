@@ -169,7 +169,7 @@ def test_an_understudy_has_no_environment():
 
 
 NETWORK = {
-    "policy": understudy.MLP(widths=(8,)),
+    "policy": understudy.policies.MLP(widths=(8,)),
     "solver_options": {"max_iterations": 20},
     "comparator_steps": 20,
 }

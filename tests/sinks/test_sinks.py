@@ -14,7 +14,7 @@ import pytest
 import understudy
 from runs.counting import Counting, answering, half
 from runs.pieces import Stop, stopping
-from understudy import Study, UserError, cli, imitate, register_sink
+from understudy import Study, UserError, cli, imitate, register
 from understudy.errors import MissingExtra
 from understudy.sinks import SINKS, Sink, Started, sink, sinks
 
@@ -91,7 +91,7 @@ def test_what_is_no_sink_is_refused_in_one_sentence(monkeypatch):
         with pytest.raises(MissingExtra, match=f"sink: '{name}' needs the extra '{name}'"):
             sink(name)
     monkeypatch.setattr(SINKS, "makers", dict(SINKS.makers))
-    understudy.register_sink("diary", Diary)
+    understudy.register("sink", "diary", Diary)
     assert isinstance(sink("diary"), Diary)
 
 
@@ -118,9 +118,9 @@ def test_on_the_command_line_nothing_mixes_with_json(tmp_path, monkeypatch, caps
     assert cli.main(line) == 0
     printed = capsys.readouterr()
     assert json.loads(printed.out.splitlines()[-1])["rounds"] == 2 and "it is" not in printed.out
-    assert printed.err.count("it is round") == 2 and "labels" in printed.err  # and progress
+    assert printed.err.count("it is round") == 2 and "20 labels" in printed.err  # and progress
     assert cli.main([*line[:-2], "--quiet"]) == 0
-    assert "labels" not in capsys.readouterr().err  # the table is there, the progress is not
+    assert "20 labels" not in capsys.readouterr().err  # the table is there, the progress is not
 
 
 def test_tensorboard_reads_what_was_written(tmp_path):
@@ -209,7 +209,7 @@ class Pages(Diary):
 def test_every_run_of_a_study_has_sinks_of_its_own(tmp_path, monkeypatch):
     monkeypatch.setattr(Pages, "books", [])
     monkeypatch.setattr(SINKS, "makers", dict(SINKS.makers))
-    register_sink("pages", Pages)
+    register("sink", "pages", Pages)
     small = {"policy": "linear", "loss": "squared", "rounds": 2, "steps_per_round": 20, "episodes": 0}
     study = Study("CartPole-v1", **small, comparator="none", seeds=2)
     done = study.run(tmp_path / "study", engine="inline", sinks=["pages"])

@@ -22,7 +22,8 @@ def largest(policy: Any, loss: Any, actions: Actions) -> float:
     """No loss is larger, where outputs and labels lie between the bounds of the actions; else infinite.
 
     >>> from gymnasium.spaces import Box
-    >>> from understudy import MLP, Squared
+    >>> from understudy.losses import Squared
+    >>> from understudy.policies import MLP
     >>> acts, squashed = Actions.of(Box(-1, 1, (1,))), MLP(head="tanh", low=(-1.0,), high=(1.0,))
     >>> largest(squashed, Squared(), acts), largest(MLP(), Squared(), acts)
     (4.0, inf)

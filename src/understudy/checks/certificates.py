@@ -15,7 +15,7 @@ import numpy as np
 from .. import disk
 from ..errors import UserError, whole
 from ..learners import LEARNERS, Learner
-from ..replay import replay
+from ..streams import replay
 from .base import CheckError, Report, Row, name_of
 from .search import SOLVING, Finding, Search, kinds
 

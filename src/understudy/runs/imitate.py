@@ -74,8 +74,8 @@ def imitate(
         left out with a warning; the run goes on.
       settings: every other field of `understudy.RunSpec`, where each is described with its default: expert,
         learner, policy, loss, solver, their options, rounds, steps_per_round, preset, beta, episodes, ….
-        Learner, policy, loss, solver and expert may be objects, such as ``understudy.MLP(widths=(64, 64))``;
-        an expert may be any callable from observations to actions, or an object with `predict`.
+        Learner, policy, loss, solver and expert may be objects, such as ``understudy.ftrl(eta=0.1)``; an
+        expert may be any callable from observations to actions, or an object with `predict`.
 
     >>> import understudy
     >>> run = understudy.imitate("CartPole-v1", policy="linear", rounds=3, steps_per_round=40, episodes=2)
