@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import json
 import pickle
 import sys
@@ -88,7 +87,7 @@ def test_options_that_are_other_programs_are_those_of_the_call(stream, monkeypat
         seen.append(options)
         raise UserError("seen: enough.")
 
-    monkeypatch.setattr(importlib.import_module("understudy.streams"), "replay", spy)
+    monkeypatch.setattr(understudy, "replay", spy)
     ftrl = "--learner", "ftrl", "--eta", "0.3"
     plain = {"policy": "linear", "loss": "squared", "learner": understudy.ftrl(eta=0.3), "solver": "auto"}
     plain |= {"max_iterations": None}
