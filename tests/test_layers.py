@@ -13,6 +13,7 @@ SRC = Path(__file__).parent.parent / "src" / "understudy"
 # Rooms on one line do not know each other. `understudy` is the package's own front page of public names.
 ORDER = """
     errors intervals machine progress threefry
+    acceptance
     disk nested registry web
     sinks
     losses

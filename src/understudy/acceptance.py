@@ -1,0 +1,291 @@
+"""When a policy is good enough: a test that may be looked at after every episode, of every candidate.
+
+Policy, expert and random actions play the same episodes i = 1, 2, …, with returns R_i, E_i and U_i. The score
+of the policy is the q at which the mean of
+
+    D_i(q) = R_i − q E_i − (1 − q) U_i
+
+is zero. A run has candidates j = 1, 2, …, each fixed before its first episode here. The hypothesis that
+candidate j has less than the wanted score is ``H_j: E D ≤ 0``. An *e-process* is a number M_n ≥ 0, computed
+from the first n differences, that no stopping rule can make large where H_j is true: the probability that it
+ever reaches 1/δ is at most δ. So whoever looks after every episode, and accepts at the first n with
+M_n ≥ 1/δ_j, accepts a policy below the wanted score with probability at most δ_j. With
+
+    δ_j = 6 δ/(π² j²),      Σ_j δ_j = δ,
+
+the probability that *any* candidate is wrongly accepted is at most δ, however the candidates were chosen and
+however many there are. Rejecting and giving up need no level: they accept nothing.
+
+**Returns of a known range** (`bounded`, exact). Let D ≥ −a. For 0 ≤ κ ≤ 1/a every factor 1 + κ D_i is at
+least 0, and its expectation given the past is at most 1, since E D ≤ 0. So ``Π (1 + κ D_i)`` is a
+supermartingale that starts at 1, a mixture over several κ is one too, and Ville's inequality says that it
+ever reaches 1/δ with probability at most δ (Waudby-Smith and Ramdas 2024).
+
+**Otherwise** (`normal`, exact for independent normal differences, approximate for others). Mix the likelihood
+of N(Δσ, σ²) over Δ, distributed as |N(0, 1/c²)|, and integrate over σ with the density 1/σ. The ratio to the
+same integral at Δ = 0 is the likelihood ratio of what is invariant to scale, hence a martingale under
+N(0, σ²), whatever σ. With S = Σ D_i, V = Σ D_i², u = S/√V and ρ = u²/(n + c²) both have closed forms:
+
+    M_n = 2 c/√(n + c²) · (1 − ρ)^(−n/2) · P(T_n ≤ √n u/√((n + c²)(1 − ρ))),
+
+T_n Student's t with n degrees of freedom. It depends on the data by u alone, and increases with it. Where the
+mean is μ < 0 the differences are D_i = μ + N(0, σ²): each is less than the normal number in it, t falls, and
+with it u. So path by path M_n is at most the martingale of those numbers, and H_j may hold any mean ≤ 0.
+Differences with rare failures are far from normal: a policy that falls in one episode of twelve may not fall
+in the first ten, and `normal` then accepts it. `bounded` asks for as many episodes as make such luck unlikely
+(about 85 at a score of 0.95, 44 at 0.9, where every episode is as good as the expert's). So say the limits
+wherever there are some.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Literal, NamedTuple, final
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy import special
+
+from .errors import UserError
+from .intervals import Interval
+
+DELTA = 0.05
+"""The probability with which a run may accept a policy below the wanted score."""
+EFFECT = 2.0
+"""c: differences whose mean is about a 1/c of their deviation are decided soonest."""
+RATES = 0.98 * 2.0 ** -np.arange(12)
+"""Shares of 1/a that are tried for κ. Less than 1, so that a rounded difference leaves no factor below 0."""
+SHARES = 13.0 / 12.0 / ((np.arange(12) + 1.0) * (np.arange(12) + 2.0))
+"""Their weights in the mixture, which add up to 1: half of it is on the greatest, which decides soonest where
+all differences are positive."""
+ROUNDING = 1e-12
+"""What rounding can add to the logarithm of an e-process in one episode, with much to spare."""
+SCORES = np.round(np.arange(-100, 301) / 200.0, 3)
+"""The scores among which an interval has its ends."""
+
+State = Literal["open", "accepted", "rejected"]
+
+
+def level_of(candidate: int, delta: float = DELTA) -> float:
+    """δ_j, the level of candidate j = 1, 2, …: all together they have δ.
+
+    >>> round(level_of(1), 4), round(sum(level_of(j) for j in range(1, 10_000)), 4)
+    (0.0304, 0.05)
+    """
+    return 6.0 * delta / (math.pi * candidate) ** 2
+
+
+def bounded(differences: ArrayLike, least: float) -> np.ndarray:
+    """log M_n of differences (…, n) that are never below `least` < 0, after each of them: exact.
+
+    >>> round(float(bounded(np.full(80, 0.1), least=-1.0)[-1]), 2)
+    6.88
+    """
+    numbers = np.asarray(differences, float)
+    if not least < 0:
+        raise ValueError(f"differences of mean 0 that are never below {least!r} are all zero")
+    wealth = np.cumsum(np.log1p(RATES[:, *[None] * numbers.ndim] * numbers / -least), axis=-1)
+    mixture = special.logsumexp(wealth, axis=0, b=SHARES[:, *[None] * numbers.ndim])
+    return mixture - ROUNDING * np.arange(1, numbers.shape[-1] + 1)
+
+
+def normal(differences: ArrayLike) -> np.ndarray:
+    """log M_n of differences (…, n), after each of them: exact where they are normal, else approximate.
+
+    >>> round(float(normal([0.3, 0.1, 0.4, 0.2, 0.3, 0.2, 0.1, 0.4])[-1]), 2)
+    3.38
+    """
+    numbers = np.asarray(differences, float)
+    n = np.arange(1, numbers.shape[-1] + 1)
+    total, squares = np.cumsum(numbers, axis=-1), np.cumsum(numbers**2, axis=-1)
+    return _normal(n, total / np.sqrt(np.where(squares > 0, squares, 1.0)))
+
+
+def _normal(n: np.ndarray | float, u: np.ndarray | float) -> np.ndarray:
+    """log M_n, where u = S/√V."""
+    c = EFFECT
+    left = 1.0 - np.square(u) / (n + c**2)
+    tail = special.stdtr(n, np.sqrt(n) * u / np.sqrt((n + c**2) * left))
+    with np.errstate(divide="ignore"):  # far below zero the probability underflows, and nothing is accepted
+        return math.log(2.0 * c) - 0.5 * np.log(n + c**2) - 0.5 * n * np.log(left) + np.log(tail)
+
+
+class Played(NamedTuple):
+    """Returns of the same episodes (n,): the policy's, the expert's, and those of random actions."""
+
+    policy: np.ndarray
+    expert: np.ndarray
+    random: np.ndarray | None = None
+
+    def differences(self, score: ArrayLike) -> np.ndarray:
+        """D(q) = R − q E − (1 − q) U, (…, n) for scores q (…); without U where there is none."""
+        q = np.asarray(score, float)[..., None]
+        both = self.policy - q * self.expert
+        return both if self.random is None else both - (1.0 - q) * self.random
+
+    def then(self, more: Played) -> Played:
+        """These episodes and `more`."""
+        if (self.random is None) != (more.random is None):
+            raise UserError("random: its returns go with all episodes of a test or with none.")
+        random = None if self.random is None or more.random is None else np.append(self.random, more.random)
+        return Played(np.append(self.policy, more.policy), np.append(self.expert, more.expert), random)
+
+
+@final
+class Acceptance:
+    """Whether one candidate has at least the wanted score; may be looked at after every episode.
+
+    Args:
+      score: the wanted score q: a share of the expert's return, above that of random actions where those are
+        played too.
+      candidate: its number j = 1, 2, … in the run: every candidate gets a level of its own.
+      limits: the least and the largest return that an episode can have, if they are known: then the test is
+        exact. Without them it is approximate.
+      delta: the probability with which any candidate of the run may be wrongly accepted.
+
+    >>> test = Acceptance(0.95)
+    >>> rng = np.random.default_rng(0)
+    >>> expert = 100 + rng.normal(size=12)
+    >>> test.add(expert + rng.normal(size=12), expert)
+    'accepted'
+    >>> print(test)
+    with 95 % confidence the score is at least 0.95 (0.985 to 1.01 over 12 common episodes; approximate)
+    """
+
+    def __init__(
+        self,
+        score: float,
+        *,
+        candidate: int = 1,
+        limits: tuple[float, float] | None = None,
+        delta: float = DELTA,
+    ):
+        if not score > 0:
+            raise UserError(f"score: {score!r} is not above 0.")
+        if limits is not None and not -math.inf < limits[0] < limits[1] < math.inf:
+            raise UserError(f"limits: {limits!r} is not a least and a larger greatest return.")
+        self.wanted, self.candidate, self.limits, self.delta = float(score), candidate, limits, delta
+        self.level = level_of(candidate, delta)
+        self.played = Played(np.zeros(0), np.zeros(0))
+        self.state: State = "open"
+
+    @property
+    def exact(self) -> bool:
+        """Whether the test rests on nothing but the range of the returns."""
+        return self.limits is not None
+
+    @property
+    def count(self) -> int:
+        """Episodes so far."""
+        return len(self.played.policy)
+
+    def add(self, policy: ArrayLike, expert: ArrayLike, random: ArrayLike | None = None) -> State:
+        """Adds episodes in their order, the returns (m,) of all on the same ones; what the test says now.
+
+        Episodes after the one that decides are recorded, and change nothing of the decision.
+        """
+        more = Played(_row(policy), _row(expert), None if random is None else _row(random))
+        if (
+            not len(more.policy)
+            == len(more.expert)
+            == len(more.policy if more.random is None else more.random)
+        ):
+            raise UserError("returns: those of policy, expert and random actions are of the same episodes.")
+        if self.limits is not None:
+            everything = np.concatenate([part for part in more if part is not None])
+            outside = everything[~((everything >= self.limits[0]) & (everything <= self.limits[1]))]
+            if len(outside):
+                least, greatest = self.limits
+                raise UserError(f"limits: a return of {outside[0]:g} is outside {least:g} to {greatest:g}.")
+        first, self.played = self.count, self.played.then(more) if self.count else more
+        differences = self.played.differences(self.wanted)
+        above = self._log(differences, self.wanted) >= -math.log(self.level)
+        below = self._log(-differences, self.wanted, below=True) >= -math.log(self.delta)
+        for n in range(first, self.count):
+            if self.state == "open" and (above[n] or below[n]):
+                self.state = "accepted" if above[n] else "rejected"
+        return self.state
+
+    def _log(self, differences: np.ndarray, score: ArrayLike, *, below: bool = False) -> np.ndarray:
+        """log M_n of the differences, or, `below`, of minus the differences, for one score or for several."""
+        if self.limits is None:
+            return normal(differences)
+        return bounded(differences / -self._least(np.asarray(score, float), below=below)[..., None], -1.0)
+
+    def _least(self, score: np.ndarray, *, below: bool) -> np.ndarray:
+        """The least that D(q), or, `below`, −D(q), can be where all returns are within the limits."""
+        assert self.limits is not None
+        ends = np.array(self.limits)[:, *[None] * score.ndim]
+        weights = [
+            np.ones_like(score),
+            -score,
+            -(1.0 - score) if self.played.random is not None else 0.0 * score,
+        ]
+        sign = -1.0 if below else 1.0
+        least = np.sum([np.min(sign * weight * ends, axis=0) for weight in weights], axis=0)
+        return np.minimum(least, -1e-9 * (self.limits[1] - self.limits[0]))
+
+    def interval(self) -> Interval:
+        """The score with its interval, each end of which is wrong with probability at most δ_j, however long
+        the test has gone on: all scores that no look has refused. Its ends are multiples of 0.005.
+        """
+        if not self.count:
+            return Interval(math.nan)
+        scores = np.union1d(SCORES, self.wanted)
+        differences = self.played.differences(scores)
+        least = -math.log(self.level)
+        above = self._log(differences, scores).max(axis=-1) >= least
+        below = self._log(-differences, scores, below=True).max(axis=-1) >= least
+        low = float(scores[np.flatnonzero(above)[-1]]) if above.any() else -math.inf
+        high = float(scores[np.flatnonzero(below)[0]]) if below.any() else math.inf
+        random = 0.0 if self.played.random is None else float(self.played.random.mean())
+        gap = float(self.played.expert.mean()) - random
+        middle = (float(self.played.policy.mean()) - random) / gap if gap else math.nan
+        return Interval(middle, low, high, self.count)
+
+    def needed(self, most: int = 1_000_000) -> float:
+        """About how many episodes decide, were all those to come like those so far; infinite above `most`."""
+        if self.state != "open":
+            return self.count
+        if not self.count:
+            return math.inf
+        differences, ends = self.played.differences(self.wanted), math.log(self.level)
+
+        def decided(n: int) -> bool:
+            shares = n / self.count
+            if self.limits is None:
+                squares = float(np.sum(differences**2)) * shares
+                u = float(differences.sum()) * shares / math.sqrt(squares) if squares else 0.0
+                return bool(_normal(float(n), u) >= -ends or _normal(float(n), -u) >= -ends)
+            for sign in (1.0, -1.0):
+                scaled = sign * differences / -self._least(np.array(self.wanted), below=sign < 0)
+                wealth = np.log1p(RATES[:, None] * scaled).sum(axis=1) * shares
+                if float(np.logaddexp.reduce(wealth + np.log(SHARES))) >= -ends:
+                    return True
+            return False
+
+        if not decided(most):
+            return math.inf
+        low, high = self.count, most
+        while high - low > 1:
+            middle = (low + high) // 2
+            low, high = (low, middle) if decided(middle) else (middle, high)
+        return high
+
+    def __str__(self) -> str:
+        score = self.interval()
+        how = "exact" if self.exact else "approximate"
+        over = f"({score.low:g} to {score.high:g} over {self.count} common episodes; {how})"
+        if self.state == "accepted":
+            return (
+                f"with {100 * (1 - self.delta):g} % confidence the score is at least {self.wanted:g} {over}"
+            )
+        if self.state == "rejected":
+            return f"the score is below {self.wanted:g} {over}"
+        more = self.needed() - self.count
+        rest = f"about {more:,.0f} more would decide" if math.isfinite(more) else "more would hardly decide"
+        return f"not yet decided whether the score is at least {self.wanted:g} {over}; {rest}"
+
+
+def _row(values: ArrayLike) -> np.ndarray:
+    return np.atleast_1d(np.asarray(values, float))
