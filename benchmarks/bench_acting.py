@@ -14,7 +14,7 @@ import jax
 import numpy as np
 import plain_loop
 
-from understudy import MLP, Linear
+from understudy.policies import MLP, Linear
 from understudy.policies.acting import forward
 
 

@@ -16,8 +16,9 @@ import numpy as np
 import plain_loop
 from fastest import fastest
 
-from understudy import MLP, Squared
 from understudy.asking import View, rule
+from understudy.losses import Squared
+from understudy.policies import MLP
 
 
 def main() -> None:

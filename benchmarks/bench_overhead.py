@@ -31,12 +31,13 @@ import numpy as np
 import plain_loop
 
 import understudy
-from understudy import MLP, adam, ftl
+from understudy import ftl
 from understudy.losses import Squared
 from understudy.objectives import batch
 from understudy.online import Game, make_game
+from understudy.policies import MLP
 from understudy.programs import compiled
-from understudy.solvers import Unsolved
+from understudy.solvers import Unsolved, adam
 
 SEED = 3
 
@@ -55,7 +56,7 @@ def ours(rounds: int, **settings: Any) -> Any:
         policy="linear",
         preset="paper",
         rounds=rounds,
-        interactions=1000,
+        steps_per_round=1000,
         seed=SEED,
         episodes=0,
         expert_episodes=0,

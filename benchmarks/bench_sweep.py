@@ -110,7 +110,7 @@ def main() -> int:
         policy="linear",
         preset="paper",
         rounds=options.rounds,
-        interactions=1000,
+        steps_per_round=1000,
         episodes=0,
     )
     steps = len(study.runs) * options.rounds * 1000

@@ -23,7 +23,7 @@ import seeds
 SEES = {"Hopper-v5": "[:5]", "Walker2d-v5": "[:8]"}
 STUDENTS = {
     "mlp": {"policy": "mlp"},
-    "stack of 4": {"policy": "mlp", "stack": 4},
+    "stack of 4": {"policy": "mlp", "frame_stack": 4},
     "gru": {"policy": "gru"},
 }
 
@@ -38,7 +38,7 @@ def play(env: str, student: str, seed: int, rounds: int) -> dict[str, object]:
     )
     assert run.evaluation is not None and run.expert_evaluation is not None
     found, expert = run.evaluation.mean, run.expert_evaluation.mean
-    told = {"env": env, "student": student, "seed": seed, "queries": int(run.ledger["queries"][-1])}
+    told = {"env": env, "student": student, "seed": seed, "labels": int(run.ledger["labels"][-1])}
     told |= {"return": found, "expert": expert, "score": found / expert, "loss": run.ledger["loss"][-1]}
     return told | {"seconds": time.perf_counter() - began}
 

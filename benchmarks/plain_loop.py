@@ -187,7 +187,7 @@ def same_as_a_run(learner: str, step: float, seed: int, rounds: int = 3, size: i
     import understudy
 
     settings: dict[str, Any] = {"policy": "linear", "preset": "paper", "episodes": 0, "expert_episodes": 0}
-    settings |= {"rounds": rounds, "interactions": size, "seed": seed, "comparator": "none"}
+    settings |= {"rounds": rounds, "steps_per_round": size, "seed": seed, "comparator": "none"}
     if learner != "ftl":
         settings["alpha" if learner.startswith("ada") else "eta"] = step
     ours = understudy.imitate("Hopper-v5", learner=learner, **settings).ledger["loss"]

@@ -79,7 +79,7 @@ class Bench:
 def settings(asked: argparse.Namespace) -> dict[str, Any]:
     """The settings of a run that all parts have in common."""
     size = asked.envs * asked.steps
-    found = {"policy": "mlp", "envs": asked.envs, "interactions": size, "rounds": asked.rounds}
+    found = {"policy": "mlp", "num_envs": asked.envs, "steps_per_round": size, "rounds": asked.rounds}
     found |= {"comparator": "none", "max_iterations": asked.adam, "batch_size": asked.batch}
     return found | ({"expert": asked.expert} if asked.expert else {})
 

@@ -99,7 +99,7 @@ def run(asked: argparse.Namespace) -> dict[str, Any]:
     whole, each = time.perf_counter() - began, (ends[-2] - ends[1]) / (len(ends) - 3)
     assert done.evaluation is not None and done.expert_evaluation is not None
     return {
-        "interactions": int(done.ledger["interactions"][-1]),
+        "steps": int(done.ledger["steps"][-1]),
         "seconds_total": whole,
         "seconds_round_1_and_2": ends[1],
         "seconds_a_round_after": each,
@@ -178,7 +178,7 @@ def seeds(asked: argparse.Namespace) -> dict[str, Any]:
     """Many seeds in one program, and one of them alone."""
     from understudy.studies import play
 
-    one = {"env": "gymnax:CartPole-v1", "policy": "mlp", "envs": 16, "interactions": 1600, "rounds": 5}
+    one = {"env": "gymnax:CartPole-v1", "policy": "mlp", "num_envs": 16, "steps_per_round": 1600, "rounds": 5}
     try:
         import gymnax  # noqa: F401
     except ImportError:

@@ -1,4 +1,4 @@
-"""Scores (R − random)/(expert − random) of every learner, at every evaluated number of queries.
+"""Scores (R − random)/(expert − random) of every learner, at every evaluated number of labels.
 
     python benchmarks/scores.py --out runs/scores --envs Hopper-v5 Walker2d-v5 --learners ftl adaftrl
     python benchmarks/scores.py --out runs/scores --table
@@ -53,7 +53,7 @@ def one(
         learner=made,
         seed=seed,
         rounds=rounds,
-        interactions=interactions,
+        steps_per_round=interactions,
         episodes=episodes,
         evaluate_every=every,
         comparator="none",
@@ -66,7 +66,7 @@ def one(
         "env": env,
         "learner": name,
         "seed": seed,
-        "queries": [int(run.ledger["queries"][t]) for t in seen],
+        "labels": [int(run.ledger["labels"][t]) for t in seen],
         "returns": [float(run.ledger["return_mean"][t]) for t in seen],
         "losses": [float(x) for x in run.ledger["loss"]],
         "weights": [float(x) for x in run.ledger["weight"]],
@@ -90,24 +90,24 @@ def random_return(env: str, episodes: int = 200) -> float:
 
 
 def table(folder: Path) -> str:
-    """Mean score over seeds, how many seeds reach 0.95 and 0.9, and the median number of queries to 0.9."""
+    """Mean score over seeds, how many seeds reach 0.95 and 0.9, and the median number of labels to 0.9."""
     files = [
         json.loads(file.read_text()) for file in sorted(folder.glob("*.json")) if file.name != "random.json"
     ]
     chance = json.loads((folder / "random.json").read_text())
     lines = [
-        "| env | learner | seeds | 5,000 | ≥ 0.95 | 25,000 | ≥ 0.95 | ≥ 0.9 | queries to 0.9 |",
+        "| env | learner | seeds | 5,000 | ≥ 0.95 | 25,000 | ≥ 0.95 | ≥ 0.9 | labels to 0.9 |",
         "|---" * 9 + "|",
     ]
     for env, name in sorted({(one["env"], one["learner"]) for one in files}):
         runs = [one for one in files if (one["env"], one["learner"]) == (env, name)]
 
-        def score(run: dict, queries: int, env: str = env) -> float:
-            at = dict(zip(run["queries"], run["returns"], strict=True)).get(queries, float("nan"))
+        def score(run: dict, labels: int, env: str = env) -> float:
+            at = dict(zip(run["labels"], run["returns"], strict=True)).get(labels, float("nan"))
             return (at - chance[env]) / (run["expert"] - chance[env])
 
-        early, late = ([score(run, queries) for run in runs] for queries in (5000, 25_000))
-        firsts = [next((q for q in run["queries"] if score(run, q) >= 0.9), None) for run in runs]
+        early, late = ([score(run, labels) for run in runs] for labels in (5000, 25_000))
+        firsts = [next((q for q in run["labels"] if score(run, q) >= 0.9), None) for run in runs]
         known = sorted(q if q is not None else 10**9 for q in firsts)
         middle = known[len(known) // 2]
         lines.append(

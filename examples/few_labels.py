@@ -10,16 +10,16 @@ import understudy
 
 LABELS = 120
 WAYS = {
-    "every state": {"rounds": 3, "interactions": LABELS // 3},
-    "far states": {"ask": "distance:20", "budget": LABELS, "first_interactions": 40, "interactions": 200},
-    "cloning": {"learner": "bc", "rounds": 1, "interactions": LABELS},
+    "every state": {"rounds": 3, "steps_per_round": LABELS // 3},
+    "far states": {"ask": "distance:20", "budget": LABELS, "first_steps": 40, "steps_per_round": 200},
+    "cloning": {"learner": "bc", "rounds": 1, "steps_per_round": LABELS},
 }
 
 
 def main() -> None:
     for name, settings in WAYS.items():
         run = understudy.imitate("CartPole-v1", policy="linear", episodes=5, seed=0, **settings)
-        labels, steps = run.ledger["queries"][-1], run.ledger["interactions"][-1]
+        labels, steps = run.ledger["labels"][-1], run.ledger["steps"][-1]
         print(f"{name:12} {labels:4} labels  {steps:5} steps  return {run.evaluation.mean:5.0f}")
 
 

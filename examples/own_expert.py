@@ -18,11 +18,11 @@ def expert(observation: np.ndarray) -> int:
 
 
 def main() -> None:
-    run = understudy.imitate("CartPole-v1", expert=expert, policy="linear", rounds=4, interactions=200)
+    run = understudy.imitate("CartPole-v1", expert=expert, policy="linear", rounds=4, steps_per_round=200)
     print("round  labels  loss before the update  agreement  return")
     ledger = run.ledger
     for i in range(ledger.rounds):
-        cells = (ledger["queries"][i], ledger["loss"][i], ledger["agreement"][i], ledger["return_mean"][i])
+        cells = (ledger["labels"][i], ledger["loss"][i], ledger["agreement"][i], ledger["return_mean"][i])
         print("{:5}  {:6}  {:22.3f}  {:9.2f}  {:6.0f}".format(ledger["round"][i], *cells))
 
     # The policy is a function, too, and has Stable-Baselines3's predict.

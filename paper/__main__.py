@@ -50,7 +50,7 @@ PURE = {
     ),
 }
 HOST = {
-    "queries": "return against labels: query rules, DAgger and BC, with the claims",
+    "queries": "return against labels: ask rules, DAgger and BC, with the claims",
     "aggregation": "all rounds against the current one alone, 10⁴ to 10⁷ interactions",
     "mujoco": "Hopper and Walker2d: linear and network policies, tuned, with the claims",
     "atari": "Pong and Breakout from pixels: linear and end to end, with the claims",

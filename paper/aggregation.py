@@ -81,8 +81,8 @@ def study(total: int, scale: Scale) -> Study:
     each = max(1, total // scale.rounds)
     made: dict[str, Any] = {
         "rounds": scale.rounds,
-        "interactions": each,
-        "envs": max(1, each // scale.steps),
+        "steps_per_round": each,
+        "num_envs": max(1, each // scale.steps),
         "episodes": scale.episodes,
         "comparator": "none",
         "policy": "mlp",

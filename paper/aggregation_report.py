@@ -36,7 +36,7 @@ def rows(parts: Sequence[Part]) -> list[dict[str, Any]]:
             found.append(
                 {
                     "env": one.scale.env,
-                    "interactions": one.total,
+                    "steps": one.total,
                     "series": series,
                     "seed": entry.labels["seed"],
                     "last_loss": last["loss"],
@@ -60,14 +60,14 @@ def rounds(parts: Sequence[Part]) -> Iterator[dict[str, Any]]:
             labels = {name: entry.labels[name] for name in ("series", "seed")}
             for row in result.rows:
                 shown = {name: row[name] for name in ("round", "loss", "episodes")}
-                yield {"env": one.scale.env, "interactions": one.total, **labels, **shown}
+                yield {"env": one.scale.env, "steps": one.total, **labels, **shown}
 
 
 def _of(
     every: Sequence[dict[str, Any]], one: Part, series: str, name: str, lost: float | None = None
 ) -> np.ndarray:
     """One number a seed, in their order; that of a run that failed is `lost`, or left out."""
-    here = [row for row in every if row["interactions"] == one.total and row["series"] == series]
+    here = [row for row in every if row["steps"] == one.total and row["series"] == series]
     mine = {row["seed"]: row[name] for row in here}
     seeds = sorted(entry.labels["seed"] for entry, _ in one.final if entry.labels["series"] == series)
     found = [mine.get(seed, lost) for seed in seeds]
@@ -157,7 +157,10 @@ def draw(parts: Sequence[Part], every: Sequence[dict[str, Any]]) -> Any:
     )
     totals = np.array([one.total for one in parts])
     names = list(dict.fromkeys(row["series"] for row in every))
-    with plots.panels(range(2), range(2), size=(4.7, 3.0), xlabel="interactions", below=3) as (made, grid):
+    with plots.panels(range(2), range(2), size=(4.7, 3.0), xlabel="environment steps", below=3) as (
+        made,
+        grid,
+    ):
         for axes, row, column in grid:
             name, title = shown[2 * row + column]
             for place, series in enumerate(names):

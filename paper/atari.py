@@ -43,7 +43,7 @@ class Scale:
     """
 
     rounds: int = 10
-    interactions: int = 1000
+    steps_per_round: int = 1000
     seeds: int | Sequence[int] = 3
     linear: tuple[str, ...] = ("ftl", "ftrl", "alt_ftrl", "adaftrl", "ogd", "adagrad", "bc")
     networks: tuple[str, ...] = ("ftl", "ftrl", "adaftrl", "ogd", "adagrad", "bc")
@@ -84,7 +84,7 @@ def study(game: str, policy: str, scale: Scale, learners: Sequence[str], **chang
         "noise": 1.0,
         "standardise": False,
         "rounds": scale.rounds,
-        "interactions": scale.interactions,
+        "steps_per_round": scale.steps_per_round,
         "seeds": scale.seeds,
         "episodes": scale.games if linear else scale.network_games,
         "env_kwargs": {"max_frames": 4 * scale.limit},

@@ -57,11 +57,11 @@ def draw(every: Sequence[Panel]) -> Any:
             for axes, what in ((left, "agreement"), (right, "average_loss")):
                 one.draw(axes, what, {"bc": "BC (on the expert's states)"})
             left.axhline(1.0, color=look("expert").colour, linestyle=":", linewidth=1.2)
-            left.set(ylim=(0, 1.03), xlabel="interactions", ylabel="agreement with the expert")
+            left.set(ylim=(0, 1.03), xlabel="environment steps", ylabel="agreement with the expert")
             left.set_title(f"{game.capitalize()}, {TITLES[policy]}")
             losses = np.concatenate([one.column(name, "average_loss").ravel() for name in one.learners])
             top = min(float(np.nanquantile(losses, 0.95)), 2.2)
-            right.set(xlabel="interactions", ylabel="average cumulative loss", ylim=(None, top))
+            right.set(xlabel="environment steps", ylabel="average cumulative loss", ylim=(None, top))
             right.axhline(0, color=INK, linewidth=0)
         plots.legend(made, rows[0][0])
     return made

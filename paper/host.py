@@ -34,7 +34,7 @@ ORDER = ("ftl", "ftrl", "alt_ftrl", "adaftrl", UNTUNED, "ogd", "adagrad", "bc")
 """In which learners are drawn and listed."""
 WHERE = ("part", "env", "loss_setting", "drive", "learner", "step", "learning_rate")
 """What the rows of a learner in a panel share."""
-KEPT = ("round", "interactions", "loss", "average_loss", "return_mean", "residual", "regret", "bound")
+KEPT = ("round", "steps", "loss", "average_loss", "return_mean", "residual", "regret", "bound")
 KEPT += ("solver_status", "agreement")
 
 
@@ -262,7 +262,7 @@ class Panel(NamedTuple):
     def draw(self, axes: Axes, name: str, labels: Mapping[str, str]) -> None:
         """One column of every learner, over interactions; `labels` replace those of the learners' looks."""
         for learner in self.learners:
-            x = [row["interactions"] for row in max(self.found[learner].values(), key=len)]
+            x = [row["steps"] for row in max(self.found[learner].values(), key=len)]
             runs = self.column(learner, name)[:, : len(x)]
             plots.band(axes, x, runs, name=learner, label=labels.get(learner))
 

@@ -28,7 +28,7 @@ class Kind(NamedTuple):
     """A part of the study: its policy, its rounds, its inner solver and which learners need it."""
 
     policy: str
-    interactions: int
+    steps_per_round: int
     solver: str
     learners: tuple[str, ...]
     title: str
@@ -111,8 +111,8 @@ def study(name: str, scale: Scale, **changes: Any) -> Study:
         "policy": kind.policy,
         "preset": "paper",
         "solver": kind.solver,
-        "rounds": scale.total // kind.interactions,
-        "interactions": kind.interactions,
+        "rounds": scale.total // kind.steps_per_round,
+        "steps_per_round": kind.steps_per_round,
         "episodes": 0,
         "comparator": "none" if network else "last",
         "seeds": 1,
@@ -129,7 +129,7 @@ def study(name: str, scale: Scale, **changes: Any) -> Study:
 def reported(name: str, scale: Scale) -> Study:
     """As `study`, with the seeds that are reported and their evaluations."""
     kind, effort = PARTS[name], scale.parts.get(name, OTHER)
-    every = max(1, scale.total // kind.interactions // effort.evaluations)
+    every = max(1, scale.total // kind.steps_per_round // effort.evaluations)
     seeds = scale.seeds if effort.seeds is None else effort.seeds
     return study(name, scale, seeds=seeds, episodes=scale.episodes, evaluate_every=every)
 

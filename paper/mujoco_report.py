@@ -80,9 +80,9 @@ def draw(mine: Sequence[Panel], title: str) -> Any:
             for axes, what in ((left, "return_mean"), (right, "average_loss")):
                 one.draw(axes, what, {"ftl": "BC (FTL)"} if one.drive == "expert" else {})
             _expert(left, one)
-            left.set(xlabel="interactions", ylabel="return")
+            left.set(xlabel="environment steps", ylabel="return")
             left.set_title(f"{one.env.partition('-')[0]}, {one.loss} loss")
-            right.set(xlabel="interactions", ylabel="average cumulative loss", yscale="log")
+            right.set(xlabel="environment steps", ylabel="average cumulative loss", yscale="log")
             for place in (right.yaxis.set_major_formatter, right.yaxis.set_minor_formatter):
                 place(StrMethodFormatter("{x:g}"))
             right.yaxis.set_minor_locator(LogLocator(subs=(2, 3, 5)))

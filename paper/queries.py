@@ -1,4 +1,4 @@
-"""The study of queries: return against labels for query rules, FTL, AdaFTRL and behavioural cloning.
+"""The study of queries: return against labels for ask rules, FTL, AdaFTRL and behavioural cloning.
 
 In every environment a budget of labels is spent in several ways: by the default of the preset practical
 (`understudy train` with `--budget` alone), by the other rules with rounds of the same size, by asking about
@@ -97,7 +97,7 @@ class Part(NamedTuple):
     peer: Sequence[Mapping[str, Any]] = ()
 
 
-AXES = ("ask", "learner", "members", "interactions", "first_interactions", "evaluate_every")
+AXES = ("ask", "learner", "ensemble", "steps_per_round", "first_steps", "evaluate_every")
 """What the series differ in."""
 
 
@@ -107,13 +107,13 @@ def settings(series: str, env: str, scale: Scale) -> dict[str, Any]:
     budget = scale.budget or round(scale.share * world.budget)
     plan = plan_of(RunSpec(env=env, budget=budget))
     first, each = plan.rounds[0][0], int(plan.ask.partition(":")[2])
-    made: dict[str, Any] = {"ask": plan.ask, "first_interactions": first, "best": plan.keep_best}
+    made: dict[str, Any] = {"ask": plan.ask, "first_steps": first, "keep_best": plan.keep_best}
     made |= {"budget": budget, "episodes": scale.episodes, "comparator": "none", "learner": "ftl"}
     rounds = (budget - first) / each
-    made |= {"interactions": 1000, "evaluate_every": max(1, round(rounds / scale.evaluations))}
+    made |= {"steps_per_round": 1000, "evaluate_every": max(1, round(rounds / scale.evaluations))}
     if series in ("all", "bc"):
         size = max(1, budget // 40)
-        made |= {"ask": "all", "interactions": size, "first_interactions": size}
+        made |= {"ask": "all", "steps_per_round": size, "first_steps": size}
         made |= {
             "learner": "bc" if series == "bc" else "ftl",
             "evaluate_every": max(1, round(40 / scale.evaluations)),
@@ -126,7 +126,7 @@ def settings(series: str, env: str, scale: Scale) -> dict[str, Any]:
     linear = made.get("policy") == "linear"
     if linear:
         made.pop("max_iterations", None)  # it is for networks
-    made["members"] = MEMBERS if series == DEFAULT and not linear else 1
+    made["ensemble"] = MEMBERS if series == DEFAULT and not linear else 1
     return made
 
 

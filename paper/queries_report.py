@@ -81,7 +81,7 @@ def curves(parts: Sequence[Part]) -> list[Curve]:
         gone = Counter(entry.labels["series"] for entry, result in one.final if result.error is not None)
         for entry, result in one.final:
             seen = [
-                (row["queries"], row["return_mean"])
+                (row["labels"], row["return_mean"])
                 for row in result.rows
                 if math.isfinite(row["return_mean"])
             ]

@@ -83,7 +83,7 @@ def interactive(name: str, learner: Learner, *, seed: int, rounds: int) -> Any:
         learner=learner,
         preset="paper",
         rounds=rounds,
-        interactions=INTERACTIONS,
+        steps_per_round=INTERACTIONS,
         seed=seed,
         episodes=0,
         comparator="none",

@@ -55,8 +55,8 @@ def study(
         columns |= {
             "round": t.tolist(),
             "samples": [10] * rounds,
-            "interactions": (10 * t).tolist(),
-            "queries": (5 * t).tolist(),
+            "steps": (10 * t).tolist(),
+            "labels": (5 * t).tolist(),
             "asked": [0.5] * rounds,
             "by_expert": [1.0] + [0.0] * (rounds - 1),
             "loss": loss.tolist(),
@@ -78,7 +78,7 @@ def study(
             "error": (errors or {}).get(n),
             "evaluation": played(score[-1] + luck),
             "expert_evaluation": played(expert + luck),
-            "seconds": {"collect": 1.0, "solve": 2.0, "judge": 0.5, "evaluate": 0.5, "total": 4.0},
+            "seconds": {"collect": 1.0, "solve": 2.0, "comparator": 0.5, "evaluate": 0.5, "total": 4.0},
             "shard": {},
         }
         disk.write(path / "runs" / f"{name}.json", disk.to_json(record, lossless=True))

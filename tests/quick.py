@@ -2,5 +2,5 @@
 
 from __future__ import annotations
 
-SIZE = {"rounds": 3, "interactions": 40}
+SIZE = {"rounds": 3, "steps_per_round": 40}
 """Another size on the same environment is another program: seconds of compiling for milliseconds of a run."""

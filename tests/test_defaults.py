@@ -28,10 +28,10 @@ def choices(**settings) -> dict[str, Choice]:
 
 
 def test_rounds_follow_from_the_settings():
-    spec = RunSpec(**PENDULUM, rounds=4, interactions=30, budget=100, evaluate_every=3, comparator="every")
+    spec = RunSpec(**PENDULUM, rounds=4, steps_per_round=30, budget=100, evaluate_every=3, comparator="every")
     plan = plan_of(spec)
     assert plan.sizes == (30, 30, 30, 10) and plan.total == 100
-    assert (sorted(plan.judged), sorted(plan.evaluated)) == ([1, 2, 3, 4], [3, 4])
+    assert (sorted(plan.comparator_rounds), sorted(plan.evaluated)) == ([1, 2, 3, 4], [3, 4])
     assert plan_of(spec.replace(episodes=0)).evaluated == frozenset()
     more = plan_of(spec.replace(expert_episodes=2))
     assert (plan.expert_episodes, more.expert_episodes) == (20, 2)
@@ -40,14 +40,14 @@ def test_rounds_follow_from_the_settings():
 
 
 def test_a_round_of_pure_environments_has_steps_for_each_of_them():
-    pure = {"env": "gymnax:CartPole-v1", "envs": 64}
-    assert plan_of(RunSpec(**pure)).interactions == 3200
-    assert RunSpec(**pure).interactions is None, "what was said stays as it was said"
-    for env in (PENDULUM | {"envs": 64}, {"env": pure["env"]}):
-        assert plan_of(RunSpec(**env)).interactions == 1000
-    said = RunSpec(**pure, interactions=1000)
+    pure = {"env": "gymnax:CartPole-v1", "num_envs": 64}
+    assert plan_of(RunSpec(**pure)).steps_per_round == 3200
+    assert RunSpec(**pure).steps_per_round is None, "what was said stays as it was said"
+    for env in (PENDULUM | {"num_envs": 64}, {"env": pure["env"]}):
+        assert plan_of(RunSpec(**env)).steps_per_round == 1000
+    said = RunSpec(**pure, steps_per_round=1000)
     for again in (RunSpec.of(said.changes()), RunSpec.of(said.plain()), said.replace(rounds=3)):
-        assert plan_of(again).interactions == 1000
+        assert plan_of(again).steps_per_round == 1000
 
 
 def test_the_preset_decides_what_was_not_given():
@@ -82,21 +82,21 @@ def test_a_run_that_is_extended_goes_on_with_the_portions_it_was_begun_with():
     longer = resolve(spec.replace(budget=803), *about, before)
     assert longer.plan.rounds[:11] == begun.plan.rounds[:11] and longer.plan.budget == 803
     assert {choice.setting for choice in longer.choices if choice.reason == BEGUN} == {
-        *("ask", "first_interactions", "interactions", "evaluate_every", "best")
+        *("ask", "first_steps", "steps_per_round", "evaluate_every", "keep_best")
     }
     assert plan_of(spec.replace(budget=803)).ask == "distance:40", "one that is begun now has others"
     assert resolve(spec, *about, before).record() == begun.record()
 
 
 def test_a_folder_keeps_what_was_said_and_what_it_means(tmp_path):
-    small = {"policy": "linear", "interactions": 20, "episodes": 0}
+    small = {"policy": "linear", "steps_per_round": 20, "episodes": 0}
     imitate("CartPole-v1", out=tmp_path / "run", budget=20, **small)
     kept = json.loads((tmp_path / "run" / "config.json").read_text())["settings"]
     assert (kept["ask"], kept["resolved"]["ask"], kept["resolved"]["budget"]) == (None, "distance:1", 20)
     more = imitate(out=tmp_path / "run", budget=40, resume=True)  # of twice as many a round would have two
-    assert set(more.ledger["queries"][1:] - more.ledger["queries"][:-1]) == {1}
+    assert set(more.ledger["labels"][1:] - more.ledger["labels"][:-1]) == {1}
     again = imitate(out=tmp_path / "run", resume=True, ask="distance:1")  # the same in other words
-    assert again.ledger["queries"][-1] == 40
+    assert again.ledger["labels"][-1] == 40
 
 
 def decided() -> set[str]:
@@ -144,7 +144,7 @@ def read(source: str, names: set[str]) -> list[str]:
 
 def test_nobody_else_reads_what_stands_for_something_else():
     names, found = decided(), {}
-    assert {"ask", "policy", "loss", "solver", "members", "noise", "interactions", "best"} <= names
+    assert {"ask", "policy", "loss", "solver", "ensemble", "noise", "steps_per_round", "keep_best"} <= names
     for file in sorted(SRC.rglob("*.py")):
         if file.name not in HOME and (settings := read(file.read_text(), names)):
             found[str(file.relative_to(SRC))] = settings
@@ -156,10 +156,10 @@ def test_nobody_else_reads_what_stands_for_something_else():
     [
         "if spec.noise is None: pass",
         "def f(run): return run.spec.ask or 'all'",
-        "def f(asked: RunSpec): return asked.members",
+        "def f(asked: RunSpec): return asked.ensemble",
         "one = entry.spec\nif one.policy == 'auto': pass",
         "rounds = RunSpec.of(settings).rounds",
-        "first = specs[0].interactions",
+        "first = specs[0].steps_per_round",
         "value = getattr(self.spec, 'loss')",
         "automatic = spec.preset == 'practical'",
         "short = spec.replace(rounds=2).budget",

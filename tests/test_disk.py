@@ -11,8 +11,8 @@ import pytest
 from gymnasium import spaces
 
 from quick import SIZE
-from understudy import Linear, TrainedPolicy, UserError, disk, imitate
-from understudy.policies import Actions, Normaliser, Observations
+from understudy import TrainedPolicy, UserError, disk, imitate
+from understudy.policies import Actions, Linear, Normaliser, Observations
 
 
 @pytest.fixture

@@ -9,18 +9,19 @@ import pytest
 
 import understudy
 from quick import SIZE
-from understudy import UserError, adaftrl, alt_ftrl, cli, ftrl, linearised, ogd
+from understudy import UserError, adaftrl, alt_ftrl, cli, ftrl, ogd
 from understudy.cli import main
 from understudy.cli.train import asked
 from understudy.defaults import Decisions
 from understudy.defaults import learner as resolve_learner
+from understudy.learners import linearised
 from understudy.parts import parts
 from understudy.policies import MLP, Linear
 from understudy.runs import spaces_of
 from understudy.spec import RunSpec
 from understudy.studies import play, read
 
-SMALL = SIZE | {"episodes": 0, "search": 5}
+SMALL = SIZE | {"episodes": 0, "comparator_steps": 5}
 
 
 def first(learner, policy, name="practical"):

@@ -21,7 +21,7 @@ QUICK = SIZE | {"episodes": 1, "expert_episodes": 0}
 SHORT = {"widths": (8,), "solver_options": {"max_iterations": 20}, "comparator": "none"}
 UNJUDGED = {"comparator": "none"}  # half of the program
 LEAN = QUICK | UNJUDGED | {"loss": "squared"}  # statistics in place of samples, and a formula for a solver
-CARTPOLE = {"policy": "linear", "rounds": 5, "interactions": 300, **UNJUDGED}
+CARTPOLE = {"policy": "linear", "rounds": 5, "steps_per_round": 300, **UNJUDGED}
 
 
 def score(env: str, run, episodes: int = 40) -> float:
@@ -40,26 +40,26 @@ def score(env: str, run, episodes: int = 40) -> float:
         pytest.param("CartPole-v1", CARTPOLE | {"loss": "binary"}, marks=pytest.mark.slow),
         pytest.param(
             "Pendulum-v1",
-            {"rounds": 6, "interactions": 500, "comparator": "none", "episodes": 60},
+            {"rounds": 6, "steps_per_round": 500, "comparator": "none", "episodes": 60},
             marks=pytest.mark.slow,
         ),
         pytest.param(
             "Acrobot-v1",
-            {"rounds": 5, "interactions": 500, "comparator": "none", "episodes": 30},
+            {"rounds": 5, "steps_per_round": 500, "comparator": "none", "episodes": 30},
             marks=pytest.mark.slow,
         ),
         (
             "FrozenLake-v1",
-            {"policy": "tabular", "rounds": 10, "interactions": 200, "episodes": 200, **UNJUDGED},
+            {"policy": "tabular", "rounds": 10, "steps_per_round": 200, "episodes": 200, **UNJUDGED},
         ),
         pytest.param(
             "FrozenLake-v1",
-            {"policy": "linear", "rounds": 10, "interactions": 200, "episodes": 400},
+            {"policy": "linear", "rounds": 10, "steps_per_round": 200, "episodes": 400},
             marks=pytest.mark.slow,
         ),
         pytest.param(
             "Taxi-v3",
-            {"policy": "tabular", "rounds": 10, "interactions": 2000, "episodes": 100},
+            {"policy": "tabular", "rounds": 10, "steps_per_round": 2000, "episodes": 100},
             marks=pytest.mark.slow,
         ),
     ],
@@ -68,7 +68,7 @@ def test_small_environments_are_learnt(env, options):
     env = env if env in gym.registry else env.replace("-v3", "-v4")
     run = imitate(env, **{"episodes": 20, **options})
     assert score(env, run) >= 0.95
-    assert run.summary()["queries"] == options["rounds"] * options["interactions"]
+    assert run.summary()["labels"] == options["rounds"] * options["steps_per_round"]
 
 
 class Gathered(gym.ObservationWrapper):
@@ -100,7 +100,7 @@ def test_dict_observations_and_a_privileged_expert():
         expert_options={"expert_sees": "state"},
         policy="linear",
         rounds=4,
-        interactions=250,
+        steps_per_round=250,
         episodes=5,
         **UNJUDGED,
     )
@@ -129,7 +129,7 @@ class Panels(gym.Env):
 def test_multidiscrete_actions(policy):
     options = UNJUDGED | ({"solver_options": {"max_iterations": 200}} if policy == "mlp" else {})
     run = imitate(
-        Panels, expert=lambda seen: np.asarray(seen), policy=policy, rounds=3, interactions=100, **options
+        Panels, expert=lambda seen: np.asarray(seen), policy=policy, rounds=3, steps_per_round=100, **options
     )
     assert run.evaluation.mean == run.expert_evaluation.mean == 20.0
     assert run.policy(np.array([2, 3])).tolist() == [2, 3]
@@ -165,7 +165,7 @@ def test_image_observations_are_kept_as_bytes():
         Pixels,
         expert=act,
         rounds=3,
-        interactions=150,
+        steps_per_round=150,
         widths=(16,),
         max_iterations=200,
         episodes=5,
@@ -192,7 +192,7 @@ def test_hopper_from_a_few_queries():
         "Hopper-v5",
         widths=(64,),
         rounds=2,
-        interactions=1000,
+        steps_per_round=1000,
         episodes=3,
         expert_episodes=1,
         comparator="none",
@@ -233,7 +233,7 @@ def test_linear_runs_are_certified_and_networks_are_estimates():
     X, Y = np.c_[X, np.ones(len(X))], linear.samples("targets").astype(np.float64)
     least = np.linalg.lstsq(X, Y, rcond=None)[1].sum() / 40
     assert np.isclose(linear.ledger["cumulative_loss"][-1] - least, linear.certificate.regret, rtol=1e-6)
-    network = imitate("Pendulum-v1", widths=(8,), max_iterations=30, search=30, **options)
+    network = imitate("Pendulum-v1", widths=(8,), max_iterations=30, comparator_steps=30, **options)
     assert network.certificate.kind == "estimate" and np.isfinite(network.certificate.regret)
 
 
@@ -256,7 +256,7 @@ def test_presets_differ_in_what_they_say():
 
 def test_summary_has_exactly_the_fields_scripts_rely_on():
     run = imitate("CartPole-v1", policy="linear", **QUICK)
-    names = "env learner seed rounds kept_round interactions queries expert_evaluation_calls "
+    names = "env learner seed rounds kept_round steps labels expert_evaluation_calls "
     names += "return_mean return_std return_low return_high return_least episodes "
     names += "expert_return_low expert_return_high difference difference_low difference_high "
     names += "expert_return_mean average_loss regret "
@@ -284,7 +284,7 @@ WRONG = {
     "beta": (("CartPole-v1",), {"beta": 1.5}, "number in \\[0, 1\\]"),
     "first round": (("CartPole-v1",), {"first_round": "nobody"}, "first_round"),
     "rounds": (("CartPole-v1",), {"rounds": 0}, "rounds: 0"),
-    "interactions": (("CartPole-v1",), {"interactions": 2.5}, "interactions: 2.5"),
+    "steps_per_round": (("CartPole-v1",), {"steps_per_round": 2.5}, "steps_per_round: 2.5"),
     "seed": (("CartPole-v1",), {"seed": -1}, "seed: -1"),
     "budget": (("CartPole-v1",), {"budget": 0}, "budget: 0"),
     "noise": (("CartPole-v1",), {"noise": -1.0}, "noise: -1.0"),
@@ -336,7 +336,7 @@ def test_nan_in_round_three_keeps_the_first_two(tmp_path, who):
             expert=answering(ask),
             policy="linear",
             rounds=5,
-            interactions=20,
+            steps_per_round=20,
             episodes=0,
             expert_episodes=0,
             out=tmp_path / "run",
@@ -348,7 +348,7 @@ def test_nan_in_round_three_keeps_the_first_two(tmp_path, who):
 
 def test_the_certificate_is_that_of_the_judged_round():
     """With the comparator of round 2 alone, its constants are those of the run that ends there."""
-    options = {"policy": "linear", "learner": understudy.ftrl(eta=0.1), "interactions": 40, "episodes": 0}
+    options = {"policy": "linear", "learner": understudy.ftrl(eta=0.1), "steps_per_round": 40, "episodes": 0}
     judged = imitate("Pendulum-v1", rounds=4, comparator=[2], **options).certificate
     ended = imitate("Pendulum-v1", rounds=2, **options).certificate
     assert judged == ended and judged.constants["distance"] > 0

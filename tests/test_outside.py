@@ -17,7 +17,10 @@ OUTSIDE = '''
 import equinox as eqx
 import jax.numpy as jnp
 from typing import ClassVar
-from understudy import Linear, Loss, Policy, ftrl, newton
+from understudy import ftrl
+from understudy.losses import Loss
+from understudy.policies import Linear, Policy
+from understudy.solvers import newton
 
 
 def learner(*, eta=0.5, mood="calm"):
@@ -114,7 +117,7 @@ def test_each_alone_is_found_by_module_and_name(outside, part):
 
 
 def test_a_maker_that_no_module_holds_is_refused_by_workers_in_one_sentence(outside):
-    understudy.register_learner("outside-lambda", lambda: understudy.ftl())
+    understudy.register("learner", "outside-lambda", lambda: understudy.ftl())
     try:
         assert registry.registered()["learner"]["outside-lambda"] is None
         with pytest.raises(UserError, match="put its maker into a module"):

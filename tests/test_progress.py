@@ -21,14 +21,14 @@ class Clock:
 
 
 def row(number, size=100, **changes):
-    made = {"round": number, "interactions": size * number, "queries": 40 * number, "loss": 0.5}
+    made = {"round": number, "steps": size * number, "labels": 40 * number, "loss": 0.5}
     return made | {"average_loss": 0.6, "regret": math.nan, "return_mean": math.nan} | changes
 
 
 @pytest.mark.parametrize("width", [20, 40, 60, 80, 120])
 def test_a_line_fits_and_loses_the_least_important_first(width):
     time = Clock()
-    bar = Bar("adaftrl on HalfCheetah-v5", 25_000, "interactions", now=time)
+    bar = Bar("adaftrl on HalfCheetah-v5", 25_000, "steps", now=time)
     bar.update(0)
     time.now = 30.0
     bar.update(5_000, "5,000 labels", "round 6: solving", "loss 0.1234", "return 1234")

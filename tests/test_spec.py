@@ -8,8 +8,9 @@ import json
 import numpy as np
 import pytest
 
-from understudy import MLP, UserError, ftrl
+from understudy import UserError, ftrl
 from understudy.defaults import plan_of
+from understudy.policies import MLP
 from understudy.spec import FIELDS, RunSpec, describe
 
 PENDULUM = {"env": "Pendulum-v1"}
@@ -56,16 +57,19 @@ def test_a_run_has_one_spelling(one, other):
         ({"noise": 10**400}, "is not a finite number"),
         ({"rounds": 10**400}, "is not a whole number ≤ 1,000,000."),
         ({"seed": float("inf")}, "seed: inf is not a whole number ≥ 0."),
-        ({"best": True, "episodes": 0}, "best: yes needs evaluations to choose by, and episodes is 0"),
+        (
+            {"keep_best": True, "episodes": 0},
+            "keep_best: yes needs evaluations to choose by, and episodes is 0",
+        ),
         ({"noise": -1}, "noise: -1 is not a finite number ≥ 0."),
         ({"noise": float("nan")}, "noise: nan is not a finite number ≥ 0."),
-        ({"labels": "modes"}, "labels: unknown value 'modes', did you mean 'mode'?"),
+        ({"label_kind": "actions"}, "label_kind: unknown value 'actions', did you mean 'action'?"),
         ({"first_round": "nobody"}, "first_round: unknown value 'nobody'"),
         ({"preset": "papr"}, "did you mean 'paper'?"),
         ({"squash": "maybe"}, "squash: 'maybe' is not accepted; say yes or no."),
         ({"widths": (0,)}, "widths: (0,) must be positive whole numbers"),
-        ({"labels": np.array([1, 2])}, "labels: unknown value [1, 2]"),
-        ({"best": np.array([])}, "best: [] is not accepted; say yes or no."),
+        ({"label_kind": np.array([1, 2])}, "label_kind: unknown value [1, 2]"),
+        ({"keep_best": np.array([])}, "keep_best: [] is not accepted; say yes or no."),
         ({"learner": np.array([1, 2]), "budget": 40}, "learner: expected a name"),
         ({"beta": 10**400}, "is not accepted; β is a probability"),
         ({"env_kwargs": "g=5"}, "env_kwargs: 'g=5' is not a JSON object"),
@@ -80,7 +84,7 @@ def test_a_run_has_one_spelling(one, other):
         ({"learner": "nobody"}, "Accepted: adaftrl, adagrad, alt_ftrl, bc, ftl, ftrl, ogd."),
         ({"learner": 3}, "learner: expected a name"),
         (
-            {"interactions": 99999999999999},
+            {"steps_per_round": 99999999999999},
             "99999999999999 is not a whole number ≤ 1,000,000,000.",
         ),
         ({"learner": "bc", "eta": 1}, "learner: 'bc' takes no options"),
@@ -121,7 +125,7 @@ def test_what_was_changed_is_enough_to_make_it_again():
     spec = RunSpec(**settings, widths=(8, 8), policy="mlp", solver_options={"decay": "linear"})
     assert RunSpec.of(json.loads(json.dumps(spec.changes()))) == spec
     assert RunSpec.of(json.loads(json.dumps(spec.plain()))) == spec
-    person = RunSpec(env="CartPole-v1", expert="person", interactions=1000)
+    person = RunSpec(env="CartPole-v1", expert="person", steps_per_round=1000)
     assert RunSpec.of(person.changes()) == person
     assert RunSpec(**PENDULUM).changes() == {"env": "Pendulum-v1", "learner": "ftl", "seed": 0}
     assert set(spec.plain()) == set(FIELDS)

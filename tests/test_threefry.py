@@ -6,7 +6,8 @@ import jax
 import numpy as np
 import pytest
 
-from understudy import MLP, threefry
+from understudy import threefry
+from understudy.policies import MLP
 
 SEEDS = (0, 1, 12345, 2**31, 2**32 - 1)
 

@@ -69,11 +69,11 @@ def main() -> None:
     parser.add_argument("--env", default="Hopper-v4")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--share", type=float, default=0.9)
-    parser.add_argument("--limit", type=int, default=20_000, help="give up after so many queries")
+    parser.add_argument("--limit", type=int, default=20_000, help="give up after so many labels")
     parser.add_argument("--judge", type=int, default=20, help="episodes that judge every policy")
     parser.add_argument("--fresh", type=int, default=20, help="further episodes of the last policy")
     parser.add_argument(
-        "--until", type=int, help="stop after so many queries and judge nothing: for its seconds"
+        "--until", type=int, help="stop after so many labels and judge nothing: for its seconds"
     )
     options = parser.parse_args()
     understudy.use_cache()
@@ -88,9 +88,9 @@ def main() -> None:
 
     def progress(_round: int, row: dict[str, Any]) -> None:
         seconds = time.perf_counter() - wall - watch.wall, time.process_time() - cpu - watch.cpu
-        found["curve"].append([row["queries"], watch.value.mean, *seconds])
-        print(f"{row['queries']} queries: {watch.value.mean:.0f}", file=sys.stderr, flush=True)
-        if judged == 0 and row["queries"] >= options.until:
+        found["curve"].append([row["labels"], watch.value.mean, *seconds])
+        print(f"{row['labels']} labels: {watch.value.mean:.0f}", file=sys.stderr, flush=True)
+        if judged == 0 and row["labels"] >= options.until:
             raise Reached
         if judged and watch.value.mean >= options.share * found["expert"]:
             raise Reached

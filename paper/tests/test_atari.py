@@ -16,7 +16,7 @@ pytest.importorskip("ale_py")
 TINY = dataclasses.replace(
     atari.SCALES["small"],
     rounds=2,
-    interactions=24,
+    steps_per_round=24,
     linear=("ftl", "adaftrl", "ogd"),
     games=1,
     limit=30,
@@ -32,7 +32,7 @@ def test_the_full_study_is_the_papers():
     )
     assert len(whole.runs) == 5 * 11 * 3
     run = whole.runs[0].spec
-    assert (run.rounds * run.interactions, run.noise, plan_of(run).mixing.beta(1)) == (10_000, 1.0, 0.0)
+    assert (run.rounds * run.steps_per_round, run.noise, plan_of(run).mixing.beta(1)) == (10_000, 1.0, 0.0)
     free = atari.study("breakout", "nature_cnn", full, ("ftl", "ftrl", "adaftrl", "bc"))
     assert free.runs[0].labels == {"env": "ALE/Breakout-v5", "learner": "ftl", "seed": 0}
     assert free.runs[0].spec.max_iterations == 2000 and len(free.runs) == 4 * 3
@@ -42,7 +42,14 @@ def test_the_full_study_is_the_papers():
 
 def test_agents_of_the_paper_sample_and_others_play_the_mode():
     """One round from a policy that is uniform: the mode is always action 0."""
-    how = {"policy": "linear", "learner": "ogd", "eta": 1.0, "rounds": 1, "interactions": 48, "episodes": 0}
+    how = {
+        "policy": "linear",
+        "learner": "ogd",
+        "eta": 1.0,
+        "rounds": 1,
+        "steps_per_round": 48,
+        "episodes": 0,
+    }
     how |= {"first_round": "agent", "comparator": "none"}
     still = understudy.imitate("ALE/Pong-v5", **how, noise=0.0)
     moved = understudy.imitate("ALE/Pong-v5", **how, preset="paper")

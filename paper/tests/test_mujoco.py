@@ -36,10 +36,10 @@ def test_the_full_study_is_the_papers():
     # The inner step is tuned for those that solve: FTL, and three with a step; OGD and AdaGrad do not solve.
     assert len(network.runs) == 8 * (5 + 3 * 55 + 2 * 11)
     spec = linear.runs[0].spec
-    assert spec.preset == "paper" and spec.rounds * spec.interactions == 25_000
+    assert spec.preset == "paper" and spec.rounds * spec.steps_per_round == 25_000
     assert {entry.spec.beta for entry in linear.runs} == {0.0, 1.0}
     fine = study("linear-100", full).runs[0].spec
-    assert (fine.interactions, fine.rounds) == (100, 250)
+    assert (fine.steps_per_round, fine.rounds) == (100, 250)
 
 
 def test_the_step_with_the_least_coarse_loss_is_played_with_every_seed(played):

@@ -17,7 +17,7 @@ from understudy import UserError
 
 @pytest.fixture(scope="module")
 def done(tmp_path_factory):
-    quick = {"policy": "linear", "loss": "squared", "interactions": 40, "episode_limit": 60}
+    quick = {"policy": "linear", "loss": "squared", "steps_per_round": 40, "episode_limit": 60}
     series = ("distance", "random", "all", "bc")
     scale = dataclasses.replace(
         queries.SCALES["small"],
@@ -33,7 +33,7 @@ def done(tmp_path_factory):
 
 def test_every_series_spends_the_same_labels(done):
     assert len(done.final.entries) == 8 and not done.final.failed
-    assert {result.rows[-1]["queries"] for result in done.final.results} == {40}
+    assert {result.rows[-1]["labels"] for result in done.final.results} == {40}
     found = queries_report.curves([done])
     assert [one.series for one in found] == ["distance", "random", "all", "bc"]
     assert all(len(one.scores) == 2 and (np.diff(one.labels) > 0).all() for one in found)
@@ -42,7 +42,7 @@ def test_every_series_spends_the_same_labels(done):
 
 
 def test_series_that_are_the_same_runs_are_played_once(tmp_path):
-    quick = {"policy": "linear", "loss": "squared", "interactions": 40, "episode_limit": 60}
+    quick = {"policy": "linear", "loss": "squared", "steps_per_round": 40, "episode_limit": 60}
     scale = dataclasses.replace(
         queries.SCALES["small"], series=("distance", "one"), seeds=2, episodes=1, budget=40, settings=quick
     )
@@ -109,7 +109,7 @@ def test_the_labels_wanted_are_judged_by_the_median_and_its_interval():
 
 def test_a_seed_that_was_asked_more_is_not_told_by_the_labels_of_another(done):
     results = [one for _, one in done.final]
-    rows = [row | {"queries": row["queries"] + 7} for row in results[1].rows]
+    rows = [row | {"labels": row["labels"] + 7} for row in results[1].rows]
     results[1] = results[1]._replace(rows=rows)
     more = done._replace(final=understudy.studies.Results(done.final.entries, results, None))
     before, after = (queries_report.curves([part])[0].labels for part in (done, more))
@@ -219,6 +219,6 @@ def test_the_default_of_the_study_is_that_of_the_preset():
     for env, world in queries.WORLDS.items():
         made = queries.settings(queries.DEFAULT, env, queries.SCALES["full"])
         plan = plan_of(RunSpec(env=env, budget=world.budget))
-        assert (made["ask"], made["members"] > 1) == (plan.ask, made.get("policy") != "linear")
+        assert (made["ask"], made["ensemble"] > 1) == (plan.ask, made.get("policy") != "linear")
         assert plan.keep_best
-        assert made["first_interactions"] == plan.sizes[0]
+        assert made["first_steps"] == plan.sizes[0]

@@ -122,7 +122,7 @@ def register_expert(name: str, maker: Callable[..., Any]) -> None:
 
 
 def register_ask(name: str, maker: Callable[..., Rule]) -> None:
-    """Makes ``maker(**options)`` available as the query rule `name`; of ``name:50`` the 50 is its option
+    """Makes ``maker(**options)`` available as the ask rule `name`; of ``name:50`` the 50 is its option
     `number`.
     """
     importlib.import_module(".asking", __name__).RULES.register(name, maker)

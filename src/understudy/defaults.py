@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple, final
 
 from .errors import UserError
-from .spec import OPTIONS, Mixing, RunSpec, describe, is_pure, judged, mixing
+from .spec import OPTIONS, Mixing, RunSpec, comparator_rounds, describe, is_pure, mixing
 
 if TYPE_CHECKING:  # importing this file is cheap
     from .losses import Loss
@@ -33,7 +33,7 @@ MOST = 100_000
 """No plan has more rounds."""
 SAID = "as you said"
 BEGUN = "as the run was begun"
-PORTIONS = ("ask", "first_interactions", "interactions", "evaluate_every", "best")
+PORTIONS = ("ask", "first_steps", "steps_per_round", "evaluate_every", "keep_best")
 """What follows from a budget when a run is begun; one that is extended goes on with the same portions."""
 
 RECORDED = (*PORTIONS, "budget", "rounds", "first_round", "noise", "standardise", "weigh", "average")
@@ -78,23 +78,23 @@ PRESETS = {"practical": Preset(), "paper": PAPER}
 class Timetable:
     """The rounds of a run and what is due after them: all that is known without its environment.
 
-    rounds: interactions and most labels of each. last: how many rounds at most, demonstrations apart; None:
+    rounds: steps and most labels of each. last: how many rounds at most, demonstrations apart; None:
     as many as the budget takes. ask, rule: which states are asked about, as it was decided and as what
-    chooses them, None where all are. envs: environments side by side, no more than an ordinary round has
-    steps. judged, evaluated: the rounds after which the best in hindsight is found and the policy evaluated.
+    chooses them, None where all are. num_envs: environments side by side, no more than an ordinary round has
+    steps. comparator_rounds, evaluated: the rounds after which the best in hindsight is found and the policy evaluated.
     looks, judging: episodes of an evaluation on the way, and of the policy that is kept.
     insists: whether even an expensive expert is measured.
     """
 
     rounds: tuple[tuple[int, int], ...]
     last: int | None
-    interactions: int
+    steps_per_round: int
     budget: int | None
-    envs: int
+    num_envs: int
     ask: Any
     rule: Any
     mixing: Mixing
-    judged: frozenset[int]
+    comparator_rounds: frozenset[int]
     evaluated: frozenset[int]
     keep_best: bool
     looks: int
@@ -161,7 +161,7 @@ class Resolved:
     weigh as much as a round otherwise does, else None. noise: a deviation, or the temperature at which
     choices are sampled. standardise: by the first round's statistics. average: of how many of the last
     policies the mean acts. encoder: whose features of images the policy has: "auto" is the expert, None
-    nobody. stack: observations that the policy sees, None where it sees the last one alone. limits: of one
+    nobody. frame_stack: observations that the policy sees, None where it sees the last one alone. limits: of one
     call of a slow expert, timeout and retries. choices: every decision, in the order in which it was made.
     """
 
@@ -180,14 +180,14 @@ class Resolved:
     standardise: bool
     average: int
     encoder: Any
-    stack: int | None
+    frame_stack: int | None
     limits: Mapping[str, Any]
     choices: tuple[Choice, ...]
 
     def record(self) -> dict[str, Any]:
         """The decisions as plain data, for config.json; `resolve` takes them as `before`."""
         made = {choice.setting: describe(choice.value) for choice in self.choices}
-        parts = {"policy": self.policy.config(), "loss": describe(self.loss), "members": self.ensemble}
+        parts = {"policy": self.policy.config(), "loss": describe(self.loss), "ensemble": self.ensemble}
         return {name: made[name] for name in RECORDED} | parts | {"automatic": self.automatic is not None}
 
 
@@ -228,12 +228,12 @@ def resolve(
         solver_options=options,
         ensemble=count,
         weigh=weigh,
-        ordinary=min(asks or plan.interactions, plan.interactions) if weigh == "labels" else None,
+        ordinary=min(asks or plan.steps_per_round, plan.steps_per_round) if weigh == "labels" else None,
         noise=noise,
         standardise=standardise,
         average=decisions["average"],
         encoder=encoder,
-        stack=stack,
+        frame_stack=stack,
         limits={"timeout": seconds, "retries": 0 if spec.workers is None else spec.expert_retries},
         choices=tuple(decisions.made.values()),
     )
@@ -303,7 +303,7 @@ def person(decisions: Decisions) -> None:
         decide("ask", f"{name}:{each}", f"you are asked about {each} states a round, {how}")
         if spec.rounds is None:
             decide("budget", 50, "a person gives few labels")
-    decide("interactions", 200, "short rounds, so that the policy soon acts on what you answered")
+    decide("steps_per_round", 200, "short rounds, so that the policy soon acts on what you answered")
     decide("evaluate_every", 1, "you see after every round what your answers have changed")
     decide("first_round", "agent", "the policy acts, and you answer, from the first round on")
     decide("expert_episodes", 0, "a person is not measured")
@@ -332,9 +332,9 @@ def budget(decisions: Decisions) -> None:
         decide("ask", f"distance:{each}", f"{each} labels a round, a twentieth of the budget, on new states")
     if spec.demos is None:
         first = max(1, min(labels // 2, max(200, labels // 4)))
-        decide("first_interactions", first, "a quarter of the budget, at least 200 labels or half of it")
-    if spec.best is not False and spec.episodes != 0:
-        decide("best", True, "with few labels a later policy may be worse than an earlier one")
+        decide("first_steps", first, "a quarter of the budget, at least 200 labels or half of it")
+    if spec.keep_best is not False and spec.episodes != 0:
+        decide("keep_best", True, "with few labels a later policy may be worse than an earlier one")
         decide("evaluate_every", 1, "every policy is evaluated, to keep the best; that costs no labels")
 
 
@@ -345,22 +345,22 @@ def preset(decisions: Decisions) -> None:
     a round.
     """
     spec, decide, first = decisions.spec, decisions.decide, decisions.preset.first_round
-    many = EACH * spec.envs if is_pure(spec.env) else 0
+    many = EACH * spec.num_envs if is_pure(spec.env) else 0
     decide("ask", "all", "every state of a round is asked about, as in DAgger")
     decide("budget", None, "labels are not limited")
-    long = f"{EACH} steps of each of {spec.envs:,} environments" if many > STEPS else "the usual length"
-    decide("interactions", max(STEPS, many), long)
-    decide("first_interactions", None, "round 1 is as long as the others")
+    long = f"{EACH} steps of each of {spec.num_envs:,} environments" if many > STEPS else "the usual length"
+    decide("steps_per_round", max(STEPS, many), long)
+    decide("first_steps", None, "round 1 is as long as the others")
     decide("first_round", first, f"the preset {spec.preset}: the {first} acts in round 1")
-    decide("best", False, "the last policy is kept")
+    decide("keep_best", False, "the last policy is kept")
     decide("evaluate_every", 0, "the policy is evaluated after the last round")
-    judging = decide("episodes", CHOSEN if decisions["best"] else JUDGING, "of the policy that is kept")
+    judging = decide("episodes", CHOSEN if decisions["keep_best"] else JUDGING, "of the policy that is kept")
     decide("expert_episodes", judging, "the same as of the policy; an expensive expert is not measured")
     decide("average", 1, "the last policy acts alone")
 
 
 def timetable(decisions: Decisions) -> Timetable:
-    """The rounds: `ROUNDS`, or as many as the budget takes. Demonstrations are one without interactions, and
+    """The rounds: `ROUNDS`, or as many as the budget takes. Demonstrations are one without steps, and
     behavioural cloning from them needs no other. The expert is measured by as many episodes as the policy.
 
     Where the rule does not say how many states it asks about, the budget may be spent in fewer rounds.
@@ -368,7 +368,7 @@ def timetable(decisions: Decisions) -> Timetable:
     from .asking import rule
 
     spec, asked, labels = decisions.spec, decisions["ask"], decisions["budget"]
-    asks, best, often = rule(asked, spec.options("ask")), decisions["best"], decisions["evaluate_every"]
+    asks, best, often = rule(asked, spec.options("ask")), decisions["keep_best"], decisions["evaluate_every"]
     every, count = asked == "all", asks.count
     beta = 1.0 if isinstance(spec.learner, str) and spec.learner == "bc" else spec.beta
     who = mixing(beta, first_round=decisions["first_round"])
@@ -379,9 +379,9 @@ def timetable(decisions: Decisions) -> Timetable:
         last = decisions.decide("rounds", ROUNDS, "the usual number")
     else:
         last = decisions.decide("rounds", None, "as many as the budget takes")
-    each, demos = decisions["interactions"], int(spec.demos is not None)
+    each, demos = decisions["steps_per_round"], int(spec.demos is not None)
     most, left = (math.inf if limit is None else limit for limit in (last, labels))
-    rounds = _rounds(decisions["first_interactions"] or each, each, most, demos, left, who, every, count)
+    rounds = _rounds(decisions["first_steps"] or each, each, most, demos, left, who, every, count)
     if rounds is None:
         named = f"budget: {labels}" if last is None else f"rounds: {last}"
         raise UserError(f"{named} takes more than {MOST:,} rounds; let a round be larger.")
@@ -390,7 +390,9 @@ def timetable(decisions: Decisions) -> Timetable:
     judging = decisions["episodes"]
     looks = LOOKS if spec.episodes is None else spec.episodes
     if best and not looks:
-        raise UserError("best: yes needs evaluations to choose by, and episodes is 0; give episodes, or no.")
+        raise UserError(
+            "keep_best: yes needs evaluations to choose by, and episodes is 0; give episodes, or no."
+        )
     if best:
         long = f"{looks} to {5 * looks}"
         why = "a policy that leads plays on until it is behind, or its mean return is known to 1 %"
@@ -404,13 +406,13 @@ def timetable(decisions: Decisions) -> Timetable:
     return Timetable(
         rounds=rounds,
         last=last,
-        interactions=each,
+        steps_per_round=each,
         budget=labels,
-        envs=min(spec.envs, each),
+        num_envs=min(spec.num_envs, each),
         ask=asked,
         rule=None if every else asks,
         mixing=who,
-        judged=judged(spec.comparator, played),
+        comparator_rounds=comparator_rounds(spec.comparator, played),
         evaluated=frozenset(evaluated),
         keep_best=best,
         looks=looks,
@@ -568,7 +570,12 @@ def loss(decisions: Decisions, policy: Policy, actions: Actions, teacher: Any) -
         decisions.note("loss", _name(made), SAID)
     if made.logits and not actions.categorical:
         raise UserError("loss: cross-entropy is for Discrete and MultiDiscrete actions, these are Box.")
-    if teacher.kind == "distribution" and spec.labels == "expert" and not made.logits and spec.loss != "auto":
+    if (
+        teacher.kind == "distribution"
+        and spec.label_kind == "auto"
+        and not made.logits
+        and spec.loss != "auto"
+    ):
         raise UserError(
             f"loss: {spec.loss!r} does not fit an expert that gives distributions; cross-entropy does."
         )
@@ -726,15 +733,15 @@ def ensemble(decisions: Decisions, policy: Policy, learner: Any) -> int:
     if decisions["average"] > 1 and not policy.linear:
         raise UserError(
             f"average: {spec.average!r} is for policies that are linear in their parameters, and "
-            f"{policy.name!r} is not; members trains several networks."
+            f"{policy.name!r} is not; ensemble trains several networks."
         )
     apart = type(policy) is MLP and _free(learner) and spec.init is None
     few = apart and _few(decisions, policy)
     reason = "few labels: the mean of several networks is better" if few else "the network that acts"
-    count = decisions.decide("members", MEMBERS if few else 1, reason)
+    count = decisions.decide("ensemble", MEMBERS if few else 1, reason)
     if count > 1 and not apart:
         raise UserError(
-            f"members: {count!r} is for networks (mlp) which FTL or BC trains without init; the "
+            f"ensemble: {count!r} is for networks (mlp) which FTL or BC trains without init; the "
             f"policy is {policy.name!r}, the learner {spec.name!r}."
         )
     return count
@@ -778,9 +785,9 @@ def views(
         raise UserError(f"encoder: {encoder!r} is for a linear policy on images; this one is {policy.name}.")
     else:
         decide("encoder", "auto", f"a linear policy sees the features that {teacher.name} makes of an image")
-    stack = spec.stack
+    stack = spec.frame_stack
     if stack is None and policy.memory:
-        stack = decide("stack", 2, "the last observation and its change")
+        stack = decide("frame_stack", 2, "the last observation and its change")
     if spec.init is not None:
         standardise = decide("standardise", False, "the statistics of what it starts from are kept")
     else:
@@ -803,7 +810,7 @@ def check(decisions: Decisions, plan: Timetable, policy: Policy, teacher: Any) -
         return
     spec = decisions.spec
     for name, value, accepted in (
-        ("envs", spec.envs, 1),
+        ("num_envs", spec.num_envs, 1),
         ("ask", plan.ask, "all"),
         ("expert_workers", spec.workers, None),
     ):

@@ -87,7 +87,7 @@ class Parts:
         plan, demos = self.resolved.plan, 0 if self.demos is None else len(self.demos)
         most, policy = [most for _, most in plan.rounds], self.game.policy
         if policy.memory:
-            counts = [count(size, plan.envs, policy.length) for size in plan.sizes if size]  # type: ignore[attr-defined]
+            counts = [count(size, plan.num_envs, policy.length) for size in plan.sizes if size]  # type: ignore[attr-defined]
             counts += [count(demos, 1, policy.length)] if demos else []  # type: ignore[attr-defined]
             return max(counts), sum(counts)
         return max(demos, *most), demos + min(sum(most), plan.budget or sum(most))
@@ -105,8 +105,8 @@ def parts(world: Spaces, spec: RunSpec, before: Mapping[str, Any] | None = None)
         seen = Encoded(
             seen, networks.encoder(world.expert if encoder == "auto" else experts.resolve(encoder))
         )
-    if resolved.stack is not None:
-        seen = Recalled(seen, resolved.stack, mark=architecture.memory > 0)
+    if resolved.frame_stack is not None:
+        seen = Recalled(seen, resolved.frame_stack, mark=architecture.memory > 0)
     _fits_memory(max(resolved.plan.sizes, default=0), seen.width * seen.dtype.itemsize + 4 * actions.outputs)
     teacher = taught(world.expert, spec)
     key = threefry.key(derive(spec.seed, "params"))
@@ -147,7 +147,7 @@ def taught(expert: Expert, spec: RunSpec) -> Expert:
     """Whose labels are learnt: the expert's, or the most likely action of one that answers with
     distributions.
     """
-    return mode(expert) if spec.labels == "mode" else expert
+    return mode(expert) if spec.label_kind == "action" else expert
 
 
 def nobody(action_space: Any, kind: str = "action") -> Expert:
@@ -190,6 +190,6 @@ def _fits_memory(size: int, row: int) -> None:
     needed, there = 4 * size * row, memory()
     if there is not None and needed > there:
         raise UserError(
-            f"interactions: a round of {size:,} takes {needed / 2**30:,.0f} GiB, and this machine "
+            f"steps_per_round: a round of {size:,} takes {needed / 2**30:,.0f} GiB, and this machine "
             f"has {there / 2**30:,.0f}; give fewer."
         )

@@ -186,27 +186,27 @@ def summary(row: dict[str, Any]) -> list[str]:
 
 @final
 class Rounds(Bar):
-    """The progress of a run of rounds with these numbers of interactions: called with a round's number and
+    """The progress of a run of rounds with these numbers of steps: called with a round's number and
     its row, and in between through `tick`. Where it does not move, every round is a line.
     """
 
     def __init__(self, title: str, sizes: Sequence[int], *, now: Callable[[], float] = time.perf_counter):
-        super().__init__(title, sum(sizes), "interactions", now=now)
+        super().__init__(title, sum(sizes), "steps", now=now)
         self._rounds = len(sizes)
-        self._row: dict[str, Any] = {"round": 0, "interactions": 0, "queries": 0, "return_mean": math.nan}
+        self._row: dict[str, Any] = {"round": 0, "steps": 0, "labels": 0, "return_mean": math.nan}
         self._stage, self._asked, self._waited = "", 0, now()
 
-    def tick(self, stage: str, interactions: int | None = None, queries: int | None = None) -> None:
-        """What is being done, and how many interactions and labels the round under way has (None: as many as
+    def tick(self, stage: str, steps: int | None = None, labels: int | None = None) -> None:
+        """What is being done, and how many steps and labels the round under way has (None: as many as
         before). It only enters numbers, so it may be called at every step.
         """
-        self._stage, self._asked = stage, self._asked if queries is None else queries
+        self._stage, self._asked = stage, self._asked if labels is None else labels
         if not self.moves and stage.startswith("asking,") and self._now() - self._waited > EVERY:
             # Waiting for a slow expert: one line a round would be silence.
             self._waited = self._now()
             self.say(f"{self.title}: round {self._row['round'] + 1}: {stage}")
-        if interactions is not None:
-            self.update(self._row["interactions"] + interactions)
+        if steps is not None:
+            self.update(self._row["steps"] + steps)
 
     def __call__(self, number: int, row: dict[str, Any]) -> None:
         first, seen = self._row["round"] == 0, self._row["return_mean"]
@@ -217,12 +217,12 @@ class Rounds(Bar):
         if not self.moves:
             spent, left = self._now() - self.began, self.left
             rest = f", {clock(left)} left" if left and number < self._rounds else ""
-            counts = f"{row['interactions']:,} steps  {row['queries']:,} labels"
+            counts = f"{row['steps']:,} steps  {row['labels']:,} labels"
             line = "  ".join([f"round {number} of {self._rounds}", counts, *summary(row), clock(spent)])
             self.say(f"{self.title}: {line}{rest}")
 
     def notes(self) -> list[str]:
         row, stage = self._row, self._stage
         number = min(row["round"] + 1, self._rounds)
-        shown = [f"{row['queries'] + self._asked:,} labels", *([f"round {number}: {stage}"] if stage else [])]
+        shown = [f"{row['labels'] + self._asked:,} labels", *([f"round {number}: {stage}"] if stage else [])]
         return shown + (summary(row) if row["round"] else [])

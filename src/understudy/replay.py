@@ -23,7 +23,7 @@ from .programs import compiled_stream
 from .regret import COLUMNS, Certificate, Ledger, bounds
 from .regret.bounds import Bound
 from .solvers import AnySolver, Status
-from .spec import judged as judged_rounds
+from .spec import comparator_rounds as judged_rounds
 
 ROOMS, BYTES, SECONDS = (1024, 256, 64, 16, 4, 1), 2**25, 0.2
 """Rounds that a compiled loop has room for, the bytes they may take, and how long a call should last."""

@@ -70,7 +70,7 @@ class Settings:
     info, as in joints,camera[0:3],info:target (a dict of these) or joints+info:target (one vector)."""
     student_sees: str | None = None
     """What the policy sees, written in the same way; the rest is hidden from it."""
-    stack: int | None = _least(None, 1, 10_000)
+    frame_stack: int | None = _least(None, 1, 10_000)
     """The policy sees the last so many observations of the episode: the last one and the changes before it
     (gru: 2 where nothing is said)."""
     expert_card: str | None = _of("expert")
@@ -82,7 +82,7 @@ class Settings:
     revision: str | None = _of("expert")
     """Which revision of a hub's repository."""
     expert_workers: int | str | None = None
-    """Questions under way at once, for an expert that is slow or dear: a number (threads), or processes:N.
+    """Questions under way at once, for an expert that is slow or expensive: a number (threads), or processes:N.
     Such an expert is asked about a state once, after the round, and is not played for its return."""
     expert_timeout: float | None = _least(None, 0.0)
     """Seconds after which a slow expert's answer is given up (default: none)."""
@@ -112,7 +112,7 @@ class Settings:
     encoder: Any = "auto"
     """Whose features a linear policy on images has: auto (the expert's), none (the pixels), or another's
     name or file."""
-    labels: str = _among("expert", "expert", "mode")
+    label_kind: str = _among("auto", "auto", "action", "distribution")
     """What is learned: the expert's answer (a distribution where it gives one), or its mode."""
     loss: str | Loss = "auto"
     """auto (squared for Box actions, huber for networks with a budget of labels, else cross-entropy),
@@ -139,21 +139,21 @@ class Settings:
     demos: str | None = None
     """Recorded demonstrations, as a first round that costs nothing: an .npz with observations and actions,
     minari:ID, or the folder of another run."""
-    interactions: int | None = _least(None, 1, 1_000_000_000)
-    """Environment steps in a round (default: 1000; in a pure environment 50 for each of `envs`, if that is
+    steps_per_round: int | None = _least(None, 1, 1_000_000_000)
+    """Environment steps in a round (default: 1000; in a pure environment 50 for each of `num_envs`, if that is
     more)."""
-    first_interactions: int | None = _least(None, 1, 1_000_000_000)
+    first_steps: int | None = _least(None, 1, 1_000_000_000)
     """Environment steps in round 1, where they are not as many."""
-    envs: int = _least(1, 1, 100_000)
+    num_envs: int = _least(1, 1, 100_000)
     """Environments side by side."""
     budget: int | None = _least(None, 1)
-    """Stop after so many queries; the last round asks for what is left."""
+    """Stop after so many labels; the last round asks for what is left."""
     ask: str | Rule | None = None
     """Which states of a round the expert is asked about: all (the default, but with a budget and without
     rounds the preset practical spreads it), random:K, fraction:P, distance:K,
     disagreement:K, leverage:C (linear policies), or module:function. A state where the expert acts is asked
     about whatever the rule."""
-    floor: float | None = _of("ask")
+    random_share: float | None = _of("ask")
     """Share of a round's labels that is asked at random beside those that the rule chooses."""
     weigh: str | None = _among(None, "rounds", "labels")
     """What weighs alike in the sum of losses: rounds, each with the mean over its labels (the default), or
@@ -178,10 +178,10 @@ class Settings:
     average: int | None = _least(None, 1)
     """Act with, evaluate and keep the mean of the last so many rounds' policies, which are linear. Losses and
     regret are those of the last policy alone."""
-    members: int | None = _least(None, 1)
+    ensemble: int | None = _least(None, 1)
     """Evaluate and keep the mean of so many networks. The learner trains one, which acts and whose losses and
     regret the ledger has; the others are trained apart, from starts of their own, on the same labels."""
-    best: bool | None = None
+    keep_best: bool | None = None
     """Keep the policy with the highest mean return of those that were evaluated, not the last one: yes or no.
     What would be the best plays on until it is behind or its mean is known to 1 %, for up to five times the
     episodes; what is kept is then evaluated anew, as long, on episodes that did not choose it."""
@@ -197,7 +197,7 @@ class Settings:
     resumed with another."""
     comparator: str | Sequence[int] = "last"
     """After which rounds to find the best in hindsight: last, every, none, or round numbers (5,10)."""
-    search: int = _least(2000, 0)
+    comparator_steps: int = _least(2000, 0)
     """Steps of Adam in the search for the best network in hindsight."""
     memory_limit: int = _least(2 << 30, 0)
     """Bytes of samples that are kept in memory; beyond, they are mapped from files."""
@@ -217,7 +217,7 @@ class Settings:
     solver_options: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     """Other options of the solver, as JSON: '{"decay": "cosine"}'."""
     ask_options: Mapping[str, Any] = dataclasses.field(default_factory=dict)
-    """Other options of the query rule, as JSON: '{"on": "observations"}'."""
+    """Other options of the ask rule, as JSON: '{"on": "observations"}'."""
     expert_options: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     """Other options of the expert, as JSON: '{"filename": "model.zip"}'."""
 
@@ -250,7 +250,7 @@ class RunSpec(Settings):
     one sentence. Objects (a learner, a policy, a loss, a solver, an expert, a function that makes the
     environment) are accepted in place of names; config.json then describes them.
 
-    >>> spec = RunSpec(env="CartPole-v1", learner="ftrl", eta=0.1, rounds=3, interactions=50)
+    >>> spec = RunSpec(env="CartPole-v1", learner="ftrl", eta=0.1, rounds=3, steps_per_round=50)
     >>> spec.options("learner"), spec.changes()["eta"], spec.noise
     ({'eta': 0.1}, 0.1, None)
     >>> RunSpec(env="CartPole-v1", eta=0.1)
@@ -273,7 +273,7 @@ class RunSpec(Settings):
         self._spell("beta", number_or_word(self.beta))
         self._spell("encoder", "none" if self.encoder is None else self.encoder)
         if not isinstance(self.comparator, str) or self.comparator not in COMPARATORS:
-            self._spell("comparator", tuple(sorted(judged(self.comparator))))
+            self._spell("comparator", tuple(sorted(comparator_rounds(self.comparator))))
         _ = mixing(self.beta), self.workers, self.student_infos
         if self.expert_sees is not None:
             _sight(self.expert_sees, "expert_sees")
@@ -285,8 +285,8 @@ class RunSpec(Settings):
             raise UserError(
                 f"expert_episodes: a person is not measured; {self.expert_episodes} is not accepted."
             )
-        if self.moment == "spot" and self.by_person and self.envs > 1:
-            raise UserError(f"envs: a person who takes over on the spot drives one, not {self.envs}.")
+        if self.moment == "spot" and self.by_person and self.num_envs > 1:
+            raise UserError(f"num_envs: a person who takes over on the spot drives one, not {self.num_envs}.")
         if self.moment == "spot" and self.ask == "driven" and not self.by_person:
             raise UserError("ask: 'driven' on the spot is for a person (--expert person), who takes over.")
         from .objectives import parse_memory
@@ -436,10 +436,10 @@ def is_pure(env: Any) -> bool:
 COMPARATORS = ("every", "last", "none")
 
 
-def judged(asked: Any, rounds: int | None = None) -> frozenset[int]:
+def comparator_rounds(asked: Any, rounds: int | None = None) -> frozenset[int]:
     """The rounds, of so many where that is known, after which `comparator` asks for the best in hindsight.
 
-    >>> sorted(judged("every", 3)), sorted(judged("1,3")), sorted(judged([2], 3))
+    >>> sorted(comparator_rounds("every", 3)), sorted(comparator_rounds("1,3")), sorted(comparator_rounds([2], 3))
     ([1, 2, 3], [1, 3], [2])
     """
     if isinstance(asked, str) and asked in COMPARATORS and rounds is not None:

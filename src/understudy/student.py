@@ -1,4 +1,4 @@
-"""What learns: policy, loss, learner, solver, query rule, ledger and certificate; no environment, no expert.
+"""What learns: policy, loss, learner, solver, ask rule, ledger and certificate; no environment, no expert.
 
     question = student.choose(states)           which of the states visited the expert is to be asked about
     row = student.learn(question, labels)       one round of the game, and its row of the ledger
@@ -43,8 +43,8 @@ from .samples import UNREAD, Labels, Path, Reader, Round, SampleLog, Sequences
 from .solvers import Status, adam
 
 EXTRA = {
-    "interactions": "environment steps so far",
-    "queries": "expert labels so far",
+    "steps": "environment steps so far",
+    "labels": "expert labels so far",
     "unanswered": "states so far that a slow expert gave no label for",
     "asked": "share of the round's states that have a label",
     "breaks": "times so far that the run was resumed with a new episode in place of the one under way",
@@ -61,7 +61,7 @@ EXTRA = {
 }
 """Columns of a run's ledger beside `understudy.regret.COLUMNS`."""
 NAMES = ["round", "samples", *EXTRA, *(name for name in COLUMNS if name not in ("round", "samples"))]
-COUNTS = ("round", "interactions", "queries", "unanswered", "breaks")
+COUNTS = ("round", "steps", "labels", "unanswered", "breaks")
 KEPT = ("inputs", "targets", "executed", "rewards", "flags", "slots", "weights")
 OPEN = ("inputs", "targets", "executed", "rewards", "flags", "labelled", "new", "silent", "by_expert")
 """What a file keeps of the path of an open question."""
@@ -70,7 +70,7 @@ FORMAT = 1
 
 
 class Plan(NamedTuple):
-    """The coming round: its number, its interactions, the probability that the expert acts in a step, and the
+    """The coming round: its number, its steps, the probability that the expert acts in a step, and the
     most labels that it may ask for.
     """
 
@@ -120,11 +120,11 @@ class Understudy:
     >>> import numpy as np
     >>> from gymnasium.spaces import Box
     >>> from understudy import Understudy
-    >>> student = Understudy(Box(-1, 1, (2,)), Box(-1, 1, (1,)), policy="linear", rounds=2, interactions=4)
+    >>> student = Understudy(Box(-1, 1, (2,)), Box(-1, 1, (1,)), policy="linear", rounds=2, steps_per_round=4)
     >>> states = np.array([[0.1, 0.2], [0.3, -0.1], [0.5, 0.5], [-0.2, 0.9]])
     >>> question = student.choose(states)
     >>> row = student.learn(question, states[question.index, :1] - states[question.index, 1:])
-    >>> row["queries"], student.act([0.5, 0.0]).round(2)
+    >>> row["labels"], student.act([0.5, 0.0]).round(2)
     (4, array([0.5], dtype=float32))
     """
 
@@ -147,7 +147,7 @@ class Understudy:
         self.resolved, self.timetable, self.on_device = parts.resolved, parts.resolved.plan, False
         scale = parts.resolved.automatic
         self.automatic = None if scale is None else Automatic(scale)
-        self.round = self.interactions = self.queries = self.unanswered = self.breaks = 0
+        self.round = self.steps = self.labels = self.unanswered = self.breaks = 0
         self.rows: list[dict[str, Any]] = []
         self._dtype = jnp.float64 if game.policy.linear else jnp.float32
         self._key = threefry.key(derive(spec.seed, "solver"))
@@ -180,7 +180,7 @@ class Understudy:
     @property
     def finished(self) -> bool:
         """Whether all planned rounds are learnt, or the budget is spent."""
-        return self.timetable.ends(self.round, self.queries)
+        return self.timetable.ends(self.round, self.labels)
 
     @property
     def coming(self) -> int:
@@ -191,7 +191,7 @@ class Understudy:
     def left(self) -> int:
         """The most labels of the coming round."""
         most, budget = self.timetable.rounds[self.coming - 1][1], self.timetable.budget
-        asked = self.queries + sum(len(question.index) for question in self.open.values())
+        asked = self.labels + sum(len(question.index) for question in self.open.values())
         return most if budget is None else max(min(most, budget - asked), 0)
 
     @property
@@ -218,7 +218,7 @@ class Understudy:
         _ = self.plan  # refuses where no round is left
         if path.size > (most := max(self.timetable.sizes)):
             raise UserError(
-                f"states: {path.size} are more than a round of this student has ({most}); interactions plans "
+                f"states: {path.size} are more than a round of this student has ({most}); steps_per_round plans "
                 "larger rounds."
             )
         path.settle()
@@ -243,7 +243,7 @@ class Understudy:
         return path
 
     def _weigh(self, path: Path) -> tuple[np.ndarray, np.ndarray]:
-        """What the query rule chooses: weights (m,) of the states, and the probabilities (m,) of asking. The
+        """What the ask rule chooses: weights (m,) of the states, and the probabilities (m,) of asking. The
         weights are 1/(M p), or one over the number of the asked where some states are never asked about.
         """
         free = ~path.by_expert
@@ -254,7 +254,7 @@ class Understudy:
         if len(states) and most > 0:
             inputs = np.asarray(path.inputs)
             spares = getattr(rule, "falls", True) is False
-            lost = shortly_before(path.ends, self.timetable.envs)[states] if spares else None
+            lost = shortly_before(path.ends, self.timetable.num_envs)[states] if spares else None
             view = self._view(inputs[states], most, lost)
             if self.spec.moment == "spot":  # the rule has chosen already
                 random = min(at_random(rule, driven), most)
@@ -283,7 +283,7 @@ class Understudy:
         return made._replace(score=lambda rows: made.score(self.normaliser(rows))), self.left
 
     def _view(self, rows: np.ndarray, most: int, lost: np.ndarray | None = None) -> View:
-        """What the query rule sees of the coming round; `rows` are states before they are standardised."""
+        """What the ask rule sees of the coming round; `rows` are states before they are standardised."""
         known, rule = np.zeros(0, int), self.timetable.rule
         if rule is not None and rule.reads and self.samples.rows:
             known = np.flatnonzero(self.samples.column("weights"))
@@ -356,8 +356,8 @@ class Understudy:
             self._account(found, one, share)
             game = self.game if self.automatic is None else self.automatic.tuned(self.game)
             judge = None
-            due = self.timetable.due(self.timetable.judged, t, self.queries + found.queries)
-            if self.timetable.judged and self.game.policy.linear:
+            due = self.timetable.due(self.timetable.comparator_rounds, t, self.labels + found.labels)
+            if self.timetable.comparator_rounds and self.game.policy.linear:
                 judge = np.asarray(due)
             self.state, record = self._play(game, self.state, one, threefry.fold_in(self._key, t), judge)
             record, params = jax.device_get(record), jax.tree.map(np.array, self.state.learner.params)
@@ -373,9 +373,9 @@ class Understudy:
         clock("solve")
         if due:
             record = record | self._search(t, record)
-        clock("judge")
-        self.round, self.interactions = t, self.interactions + found.interactions
-        self.queries, self.unanswered = self.queries + found.queries, self.unanswered + found.unanswered
+        clock("comparator")
+        self.round, self.steps = t, self.steps + found.steps
+        self.labels, self.unanswered = self.labels + found.labels, self.unanswered + found.unanswered
         self.rows.append(self._row(found, record, judged=due))
         return self.rows[-1]
 
@@ -444,7 +444,7 @@ class Understudy:
     @property
     def searches(self) -> bool:
         """Whether the best in hindsight is searched for, as that of a network is, and not solved for."""
-        return not self.game.policy.linear and self.spec.search > 0
+        return not self.game.policy.linear and self.spec.comparator_steps > 0
 
     def _search(self, t: int, record: dict[str, Any]) -> dict[str, Any]:
         """For networks: the best in hindsight, searched for from where the learner is: an estimate."""
@@ -453,7 +453,7 @@ class Understudy:
         key = threefry.fold_in(threefry.fold_in(self._key, t), 1)
         start, losses = jax.tree.map(jax.device_put, self.params), self.state.losses
         whole = losses.whole if isinstance(losses, Limited) else losses
-        least, status = map(np.asarray, _searched(whole, start, key, self.spec.search))
+        least, status = map(np.asarray, _searched(whole, start, key, self.spec.comparator_steps))
         regret = float(record["cumulative_loss"]) - float(least)
         return {"comparator": float(least), "regret": regret, "comparator_status": status}
 
@@ -464,8 +464,8 @@ class Understudy:
         row: dict[str, Any] = {
             "round": self.round,
             "samples": found.labelled,
-            "interactions": self.interactions,
-            "queries": self.queries,
+            "steps": self.steps,
+            "labels": self.labels,
             "unanswered": self.unanswered,
             "breaks": self.breaks,
             "asked": found.labelled / len(found),
@@ -601,7 +601,7 @@ class Understudy:
             made = cls(observation_space, action_space, label_kind=plain["kind"], **given)
             if plain["rows"]:
                 rows: dict[str, Any] = {name: arrays[f"samples.{name}"] for name in KEPT}
-                made.samples.append(Round(**rows, queries=0))
+                made.samples.append(Round(**rows, labels=0))
             made.restore(arrays, plain, plain["ledger"])
             made._asked = plain["asked"]
             for number, envs in plain["open"].items():
@@ -690,7 +690,7 @@ class Understudy:
         else:
             assert isinstance(losses, Samples)
             columns = [self.samples.column(name) for name in ("inputs", "targets", "weights", "slots")]
-            done = np.diff([0, *(row["interactions"] for row in self.rows)]).tolist()
+            done = np.diff([0, *(row["steps"] for row in self.rows)]).tolist()
             done[:1] = done[:1] if self.parts.demos is None else [len(self.parts.demos)]
             first = 0
             for size in done:

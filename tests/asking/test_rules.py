@@ -7,10 +7,11 @@ import dataclasses
 import numpy as np
 import pytest
 
-from understudy import Squared, UserError
+from understudy import UserError
 from understudy.asking import RULES, View, rule
 from understudy.asking.base import at_random, shortly_before
 from understudy.asking.distance import features, nearest
+from understudy.losses import Squared
 from understudy.policies import MLP, Linear
 
 STATES = np.random.default_rng(0).standard_normal((60, 3))
@@ -49,7 +50,7 @@ def test_honest_weights_are_unbiased_and_others_are_not(text, most):
     noise = np.std(draws) / np.sqrt(len(draws)) + 1e-9
     assert (abs(error) < 4.5 * noise) == made.honest
     if not made.honest:
-        floored = rule(text, {"floor": 0.3})
+        floored = rule(text, {"random_share": 0.3})
         draws = [
             (losses[one.index] / one.p).sum()
             for one in (floored.choose(view(most=most, seed=seed)) for seed in range(600))
@@ -108,10 +109,10 @@ def test_features_are_what_the_last_layer_sees():
         ("random:2.5", {}, "is not a whole number"),
         ("fraction:2", {}, r"is not a number in \(0, 1\]"),
         ("distance:nan", {}, "is not a whole number"),
-        ("distance:5", {"floor": 1.0}, r"floor 1.0 is not a number in \[0, 1\)"),
-        ("distance:5", {"floor": 0.1, "mix": 0.1}, "mix 0.1 does not go with a floor of 0.1"),
+        ("distance:5", {"random_share": 1.0}, r"random_share 1.0 is not a number in \[0, 1\)"),
+        ("distance:5", {"random_share": 0.1, "mix": 0.1}, "mix 0.1 does not go with a random_share of 0.1"),
         ("distance:5", {"on": "pixels"}, "Accepted: features, observations"),
-        ("random:5", {"floor": 0.1}, "'random' does not take floor"),
+        ("random:5", {"random_share": 0.1}, "'random' does not take random_share"),
         ("randm:5", {}, "random"),
     ],
 )
@@ -124,7 +125,7 @@ def test_a_rule_of_ones_own(monkeypatch):
     import understudy
 
     monkeypatch.setattr(RULES, "makers", dict(RULES.makers))
-    understudy.register_ask("twice", lambda number: rule(f"random:{2 * int(number)}"))
+    understudy.register("ask", "twice", lambda number: rule(f"random:{2 * int(number)}"))
     assert len(rule("twice:4").choose(view()).index) == 8
     assert rule(rule("random:3")).count == 3
 
@@ -197,9 +198,9 @@ def test_states_shortly_before_a_fall_are_passed_over():
         assert not alone[rule(text).choose(far).index].any()
     assert alone[rule("distance:7", {"falls": True}).choose(far).index].any()  # they are the farthest
     assert len(rule("distance:55").choose(far).index) == 55  # the others are not enough
-    floored = rule("distance:40", {"floor": 0.5}).choose(far)
+    floored = rule("distance:40", {"random_share": 0.5}).choose(far)
     assert alone[floored.index[floored.p < 1]].any()  # at random, so that each has p > 0
-    few = rule("distance:50", {"floor": 0.1}).choose(far)
+    few = rule("distance:50", {"random_share": 0.1}).choose(far)
     assert not alone[few.index[few.p == 1]].any()  # the others are enough for those that are not at random
     mixed = rule("distance:40", {"mix": 0.5})
     found = mixed.choose(far)
@@ -211,6 +212,6 @@ def test_states_shortly_before_a_fall_are_passed_over():
 
 def test_a_rule_of_ones_own_on_the_spot_needs_neither_floor_nor_mix():
     assert at_random(object(), 5) == 0
-    assert at_random(rule("distance:0.5", {"floor": 0.5}), 0) == 1
+    assert at_random(rule("distance:0.5", {"random_share": 0.5}), 0) == 1
     assert at_random(rule("distance:0.5", {"mix": 0.5}), 0) == 0
     assert at_random(rule("distance:0.5", {"mix": 0.25}), 30) == 10  # a quarter of all 40 labels

@@ -33,7 +33,7 @@ def test_a_shipped_learner_passes():
         understudy.ogd(eta=0.1),
         understudy.adagrad(alpha=0.5),
         understudy.ftrl(eta=0.3, radius=1.0),
-        understudy.linearised(understudy.alt_ftrl(eta=0.1)),
+        understudy.learners.linearised(understudy.alt_ftrl(eta=0.1)),
     ],
     ids=lambda learner: learner.name,
 )
@@ -137,7 +137,7 @@ def test_a_learner_whose_steps_do_not_match_its_books_fails_its_certificate(monk
     for module in ("online", "checks.learners"):
         monkeypatch.setattr(f"understudy.{module}.why_not", lambda *_: "")
     with monkeypatch.context() as patch:  # the squared loss alone finds it out
-        patch.setattr("understudy.checks.learners.CrossEntropy", understudy.Squared)
+        patch.setattr("understudy.checks.learners.CrossEntropy", understudy.losses.Squared)
         with pytest.raises(CheckError, match="FAIL  regret within its certificate"):
             understudy.checks.learner(Rested(**vars(frozen(understudy.ogd(eta=0.3)))))
     with pytest.raises(CheckError, match="FAIL  learns") as caught:
@@ -153,11 +153,11 @@ def test_a_learner_that_raises_fails_every_check_but_the_suite_goes_on():
 
 
 def test_a_registered_learner_is_found_by_name():
-    understudy.register_learner("test-only-ftl", understudy.ftl)
+    understudy.register("learner", "test-only-ftl", understudy.ftl)
     try:
         assert understudy.replay([([[1.0]], [[1.0]])], learner="test-only-ftl").ledger.rounds == 1
         with pytest.raises(understudy.UserError, match="taken"):
-            understudy.register_learner("test-only-ftl", understudy.ftl)
+            understudy.register("learner", "test-only-ftl", understudy.ftl)
     finally:
         del LEARNERS.makers["test-only-ftl"]
 
@@ -169,7 +169,16 @@ def test_a_shipped_solver_passes():
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "solver",
-    ["adam", "gd", "interior-point", "lbfgs", "newton", "proximal-sgd", "sls", understudy.sls(batch_size=16)],
+    [
+        "adam",
+        "gd",
+        "interior-point",
+        "lbfgs",
+        "newton",
+        "proximal-sgd",
+        "sls",
+        understudy.solvers.sls(batch_size=16),
+    ],
     ids=str,
 )
 def test_every_shipped_solver_passes(solver):

@@ -33,7 +33,7 @@ class Fragile:
 
 def boaster(*, max_iterations=50):
     '''Solves, returns the start all the same, and calls it converged.'''
-    honest = understudy.newton(max_iterations=max_iterations)
+    honest = understudy.solvers.newton(max_iterations=max_iterations)
 
     def solve(objective, params, key=None):
         return eqx.tree_at(lambda s: s.params, honest(objective, params, key), params)
@@ -42,7 +42,7 @@ def boaster(*, max_iterations=50):
 
 
 def plain(objective, params, key=None):
-    return understudy.newton()(objective, params, key)
+    return understudy.solvers.newton()(objective, params, key)
 
 
 number = 3

@@ -82,7 +82,12 @@ def test_a_demo_replaces_nothing_but_a_demo(tmp_path, capsys):
     assert (tmp_path / "file").read_text() == "mine"
     config = tmp_path / "runs" / "ftl" / "config.json"
     config.parent.mkdir(parents=True)
-    told = {"format": FORMAT, "cores": 1, "versions": {}, "settings": {"env": demo.ENV, "search": 2000}}
+    told = {
+        "format": FORMAT,
+        "cores": 1,
+        "versions": {},
+        "settings": {"env": demo.ENV, "comparator_steps": 2000},
+    }
 
     def refused(*more: str) -> str:
         config.write_text(json.dumps(told))
@@ -91,7 +96,7 @@ def test_a_demo_replaces_nothing_but_a_demo(tmp_path, capsys):
         return capsys.readouterr().err
 
     assert "is not empty" in refused()  # a run of somebody's own that is called ftl
-    told["settings"]["search"] = demo.SEARCH
+    told["settings"]["comparator_steps"] = demo.SEARCH
     assert "rounds: 0" in refused("--rounds", "0") and "episodes: 0" in refused("--episodes", "0")
     (tmp_path / "runs" / "mine").mkdir()
     assert "is not empty" in refused()
@@ -99,14 +104,14 @@ def test_a_demo_replaces_nothing_but_a_demo(tmp_path, capsys):
 
 def test_every_cell_of_the_demo_stands_below_a_heading():
     numbers = {
-        "queries": 1000,
+        "labels": 1000,
         "return_mean": 3000.0,
         "return_high": 3005.0,
         "average_loss": 0.01,
         "regret": 0.1,
     }
     got = numbers | {"seconds_collect": 3.0, "seconds_solve": 2.0}
-    ledger = {"queries": np.array([1000]), "return_mean": np.array([3000.0])}
+    ledger = {"labels": np.array([1000]), "return_mean": np.array([3000.0])}
     made = demo._table({"bc": SimpleNamespace(summary=lambda: got, ledger=ledger)}, 3200.0)
     cells = {column.header: str(next(iter(column.cells))) for column in made.columns}
     assert len(cells) == len(made.columns) == 8 and cells["to 90 %"] == "1,000"

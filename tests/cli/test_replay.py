@@ -94,7 +94,7 @@ def test_options_that_are_other_programs_are_those_of_the_call(stream, monkeypat
     plain |= {"max_iterations": None}
     assert asked(*ftrl) == plain
     assert asked(*ftrl, "--radius", "0.5") == plain | {"learner": understudy.ftrl(eta=0.3, radius=0.5)}
-    assert asked(*ftrl, "--bias") == plain | {"policy": understudy.Linear(bias=True)}
+    assert asked(*ftrl, "--bias") == plain | {"policy": understudy.policies.Linear(bias=True)}
     assert asked(*ftrl, "--loss", "huber") == plain | {"loss": "huber"}
     gd = {"solver": "gd", "max_iterations": 1}
     assert asked(*ftrl, "--solver", "gd", "--max-iterations", "1") == plain | gd

@@ -12,7 +12,7 @@ from understudy.report.sources import read
 from understudy.runs import paired
 
 ROOM = ["rooms:Room-v0", "--expert", "rooms:expert", "--policy", "linear"]
-SHORT = ["--rounds", "2", "--interactions", "20", "--episodes", "0", "--engine", "inline"]
+SHORT = ["--rounds", "2", "--steps-per-round", "20", "--episodes", "0", "--engine", "inline"]
 
 
 def test_what_is_typed_becomes_a_study():
@@ -61,7 +61,7 @@ def test_a_sweep_ends_with_its_tables_and_goes_on(tmp_path, capsys):
 
 
 def test_cloning_is_not_ranked_by_a_loss_on_the_experts_states(tmp_path, capsys):
-    typed = ["sweep", "CartPole-v1", "--policy", "linear", "--rounds", "3", "--interactions", "40"]
+    typed = ["sweep", "CartPole-v1", "--policy", "linear", "--rounds", "3", "--steps-per-round", "40"]
     typed += ["--episodes", "3", "--engine", "inline", "--learners", "bc", "ftl"]
     assert main([*typed, "--out", str(tmp_path / "study")]) == 0
     printed = capsys.readouterr().out
@@ -87,9 +87,9 @@ def test_an_interrupted_sweep_says_how_to_go_on(tmp_path, capsys, monkeypatch):
 def test_a_file_tunes(tmp_path, capsys):
     path = tmp_path / "study.toml"
     path.write_text(
-        'env = "rooms:Room-v0"\nexpert = "rooms:expert"\npolicy = "linear"\nrounds = 2\ninteractions = 20\n'
+        'env = "rooms:Room-v0"\nexpert = "rooms:expert"\npolicy = "linear"\nrounds = 2\nsteps_per_round = 20\n'
         "episodes = 0\n[grid]\nlearner = ['ogd']\nstep = '0.01:10:log4'\n"
-        "[tune]\nover = ['step']\nkeep = 2\ncoarse = {rounds = 2, interactions = 10}\n"
+        "[tune]\nover = ['step']\nkeep = 2\ncoarse = {rounds = 2, steps_per_round = 10}\n"
     )
     assert main(["sweep", str(path), "--engine", "inline", "--out", str(tmp_path / "s")]) == 0
     assert "chosen" in capsys.readouterr().out

@@ -27,15 +27,15 @@ from understudy.runs import World
 from understudy.runs.imitate import _warn_spent
 from understudy.spec import FIELDS, RunSpec
 
-SMALL = ["--policy", "linear", "--rounds", "3", "--interactions", "40", "--episodes", "1"]
+SMALL = ["--policy", "linear", "--rounds", "3", "--steps-per-round", "40", "--episodes", "1"]
 KEYS = [
     "env",
     "learner",
     "seed",
     "rounds",
     "kept_round",
-    "interactions",
-    "queries",
+    "steps",
+    "labels",
     "expert_evaluation_calls",
     "return_mean",
     "return_std",
@@ -73,10 +73,10 @@ def last_json(text: str) -> dict:
 
 def test_the_outcome_has_no_broken_line_at_80_columns(capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "80")
-    names = ("round", "interactions", "queries", "unanswered", "asked")
+    names = ("round", "steps", "labels", "unanswered", "asked")
     ledger = Ledger({name: [1_000_000] for name in names} | {"average_loss": [1 / 3]})
     summary = dict.fromkeys(("env", "learner", "regret", "expert_return_mean"), None)
-    summary |= {"queries": 10**7, "expert_evaluation_calls": 10**7, "return_mean": 1e4, "return_least": -9e3}
+    summary |= {"labels": 10**7, "expert_evaluation_calls": 10**7, "return_mean": 1e4, "return_least": -9e3}
     summary |= {"return_low": -1e4, "return_high": 3e4, "episodes": 1000, "expert_return_mean": 1e4}
     summary |= {"expert_return_low": -1e4, "expert_return_high": 3e4}
     summary |= {"difference": -1e4, "difference_low": -1e4, "difference_high": 3e4}
@@ -84,15 +84,15 @@ def test_the_outcome_has_no_broken_line_at_80_columns(capsys, monkeypatch):
         summary=lambda: summary | {"average_loss": 1 / 3, "rounds": 9, "kept_round": 8},
         certificate=None,
         ledger=ledger,
-        settings={"expert_episodes": 0, "episodes": 1, "resolved": {"members": 5}},
-        seconds=dict.fromkeys(("collect", "solve", "judge", "evaluate"), 1234.56),
+        settings={"expert_episodes": 0, "episodes": 1, "resolved": {"ensemble": 5}},
+        seconds=dict.fromkeys(("collect", "solve", "comparator", "evaluate"), 1234.56),
         folder=None,
         expert_evaluation=True,
     )
     tables.show(outcome(run))
     lines = [line.split() for line in capsys.readouterr().out.splitlines() if line.strip()]
     names = " ".join(line[0] for line in lines[1:])
-    assert names == "queries other unanswered return over of of expert's policy's average seconds"
+    assert names == "labels other unanswered return over of of expert's policy's average seconds"
     told = vars(run) | {"expert_evaluation": None}
     tables.show(outcome(SimpleNamespace(**told)))
     assert "expert's return 10000.0 (its card, other episodes" in " ".join(capsys.readouterr().out.split())
@@ -102,12 +102,14 @@ def test_train_prints_one_line_of_json(capsys):
     assert main(["train", "CartPole-v1", *SMALL, "--seed", "3", "--json"]) == 0
     found = last_json(capsys.readouterr().out)
     assert list(found) == KEYS
-    assert (found["env"], found["queries"]) == ("CartPole-v1", 120)
+    assert (found["env"], found["labels"]) == ("CartPole-v1", 120)
     assert (found["seed"], found["rounds"], found["run"]) == (3, 3, None)
 
 
 def test_a_budget_that_is_spent_too_soon_and_a_folder_without_a_run_are_told(tmp_path, capsys):
-    with pytest.warns(UserWarning, match=r"budget: 40 labels are spent in 1 of 3 rounds.*--interactions 13"):
+    with pytest.warns(
+        UserWarning, match=r"budget: 40 labels are spent in 1 of 3 rounds.*--steps-per-round 13"
+    ):
         spec = RunSpec(env="CartPole-v1", rounds=3, budget=40)
         _warn_spent(spec, plan_of(spec))
     assert main(["train", "--out", str(tmp_path / "none"), "--resume"]) == 2
@@ -258,13 +260,13 @@ SETTINGS = {
     "batch_size": ["--policy", "mlp", "--batch-size", "16"],
     "weight_decay": ["--policy", "mlp", "--weight-decay", "0.1"],
     "lasso": ["--policy", "mlp", "--lasso", "0.1"],
-    "members": ["--policy", "mlp", "--members", "2"],
+    "ensemble": ["--policy", "mlp", "--ensemble", "2"],
     "weigh": ["--policy", "mlp", "--weigh", "labels"],
-    "stack": ["--stack", "2"],
+    "frame_stack": ["--frame-stack", "2"],
     "tolerance": ["--loss", "huber", "--tolerance", "1e-3"],
     "preset": ["--preset", "paper"],
     "rounds": ["--rounds", "5"],
-    "interactions": ["--interactions", "33"],
+    "steps_per_round": ["--steps-per-round", "33"],
     "budget": ["--budget", "70"],
     "beta": ["--beta", "linear:3"],
     "first_round": ["--first-round", "agent"],
@@ -277,17 +279,17 @@ SETTINGS = {
     "loss_options": ["--loss", "huber", "--loss-options", '{"delta": 0.5}'],
     "solver_options": ["--policy", "mlp", "--solver-options", '{"decay": "linear"}'],
     "episodes": ["--episodes", "2"],
-    "best": ["--best", "yes"],
+    "keep_best": ["--keep-best", "yes"],
     "evaluate_every": ["--evaluate-every", "1"],
     "comparator": ["--comparator", "1,2"],
     "episode_limit": ["--episode-limit", "50"],
-    "search": ["--search", "5"],
+    "comparator_steps": ["--comparator-steps", "5"],
     "seed": ["--seed", "5"],
 }
 # Those that need an archive, a hub or images have their tests with them; the others are read by `imitate`.
-ELSEWHERE = {"env", "activation", "vec_normalize", "revision", "encoder", "labels", "expert_options"}
-ELSEWHERE |= {"envs", "expert_card", "init", "memory", "memory_limit", "expert_episodes"}
-ELSEWHERE |= {"ask", "ask_options", "average", "first_interactions", "floor", "moment"}
+ELSEWHERE = {"env", "activation", "vec_normalize", "revision", "encoder", "label_kind", "expert_options"}
+ELSEWHERE |= {"num_envs", "expert_card", "init", "memory", "memory_limit", "expert_episodes"}
+ELSEWHERE |= {"ask", "ask_options", "average", "first_steps", "random_share", "moment"}
 ELSEWHERE |= {"demos", "expert_workers", "expert_timeout", "expert_retries"}
 
 
@@ -309,7 +311,7 @@ def decided(spec: RunSpec) -> tuple:
     with contextlib.closing(World(spec)) as world:
         made, gravity = parts(world.spaces, spec), getattr(world.first.unwrapped, "g", None)
     params = [leaf.tolist() for leaf in jax.tree.leaves(made.params)]
-    resolved, seen = made.resolved, (spec.episodes, spec.seed, spec.search)
+    resolved, seen = made.resolved, (spec.episodes, spec.seed, spec.comparator_steps)
     seen += resolved.plan, resolved.standardise, resolved.ordinary, resolved.noise
     return seen, made.settings["resolved"], gravity, params
 

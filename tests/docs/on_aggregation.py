@@ -25,7 +25,7 @@ STATED = [
 
 def of(column: str, size: int, series: str) -> pd.Series:
     """One number a seed."""
-    found = rows("aggregation/runs", interactions=size, series=series).sort_values("seed")[column]
+    found = rows("aggregation/runs", steps=size, series=series).sort_values("seed")[column]
     assert len(found) == 3
     return found.reset_index(drop=True)
 
@@ -95,7 +95,7 @@ def others() -> Iterator[str]:
     assert max(shares("return", "ftrl", "adaftrl")) < 1
     assert (table("aggregation/runs")["expert_return"].round(-1) == 3450).all()
     yield "which returns 3,450"
-    many = rows("aggregation/rounds", interactions=SIZES[3])
+    many = rows("aggregation/rounds", steps=SIZES[3])
     assert (many[many["round"] <= 3]["episodes"] == 0).all()
     yield "With 10⁷ interactions none of 10,000 fell in the first three rounds of any run"
     fifth = many[(many["series"] == "ftl") & (many["round"] == 5)].sort_values("seed")["episodes"]

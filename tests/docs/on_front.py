@@ -41,9 +41,9 @@ STATED_BENCHMARKS = [
 STATED_IMITATE = [
     r"1,000 steps of Adam, batch 256, step 1e-3|round 2 \(√t: 3\)|N\(mean, 0\.1²\)",
     r"[Rr]ounds? \d+\b|[αη] = \d+\b(?! D)|10 D(?:/G)?|‖w₂ − w₁‖|α = 10 D",
-    r"every 5,000 queries|beyond 2 GiB|a quarter of its memory",
+    r"every 5,000 labels|beyond 2 GiB|a quarter of its memory",
     # What a variant that is no longer there gave.
-    r"had 0\.33 on at 5,000 queries|\(two seeds, 10 episodes\), AdaFTRL",
+    r"had 0\.33 on at 5,000 labels|\(two seeds, 10 episodes\), AdaFTRL",
 ]
 
 
@@ -149,7 +149,7 @@ def benchmarks() -> Iterator[str]:
 def imitate() -> Iterator[str]:
     lowest = float(scores()["Walker2d-v5", "FTL"][1].split("(")[1].rstrip(")"))
     assert lowest >= 0.9
-    yield "At 25,000 queries FTL is at or above 0.9 on Walker2d-v5 in 5 of 5 seeds"
+    yield "At 25,000 labels FTL is at or above 0.9 on Walker2d-v5 in 5 of 5 seeds"
 
 
 def theorem() -> Iterator[str]:
@@ -296,4 +296,4 @@ def questions() -> Iterator[str]:
 def scores_in_mujoco() -> str:
     """The one sentence of mujoco.md that is about the scores."""
     hopper, walker = scores()["Hopper-v5", "FTL"][0].split()[0], scores()["Walker2d-v5", "FTL"][1].split()[0]
-    return f"scores {hopper} on Hopper after 5,000 queries and {walker} on Walker2d after 25,000"
+    return f"scores {hopper} on Hopper after 5,000 labels and {walker} on Walker2d after 25,000"

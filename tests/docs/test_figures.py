@@ -120,7 +120,7 @@ def test_a_wrong_digit_and_a_number_that_nobody_checks_are_found():
     assert any("200 to 754" in one for one in left)
     for new in (
         "It is 3.7 times faster.",
-        "It needs a tenth of the queries.",
+        "It needs a tenth of the labels.",
         "| FTL | 0.91 |",
         "It takes twice as long.",
     ):

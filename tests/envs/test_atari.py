@@ -184,11 +184,11 @@ def test_foreign_stacks_are_kept_too():
 
 def test_labels_may_be_the_experts_mode_and_features_anothers_network():
     """`labels` changes the targets, `encoder` whose features the linear policy sees."""
-    options = {"rounds": 1, "interactions": 20, "episodes": 0, "expert_episodes": 0, "comparator": "none"}
+    options = {"rounds": 1, "steps_per_round": 20, "episodes": 0, "expert_episodes": 0, "comparator": "none"}
     options |= {"learner": "ogd", "eta": 1.0}  # nothing is solved
     soft = imitate("Pong", policy="linear", **options)
-    hard = imitate("Pong", policy="linear", labels="mode", encoder="ppo-pong", **options)
+    hard = imitate("Pong", policy="linear", label_kind="action", encoder="ppo-pong", **options)
     assert 0 < np.max(soft.samples("targets")) < 1
     np.testing.assert_array_equal(np.sort(np.unique(hard.samples("targets"))), [0.0, 1.0])
     with pytest.raises(UserError, match="labels"):
-        imitate("Pong", policy="linear", labels="nobody", **options)
+        imitate("Pong", policy="linear", label_kind="nobody", **options)

@@ -44,7 +44,7 @@ def make(length=5):
 def act(observation):
     return observation[:1]
 """
-SMALL = ["--policy", "linear", "--rounds", "2", "--interactions", "20", "--episodes", "2"]
+SMALL = ["--policy", "linear", "--rounds", "2", "--steps-per-round", "20", "--episodes", "2"]
 
 
 @pytest.fixture
@@ -87,7 +87,7 @@ def test_an_environment_made_in_python_is_asked_for(here, capsys):
     Tiny, act = load("env", "tiny_world:Tiny"), load("env", "tiny_world:act")
 
     run = imitate(
-        lambda: Tiny(6), expert=act, policy="linear", rounds=1, interactions=20, episodes=0, out="run"
+        lambda: Tiny(6), expert=act, policy="linear", rounds=1, steps_per_round=20, episodes=0, out="run"
     )
     assert cli.main(["evaluate", "run"]) == 2
     assert (
@@ -134,7 +134,7 @@ def test_episodes_without_an_end_are_noticed_early_and_the_remedy_is_taken_on_re
 
     monkeypatch.setattr("understudy.runs.evaluate.LIMIT", 60)
     monkeypatch.setattr("understudy.runs.imitate.LONG", 20)
-    how = {"expert": act, "policy": "linear", "rounds": 2, "interactions": 20, "episodes": 2, "out": "run"}
+    how = {"expert": act, "policy": "linear", "rounds": 2, "steps_per_round": 20, "episodes": 2, "out": "run"}
 
     def endless():
         return Tiny(length=-1)

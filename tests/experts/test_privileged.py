@@ -149,7 +149,7 @@ class Sighted(gymnasium.Env):
         return seen, reward, self.left == 0, False, info
 
 
-HOW = {"policy": "linear", "rounds": 2, "interactions": 40, "episodes": 2, "standardise": False}
+HOW = {"policy": "linear", "rounds": 2, "steps_per_round": 40, "episodes": 2, "standardise": False}
 
 
 @pytest.mark.parametrize(

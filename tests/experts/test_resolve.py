@@ -117,7 +117,7 @@ def test_what_is_none_is_one_sentence(spec, options, sentence):
 @pytest.fixture
 def registered():
     """An expert of one's own under a name, for a while."""
-    understudy.register_expert("steady", lambda *, action=1: lambda observation: action)
+    understudy.register("expert", "steady", lambda *, action=1: lambda observation: action)
     yield "steady"
     del experts.EXPERTS.makers["steady"]
 
@@ -137,7 +137,7 @@ def test_a_registered_expert_is_found_by_its_name_with_its_options(registered):
             experts.resolve(registered, env_id="CartPole-v1")
     for taken in ("steady", "sac-Hopper-v5"):
         with pytest.raises(UserError, match="is taken"):
-            understudy.register_expert(taken, lambda: None)
+            understudy.register("expert", taken, lambda: None)
 
 
 def test_a_registered_expert_reaches_a_run(registered):

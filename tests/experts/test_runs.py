@@ -7,8 +7,8 @@ import pytest
 from gymnasium import spaces
 
 from quick import SIZE
-from understudy import Linear, TrainedPolicy, UserError, experts, imitate
-from understudy.policies import Actions, Normaliser, Observations, Recalled
+from understudy import TrainedPolicy, UserError, experts, imitate
+from understudy.policies import Actions, Linear, Normaliser, Observations, Recalled
 
 SMALL = SIZE | {"episodes": 0, "expert_episodes": 0, "comparator": "none"}
 

@@ -9,9 +9,19 @@ from gymnasium import spaces
 
 from playing import head
 from quick import SIZE
-from understudy import GRU, MLP, Linear, NatureCNN, TrainedPolicy, UserError, experts, imitate
+from understudy import TrainedPolicy, UserError, experts, imitate
 from understudy.experts.networks import encoder, start
-from understudy.policies import Actions, Encoded, Normaliser, Observations, Recalled
+from understudy.policies import (
+    GRU,
+    MLP,
+    Actions,
+    Encoded,
+    Linear,
+    NatureCNN,
+    Normaliser,
+    Observations,
+    Recalled,
+)
 
 SMALL = SIZE | {"episodes": 0, "expert_episodes": 0, "comparator": "none"}
 

@@ -50,7 +50,7 @@ class Walk(gymnasium.Env):
 @pytest.fixture(scope="module")
 def run(tmp_path_factory):
     """Two environments, three rounds, five labels a round after the first, which the expert drives."""
-    settings = {"rounds": 3, "interactions": 20, "envs": 2, "policy": "linear", "episodes": 0}
+    settings = {"rounds": 3, "steps_per_round": 20, "num_envs": 2, "policy": "linear", "episodes": 0}
     folder = tmp_path_factory.mktemp("runs") / "walk"
     return understudy.imitate(
         Walk, expert=lambda seen: seen["place"] / 2, ask="random:5", learner="ftl", out=folder, **settings

@@ -12,10 +12,23 @@ import pytest
 from gymnasium import spaces
 
 import understudy
-from understudy import MLP, Camera, Linear, NatureCNN, Policy, Tabular, TrainedPolicy, UserError
+from understudy import TrainedPolicy, UserError
 from understudy.exports import arrays, graph, to_onnx
 from understudy.nested import at, stacked
-from understudy.policies import Actions, Committee, Encoded, Encoder, Normaliser, Observations
+from understudy.policies import (
+    MLP,
+    Actions,
+    Camera,
+    Committee,
+    Encoded,
+    Encoder,
+    Linear,
+    NatureCNN,
+    Normaliser,
+    Observations,
+    Policy,
+    Tabular,
+)
 from understudy.policies.codecs import Recalled
 from understudy.policies.mlp import ACTIVATIONS
 

@@ -43,7 +43,7 @@ class Run:
     needs: tuple[str, ...] = ()
 
 
-SIZE = {"rounds": 3, "interactions": 40, "episodes": 2, "expert_episodes": 0}
+SIZE = {"rounds": 3, "steps_per_round": 40, "episodes": 2, "expert_episodes": 0}
 ROOM = SIZE | {"env": "world:Room-v0", "expert": "world:room"}
 POLE = SIZE | {"env": "CartPole-v1", "expert": "lqr-CartPole-v1"}
 THUMB = POLE | {"expert": "world:pole"}
@@ -51,19 +51,25 @@ LAKE = SIZE | {"env": "FrozenLake-v1", "policy": "tabular"}
 FEW = {"max_iterations": 20, "comparator": "none"}
 MLP = {"policy": "mlp", "widths": (8,)} | FEW
 GRU = {"policy": "gru", "policy_options": {"width": 4, "widths": (4,), "length": 4, "burn": 2}} | FEW
-CUE = SIZE | {"env": "world:Cue-v0", "expert": "world:sign", "expert_sees": "info:sign", "envs": 2}
+CUE = SIZE | {"env": "world:Cue-v0", "expert": "world:sign", "expert_sees": "info:sign", "num_envs": 2}
 DOTS = SIZE | {"env": "world:Dots-v0", "expert": "world:dots", "policy": "nature_cnn", "batch_size": 8} | FEW
 DOTS |= {"max_iterations": 4, "policy_options": {"width": 16}}
 PARTS = SIZE | {"env": "world:Parts-v0", "expert": "world:parts"}
 VIEW = SIZE | {"env": "world:View-v0", "expert": "world:view", "policy": "camera", "widths": (8,)} | FEW
-DRIFT = SIZE | {"env": "world:drift", "expert": "world:back", "envs": 8, "interactions": 48, "search": 0}
-PONG = SIZE | {"env": "ALE/Pong-v5", "interactions": 24, "episodes": 1, "episode_limit": 20}
+DRIFT = SIZE | {
+    "env": "world:drift",
+    "expert": "world:back",
+    "num_envs": 8,
+    "steps_per_round": 48,
+    "comparator_steps": 0,
+}
+PONG = SIZE | {"env": "ALE/Pong-v5", "steps_per_round": 24, "episodes": 1, "episode_limit": 20}
 PONG |= {"rounds": 2, "comparator": "none"}
 LINEAR = {"policy": "linear"}
-HERE = ["--rounds", "3", "--interactions", "40", "--episodes", "2", "--expert-episodes", "0", "--json"]
+HERE = ["--rounds", "3", "--steps-per-round", "40", "--episodes", "2", "--expert-episodes", "0", "--json"]
 TYPED = ["train", "world:Room-v0", "--expert", "world:room", "--policy", "linear", *HERE]
 STUDY = ["sweep", "world:Room-v0", "--expert", "world:room", "--policy", "linear", "--rounds", "2"]
-STUDY += ["--interactions", "20", "--episodes", "1", "--seeds", "2", "--out", "study", "--json"]
+STUDY += ["--steps-per-round", "20", "--episodes", "1", "--seeds", "2", "--out", "study", "--json"]
 ASKED = ["train", "CartPole-v1", "--policy", "linear", "--loss", "squared", "--episodes", "1", "--out", "run"]
 ASKED += ["--comparator", "none", "--json"]
 
@@ -88,7 +94,13 @@ LEARNERS = [
         room_constant={"learner": "ftrl", "eta": 0.2, "schedule": "constant", "start": 2},
         room_paper={"preset": "paper", "learner": "adaftrl"},
         room_average={"average": 2, "seed": 4},
-        room_best={"best": True, "evaluate_every": 1, "learner": "ogd", "eta": 0.3, "expert_episodes": 2},
+        room_best={
+            "keep_best": True,
+            "evaluate_every": 1,
+            "learner": "ogd",
+            "eta": 0.3,
+            "expert_episodes": 2,
+        },
         room_lbfgs={"solver": "lbfgs", "learner": "adaftrl"},
         room_descent={"solver": "gd", "learner": "adaftrl", "max_iterations": 15},
     ),
@@ -104,7 +116,7 @@ LEARNERS = [
         "choices",
         POLE | LINEAR,
         pole_ftl={},
-        pole_adaftrl={"learner": "adaftrl", "labels": "mode"},
+        pole_adaftrl={"learner": "adaftrl", "label_kind": "action"},
         pole_adagrad={"learner": "adagrad", "alpha": 0.5},
         pole_paper={"preset": "paper", "learner": "alt_ftrl", "eta": 1.0},
         pole_binary={"loss": "binary-cross-entropy", "learner": "adaftrl"},
@@ -128,11 +140,11 @@ NETWORKS = [
         room_mlp_adaftrl={"learner": "adaftrl"},
         room_mlp_ogd={"learner": "ogd", "eta": 0.1},
         room_mlp_paper={"preset": "paper", "learner": "ftrl", "eta": 1.0},
-        room_mlp_searched={"comparator": "last", "search": 30},
+        room_mlp_searched={"comparator": "last", "comparator_steps": 30},
         room_mlp_adam={"solver": "adam", "weight_decay": 0.1, "lasso": 0.05, "learning_rate": 0.01},
         room_mlp_sls={"solver": "sls", "batch_size": 16},
         room_mlp_proximal={"solver": "proximal-sgd", "learner": "adaftrl", "batch_size": 16},
-        room_mlp_budget={"budget": 60, "rounds": None, "ask": "random:10", "members": 2, "seed": 1},
+        room_mlp_budget={"budget": 60, "rounds": None, "ask": "random:10", "ensemble": 2, "seed": 1},
         room_mlp_mapped={"memory_limit": 0, "solver": "adam", "batch_size": 16},
     ),
     *_each(
@@ -146,10 +158,10 @@ NETWORKS = [
         "recall",
         CUE,
         cue_gru=GRU,
-        cue_gru_window=GRU | {"memory": "window:2", "search": 0},
-        cue_gru_reservoir=GRU | {"memory": "reservoir:30", "search": 0},
-        cue_stack=LINEAR | {"stack": 5},
-        cue_stack_mlp=MLP | {"stack": 3},
+        cue_gru_window=GRU | {"memory": "window:2", "comparator_steps": 0},
+        cue_gru_reservoir=GRU | {"memory": "reservoir:30", "comparator_steps": 0},
+        cue_stack=LINEAR | {"frame_stack": 5},
+        cue_stack_mlp=MLP | {"frame_stack": 3},
     ),
     *_each(
         "spaces",
@@ -158,7 +170,9 @@ NETWORKS = [
         parts_mlp=MLP,
         parts_sees=LINEAR | {"student_sees": "place", "learner": "adaftrl"},
     ),
-    *_each("spaces", VIEW, view_camera={}, view_camera_pieces={"policy_options": {"width": 8}, "envs": 2}),
+    *_each(
+        "spaces", VIEW, view_camera={}, view_camera_pieces={"policy_options": {"width": 8}, "num_envs": 2}
+    ),
     *_each(
         "images",
         DOTS,
@@ -172,14 +186,14 @@ ASKING = [
         "asking",
         ROOM | LINEAR,
         ask_random={"ask": "random:8"},
-        ask_fraction={"ask": "fraction:0.3", "floor": None, "envs": 2},
-        ask_distance={"ask": "distance:8", "floor": 0.2},
+        ask_fraction={"ask": "fraction:0.3", "random_share": None, "num_envs": 2},
+        ask_distance={"ask": "distance:8", "random_share": 0.2},
         ask_leverage={"ask": "leverage:0.5", "learner": "adaftrl"},
         ask_budget={"ask": "random:6", "budget": 55, "rounds": None},
-        spread_budget={"budget": 30, "rounds": None, "interactions": 20},
+        spread_budget={"budget": 30, "rounds": None, "steps_per_round": 20},
         mixed={"beta": 0.4, "noise": 0.2},
         mixed_less_and_less={"beta": "linear:3", "first_round": "agent"},
-        mixed_exponential={"beta": "exponential:0.5", "first_interactions": 20},
+        mixed_exponential={"beta": "exponential:0.5", "first_steps": 20},
         spot_distance={"moment": "spot", "ask": "distance:0.05"},
         window={"memory": "window:2"},
         reservoir={"memory": "reservoir:30", "learner": "adaftrl"},
@@ -189,12 +203,12 @@ ASKING = [
         ROOM | MLP,
         ask_disagreement={"ask": "disagreement:8"},
         spot_disagreement={"moment": "spot", "ask": "disagreement:0.05", "weigh": "labels"},
-        window_mlp={"memory": "window:1", "search": 0},
+        window_mlp={"memory": "window:1", "comparator_steps": 0},
     ),
     *_each(
         "asking",
         THUMB | LINEAR,
-        envs_four={"envs": 4, "loss": "squared", "evaluate_every": 1, "episodes": 5},
+        envs_four={"num_envs": 4, "loss": "squared", "evaluate_every": 1, "episodes": 5},
         spot_pole={"moment": "spot", "ask": "distance:0.05", "loss": "squared", "beta": 0.2},
     ),
     Run(
@@ -217,7 +231,7 @@ SLOW = [
         "slow",
         ROOM | LINEAR,
         slow_processes={"expert_workers": "processes:2"},
-        retried={"expert": "world:failing", "expert_workers": 4, "expert_retries": 1, "interactions": 20}
+        retried={"expert": "world:failing", "expert_workers": 4, "expert_retries": 1, "steps_per_round": 20}
         | {"rounds": 2},
     ),
     Run(
@@ -286,7 +300,7 @@ TYPED_RUNS = [
     Run("refused", "typed", [ROOM | LINEAR | {"learner": "ftll"}], fails={1: "learner"}),
 ]
 
-FOUR = ["--ask", "random:4", "--rounds", "2", "--interactions", "40"]
+FOUR = ["--ask", "random:4", "--rounds", "2", "--steps-per-round", "40"]
 PAGE = [*ASKED, "--expert", "person:page", "--no-browser"]
 PERSON = [
     Run(
@@ -299,7 +313,7 @@ PERSON = [
     Run(
         "person-spot",
         "person",
-        [[*PAGE, "--moment", "spot", "--rounds", "1", "--interactions", "24"]],
+        [[*PAGE, "--moment", "spot", "--rounds", "1", "--steps-per-round", "24"]],
         hand="spot",
     ),
 ]
@@ -311,7 +325,7 @@ PURE = _each(
     pure_mixed=LINEAR | {"beta": 0.5, "noise": 0.3, "learner": "adaftrl"},
     pure_asking=LINEAR | {"ask": "random:9"},
     pure_mlp=MLP,
-    pure_reservoir=LINEAR | {"memory": "reservoir:30", "stack": 2},
+    pure_reservoir=LINEAR | {"memory": "reservoir:30", "frame_stack": 2},
 )
 
 ATARI = [
@@ -322,7 +336,7 @@ ATARI = [
             PONG,
             pong_features={"expert": "ppo-pong", "learner": "adaftrl"},
             pong_cnn={"expert": "world:ball", "policy": "nature_cnn", "policy_options": {"width": 16}}
-            | {"max_iterations": 2, "batch_size": 4, "envs": 2},
+            | {"max_iterations": 2, "batch_size": 4, "num_envs": 2},
         ),
         Run(
             "pong-killed",
@@ -330,7 +344,7 @@ ATARI = [
             [
                 PONG
                 | {"expert": "world:ball", "policy": "nature_cnn", "policy_options": {"width": 16}}
-                | {"max_iterations": 2, "batch_size": 4, "envs": 2, "resume": True}
+                | {"max_iterations": 2, "batch_size": 4, "num_envs": 2, "resume": True}
             ],
             {"ask": (36,)},
         ),
@@ -354,7 +368,7 @@ STUDIES = [
 HOPPER = Run(
     "hopper",
     "hopper",
-    [SIZE | LINEAR | {"env": "Hopper-v5", "learner": "adaftrl", "episodes": 1, "envs": 2, "beta": 0.2}],
+    [SIZE | LINEAR | {"env": "Hopper-v5", "learner": "adaftrl", "episodes": 1, "num_envs": 2, "beta": 0.2}],
     needs=("mujoco",),
 )
 

@@ -7,9 +7,10 @@ import pytest
 
 import understudy
 from reference import FEATURES, FEW, OUTPUTS, NaiveFTRL, gradient, hessian, stream
-from understudy import Linear, Squared
 from understudy.learners import Schedule
+from understudy.losses import Squared
 from understudy.online import make_game
+from understudy.policies import Linear
 from understudy.programs import program
 
 LOSSES = ("squared", "huber", "cross-entropy")
@@ -20,7 +21,7 @@ def theorem(loss):
     """The theorem's constant step, from an L and a Σε² worked out here."""
     unit = {"squared": 2.0, "huber": 1.0, "cross-entropy": 0.5}[loss]
     smooth = unit * max(np.linalg.eigvalsh(X.T @ X / len(X)).max() for X, _ in STREAMS[loss])
-    return understudy.theorem(smoothness=smooth, interpolation=30.0), max(np.sqrt(30.0), 2 * smooth)
+    return understudy.learners.theorem(smoothness=smooth, interpolation=30.0), max(np.sqrt(30.0), 2 * smooth)
 
 
 def schedules(loss):

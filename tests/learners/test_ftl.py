@@ -44,7 +44,7 @@ def shifted_start(listed):
 
     with jax.enable_x64(True):
         start = jnp.ones((9, 2))
-        game = make_game(understudy.Linear(), Squared(), understudy.ftl(), "auto", start)
+        game = make_game(understudy.policies.Linear(), Squared(), understudy.ftl(), "auto", start)
         batches = [objectives.batch(X, Y) for X, Y in listed[:2]]
         state, play = game.init(start, game.empty(start, batches[0], 8)), programs.compiled(game)
         w = np.ones((9, 2))

@@ -11,7 +11,7 @@ from reference import FEW, gradient, stream
 LOSSES = ("squared", "huber", "cross-entropy")
 EACH = [*LOSSES[:2], pytest.param(LOSSES[2], marks=pytest.mark.slow)]
 STREAMS = {loss: stream(loss, seed=3, rounds=FEW) for loss in LOSSES}
-SLOPPY = understudy.gd(max_iterations=2, first_step=0.05, growth=1.0)
+SLOPPY = understudy.solvers.gd(max_iterations=2, first_step=0.05, growth=1.0)
 WEIGHTS = np.sqrt(np.arange(1, FEW + 1)) / 0.5
 
 

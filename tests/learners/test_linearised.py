@@ -7,7 +7,8 @@ import pytest
 
 import understudy
 from reference import FEATURES, OUTPUTS, ROUNDS, gradient, stream
-from understudy import adaftrl, adagrad, alt_ftrl, linearised, ogd
+from understudy import adaftrl, adagrad, alt_ftrl, ogd
+from understudy.learners import linearised
 
 STREAM = stream("huber", noise=2.0)
 

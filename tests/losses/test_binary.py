@@ -10,7 +10,8 @@ import pytest
 from scipy import optimize, special
 
 import understudy
-from understudy import BinaryCrossEntropy, CrossEntropy, UserError, adagrad, ftl, ogd
+from understudy import UserError, adagrad, ftl, ogd
+from understudy.losses import BinaryCrossEntropy, CrossEntropy
 
 FEATURES, ROUNDS, SAMPLES = 4, 30, 4
 

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from understudy import Absolute, BinaryCrossEntropy, CrossEntropy, Huber, Squared
+from understudy.losses import Absolute, BinaryCrossEntropy, CrossEntropy, Huber, Squared
 
 LOSSES = {
     "squared": Squared(),

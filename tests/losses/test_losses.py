@@ -9,9 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from understudy import Absolute, BinaryCrossEntropy, CrossEntropy, Huber, Linear, Squared, UserError, ftl
-from understudy.losses import one_hot
+from understudy import UserError, ftl
+from understudy.losses import Absolute, BinaryCrossEntropy, CrossEntropy, Huber, Squared, one_hot
 from understudy.online import make_game
+from understudy.policies import Linear
 from understudy.solvers import ClosedForm, Descent, InteriorPoint
 
 LOSSES = {

@@ -37,7 +37,7 @@ def test_hopper_is_learned_on_the_device_in_gymnasiums_physics():
     """One compiled program for both: every step of a run, its falls included, is one of Gymnasium's."""
     pytest.importorskip("mujoco.mjx")
     small = {"widths": (32, 32), "max_iterations": 300, "comparator": "none", "episodes": 0}
-    run = imitate("mjx:Hopper", envs=8, interactions=320, rounds=3, **small)
+    run = imitate("mjx:Hopper", num_envs=8, steps_per_round=320, rounds=3, **small)
     names = "inputs", "targets", "executed", "rewards", "flags", "slots"
     seen, wanted, played, rewards, flags, slots = (np.asarray(run.samples(name)) for name in names)
     missed = np.mean(np.sum((run.policy(seen) - wanted) ** 2, axis=1))
@@ -93,8 +93,8 @@ def test_environments_of_other_libraries(name):
         env_kwargs={"max_episode_steps": 20, **settings},
         expert=law,
         policy="linear",
-        envs=4,
-        interactions=80,
+        num_envs=4,
+        steps_per_round=80,
         rounds=2,
         episodes=0,
     )

@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 
 from problems import added
-from understudy import Linear, Squared
+from understudy.losses import Squared
 from understudy.objectives import batch, empty_statistics
+from understudy.policies import Linear
 
 
 @pytest.fixture(autouse=True)

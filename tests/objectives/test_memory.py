@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 from scipy import special
 
-from understudy import Huber, Linear, Squared
+from understudy.losses import Huber, Squared
 from understudy.objectives import Limited, batch, empty_statistics, limited, reservoir, window
+from understudy.policies import Linear
 
 SIZES = (3, 1, 4, 2, 4, 3, 1, 4)
 

@@ -10,9 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from problems import added
-from understudy import GRU, MLP, CrossEntropy, Huber, Linear, Squared, ftl, online
+from understudy import ftl, online
+from understudy.losses import CrossEntropy, Huber, Squared
 from understudy.objectives import Objective, batch, empty_samples, empty_statistics
 from understudy.online import make_game
+from understudy.policies import GRU, MLP, Linear
 
 SIZES = (5, 2, 7, 1)
 

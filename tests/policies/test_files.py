@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
-from understudy import MLP, Linear, Tabular, TrainedPolicy, UserError, disk
-from understudy.policies import Actions, Normaliser, Observations
+from understudy import TrainedPolicy, UserError, disk
+from understudy.policies import MLP, Actions, Linear, Normaliser, Observations, Tabular
 
 POLICIES = {
     "linear": Linear(),

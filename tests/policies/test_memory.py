@@ -11,8 +11,8 @@ from gymnasium import spaces
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from understudy import GRU, MLP, TrainedPolicy, UserError
-from understudy.policies import Actions, History, Normaliser, Observations, Recalled
+from understudy import TrainedPolicy, UserError
+from understudy.policies import GRU, MLP, Actions, History, Normaliser, Observations, Recalled
 from understudy.policies.acting import forward_step
 
 POLICY = GRU(width=5, widths=(7,), length=4, burn=2)
@@ -139,7 +139,7 @@ def test_a_policy_that_remembers_acts_as_its_rows_say(policy, tmp_path):
 
 
 def test_what_has_no_memory_is_refused():
-    with pytest.raises(UserError, match=r"^stack: bytes"):
+    with pytest.raises(UserError, match=r"^frame_stack: bytes"):
         Recalled(Observations.of(spaces.Box(0, 255, (4, 4), np.uint8)), 2)
     with pytest.raises(UserError, match=r"^length: 0 is not a whole number ≥ 1"):
         GRU(length=0)

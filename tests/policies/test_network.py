@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
-from understudy import MLP, UserError, experts
-from understudy.policies import Actions, Encoder, NatureCNN, Network, require_fit, softmax
+from understudy import UserError, experts
+from understudy.policies import MLP, Actions, Encoder, NatureCNN, Network, require_fit, softmax
 from understudy.policies.acting import features, forward, forward_rows
 from understudy.policies.mlp import ACTIVATIONS
 

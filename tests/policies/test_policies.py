@@ -10,12 +10,26 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
-from understudy import GRU, MLP, Camera, Linear, NatureCNN, Tabular, TrainedPolicy, UserError
+from understudy import TrainedPolicy, UserError
 from understudy.experts.networks import start
 from understudy.learners import ftl
 from understudy.losses import Squared
 from understudy.online import make_game
-from understudy.policies import POLICIES, Actions, Committee, Normaliser, Observations, count, from_config
+from understudy.policies import (
+    GRU,
+    MLP,
+    POLICIES,
+    Actions,
+    Camera,
+    Committee,
+    Linear,
+    NatureCNN,
+    Normaliser,
+    Observations,
+    Tabular,
+    count,
+    from_config,
+)
 from understudy.policies.acting import forward, forward_rows
 
 

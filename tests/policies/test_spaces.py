@@ -18,7 +18,7 @@ from understudy.policies.nature_cnn import by_matmul
 from understudy.policies.sight import Sight
 from understudy.spec import RunSpec
 
-SMALL = {"policy": "linear", "rounds": 2, "interactions": 60, "episodes": 2}
+SMALL = {"policy": "linear", "rounds": 2, "steps_per_round": 60, "episodes": 2}
 
 
 class Lamps(gym.Env):
@@ -218,7 +218,7 @@ def test_an_image_beside_numbers_is_learnt():
     def act(observation):
         return observation["pose"][:1] * observation["picture"].mean() / 255
 
-    how = {"rounds": 2, "interactions": 150, "episodes": 1, "expert_episodes": 0, "comparator": "none"}
+    how = {"rounds": 2, "steps_per_round": 150, "episodes": 1, "expert_episodes": 0, "comparator": "none"}
     how |= {"policy": "camera", "widths": (16,), "policy_options": {"width": 8}, "max_iterations": 800}
     run = imitate(Shown, expert=act, **how)
     assert (

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
-from understudy import MLP, Linear, Policy, Tabular, TrainedPolicy, UserError
-from understudy.policies import POLICIES, Actions, Normaliser, Observations
+from understudy import TrainedPolicy, UserError
+from understudy.policies import MLP, POLICIES, Actions, Linear, Normaliser, Observations, Policy, Tabular
 from understudy.policies.acting import ACTIVATIONS, forward
 
 BOX = spaces.Box(-np.inf, np.inf, (5,))

@@ -21,7 +21,14 @@ def slow(log: Path) -> Study:
     """Eight runs of three seconds and more each."""
     room = {"pause": 0.02, "log": str(log)}
     return Study(
-        ROOM, seeds=8, env_kwargs=room, expert=EXPERT, policy="linear", rounds=3, interactions=50, episodes=0
+        ROOM,
+        seeds=8,
+        env_kwargs=room,
+        expert=EXPERT,
+        policy="linear",
+        rounds=3,
+        steps_per_round=50,
+        episodes=0,
     )
 
 
@@ -70,7 +77,7 @@ def test_a_node_killed_midway_loses_nothing_that_was_finished(tmp_path, cluster)
 
 
 def test_a_shard_that_always_kills_its_worker_is_given_up_and_the_rest_is_kept(tmp_path, cluster):
-    small = {"expert": EXPERT, "policy": "linear", "rounds": 2, "interactions": 30, "episodes": 0}
+    small = {"expert": EXPERT, "policy": "linear", "rounds": 2, "steps_per_round": 30, "episodes": 0}
     study = Study(ROOM, grid={"env_kwargs": [{"dies": "always"}, {}]}, **small)
     with pytest.raises(UserError, match=r"ray: a shard of 1 runs failed .*finished runs are kept"):
         run(study, tmp_path / "study", engine="ray", address=cluster.address, retries=1)

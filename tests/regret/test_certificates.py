@@ -10,10 +10,11 @@ from hypothesis import strategies as st
 
 import understudy
 from reference import FEW, stream
-from understudy import adaftrl, adagrad, alt_ftrl, ftl, ftrl, linearised, ogd
+from understudy import adaftrl, adagrad, alt_ftrl, ftl, ftrl, ogd
+from understudy.learners import linearised
 from understudy.regret import bounds
 
-SLOPPY = understudy.gd(max_iterations=2, tolerance=0.0)
+SLOPPY = understudy.solvers.gd(max_iterations=2, tolerance=0.0)
 OFFLINE = {
     "ftl": lambda eta, radius: ftl(radius=radius),
     "ftrl": lambda eta, radius: ftrl(eta=eta, radius=radius),
@@ -122,7 +123,7 @@ class Broken(eqx.Module):
         if self.how == "wrong sign":
             parts = (-objective.centre, -objective.tilt)
             objective = eqx.tree_at(lambda o: (o.centre, o.tilt), objective, parts)
-        solution = understudy.newton()(objective, params, key)
+        solution = understudy.solvers.newton()(objective, params, key)
         if self.how == "runs away":
             solution = eqx.tree_at(lambda s: s.params, solution, 2 * params - solution.params + 0.5)
         return solution

@@ -91,7 +91,7 @@ def by_hand(loss, linear, listed, result, weights):
 
 
 ROOTS = np.sqrt(np.arange(1, FEW + 1))
-SLOPPY = understudy.gd(max_iterations=2, first_step=0.05, growth=1.0)
+SLOPPY = understudy.solvers.gd(max_iterations=2, first_step=0.05, growth=1.0)
 
 
 @pytest.mark.parametrize(

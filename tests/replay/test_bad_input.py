@@ -7,8 +7,10 @@ import pytest
 
 import understudy
 from reference import FEW, stream
-from understudy import MLP, Huber, Tabular, UserError, adagrad, alt_ftrl, ftl, ftrl, ogd, replay
+from understudy import UserError, adagrad, alt_ftrl, ftl, ftrl, ogd, replay
 from understudy.learners import Schedule
+from understudy.losses import Huber
+from understudy.policies import MLP, Tabular
 
 X, Y = np.ones((2, 3)), np.ones((2, 1))
 GOOD = [(X, Y)]
@@ -61,8 +63,11 @@ TABLE = {
     "schedule not finite": ("schedule", lambda: Schedule(root=float("inf"))),
     "start of a schedule": ("start", lambda: Schedule(root=1.0, start=1.5)),
     "schedule": ("schedule", lambda: ftrl(eta=1.0, schedule="sqr")),
-    "smoothness": ("smoothness", lambda: understudy.theorem(smoothness=0.0, interpolation=1.0)),
-    "interpolation": ("interpolation", lambda: understudy.theorem(smoothness=1.0, interpolation="x")),
+    "smoothness": ("smoothness", lambda: understudy.learners.theorem(smoothness=0.0, interpolation=1.0)),
+    "interpolation": (
+        "interpolation",
+        lambda: understudy.learners.theorem(smoothness=1.0, interpolation="x"),
+    ),
     "delta": ("delta", lambda: Huber(delta=0.0)),
     "widths": ("widths", lambda: MLP(widths=(0,))),
     "activation": ("activation", lambda: MLP(activation="rleu")),
@@ -77,12 +82,12 @@ TABLE = {
     "comparator word": ("comparator", lambda: replay(GOOD, comparator="always")),
     "option not taken": ("solver", lambda: replay(GOOD, solver="gd", batch_size=4)),
     "option of no option": ("solver", lambda: replay(GOOD, solver="closed-form", tolerance=1.0)),
-    "option and object": ("solver", lambda: replay(GOOD, solver=understudy.gd(), tolerance=1.0)),
+    "option and object": ("solver", lambda: replay(GOOD, solver=understudy.solvers.gd(), tolerance=1.0)),
     "closed form elsewhere": ("solver", lambda: replay(GOOD, loss="huber", solver="closed-form")),
-    "tolerance": ("tolerance", lambda: understudy.gd(tolerance=float("nan"))),
-    "max_iterations": ("max_iterations", lambda: understudy.gd(max_iterations=0)),
-    "batch_size": ("batch_size", lambda: understudy.adam(batch_size=0)),
-    "learning_rate": ("learning_rate", lambda: understudy.adam(learning_rate=-1.0)),
+    "tolerance": ("tolerance", lambda: understudy.solvers.gd(tolerance=float("nan"))),
+    "max_iterations": ("max_iterations", lambda: understudy.solvers.gd(max_iterations=0)),
+    "batch_size": ("batch_size", lambda: understudy.solvers.adam(batch_size=0)),
+    "learning_rate": ("learning_rate", lambda: understudy.solvers.adam(learning_rate=-1.0)),
     "bounds without iterates": ("bounds", lambda: replay(PLAYED).bounds()),
     "column": ("ledger column", lambda: replay(PLAYED).ledger["regrets"]),
 }

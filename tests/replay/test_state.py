@@ -9,9 +9,11 @@ import pytest
 
 import understudy
 from reference import FEW, stream
-from understudy import MLP, Huber, Linear, Squared, adaftrl, alt_ftrl, ftl, ftrl
+from understudy import adaftrl, alt_ftrl, ftl, ftrl
+from understudy.losses import Huber, Squared
 from understudy.objectives import batch
 from understudy.online import make_game
+from understudy.policies import MLP, Linear
 from understudy.programs import compiled
 
 
@@ -65,11 +67,14 @@ def test_one_program_for_all_rounds_step_sizes_and_offline_learners(loss, compil
 
 CASES = {
     "exact": {"learner": ftrl(eta=0.2)},
-    "minibatch": {"learner": ftrl(eta=0.2), "solver": understudy.sls(batch_size=4, max_iterations=20)},
+    "minibatch": {
+        "learner": ftrl(eta=0.2),
+        "solver": understudy.solvers.sls(batch_size=4, max_iterations=20),
+    },
     "network": {
         "policy": MLP(widths=(8,)),
         "learner": "ftl",
-        "solver": understudy.adam(learning_rate=0.05, max_iterations=60),
+        "solver": understudy.solvers.adam(learning_rate=0.05, max_iterations=60),
         "comparator": "last",  # a thousand steps in every round otherwise
     },
 }
@@ -104,7 +109,7 @@ def test_a_game_in_float32_outside_of_x64():
         policy,
         Squared(),
         adaftrl(alpha=10.0),
-        understudy.adam(learning_rate=0.01, max_iterations=200),
+        understudy.solvers.adam(learning_rate=0.01, max_iterations=200),
         params,
     )
     one = batch(X, Y, dtype=np.float32)

@@ -24,7 +24,10 @@ CASES = {
     "squared": {"learner": ftrl(eta=0.2)},
     "huber": {"learner": ftrl(eta=0.2)},
     "cross-entropy": {"learner": ogd(eta=0.5)},
-    "minibatch": {"learner": ftrl(eta=0.2), "solver": understudy.sls(batch_size=4, max_iterations=20)},
+    "minibatch": {
+        "learner": ftrl(eta=0.2),
+        "solver": understudy.solvers.sls(batch_size=4, max_iterations=20),
+    },
 }
 SLOW = ("cross-entropy",)
 JUDGED = [3, 7]

@@ -51,7 +51,7 @@ def test_curves_are_drawn_and_switches_switch(browser, file, tmp_path):  # noqa:
         assert "against labels." in page.locator("#curves .chart").first.get_attribute("aria-label")
         # The keyboard does the same, and the focus stays; a study has no seconds of rounds.
         page.keyboard.press("ArrowLeft")
-        assert "against interactions." in page.locator("#curves .chart").first.get_attribute("aria-label")
+        assert "against steps." in page.locator("#curves .chart").first.get_attribute("aria-label")
         assert page.evaluate("document.activeElement.textContent") == "Interactions"
         assert page.get_by_role("radio", name="Seconds").is_disabled()
         page.locator("#curves .toggle", has_text="OGD").click()

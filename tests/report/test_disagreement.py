@@ -50,7 +50,14 @@ def expert(observation):
 @pytest.fixture(scope="module")
 def run():
     return imitate(
-        Walk, expert=expert, policy="linear", rounds=2, interactions=50, envs=2, episodes=0, comparator="none"
+        Walk,
+        expert=expert,
+        policy="linear",
+        rounds=2,
+        steps_per_round=50,
+        num_envs=2,
+        episodes=0,
+        comparator="none",
     )
 
 
@@ -118,7 +125,7 @@ def test_moments_after_a_break_are_of_the_episodes_that_were_played(tmp_path):
             raise KeyboardInterrupt
         return expert(observation)
 
-    how = {"policy": "linear", "rounds": 3, "interactions": 50, "envs": 2, "expert_episodes": 0}
+    how = {"policy": "linear", "rounds": 3, "steps_per_round": 50, "num_envs": 2, "expert_episodes": 0}
     how |= {"episodes": 0, "comparator": "none", "out": tmp_path / "run"}
     with pytest.raises(KeyboardInterrupt, match="1 round and 18 labels"):
         imitate(Walk, expert=act, **how)
@@ -136,8 +143,8 @@ def test_moments_after_a_break_are_of_the_episodes_that_were_played(tmp_path):
 
 def test_a_policy_that_looks_back_is_filmed():
     """What is compared with the kept row has the past of the episode in it."""
-    how = {"rounds": 1, "interactions": 40, "episodes": 0, "comparator": "none"}
-    run = imitate(Walk, expert=expert, policy="linear", stack=3, **how)
+    how = {"rounds": 1, "steps_per_round": 40, "episodes": 0, "comparator": "none"}
+    run = imitate(Walk, expert=expert, policy="linear", frame_stack=3, **how)
     moments = worst(run, compare(run), 4, apart=6)
     soon = time.monotonic() + 60
     films, missing = details.film(maker(Walk), run.policy, run.samples("inputs"), moments, until=soon)

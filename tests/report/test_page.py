@@ -82,8 +82,8 @@ def test_the_tables_inside_are_the_ledgers(run, tmp_path):
     "more",
     [
         {},
-        {"budget": 300},  # which sets `best`
-        {"best": False, "squash": False, "standardise": False, "learner": "ogd", "eta": 0.5},
+        {"budget": 300},  # which sets `keep_best`
+        {"keep_best": False, "squash": False, "standardise": False, "learner": "ogd", "eta": 0.5},
         {"comparator": (1, 3), "rounds": 3, "learner": "adagrad", "diagonal": True, "alpha": 2.0},
         {"policy": "mlp", "widths": (8, 8), "env_kwargs": {"max_episode_steps": 50}, "beta": "linear:3"},
     ],

@@ -46,7 +46,7 @@ def source(
     driven=0.0,
     **more,
 ):
-    columns = {"round": np.array([1]), "queries": np.array([7]), "average_loss": np.array([0.25])}
+    columns = {"round": np.array([1]), "labels": np.array([7]), "average_loss": np.array([0.25])}
     columns |= {"by_expert": np.array([driven]), "loss": np.array([0.25])}
     settings = {"env": "E-v0", "learner": "ftl", "seed": 0, **more.pop("settings", {})}
     mine, theirs = (None if one is None else played(one, first) for one in (returns, expert))
@@ -233,5 +233,5 @@ def test_a_loss_on_the_experts_states_is_behind_those_of_policies_that_acted():
 def test_of_those_that_return_the_same_the_one_that_asked_less_is_the_best():
     """Their losses may be of two kinds, so the smaller loss says nothing."""
     made = [source(who, settings={"learner": who}) for who in ("ftl", "bc")]
-    made[0].columns.update(queries=np.array([5000]), average_loss=np.array([0.1]))
+    made[0].columns.update(labels=np.array([5000]), average_loss=np.array([0.1]))
     assert [one["labels"]["learner"] for one in grouped(made)] == ["bc", "ftl"]

@@ -48,7 +48,7 @@ class Counting(gym.Env):
 
 
 def answering(value: Any) -> Expert:
-    """An expert that counts its queries in `.card["asked"]` and answers with `value(observations)`."""
+    """An expert that counts its labels in `.card["asked"]` and answers with `value(observations)`."""
     asked: list[int] = []
 
     def ask(observations, infos):

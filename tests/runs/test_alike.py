@@ -13,7 +13,7 @@ from runs.pieces import content, resumed
 from understudy import UserError, imitate
 from understudy.studies import play
 
-SMALL = {"policy": "linear", "rounds": 2, "interactions": 20, "episodes": 2, "standardise": False}
+SMALL = {"policy": "linear", "rounds": 2, "steps_per_round": 20, "episodes": 2, "standardise": False}
 
 
 class Remembers:
@@ -41,7 +41,7 @@ def test_an_expert_that_remembers_is_reset_with_every_episode():
         run = imitate(Counting, expert=expert, **SMALL)
     ended = int(run.ledger["episodes"].sum())
     assert expert.resets == ended + 1 + 2  # in collection, and two evaluation episodes
-    for setting, value in (("envs", 2), ("ask", "random:5")):
+    for setting, value in (("num_envs", 2), ("ask", "random:5")):
         with pytest.raises(UserError, match=f"{setting}: an expert with on_reset remembers"):
             imitate(Counting, expert=expert, **SMALL | {setting: value})
 
@@ -57,7 +57,7 @@ def test_an_expert_that_remembers_is_rebuilt_on_resume(tmp_path):
     with pytest.raises(KeyboardInterrupt, match="1 round and 13 labels"):
         go(expert=Remembers(most=33), out=tmp_path / "cut")
     again = go(expert=Remembers(), out=tmp_path / "cut", resume=True)
-    assert again.ledger["queries"].tolist() == [20, 40]
+    assert again.ledger["labels"].tolist() == [20, 40]
     assert content(tmp_path / "whole") == content(tmp_path / "cut")
 
 
@@ -89,7 +89,7 @@ def test_an_expert_that_does_not_answer_alike_is_told_once(kind):
     said = [str(one.message) for one in told if "asked twice about the same 16 states" in str(one.message)]
     assert len(said) == (max(kind.values(), default=0) > 1e-4)
     assert all("on_reset" in one and "\n" not in one for one in said)
-    counted = run.summary()["queries"] + run.summary()["expert_evaluation_calls"]
+    counted = run.summary()["labels"] + run.summary()["expert_evaluation_calls"]
     assert expert.calls == counted  # in rounds 1, 2 and 4, as long as it is not told
     assert counted - int(run.expert_evaluation.lengths.sum()) - 80 == (16 if said else 48)
 

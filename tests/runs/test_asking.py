@@ -13,18 +13,19 @@ from scipy import stats
 
 from runs.counting import Counting, answering, half
 from runs.pieces import resumed
-from understudy import CrossEntropy, Huber, Record, Squared, Understudy, UserError, evaluate, imitate
+from understudy import Record, Understudy, UserError, evaluate, imitate
 from understudy.asking.uniform import Random
 from understudy.asking.visited import Visited
 from understudy.defaults import FEW, SPARSE, plan_of, resolve
 from understudy.experts import Expert
+from understudy.losses import CrossEntropy, Huber, Squared
 from understudy.policies import Actions
 from understudy.runs.evaluate import AGAIN
 from understudy.samples import EXPERT
 from understudy.spec import RunSpec
 from understudy.studies import play
 
-SMALL = {"policy": "linear", "interactions": 40, "episodes": 0, "expert_episodes": 0, "envs": 2}
+SMALL = {"policy": "linear", "steps_per_round": 40, "episodes": 0, "expert_episodes": 0, "num_envs": 2}
 CARTPOLE = {"env": "CartPole-v1", "loss": "squared"}
 
 
@@ -37,11 +38,11 @@ def asking(ask: str, **more):
 @pytest.mark.parametrize("ask", ["random:6", "fraction:0.2", "distance:6", "all"])
 @pytest.mark.parametrize("beta", [0.0, 0.25])
 def test_the_account_is_what_the_expert_was_asked(ask, beta):
-    run, asked = asking(ask, beta=beta, first_interactions=20)
+    run, asked = asking(ask, beta=beta, first_steps=20)
     ledger, weights = run.ledger, run.samples("weights")
-    assert ledger["queries"][-1] == asked == np.count_nonzero(weights)
-    assert ledger["interactions"].tolist() == [20, 60, 100, 140] and len(weights) == 140
-    assert ledger["samples"].tolist() == np.diff([0, *ledger["queries"]]).tolist()
+    assert ledger["labels"][-1] == asked == np.count_nonzero(weights)
+    assert ledger["steps"].tolist() == [20, 60, 100, 140] and len(weights) == 140
+    assert ledger["samples"].tolist() == np.diff([0, *ledger["labels"]]).tolist()
     assert np.allclose(ledger["asked"] * [20, 40, 40, 40], ledger["samples"])
     assert ((run.samples("targets")[:, 0] == 0.5) == (weights > 0)).all()
     acted = run.samples("flags") & EXPERT > 0
@@ -57,34 +58,34 @@ def test_the_account_is_what_the_expert_was_asked(ask, beta):
 
 def test_leverage_is_that_of_the_round_alone_where_no_label_is_known():
     run, asked = asking("leverage:0.3", first_round="agent", rounds=1)
-    assert 0 < asked == run.ledger["queries"][-1] < 40
+    assert 0 < asked == run.ledger["labels"][-1] < 40
 
 
 def test_a_budget_is_spent_exactly_over_as_many_rounds_as_it_takes():
-    run, asked = asking("random:6", rounds=None, budget=45, first_interactions=20)
-    assert asked == run.ledger["queries"][-1] == 45
+    run, asked = asking("random:6", rounds=None, budget=45, first_steps=20)
+    assert asked == run.ledger["labels"][-1] == 45
     assert run.ledger["samples"].tolist() == [20, 6, 6, 6, 6, 1]
-    assert plan_of(RunSpec(env=Counting, ask="all", budget=45, interactions=20)).sizes == (20, 20, 5)
+    assert plan_of(RunSpec(env=Counting, ask="all", budget=45, steps_per_round=20)).sizes == (20, 20, 5)
     assert len(plan_of(RunSpec(env=Counting)).sizes) == 25
-    run, asked = asking("random:6", rounds=30, budget=45, first_interactions=20, beta=0.5)
-    assert asked == run.ledger["queries"][-1] == 45  # the expert does not act where nothing is left
-    run, asked = asking("fraction:0.3", rounds=30, budget=45, first_interactions=20)
+    run, asked = asking("random:6", rounds=30, budget=45, first_steps=20, beta=0.5)
+    assert asked == run.ledger["labels"][-1] == 45  # the expert does not act where nothing is left
+    run, asked = asking("fraction:0.3", rounds=30, budget=45, first_steps=20)
     assert asked == 45 and run.ledger.rounds < 10 and np.isfinite(run.ledger["regret"][-1])
 
 
 def test_a_larger_budget_that_is_not_spent_whole_is_told(tmp_path):
-    settings = SMALL | {"interactions": 20, "rounds": None, "comparator": "none"}
+    settings = SMALL | {"steps_per_round": 20, "rounds": None, "comparator": "none"}
 
     def go(budget, **more):
         return asking("all", **settings | {"budget": budget, "out": tmp_path / "run"}, **more)[0]
 
     go(45)
     with pytest.warns(UserWarning, match=r"^budget: 50 of 65 labels .* had 15 fewer .* --budget 80"):
-        assert go(65, resume=True).ledger["queries"].tolist() == [20, 40, 45, 50]
+        assert go(65, resume=True).ledger["labels"].tolist() == [20, 40, 45, 50]
     shutil.rmtree(tmp_path / "run")
     go(45)
     with pytest.warns(UserWarning, match=r"^budget: 65 of 80"):
-        assert go(80, resume=True).ledger["queries"].tolist() == [20, 40, 45, 65]
+        assert go(80, resume=True).ledger["labels"].tolist() == [20, 40, 45, 65]
 
 
 def test_the_loss_of_few_labels_is_hubers():
@@ -126,7 +127,7 @@ def test_a_budget_alone_is_spread_by_the_practical_preset():
     for other in ({"rounds": 3}, {"ask": "all"}, {"learner": "bc"}, {"preset": "paper"}, {"beta": 0.5}):
         assert plan(**other).rule is None and not plan(**other).keep_best
     assert plan(policy="nature_cnn").ask == "random:20"
-    assert plan(first_interactions=7).rounds[0] == (7, 7)
+    assert plan(first_steps=7).rounds[0] == (7, 7)
     with pytest.raises(UserError, match="budget: 10000000 takes more than 100,000 rounds"):
         plan(10_000_000, ask="random:10")
     assert [plan(n).sizes[0] for n in (1, 100, 800, 4000)] == [1, 50, 200, 1000]
@@ -150,7 +151,7 @@ def test_the_loss_of_a_round_is_weighted_by_one_over_p():
 def test_one_run_beside_others_and_one_resumed_choose_the_same_states(tmp_path):
     from understudy.studies.shard import play as shard
 
-    settings = SMALL | CARTPOLE | {"rounds": 3, "ask": "distance:6", "first_interactions": 20}
+    settings = SMALL | CARTPOLE | {"rounds": 3, "ask": "distance:6", "first_steps": 20}
     alone, _ = resumed(partial(imitate, **settings, seed=1), tmp_path, 2)
     beside = shard([settings | {"seed": seed} for seed in (0, 1)])[1]
     assert [row["loss"] for row in beside.rows] == alone.ledger["loss"].tolist()
@@ -167,20 +168,18 @@ def test_an_expert_that_raises_when_asked_after_the_round_is_one_sentence():
 
 
 def test_on_the_spot_the_expert_takes_over_and_the_books_are_kept_apart():
-    run, asked = asking("distance:0.3", moment="spot", rounds=5, first_interactions=20)
+    run, asked = asking("distance:0.3", moment="spot", rounds=5, first_steps=20)
     ledger, acted = run.ledger, run.samples("flags") & EXPERT > 0
-    assert asked == ledger["queries"][-1] == acted.sum() < 180
+    assert asked == ledger["labels"][-1] == acted.sum() < 180
     assert ((run.samples("weights") > 0) == acted).all()  # it labels what it drives, and nothing else
     assert ledger["handovers"][0] == 0 and ledger["handovers"][1:].sum() > 0
     assert ledger["by_expert"][0] == 1.0 and (ledger["by_expert"][1:] < 1).all()
-    run, asked = asking("distance:0.3", moment="spot", rounds=5, budget=30, first_interactions=20)
-    assert asked == run.ledger["queries"][-1] == 30
-    run, asked = asking("distance:0.3", moment="spot", rounds=3, floor=0.5, first_interactions=20)
+    run, asked = asking("distance:0.3", moment="spot", rounds=5, budget=30, first_steps=20)
+    assert asked == run.ledger["labels"][-1] == 30
+    run, asked = asking("distance:0.3", moment="spot", rounds=3, random_share=0.5, first_steps=20)
     acted = run.samples("flags") & EXPERT > 0
     assert asked > acted.sum()  # some of the policy's own states, at random
-    run, asked = asking(
-        "distance:0.3", moment="spot", rounds=3, ask_options={"mix": 0.5}, first_interactions=20
-    )
+    run, asked = asking("distance:0.3", moment="spot", rounds=3, ask_options={"mix": 0.5}, first_steps=20)
     assert asked > (run.samples("flags") & EXPERT > 0).sum()
     for weights in np.split(run.samples("weights"), [20, 60])[1:]:
         assert len(np.unique(weights[weights > 0])) == 1  # those at random weigh as the others
@@ -189,12 +188,12 @@ def test_on_the_spot_the_expert_takes_over_and_the_books_are_kept_apart():
 
 
 COMMITTEE = SMALL | {"env": "Pendulum-v1", "policy": "mlp", "widths": (8,), "rounds": 4, "episodes": 1}
-COMMITTEE |= {"comparator": "none", "members": 3, "episode_limit": 50}
+COMMITTEE |= {"comparator": "none", "ensemble": 3, "episode_limit": 50}
 
 
 def test_a_committee_is_evaluated_and_kept_and_one_of_it_acts(tmp_path):
     settings = COMMITTEE | {"max_iterations": 200, "learning_rate": 0.01, "evaluate_every": 1}
-    alone = imitate(**settings | {"members": None})
+    alone = imitate(**settings | {"ensemble": None})
     run, _ = resumed(partial(imitate, **settings), tmp_path, 2)
     assert run.ledger["loss"].tolist() == alone.ledger["loss"].tolist()  # the same network acts
     assert (run.ledger["return_mean"] != alone.ledger["return_mean"]).all()
@@ -216,7 +215,7 @@ def test_a_committee_is_evaluated_and_kept_and_one_of_it_acts(tmp_path):
     assert max(errors) < 0.6 * error(start), (errors, error(start))  # the others have learnt too
     silent = imitate(**settings | {"episodes": 0, "evaluate_every": 0})
     assert silent.policy.policy.members == 3 and _same(silent.policy.params, run.policy.params)
-    started = imitate(**settings | {"episodes": 0, "members": None}, init=tmp_path / "whole")
+    started = imitate(**settings | {"episodes": 0, "ensemble": None}, init=tmp_path / "whole")
     assert started.ledger.rounds == 4  # from the member that acted
 
 
@@ -259,8 +258,8 @@ def _near(one, other):
 def test_committees_and_means_that_do_not_exist_are_refused():
     mlp = SMALL | {"env": "Pendulum-v1", "policy": "mlp"}
     for settings, sentence in (
-        (mlp | {"members": 2, "learner": "adaftrl"}, "members: 2 is for networks"),
-        (SMALL | CARTPOLE | {"members": 2}, "members: 2 is for networks"),
+        (mlp | {"ensemble": 2, "learner": "adaftrl"}, "ensemble: 2 is for networks"),
+        (SMALL | CARTPOLE | {"ensemble": 2}, "ensemble: 2 is for networks"),
         (mlp | {"average": 2}, "average: 2 is for policies that are linear"),
     ):
         with pytest.raises(UserError, match=f"^{sentence}"):
@@ -278,7 +277,7 @@ def played_on(policy, number, highest):
 
 
 def test_the_best_policy_is_kept_and_judged_by_episodes_that_did_not_choose_it(tmp_path):
-    settings = SMALL | CARTPOLE | {"rounds": 6, "interactions": 6, "average": 2, "seed": 16}
+    settings = SMALL | CARTPOLE | {"rounds": 6, "steps_per_round": 6, "average": 2, "seed": 16}
     settings |= {
         "comparator": "none",
         "episodes": 2,
@@ -286,7 +285,7 @@ def test_the_best_policy_is_kept_and_judged_by_episodes_that_did_not_choose_it(t
         "ask": "random:2",
         "first_round": "agent",
     }
-    run, again = resumed(partial(imitate, **settings, best=True), tmp_path, 1, 4, 6)
+    run, again = resumed(partial(imitate, **settings, keep_best=True), tmp_path, 1, 4, 6)
     last = imitate(**settings)
     assert run.kept_round == again.kept_round == Record.load(tmp_path / "whole").kept_round < 6
     assert last.kept_round == 6 and last.policy.policy.name == "linear"  # a mean is no committee
@@ -309,7 +308,7 @@ def test_the_best_policy_is_kept_and_judged_by_episodes_that_did_not_choose_it(t
     assert len(counts) > 2, "some are known well early, or fall behind, and some are not"
     fresh = evaluate(run.policy, "CartPole-v1", episodes=2).returns.tolist()  # others, that chose nothing
     assert run.evaluation.returns.tolist() == fresh == again.evaluation.returns.tolist()
-    plans = [plan_of(RunSpec(env="CartPole-v1", budget=100, best=best)) for best in (None, False)]
+    plans = [plan_of(RunSpec(env="CartPole-v1", budget=100, keep_best=best)) for best in (None, False)]
     assert [(plan.keep_best, len(plan.evaluated)) for plan in plans] == [(True, 11), (False, 1)]
 
 
@@ -324,7 +323,13 @@ def test_a_return_that_is_no_number_is_behind_every_other():
             observation, reward, *rest = super().step(action)
             return observation, np.nan if Broken.steps < 45 else reward, *rest
 
-    settings = SMALL | {"interactions": 20, "episodes": 2, "evaluate_every": 1, "best": True, "rounds": 3}
+    settings = SMALL | {
+        "steps_per_round": 20,
+        "episodes": 2,
+        "evaluate_every": 1,
+        "keep_best": True,
+        "rounds": 3,
+    }
     run = imitate(Broken, expert=answering(half), **settings)
     assert np.isnan(run.ledger["return_mean"][0]) and run.kept_round > 1
 
@@ -345,12 +350,12 @@ def test_states_in_which_the_expert_should_have_acted_and_was_silent_are_counted
 
 
 def test_labels_weigh_alike_where_a_network_learns_from_a_budget(tmp_path):
-    small = {"policy": "mlp", "widths": (8,), "max_iterations": 20, "comparator": "none", "members": 1}
-    small |= {"budget": 30, "first_interactions": 15, "interactions": 40, "episodes": 0}
+    small = {"policy": "mlp", "widths": (8,), "max_iterations": 20, "comparator": "none", "ensemble": 1}
+    small |= {"budget": 30, "first_steps": 15, "steps_per_round": 40, "episodes": 0}
     weights = {}
     for weigh, ask in ((None, "random:6"), ("rounds", "random:6"), ("labels", "fraction:0.2")):
         run = imitate("Pendulum-v1", ask=ask, weigh=weigh, **small)
-        parts = np.split(run.samples("weights"), np.cumsum(np.diff([0, *run.ledger["interactions"]]))[:-1])
+        parts = np.split(run.samples("weights"), np.cumsum(np.diff([0, *run.ledger["steps"]]))[:-1])
         weights[weigh, ask] = [part[part > 0] for part in parts]
         assert np.isnan(run.ledger["visited_high"][1:]).all() == (ask == "fraction:0.2")  # see `Visited`
         if weigh is None and ask == "random:6":
@@ -380,7 +385,11 @@ def test_the_loss_on_all_states_is_known_bounded_or_an_estimate():
     small |= SMALL | {"policy": "mlp", "rounds": 4}
     known = imitate(**small)
     assert known.ledger["visited_high"].tolist() == known.ledger["cumulative_loss"].tolist()
-    for settings in ({"ask": "random:10"}, {"ask": "fraction:0.3"}, {"ask": "distance:10", "floor": 0.5}):
+    for settings in (
+        {"ask": "random:10"},
+        {"ask": "fraction:0.3"},
+        {"ask": "distance:10", "random_share": 0.5},
+    ):
         run = imitate(**small, **settings)
         high, seen = run.ledger["visited_high"], run.ledger["cumulative_loss"]
         assert high[0] == pytest.approx(seen[0]) and (high[1:] > seen[1:]).all()

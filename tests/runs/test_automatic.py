@@ -5,10 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from understudy import MLP, Squared, adaftrl, ftrl
+from understudy import adaftrl, ftrl
 from understudy.automatic import Automatic
 from understudy.defaults import Scale
+from understudy.losses import Squared
 from understudy.online import make_game
+from understudy.policies import MLP
 
 RULES = {True: Scale("alpha"), False: Scale("eta")}
 

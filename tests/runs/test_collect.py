@@ -75,7 +75,7 @@ def test_a_round_is_exactly_m_interactions_and_m_queries(sizes, count, seed, bet
     rows = []
     for number, size in enumerate(sizes, 1):
         round = one.collect(size, beta=beta, number=number)
-        assert len(round) == round.queries == size
+        assert len(round) == round.labels == size
         rows.append(round)
     asked = sum(one.expert.card["asked"])
     stepped = sum(kind == "step" for env in one.env._envs for kind, _ in env.diary)
@@ -230,7 +230,7 @@ def test_labels_that_were_known_are_not_counted_as_asked_for():
     path = Field().student.path(4, 1)
     path.enter(np.arange(4), Labels(np.zeros((4, 1)), np.ones(4, bool), np.arange(4) < 1))
     found = path.round(np.full(4, 1 / 4))
-    assert (found.labelled, found.queries, found.unanswered) == (4, 1, 0)
+    assert (found.labelled, found.labels, found.unanswered) == (4, 1, 0)
 
 
 def test_an_expert_that_acts_may_spend_all_labels_of_a_round_and_no_more():

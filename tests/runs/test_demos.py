@@ -29,7 +29,7 @@ def demos() -> tuple[np.ndarray, np.ndarray]:
     expert, env = experts.resolve("lqr-CartPole-v1"), gym.make("CartPole-v1")
     seen, _ = env.reset(seed=1)
     states = []
-    for _ in range(SIZE["interactions"]):
+    for _ in range(SIZE["steps_per_round"]):
         states.append(seen)
         seen, *_ = env.step(int(expert.act(seen[None])[0]))
     return np.stack(states), expert.label(np.stack(states))
@@ -54,7 +54,7 @@ def test_demonstrations_alone_are_cloned_without_a_query_and_without_an_expert(a
         episodes=10,
         comparator="none",
     )
-    assert run.ledger.rounds == 1 and run.summary()["queries"] == run.summary()["interactions"] == 0
+    assert run.ledger.rounds == 1 and run.summary()["labels"] == run.summary()["steps"] == 0
     assert run.evaluation.mean > 400 and run.summary()["expert_return_mean"] is None
     assert run.samples("weights").sum() == pytest.approx(1.0)  # one round, whose loss is a mean
     assert run.samples("inputs").tobytes() == demos[0].astype(np.float32).tobytes()
@@ -68,7 +68,7 @@ def test_a_warm_start_goes_on_online_and_is_resumed(archive, tmp_path):
     go = partial(imitate, "CartPole-v1", demos=archive, **SMALL | {"rounds": 2})
     whole, _ = resumed(go, tmp_path, 1, 2)
     assert whole.ledger["samples"].tolist() == [40, 40, 40]
-    assert whole.ledger["queries"].tolist() == [0, 40, 80] == whole.ledger["interactions"].tolist()
+    assert whole.ledger["labels"].tolist() == [0, 40, 80] == whole.ledger["steps"].tolist()
     assert whole.ledger["by_expert"].tolist() == [1, 0, 0]  # the agent acts as soon as it can
     other = arrays(archive)
     np.savez(archive, observations=other["observations"], actions=1 - other["actions"])

@@ -11,15 +11,23 @@ import pytest
 
 from drift import Drift, back
 from runs.pieces import Stop, stopping
-from understudy import Linear, RunSpec, Understudy, UserError, imitate
+from understudy import RunSpec, Understudy, UserError, imitate
 from understudy import together as meeting
+from understudy.policies import Linear
 from understudy.runs import run as running
 from understudy.runs.device import DeviceCollector, Kit
 from understudy.studies import play
 
-SMALL = {"policy": "linear", "rounds": 3, "interactions": 50, "envs": 16, "episodes": 3, "search": 0}
+SMALL = {
+    "policy": "linear",
+    "rounds": 3,
+    "steps_per_round": 50,
+    "num_envs": 16,
+    "episodes": 3,
+    "comparator_steps": 0,
+}
 SMALL |= {"comparator": "none"}  # half of the compiling, and the host's solver all the same
-COLUMNS = ("loss", "cumulative_loss", "queries", "interactions", "episodes", "by_expert", "handovers")
+COLUMNS = ("loss", "cumulative_loss", "labels", "steps", "episodes", "by_expert", "handovers")
 
 
 def on_host(monkeypatch):
@@ -48,7 +56,7 @@ GRU |= {"policy_options": {"width": 4, "widths": (4,), "length": 3, "burn": 2}}
         pytest.param({"comparator": "last"}, id="plain"),
         pytest.param({"beta": 0.5, "noise": 0.3}, id="mixed"),
         pytest.param({"ask": "random:9"}, id="asking"),
-        pytest.param({"stack": 3}, id="stack", marks=pytest.mark.slow),
+        pytest.param({"frame_stack": 3}, id="stack", marks=pytest.mark.slow),
         pytest.param(GRU, id="gru", marks=pytest.mark.slow),
     ],
 )
@@ -93,16 +101,16 @@ def test_a_teacher_of_brax_sees_another_group_than_its_student_on_the_device(mon
     settings = SMALL | {"expert": teacher, "expert_sees": "privileged_state", "student_sees": "state"}
     made, collect = [], DeviceCollector.collect
     monkeypatch.setattr(DeviceCollector, "collect", lambda *given: made.append(1) or collect(*given))
-    there = imitate(Groups(), **settings, stack=2)
+    there = imitate(Groups(), **settings, frame_stack=2)
     assert made and there.samples("inputs").shape[1] == 2
     on_host(monkeypatch)
-    alike(there, imitate(Groups(), **settings, stack=2))
+    alike(there, imitate(Groups(), **settings, frame_stack=2))
 
 
 @pytest.mark.parametrize(
     "changes",
     [
-        pytest.param({"memory": "reservoir:30", "stack": 3}, id="reservoir", marks=pytest.mark.slow),
+        pytest.param({"memory": "reservoir:30", "frame_stack": 3}, id="reservoir", marks=pytest.mark.slow),
         pytest.param(GRU, id="gru"),
     ],
 )
@@ -143,7 +151,7 @@ MANY: list[dict] = [
     SMALL | {"env": "drift:make", "expert": "drift:back", "learner": "ftrl", "eta": 0.02},
     SMALL | {"env": "drift:make", "expert": "drift:back", "learner": "adaftrl", "alpha": 9.0},
 ]
-TOLD = ("loss", "queries", "episodes", "return_mean")
+TOLD = ("loss", "labels", "episodes", "return_mean")
 
 
 def columns(results):
@@ -240,14 +248,14 @@ def test_gymnax_cartpole_is_gymnasiums(monkeypatch):
             self.env.unwrapped.state = start.astype(np.float64)
             return start, {}
 
-    settings = SMALL | {"expert": "lqr-CartPole-v1", "interactions": 160, "beta": 0.3, "loss": "squared"}
+    settings = SMALL | {"expert": "lqr-CartPole-v1", "steps_per_round": 160, "beta": 0.3, "loss": "squared"}
     there, here = imitate("gymnax:CartPole-v1", **settings), imitate(Twin, **settings)
     alike(there, here)
 
 
 @pytest.mark.slow
 def test_a_run_that_fails_in_a_program_of_several_fails_alone(monkeypatch):
-    settings = {"env": "CartPole-v1", "policy": "linear", "rounds": 3, "interactions": 40, "episodes": 0}
+    settings = {"env": "CartPole-v1", "policy": "linear", "rounds": 3, "steps_per_round": 40, "episodes": 0}
     runs = [settings | {"seed": seed} for seed in range(3)]
     straight = play(runs, together=True)
     real = Understudy.learn
@@ -266,7 +274,7 @@ def test_a_run_that_fails_in_a_program_of_several_fails_alone(monkeypatch):
 
 def test_environments_that_are_others_are_refused_with_advice_that_helps(tmp_path):
     """New episodes follow on those of before, so they are refused in the same way, and not advised."""
-    settings = {"expert": back, "policy": Linear(), "rounds": 2, "interactions": 8, "episodes": 0}
+    settings = {"expert": back, "policy": Linear(), "rounds": 2, "steps_per_round": 8, "episodes": 0}
     imitate(Drift(), out=tmp_path / "run", **settings)
     real = DeviceCollector.restore
     for way in ("exact", "new-episode"):

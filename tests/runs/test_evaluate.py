@@ -1,4 +1,4 @@
-"""Evaluation: whole episodes, its own seeds, no interactions and no queries of the run."""
+"""Evaluation: whole episodes, its own seeds, no steps and no labels of the run."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def test_evaluating_more_changes_nothing_that_is_learnt():
     options = SIZE | {"policy": "linear", "expert_episodes": 0}
     seldom = imitate("CartPole-v1", episodes=1, **options)
     often = imitate("CartPole-v1", episodes=4, evaluate_every=1, **options)
-    for column in ("loss", "queries", "interactions", "regret"):
+    for column in ("loss", "labels", "steps", "regret"):
         assert seldom.ledger[column].tobytes() == often.ledger[column].tobytes()
     assert np.isfinite(often.ledger["return_mean"]).all()
     assert np.isfinite(seldom.ledger["return_mean"]).tolist() == [False, False, True]
@@ -124,7 +124,7 @@ def test_policy_and_expert_of_every_run_play_the_same_episodes():
     assert run.expert_evaluation is not None and run.expert_evaluation.returns.tolist() == returns
     alone = evaluate(run.policy, "Pendulum-v1", episodes=3)  # those are what `evaluate` plays too
     assert alone.returns.tolist() == run.evaluation.returns.tolist()
-    other = imitate("Pendulum-v1", policy="linear", best=True, expert_episodes=2, **SIZE)
+    other = imitate("Pendulum-v1", policy="linear", keep_best=True, expert_episodes=2, **SIZE)
     mine, theirs = run.evaluation.seeds, other.evaluation.seeds
     assert len(set(theirs.tolist())) == 50 and mine.tolist() == theirs[:3].tolist()
     assert other.expert_evaluation.seeds.tolist() == theirs[:2].tolist()

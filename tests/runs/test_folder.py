@@ -90,7 +90,7 @@ def test_a_folder_with_other_things_is_refused(tmp_path):
     ("field", "value"),
     [
         ("seed", 1),
-        ("interactions", 50),
+        ("steps_per_round", 50),
         ("policy", "mlp"),
         ("learner", "adaftrl"),
         ("beta", 0.5),
@@ -105,9 +105,9 @@ def test_resuming_another_run_is_refused(copy, field, value):
 def test_what_changes_nothing_that_is_learnt_may_be_other(copy):
     kept = read_config(copy)
     settings, resolved = kept["settings"], dict(kept["settings"]["resolved"])
-    assert resolved.pop("members") == 1
+    assert resolved.pop("ensemble") == 1
     earlier = kept | {"settings": settings | {"resolved": resolved}}  # before there were committees
-    now = settings | {"members": 5, "episodes": 7, "resolved": resolved | {"members": 5}}
+    now = settings | {"ensemble": 5, "episodes": 7, "resolved": resolved | {"ensemble": 5}}
     folder.refuse_other(copy, earlier, now, resuming(True))
     with pytest.raises(UserError, match="resume: average was None"):
         folder.refuse_other(copy, earlier, now | {"average": 2}, resuming(True))

@@ -24,7 +24,7 @@ from understudy.samples import BREAK
 from understudy.spec import RunSpec
 
 BOX = gym.spaces.Box(-1, 1, (1,), np.float32)
-SMALL = {"policy": "linear", "loss": "squared", "rounds": 3, "interactions": 20}
+SMALL = {"policy": "linear", "loss": "squared", "rounds": 3, "steps_per_round": 20}
 SMALL |= {"episodes": 1, "expert_episodes": 0}
 
 
@@ -195,7 +195,7 @@ def test_no_label_is_lost_when_a_round_ends_early_and_the_end_is_the_same(tmp_pa
     calls.clear()
     whole = go("whole")
     assert resumed.ledger.to_csv() == whole.ledger.to_csv()
-    assert resumed.ledger["queries"].tolist() == [20, 40, 60]
+    assert resumed.ledger["labels"].tolist() == [20, 40, 60]
 
 
 def test_a_run_that_cannot_replay_goes_on_with_a_new_episode_and_keeps_its_labels(tmp_path):
@@ -226,7 +226,7 @@ def test_a_run_that_cannot_replay_goes_on_with_a_new_episode_and_keeps_its_label
     calls.append(b"")
     run = go(resume="new-episode")
     assert len(calls) == 61  # 60 labels, none of them asked twice
-    assert run.ledger["breaks"].tolist() == [0, 1, 1] and run.ledger["queries"].tolist() == [20, 40, 60]
+    assert run.ledger["breaks"].tolist() == [0, 1, 1] and run.ledger["labels"].tolist() == [20, 40, 60]
     flags = run.samples("flags")
     assert np.flatnonzero(flags & BREAK).tolist() == list(range(20, 27))
     assert np.isnan(run.samples("rewards")[20:27]).all()
@@ -246,9 +246,9 @@ def test_labels_from_before_a_break_are_some_of_those_that_the_rule_asks_for(tmp
         return half(observations)
 
     def go(**more):
-        settings = SMALL | {"rounds": None if beta == 0.0 else 20, "episodes": 0, "envs": 3, "beta": beta}
+        settings = SMALL | {"rounds": None if beta == 0.0 else 20, "episodes": 0, "num_envs": 3, "beta": beta}
         settings |= {"ask": "random:6", "budget": 38, "preset": "paper"}
-        settings |= {"first_interactions": 20, "first_round": "expert"}
+        settings |= {"first_steps": 20, "first_round": "expert"}
         expert = Expert("counted", ask=ask, batch=1)
         return imitate(Counting, expert=expert, out=tmp_path / "run", **settings, **more)
 
@@ -257,7 +257,7 @@ def test_labels_from_before_a_break_are_some_of_those_that_the_rule_asks_for(tmp
     left[0] = 1000
     run = go(resume="new-episode")
     kept = np.flatnonzero(run.samples("flags") & BREAK)
-    assert len(kept) == 2 and run.ledger["queries"][-1] == 38 == before + 1000 - left[0]
+    assert len(kept) == 2 and run.ledger["labels"][-1] == 38 == before + 1000 - left[0]
     weights = run.samples("weights")
     assert np.count_nonzero(weights) == 38 and np.allclose(weights[kept], 1 / 20)  # they are sure
     if beta == 0.0:
@@ -306,12 +306,12 @@ def test_calls_to_measure_the_expert_are_counted_and_a_slow_one_is_not_measured_
         return imitate(Counting, expert=act, **options).summary()
 
     unasked = go(rounds=1)
-    assert len(calls) - unasked["queries"] == unasked["expert_evaluation_calls"]
+    assert len(calls) - unasked["labels"] == unasked["expert_evaluation_calls"]
     assert (unasked["expert_evaluation_calls"] > 0) == (kind == "quick")
     assert (unasked["expert_return_mean"] is not None) == (kind == "quick")
     if kind == "says so":
         asked = go(rounds=1, expert_episodes=2)
-        assert asked["expert_evaluation_calls"] == len(calls) - asked["queries"] > 2
+        assert asked["expert_evaluation_calls"] == len(calls) - asked["labels"] > 2
 
 
 def test_the_return_of_a_slow_expert_is_that_of_its_card():

@@ -18,7 +18,7 @@ from understudy.samples.sequences import Sequences, count
 from understudy.studies import shard
 
 GRU = {"policy": "gru", "policy_options": {"width": 8, "widths": (8,), "length": 4, "burn": 3}}
-SMALL = {"rounds": 3, "interactions": 63, "envs": 2, "episodes": 4, "expert_episodes": 0, "seed": 3}
+SMALL = {"rounds": 3, "steps_per_round": 63, "num_envs": 2, "episodes": 4, "expert_episodes": 0, "seed": 3}
 SMALL |= {"max_iterations": 300, "learning_rate": 0.02, "comparator": "none"}
 
 
@@ -60,7 +60,7 @@ def run(tmp_path_factory):
 def test_a_policy_that_remembers_learns_what_one_that_does_not_cannot(run):
     assert run.evaluation.mean == 5.0 and run.certificate.kind == "estimate"
     assert "sequences" in run.certificate.reason
-    stacked, blind = (imitate(**settings_of(**EXACT, stack=stack)) for stack in (5, None))
+    stacked, blind = (imitate(**settings_of(**EXACT, frame_stack=stack)) for stack in (5, None))
     assert stacked.evaluation.mean == 5.0 and stacked.certificate.kind == "certificate"
     assert blind.evaluation.mean < 2.0
     # The policy in the folder, called step by step, is the one that was evaluated.
@@ -88,7 +88,7 @@ def test_a_run_that_was_stopped_or_is_beside_another_ends_as_the_one_left_alone(
 @pytest.mark.parametrize("memory", ["window:2", "reservoir:30"])
 def test_sequences_go_on_from_the_round_before_where_no_sample_is_kept(tmp_path, memory):
     """A learner that forgets reads no samples when it is resumed, nor does a run of a study."""
-    changes = GRU | {"max_iterations": 20, "episodes": 0, "memory": memory, "search": 0}
+    changes = GRU | {"max_iterations": 20, "episodes": 0, "memory": memory, "comparator_steps": 0}
     resumed(lambda **where: imitate(**settings_of(**changes), **where), tmp_path, 1, 2)
 
 
@@ -96,17 +96,19 @@ def test_the_best_in_hindsight_is_searched_for_among_sequences():
     """They are kept beside the learner's own memory: a log of rows has none to read."""
     kept = {}
     for search in (20, 0):
-        spec = RunSpec(**settings_of(**GRU, memory="window:2") | {"comparator": "last", "search": search})
+        spec = RunSpec(
+            **settings_of(**GRU, memory="window:2") | {"comparator": "last", "comparator_steps": search}
+        )
         made = parts(spaces_of(spec), spec)
         kept[search] = Understudy.of(made, storage(made)).state.losses.whole.inputs.shape
     assert kept == {20: (64, 7, 3), 0: (0, 7, 3)}
 
 
 def test_a_stack_is_resumed_too(tmp_path):
-    whole = imitate(**settings_of(**EXACT, stack=5), out=tmp_path / "whole")
+    whole = imitate(**settings_of(**EXACT, frame_stack=5), out=tmp_path / "whole")
     with pytest.raises(KeyboardInterrupt):
-        imitate(**settings_of(**EXACT, stack=5), out=tmp_path / "parts", progress=stopped)
-    imitate(**settings_of(**EXACT, stack=5), out=tmp_path / "parts", resume=True)
+        imitate(**settings_of(**EXACT, frame_stack=5), out=tmp_path / "parts", progress=stopped)
+    imitate(**settings_of(**EXACT, frame_stack=5), out=tmp_path / "parts", resume=True)
     assert content(tmp_path / "parts") == content(tmp_path / "whole")
     assert whole.samples("inputs").shape[1] == 5
 
@@ -145,10 +147,10 @@ def test_every_sample_is_in_one_sequence_after_those_before_it(sizes, envs, leng
 
 def test_what_does_not_fit_a_policy_with_memory_is_refused(tmp_path):
     np.savez(tmp_path / "demos.npz", observations=np.zeros((6, 4)), actions=np.zeros(6, int))
-    small = {"env": "CartPole-v1", **GRU, "rounds": 1, "interactions": 20, "episodes": 0}
+    small = {"env": "CartPole-v1", **GRU, "rounds": 1, "steps_per_round": 20, "episodes": 0}
     with pytest.raises(UserError, match="does not say where they begin"):
         imitate(**small, demos=str(tmp_path / "demos.npz"))
-    with pytest.raises(UserError, match=r"^members: 3 is for networks \(mlp\)"):
-        imitate(**small, members=3)
+    with pytest.raises(UserError, match=r"^ensemble: 3 is for networks \(mlp\)"):
+        imitate(**small, ensemble=3)
     with pytest.raises(UserError, match=r"^memory_limit: .* learns from sequences"):
         imitate(**small, memory_limit=100)

@@ -19,7 +19,7 @@ from understudy.policies import Actions
 from understudy.runs import spaces_of
 from understudy.runs.journal import Journal
 
-SMALL = {"rounds": 2, "ask": "random:4", "interactions": 40, "episodes": 1, "comparator": "none"}
+SMALL = {"rounds": 2, "ask": "random:4", "steps_per_round": 40, "episodes": 1, "comparator": "none"}
 SMALL |= {"policy": "linear", "loss": "squared"}  # of which the program is small
 
 
@@ -74,12 +74,14 @@ def test_defaults_for_a_person_are_small_and_what_is_said_wins():
     spec = RunSpec(env="CartPole-v1", expert="person:terminal")
     assert (spec.expert, spec.expert_options) == ("person", {"door": "terminal"})
     plan = plan_of(spec)
-    assert (plan.budget, plan.ask, plan.interactions) == (50, "distance:10", 200)
+    assert (plan.budget, plan.ask, plan.steps_per_round) == (50, "distance:10", 200)
     assert plan.rounds == ((200, 10),) * 5 and not plan.mixing.expert_first
     assert resolved(spec).noise > 0, "the first policy knows nothing and must not repeat itself"
-    said = RunSpec(env="CartPole-v1", expert="person", budget=12, ask="random:3", interactions=30, noise=0.0)
+    said = RunSpec(
+        env="CartPole-v1", expert="person", budget=12, ask="random:3", steps_per_round=30, noise=0.0
+    )
     plan = plan_of(said)
-    assert (plan.budget, plan.ask, plan.interactions, resolved(said).noise) == (12, "random:3", 30, 0.0)
+    assert (plan.budget, plan.ask, plan.steps_per_round, resolved(said).noise) == (12, "random:3", 30, 0.0)
     assert plan_of(RunSpec(env="CartPole-v1", expert="person", rounds=2)).budget is None
     spot = plan_of(RunSpec(env="CartPole-v1", expert="person", moment="spot"))
     assert (spot.ask, spot.budget, spot.last) == ("driven", 300, 10)
@@ -89,8 +91,8 @@ def test_defaults_for_a_person_are_small_and_what_is_said_wins():
         RunSpec(env="CartPole-v1", moment="spot", ask="driven")
     with pytest.raises(UserError, match="expert_episodes: a person is not measured"):
         RunSpec(env="CartPole-v1", expert="person", expert_episodes=3)
-    with pytest.raises(UserError, match="envs: a person"):
-        RunSpec(env="CartPole-v1", expert="person", moment="spot", envs=2)
+    with pytest.raises(UserError, match="num_envs: a person"):
+        RunSpec(env="CartPole-v1", expert="person", moment="spot", num_envs=2)
 
 
 def test_a_label_that_is_taken_back_is_not_found_after_a_kill(tmp_path):
@@ -147,7 +149,7 @@ def test_a_session_with_undo_skip_a_kill_and_a_resume(tmp_path):
     run = imitate("CartPole-v1", expert=again.expert, out=out, resume=True, **SMALL)
     again.stop()
     # Round 1 had 4 states: 2 labelled before, 1 skipped (asked again), 1 never asked about.
-    assert run.ledger["queries"].tolist() == [4, 8] and again.answers == 6
+    assert run.ledger["labels"].tolist() == [4, 8] and again.answers == 6
     assert run.ledger["unanswered"].tolist() == [0, 0] and run.evaluation is not None
     assert run.expert_evaluation is None, "nobody is measured"
     first = again.seen[0]
@@ -174,12 +176,12 @@ def test_on_the_spot_a_person_takes_over_and_what_they_drive_is_labelled(tmp_pat
         "CartPole-v1",
         expert=hand.expert,
         moment="spot",
-        **SMALL | {"rounds": 1, "ask": None, "interactions": 24, "episodes": 0},
+        **SMALL | {"rounds": 1, "ask": None, "steps_per_round": 24, "episodes": 0},
     )
     hand.stop()
     flags = run.samples("flags")
     driven = np.flatnonzero(flags & 4)
-    assert len(driven) == run.ledger["queries"][-1] == hand.answers >= 3
+    assert len(driven) == run.ledger["labels"][-1] == hand.answers >= 3
     assert run.ledger["handovers"][-1] >= 1 and run.ledger["by_expert"][-1] == len(driven) / 24
     labels = run.samples("targets")[driven].argmax(axis=1)
     assert (labels == run.samples("executed")[driven].reshape(-1)).all()
@@ -188,8 +190,8 @@ def test_on_the_spot_a_person_takes_over_and_what_they_drive_is_labelled(tmp_pat
 
 def test_a_first_round_that_the_person_drives_is_played_step_by_step():
     hand = Hand()
-    settings = {"first_round": "expert", "first_interactions": 8, "budget": 12, "rounds": None}
-    settings |= {"interactions": 20, "episodes": 0}
+    settings = {"first_round": "expert", "first_steps": 8, "budget": 12, "rounds": None}
+    settings |= {"steps_per_round": 20, "episodes": 0}
     run = imitate("CartPole-v1", expert=hand.expert, **SMALL | settings)
     hand.stop()
     assert run.ledger["by_expert"].tolist() == [1.0, 0.0] and hand.answers == 12

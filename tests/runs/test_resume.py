@@ -20,7 +20,7 @@ from understudy import UserError, imitate
 from understudy.runs import FORMAT
 from understudy.runs import resumed as settings_of
 
-SMALL = SIZE | {"envs": 2, "episodes": 2, "expert_episodes": 0, "seed": 3}
+SMALL = SIZE | {"num_envs": 2, "episodes": 2, "expert_episodes": 0, "seed": 3}
 MLP = {"solver_options": {"max_iterations": 20}, "comparator": "none"}
 
 # What a process runs: it says when a round has counted, so that kills can be aimed at whatever follows.
@@ -34,7 +34,7 @@ def progress(t, row):
     time.sleep(0.05)
 
 understudy.imitate(
-    env, policy=policy, learner=learner, rounds=3, interactions=40, envs=2, episodes=2, expert_episodes=0,
+    env, policy=policy, learner=learner, rounds=3, steps_per_round=40, num_envs=2, episodes=2, expert_episodes=0,
     seed=3, out=out, resume=True, progress=progress, **options,
 )
 print("done", flush=True)

@@ -43,14 +43,14 @@ def test_a_run_is_iterated_over_and_is_what_imitate_returns():
         record = run.finish()
     whole = imitate("CartPole-v1", **settings)
     same(record, whole)
-    assert [row["queries"] for row in rows] == [40, 80, 120]
+    assert [row["labels"] for row in rows] == [40, 80, 120]
     assert record.evaluation.returns.tobytes() == whole.evaluation.returns.tobytes()
     assert record.certificate == whole.certificate
 
 
 def test_a_loop_of_ones_own_has_the_ledger_and_the_policy_of_a_run():
     """Thirty lines: the environment, the expert and the episodes are the caller's."""
-    settings = {"policy": "linear", "rounds": 3, "interactions": 40, "seed": 5}
+    settings = {"policy": "linear", "rounds": 3, "steps_per_round": 40, "seed": 5}
     env = gym.make("CartPole-v1")
 
     def expert(observation):
@@ -85,7 +85,7 @@ def test_answers_may_come_late_and_some_not_at_all():
     states = rng.uniform(-1, 1, (2, 8, 2))
 
     def learn(order):
-        student = Understudy(*box, policy="linear", rounds=2, interactions=8, standardise=False)
+        student = Understudy(*box, policy="linear", rounds=2, steps_per_round=8, standardise=False)
         questions = [student.choose(one) for one in states]
         rows = []
         for number in order:
@@ -113,7 +113,7 @@ def test_a_student_is_saved_with_its_open_questions(tmp_path, settings):
     """The expert answers tomorrow, in another process: the end is that of a student that waited."""
     box = gym.spaces.Box(-1, 1, (2,)), gym.spaces.Box(-1, 1, (1,))
     rounds = np.random.default_rng(0).uniform(-1, 1, (3, 8, 2))
-    settings = {"rounds": 3, "interactions": 8, "ask": "random:4", "search": 10, **settings}
+    settings = {"rounds": 3, "steps_per_round": 8, "ask": "random:4", "comparator_steps": 10, **settings}
 
     def go(path=None):
         student = Understudy(*box, **settings)
@@ -128,7 +128,7 @@ def test_a_student_is_saved_with_its_open_questions(tmp_path, settings):
 
     waited, saved = go(), go(tmp_path)
     same(saved, waited)
-    assert saved.ledger["queries"].tolist() == waited.ledger["queries"].tolist() and not saved.open
+    assert saved.ledger["labels"].tolist() == waited.ledger["labels"].tolist() and not saved.open
     longer = Understudy.load(saved.save(tmp_path / "end"), *box, rounds=4)
     assert longer.plan.number == 4 and not longer.finished
 
@@ -145,12 +145,12 @@ def test_labels_that_do_not_fit_are_refused_and_the_question_stays_open(labels, 
     question = student.choose(np.zeros((8, 2)))
     with pytest.raises(UserError, match=f"labels: {wrong}"):
         student.learn(question, labels)
-    assert student.learn(question, np.zeros((8, 1)))["queries"] == 8
+    assert student.learn(question, np.zeros((8, 1)))["labels"] == 8
 
 
 def test_open_questions_count_against_the_budget_and_the_rounds():
     box = gym.spaces.Box(-1, 1, (2,)), gym.spaces.Box(-1, 1, (1,))
-    student = Understudy(*box, policy="linear", rounds=3, interactions=8, budget=12, ask="random:8")
+    student = Understudy(*box, policy="linear", rounds=3, steps_per_round=8, budget=12, ask="random:8")
     states = np.random.default_rng(1).uniform(-1, 1, (8, 2))
     questions = [student.choose(states) for _ in range(2)]
     assert [len(question.index) for question in questions] == [8, 4]
@@ -158,9 +158,9 @@ def test_open_questions_count_against_the_budget_and_the_rounds():
         student.choose(states)
     for question in questions:
         student.learn(question, states[question.index, :1])
-    assert student.queries == 12 and student.finished
+    assert student.labels == 12 and student.finished
     with pytest.raises(UserError, match="states: 9 are more than a round of this student has"):
-        Understudy(*box, policy="linear", interactions=8).choose(np.zeros((9, 2)))
+        Understudy(*box, policy="linear", steps_per_round=8).choose(np.zeros((9, 2)))
 
 
 def test_an_understudy_has_no_environment():
@@ -168,7 +168,11 @@ def test_an_understudy_has_no_environment():
         Understudy(gym.spaces.Box(-1, 1, (2,)), gym.spaces.Box(-1, 1, (1,)), expert="sac-Hopper-v5")
 
 
-NETWORK = {"policy": understudy.MLP(widths=(8,)), "solver_options": {"max_iterations": 20}, "search": 20}
+NETWORK = {
+    "policy": understudy.policies.MLP(widths=(8,)),
+    "solver_options": {"max_iterations": 20},
+    "comparator_steps": 20,
+}
 RUNS = [
     {"policy": "linear", "learner": "ftl", "seed": 0, "preset": "paper"},
     {"policy": "linear", "learner": understudy.ftrl(eta=0.1), "seed": 1, "episodes": 3},
@@ -226,7 +230,7 @@ def test_a_gpu_solves_together_to_rounding_on_a_stream_that_is_the_same(monkeypa
 
 
 def test_a_run_that_fails_is_not_the_judge_of_its_neighbours():
-    base = {"env": "Pendulum-v1", "policy": "linear", "preset": "paper", "rounds": 6, "interactions": 40}
+    base = {"env": "Pendulum-v1", "policy": "linear", "preset": "paper", "rounds": 6, "steps_per_round": 40}
     base |= {"learner": "ogd", "schedule": "constant", "episodes": 0}
     runs = [base | {"eta": eta} for eta in (1e80, 1e-3, 1e-4)]
     for side_by_side in (False, True):
@@ -318,8 +322,8 @@ def test_labels_are_asked_for_on_the_way_where_memory_is_short():
 
 def test_a_question_has_the_states_that_the_expert_drove_through():
     box = gym.spaces.Box(-1, 1, (2,)), gym.spaces.Box(-1, 1, (1,))
-    settings = {"ask": "random:4", "first_interactions": 8, "standardise": True, "average": 2}
-    student = Understudy(*box, policy="linear", rounds=4, interactions=8, **settings)
+    settings = {"ask": "random:4", "first_steps": 8, "standardise": True, "average": 2}
+    student = Understudy(*box, policy="linear", rounds=4, steps_per_round=8, **settings)
     drove, members = np.arange(8) % 3 == 0, []
     for states in np.random.default_rng(0).uniform(-1, 1, (4, 8, 2)):
         question = student.choose(states, driven=drove)

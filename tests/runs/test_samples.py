@@ -17,7 +17,7 @@ from understudy.parts import parts
 from understudy.runs import spaces_of
 from understudy.samples import log as samples
 
-NETWORK = SIZE | {"widths": (8,), "episodes": 1, "expert_episodes": 0, "search": 20}
+NETWORK = SIZE | {"widths": (8,), "episodes": 1, "expert_episodes": 0, "comparator_steps": 20}
 SHORT = {"solver_options": {"max_iterations": 30}}
 
 
@@ -76,7 +76,7 @@ def test_a_solver_that_reads_everything_is_not_given_files():
 def test_samples_follow_the_round_that_made_them():
     run = imitate("Pendulum-v1", policy="linear", budget=105, episodes=0, expert_episodes=0, **SIZE)
     assert run.ledger["samples"].tolist() == [40, 40, 25]
-    assert run.ledger["queries"].tolist() == [40, 80, 105]
+    assert run.ledger["labels"].tolist() == [40, 80, 105]
     assert run.samples("inputs").shape == (105, 3) and run.samples("executed").shape == (105, 1)
     with pytest.raises(UserError, match=r"samples column: unknown value 'labels'"):
         run.samples("labels")

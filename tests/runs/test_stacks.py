@@ -76,7 +76,7 @@ def rounds(number, size, seed):
             flags=plain.astype(np.uint8),
             slots=np.array(owners, np.int32),
             weights=np.full(size, 1 / size),
-            queries=size,
+            labels=size,
         )
 
 
@@ -135,8 +135,8 @@ def test_a_network_on_pixels_learns_and_resumes_byte_for_byte(tmp_path, monkeypa
         "expert": centre,
         "policy": NatureCNN(size=36, width=32, method="matmul"),
         "rounds": 2,
-        "interactions": 40,
-        "envs": 2,
+        "steps_per_round": 40,
+        "num_envs": 2,
         "episodes": 1,
         "comparator": "none",
         "solver_options": {"max_iterations": 16, "batch_size": 16, "learning_rate": 5e-3},
@@ -159,4 +159,4 @@ def test_a_network_on_pixels_learns_and_resumes_byte_for_byte(tmp_path, monkeypa
 
 def test_observations_that_are_no_stacks_are_refused():
     with pytest.raises(UserError, match="'nature_cnn' sees stacks of square frames of bytes"):
-        imitate("CartPole-v1", policy="nature_cnn", rounds=1, interactions=10)
+        imitate("CartPole-v1", policy="nature_cnn", rounds=1, steps_per_round=10)

@@ -9,8 +9,8 @@ from stable_baselines3.common.env_util import make_vec_env
 from stable_baselines3.common.evaluation import evaluate_policy
 
 import understudy
-from understudy import Linear, TrainedPolicy
-from understudy.policies import Actions, Normaliser, Observations
+from understudy import TrainedPolicy
+from understudy.policies import Actions, Linear, Normaliser, Observations
 from understudy.policies.codecs import Recalled
 
 WEIGHTS = np.array([[0.1, -0.1], [0.2, -0.2], [3, -3], [1, -1]], np.float32) * -1

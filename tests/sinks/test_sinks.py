@@ -18,7 +18,7 @@ from understudy import Study, UserError, cli, imitate, register_sink
 from understudy.errors import MissingExtra
 from understudy.sinks import SINKS, Sink, Started, sink, sinks
 
-SMALL = {"policy": "linear", "rounds": 2, "interactions": 20, "episodes": 1, "expert_episodes": 0}
+SMALL = {"policy": "linear", "rounds": 2, "steps_per_round": 20, "episodes": 1, "expert_episodes": 0}
 
 
 class Diary(Sink):
@@ -29,10 +29,10 @@ class Diary(Sink):
         self.pages.append(("begin", started.title, started.round, started.folder))
 
     def row(self, number, row):
-        self.pages.append((number, row["loss"], row["queries"]))
+        self.pages.append((number, row["loss"], row["labels"]))
 
     def end(self, summary):
-        self.pages.append(("end", summary and summary["queries"]))
+        self.pages.append(("end", summary and summary["labels"]))
 
 
 def go(*watching, **more):
@@ -91,7 +91,7 @@ def test_what_is_no_sink_is_refused_in_one_sentence(monkeypatch):
         with pytest.raises(MissingExtra, match=f"sink: '{name}' needs the extra '{name}'"):
             sink(name)
     monkeypatch.setattr(SINKS, "makers", dict(SINKS.makers))
-    understudy.register_sink("diary", Diary)
+    understudy.register("sink", "diary", Diary)
     assert isinstance(sink("diary"), Diary)
 
 
@@ -107,7 +107,7 @@ def test_on_the_command_line_nothing_mixes_with_json(tmp_path, monkeypatch, caps
     line += [
         "--rounds",
         "2",
-        "--interactions",
+        "--steps-per-round",
         "20",
         "--episodes",
         "0",
@@ -131,7 +131,7 @@ def test_tensorboard_reads_what_was_written(tmp_path):
         go("tensorboard", out=tmp_path / "run", progress=stopping(1))
     run = go("tensorboard", f"tensorboard:{tmp_path / 'other'}", out=tmp_path / "run", resume=True)
     found = EventAccumulator(str(tmp_path / "run" / "tensorboard")).Reload()
-    for name in ("loss", "queries", "average_loss", "return_mean"):
+    for name in ("loss", "labels", "average_loss", "return_mean"):
         has = [(i + 1, one) for i, one in enumerate(run.ledger[name].tolist()) if math.isfinite(one)]
         told = [(one.step, one.value) for one in found.Scalars(name)]
         assert told == [(step, pytest.approx(value, rel=1e-6)) for step, value in has], name
@@ -165,7 +165,7 @@ def test_weights_and_biases_is_told_through_its_client(tmp_path, monkeypatch):
     assert begun["project"] == "mine" and begun["config"]["rounds"] == 2
     assert begun["settings"] == {"console": "off", "silent": True} and begun["dir"] == str(tmp_path / "run")
     assert (first[0], second[0], code) == (1, 2, 0) and first[1]["loss"] == done.ledger["loss"][0]
-    assert "return_mean" not in first[1] and summary["final/queries"] == 40
+    assert "return_mean" not in first[1] and summary["final/labels"] == 40
 
     def refuse(**options):
         raise RuntimeError("not logged in")
@@ -210,7 +210,7 @@ def test_every_run_of_a_study_has_sinks_of_its_own(tmp_path, monkeypatch):
     monkeypatch.setattr(Pages, "books", [])
     monkeypatch.setattr(SINKS, "makers", dict(SINKS.makers))
     register_sink("pages", Pages)
-    small = {"policy": "linear", "loss": "squared", "rounds": 2, "interactions": 20, "episodes": 0}
+    small = {"policy": "linear", "loss": "squared", "rounds": 2, "steps_per_round": 20, "episodes": 0}
     study = Study("CartPole-v1", **small, comparator="none", seeds=2)
     done = study.run(tmp_path / "study", engine="inline", sinks=["pages"])
     assert len(Pages.books) == 2

@@ -12,8 +12,11 @@ import pytest
 
 import understudy
 from problems import solve
-from understudy import MLP, Linear, Squared, UserError, adam, alt_ftrl, ftl, ftrl
+from understudy import UserError, alt_ftrl, ftl, ftrl
+from understudy.losses import Squared
 from understudy.objectives import batch, empty_samples, plain
+from understudy.policies import MLP, Linear
+from understudy.solvers import adam
 from understudy.solvers.stochastic import DECAYS
 
 

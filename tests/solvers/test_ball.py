@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 from problems import data, least_absolute, objective, solve, zeros
-from understudy import closed_form, gd, interior_point, newton
-from understudy.solvers import InBall, Status, project
+from understudy.solvers import InBall, Status, closed_form, gd, interior_point, newton, project
 
 EXACT = {
     "squared": closed_form(),

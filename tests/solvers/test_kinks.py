@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from problems import data, ended, objective, padded, solve
-from understudy import Huber, interior_point, lbfgs
-from understudy.solvers import Status
+from understudy.losses import Huber
+from understudy.solvers import Status, interior_point, lbfgs
 from understudy.solvers.interior_point import piecewise, polish
 
 

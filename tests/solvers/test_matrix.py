@@ -9,8 +9,18 @@ import pytest
 
 from problems import FEATURES, OUTPUTS, data, least_absolute, objective, solve, zeros
 from reference import gradient, hessian
-from understudy import adam, closed_form, gd, interior_point, lbfgs, newton, proximal_sgd, sls
-from understudy.solvers import SLS, Status
+from understudy.solvers import (
+    SLS,
+    Status,
+    adam,
+    closed_form,
+    gd,
+    interior_point,
+    lbfgs,
+    newton,
+    proximal_sgd,
+    sls,
+)
 
 SMOOTH = {
     "newton": newton(),

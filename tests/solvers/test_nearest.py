@@ -12,9 +12,8 @@ from problems import COLUMNS as FEATURES
 from problems import ROWS, ended, objective, padded, solve
 from reference import FEATURES as WIDTH
 from reference import FEW, OUTPUTS, SAMPLES
-from understudy import interior_point
 from understudy.checks import truth
-from understudy.solvers import Descent, Status
+from understudy.solvers import Descent, Status, interior_point
 from understudy.solvers.base import NewtonStep
 
 

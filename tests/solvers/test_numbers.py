@@ -12,11 +12,13 @@ import pytest
 
 import understudy
 from reference import FEW, stream
-from understudy import Huber, Linear, Squared, ftl, ftrl, sls
+from understudy import ftl, ftrl
+from understudy.losses import Huber, Squared
 from understudy.objectives import Objective, batch, plain
 from understudy.online import make_game
+from understudy.policies import Linear
 from understudy.programs import Task, alike, compiled, program, solved_in_turn
-from understudy.solvers import SOLVERS, Solution, adam, closed_form, lbfgs, newton
+from understudy.solvers import SOLVERS, Solution, adam, closed_form, lbfgs, newton, sls
 
 SHAPES = ("batch_size", "memory")
 """Numbers that decide shapes, and so the program."""

@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 from problems import data, objective, padded, solve, zeros
-from understudy import adam, closed_form, gd, interior_point, lbfgs, newton, proximal_sgd, sls
-from understudy.solvers import Status
+from understudy.solvers import Status, adam, closed_form, gd, interior_point, lbfgs, newton, proximal_sgd, sls
 
 FULL = {
     "newton": newton(),

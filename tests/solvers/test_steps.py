@@ -11,8 +11,10 @@ import pytest
 from scipy import optimize
 
 from problems import added, data, objective, zeros
-from understudy import Huber, Linear, gd, lbfgs, newton, proximal_sgd, sls
+from understudy.losses import Huber
 from understudy.objectives import Objective, batch, empty_samples
+from understudy.policies import Linear
+from understudy.solvers import gd, lbfgs, newton, proximal_sgd, sls
 
 
 @pytest.fixture(autouse=True)

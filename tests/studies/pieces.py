@@ -7,7 +7,7 @@ from pathlib import Path
 from rooms import EXPERT, ROOM
 from understudy import Study
 
-SMALL = {"expert": EXPERT, "policy": "linear", "rounds": 2, "interactions": 30, "episodes": 0}
+SMALL = {"expert": EXPERT, "policy": "linear", "rounds": 2, "steps_per_round": 30, "episodes": 0}
 TABLES = ("results.csv", "summary.csv")
 
 

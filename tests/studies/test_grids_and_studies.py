@@ -11,7 +11,7 @@ from understudy.studies.grids import axis, values
 from understudy.studies.planning import divide
 from understudy.studies.study import digest
 
-SMALL = {"policy": "linear", "rounds": 2, "interactions": 10, "episodes": 0}
+SMALL = {"policy": "linear", "rounds": 2, "steps_per_round": 10, "episodes": 0}
 
 
 def test_ranges_hold_the_numbers_that_one_would_type():
@@ -152,15 +152,15 @@ def test_files_that_cannot_be_meant(tmp_path, text, said):
 
 def test_shards_hold_one_environment_and_size_and_every_run_once(monkeypatch):
     study = Study(
-        grid={"env": ["CartPole-v1", "Acrobot-v1"], "interactions": [10, 20]}, seeds=7, policy="linear"
+        grid={"env": ["CartPole-v1", "Acrobot-v1"], "steps_per_round": [10, 20]}, seeds=7, policy="linear"
     )
     shards = divide(study.runs, workers=3, most=5)
     assert sorted(entry.id for shard in shards for entry in shard) == sorted(entry.id for entry in study.runs)
     for shard in shards:
-        assert len({(e.settings["env"], e.settings["interactions"]) for e in shard}) == 1
+        assert len({(e.settings["env"], e.settings["steps_per_round"]) for e in shard}) == 1
     assert sorted(len(shard) for shard in shards) == [2] * 8 + [3] * 4
     assert max(len(shard) for shard in divide(study.runs, workers=1, most=2)) == 2
     assert {len(shard) for shard in divide(study.runs, workers=3)} == {1}  # on a CPU one after another
     monkeypatch.setattr(planning, "accelerator", lambda: True)
-    many = Study("CartPole-v1", seeds=7, policy="linear", envs=20_000, interactions=40_000)
+    many = Study("CartPole-v1", seeds=7, policy="linear", num_envs=20_000, steps_per_round=40_000)
     assert [len(shard) for shard in divide(many.runs, workers=1)] == [3, 2, 2]

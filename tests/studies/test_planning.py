@@ -19,7 +19,7 @@ def test_the_plan_says_what_will_be_done(tmp_path):
     told = dict(plan(study, workers=2, calibrate=False).rows())
     assert told["runs"] == "6"
     assert told["joined"] == "8 combinations were asked for (ftl: no step)"
-    assert told["interactions"].startswith("360")
+    assert told["steps"].startswith("360")
     assert "shards" not in told and len(plan(study, workers=2, calibrate=False).shards) == 6
     assert dict(plan(study, workers=2, shard=3, calibrate=False).rows())["shards"] == "2 of 3 runs"
     assert told["estimated time"] == "not measured"
@@ -29,7 +29,7 @@ def test_the_plan_says_what_will_be_done(tmp_path):
     assert told["runs"] == "6, 3 of them finished"
     assert "finished shards" in told["estimated time"]
     kept = [json.loads(path.read_text())["shard"] for path in (tmp_path / "study").glob("runs/*.json")]
-    seconds, steps = (sum(one[name] for one in kept) for name in ("seconds", "interactions"))
+    seconds, steps = (sum(one[name] for one in kept) for name in ("seconds", "steps"))
     assert later.seconds is not None and later.seconds[0] == pytest.approx(180 * seconds / steps)
 
 

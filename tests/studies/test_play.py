@@ -18,7 +18,13 @@ HERE = "studies.teachers"
 ENDLESS = f"{HERE}:Endless-v0"
 SMALL = SIZE | {"episodes": 1, "expert_episodes": 1}
 CASES = [
-    {"env": "CartPole-v1", "policy": "linear", "labels": "mode", "expert": f"{HERE}:soft", "envs": 3},
+    {
+        "env": "CartPole-v1",
+        "policy": "linear",
+        "label_kind": "action",
+        "expert": f"{HERE}:soft",
+        "num_envs": 3,
+    },
     {"env": "CartPole-v1", "policy": "linear", "expert": f"{HERE}:informed", "learner": "bc"},
     {"env": "Hopper-v5", "policy": "linear", "learner": "ogd", "eta": 0.1, "seed": 4, "episode_limit": 90},
 ]
@@ -54,7 +60,7 @@ def test_one_run_has_one_ledger_through_every_door(tmp_path, case):
 
 def test_what_was_collected_beside_others_is_what_was_evaluated():
     """Runs of 1 and 3 episodes, of two codings of one space, and one that cannot be made, in one call."""
-    base = {"env": "FrozenLake-v1", "expert": f"{HERE}:down", "rounds": 1, "interactions": 30}
+    base = {"env": "FrozenLake-v1", "expert": f"{HERE}:down", "rounds": 1, "steps_per_round": 30}
     base |= {"loss": "squared"}
     runs = [
         base | {"policy": policy, "episodes": episodes, "learner": "ftl"}
@@ -83,13 +89,13 @@ def test_the_limit_of_memory_holds_in_studies():
 
 @pytest.mark.slow
 def test_runs_whose_budget_takes_other_rounds_are_played_beside_each_other():
-    base = {"env": "CartPole-v1", "policy": "linear", "ask": "random:10", "budget": 60, "interactions": 30}
+    base = {"env": "CartPole-v1", "policy": "linear", "ask": "random:10", "budget": 60, "steps_per_round": 30}
     base |= {"episodes": 0, "comparator": "none"}
     runs = [base, base | {"learner": "bc"}, base | {"preset": "paper"}]
     found = play(runs)
     assert [one.error for one in found] == [None] * 3
     for one, settings in zip(found, runs, strict=True):
-        assert [row["queries"] for row in one.rows] == imitate(**settings).ledger["queries"].tolist()
+        assert [row["labels"] for row in one.rows] == imitate(**settings).ledger["labels"].tolist()
     assert [len(one.rows) for one in found] == [4, 2, 6]
 
 
@@ -113,7 +119,7 @@ def test_an_endless_episode_is_one_sentence_everywhere(monkeypatch):
 
 @pytest.mark.parametrize("fault", [{"expert": "nosuchmodule:act"}, {"policy": "tabular"}])
 def test_environments_are_closed_where_a_run_cannot_be_made(fault):
-    settings = {"env": ENDLESS, "expert": f"{HERE}:half", "policy": "linear", **SMALL, "envs": 3} | fault
+    settings = {"env": ENDLESS, "expert": f"{HERE}:half", "policy": "linear", **SMALL, "num_envs": 3} | fault
     Endless.made = Endless.closed = 0
     with pytest.raises(UserError) as alone:
         imitate(**settings)

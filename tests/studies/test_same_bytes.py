@@ -33,7 +33,7 @@ def test_workers_and_shards_do_not_change_a_byte(tmp_path, alone):
     done = run(small(), tmp_path / "a", workers=2, shard=2)
     assert tables(tmp_path / "a") == alone
     assert len(done) == 6 and not done.failed
-    assert done.summary["queries"] == [60] * 6
+    assert done.summary["labels"] == [60] * 6
     rows = done.to_pandas()
     assert rows["step"].isna().sum() == 4 and len(rows) == 12
     again = understudy.load(tmp_path / "a")
@@ -129,7 +129,7 @@ import sys
 from rooms import EXPERT, ROOM
 from understudy import Study
 study = Study(ROOM, grid={"learner": ["ftl", "ftrl"], "step": [0.1, 1.0]}, seeds=2, env_kwargs={},
-              expert=EXPERT, policy="linear", rounds=2, interactions=30, episodes=0)
+              expert=EXPERT, policy="linear", rounds=2, steps_per_round=30, episodes=0)
 study.run(sys.argv[1], workers=1, shard=1)
 print("done", flush=True)
 """

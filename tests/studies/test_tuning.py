@@ -15,7 +15,7 @@ from understudy.studies.tables import to_csv
 from understudy.studies.tuning import Tuned, _choices, coarse_study, full_study
 
 STEPS = (0.01, 0.1, 1.0, 10.0, 100.0)
-SMALL = {"expert": EXPERT, "policy": "linear", "rounds": 4, "interactions": 30, "episodes": 0}
+SMALL = {"expert": EXPERT, "policy": "linear", "rounds": 4, "steps_per_round": 30, "episodes": 0}
 
 
 def study(**more) -> Study:
@@ -42,7 +42,7 @@ def test_the_coarse_pass_is_short_and_leaves_out_who_has_nothing_to_tune():
     assert {entry.labels["learner"] for entry in rough.runs} == {"ftrl", "ogd"}
     assert len(rough.runs) == 2 * 5
     settings = rough.runs[0].settings
-    assert settings["rounds"] * settings["interactions"] == 2000 and settings["interactions"] == 100
+    assert settings["rounds"] * settings["steps_per_round"] == 2000 and settings["steps_per_round"] == 100
     assert coarse_study(Study(ROOM, grid={"learner": ["ftl"]}, **SMALL), (), {}, (0,)) is None
 
 
@@ -90,12 +90,12 @@ def test_the_best_in_full_is_chosen_and_the_edge_is_told():
 
 def test_axes_that_the_coarse_pass_fixes_share_its_candidates():
     """Rounds of 100 in the coarse pass, whatever the study has."""
-    shared = {name: value for name, value in SMALL.items() if name != "interactions"}
-    whole = Study(ROOM, grid={"learner": ["ogd"], "step": STEPS, "interactions": [20, 40]}, **shared)
+    shared = {name: value for name, value in SMALL.items() if name != "steps_per_round"}
+    whole = Study(ROOM, grid={"learner": ["ogd"], "step": STEPS, "steps_per_round": [20, 40]}, **shared)
     rough = coarse_study(whole, ("step",), {}, (0,))
     assert rough is not None and len(rough.runs) == 5
     full = full_study(whole, ("step",), played(rough, lambda labels: labels["step"]), 2)
-    assert [(e.labels["step"], e.labels["interactions"]) for e in full.runs] == [
+    assert [(e.labels["step"], e.labels["steps_per_round"]) for e in full.runs] == [
         (0.01, 20),
         (0.01, 40),
         (0.1, 20),
@@ -104,7 +104,7 @@ def test_axes_that_the_coarse_pass_fixes_share_its_candidates():
     choices = _choices(
         whole, ("step",), played(rough, lambda labels: labels["step"]), played(full, lambda _: 1.0)
     )
-    assert [(one.setting["interactions"], one.values["step"], one.edge) for one in choices] == [
+    assert [(one.setting["steps_per_round"], one.values["step"], one.edge) for one in choices] == [
         (20, 0.01, {"step": "low"}),
         (40, 0.01, {"step": "low"}),
     ]
@@ -120,7 +120,7 @@ def test_a_tuned_study_goes_on_where_it_was_and_ends_in_one_table(tmp_path):
 
     log = tmp_path / "log"
     one = Study(ROOM, grid={"learner": ["ftl", "ogd"], "step": STEPS}, env_kwargs={"log": str(log)}, **SMALL)
-    how = {"engine": "inline", "coarse": {"rounds": 2, "interactions": 20}}
+    how = {"engine": "inline", "coarse": {"rounds": 2, "steps_per_round": 20}}
     with pytest.raises(Stop):
         tune(one, "step", tmp_path / "a", progress=stop, shard=1, **how)
     tuned = tune(one, "step", tmp_path / "a", **how)
@@ -179,7 +179,7 @@ def test_the_coarse_pass_may_have_seeds_of_its_own():
 def test_plans_of_both_passes():
     found = plans(study(), "step", calibrate=False, workers=2)
     assert (found["coarse"].runs, found["full"].runs) == (2 * 2 * 5, 2 * (3 + 3 + 1))
-    assert found["coarse"].interactions == 20 * 2000
+    assert found["coarse"].steps == 20 * 2000
 
 
 def test_a_study_without_axes_says_that_none_can_be_tuned():
@@ -194,16 +194,19 @@ def test_a_study_without_axes_says_that_none_can_be_tuned():
         ({"over": 3}, "tune: unknown value 3"),
         ({"over": [["step"]]}, "tune: unknown value"),
         ({"keep": 0}, "keep"),
-        ({"over": ("step", "search")}, "tune: search is the same for all runs of the coarse pass"),
+        (
+            {"over": ("step", "comparator_steps")},
+            "tune: comparator_steps is the same for all runs of the coarse pass",
+        ),
         ({"coarse": 5}, "coarse: 5 is not a table of settings"),
         ({"over": "env_kwargs"}, "tune: env_kwargs has tables for values"),
     ],
 )
 @pytest.mark.parametrize("door", [tune, plans])
 def test_what_cannot_be_tuned(tmp_path: Path, arguments, said, door):
-    how = {"over": "step", "out": tmp_path / "a", "coarse": {"search": 5}, **arguments}
+    how = {"over": "step", "out": tmp_path / "a", "coarse": {"comparator_steps": 5}, **arguments}
     with pytest.raises(UserError, match=said):
-        door(study(search=[5, 10], env_kwargs=[{}, {"breaks": 99}]), **how)
+        door(study(comparator_steps=[5, 10], env_kwargs=[{}, {"breaks": 99}]), **how)
     assert not (tmp_path / "a").exists()
 
 
@@ -232,13 +235,13 @@ def test_lists_are_tuned():
 
 def test_without_a_folder_none_is_named():
     one = Study(ROOM, grid={"learner": ["ogd"], "step": STEPS[:2]}, **SMALL)
-    tuned = tune(one, engine="inline", keep=1, coarse={"rounds": 2, "interactions": 20})
+    tuned = tune(one, engine="inline", keep=1, coarse={"rounds": 2, "steps_per_round": 20})
     assert tuned.full.folder is None and tuned.coarse is not None and tuned.coarse.folder is None
 
 
 def test_a_coarse_pass_in_one_environment_stands_for_all():
     grid = {"env": ["CartPole-v1", "Acrobot-v1"], "learner": ["ftl", "ftrl"], "step": STEPS}
-    two = Study(grid=grid, policy="linear", rounds=4, interactions=30, episodes=0)
+    two = Study(grid=grid, policy="linear", rounds=4, steps_per_round=30, episodes=0)
     rough = coarse_study(two, ("step",), {"env": "CartPole-v1"}, (0,))
     assert rough is not None and {entry.labels["env"] for entry in rough.runs} == {"CartPole-v1"}
     tried = played(rough, lambda labels: abs(math.log10(labels["step"])))

@@ -178,7 +178,7 @@ def workers(folder: Path, cases: int, rng: random.Random) -> Outcome:
 
     def play(out: Path, **more: Any) -> None:
         grid = {"learner": ["ftl", "ftrl"], "step": [0.1, 1.0]}
-        few = {"policy": "linear", "rounds": 3, "interactions": 30, "episodes": 0}
+        few = {"policy": "linear", "rounds": 3, "steps_per_round": 30, "episodes": 0}
         run_study(Study("CartPole-v1", grid=grid, seeds=2, **few), out, **more)
 
     names = ("results.csv", "summary.csv")

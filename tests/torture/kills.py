@@ -83,7 +83,7 @@ def _study(out: Path, seeds: int = 3) -> None:
     from understudy.studies import run
 
     grid = {"learner": ["ftl", "ftrl"], "step": [0.1, 1.0]}
-    few = {"policy": "linear", "rounds": 2, "interactions": 30, "episodes": 0}
+    few = {"policy": "linear", "rounds": 2, "steps_per_round": 30, "episodes": 0}
     run(Study("CartPole-v1", grid=grid, seeds=seeds, **few), out, engine="inline", shard=2)
 
 

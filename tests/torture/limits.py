@@ -26,7 +26,7 @@ def rounds(folder: Path, cases: int, rng: random.Random) -> Outcome:
         if t in (cases // 5, cases):
             seen[t] = _megabytes()
 
-    few = {"policy": "linear", "interactions": 2, "episodes": 0, "expert_episodes": 0}
+    few = {"policy": "linear", "steps_per_round": 2, "episodes": 0, "expert_episodes": 0}
     run = imitate("Pendulum-v1", rounds=cases, comparator="none", progress=look, **few)
     grown = (seen[cases] - seen[cases // 5]) / (cases * 0.8) * 1024
     lost = [] if run.ledger.rounds == cases else [f"{run.ledger.rounds} rounds"]
@@ -36,7 +36,7 @@ def rounds(folder: Path, cases: int, rng: random.Random) -> Outcome:
 
 def runs(folder: Path, cases: int, rng: random.Random) -> Outcome:
     """Many runs one after another, in shards: memory stays where it was after the first fifth."""
-    spec = {"env": "CartPole-v1", "policy": "linear", "rounds": 2, "interactions": 20, "episodes": 0}
+    spec = {"env": "CartPole-v1", "policy": "linear", "rounds": 2, "steps_per_round": 20, "episodes": 0}
     lost, first, done = [], 0.0, 0
     for begin in range(0, cases, 50):
         found = play([spec | {"seed": seed} for seed in range(begin, min(begin + 50, cases))])

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
-SMALL = {"policy": "linear", "rounds": 3, "interactions": 40, "episodes": 1, "expert_episodes": 0}
+SMALL = {"policy": "linear", "rounds": 3, "steps_per_round": 40, "episodes": 1, "expert_episodes": 0}
 COLUMNS = ("inputs", "targets", "executed", "rewards", "flags", "slots", "weights")
 BYTES = ("ledger.csv", "policy.safetensors", "policy.json", *(f"samples/{name}.bin" for name in COLUMNS))
 """Files of a run that its seed decides."""

@@ -1,4 +1,4 @@
-"""Query rules: which states of a round the expert is asked about, and with which probability."""
+"""Ask rules: which states of a round the expert is asked about, and with which probability."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ RULES: Registry[Any] = Registry(
 def rule(asked: Any, options: Mapping[str, Any] | None = None) -> Rule:
     """The rule of a text such as ``random:50``, with its other options; objects as they are.
 
-    >>> rule("random:50"), rule("distance:20", {"floor": 0.1}).floor
+    >>> rule("random:50"), rule("distance:20", {"random_share": 0.1}).random_share
     (Random(number=50), 0.1)
     """
     if not isinstance(asked, str):

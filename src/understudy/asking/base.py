@@ -1,4 +1,4 @@
-"""What a query rule is: of the states of a round it chooses those that the expert is asked about."""
+"""What an ask rule is: of the states of a round it chooses those that the expert is asked about."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class Gate(NamedTuple):
 
 @runtime_checkable
 class Rule(Protocol):
-    """A query rule.
+    """An ask rule.
 
     count: how many states of a round are asked about, where it is always the same number; else None. reads:
     whether it needs the states labelled so far. honest: whether every state has a probability above 0 of
@@ -153,11 +153,11 @@ def beside(
 
 def at_random(rule: Any, chosen: int) -> int:
     """How many states are drawn at random beside so many that a rule with a threshold has chosen: the share
-    of all labels that its `floor`, or its `mix`, asks for; none where it has neither.
+    of all labels that its `random_share`, or its `mix`, asks for; none where it has neither.
     """
-    floor, mix = getattr(rule, "floor", 0.0), getattr(rule, "mix", 0.0)
-    count = math.ceil((floor or mix) * chosen / (1.0 - (floor or mix)))
-    return max(count, 1) if floor else count  # p > 0 also where none is chosen
+    random_share, mix = getattr(rule, "random_share", 0.0), getattr(rule, "mix", 0.0)
+    count = math.ceil((random_share or mix) * chosen / (1.0 - (random_share or mix)))
+    return max(count, 1) if random_share else count  # p > 0 also where none is chosen
 
 
 def fitted(asked: Asked, most: int, rng: np.random.Generator) -> Asked:

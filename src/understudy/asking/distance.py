@@ -27,7 +27,8 @@ class Distance(Scored):
     quantile α the score is the distance to the `neighbour`-th nearest labelled state, and the threshold the
     (1 − α) quantile of those distances among the labelled states themselves, as CRSAIL sets it.
 
-    >>> from understudy import Linear, Squared
+    >>> from understudy.losses import Squared
+    >>> from understudy.policies import Linear
     >>> rows, known = np.array([[0.4], [5.0], [4.9]]), np.array([[0.0], [1.0]])
     >>> view = View(rows, known, known, Linear(), np.zeros((1, 1)), Squared(), 2, np.random.default_rng(0))
     >>> Distance(number=2, on="observations").choose(view).index.tolist()

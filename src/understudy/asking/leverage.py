@@ -35,7 +35,7 @@ class Leverage:
 
     number: float
     ridge: float = 1.0
-    floor: float = 0.0
+    random_share: float = 0.0
     count: ClassVar[None] = None
     reads: ClassVar[bool] = True
 
@@ -43,11 +43,11 @@ class Leverage:
         for field in ("number", "ridge"):
             value = number(f"leverage's {field}", getattr(self, field), lambda x: x > 0, "a positive number")
             object.__setattr__(self, field, value)
-        object.__setattr__(self, "floor", share("floor", self.floor, zero=True))
+        object.__setattr__(self, "random_share", share("random_share", self.random_share, zero=True))
 
     @property
     def honest(self) -> bool:
-        return self.floor > 0
+        return self.random_share > 0
 
     def cap(self, *, dimensions: int, norm: float) -> float:
         """The most states of norm ≤ `norm` that the rule ever asks about: the largest N of the formula.

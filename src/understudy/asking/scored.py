@@ -23,11 +23,11 @@ class Scored(abc.ABC):
 
     `number` ≥ 1 is how many states of a round are asked about: those with the highest scores. Below 1 it is
     a share α, and the threshold is the (1 − α) quantile of `calibration`; how many states lie above it
-    differs from round to round. `floor` is the share of the labels that is asked at random among the other
+    differs from round to round. `random_share` is the share of the labels that is asked at random among the other
     states, so that every state has a probability above 0; without it the losses are means over the asked.
     `mix` is such a share too, but its labels weigh as much as the others: the losses are means over the asked
     still, and the policy learns more of where it usually is. Where `number` ≥ 1, states shortly before a
-    terminal state are passed over if there are enough others, unless `falls`; a `floor` draws them too.
+    terminal state are passed over if there are enough others, unless `falls`; a `random_share` draws them too.
 
     On the spot (``moment="spot"``, α only) the expert takes over where the score is above that threshold, set
     from the round before, and drives until it has fallen to `release` times it: SafeDAgger with `release` 1,
@@ -35,7 +35,7 @@ class Scored(abc.ABC):
     """
 
     number: float
-    floor: float = 0.0
+    random_share: float = 0.0
     mix: float = 0.0
     release: float = 0.5
     falls: bool = False
@@ -45,11 +45,11 @@ class Scored(abc.ABC):
         real = isinstance(self.number, (int, float)) and not isinstance(self.number, bool)
         if not real or not (0 < self.number < 1):
             object.__setattr__(self, "number", whole("the number", self.number))
-        for name in ("floor", "mix"):
+        for name in ("random_share", "mix"):
             object.__setattr__(self, name, share(name, getattr(self, name), zero=True))
-        if self.floor and self.mix:
+        if self.random_share and self.mix:
             raise UserError(
-                f"ask: mix {self.mix!r} does not go with a floor of {self.floor!r}; give one of them."
+                f"ask: mix {self.mix!r} does not go with a random_share of {self.random_share!r}; give one of them."
             )
         object.__setattr__(self, "release", share("release", self.release))
 
@@ -59,7 +59,7 @@ class Scored(abc.ABC):
 
     @property
     def honest(self) -> bool:
-        return self.floor > 0
+        return self.random_share > 0
 
     @abc.abstractmethod
     def score(self, view: View) -> Score:
@@ -91,7 +91,7 @@ class Scored(abc.ABC):
         n = len(view.rows)
         if self.count is not None:
             count = min(self.count, view.most, n)
-            random = min(math.ceil((self.floor or self.mix) * count), count)
+            random = min(math.ceil((self.random_share or self.mix) * count), count)
             spared = np.zeros(n, bool) if view.lost is None or self.falls else view.lost
             if np.count_nonzero(~spared) < (count if self.mix else count - random):
                 spared = np.zeros(n, bool)  # the others are not enough

@@ -22,7 +22,8 @@ def largest(policy: Any, loss: Any, actions: Actions) -> float:
     """No loss is larger, where outputs and labels lie between the bounds of the actions; else infinite.
 
     >>> from gymnasium.spaces import Box
-    >>> from understudy import MLP, Squared
+    >>> from understudy.losses import Squared
+    >>> from understudy.policies import MLP
     >>> acts, squashed = Actions.of(Box(-1, 1, (1,))), MLP(head="tanh", low=(-1.0,), high=(1.0,))
     >>> largest(squashed, Squared(), acts), largest(MLP(), Squared(), acts)
     (4.0, inf)
@@ -37,7 +38,7 @@ def largest(policy: Any, loss: Any, actions: Actions) -> float:
 class Visited:
     """The account of the loss on all states of a run, round by round (`regret.confidence`).
 
-    rule: the query rule. top: no loss is larger. labels: of a round, about. weighed: whether rounds weigh as
+    rule: the ask rule. top: no loss is larger. labels: of a round, about. weighed: whether rounds weigh as
     many labels as they have, which must be known before they are drawn. Where a round was not asked about in
     a way that the proof knows, or a label lies outside the bounds of the actions, there is an estimate only,
     from that round on.

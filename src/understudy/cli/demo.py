@@ -20,7 +20,7 @@ class Demo(Options):
     out: Path = Path("demo-out")
     """Where plot, video and runs go; made anew."""
     rounds: int = 8
-    """Rounds of 1000 queries for each."""
+    """Rounds of 1000 labels for each."""
     seed: int = 0
     """Seed of everything."""
     episodes: int = 5
@@ -32,7 +32,7 @@ LEARNERS = ("ftl", "adaftrl", "bc")
 SEARCH = 1000
 """Steps of the search for the best network in hindsight, fewer than elsewhere."""
 STEPS, EARLY, SEARCHED = 1000, 250, 5
-"""Steps of the video, queries of the policy that falls in it, and starts among which the soonest is taken."""
+"""Steps of the video, labels of the policy that falls in it, and starts among which the soonest is taken."""
 
 
 def run(options: Demo) -> int:
@@ -51,7 +51,7 @@ def run(options: Demo) -> int:
             episodes=options.episodes,
             evaluate_every=2 if options.rounds > 4 else 1,
             expert_episodes=options.episodes if name == "ftl" else 0,
-            search=SEARCH,
+            comparator_steps=SEARCH,
         )
         for name in LEARNERS
     }
@@ -85,7 +85,7 @@ def _is_demo(out: Path) -> bool:
         return False
     settings = read_config(out / "ftl")["settings"]
     others = {one.name for one in out.iterdir()} - {*LEARNERS, "demo.png", "demo.mp4"}
-    return not others and (settings.get("env"), settings.get("search")) == (ENV, SEARCH)
+    return not others and (settings.get("env"), settings.get("comparator_steps")) == (ENV, SEARCH)
 
 
 def _film(options: Demo, final: Any) -> None:
@@ -96,15 +96,15 @@ def _film(options: Demo, final: Any) -> None:
     from ..runs import acting
 
     quiet: dict[str, Any] = {"episodes": 0, "expert_episodes": 0, "comparator": "none"}
-    early = imitate(ENV, rounds=1, interactions=EARLY, seed=options.seed, **quiet)
+    early = imitate(ENV, rounds=1, steps_per_round=EARLY, seed=options.seed, **quiet)
     make, starts = maker(ENV), {}
     for seed in range(SEARCHED):
         how = {"episodes": 1, "seed": seed, "stream": "video"}
         fell, stood = (int(evaluate(one, make, **how).lengths[0]) for one in (early, final))
         starts[seed] = (stood < STEPS, fell)
     acts = {
-        f"ftl after {EARLY} queries": acting(early),
-        f"ftl after {final.ledger['queries'][-1]:,} queries": acting(final),
+        f"ftl after {EARLY} labels": acting(early),
+        f"ftl after {final.ledger['labels'][-1]:,} labels": acting(final),
         "expert": acting(experts.resolve(None, env_id=ENV)),
     }
     seed = min(starts, key=starts.__getitem__)
@@ -116,18 +116,18 @@ def _table(runs: dict[str, Any], expert: float) -> Any:
     from ..report import tables
 
     # Eight columns fit into a terminal of 80 only with short headings.
-    headings = ("learner", "queries", "return", "to 90 %", "loss", "regret", "collect", "solve")
+    headings = ("learner", "labels", "return", "to 90 %", "loss", "regret", "collect", "solve")
     rows = []
     for name, one in runs.items():
         got, ledger = one.summary(), one.ledger
-        reached = ledger["queries"][ledger["return_mean"] >= 0.9 * expert]
+        reached = ledger["labels"][ledger["return_mean"] >= 0.9 * expert]
         high = got["return_high"]  # None of one episode
         half = "" if high is None else f" ± {high - got['return_mean']:.0f}"
-        row = [name, f"{got['queries']:,}", f"{got['return_mean']:.0f}{half}"]
+        row = [name, f"{got['labels']:,}", f"{got['return_mean']:.0f}{half}"]
         row += [f"{reached[0]:,}" if len(reached) else "not reached"]
         row += [f"{got['average_loss']:.4f}" + ("*" if name == "bc" else ""), f"{got['regret']:.3f}"]
         rows.append([*row, f"{got['seconds_collect']:.0f} s", f"{got['seconds_solve']:.0f} s"])
-    title = f"{ENV}, expert {expert:.0f} (±: 95 % interval; to 90 %: queries until then; loss: average)"
+    title = f"{ENV}, expert {expert:.0f} (±: 95 % interval; to 90 %: labels until then; loss: average)"
     return tables.listed(title, headings, rows)
 
 
@@ -142,10 +142,10 @@ def _figure(runs: dict[str, Any], expert: float) -> Any:
         for name, one in runs.items():
             ledger = one.ledger
             seen = np.isfinite(ledger["return_mean"])
-            plots.curve(left, ledger["queries"][seen], ledger["return_mean"][seen], name=name)
-            plots.curve(right, ledger["queries"], ledger["average_loss"], name=name)
+            plots.curve(left, ledger["labels"][seen], ledger["return_mean"][seen], name=name)
+            plots.curve(right, ledger["labels"], ledger["average_loss"], name=name)
         left.axhline(expert, color="black", linestyle=":", label="expert")
-        left.set(title="Return", xlabel="expert queries")
-        right.set(title="Average cumulative loss", xlabel="expert queries", yscale="log")
+        left.set(title="Return", xlabel="expert labels")
+        right.set(title="Average cumulative loss", xlabel="expert labels", yscale="log")
         left.legend()
     return made

@@ -82,7 +82,7 @@ def run(options: Sweep) -> int:
     for title, one in planned.items():
         tables.show(tables.facts(title if title == "plan" else f"plan: {title} pass", one.rows()))
     if options.plan:
-        told = ("runs", "finished", "interactions", "seconds")
+        told = ("runs", "finished", "steps", "seconds")
         tables.json_line({title: {k: getattr(one, k) for k in told} for title, one in planned.items()})
         return 0
     began = time.perf_counter()

@@ -83,7 +83,7 @@ def outcome(result: Any) -> Any:
 
     summary, made = result.summary(), result.certificate
     theirs = summary["expert_return_mean"]
-    rows: list[tuple[str, Any]] = [("queries", f"{summary['queries']:,}")]
+    rows: list[tuple[str, Any]] = [("labels", f"{summary['labels']:,}")]
     if calls := summary["expert_evaluation_calls"]:
         rows.append(("other expert calls", f"{calls:,}"))
     if unanswered := int(result.ledger["unanswered"][-1]):
@@ -93,9 +93,9 @@ def outcome(result: Any) -> Any:
         least = tables.returned(summary["return_least"], beside=[summary["return_mean"]])
         rows.append(("  over", f"{tables.many(summary['episodes'], 'episode')}, the least {least}"))
         if summary["kept_round"] != summary["rounds"]:
-            rows.append(("  of the policy of", f"round {summary['kept_round']}, the best (--best no)"))
-        if (many := result.settings["resolved"].get("members", 1)) > 1:
-            rows.append(("  of the mean of", f"{many} networks (--members 1 is quicker)"))
+            rows.append(("  of the policy of", f"round {summary['kept_round']}, the best (--keep-best no)"))
+        if (many := result.settings["resolved"].get("ensemble", 1)) > 1:
+            rows.append(("  of the mean of", f"{many} networks (--ensemble 1 is quicker)"))
     if theirs is not None:
         if result.expert_evaluation:
             rows.append(("expert's return", _within(summary, "expert_return_mean", "expert_return")))
@@ -114,7 +114,7 @@ def outcome(result: Any) -> Any:
         rows.append(("  on all states", known))
     if summary["regret"] is not None:
         rows += tables.regret(made)
-    parts = ("collect", "solve", "judge", "evaluate")
+    parts = ("collect", "solve", "comparator", "evaluate")
     spent = {part: result.seconds[part] for part in parts}
     rows.append(("seconds", "  ".join(f"{part} {one:.{int(one < 100)}f}" for part, one in spent.items())))
     if result.folder is not None:

@@ -133,7 +133,7 @@ def maker(
     if isinstance(env, gym.vector.VectorEnv) or not callable(env):
         raise UserError(
             f"env: {type(env).__name__} is not accepted; give an id such as 'Hopper-v5' or a function "
-            "that makes one environment (envs= says how many to run side by side)."
+            "that makes one environment (num_envs= says how many to run side by side)."
         )
     name = place_of(env) or getattr(env, "__name__", type(env).__name__)
     return Maker(name, functools.partial(env, **keywords) if keywords else env, False)

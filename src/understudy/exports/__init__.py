@@ -47,7 +47,7 @@ def export(
     the policy where onnxruntime is installed.
 
     >>> import tempfile, understudy
-    >>> run = understudy.imitate("CartPole-v1", policy="linear", rounds=3, interactions=40, episodes=0)
+    >>> run = understudy.imitate("CartPole-v1", policy="linear", rounds=3, steps_per_round=40, episodes=0)
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     export(run, "numpy", f"{folder}/cartpole.npz").beside
     ('...understudy_policy.py',)

@@ -59,7 +59,7 @@ def split(run: Record) -> list[Steps]:
     played = np.arange(len(flags)) >= run.demos
     played &= flags & BREAK == 0
     breaks = np.diff(run.ledger["breaks"], prepend=0) > 0  # a new episode began with these rounds
-    begun = np.append(0, run.ledger["interactions"][:-1])[breaks] + run.demos
+    begun = np.append(0, run.ledger["steps"][:-1])[breaks] + run.demos
     begun = begun[begun > run.demos]  # before the first step there was no episode to break
     found = []
     for slot in np.unique(slots[played]).tolist():

@@ -33,7 +33,7 @@ def graph(trained: TrainedPolicy) -> Graph:
     seen = trained.observations
     if isinstance(seen, Recalled):
         raise UserError(
-            "policy: one that remembers (gru, stack) is no function of an observation alone, as exports are; "
+            "policy: one that remembers (gru, frame_stack) is no function of an observation alone, as exports are; "
             "understudy.load runs it, with the memory as the state of predict."
         )
     made = Graph()

@@ -122,7 +122,7 @@ def window(
     """A window of `size` rounds shaped like `like`; `room` (default `size`) is how many the buffer can hold.
 
     >>> import numpy as np
-    >>> from understudy import Linear
+    >>> from understudy.policies import Linear
     >>> from understudy.objectives import batch
     >>> rounds = [batch(np.full((1, 1), float(t)), np.zeros((1, 1))) for t in (1, 2, 3)]
     >>> kept = window(Linear(), Squared(), rounds[0], 2)

@@ -302,7 +302,7 @@ class Network:
     see: observations (n in front) -> rows (n, width) or images (n, …). encoder: a frozen image network whose
     features the policy takes in their place. head: outputs (n, k) -> n answers.
 
-    >>> from understudy import MLP
+    >>> from understudy.policies import MLP
     >>> double = Network(MLP(widths=()), [{"weight": 2 * np.eye(2), "bias": np.zeros(2)}], np.asarray, np.abs)
     >>> double([[1.0, -3.0]])
     array([[2., 6.]])
@@ -345,7 +345,7 @@ class Network:
         `Observations` do.
 
         >>> from gymnasium.spaces import Box, Dict, Discrete
-        >>> from understudy import Linear
+        >>> from understudy.policies import Linear
         >>> seen, acts = Observations.of(Dict(a=Box(-1, 1, (1,)), b=Discrete(3))), Actions.of(Discrete(4))
         >>> network = Network(Linear(), jnp.eye(4), seen.rows, acts.plays)
         >>> network.traced(seen, acts)({"a": jnp.array([[0.5]]), "b": jnp.array([2])}).tolist()

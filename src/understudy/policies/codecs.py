@@ -477,11 +477,11 @@ class Recalled(Wrapped):
     def __init__(self, inner: Observations | Encoded, depth: int = 1, *, mark: bool = False):
         if inner.dtype != np.float32:
             raise UserError(
-                "stack: bytes and numbers of states have no stack and no gru here; numbers have, and the "
+                "frame_stack: bytes and numbers of states have no stack and no gru here; numbers have, and the "
                 "features of images (policy linear)."
             )
         if not 1 <= depth <= MOST:
-            raise UserError(f"stack: {depth!r} is not a whole number from 1 to {MOST:,}.")
+            raise UserError(f"frame_stack: {depth!r} is not a whole number from 1 to {MOST:,}.")
         self.inner, self.depth, self.mark = inner, depth, mark
         self.width, self.dtype = depth * inner.width + mark, inner.dtype
 

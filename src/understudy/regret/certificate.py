@@ -64,9 +64,9 @@ def why_not(policy: Policy, loss: Loss, learner: Any, hindsight: Any) -> str:
     `steepness`, `curvature`): they are its author's to prove, and `interval` tries them on the data.
 
     >>> import understudy
-    >>> why_not(Linear(), understudy.Squared(), understudy.ftl(), None)
+    >>> why_not(Linear(), understudy.losses.Squared(), understudy.ftl(), None)
     ''
-    >>> why_not(understudy.policies.MLP(), understudy.Squared(), understudy.ftl(), None)
+    >>> why_not(understudy.policies.MLP(), understudy.losses.Squared(), understudy.ftl(), None)
     "the policy 'mlp' is not linear in its parameters: the losses are not convex."
     """
     if policy.memory:

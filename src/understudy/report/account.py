@@ -22,7 +22,7 @@ from .style import DASHDOT, DASHED, DOTTED, LOOKS, OTHERS, SOLID, look
 from .summaries import curve, short, thinned
 from .verdict import verdicts
 
-AXES = ("rounds", "interactions", "labels", "seconds")
+AXES = ("rounds", "steps", "labels", "seconds")
 CURVES = {"return": "return_mean", "loss": "loss", "average loss": "average_loss"}
 DETAILED = 60
 """Most runs that are shown by themselves: of each group the best, the median and the worst come first."""
@@ -31,7 +31,7 @@ DASHES = {SOLID: [], DASHED: [6, 3], DOTTED: [2, 3], DASHDOT: [8, 3, 2, 3]}
 """A page's spelling of the line styles of figures."""
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", *OTHERS)
 # Columns of a run that a page draws.
-SHOWN = ("round", "interactions", "queries", "loss", "average_loss", "regret", "regret_low", "regret_high")
+SHOWN = ("round", "steps", "labels", "loss", "average_loss", "regret", "regret_low", "regret_high")
 SHOWN += ("bound", "return_mean", "by_expert", "asked", "solver_grad_norm", "solver_iterations")
 
 
@@ -149,8 +149,8 @@ def came_to(runs: Sequence[Source]) -> dict[str, Any]:
         "why": next((unmeasured({**one.settings, "resolved": one.resolved}) for one in measured), ""),
         "by expert": bool(good) and all(one.by_expert for one in good),
         **{name: _over_runs(good, name.replace(" ", "_")) for name in ("average loss", "loss", "regret")},
-        "labels_count": _over_runs(good, "queries").middle,
-        "interactions": _over_runs(good, "interactions").middle,
+        "labels_count": _over_runs(good, "labels").middle,
+        "steps": _over_runs(good, "steps").middle,
         "seconds": float(np.mean([one.total for one in good])) if good else math.nan,
         "counted": len(good),
         "measured": len(measured),
@@ -215,7 +215,7 @@ def places(run: Source, axis: str) -> np.ndarray:
     if axis == "seconds":
         assert run.seconds is not None
         return np.cumsum(sum(run.seconds.values()))
-    return run.columns[{"rounds": "round", "labels": "queries"}.get(axis, axis)]
+    return run.columns[{"rounds": "round"}.get(axis, axis)]
 
 
 def detailed(groups: Sequence[Mapping[str, Any]]) -> list[tuple[Source, int]]:
@@ -272,9 +272,9 @@ def command(run: Source) -> str:
     """What to type for the same run again, where its environment and parts have names (`Source.own`).
 
     >>> from pathlib import Path
-    >>> settings = {"env": "Hopper-v5", "learner": "ftl", "best": False, "seed": 3}
+    >>> settings = {"env": "Hopper-v5", "learner": "ftl", "keep_best": False, "seed": 3}
     >>> command(Source("h", Path("h"), "finished", settings=settings))
-    'understudy train Hopper-v5 --learner ftl --best no --seed 3 --out h'
+    'understudy train Hopper-v5 --learner ftl --keep-best no --seed 3 --out h'
     """
     words = ["understudy", "train", run.env]
     for name, value in run.settings.items():

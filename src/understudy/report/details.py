@@ -71,7 +71,7 @@ def inspect(
 
 
 def timeline(run: Record) -> dict[str, Any]:
-    """The shares of steps that the expert acted, and of states it was asked about, along the interactions."""
+    """The shares of steps that the expert acted, and of states it was asked about, along the steps."""
     flags, weights = (np.asarray(run.samples(name)[run.demos :]) for name in ("flags", "weights"))
     if not len(flags):
         return {"x": [], "end": 0, "acted": [], "asked": []}

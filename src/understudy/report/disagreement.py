@@ -160,7 +160,7 @@ def worst(run: Record, found: Compared, count: int, apart: int = 40) -> list[Mom
     least `apart` steps from each other.
     """
     executed, demos = run.samples("executed"), run.demos
-    bounds = np.append(demos, demos + np.asarray(run.ledger["interactions"], int))
+    bounds = np.append(demos, demos + np.asarray(run.ledger["steps"], int))
     episodes = split(run)
     which = np.full(len(executed), -1)
     for number, one in enumerate(episodes):

@@ -53,7 +53,7 @@ def write_report(
 
     >>> import tempfile
     >>> from understudy import imitate
-    >>> run = imitate("CartPole-v1", policy="linear", rounds=3, interactions=40, episodes=0)
+    >>> run = imitate("CartPole-v1", policy="linear", rounds=3, steps_per_round=40, episodes=0)
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     file = write_report(run.save(f"{folder}/run"), out=f"{folder}/report.html", seconds=0)
     ...     file.read_text().startswith("<!doctype html>")
@@ -120,7 +120,7 @@ def tables(read: Sequence[Source]) -> dict[str, tuple[str, str, bytes]]:
         "seed": [one.settings.get("seed") for one in read],
         "state": [one.state for one in read],
         "rounds": [one.rounds for one in read],
-        **{name: [one.last(name) for one in read] for name in ("interactions", "queries")},
+        **{name: [one.last(name) for one in read] for name in ("steps", "labels")},
         "return_mean": [one.score for one in read],
         "expert_return": [one.expert for one in read],
         **{name: [one.last(name) for one in read] for name in LAST},

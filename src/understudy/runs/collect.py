@@ -1,4 +1,4 @@
-"""Collecting a round: exactly M interactions, whoever acts: observe, act, step, record."""
+"""Collecting a round: exactly M steps, whoever acts: observe, act, step, record."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from .driver import Driver
 from .journal import Kept
 
 Tick = Callable[[str, int, int], None]
-"""Called with what is done, and how many interactions and labels the round under way has."""
+"""Called with what is done, and how many steps and labels the round under way has."""
 
 
 class Collector(Protocol):

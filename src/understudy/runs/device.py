@@ -298,9 +298,9 @@ class DeviceCollector:
         burn = getattr(student.game.policy, "burn", 0)
         assert world.pure is not None  # see `possible`
         self.student, self.spec, self._env, self._call = student, student.spec, world.pure, call
-        self._seed, self._envs, self._lanes = words(student.spec.seed), student.timetable.envs, None
-        about = seen, parts.actions, expert, student.timetable.envs, burn
-        same = "kit", repr(seen.config()), parts.kind, student.timetable.envs, burn
+        self._seed, self._envs, self._lanes = words(student.spec.seed), student.timetable.num_envs, None
+        about = seen, parts.actions, expert, student.timetable.num_envs, burn
+        same = "kit", repr(seen.config()), parts.kind, student.timetable.num_envs, burn
         if same not in world.cache:
             world.cache[same] = Kit(world.pure, *about)
         self._kit: Kit = world.cache[same]

@@ -1,5 +1,5 @@
 """What a policy is worth: returns of whole episodes, in environments of their own, seeded apart from
-collection. An evaluation costs no queries and no interactions.
+collection. An evaluation costs no labels and no steps.
 
 Who is compared plays the same episodes: `JUDGED` says which ones judge the kept policies of all runs,
 whatever their seeds, and their experts.
@@ -303,7 +303,7 @@ class Judge:
 
     def due(self) -> bool:
         """Whether the policy is evaluated after the round that has just ended."""
-        return self.plan.due(self.plan.evaluated, self.student.round, self.student.queries)
+        return self.plan.due(self.plan.evaluated, self.student.round, self.student.labels)
 
     def after(self, row: dict[str, Any], clock: Callable[[str], None]) -> None:
         """Evaluates the policy after a round whose row this is, where that is due."""

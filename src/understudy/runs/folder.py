@@ -324,11 +324,18 @@ RESUMES = ("exact", "new-episode", "other-machine")
 with libraries that may give other last bits. Several are joined by commas."""
 GROWING = ("rounds", "budget")
 """Settings that may be larger when a run is resumed: it is extended."""
-FREE = ("episodes", "evaluate_every", "expert_episodes", "comparator", "search", "memory_limit")
-FREE += ("expert_workers", "expert_timeout", "expert_retries", "episode_limit", "members", "resolved members")
+FREE = ("episodes", "evaluate_every", "expert_episodes", "comparator", "comparator_steps", "memory_limit")
+FREE += (
+    "expert_workers",
+    "expert_timeout",
+    "expert_retries",
+    "episode_limit",
+    "ensemble",
+    "resolved ensemble",
+)
 FREE += ("resolved evaluate_every",)
 """Settings that may be others when a run is resumed: they do not change what is learnt."""
-LAST = ("episodes", "expert_episodes", "episode_limit", "resolved members")
+LAST = ("episodes", "expert_episodes", "episode_limit", "resolved ensemble")
 """Those among them that change the last evaluation."""
 
 
@@ -403,7 +410,7 @@ def refuse_other(path: Path, kept: dict[str, Any], config: dict[str, Any], ways:
 
 
 def longer(name: str, was: dict[str, Any], now: dict[str, Any]) -> bool:
-    """Whether a run may have more rounds, or queries, now than it might then."""
+    """Whether a run may have more rounds, or labels, now than it might then."""
 
     def most(settings: dict[str, Any]) -> float:
         value = settings.get(f"resolved {name}", settings[name])

@@ -73,13 +73,13 @@ def imitate(
         with `begin`, `row` and `end`, or functions of a round's number and row. One that fails is
         left out with a warning; the run goes on.
       settings: every other field of `understudy.RunSpec`, where each is described with its default: expert,
-        learner, policy, loss, solver, their options, rounds, interactions, preset, beta, episodes, seed, ….
-        Learner, policy, loss, solver and expert may be objects, such as ``understudy.MLP(widths=(64, 64))``;
+        learner, policy, loss, solver, their options, rounds, steps_per_round, preset, beta, episodes, seed, ….
+        Learner, policy, loss, solver and expert may be objects, such as ``understudy.policies.MLP(widths=(64, 64))``;
         an expert may be any callable from observations to actions, or an object with `predict`.
 
     >>> import understudy
-    >>> run = understudy.imitate("CartPole-v1", policy="linear", rounds=3, interactions=40, episodes=2)
-    >>> run.ledger["queries"].tolist(), run.policy([0.0, 0.0, 0.1, 0.0])
+    >>> run = understudy.imitate("CartPole-v1", policy="linear", rounds=3, steps_per_round=40, episodes=2)
+    >>> run.ledger["labels"].tolist(), run.policy([0.0, 0.0, 0.1, 0.0])
     ([40, 80, 120], np.int64(1))
     """
     watch = Watch(made_sinks(sinks))
@@ -116,7 +116,7 @@ def _farewell(record: Record) -> str:
     """What a person who was the expert reads last."""
     got = record.evaluation
     score = "" if got is None else f", and your student's return is {got.mean:.4g}"
-    return f"The run has ended: {record.ledger['queries'][-1]:,} labels{score}."
+    return f"The run has ended: {record.ledger['labels'][-1]:,} labels{score}."
 
 
 def _warn_spent(spec: RunSpec, plan: Timetable) -> None:
@@ -126,7 +126,7 @@ def _warn_spent(spec: RunSpec, plan: Timetable) -> None:
         each = max(1, plan.budget // wanted)
         warnings.warn(
             f"budget: {plan.budget} labels are spent in {played} of {wanted} rounds, as every state is "
-            f"asked about; --interactions {each} spreads them, or --budget without --rounds.",
+            f"asked about; --steps-per-round {each} spreads them, or --budget without --rounds.",
             stacklevel=3,
         )
 
@@ -137,7 +137,7 @@ def _warn_short(run: Run) -> None:
     budget = plan.budget
     if budget is None or plan.last is not None or not done:
         return
-    short = budget - run.student.queries - sum(most for _, most in plan.rounds[done:])
+    short = budget - run.student.labels - sum(most for _, most in plan.rounds[done:])
     if short > 0:
         warnings.warn(
             f"budget: {budget - short} of {budget} labels will be asked for: a round that is played already "
@@ -153,12 +153,12 @@ def _warn_endless(run: Run) -> None:
     rows, spec = run.student.rows, run.spec
     if run.world.ends or spec.episode_limit is not None or not run.student.timetable.evaluated:
         return
-    before = rows[-2]["interactions"] if len(rows) > 1 else 0
-    long = before < LONG * spec.envs <= rows[-1]["interactions"]
+    before = rows[-2]["steps"] if len(rows) > 1 else 0
+    long = before < LONG * spec.num_envs <= rows[-1]["steps"]
     if not long or any(row["episodes"] for row in rows):
         return
     warnings.warn(
-        f"env: no episode of {run.world.make.name} ended in the first {rows[-1]['interactions']:,} steps, "
+        f"env: no episode of {run.world.make.name} ended in the first {rows[-1]['steps']:,} steps, "
         f"and it has no limit of its own; an evaluation stops with an error after {LIMIT:,} steps of one "
         "episode, unless episode_limit (--episode-limit N) ends it before.",
         stacklevel=3,

@@ -16,12 +16,12 @@ from ..samples.records import verified
 from ..student import NAMES
 
 FORMAT = 3
-"""1: before runs had one spec and intervals of the regret. 2: before query rules and the journal."""
-TIMES = ("collect", "solve", "judge", "evaluate")
+"""1: before runs had one spec and intervals of the regret. 2: before ask rules and the journal."""
+TIMES = ("collect", "solve", "comparator", "evaluate")
 """The parts of a round whose seconds are in times.csv."""
 POLICY = ("policy.safetensors", "policy.json")
 WORDS = {"solver_status", "comparator_status"}
-WHOLE = {"round", "samples", "interactions", "queries", "unanswered", "breaks", "handovers", "episodes"}
+WHOLE = {"round", "samples", "steps", "labels", "unanswered", "breaks", "handovers", "episodes"}
 WHOLE |= {"solver_iterations", "solver_evaluations"}
 
 

@@ -38,8 +38,8 @@ class Record:
         are on the same episodes, those of every other run of the environment; none of them has chosen
         anything.
       log: its samples, see `samples`; None where they were not kept.
-      seconds: collect, solve, judge, evaluate and total.
-      kept_round: the round after which `policy` was learnt; the last one, but for ``best=True``.
+      seconds: collect, solve, comparator, evaluate and total.
+      kept_round: the round after which `policy` was learnt; the last one, but for ``keep_best=True``.
       expert_calls: calls of the expert that gave no label: to measure it, to find out its kind, or to see
         whether it answers alike.
     """
@@ -75,7 +75,7 @@ class Record:
 
     def summary(self) -> dict[str, Any]:
         """The outcome in numbers, as `understudy train --json` prints it; None for what was not measured."""
-        last = {name: self.ledger[name][-1] for name in ("round", "interactions", "queries", "average_loss")}
+        last = {name: self.ledger[name][-1] for name in ("round", "steps", "labels", "average_loss")}
         mine, theirs = self.evaluation, self.expert_evaluation
         numbers = {
             **judged(mine, theirs),
@@ -90,8 +90,8 @@ class Record:
             "seed": self.settings["seed"],
             "rounds": int(last["round"]),
             "kept_round": self.kept_round,
-            "interactions": int(last["interactions"]),
-            "queries": int(last["queries"]),
+            "steps": int(last["steps"]),
+            "labels": int(last["labels"]),
             "expert_evaluation_calls": self.expert_calls,
             **{name: value if math.isfinite(value) else None for name, value in numbers.items()},
             "run": None if self.folder is None else str(self.folder),

@@ -33,10 +33,10 @@ from .record import Record
 from .world import World
 
 Progress = Callable[..., None]
-"""Called as ``progress(stage)``, and in the midst of a round also with its interactions and labels."""
+"""Called as ``progress(stage)``, and in the midst of a round also with its steps and labels."""
 
 
-def _silent(stage: str, interactions: int = 0, labels: int = 0) -> None:
+def _silent(stage: str, steps: int = 0, labels: int = 0) -> None:
     """The progress that nobody sees."""
 
 
@@ -62,7 +62,7 @@ class Run:
       env, settings: as of `understudy.imitate`, or a whole `understudy.RunSpec`.
       out: the folder that keeps the run.
       resume: go on with the run in `out`, see `understudy.imitate`.
-      progress: called as ``progress(stage)``, in the midst of a round also with its interactions and labels.
+      progress: called as ``progress(stage)``, in the midst of a round also with its steps and labels.
       world: where the run happens, shared with other runs; it is closed by whoever made it.
       together: where it meets the other runs that are played in one program with it.
       pace: seconds between two rounds that are kept, for a study, which keeps the outcome itself; what cannot
@@ -76,9 +76,9 @@ class Run:
       finished: whether all rounds are over.
 
     >>> import understudy
-    >>> with understudy.Run("CartPole-v1", policy="linear", rounds=2, interactions=40, episodes=2) as run:
+    >>> with understudy.Run("CartPole-v1", policy="linear", rounds=2, steps_per_round=40, episodes=2) as run:
     ...     for row in run:
-    ...         print(row["round"], row["queries"])
+    ...         print(row["round"], row["labels"])
     1 40
     2 80
     """
@@ -132,7 +132,7 @@ class Run:
                     self.world, student, expert, call_alone if together is None else together.call
                 )
             else:
-                count, burn = made.resolved.plan.envs, getattr(made.game.policy, "burn", 0)
+                count, burn = made.resolved.plan.num_envs, getattr(made.game.policy, "burn", 0)
                 vector = self.world.vector(count, threads)
                 opened.callback(lambda: self.world.give_back(vector, count, threads))
                 about = made.observations, made.actions, expert, spec.seed
@@ -286,7 +286,7 @@ class Run:
         return self.progress is not _silent or self.labelling.expert.person is not None
 
     def _searches(self, number: int) -> bool:
-        return self.student.searches and number in self.student.timetable.judged
+        return self.student.searches and number in self.student.timetable.comparator_rounds
 
     @property
     def _measured(self) -> int:
@@ -309,7 +309,7 @@ class Run:
             "collecting",
             round=number,
             rounds=len(self.student.timetable.sizes),
-            labels=student.queries + here,
+            labels=student.labels + here,
             budget=self.student.timetable.budget,
             returns=returns,
         )

@@ -1,4 +1,4 @@
-"""Recorded demonstrations: the first round of a run, which costs neither queries nor interactions."""
+"""Recorded demonstrations: the first round of a run, which costs neither labels nor steps."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def _round(inputs: np.ndarray, targets: np.ndarray, executed: np.ndarray, who: s
         flags=np.full(n, EXPERT, np.uint8),
         slots=np.zeros(n, np.int32),
         weights=np.full(n, 1.0 / n),
-        queries=0,
+        labels=0,
         recorded=True,
     )
 

@@ -312,10 +312,10 @@ def storage(parts: Parts, within: Path | None = None, *, keep: bool = True) -> S
     if spec.memory != "all" and not game.policy.linear:
         # The learner has a memory of its own. The search for the best in hindsight reads the log: rows, but
         # not the sequences of a policy with memory, which it has in arrays.
-        searched = bool(plan.judged and spec.search)
+        searched = bool(plan.comparator_rounds and spec.comparator_steps)
         keep, mapped = keep or searched, not (searched and game.policy.memory)
     else:
-        at_once = bool(plan.judged) and game.policy.linear and computes(game.loss, Absolute)
+        at_once = bool(plan.comparator_rounds) and game.policy.linear and computes(game.loss, Absolute)
         if large and not streams and (at_once or not draws(game.solver)):
             reader, other = "this solver", "take one that draws minibatches, as adam does"
             if draws(game.solver):

@@ -36,7 +36,7 @@ class Round:
     inputs (m, width): the observation encoded, before standardising; targets (m, k): the expert's label;
     executed (m, a): the action played; rewards (m,); flags (m,): 1 terminated, 2 truncated, 4 the expert
     acted, 8 from before a break (what was played is not known); slots (m,): which environment; weights (m,):
-    of the sample in the round's loss, 0 where it has no label (its target is 0 then). `queries` counts
+    of the sample in the round's loss, 0 where it has no label (its target is 0 then). `labels` counts
     labels asked for, `unanswered` states that the expert gave none for. The first five may be arrays on the
     device (see `runs.device`); `counted` comes with them.
     """
@@ -48,13 +48,13 @@ class Round:
     flags: Any
     slots: np.ndarray
     weights: np.ndarray
-    queries: int
+    labels: int
     unanswered: int = 0
     recorded: bool = False
     counted: Counts | None = None
 
     @property
-    def interactions(self) -> int:
+    def steps(self) -> int:
         """Environment steps of the run: none for recorded demonstrations."""
         return 0 if self.recorded else len(self)
 
@@ -198,7 +198,7 @@ class Path:
             flags=self.flags,
             slots=self.slots,
             weights=weights,
-            queries=int(np.count_nonzero(asked)),
+            labels=int(np.count_nonzero(asked)),
             unanswered=int(self.silent.sum()),
             counted=self.known,
         )

@@ -1,4 +1,4 @@
-"""What a study will cost, before it begins: runs, interactions, shards, and time as measured here."""
+"""What a study will cost, before it begins: runs, steps, shards, and time as measured here."""
 
 from __future__ import annotations
 
@@ -19,8 +19,26 @@ MOST = 512
 """Most runs in a shard of an accelerator, which has room for many; a CPU plays one run after another."""
 LANES = 65_536
 """Most environments of a shard with more than one run: they fill a large GPU."""
-SIDE_BY_SIDE = (*WORLD, "rounds", "interactions", "first_interactions", "budget", "envs", "encoder", "labels")
-SIDE_BY_SIDE += ("ask", "ask_options", "floor", "moment", "episode_limit", "policy", "widths", "episodes")
+SIDE_BY_SIDE = (
+    *WORLD,
+    "rounds",
+    "steps_per_round",
+    "first_steps",
+    "budget",
+    "num_envs",
+    "encoder",
+    "label_kind",
+)
+SIDE_BY_SIDE += (
+    "ask",
+    "ask_options",
+    "random_share",
+    "moment",
+    "episode_limit",
+    "policy",
+    "widths",
+    "episodes",
+)
 SIDE_BY_SIDE += ("evaluate_every", "preset")
 """Runs that agree in these can be played side by side."""
 CALIBRATION, CALIBRATED_ROUNDS = 6, 2
@@ -56,7 +74,7 @@ def divide(entries: Sequence[Entry], workers: int, most: int | None = None) -> l
         groups.setdefault(entry.spec.key(*SIDE_BY_SIDE), []).append(entry)
     shards = []
     for group in groups.values():
-        room = max(1, min(MOST, LANES // group[0].spec.envs)) if accelerator() else 1
+        room = max(1, min(MOST, LANES // group[0].spec.num_envs)) if accelerator() else 1
         limit = most or room
         pieces = min(len(group), workers * -(-len(group) // (limit * workers)))
         # Dealt like cards: neighbours in a grid, such as all runs of the slowest loss, go to all workers.
@@ -90,7 +108,7 @@ class Plan(NamedTuple):
     runs: int
     finished: int
     left_out: dict[str, list[str]]
-    interactions: int
+    steps: int
     shards: list[list[Entry]]
     engine: str
     workers: int
@@ -121,7 +139,7 @@ class Plan(NamedTuple):
             rows.append(("joined", f"{self.asked:,} combinations were asked for ({names})"))
         if not self.shards:
             return [*rows, ("left to do", "nothing")]
-        rows.append(("interactions", f"{self.interactions:,}"))
+        rows.append(("steps", f"{self.steps:,}"))
         sizes = sorted({len(shard) for shard in self.shards})
         if sizes[-1] > 1:
             spread = f"{sizes[0]}" + (f" to {sizes[-1]}" if len(sizes) > 1 else "")
@@ -138,11 +156,11 @@ class Plan(NamedTuple):
 def from_finished(done: Sequence[dict[str, Any]]) -> Rate | None:
     """The rate of shards that have ended in this folder."""
     shards = {one["name"]: one for one in done}
-    steps = sum(one["interactions"] for one in shards.values())
+    steps = sum(one["steps"] for one in shards.values())
     if not steps:
         return None
     seconds = sum(one["seconds"] for one in shards.values())
-    how = f"{steps / seconds:,.0f} interactions/s a worker in {len(shards)} finished shards"
+    how = f"{steps / seconds:,.0f} steps/s a worker in {len(shards)} finished shards"
     return Rate(seconds / steps, 0.0, True, how)
 
 
@@ -182,7 +200,7 @@ def calibrate(
     local([[one.changes() for one in short]] * len(reached), work)
     took = time.perf_counter() - began
     second = sum(found) / count
-    how = f"{steps / second:,.0f} interactions/s a worker in a calibration of {took:.0f} s"
+    how = f"{steps / second:,.0f} steps/s a worker in a calibration of {took:.0f} s"
     # What a worker needed beside both plays is what it takes to start.
     return Rate(second / steps, max(0.0, took - 2 * second), False, how)
 

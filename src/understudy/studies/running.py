@@ -100,9 +100,9 @@ def run(
       sinks: names of the sinks that get the rounds of every run that has ended (see `understudy.sinks.sink`).
       progress: called as ``progress(done, total)`` in rounds of runs.
 
-    >>> study = Study("CartPole-v1", seeds=2, policy="linear", rounds=3, interactions=40, episodes=0)
+    >>> study = Study("CartPole-v1", seeds=2, policy="linear", rounds=3, steps_per_round=40, episodes=0)
     >>> done = run(study, engine="inline")
-    >>> len(done), done.rounds["queries"]
+    >>> len(done), done.rounds["labels"]
     (2, [40, 80, 120, 40, 80, 120])
     """
     whole("retries", retries, 0)
@@ -164,7 +164,7 @@ def plan(
         runs=len(study.runs),
         finished=len(study.runs) - len(left),
         left_out=study.left_out,
-        interactions=sum(entry.plan.total for entry in left),
+        steps=sum(entry.plan.total for entry in left),
         shards=shards,
         engine=engine,
         workers=count,
@@ -175,7 +175,7 @@ def plan(
 def check(study: Study, engine: str) -> bool:
     """Refuses, before anything runs, environments, experts and parts that do not fit each other: makes every
     environment once, and the parts of every run. It must not start JAX: on an accelerator that would take the
-    memory which a worker needs. Returns whether some expert is slow or dear.
+    memory which a worker needs. Returns whether some expert is slow or expensive.
     """
     if engine != "inline" and any(entry.spec.by_person for entry in study.runs):
         raise UserError("expert: a person cannot answer a worker process; say engine inline.")
@@ -221,7 +221,7 @@ def _play(
         about = {
             "name": digest({"runs": [entry.id for entry in shard]}),
             "runs": len(shard),
-            "interactions": sum(entry.plan.total for entry in shard),
+            "steps": sum(entry.plan.total for entry in shard),
             "seconds": seconds,
             "engine": name,
         }

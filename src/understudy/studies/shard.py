@@ -35,7 +35,7 @@ class Result(NamedTuple):
     """What came of one run.
 
     rows: one per round, with the ledger's columns (`understudy.runs.NAMES`), plain numbers and words.
-    summary: plain numbers: return_mean, return_std, expert_return, regret, bound, average_loss, queries, ….
+    summary: plain numbers: return_mean, return_std, expert_return, regret, bound, average_loss, labels, ….
       expert_return is what was measured, nan where nothing was; what the expert's card says is not here.
       return_low, return_high and their like are 95 % intervals of means over the episodes.
     error: one sentence where the run failed; its rows are those up to there.
@@ -72,7 +72,7 @@ def play(
       progress: ``progress(done, total)``, counted in rounds.
       worlds: those of runs before, which these share; the last ones stay open.
 
-    >>> run = {"env": "Pendulum-v1", "policy": "linear", "rounds": 3, "interactions": 40, "episodes": 0}
+    >>> run = {"env": "Pendulum-v1", "policy": "linear", "rounds": 3, "steps_per_round": 40, "episodes": 0}
     >>> [len(result.rows) for result in play([run, run | {"seed": 1}])]
     [3, 3]
     """
@@ -209,10 +209,10 @@ def _result(run: Run, error: UserError | None) -> Result:
 
 
 def _ended(rows: list[dict[str, Any]]) -> dict[str, Any]:
-    last = rows[-1] if rows else {"round": 0, "interactions": 0, "queries": 0, "average_loss": math.nan}
+    last = rows[-1] if rows else {"round": 0, "steps": 0, "labels": 0, "average_loss": math.nan}
     return {
         "rounds": last["round"],
-        **{name: last[name] for name in ("interactions", "queries", "average_loss")},
+        **{name: last[name] for name in ("steps", "labels", "average_loss")},
         **judged(None, None),
         **dict.fromkeys(("expert_return", "regret", "bound"), math.nan),
         "certificate": "",

@@ -14,7 +14,7 @@ from ..runs import NAMES
 from .shard import Result
 from .study import Entry
 
-SUMMARY = ("rounds", "interactions", "queries", "average_loss", "regret", "bound", "certificate")
+SUMMARY = ("rounds", "steps", "labels", "average_loss", "regret", "bound", "certificate")
 SUMMARY += ("return_mean", "return_std", "return_low", "return_high", "return_least", "episodes")
 SUMMARY += ("expert_return", "expert_return_low", "expert_return_high")
 SUMMARY += ("difference", "difference_low", "difference_high")

@@ -26,9 +26,9 @@ from .ranking import Choice, Means, choose, means, ranked, setting_of, values_of
 from .running import Results, place, plan, run
 from .study import Entry, Study
 
-COARSE = {"interactions": 100, "rounds": 20, "budget": None, "comparator": "none"}
+COARSE = {"steps_per_round": 100, "rounds": 20, "budget": None, "comparator": "none"}
 COARSE |= {"episodes": 0, "expert_episodes": None, "evaluate_every": 0}
-"""The coarse pass: 2,000 interactions at M = 100, without evaluation and without the best in hindsight."""
+"""The coarse pass: 2,000 steps at M = 100, without evaluation and without the best in hindsight."""
 KEPT = 3
 
 
@@ -95,7 +95,7 @@ def tune(
       options: engine, workers, address, retries, retry_failed and shard, as for `run`.
 
     >>> study = Study("Pendulum-v1", grid={"learner": ["ftl", "ogd"], "step": [1e-3, 1e-2, 0.1]},
-    ...               policy="linear", rounds=3, interactions=40, episodes=0)
+    ...               policy="linear", rounds=3, steps_per_round=40, episodes=0)
     >>> tuned = tune(study, engine="inline", keep=2, coarse={"rounds": 2})
     >>> [(one.setting["learner"], one.tried) for one in tuned.choices], len(tuned.coarse), len(tuned.full)
     ([('ftl', 1), ('ogd', 3)], 3, 3)

@@ -112,7 +112,7 @@ def test_thirty_labels_from_the_keyboard_train_a_policy(browser, tmp_path):  # n
         given += 1
     run.thread.join(60)
     assert run.result is not None and given == 30
-    assert run.result.ledger["queries"][-1] == 30 and run.result.ledger["unanswered"][-1] == 1
+    assert run.result.ledger["labels"][-1] == 30 and run.result.ledger["unanswered"][-1] == 1
     assert run.result.evaluation.mean > RANDOM
     assert "30 labels" in one.page.inner_text("#stage") and one.errors == []
     context.close()

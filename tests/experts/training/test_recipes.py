@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
-from understudy import Linear, TrainedPolicy, cli, experts
+from understudy import TrainedPolicy, cli, experts
 from understudy.errors import MissingExtra, UserError
 from understudy.experts.training import FOR_ENVS, RECIPES, recipe
-from understudy.policies import Actions, Normaliser, Observations
+from understudy.policies import Actions, Linear, Normaliser, Observations
 
 
 @pytest.fixture

@@ -1,6 +1,6 @@
 // What several groups of runs came to, side by side: the table, and curves along a chosen axis.
 
-const AXES = [["rounds", "Rounds", "round"], ["interactions", "Interactions", "interactions"], ["labels", "Labels", "labels"], ["seconds", "Seconds", "seconds"]];
+const AXES = [["rounds", "Rounds", "round"], ["steps", "Steps", "steps"], ["labels", "Labels", "labels"], ["seconds", "Seconds", "seconds"]];
 
 const shown = (data) => data.groups.map((one, place) => ({ ...one, place })).filter((one) => one.labels.env === page.env);
 

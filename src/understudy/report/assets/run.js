@@ -130,15 +130,15 @@ function plane(found) {
 }
 
 function acted(run) {
-  const found = run.timeline || { x: run.columns.interactions, acted: run.columns.by_expert, asked: run.columns.asked };
+  const found = run.timeline || { x: run.columns.steps, acted: run.columns.by_expert, asked: run.columns.asked };
   if (!found.x || !found.x.length) return null;
   const ending = run.timeline ? found.end : found.x[found.x.length - 1];
   const share = (list) => list.map((value) => (known(value) ? 100 * value : null));
   const start = run.timeline ? found.x : [0, ...found.x.slice(0, -1)];
   const step = (list) => ({ x: [...start, ending], y: [...share(list), share(list).slice(-1)[0]] });
-  const one = (title, list, colour, text) => h("figure", {}, h("figcaption", {}, title), chart({ label: `${title}, in per cent, against interactions. ${text}`, x: "interactions", series: [{ label: title, ...step(list), colour, step: true, fill: true, width: 1.4 }], height: 150, range: () => [0, 105], value: (v) => `${num(v, 3)} %`, show: whole }));
-  const labels = run.columns.queries[run.columns.queries.length - 1];
-  const steps = run.columns.interactions[run.columns.interactions.length - 1];
+  const one = (title, list, colour, text) => h("figure", {}, h("figcaption", {}, title), chart({ label: `${title}, in per cent, against steps. ${text}`, x: "environment steps", series: [{ label: title, ...step(list), colour, step: true, fill: true, width: 1.4 }], height: 150, range: () => [0, 105], value: (v) => `${num(v, 3)} %`, show: whole }));
+  const labels = run.columns.labels[run.columns.labels.length - 1];
+  const steps = run.columns.steps[run.columns.steps.length - 1];
   return part("Who acted, and who was asked", h("div", { class: "pair" },
     one("Steps that the expert acted", found.acted, "#7F7F7F", ""), one("States that the expert was asked about", found.asked, "#009E73", "")),
     note(`${many(labels, "label")} for ${many(steps, "step")}${steps ? ` (${percent(labels / steps)})` : ""}. The policy acts wherever the expert does not.`));
@@ -150,9 +150,9 @@ function solver(run) {
     const [mark, words] = STATUSES[name] || ["fair", ""];
     return [h("span", { class: `status ${mark}` }, name.replaceAll("_", " ")), whole(count), h("span", { class: "unbroken" }, percent(count / total, 0)), words];
   });
-  const parts = ["collect", "solve", "judge", "evaluate"].filter((name) => known(run.spent[name]));
+  const parts = ["collect", "solve", "comparator", "evaluate"].filter((name) => known(run.spent[name]));
   const all = parts.reduce((sum, name) => sum + run.spent[name], 0) || 1;
-  const colours = { collect: "#0072B2", solve: "#D55E00", judge: "#CC79A7", evaluate: "#009E73" };
+  const colours = { collect: "#0072B2", solve: "#D55E00", comparator: "#CC79A7", evaluate: "#009E73" };
   const gradients = points(run.columns.round, run.columns.solver_grad_norm);
   const positive = gradients.y.some((value) => value > 0);
   return part("Solver and time", h("div", { class: "pair" },
