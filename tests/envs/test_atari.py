@@ -190,5 +190,5 @@ def test_labels_may_be_the_experts_mode_and_features_anothers_network():
     hard = imitate("Pong", policy="linear", label_kind="action", encoder="ppo-pong", **options)
     assert 0 < np.max(soft.samples("targets")) < 1
     np.testing.assert_array_equal(np.sort(np.unique(hard.samples("targets"))), [0.0, 1.0])
-    with pytest.raises(UserError, match="labels"):
+    with pytest.raises(UserError, match="label_kind"):
         imitate("Pong", policy="linear", label_kind="nobody", **options)
