@@ -113,9 +113,9 @@ def pytest_collect_file(file_path: Path):
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
     """One worker more than there are cores: tests that wait for a child, a browser or a clock leave one."""
-    from understudy.machine import cores
+    from understudy.machine import count_cores
 
-    return cores() + 1
+    return count_cores() + 1
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -29,7 +29,7 @@ import jax
 import numpy as np
 import plain_loop
 
-from understudy.machine import cores
+from understudy.machine import count_cores
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # for `paper`
 from paper import toy, toy_figures
@@ -50,8 +50,8 @@ def main() -> int:
     parser.add_argument("--out", type=Path, help="an existing folder to keep the figure's files in")
     options = parser.parse_args()
     print(
-        f"{cores()} cores, load {os.getloadavg()[0]:.1f}, jax {jax.__version__}, {jax.default_backend()}, "
-        "float64\n"
+        f"{count_cores()} cores, load {os.getloadavg()[0]:.1f}, jax {jax.__version__}, "
+        f"{jax.default_backend()}, float64\n"
     )
     missed = figure(options.seeds, options.out) if "figure" in options.only else []
     if "methods" in options.only:

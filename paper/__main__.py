@@ -22,7 +22,7 @@ from rich.text import Text
 
 from understudy import UserError, disk, use_cache
 from understudy.cli import guarded
-from understudy.errors import among, unknown, whole
+from understudy.errors import check_int, check_name, unknown
 from understudy.progress import silent, stages
 from understudy.report import tables
 
@@ -178,7 +178,7 @@ def pure(options: Options) -> int:
     if options.seeds is not None:
         size["seeds"] = _enough(options.seeds)
     size["seeds"] = tuple(range(plan.first, plan.first + size["seeds"]))
-    whole("seed", options.seed, 0)
+    check_int("seed", options.seed, 0)
     began = _clock()
     with stages() as show:
         done = study.study(**size, seed=options.seed, progress=show)
@@ -193,11 +193,11 @@ def host(options: Options) -> int:
     reporter = importlib.import_module(f".{options.study}_report", __package__)
     if options.out and options.keep and options.keep.resolve().is_relative_to(options.out.resolve()):
         raise UserError("out: it must not be the folder of --keep, nor hold it; name another.")
-    among("scale", options.scale, study.SCALES)
+    check_name("scale", options.scale, study.SCALES)
     if options.tables is not None:
         return _again(options, reporter)
     scale = study.SCALES[options.scale]
-    whole("first_seed", first := options.first_seed, 0)
+    check_int("first_seed", first := options.first_seed, 0)
     count = scale.seeds if options.seeds is None else _enough(options.seeds)
     scale = dataclasses.replace(scale, seeds=tuple(range(first, first + count)))
     parts = plays(options, study, scale)
@@ -239,7 +239,7 @@ def plays(options: Options, study: Any, scale: Any) -> list[Callable[..., Any]]:
     if options.study == "queries":
         envs = asked("env", study.WORLDS, scale.envs)
         if options.budget is not None:
-            whole("budget", options.budget, 40)
+            check_int("budget", options.budget, 40)
         scale = dataclasses.replace(scale, series=series, budget=options.budget, peer=options.peer)
         return [functools.partial(study.part, name, scale) for name in envs]
     sizes = {str(total): total for total in scale.totals}
@@ -254,7 +254,7 @@ def _asked(
     typed = getattr(options, field)
     found = list(dict.fromkeys((typed,) if isinstance(typed, str) else typed or ()))
     for name in found:
-        among(field, name, names)
+        check_name(field, name, names)
     return found or list(names if default is None else default)
 
 
@@ -273,7 +273,7 @@ def theorem(options: Options) -> int:
     tables.show(tables.listed(title, ("case", "rounds", "regret", "bound", "verdict"), rows))
     if options.out is not None:
         with disk.new_folder(options.out) as folder:
-            disk.write(folder / "theorem.csv", disk.to_csv(theorem.columns(shown)))
+            disk.write_file(folder / "theorem.csv", disk.to_csv(theorem.columns(shown)))
             plots.save(theorem.draw(shown), folder / "theorem.png", folder / "theorem.svg")
         print(f"Written to {options.out}: theorem.csv, theorem.png, theorem.svg")
     tables.json_line([{"case": row[0], "regret": row[2], "bound": row[3]} for row in rows])

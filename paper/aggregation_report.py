@@ -194,6 +194,6 @@ def draw(parts: Sequence[Part], every: Sequence[dict[str, Any]]) -> Any:
 def write(folder: Path, parts: Sequence[Part], found: list[claims.Claim]) -> list[str]:
     """The figure, a row a run, a row a round and the claims; the names of the files."""
     every = rows(parts)
-    tables = {"runs.csv": disk.columns(every), "rounds.csv": disk.columns(rounds(parts))}
+    tables = {"runs.csv": disk.to_columns(every), "rounds.csv": disk.to_columns(rounds(parts))}
     figures = {"aggregation": draw(parts, every)}
     return claims.write(folder, figures, tables, found, digits={"rounds.csv": 6})

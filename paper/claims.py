@@ -218,11 +218,11 @@ def write(
     """
     for name, made in figures.items():
         plots.save(made, folder / f"{name}.png", folder / f"{name}.svg")
-    for name, table in {**tables, "claims.csv": disk.columns(one._asdict() for one in found)}.items():
+    for name, table in {**tables, "claims.csv": disk.to_columns(one._asdict() for one in found)}.items():
         if isinstance(table, str):
-            disk.write(folder / name, table)
+            disk.write_file(folder / name, table)
         else:
             columns = table.long() if isinstance(table, Table) else table
             write_csv(folder / name, columns, digits=(digits or {}).get(name, 10))
-    disk.write(folder / "claims.md", markdown(found))
+    disk.write_file(folder / "claims.md", markdown(found))
     return sorted(path.name for path in folder.iterdir())

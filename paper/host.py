@@ -327,7 +327,7 @@ def summary_columns(every: Iterable[Panel]) -> dict[str, list[Any]]:
                 "expert_return": _short(one.expert),
             }
             found.append(row)
-    return disk.columns(found)
+    return disk.to_columns(found)
 
 
 def _short(value: Any) -> float:
@@ -341,7 +341,7 @@ def write(
     before = [one.choices for one in parts if isinstance(one, Written)]
     chosen = before[0] if before else to_csv(choice_columns([one for one in parts if isinstance(one, Part)]))
     tables = {
-        "rounds.csv.gz": disk.columns(rows(parts)),
+        "rounds.csv.gz": disk.to_columns(rows(parts)),
         **({} if chosen is None else {"choices.csv": chosen}),
         "summary.csv": to_csv(summary_columns(panels(parts))),
     }

@@ -257,6 +257,6 @@ def points(every: Sequence[Curve]) -> Iterator[dict[str, Any]]:
 def write(folder: Path, parts: Sequence[Part], found: list[claims.Claim]) -> list[str]:
     """The figure, every score and the claims; the names of the files."""
     every = [one for one in curves(parts) if len(one.scores)]
-    tables = {"scores.csv": disk.columns(points(every)), "labels.csv": disk.columns(rows(every))}
+    tables = {"scores.csv": disk.to_columns(points(every)), "labels.csv": disk.to_columns(rows(every))}
     figures = {"queries": draw(every)} if every else {}  # every run may have failed
     return claims.write(folder, figures, tables, found, digits={"scores.csv": 5})

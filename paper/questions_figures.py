@@ -237,7 +237,7 @@ def summary(study: Answers) -> dict[str, list[Any]]:
             rows.append(
                 row | dict(zip(("exponent", "exponent_low", "exponent_high"), growth[:3], strict=True))
             )
-    return disk.columns(rows)
+    return disk.to_columns(rows)
 
 
 def write(folder: Path, study: Answers, found: list[Claim]) -> list[str]:

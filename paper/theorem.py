@@ -16,7 +16,7 @@ from matplotlib.figure import Figure
 
 from understudy import disk
 from understudy.envs.tabular import MDP, cliff_walk, fork, random_mdp
-from understudy.errors import UserError, whole
+from understudy.errors import UserError, check_int
 from understudy.learners import ftl
 from understudy.losses import Absolute, Loss, Squared
 from understudy.objectives import batch
@@ -92,8 +92,8 @@ def exhibits(
     """
     if not 0 <= gamma <= NEAREST:  # nearer to 1 the linear systems lose the digits that `holds` compares
         raise UserError(f"gamma: {gamma!r} is not in [0, {NEAREST}].")
-    whole("rounds", rounds)
-    whole("seed", seed, 0)
+    check_int("rounds", rounds)
+    check_int("seed", seed, 0)
     path = cliff_walk(rounds + 1, gamma)
     wrong = np.tile([0.0, 1.0], (len(path.start), 1))
     chance = random_mdp(40, 4, gamma, seed)
@@ -114,7 +114,7 @@ def exhibits(
 
 def columns(shown: list[Exhibit]) -> dict[str, list[Any]]:
     """Every round of every case, as columns."""
-    return disk.columns(
+    return disk.to_columns(
         {"case": one.name, "round": t, "loss": loss, "regret": regret, "bound": bound}
         for one in shown
         for t, (loss, regret, bound) in enumerate(

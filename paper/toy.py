@@ -164,7 +164,7 @@ def unsolved(runs: Table) -> dict[str, list[Any]]:
             for code, count in zip(*np.unique(codes, return_counts=True), strict=True):
                 ended = {"status": Status(int(code)).name.lower(), "rounds": int(count), "of": codes.size}
                 rows.append({"loss": loss, "learner": learner, **ended})
-    return disk.columns(rows)
+    return disk.to_columns(rows)
 
 
 def compare(

@@ -81,7 +81,7 @@ def study(
             "seconds": {"collect": 1.0, "solve": 2.0, "comparator": 0.5, "evaluate": 0.5, "total": 4.0},
             "shard": {},
         }
-        disk.write(path / "runs" / f"{name}.json", disk.to_json(record, lossless=True))
+        disk.write_file(path / "runs" / f"{name}.json", disk.to_json(record, lossless=True))
     kept = {"format": 2, "versions": {"numpy": "2.0"}, "study": {}, "runs": listed}
-    disk.write(path / "study.json", disk.to_json(kept))
+    disk.write_file(path / "study.json", disk.to_json(kept))
     return path

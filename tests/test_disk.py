@@ -34,11 +34,11 @@ needs_proc = pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="no /
 
 @needs_proc
 def test_a_file_is_synced_under_its_draft_name_and_then_its_folder(tmp_path, synced):
-    disk.write(tmp_path / "deep" / "one.txt", "text")
+    disk.write_file(tmp_path / "deep" / "one.txt", "text")
     assert synced == ["one.txt.tmp", "deep"]
     assert [one.name for one in (tmp_path / "deep").iterdir()] == ["one.txt"]
     synced.clear()
-    assert disk.append(tmp_path / "deep" / "one.txt", b" more") == 9
+    assert disk.append_file(tmp_path / "deep" / "one.txt", b" more") == 9
     assert synced == ["one.txt"]
 
 
@@ -58,14 +58,14 @@ def test_a_policy_is_synced(tmp_path, synced):
 
 
 def test_a_write_that_fails_leaves_the_old_file(tmp_path, monkeypatch):
-    disk.write(tmp_path / "one", "old")
+    disk.write_file(tmp_path / "one", "old")
 
     def full(handle: int) -> None:
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(os, "fsync", full)
     with pytest.raises(UserError, match="No space left"), disk.reporting(tmp_path):
-        disk.write(tmp_path / "one", "new")
+        disk.write_file(tmp_path / "one", "new")
     assert (tmp_path / "one").read_text() == "old"
 
 
@@ -79,7 +79,7 @@ def test_json_has_null_for_what_is_not_finite_and_comes_back_where_asked():
 
 def test_csv_keeps_every_digit(tmp_path):
     numbers = np.random.default_rng(0).normal(size=50) * 10.0 ** np.arange(-25, 25)
-    disk.write(tmp_path / "a.csv", disk.to_csv({"x": numbers.tolist(), "name": ['a,"b"'] * 50}))
+    disk.write_file(tmp_path / "a.csv", disk.to_csv({"x": numbers.tolist(), "name": ['a,"b"'] * 50}))
     rows = disk.read_csv(tmp_path / "a.csv", "run")
     assert [float(row["x"]) for row in rows] == numbers.tolist() and rows[7]["name"] == 'a,"b"'
 
@@ -115,7 +115,7 @@ def test_a_file_of_another_kind_is_not_replaced(tmp_path):
 def test_a_name_that_is_no_text_is_kept(tmp_path):
     """Paths may have bytes that are no UTF-8; Python has them as lone surrogates."""
     told = {"run": os.fsdecode(b"caf\xe9"), "word": "caf\u00e9"}
-    disk.write(tmp_path / "told.json", disk.to_json(told, indent=2))
+    disk.write_file(tmp_path / "told.json", disk.to_json(told, indent=2))
     assert disk.read_json(tmp_path / "told.json", "told") == told
 
 

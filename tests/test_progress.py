@@ -9,7 +9,7 @@ import pytest
 
 from quick import SIZE
 from understudy import imitate
-from understudy.progress import Bar, Rounds, counted, shown, stages
+from understudy.progress import Bar, Rounds, count_up, show_bar, stages
 
 
 class Clock:
@@ -98,7 +98,7 @@ def test_on_a_terminal_one_line_moves(monkeypatch):
     monkeypatch.setattr("sys.stderr", screen)
     monkeypatch.setenv("COLUMNS", "80")
     monkeypatch.setenv("TERM", "xterm")
-    with shown(Rounds("ftl on X", (100, 100))) as told:
+    with show_bar(Rounds("ftl on X", (100, 100))) as told:
         told.tick("collecting", 50, 50)
         told(1, row(1))
         told(2, row(2))
@@ -110,7 +110,7 @@ def test_stages_and_counts_are_lines_in_a_pipe(capsys):
         told("coarse", 0, 10)
         told("coarse", 1, 10)
         told("full", 0, 4)
-    with counted("x.mp4", 1000, "steps") as update:
+    with count_up("x.mp4", 1000, "steps") as update:
         update(0)
         update(4)
     said = capsys.readouterr().err.splitlines()
@@ -119,6 +119,6 @@ def test_stages_and_counts_are_lines_in_a_pipe(capsys):
 
 def test_without_an_error_stream_nothing_is_shown(monkeypatch, capsys):
     monkeypatch.setattr("sys.stderr", None)
-    with counted("mine", 3) as update:
+    with count_up("mine", 3) as update:
         update(1)
     assert capsys.readouterr().out == ""

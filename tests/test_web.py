@@ -11,7 +11,7 @@ import urllib.request
 import pytest
 
 from understudy.errors import UserError
-from understudy.web import MOST, POLICY, Reply, Server, has_display, show
+from understudy.web import MOST_BODY, POLICY, Reply, Server, has_display, show
 
 
 def fails(request):
@@ -137,7 +137,7 @@ def test_requests_that_do_not_fit_are_refused_in_a_sentence(server, caplog):
     assert ask(server, "/answer", "POST", b"{")[0] == 400
     assert ask(server, "/answer", "POST", b"[" * 100_000)[0] == 400
     assert ask(server, "/answer", "POST", b"a=1", Content_Type="text/plain")[0] == 415
-    assert ask(server, "/answer", "POST", Content_Length=str(MOST + 1))[0] == 413
+    assert ask(server, "/answer", "POST", Content_Length=str(MOST_BODY + 1))[0] == 413
     assert ask(server, "/answer", "POST", Content_Length="-1")[0] == 413
     assert json.loads(ask(server, "/fails?how=user")[2]) == {"error": "n: 'x' is not a number."}
     assert ask(server, "/fails")[0] == 500 and "broken" in caplog.text

@@ -10,8 +10,8 @@ from typing import Any
 import jax
 import numpy as np
 
-from understudy.errors import UserError, among, whole
-from understudy.machine import cores
+from understudy.errors import UserError, check_int, check_name
+from understudy.machine import count_cores
 from understudy.programs import Static
 from understudy.studies.study import seeds_of
 
@@ -64,10 +64,10 @@ def map_runs(
         raise UserError("configs: the list is empty; at least one configuration is needed.")
     if others := [one for one in configs if not isinstance(one, Config)]:
         raise UserError(f"configs: {others[0]!r} is not a configuration; `grid` makes a list of them.")
-    among("method", method, [*METHODS, "auto"])
+    check_name("method", method, [*METHODS, "auto"])
     if workers is not None:
-        whole("workers", workers)
-    whole("seed", seed, 0)
+        check_int("workers", workers)
+    check_int("seed", seed, 0)
     chosen = seeds_of(seeds)
     if max(chosen) >= 2**32:  # folded into a key, it would be the seed that is 2³² less
         raise UserError(f"seeds: {max(chosen)} is too large; the seeds of a map are below 2**32.")
@@ -89,7 +89,7 @@ def map_runs(
         auto = method == "auto"
         methods = [pick(entry, one, keys[0], platform) if auto else (method, "asked for") for one in found]
         spread = any(name == "threads" for name, _ in methods)
-        threads = (workers or cores()) if spread and platform == "cpu" else 1
+        threads = (workers or count_cores()) if spread and platform == "cpu" else 1
         plans = [tasks(one, keys, name, platform) for one, (name, _) in zip(found, methods, strict=True)]
         # The compiler does not hold Python's lock.
         compile_one = functools.partial(_compiled, entry, double)

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from understudy import disk
-from understudy.errors import UserError, among, unknown
+from understudy.errors import UserError, check_name, unknown
 
 
 class Table:
@@ -44,7 +44,7 @@ class Table:
             results.append(result)
             if progress is not None:
                 progress(len(labels), label)
-        return cls(disk.columns(labels), disk.columns(results))
+        return cls(disk.to_columns(labels), disk.to_columns(results))
 
     def __len__(self) -> int:
         return len(next(iter((self.labels or self.results).values())))
@@ -68,7 +68,7 @@ class Table:
         """The rows whose labels have these values; at least one must."""
         mask = np.ones(len(self), bool)
         for name, value in labels.items():
-            among("label", name, self.labels)
+            check_name("label", name, self.labels)
             mask &= self.labels[name] == value
         if not mask.any():
             wanted = ", ".join(f"{name}={value!r}" for name, value in labels.items())
@@ -116,4 +116,4 @@ def write_csv(path: str | os.PathLike[str], columns: Mapping[str, Any], *, digit
         with gzip.GzipFile(filename="", mode="wb", fileobj=packed, mtime=0) as file:
             file.write(data)
         data = packed.getvalue()
-    disk.write(path, data)
+    disk.write_file(path, data)

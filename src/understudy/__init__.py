@@ -114,7 +114,7 @@ def register(part: str, name: str, maker: _Callable[..., object]) -> None:
     >>> understudy.register("loss", "halved", lambda: understudy.losses.Huber(delta=0.5))
     """
     errors = _importlib.import_module(".errors", __name__)
-    errors.among("part", part, _REGISTRIES)
+    errors.check_name("part", part, _REGISTRIES)
     home, _, registry = _REGISTRIES[part].partition(":")
     room = _importlib.import_module(f".{home}", __name__)
     if part == "expert" and name in room.names():

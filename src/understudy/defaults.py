@@ -29,7 +29,7 @@ STEPS, EACH = 1000, 50
 LOOKS, JUDGING, CHOSEN = 10, 20, 50
 """Episodes where nothing is said: of a look on the way; of the policy that is kept; of the one that was
 chosen by looks of up to `CHOSEN` episodes."""
-MOST = 100_000
+MOST_ROUNDS = 100_000
 """No plan has more rounds."""
 SAID = "as you said"
 BEGUN = "as the run was begun"
@@ -385,7 +385,7 @@ def timetable(decisions: Decisions) -> Timetable:
     rounds = _rounds(decisions["first_steps"] or each, each, most, demos, left, who, every, count)
     if rounds is None:
         named = f"budget: {labels}" if last is None else f"rounds: {last}"
-        raise UserError(f"{named} takes more than {MOST:,} rounds; let a round be larger.")
+        raise UserError(f"{named} takes more than {MOST_ROUNDS:,} rounds; let a round be larger.")
     if last is None:
         decisions.note("rounds", None, f"as many as the budget takes: {len(rounds)}")
     judging = decisions["episodes"]
@@ -427,11 +427,11 @@ def timetable(decisions: Decisions) -> Timetable:
 def _rounds(
     first: int, each: int, last: float, before: int, left: float, who: Mixing, every: bool, count: int | None
 ) -> tuple[tuple[int, int], ...] | None:
-    """Interactions and the most labels of every round; None where there would be more than `MOST` rounds."""
+    """Interactions and the most labels of every round; None where there would be more than `MOST_ROUNDS`."""
     rounds = [(0, 0)] * before
     while len(rounds) < last + before and left > 0:
         size = first if len(rounds) == before else each
-        if len(rounds) >= MOST:
+        if len(rounds) >= MOST_ROUNDS:
             return None
         beta = who.beta(len(rounds) + 1)
         most, whole = min(size, left), every or beta == 1.0

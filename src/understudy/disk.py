@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 from .errors import UserError
-from .machine import memory
+from .machine import total_memory
 
 if TYPE_CHECKING:
     import numpy as np
@@ -30,11 +30,11 @@ File = str | os.PathLike[str]
 _waits = contextvars.ContextVar("waits", default=True)
 
 
-def named(field: str, path: Path, *endings: str) -> Path:
+def check_ending(field: str, path: Path, *endings: str) -> Path:
     """The path, refused where its name does not end as a file of its kind does: what is written there would
     replace a file of another kind.
 
-    >>> named("out", Path("run.onnx"), ".onnx").name
+    >>> check_ending("out", Path("run.onnx"), ".onnx").name
     'run.onnx'
     """
     if path.suffix.lower() not in endings:
@@ -43,7 +43,7 @@ def named(field: str, path: Path, *endings: str) -> Path:
     return path
 
 
-def write(path: File, data: bytes | str) -> None:
+def write_file(path: File, data: bytes | str) -> None:
     """Writes `data` to a draft beside `path`, syncs it, renames it to `path` and syncs the folder.
 
     After a kill or on a full disk `path` is the old file or the new one. Folders on the way are made.
@@ -57,7 +57,7 @@ def write(path: File, data: bytes | str) -> None:
     _sync_folder(target.parent)
 
 
-def append(path: File, data: bytes | str) -> int:
+def append_file(path: File, data: bytes | str) -> int:
     """Adds `data` at the end of a file, syncs it, and returns the file's new length in bytes."""
     with open(path, "ab") as file:
         _put(file, data)
@@ -103,7 +103,7 @@ def write_npz(path: File, arrays: Mapping[str, Any]) -> None:
 
     packed = io.BytesIO()
     np.savez(packed, allow_pickle=False, **arrays)
-    write(path, packed.getvalue())
+    write_file(path, packed.getvalue())
 
 
 # Folders.
@@ -128,14 +128,14 @@ def lock(folder: File) -> IO[str]:
     """Locks a folder for this process until the returned file is closed, where the system has locks."""
     with reporting(folder):
         file = open(Path(folder) / "lock", "w")  # noqa: SIM115
-    # Twice: `locked` of another process may hold it for a moment.
+    # Twice: `is_locked` of another process may hold it for a moment.
     if not _held(file) and (time.sleep(0.05) or not _held(file)):
         file.close()
         raise Locked(f"out: another process is writing to {str(folder)!r}.")
     return file
 
 
-def locked(folder: File) -> bool:
+def is_locked(folder: File) -> bool:
     """Whether a process, this one too, writes to a folder; False where the system has no locks."""
     try:
         with open(Path(folder) / "lock") as file:
@@ -189,10 +189,10 @@ def new_folder(path: Path) -> Iterator[Path]:
 # CSV.
 
 
-def columns(rows: Iterable[Mapping[str, Any]]) -> dict[str, list[Any]]:
+def to_columns(rows: Iterable[Mapping[str, Any]]) -> dict[str, list[Any]]:
     """Rows with the same names as columns; none where there is no row.
 
-    >>> columns([{"round": 1, "loss": 0.5}, {"round": 2, "loss": 0.25}])
+    >>> to_columns([{"round": 1, "loss": 0.5}, {"round": 2, "loss": 0.25}])
     {'round': [1, 2], 'loss': [0.5, 0.25]}
     """
     rows = list(rows)
@@ -246,7 +246,7 @@ def to_json(value: Any, *, lossless: bool = False, indent: int | None = None, so
     >>> to_json({"bound": math.inf}), to_json({"bound": math.inf}, lossless=True)
     ('{"bound": null}', '{"bound": "#inf"}')
     """
-    kept = plain(value, lossless=lossless)
+    kept = to_plain(value, lossless=lossless)
     # Indented text is for people and files; a line may go to a terminal that knows ASCII only.
     return json.dumps(kept, indent=indent, sort_keys=sort, allow_nan=False, ensure_ascii=indent is None)
 
@@ -260,20 +260,20 @@ def from_json(text: str) -> Any:
     return _numbers(json.loads(text))
 
 
-def plain(value: Any, *, lossless: bool = False) -> Any:
+def to_plain(value: Any, *, lossless: bool = False) -> Any:
     """`value` as dicts, lists, texts and numbers that JSON can express.
 
-    >>> plain({"bound": math.inf, "regret": (1.0,)})
+    >>> to_plain({"bound": math.inf, "regret": (1.0,)})
     {'bound': None, 'regret': [1.0]}
     """
     if isinstance(value, Mapping):
-        return {name: plain(one, lossless=lossless) for name, one in value.items()}
+        return {name: to_plain(one, lossless=lossless) for name, one in value.items()}
     if isinstance(value, (list, tuple)):
-        return [plain(one, lossless=lossless) for one in value]
+        return [to_plain(one, lossless=lossless) for one in value]
     if isinstance(value, float) and not math.isfinite(value):
         return f"#{float(value)}" if lossless else None
     listed = getattr(value, "tolist", None)
-    return value if listed is None else plain(listed(), lossless=lossless)
+    return value if listed is None else to_plain(listed(), lossless=lossless)
 
 
 def _numbers(value: Any) -> Any:
@@ -306,7 +306,7 @@ def read_npz(path: File, field: str) -> dict[str, np.ndarray]:
             raise ValueError("it is no zip file")
         with zipfile.ZipFile(path) as archive:
             size = sum(info.file_size for info in archive.infolist())
-        if size > (memory() or math.inf) / 2:
+        if size > (total_memory() or math.inf) / 2:
             raise ValueError(f"its {size:,} bytes are more than half of this machine's memory")
         with np.load(path, allow_pickle=False) as file:
             found = {name: file[name] for name in file.files}
@@ -327,7 +327,7 @@ def write_tensors(
     # Not by save_file: it makes files that only their owner can read, whatever the umask.
     # ascontiguousarray makes one number an array of one, so the shape is put back.
     kept = {name: np.ascontiguousarray(one).reshape(np.shape(one)) for name, one in arrays.items()}
-    write(path, save(kept, None if metadata is None else dict(metadata)))
+    write_file(path, save(kept, None if metadata is None else dict(metadata)))
 
 
 def read_tensors(path: File, field: str) -> tuple[dict[str, np.ndarray], dict[str, str]]:

@@ -29,10 +29,10 @@ class MissingExtra(UserError):
         super().__init__(f"{feature} needs the extra '{extra}': pip install 'understudy[{extra}]'.")
 
 
-def needs(module: str, feature: str, extra: str) -> Any:
+def import_extra(module: str, feature: str, extra: str) -> Any:
     """An optional module, or the sentence that says how to install it.
 
-    >>> needs("math", "counting", "numbers").floor(1.5)
+    >>> import_extra("math", "counting", "numbers").floor(1.5)
     1
     """
     try:
@@ -48,22 +48,22 @@ def unknown(field: str, value: object, accepted: Iterable[str]) -> UserError:
     "loss: unknown value 'sqared', did you mean 'squared'? Accepted: huber, squared."
     """
     names = sorted(accepted)
-    return UserError(f"{field}: unknown value {value!r}{nearest(value, names)} Accepted: {', '.join(names)}.")
+    return UserError(f"{field}: unknown value {value!r}{suggest(value, names)} Accepted: {', '.join(names)}.")
 
 
-def among(field: str, value: Any, accepted: Collection[str]) -> None:
+def check_name(field: str, value: Any, accepted: Collection[str]) -> None:
     """Refuses a name that is not among those accepted.
 
-    >>> among("loss", "huber", ["squared", "huber"])
+    >>> check_name("loss", "huber", ["squared", "huber"])
     """
     if value not in accepted:
         raise unknown(field, value, accepted)
 
 
-def whole(field: str, value: Any, least: int = 1) -> None:
+def check_int(field: str, value: Any, least: int = 1) -> None:
     """Refuses what is not a whole number of at least `least`.
 
-    >>> whole("rounds", 0)
+    >>> check_int("rounds", 0)
     Traceback (most recent call last):
     understudy.errors.UserError: rounds: 0 is not a whole number ≥ 1.
     """
@@ -73,23 +73,23 @@ def whole(field: str, value: Any, least: int = 1) -> None:
         raise UserError(f"{field}: {value!r} is not a whole number ≥ {least}.")
 
 
-def nearest(value: object, names: Sequence[str]) -> str:
+def suggest(value: object, names: Sequence[str]) -> str:
     """How a sentence about a wrong name ends: with the nearest one, where one is near.
 
-    >>> nearest("Hoper", ["Hopper", "Ant"]), nearest("?", ["Hopper", "Ant"])
+    >>> suggest("Hoper", ["Hopper", "Ant"]), suggest("?", ["Hopper", "Ant"])
     (", did you mean 'Hopper'?", '.')
     """
     near = difflib.get_close_matches(str(value), names, n=1)
     return f", did you mean {near[0]!r}?" if near else "."
 
 
-def said(error: BaseException | str) -> str:
+def shorten(error: BaseException | str) -> str:
     """What an exception or a file says, on one line and not too long; for an exception also the line of the
     user's own file that raised it.
 
     That line is the innermost one outside this package, installed libraries and Python's own.
 
-    >>> said(KeyError("torso")), said("two\\nlines")
+    >>> shorten(KeyError("torso")), shorten("two\\nlines")
     ("KeyError: 'torso'", 'two lines')
     """
     text = error if isinstance(error, str) else f"{type(error).__name__}: {error}"
@@ -104,7 +104,7 @@ def failure(who: str, error: BaseException) -> UserError:
     """
     if isinstance(error, UserError):
         return error
-    made = UserError(f"{who}: {said(error)}")
+    made = UserError(f"{who}: {shorten(error)}")
     made.__cause__ = error
     return made
 
@@ -147,4 +147,4 @@ def damaged(what: str) -> Iterator[None]:
     except UserError:
         raise
     except _DAMAGE as error:
-        raise UserError(f"{what} is damaged ({said(error)}).") from None
+        raise UserError(f"{what} is damaged ({shorten(error)}).") from None

@@ -7,7 +7,7 @@ import os
 from typing import Any, final
 
 from .defaults import Choice, resolve
-from .disk import plain
+from .disk import to_plain
 from .envs.gymnasium import maker
 from .policies import Actions
 from .runs.folder import begun
@@ -25,7 +25,7 @@ class Explanation(tuple[Choice, ...]):
 
     def plain(self) -> list[dict[str, Any]]:
         """The choices as plain data."""
-        return [plain(one._asdict() | {"value": describe(one.value)}) for one in self]
+        return [to_plain(one._asdict() | {"value": describe(one.value)}) for one in self]
 
     def __repr__(self) -> str:
         rows = self.rows()

@@ -19,14 +19,14 @@ import warnings
 from pathlib import Path
 
 
-def cores() -> int:
+def count_cores() -> int:
     """The number of cores this process may use; sums over many samples depend on it in their last bits."""
     with contextlib.suppress(AttributeError):  # not on every system
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
 
 
-def memory() -> int | None:
+def total_memory() -> int | None:
     """Bytes of memory that the machine has; None where the system does not say."""
     with contextlib.suppress(AttributeError, OSError, ValueError):
         return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
@@ -55,7 +55,7 @@ def _version(name: str) -> str | None:
 VARIABLE = "UNDERSTUDY_CACHE"
 """A folder in place of the platform's, or "off"."""
 OFF = ("", "0", "off", "no", "none", "false")
-MOST = 2**30
+MOST_BYTES = 2**30
 """Bytes above which the oldest programs go, down to three quarters."""
 
 
@@ -82,7 +82,7 @@ def use_cache(folder: str | os.PathLike[str] | None = None) -> Path | None:
         place.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=place):
             pass
-        _prune(place, MOST)
+        _prune(place, MOST_BYTES)
     except (OSError, RuntimeError):  # the latter where a user, as in some containers, has no home
         return None
     # JAX warns of entries that it cannot read or write, and goes on.

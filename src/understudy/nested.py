@@ -35,17 +35,17 @@ def take(batch: Any, index: Any) -> Any:
     return batch[index]
 
 
-def stacked(observations: Sequence[Any]) -> Any:
+def stack(observations: Sequence[Any]) -> Any:
     """n observations as one batch, in arrays of its own: an environment may go on writing to what it gave."""
     return _merged(observations, lambda some: np.array(some[0])[None] if len(some) == 1 else np.stack(some))
 
 
-def copied(batch: Any) -> Any:
+def copy_batch(batch: Any) -> Any:
     """The batch again, for someone who may write to it."""
     return _merged([batch], lambda some: np.array(some[0]))
 
 
-def joined(batches: Sequence[Any]) -> Any:
+def join(batches: Sequence[Any]) -> Any:
     """Several batches as one, in their order."""
     return _merged(batches, np.concatenate)
 
@@ -82,7 +82,7 @@ def nest(found: Sequence[tuple[tuple[str | int, ...], Any]]) -> Any:
     return tuple(inner.values()) if isinstance(keys[0], int) else inner
 
 
-def at(observation: Any, path: tuple[str | int, ...]) -> Any:
+def part_at(observation: Any, path: tuple[str | int, ...]) -> Any:
     """The part of an observation, or of a batch, at `path`."""
     for key in path:
         try:

@@ -15,7 +15,7 @@ from .errors import UserError
 from .experts import Expert, networks
 from .experts.answers import mode
 from .experts.networks import start
-from .machine import memory
+from .machine import total_memory
 from .online import Game, make_game, remembering
 from .policies import Actions, Encoded, Normaliser, Observations, Params, Recalled, Seen
 from .policies.sight import Sight
@@ -190,7 +190,7 @@ def _card_return(card: Any, env: str) -> float | None:
 def _fits_memory(size: int, row: int) -> None:
     """Refuses a round of so many samples, of `row` bytes each, that this machine cannot hold."""
     # They are there as they were seen, padded, on the device, and once more while a solver works.
-    needed, there = 4 * size * row, memory()
+    needed, there = 4 * size * row, total_memory()
     if there is not None and needed > there:
         raise UserError(
             f"steps_per_round: a round of {size:,} takes {needed / 2**30:,.0f} GiB, and this machine "

@@ -31,10 +31,10 @@ def _quiet() -> bool:
     return _SILENT.get() or sys.stderr is None
 
 
-def clock(seconds: float) -> str:
+def format_clock(seconds: float) -> str:
     """Seconds as a clock shows them.
 
-    >>> clock(42.3), clock(330), clock(9000)
+    >>> format_clock(42.3), format_clock(330), format_clock(9000)
     ('0:42', '5:30', '2:30:00')
     """
     whole = max(0, round(seconds))
@@ -42,10 +42,10 @@ def clock(seconds: float) -> str:
     return f"{hours}:{minutes:02d}:{whole % 60:02d}" if hours else f"{minutes}:{whole % 60:02d}"
 
 
-def spelled(seconds: float) -> str:
+def format_duration(seconds: float) -> str:
     """Seconds as a person says them.
 
-    >>> spelled(4.26), spelled(42.3), spelled(330), spelled(9000)
+    >>> format_duration(4.26), format_duration(42.3), format_duration(330), format_duration(9000)
     ('4.3 s', '42 s', '5 min 30 s', '2 h 30 min')
     """
     whole = round(seconds)
@@ -101,7 +101,7 @@ class Bar:
         room that remains.
         """
         count = f"{self.done:,}/{self.total:,}"
-        left = "" if self.left is None or self.done >= self.total else f"{clock(self.left)} left"
+        left = "" if self.left is None or self.done >= self.total else f"{format_clock(self.left)} left"
         shown = [one for one in (self.title, count, left) if one]
         room = width - len("  ".join(shown)) - 8
         fit = []
@@ -123,14 +123,14 @@ class Bar:
             if self._now() - self._said < EVERY:
                 return
             parts = [f"{self.title}: {self.done:,} of {self.total:,} {self.unit}", *self.notes()]
-            parts += [] if self.left is None else [f"{clock(self.left)} left"]
+            parts += [] if self.left is None else [f"{format_clock(self.left)} left"]
             text = "  ".join(parts)
         self._said = self._now()
         print(text, file=sys.stderr, flush=True)
 
 
 @contextlib.contextmanager
-def shown(bar: B) -> Iterator[B]:
+def show_bar(bar: B) -> Iterator[B]:
     """Shows the bar while the block runs; it moves on a terminal only."""
     bar.moves = not _quiet() and sys.stderr.isatty()
     if not bar.moves:
@@ -146,9 +146,9 @@ def shown(bar: B) -> Iterator[B]:
 
 
 @contextlib.contextmanager
-def counted(title: str, total: int, unit: str = "rounds") -> Iterator[Callable[..., None]]:
+def count_up(title: str, total: int, unit: str = "rounds") -> Iterator[Callable[..., None]]:
     """A function ``update(done, *notes)`` for a loop of `total` turns."""
-    with shown(Bar(title, total, unit)) as bar:
+    with show_bar(Bar(title, total, unit)) as bar:
 
         def update(done: int, *notes: str) -> None:
             bar.update(done, *notes)
@@ -167,17 +167,17 @@ def stages(unit: str = "rounds") -> Iterator[Callable[[str, int, int], None]]:
         def update(stage: str, done: int, total: int) -> None:
             if stage != now["stage"]:
                 stack.close()
-                now.update(stage=stage, update=stack.enter_context(counted(stage, total, unit)))
+                now.update(stage=stage, update=stack.enter_context(count_up(stage, total, unit)))
             now["update"](done)
 
         yield update
 
 
-def summary(row: dict[str, Any]) -> list[str]:
+def summarise_row(row: dict[str, Any]) -> list[str]:
     """A round in a few words: loss, and return and regret where they were measured.
 
     >>> row = {"loss": 0.25, "average_loss": 0.5, "regret": math.nan, "return_mean": 12.0}
-    >>> summary(row)
+    >>> summarise_row(row)
     ['loss 0.25', 'return 12', 'average 0.5']
     """
     words = {"loss": "loss", "return_mean": "return", "average_loss": "average", "regret": "regret"}
@@ -216,13 +216,15 @@ class Rounds(Bar):
             self.restart()  # the first round compiled
         if not self.moves:
             spent, left = self._now() - self.began, self.left
-            rest = f", {clock(left)} left" if left and number < self._rounds else ""
+            rest = f", {format_clock(left)} left" if left and number < self._rounds else ""
             counts = f"{row['steps']:,} steps  {row['labels']:,} labels"
-            line = "  ".join([f"round {number} of {self._rounds}", counts, *summary(row), clock(spent)])
+            line = "  ".join(
+                [f"round {number} of {self._rounds}", counts, *summarise_row(row), format_clock(spent)]
+            )
             self.say(f"{self.title}: {line}{rest}")
 
     def notes(self) -> list[str]:
         row, stage = self._row, self._stage
         number = min(row["round"] + 1, self._rounds)
         shown = [f"{row['labels'] + self._asked:,} labels", *([f"round {number}: {stage}"] if stage else [])]
-        return shown + (summary(row) if row["round"] else [])
+        return shown + (summarise_row(row) if row["round"] else [])

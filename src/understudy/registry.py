@@ -15,7 +15,7 @@ import sys
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Generic, TypeVar
 
-from .errors import UserError, said, unknown
+from .errors import UserError, shorten, unknown
 
 T = TypeVar("T")
 _REGISTRIES: dict[str, Registry[Any]] = {}
@@ -123,7 +123,7 @@ class Registry(Generic[T]):
             except UserError:
                 raise
             except Exception as error:  # whatever a constructor of the user's own may raise
-                raise UserError(f"{self.field}: {name!r} cannot be made ({said(error)}).") from error
+                raise UserError(f"{self.field}: {name!r} cannot be made ({shorten(error)}).") from error
         elif options:
             raise UserError(f"{self.field}: {name!r} is an object and takes no {', '.join(options)}.")
         return self.resolve(thing)
@@ -248,7 +248,7 @@ def module(field: str, name: str) -> Any:
             raise UserError(f"{field}: no module {name!r} is installed or in {here}.") from None
         raise UserError(f"{field}: {name!r} needs {error.name!r}, which is not installed.") from error
     except (Exception, SystemExit) as error:  # a script may end the process
-        raise UserError(f"{field}: the module {name!r} fails on import ({said(error)}).") from error
+        raise UserError(f"{field}: the module {name!r} fails on import ({shorten(error)}).") from error
 
 
 def _needed(takes: Mapping[str, inspect.Parameter], *, positional: bool = False) -> list[str]:

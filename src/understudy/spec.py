@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias, final
 
 from . import disk
-from .errors import UserError, among, unknown, whole
+from .errors import UserError, check_int, check_name, unknown
 
 if TYPE_CHECKING:  # importing this file is cheap
     import gymnasium
@@ -342,7 +342,7 @@ class RunSpec(Settings):
         """The spec of named settings; None counts as not given, and a name that does not exist is refused."""
         for name in settings:
             refuse_old_name(name)
-            among("run", name, FIELDS)
+            check_name("run", name, FIELDS)
         return cls(**stated(settings))
 
     @classmethod
@@ -418,7 +418,7 @@ class RunSpec(Settings):
                     f"{name}: {describe(value)!r} is an object, which a study cannot keep or send to a "
                     "worker; give its name, or module:name."
                 ) from None
-            if found[name] != disk.plain(value):
+            if found[name] != disk.to_plain(value):
                 raise UserError(
                     f"{name}: {value!r} has keys that are not text, which JSON cannot keep for a study."
                 )
@@ -480,8 +480,8 @@ def comparator_rounds(asked: Any, rounds: int | None = None) -> frozenset[int]:
         chosen = []
     if not chosen or not all(1 <= t <= (rounds or t) for t in chosen):
         asked = list(asked) if isinstance(asked, tuple) else asked
-        among = "numbers of rounds" if rounds is None else f"rounds among 1 … {rounds}"
-        raise UserError(f"comparator: {asked!r} is not 'every', 'last', 'none' or {among}.")
+        accepted = "numbers of rounds" if rounds is None else f"rounds among 1 … {rounds}"
+        raise UserError(f"comparator: {asked!r} is not 'every', 'last', 'none' or {accepted}.")
     return frozenset(chosen)
 
 
@@ -516,7 +516,7 @@ def mixing(beta: Any, *, first_round: str = "expert") -> Mixing:
     >>> mixing("exponential:0.5", first_round="agent").beta(3), mixing(1).beta(7)
     (0.25, 1.0)
     """
-    among("first_round", first_round, ("expert", "agent"))
+    check_name("first_round", first_round, ("expert", "agent"))
     first = first_round == "expert"
     kind, _, text = beta.partition(":") if isinstance(beta, str) and ":" in beta else ("constant", "", beta)
     if kind not in ("constant", "linear", "exponential"):
@@ -630,7 +630,7 @@ def _widths(name: str, value: Any, rules: Mapping[str, Any]) -> tuple[int, ...]:
     listed = value if isinstance(value, Sequence) and not isinstance(value, str) else (value,)
     try:
         for one in listed:
-            whole(name, one)
+            check_int(name, one)
     except UserError:
         raise UserError(f"{name}: {value!r} must be positive whole numbers, as in (256, 256).") from None
     return tuple(map(int, listed))

@@ -31,7 +31,7 @@ from .asking.visited import Visited, largest, per_sample
 from .automatic import Automatic
 from .envs.gymnasium import derive
 from .errors import UserError, damaged
-from .machine import cores
+from .machine import count_cores
 from .nested import batch_size
 from .objectives import Batch, Limited, Losses, Samples, Statistics, batch, empty_samples, limited, plain
 from .online import Game, GameState, certify, copies
@@ -560,7 +560,7 @@ class Understudy:
         else:
             solve = compiled_solver(self.game)
             # A small network keeps one core busy, so that members are solved side by side.
-            with ThreadPoolExecutor(min(len(seeds), cores())) as pool:
+            with ThreadPoolExecutor(min(len(seeds), count_cores())) as pool:
                 found = list(pool.map(lambda start, key: solve(seen, start, key), starts, keys))
         self.ensemble = [*(jax.tree.map(np.array, params) for params in found), self.params]
 

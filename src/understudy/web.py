@@ -27,7 +27,7 @@ from urllib.parse import parse_qsl, unquote, urlencode, urlsplit
 from .errors import UserError
 
 HOST = "127.0.0.1"
-MOST = 1 << 20
+MOST_BODY = 1 << 20
 """Bytes of a request's body."""
 RETRY = 1000
 """Milliseconds after which a browser asks again for events that have ended."""
@@ -211,9 +211,9 @@ class _Connection(http.server.BaseHTTPRequestHandler):
     def _body(self, method: str) -> tuple[Any, tuple[HTTPStatus, str] | None]:
         """The JSON of the body; what is left unread ends the connection."""
         length, kind = self.headers.get("Content-Length", "0"), self.headers.get_content_type()
-        if not length.isdecimal() or int(length) > MOST or "Transfer-Encoding" in self.headers:
+        if not length.isdecimal() or int(length) > MOST_BODY or "Transfer-Encoding" in self.headers:
             self.close_connection = True
-            return None, (HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"a body has at most {MOST:,} bytes.")
+            return None, (HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"a body has at most {MOST_BODY:,} bytes.")
         data = self.rfile.read(int(length))
         if method == "GET" or not data:
             return None, None

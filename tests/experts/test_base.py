@@ -10,7 +10,7 @@ from gymnasium import spaces
 
 from understudy.errors import UserError
 from understudy.experts import Expert, is_single, sample_rows
-from understudy.nested import batch_size, stacked, take
+from understudy.nested import batch_size, stack, take
 
 
 def expert(answer, **fields) -> Expert:
@@ -106,7 +106,7 @@ def test_batches_of_arrays_and_dicts():
     row = take(nested, 2)
     np.testing.assert_array_equal(row["a"], [4, 5])
     assert row["b"]["c"] == 2
-    assert stacked([row])["a"].shape == (1, 2)
+    assert stack([row])["a"].shape == (1, 2)
     with pytest.raises(UserError, match="batch"):
         batch_size(3.5)
     with pytest.raises(UserError, match="at least one key"):

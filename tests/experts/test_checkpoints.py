@@ -159,7 +159,7 @@ def test_an_archive_that_promises_more_than_there_is_memory_is_refused(tmp_path,
     with pytest.raises(UserError, match="'0/mean' is no array"):
         resolve(str(path))
     np.savez_compressed(path, **{"0/mean": np.zeros(10_000)})
-    monkeypatch.setattr(disk, "memory", lambda: 100_000)
+    monkeypatch.setattr(disk, "total_memory", lambda: 100_000)
     with pytest.raises(UserError, match="bytes are more than half of this machine's memory"):
         resolve(str(path))
 

@@ -158,7 +158,7 @@ def test_what_the_expert_was_not_asked_is_in_no_statistic(tmp_path, monkeypatch)
         truncated=False,
     )
     arrow = SimpleNamespace(table=dict, write_table=lambda table, file: None)
-    monkeypatch.setattr(to_lerobot, "needs", lambda *names: arrow)
+    monkeypatch.setattr(to_lerobot, "import_extra", lambda *names: arrow)
     monkeypatch.setattr(to_lerobot, "episodes", lambda run: [one])
     run = SimpleNamespace(settings={"env": "CartPole-v1", "env_kwargs": {}})
     assert to_lerobot.write(run, tmp_path / "set") == 1

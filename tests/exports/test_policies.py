@@ -14,7 +14,7 @@ from gymnasium import spaces
 import understudy
 from understudy import TrainedPolicy, UserError
 from understudy.exports import arrays, graph, to_onnx
-from understudy.nested import at, stacked
+from understudy.nested import part_at, stack
 from understudy.policies import (
     MLP,
     Actions,
@@ -96,7 +96,7 @@ def test_plain_arrays_give_the_policy_s_outputs_and_actions(tmp_path, name):
     found = understudy.export(trained, "numpy", tmp_path / "p.npz")
     act, seen = reader(tmp_path).load(found.out), drawn(trained)
     ours = np.stack([trained.outputs(trained.observations.row(one)) for one in seen])
-    np.testing.assert_allclose(act(stacked(seen), "outputs"), ours, rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(act(stack(seen), "outputs"), ours, rtol=1e-5, atol=1e-5)
     for one in seen[:3]:
         action = act(one)
         np.testing.assert_allclose(action, trained.act(one), rtol=1e-5, atol=1e-5)
@@ -115,11 +115,11 @@ def test_onnx_gives_the_policy_s_outputs_and_actions(tmp_path, name):
     session = runtime.InferenceSession(found.out, providers=["CPUExecutionProvider"])
     seen = drawn(trained)
     inputs = graph.graph(trained).inputs
-    batch = {one.name: np.asarray(at(stacked(seen), one.path), one.dtype) for one in inputs}
+    batch = {one.name: np.asarray(part_at(stack(seen), one.path), one.dtype) for one in inputs}
     outputs, actions = session.run(["outputs", "action"], batch)
     ours = np.stack([trained.outputs(trained.observations.row(one)) for one in seen])
     np.testing.assert_allclose(outputs, ours, rtol=1e-5, atol=1e-5)
-    np.testing.assert_allclose(actions, trained(stacked(seen)), rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(actions, trained(stack(seen)), rtol=1e-5, atol=1e-5)
     assert actions.dtype == trained.actions.dtype and actions.shape[1:] == trained.actions.shape
 
 
@@ -189,9 +189,9 @@ class Own(Linear):
 def test_what_cannot_be_exported_is_refused(tmp_path, monkeypatch):
     trained = made(*CASES["linear"])
     own = TrainedPolicy(Own(), trained.params, trained.observations, trained.actions, trained.normaliser)
-    stack = Recalled(Observations.of(spaces.Box(-1, 1, (2,))), 2)
+    recalled = Recalled(Observations.of(spaces.Box(-1, 1, (2,))), 2)
     weights = np.ones((4, 2), np.float32)
-    recalls = TrainedPolicy(Linear(), weights, stack, Actions.of(BOX), Normaliser.identity(4))
+    recalls = TrainedPolicy(Linear(), weights, recalled, Actions.of(BOX), Normaliser.identity(4))
     for what, to, words in (
         (recalls, "numpy", "policy: one that remembers"),
         (own, "numpy", "policy: 'own' cannot be written as a graph"),

@@ -12,7 +12,7 @@ from understudy import UserError, imitate
 from understudy.defaults import Decisions, policy
 from understudy.experts import Expert, is_single
 from understudy.experts.answers import checked
-from understudy.nested import batch_size, stacked, take
+from understudy.nested import batch_size, stack, take
 from understudy.policies import Actions, Camera, Encoded, Encoder, NatureCNN, Observations
 from understudy.policies.nature_cnn import by_matmul
 from understudy.policies.sight import Sight
@@ -61,7 +61,7 @@ def test_tuple_observations_and_binary_actions_are_learnt(tmp_path):
 def test_a_tuple_is_a_batch_like_any_other():
     space = Lamps.observation_space
     one = (np.zeros(2), np.int64(2))
-    batch = stacked([one])
+    batch = stack([one])
     assert batch_size(batch) == 1 and is_single(one, space) and not is_single(batch, space)
     assert take(batch, 0)[1] == 2
 
@@ -144,7 +144,7 @@ def test_an_observation_is_not_taken_for_another(space, seen, told):
     with pytest.raises(UserError, match=told):
         codec.row(seen)
     with pytest.raises(UserError, match=told):
-        codec.rows(stacked([seen]))
+        codec.rows(stack([seen]))
 
 
 def test_what_a_student_and_an_expert_see_of_a_vector_is_the_same_cut():

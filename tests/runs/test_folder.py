@@ -14,7 +14,7 @@ import pytest
 
 from quick import SIZE
 from understudy import Record, UserError, disk, ftrl, imitate
-from understudy.machine import cores
+from understudy.machine import count_cores
 from understudy.runs import FORMAT, folder, journal, read_config, read_summary, resuming
 from understudy.runs.evaluate import Evaluation
 
@@ -115,7 +115,7 @@ def test_what_changes_nothing_that_is_learnt_may_be_other(copy):
 
 @pytest.mark.parametrize("what", ["cores", "versions"])
 def test_another_machine_is_refused_and_taken_when_told_to(copy, monkeypatch, what):
-    other = {"cores": cores() + 1, "versions": {"jax": "0.0.1"}}[what]
+    other = {"cores": count_cores() + 1, "versions": {"jax": "0.0.1"}}[what]
     monkeypatch.setattr(folder, what, lambda: other)
     with pytest.raises(UserError, match=r"begun with .* its last bits may differ; --resume=other-machine"):
         resumed(copy)
@@ -284,7 +284,7 @@ def test_a_full_disk_is_told_and_what_was_done_is_kept(tmp_path, monkeypatch):
     two.
     """
     written = []
-    real = disk.write
+    real = disk.write_file
 
     def full(path: Path, data: bytes | str) -> None:
         if path.parent.name == "rounds" and path.suffix == ".safetensors":
@@ -294,7 +294,7 @@ def test_a_full_disk_is_told_and_what_was_done_is_kept(tmp_path, monkeypatch):
                 raise OSError(28, "No space left on device")
         real(path, data)
 
-    monkeypatch.setattr(disk, "write", full)
+    monkeypatch.setattr(disk, "write_file", full)
     with pytest.raises(UserError, match=r"No space left on device.*kept"):
         imitate("CartPole-v1", out=tmp_path / "full", **SMALL)
     monkeypatch.undo()

@@ -43,7 +43,7 @@ def test_on_an_accelerator_samples_stay_in_its_memory(monkeypatch):
     device = SimpleNamespace(memory_stats=lambda: {"bytes_limit": 64 << 30})
     monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
     monkeypatch.setattr(jax, "devices", lambda: [device])
-    monkeypatch.setattr(samples, "memory", lambda: 40 << 30)
+    monkeypatch.setattr(samples, "total_memory", lambda: 40 << 30)
     assert (samples.room(2 << 30), samples.room(1 << 30)) == (10 << 30, 1 << 30)
 
 

@@ -7,7 +7,7 @@ from typing import Any, final
 
 import numpy as np
 
-from ..errors import among
+from ..errors import check_name
 from ..policies import MLP, Policy
 from ..policies.mlp import ACTIVATIONS
 from .base import View, whole
@@ -40,7 +40,7 @@ class Distance(Scored):
 
     def __post_init__(self):
         super().__post_init__()
-        among("ask: on", self.on, ("features", "observations"))
+        check_name("ask: on", self.on, ("features", "observations"))
         object.__setattr__(self, "neighbour", whole("neighbour", self.neighbour))
 
     def _places(self, view: View, rows: np.ndarray) -> np.ndarray:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from .. import disk
-from ..errors import UserError, whole
+from ..errors import UserError, check_int
 from ..learners import LEARNERS, Learner
 from ..streams import replay
 from .base import CheckError, Report, Row, name_of
@@ -50,9 +50,9 @@ def certificate(
     >>> report.passed
     True
     """
-    whole("seed", seed, 0)
+    check_int("seed", seed, 0)
     if restarts is not None:
-        whole("restarts", restarts)
+        check_int("restarts", restarts)
     elif not minutes > 0:
         raise UserError(f"minutes: {minutes!r} is not a number > 0.")
     searches = _searches(subject)
@@ -142,5 +142,5 @@ def save(search: Search, finding: Finding, settings: dict[str, Any], out: Path) 
     file = out / f"{re.sub('(, |[ :])', '-', str(finding.kind))}-{finding.seed}.npz"
     X, Y = (np.concatenate([pair[i] for pair in rounds]) for i in (0, 1))
     disk.write_npz(file, {"X": X, "Y": Y, "sizes": np.array([len(x) for x, _ in rounds])})
-    disk.write(file.with_suffix(".json"), json.dumps(settings, indent=2) + "\n")
+    disk.write_file(file.with_suffix(".json"), json.dumps(settings, indent=2) + "\n")
     return file

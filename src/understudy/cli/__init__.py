@@ -21,7 +21,7 @@ from collections.abc import Callable, Collection, Sequence
 from typing import Any, get_args
 
 from .. import __version__
-from ..errors import UserError, said, unknown
+from ..errors import UserError, shorten, unknown
 from ..machine import use_cache
 from ..progress import silent
 
@@ -115,7 +115,9 @@ def guarded(run: Callable[[list[str]], int], args: Sequence[str]) -> int:
         if DEBUG in args:
             traceback.print_exception(error)
         full = isinstance(error, MemoryError)
-        print(f"error: {f'there is not enough memory ({said(error)}).' if full else error}", file=sys.stderr)
+        print(
+            f"error: {f'there is not enough memory ({shorten(error)}).' if full else error}", file=sys.stderr
+        )
         return 2
     except KeyboardInterrupt as error:
         print(f"error: {error}" if error.args else "error: interrupted.", file=sys.stderr)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tyro.conf import Positional
 
-from ..errors import among
+from ..errors import check_name
 from . import named
 from .options import Options
 
@@ -31,7 +31,7 @@ class Completion(Options):
 
 def run(options: Completion) -> int:
     """Prints the script."""
-    among("shell", options.shell, SHELLS)
+    check_name("shell", options.shell, SHELLS)
     if options.shell == "fish":
         print("\n".join(_fish()))
     else:

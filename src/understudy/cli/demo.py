@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from .. import disk
-from ..errors import UserError, whole
-from ..progress import counted
+from ..errors import UserError, check_int
+from ..progress import count_up
 from ..spec import RunSpec
 from .options import Options
 
@@ -41,7 +41,7 @@ def run(options: Demo) -> int:
     from ..report import plots, tables
 
     began = time.perf_counter()
-    whole("episodes", options.episodes)
+    check_int("episodes", options.episodes)
     specs = {
         name: RunSpec(
             env=ENV,
@@ -108,7 +108,7 @@ def _film(options: Demo, final: Any) -> None:
         "expert": acting(experts.resolve(None, env_id=ENV)),
     }
     seed = min(starts, key=starts.__getitem__)
-    with counted("demo.mp4", STEPS, "steps") as update:
+    with count_up("demo.mp4", STEPS, "steps") as update:
         video.record(options.out / "demo.mp4", make, acts, seed=seed, steps=STEPS, progress=update)
 
 

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from .. import __version__
-from ..errors import said
-from ..machine import cores, memory, use_cache, versions
+from ..errors import shorten
+from ..machine import count_cores, total_memory, use_cache, versions
 from .options import Json, Options
 
 CORE = (
@@ -34,12 +34,12 @@ def run(options: Doctor) -> int:
     from ..report import tables
 
     works, devices = _devices()
-    cache, there = use_cache(), memory()
+    cache, there = use_cache(), total_memory()
     has = "memory unknown" if there is None else f"{there / 2**30:.0f} GiB"
     found: dict[str, Any] = {
         "understudy": f"{__version__}, in {Path(__file__).parents[1]}",
         "python": f"{platform.python_version()}, {sys.executable}",
-        "system": f"{platform.system()} {platform.machine()}, {cores()} cores, {has}",
+        "system": f"{platform.system()} {platform.machine()}, {count_cores()} cores, {has}",
         "libraries": ", ".join(f"{name} {version}" for name, version in versions(CORE).items()),
         "devices": devices,
         "cache": "off, or its folder cannot be written" if cache is None else f"{cache}, {_size(cache)}",
@@ -60,7 +60,7 @@ def _devices() -> tuple[bool, str]:
         right = float(jax.jit(lambda x: x + 1)(1.0)) == 2.0
         return right, ", ".join(f"{one.platform}:{one.id} ({one.device_kind})" for one in jax.devices())
     except Exception as error:
-        return False, f"JAX does not compute here ({said(error)})"
+        return False, f"JAX does not compute here ({shorten(error)})"
 
 
 def extras_of(package: str = "understudy") -> dict[str, list[str]]:

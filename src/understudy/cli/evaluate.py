@@ -8,7 +8,7 @@ from typing import Annotated, Any
 from tyro.conf import Positional, arg
 
 from ..errors import UserError
-from ..progress import counted
+from ..progress import count_up
 from ..report import tables
 from .options import Json, Name, Options, Whole
 
@@ -72,7 +72,7 @@ def _played(options: Evaluate, folder: Path) -> dict[str, Any]:
     limit = options.episode_limit
     if limit is None and options.env is None:
         limit = settings.get("episode_limit")
-    with counted(title, options.episodes, "episodes") as update:
+    with count_up(title, options.episodes, "episodes") as update:
         how = {"episodes": options.episodes, "seed": options.seed, "limit": limit}
         found = evaluate(policy, make, **how, progress=update)
     kept = read_summary(folder)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from ..errors import UserError
-from ..progress import Bar, shown
+from ..progress import Bar, show_bar
 from ..report import tables
 from ..spec import mapping
 from .options import Flag, Folder, Json, Name, Number, Options, Whole
@@ -97,7 +97,7 @@ def latest(curve: list[training.Evaluated]) -> str:
 def _progress(title: str) -> Iterator[Callable[[int, int, list[training.Evaluated]], None]]:
     """A bar with the latest return on a terminal, a line per evaluation elsewhere, on the error stream."""
     seen = {"looks": 0}
-    with shown(Bar(title, 0, "steps")) as bar:
+    with show_bar(Bar(title, 0, "steps")) as bar:
 
         def show(done: int, total: int, curve: list[training.Evaluated]) -> None:
             bar.total = total

@@ -8,8 +8,8 @@ from typing import Any
 
 from tyro.conf import Positional
 
-from ..errors import UserError, whole
-from ..progress import counted
+from ..errors import UserError, check_int
+from ..progress import count_up
 from ..spec import WORLD, RunSpec
 from .options import Flag, Name, Options
 
@@ -39,14 +39,14 @@ def run(options: Play) -> int:
     from ..runs import maker_of, read_config, read_policy
 
     settings = read_config(options.run)["settings"]
-    whole("steps", options.steps)
-    whole("seed", options.seed, 0)
+    check_int("steps", options.steps)
+    check_int("seed", options.seed, 0)
     make = maker_of(settings, options.env, options.env_kwargs)
     policy = read_policy(options.run)
     acts = {settings["name"]: _begun(policy)}
     if not options.alone and (expert := _expert(settings, make)) is not None:
         acts["expert"] = _begun(expert)
-    with counted(str(options.video), options.steps, "steps") as update:
+    with count_up(str(options.video), options.steps, "steps") as update:
         how = {"seed": options.seed, "steps": options.steps, "progress": update}
         returns = video.record(options.video, make, acts, **how)
     rows = [(name, f"return {tables.returned(value)}") for name, value in returns.items()]

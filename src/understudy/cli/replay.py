@@ -9,7 +9,7 @@ from tyro.conf import Positional, arg
 
 from .. import disk
 from ..errors import UserError
-from ..progress import counted
+from ..progress import count_up
 from ..report import tables
 from ..spec import OPTIONS
 from .options import Flag, Folder, Json, Number, Options, Whole
@@ -67,7 +67,7 @@ def run(options: Replay) -> int:
         raise UserError("keep-iterates: there is nowhere to write them; add --out.")
     learner = LEARNERS.make(options.learner, options.given())
     rounds = read_stream(options.stream)
-    with counted(f"{options.learner} on {options.stream.name}", len(rounds)) as update:
+    with count_up(f"{options.learner} on {options.stream.name}", len(rounds)) as update:
         result = replay(
             rounds,
             policy=_policy(options),
@@ -132,7 +132,7 @@ def _outcome(options: Replay, result: Any) -> dict[str, Any]:
         "seconds": float(result.times.sum()),
         "out": None if options.out is None else str(options.out),
     }
-    return disk.plain(outcome)
+    return disk.to_plain(outcome)
 
 
 def _write(folder: Path, options: Replay, result: Any, outcome: dict[str, Any]) -> None:
@@ -140,10 +140,12 @@ def _write(folder: Path, options: Replay, result: Any, outcome: dict[str, Any]) 
 
     result.ledger.to_csv(folder / "ledger.csv")
     seconds = result.times.tolist()
-    disk.write(folder / "times.csv", disk.to_csv({"round": range(1, len(seconds) + 1), "seconds": seconds}))
+    disk.write_file(
+        folder / "times.csv", disk.to_csv({"round": range(1, len(seconds) + 1), "seconds": seconds})
+    )
     # Times differ from run to run, so the certificate keeps none: same seed, same bytes.
     kept = result.certificate._asdict() | {k: v for k, v in outcome.items() if k not in ("seconds", "out")}
-    disk.write(folder / "certificate.json", disk.to_json(kept, indent=2) + "\n")
+    disk.write_file(folder / "certificate.json", disk.to_json(kept, indent=2) + "\n")
     if options.keep_iterates:
         disk.write_npz(folder / "iterates.npz", _stacked(result.iterates))
     plots.save(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from tyro.conf import Positional, arg
 
-from ..errors import UserError, among, interruptible
+from ..errors import UserError, check_name, interruptible
 from ..progress import stages
 from ..report import tables
 from ..spec import FIELDS
@@ -122,7 +122,7 @@ def made(options: Sweep) -> tuple[Study, dict[str, Any]]:
     if options.study.endswith(".toml"):
         study, tuning = read(options.study, given | {"grid": axes})
         for name in tuning:
-            among("tune", name, TUNING)
+            check_name("tune", name, TUNING)
     else:
         study = Study(options.study, grid=axes, **given)
     if options.tune:

@@ -17,7 +17,7 @@ from typing import Any, final
 import gymnasium as gym
 import numpy as np
 
-from ..errors import MissingExtra, UserError, among, nearest, needs, whole
+from ..errors import MissingExtra, UserError, check_int, check_name, import_extra, suggest
 from .gymnasium import Maker
 
 
@@ -47,7 +47,7 @@ class Settings:
     def __post_init__(self):
         limits = {"stack": 1, "frame_skip": 1, "size": 36, "noop_max": 0, "max_frames": 1}
         for name, least in limits.items():
-            whole(name, getattr(self, name), least)
+            check_int(name, getattr(self, name), least)
         sticky = self.sticky
         if isinstance(sticky, bool) or not isinstance(sticky, (int, float)) or not 0 <= sticky <= 1:
             raise UserError(f"sticky: {sticky!r} is not accepted; it is a probability, a number in [0, 1].")
@@ -83,12 +83,12 @@ def settings(given: Any = None) -> Settings:
     """
     names = [field.name for field in dataclasses.fields(Settings)]
     for name in given or {}:
-        among("env_kwargs: Atari has no such setting", name, names)
+        check_name("env_kwargs: Atari has no such setting", name, names)
     return Settings(**dict(given or {}))
 
 
 def _ale() -> Any:
-    needs("ale_py", "env: Atari", "atari")
+    import_extra("ale_py", "env: Atari", "atari")
     import ale_py
     from ale_py import roms, vector_env
 
@@ -133,7 +133,7 @@ def game(name: str) -> str:
     spelled = {_letters(one): one for one in known}
     if _letters(wanted) not in spelled:
         raise UserError(
-            f"env: ALE has no game {name!r}{nearest(wanted.lower(), known)} It has {len(known)}, from "
+            f"env: ALE has no game {name!r}{suggest(wanted.lower(), known)} It has {len(known)}, from "
             f"{known[0]} to {known[-1]}."
         )
     return spelled[_letters(wanted)]

@@ -23,8 +23,8 @@ import gymnasium as gym
 import numpy as np
 from gymnasium import spaces
 
-from ..errors import MissingExtra, UserError, failure, nearest, said
-from ..nested import at, stacked
+from ..errors import MissingExtra, UserError, failure, shorten, suggest
+from ..nested import part_at, stack
 from ..policies.sight import INFO, OWN
 from ..registry import module, place_of
 from ..spec import Environment, is_pure
@@ -74,7 +74,7 @@ class Maker:
         except Exception as error:  # whatever a constructor or the import behind it may raise
             if isinstance(error, gym.error.DependencyNotInstalled) and "mujoco" in str(error).lower():
                 raise MissingExtra(f"env: {self.name}", "mujoco") from error
-            raise UserError(f"env: {self.name!r} cannot be made ({said(error)}).") from error
+            raise UserError(f"env: {self.name!r} cannot be made ({shorten(error)}).") from error
         if not isinstance(made, gym.Env):
             from .pure import as_pure
 
@@ -228,14 +228,14 @@ def _no_such(env_id: str) -> UserError:
     package, _, name = env_id.rpartition(":")
     if package:
         here = [key for key, one in vars(module("env", package)).items() if callable(one) and key[0] != "_"]
-        hint = nearest(name, [*here, *gym.registry])
+        hint = suggest(name, [*here, *gym.registry])
         return UserError(
             f"env: {package!r} has no class or function {name!r}, and no environment has that id{hint}"
         )
     names = list(gym.registry)
     with contextlib.suppress(MissingExtra):
         names += map(atari.title, atari.games())
-    return UserError(f"env: Gymnasium has no environment {env_id!r}{nearest(env_id, names)}")
+    return UserError(f"env: Gymnasium has no environment {env_id!r}{suggest(env_id, names)}")
 
 
 LIGHT = tuple(f"gymnasium.envs.{kind}." for kind in ("classic_control", "toy_text", "box2d"))
@@ -323,7 +323,7 @@ class GymnasiumVector:
 
     def observe(self, slots: np.ndarray) -> Seen:
         chosen = slots.tolist()
-        return Seen(stacked([self._seen[slot] for slot in chosen]), [self._infos[slot] for slot in chosen])
+        return Seen(stack([self._seen[slot] for slot in chosen]), [self._infos[slot] for slot in chosen])
 
     def step(self, slots: np.ndarray, actions: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         rewards, ended = np.empty(len(slots)), np.zeros((2, len(slots)), bool)
@@ -351,7 +351,7 @@ def _fit(seen: Any, space: Any) -> None:
     if isinstance(space, spaces.Dict | spaces.Tuple):
         inner: Any = space.spaces
         for key in inner if isinstance(inner, Mapping) else range(len(inner)):
-            _fit(at(seen, (key,)), inner[key])
+            _fit(part_at(seen, (key,)), inner[key])
     elif space.shape is not None and (size := math.prod(np.shape(seen))) != math.prod(space.shape):
         raise UserError(f"environment: its observation has {size} numbers, and its space is {space}.")
     elif isinstance(space, spaces.Discrete) and not 0 <= seen - space.start < space.n:

@@ -102,7 +102,7 @@ def _read(path: Path | None) -> bytes | None:
 def _write(path: Path | None, data: bytes) -> None:
     with contextlib.suppress(OSError):  # a cache that cannot be written is none
         if path is not None:
-            disk.write(path, hashlib.sha256(data).digest() + data)
+            disk.write_file(path, hashlib.sha256(data).digest() + data)
 
 
 _rows = Primitive("understudy_rows")

@@ -17,7 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from ..errors import among, needs
+from ..errors import check_name, import_extra
 from .kept import Kept
 from .mujoco import Rules
 from .pure import PureEnv
@@ -37,8 +37,8 @@ def make(
     name: str, *, iterations: int = ITERATIONS, ls_iterations: int = LINE_SEARCH, **keywords: Any
 ) -> PureEnv:
     """mjx:Hopper or mjx:Walker2d; other `keywords` are those of the Gymnasium environment."""
-    mjx = needs("mujoco.mjx", f"env: mjx:{name}", "mjx")
-    among("env: mjx has no such model", name, MODELS)
+    mjx = import_extra("mujoco.mjx", f"env: mjx:{name}", "mjx")
+    check_name("env: mjx has no such model", name, MODELS)
     made = gym.make(MODELS[name], **keywords)
     rules, inner = Rules.of(made), made.unwrapped
     assert rules is not None

@@ -11,7 +11,7 @@ from typing import Any, final
 
 import numpy as np
 
-from ..errors import UserError, said
+from ..errors import UserError, shorten
 from ..nested import parts
 from ..spec import is_pure
 from .gymnasium import Maker
@@ -77,7 +77,7 @@ class Pictures:
                     shown, *_ = env.step(scene.actions[step])
             self._at = scene
         except Exception as error:
-            self.why = f"env: {self._make.name} cannot be drawn any more ({said(error)})."
+            self.why = f"env: {self._make.name} cannot be drawn any more ({shorten(error)})."
         else:
             if seen is None or shown is None or _same(shown, seen):
                 return found
@@ -129,7 +129,7 @@ class Stage:
                     raise _blind(make.name) from error
                 raise
             raise UserError(
-                f"env: {make.name} cannot be drawn here ({said(error)}); "
+                f"env: {make.name} cannot be drawn here ({shorten(error)}); "
                 "MuJoCo needs EGL (Debian: apt install libegl1), other environments may need pygame."
             ) from error
 

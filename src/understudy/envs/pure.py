@@ -18,7 +18,7 @@ import numpy as np
 from gymnasium import spaces
 from jax import Array
 
-from ..errors import UserError, needs, said
+from ..errors import UserError, import_extra, shorten
 from .gymnasium import STREAMS, Seen
 
 LIMIT = 1000
@@ -185,20 +185,20 @@ def brax_style(env: Any, name: str, *, limit: int | None = LIMIT) -> PureEnv:
     except Exception as error:
         raise UserError(
             f"env: {name!r} is no environment: reset(key) must give a state with obs, reward and done "
-            f"({said(error)})."
+            f"({shorten(error)})."
         ) from error
     return PureEnv(name, begin, play, seen, acts, getattr(env, "limit", limit))
 
 
 def brax(name: str, *, max_episode_steps: int = LIMIT, **keywords: Any) -> PureEnv:
     """An environment of Brax, such as ant; `keywords` (backend, …) are its own."""
-    envs = needs("brax.envs", f"env: brax:{name}", "brax")
+    envs = import_extra("brax.envs", f"env: brax:{name}", "brax")
     return brax_style(envs.get_environment(name, **keywords), f"brax:{name}", limit=max_episode_steps)
 
 
 def playground(name: str, *, max_episode_steps: int | None = None, **overrides: Any) -> PureEnv:
     """An environment of MuJoCo Playground, such as CartpoleBalance; `overrides` are entries of its config."""
-    registry = needs("mujoco_playground", f"env: playground:{name}", "brax").registry
+    registry = import_extra("mujoco_playground", f"env: playground:{name}", "brax").registry
     config = registry.get_default_config(name)
     # Not Warp, whose states are shared by all environments of a batch, so that none can be reset alone.
     if "impl" in config:
@@ -212,7 +212,7 @@ def gymnax(name: str, **settings: Any) -> PureEnv:
 
     Its own `step` resets, so its two halves are called here: `step_env`, and `is_truncated` for the limit.
     """
-    env, params = needs("gymnax", f"env: gymnax:{name}", "gymnax").make(name)
+    env, params = import_extra("gymnax", f"env: gymnax:{name}", "gymnax").make(name)
     if "max_episode_steps" in settings:
         settings["max_steps_in_episode"] = settings.pop("max_episode_steps")
     if settings:

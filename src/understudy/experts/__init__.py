@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING, Any, Literal, final
 import numpy as np
 
 from .. import disk
-from ..errors import UserError, among, nearest, said, unknown
-from ..nested import batch_size, stacked
+from ..errors import UserError, check_name, shorten, suggest, unknown
+from ..nested import batch_size, stack
 from ..registry import Registry, load
 
 if TYPE_CHECKING:
@@ -126,7 +126,7 @@ class Expert:
             )
         if not is_single(observation, self.observation_space):
             return self.act(observation), state
-        return self.act(stacked([observation]))[0], state
+        return self.act(stack([observation]))[0], state
 
     def __call__(self, observation: Any) -> Any:
         """The action for one observation, or the actions for a batch."""
@@ -191,7 +191,7 @@ def names() -> list[str]:
 
 def card(name: str) -> dict[str, Any]:
     """What is known about an expert: algorithm, environments, settings, measured returns, how it was made."""
-    among("expert", name, _cards())
+    check_name("expert", name, _cards())
     return dict(_cards()[name])
 
 
@@ -229,7 +229,7 @@ def for_env(env_id: str, *, env_kwargs: Mapping[str, Any] | None = None) -> Expe
     if not serving:
         served = sorted({other for name in names() for other in card(name)["environments"]})
         raise UserError(
-            f"expert: none is shipped for {env_id!r}{nearest(env_id, served)} Name one, such as your own "
+            f"expert: none is shipped for {env_id!r}{suggest(env_id, served)} Name one, such as your own "
             f"module:function. There are experts for {', '.join(served)}."
         )
     return get(serving[0], env_id=env_id, env_kwargs=env_kwargs)
@@ -361,7 +361,7 @@ def _from_text(text: str, env_id: str | None, spaces: dict[str, Any], options: d
         except UserError:
             raise
         except Exception as error:  # whatever a maker of the user's own may raise
-            raise UserError(f"expert: {text!r} cannot be made ({said(error)}).") from error
+            raise UserError(f"expert: {text!r} cannot be made ({shorten(error)}).") from error
         naming = not isinstance(made, Expert) and (callable(made) or hasattr(made, "predict"))
         return _make(made, env_id, spaces, {"name": text} if naming else {})
     who, _, door = text.partition(":")

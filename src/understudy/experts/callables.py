@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import UserError, said
-from ..nested import batch_size, copied, parts, stacked, take
+from ..errors import UserError, shorten
+from ..nested import batch_size, copy_batch, parts, stack, take
 from . import Expert, together
 
 LIKE_SB3 = (
@@ -84,7 +84,9 @@ def from_callable(
     def ask(observations: Any, infos: Any) -> Any:
         if wants is not None and infos is None:
             raise UserError(f"expert {name!r}: takes the environment's {wants}, which was not given to it.")
-        observations = copied(observations)  # the policy learns from these; an expert may write to its own
+        observations = copy_batch(
+            observations
+        )  # the policy learns from these; an expert may write to its own
         if many:
             return call(observations, **({wants: infos} if wants else {}))
         answers = []
@@ -102,7 +104,7 @@ def from_callable(
     if kind is None:
         kind = "action"
         if observation_space is not None and wants is None and type(action_space).__name__ == "Discrete":
-            answer, probed = np.asarray(ask(stacked([_sample(observation_space)]), None)), 1
+            answer, probed = np.asarray(ask(stack([_sample(observation_space)]), None)), 1
             if answer.shape == (1, int(action_space.n)) and answer.dtype.kind == "f":
                 kind = "distribution"
     return Expert(
@@ -165,7 +167,7 @@ def from_predictor(
         return each
 
     def answered(observations: Any) -> np.ndarray:
-        answer = call(copied(observations), deterministic=True)
+        answer = call(copy_batch(observations), deterministic=True)
         if not isinstance(answer, tuple) or len(answer) != 2:
             raise UserError(
                 f"expert {name!r}: its predict gave {type(answer).__name__}, not a pair; {LIKE_SB3}."
@@ -230,6 +232,6 @@ def _reporting(function: Callable[..., Any], name: str) -> Callable[..., Any]:
         except Exception as error:
             shapes = {".".join(map(str, path)): part.shape for path, part in parts(observation)}
             shown = shapes.get("", shapes)  # of one array, which has no name
-            raise UserError(f"expert {name!r}: failed on observations {shown} ({said(error)}).") from error
+            raise UserError(f"expert {name!r}: failed on observations {shown} ({shorten(error)}).") from error
 
     return call

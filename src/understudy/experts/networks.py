@@ -16,7 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from .. import disk
-from ..errors import UserError, among, damaged
+from ..errors import UserError, check_name, damaged
 from ..nested import batch_size, take
 from ..policies import (
     MLP,
@@ -112,7 +112,7 @@ def dense(
 
     from .sb3.layout import flat_size, rows_of
 
-    among("activation", activation, ACTIVATIONS)
+    check_name("activation", activation, ACTIVATIONS)
     if not layers:
         raise UserError(f"{what}: holds no dense layer.")
     takes, gives = layers[0]["weight"].shape[0], layers[-1]["bias"].size

@@ -15,8 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import UserError, said, whole
-from ..nested import batch_size, copied, take
+from ..errors import UserError, check_int, shorten
+from ..nested import batch_size, copy_batch, take
 from . import Expert, Kind, together
 
 Future = concurrent.futures.Future
@@ -52,8 +52,8 @@ def from_remote(
         raise UserError(f"timeout: {timeout!r} is not accepted; a number of seconds above 0 is expected.")
     if not 0 <= backoff < math.inf:
         raise UserError(f"backoff: {backoff!r} is not accepted; a number of seconds, 0 or more, is expected.")
-    whole("retries", retries, 0)
-    whole("workers", workers)
+    check_int("retries", retries, 0)
+    check_int("workers", workers)
     name = str(name or getattr(function, "__name__", type(function).__name__))
     awaited = any(map(inspect.iscoroutinefunction, (function, type(function).__call__)))
     start = _on_loop if awaited else in_thread
@@ -63,7 +63,7 @@ def from_remote(
         limits = {"workers": workers, "timeout": timeout, "retries": retries, "backoff": backoff}
 
         def begin(i: int) -> Future:  # each attempt with numbers of its own, to which it may write
-            return start(function, take(copied(take(observations, [i])), 0))
+            return start(function, take(copy_batch(take(observations, [i])), 0))
 
         calls = outcomes(begin, batch_size(observations), **limits)
         for i, answer, reason, attempts in calls:
@@ -71,7 +71,7 @@ def from_remote(
                 times = "once" if attempts == 1 else f"{attempts} times"
                 raise UserError(
                     f"expert {name!r}: gave no answer in environment {i}, asked {times}; the last error: "
-                    f"{said(reason)}."
+                    f"{shorten(reason)}."
                 ) from reason
             answers[i] = answer
         return together(name, [answers[i] for i in sorted(answers)])

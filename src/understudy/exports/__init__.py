@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import NamedTuple, final
 
 from .. import disk
-from ..errors import UserError, among
+from ..errors import UserError, check_name
 from ..policies import TrainedPolicy
 from ..policies.trained import place
 from ..runs import Record
@@ -52,12 +52,12 @@ def export(
     ...     export(run, "numpy", f"{folder}/cartpole.npz").beside
     ('...understudy_policy.py',)
     """
-    among("to", to, FORMS)
+    check_name("to", to, FORMS)
     found, stem = _found(what)
     if to in ("onnx", "numpy"):
         trained = found.policy if isinstance(found, Record) else found
         ending = ".onnx" if to == "onnx" else ".npz"
-        place = disk.named("out", Path(out or stem + ending), ending)
+        place = disk.check_ending("out", Path(out or stem + ending), ending)
         if to == "onnx":
             from . import to_onnx
 

@@ -27,9 +27,9 @@ def write(trained: TrainedPolicy, path: Path) -> Path:
     card = trained.packed()[1]
     texts = {"graph": made.described(), "card": card}
     arrays = made.arrays | {name: np.array(disk.to_json(one, sort=True)) for name, one in texts.items()}
-    disk.write(path, _archive(arrays))
+    disk.write_file(path, _archive(arrays))
     reader = path.with_name(READER)
-    disk.write(reader, Path(__file__).with_name(READER).read_bytes())
+    disk.write_file(reader, Path(__file__).with_name(READER).read_bytes())
     return reader
 
 

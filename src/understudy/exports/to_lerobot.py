@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from .. import disk
-from ..errors import UserError, needs
+from ..errors import UserError, import_extra
 from ..nested import parts
 from ..runs import Record, maker_of
 from .episodes import Episode, episodes
@@ -35,7 +35,9 @@ def write(run: Record, folder: Path) -> int:
     `expert_action`, `by_expert`, `asked`, `next.reward` and `next.done`, and LeRobot's own columns. Parts
     with more than one axis are kept flat, their shape is in info.json.
     """
-    pyarrow, parquet = (needs(one, "export: LeRobot", "tables") for one in ("pyarrow", "pyarrow.parquet"))
+    pyarrow, parquet = (
+        import_extra(one, "export: LeRobot", "tables") for one in ("pyarrow", "pyarrow.parquet")
+    )
     fps, task = _fps(run.settings), {"task_index": 0, "task": run.settings["env"]}
     lengths, stats, features, frames = [], [], {}, 0
     with disk.new_folder(folder) as draft:
@@ -69,10 +71,10 @@ def write(run: Record, folder: Path) -> int:
             "video_path": None,
             "features": features,
         }
-        disk.write(draft / "meta/info.json", disk.to_json(info, indent=4) + "\n")
+        disk.write_file(draft / "meta/info.json", disk.to_json(info, indent=4) + "\n")
         lines = {"tasks": [task], "episodes": lengths, "episodes_stats": stats}
         for name, rows in lines.items():
-            disk.write(draft / f"meta/{name}.jsonl", "".join(json.dumps(row) + "\n" for row in rows))
+            disk.write_file(draft / f"meta/{name}.jsonl", "".join(json.dumps(row) + "\n" for row in rows))
     return len(lengths)
 
 

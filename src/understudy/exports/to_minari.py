@@ -10,7 +10,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from ..errors import UserError, needs
+from ..errors import UserError, import_extra
 from ..runs import Record
 from .episodes import Episode, episodes, space
 
@@ -24,7 +24,7 @@ def write(run: Record, name: str) -> int:
     acted (`by_expert`), `asked`, the learner's `target` and the `weight` of every sample. An episode that was
     still under way ends as truncated, as Minari's own collector has it.
     """
-    minari, made = needs("minari", "export: Minari", "minari"), run.settings
+    minari, made = import_extra("minari", "export: Minari", "minari"), run.settings
     buffers = [_buffer(minari, number, one) for number, one in enumerate(episodes(run))]
     try:
         with warnings.catch_warnings():  # that there is no author, no link to code

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from .. import disk
-from ..errors import UserError, needs
-from ..nested import at, stacked
+from ..errors import UserError, import_extra
+from ..nested import part_at, stack
 from ..policies import TrainedPolicy
 from . import NEAR
 from .graph import graph
@@ -20,7 +20,7 @@ OPSET, IR = 17, 8
 
 def write(trained: TrainedPolicy, path: Path) -> None:
     """Writes the model: one input for every part of the observation, the outputs `outputs` and `action`."""
-    needs("onnx", "export: ONNX", "onnx")
+    import_extra("onnx", "export: ONNX", "onnx")
     from onnx import checker, helper, numpy_helper  # type: ignore[import-not-found]
 
     def typed(dtype: Any) -> int:
@@ -50,7 +50,7 @@ def write(trained: TrainedPolicy, path: Path) -> None:
         producer_name="understudy",
     )
     checker.check_model(model, full_check=True)
-    disk.write(path, model.SerializeToString(deterministic=True))
+    disk.write_file(path, model.SerializeToString(deterministic=True))
 
 
 def difference(trained: TrainedPolicy, path: Path) -> float | None:
@@ -66,8 +66,8 @@ def difference(trained: TrainedPolicy, path: Path) -> float | None:
     space.seed(0)
     drawn = [space.sample() for _ in range(32)]
     session = onnxruntime.InferenceSession(path.read_bytes(), providers=["CPUExecutionProvider"])
-    batch, inputs = stacked(drawn), graph(trained).inputs
-    given = {one.name: np.asarray(at(batch, one.path), one.dtype) for one in inputs}
+    batch, inputs = stack(drawn), graph(trained).inputs
+    given = {one.name: np.asarray(part_at(batch, one.path), one.dtype) for one in inputs}
     theirs = np.asarray(session.run(["outputs"], given)[0])
     ours = np.stack([trained.outputs(trained.observations.row(one)) for one in drawn])
     found = float(np.abs(theirs - ours).max() / max(1.0, np.abs(ours).max()))

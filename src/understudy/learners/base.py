@@ -13,7 +13,7 @@ import optax
 from jax import Array
 from jax.core import Tracer
 
-from ..errors import ContractError, UserError, among, whole
+from ..errors import ContractError, UserError, check_int, check_name
 from ..objectives import Losses, Objective, plain, zeros, zeros_like
 from ..policies import Params
 from ..solvers import Solution, project
@@ -39,7 +39,7 @@ def first_round(value: Any) -> Any:
     """A round's number as an array, None where it was not given, or one sentence."""
     if value is None or isinstance(value, (Array, np.ndarray)):
         return value
-    whole("start", value)
+    check_int("start", value)
     return np.asarray(min(value, 2**31 - 1), np.int32)
 
 
@@ -105,7 +105,7 @@ def schedule(kind: str | Schedule, step: Number, *, field: str = "eta", start: i
         if start is not None:
             raise UserError(f"start: {start!r} does not go with a Schedule, which has a start of its own.")
         return kind
-    among("schedule", kind, SCHEDULES)
+    check_name("schedule", kind, SCHEDULES)
     return Schedule(**{SCHEDULES[kind]: 1.0 / positive(field, step)}, start=start)
 
 

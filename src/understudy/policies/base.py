@@ -15,7 +15,7 @@ from jax import Array
 from jax.flatten_util import ravel_pytree
 from jax.typing import DTypeLike
 
-from ..errors import UserError, whole
+from ..errors import UserError, check_int
 
 Params = Any
 """A pytree of arrays. For a linear policy it is one array of shape (features, outputs)."""
@@ -169,7 +169,7 @@ class Tabular(Policy):
         return given_by(self, "design") == given_by(self, "apply")  # each says the same in its own way
 
     def __check_init__(self):
-        whole("states", self.states)
+        check_int("states", self.states)
 
     def init(self, key: Array, features: int, outputs: int, dtype: DTypeLike | None = None) -> Params:
         return jnp.zeros((self.states, outputs), dtype)

@@ -11,7 +11,7 @@ from jax import Array
 from jax.typing import DTypeLike
 
 from .. import threefry
-from ..errors import UserError, whole
+from ..errors import UserError, check_int
 from .base import Params, Policy, numbers
 from .mlp import MLP, edges, several
 from .nature_cnn import LAYERS, by_matmul, layer
@@ -53,8 +53,8 @@ class Camera(Policy):
             raise UserError(
                 f"shape: {self.shape!r} is no image (channels, height, width) with sides of {LEAST} or more."
             )
-        whole("place", self.place, 0)
-        whole("width", self.width)
+        check_int("place", self.place, 0)
+        check_int("width", self.width)
         _ = self.mlp
 
     @property

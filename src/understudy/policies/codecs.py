@@ -14,8 +14,8 @@ import jax.numpy as jnp
 import numpy as np
 from gymnasium import spaces
 
-from ..errors import UserError, among
-from ..nested import at, batch_size, take
+from ..errors import UserError, check_name
+from ..nested import batch_size, part_at, take
 
 if TYPE_CHECKING:
     from .acting import Encoded, Seen
@@ -91,7 +91,7 @@ class Observations:
         if self._vector:
             row = self.rows(np.asarray(observation)[None])[0]
         else:
-            row = self._joined([np.asarray(at(observation, leaf.path))[None] for leaf in self.leaves])[0]
+            row = self._joined([np.asarray(part_at(observation, leaf.path))[None] for leaf in self.leaves])[0]
         if row.dtype.kind == "f" and not np.isfinite(row).all():
             raise not_finite(row)
         return row
@@ -102,7 +102,7 @@ class Observations:
         """
         if self._vector and isinstance(batch, np.ndarray) and batch.shape[1:] == (self.width,):
             return batch.astype(np.float32, copy=False)  # the usual case, a third of the time
-        return self._joined([as_array(at(batch, leaf.path)) for leaf in self.leaves])
+        return self._joined([as_array(part_at(batch, leaf.path)) for leaf in self.leaves])
 
     def _joined(self, parts: Sequence[Any]) -> Any:
         """The parts (n, …) of n observations side by side. Bytes beside other parts become numbers."""
@@ -116,11 +116,11 @@ class Observations:
     def single(self, observation: Any) -> bool:
         """Whether this is one observation and not a batch."""
         leaf = self.leaves[0]
-        return np.ndim(at(observation, leaf.path)) == len(leaf.shape)
+        return np.ndim(part_at(observation, leaf.path)) == len(leaf.shape)
 
     def split(self, batch: Any) -> list[Any]:
         """A batch (arrays, or dicts and tuples of arrays, with n in front) as n observations."""
-        return [take(batch, i) for i in range(_count([at(batch, leaf.path) for leaf in self.leaves]))]
+        return [take(batch, i) for i in range(_count([part_at(batch, leaf.path) for leaf in self.leaves]))]
 
     def space(self) -> Any:
         """A Gymnasium space of such observations; bounds of numbers are not known."""
@@ -369,7 +369,7 @@ class Actions:
 
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> Actions:
-        among("actions", config["kind"], ("box", "discrete", "multi"))
+        check_name("actions", config["kind"], ("box", "discrete", "multi"))
         fields: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in config.items()}
         for name, endless in (("low", -np.inf), ("high", np.inf)):
             if fields[name] is not None:  # JSON has no infinity, and null in its place
@@ -448,7 +448,7 @@ def _moments(rows: Any) -> tuple[np.ndarray, np.ndarray]:
         return np.asarray(rows.mean(axis=0)), np.asarray(rows.std(axis=0))
 
 
-MOST = 10_000
+MOST_FRAMES = 10_000
 """Rows that are seen together, at most."""
 
 
@@ -481,8 +481,8 @@ class Recalled(Wrapped):
                 "the "
                 "features of images (policy linear)."
             )
-        if not 1 <= depth <= MOST:
-            raise UserError(f"frame_stack: {depth!r} is not a whole number from 1 to {MOST:,}.")
+        if not 1 <= depth <= MOST_FRAMES:
+            raise UserError(f"frame_stack: {depth!r} is not a whole number from 1 to {MOST_FRAMES:,}.")
         self.inner, self.depth, self.mark = inner, depth, mark
         self.width, self.dtype = depth * inner.width + mark, inner.dtype
 

@@ -12,7 +12,7 @@ from jax import Array
 from jax.typing import DTypeLike
 
 from .. import threefry
-from ..errors import whole
+from ..errors import check_int
 from .base import Params, Policy
 from .mlp import MLP, edges, several
 
@@ -52,7 +52,7 @@ class GRU(Policy):
 
     def __check_init__(self):
         for field, least in (("width", 1), ("length", 1), ("burn", 0)):
-            whole(field, getattr(self, field), least)
+            check_int(field, getattr(self, field), least)
         _ = self.mlp
 
     @property

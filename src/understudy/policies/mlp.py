@@ -19,7 +19,7 @@ from jax import Array
 from jax.typing import DTypeLike
 
 from .. import threefry
-from ..errors import UserError, among, whole
+from ..errors import UserError, check_int, check_name
 from .base import Params, Policy, numbers
 
 
@@ -102,9 +102,9 @@ class MLP(Policy):
 
     def __check_init__(self):
         for width in self.widths:
-            whole("widths", width)
-        among("activation", self.activation, ACTIVATIONS)
-        among("head", self.head, HEADS)
+            check_int("widths", width)
+        check_name("activation", self.activation, ACTIVATIONS)
+        check_name("head", self.head, HEADS)
         if (self.low is None) != (self.high is None) or (self.low is not None and self.head == "identity"):
             raise UserError("low, high: bounds are given together, and to a tanh head only.")
         ends = len(self.low or ()), len(self.high or ())
@@ -171,7 +171,7 @@ class Committee(MLP):
     name: ClassVar[str] = "committee"
 
     def __check_init__(self):
-        whole("members", self.members)
+        check_int("members", self.members)
 
     @property
     def member(self) -> MLP:

@@ -22,7 +22,7 @@ from jax import Array
 from jax.typing import DTypeLike
 
 from .. import threefry
-from ..errors import UserError, among, whole
+from ..errors import UserError, check_int, check_name
 from .base import Params, Policy
 
 LAYERS = ((8, 4, 32), (4, 2, 64), (3, 1, 64))
@@ -80,7 +80,7 @@ def _in_turn(function: Any, params: Params, x: Array) -> Array:
     if len(x) <= TURN:
         return function(params, x)
     whole = len(x) // TURN
-    turns = x[: whole * TURN].reshape(whole, TURN, *x.shape[1:])
+    turns = x[: whole * TURN].reshape(check_int, TURN, *x.shape[1:])
     done = jax.lax.map(jax.checkpoint(lambda one: function(params, one)), turns)
     done = done.reshape(whole * TURN, -1)
     rest = x[whole * TURN :]
@@ -111,10 +111,10 @@ class NatureCNN(Policy):
     minibatch: ClassVar[int] = 64
 
     def __check_init__(self):
-        among("method", self.method, METHODS)
+        check_name("method", self.method, METHODS)
         for field, numbers in {"stack": [self.stack], "size": self.sides, "width": [self.width]}.items():
             for number in numbers:
-                whole(field, number)
+                check_int(field, number)
         if min(self.places) < 1:
             raise UserError(f"size: {self.size!r} pixels are too few for NatureCNN; 36 are the least.")
         if self.method == "matmul" and self.sides[0] != self.sides[1]:

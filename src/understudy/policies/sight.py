@@ -19,7 +19,7 @@ import numpy as np
 from gymnasium import spaces
 
 from ..errors import UserError, unknown
-from ..nested import at, batch_size
+from ..nested import batch_size, part_at
 from .codecs import Observations, as_array, on_device
 
 INFO = "info:"
@@ -117,7 +117,9 @@ class Sight:
         """
         found = {}
         for part in self.parts:
-            value = entries(infos, part.path[0], batch_size(batch)) if part.info else at(batch, part.path)
+            value = (
+                entries(infos, part.path[0], batch_size(batch)) if part.info else part_at(batch, part.path)
+            )
             found[part.name] = value if part.cut is None else as_array(value)[:, part.cut]
         if self.joined:
             flat = [as_array(one).reshape(batch_size(batch), -1) for one in found.values()]

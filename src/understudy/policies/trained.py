@@ -36,14 +36,14 @@ def place(path: str | os.PathLike[str]) -> Path:
 
 
 def write(path: str | os.PathLike[str], arrays: Mapping[str, np.ndarray], card: Mapping[str, Any]) -> Path:
-    """Writes both files, each whole and synced (see `disk.write`). The header of the safetensors file holds
-    the card too, but for `training`, so that it can be read without the other.
+    """Writes both files, each whole and synced (see `disk.write_file`). The header of the safetensors file
+    holds the card too, but for `training`, so that it can be read without the other.
     """
     weights = place(path)
     # Without the record of the training, which has times in it: one seed, the same bytes.
     header = {name: value for name, value in card.items() if name != "training"}
     disk.write_tensors(weights, arrays, {HEADER: disk.to_json(header, sort=True)})
-    disk.write(weights.with_suffix(".json"), disk.to_json(card, indent=2, sort=True) + "\n")
+    disk.write_file(weights.with_suffix(".json"), disk.to_json(card, indent=2, sort=True) + "\n")
     return weights
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from .. import disk
-from ..errors import UserError, among
+from ..errors import UserError, check_name
 
 COLUMNS: dict[str, str] = {
     "round": "t, from 1",
@@ -58,7 +58,7 @@ class Ledger(Mapping[str, np.ndarray]):
         return len(next(iter(self._columns.values())))
 
     def __getitem__(self, name: str) -> np.ndarray:
-        among("ledger column", name, self._columns)
+        check_name("ledger column", name, self._columns)
         return self._columns[name]
 
     def __iter__(self):
@@ -82,7 +82,7 @@ class Ledger(Mapping[str, np.ndarray]):
         """The ledger as CSV text, numbers with every digit; also written to `path`, whole and synced."""
         text = disk.to_csv({name: values.tolist() for name, values in self._columns.items()})
         if path is not None:
-            disk.write(path, text)
+            disk.write_file(path, text)
         return text
 
 

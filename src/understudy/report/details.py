@@ -18,8 +18,8 @@ import numpy as np
 
 from ..envs.gymnasium import Maker
 from ..envs.pictures import Stage
-from ..errors import UserError, said
-from ..nested import stacked
+from ..errors import UserError, shorten
+from ..nested import stack
 from ..policies import History, Recalled, TrainedPolicy
 from ..runs import Record, maker_of
 from ..samples import EXPERT
@@ -137,7 +137,7 @@ def film(
             try:
                 found = _one(stage, policy, np.asarray(inputs[moment.row]), moment)
             except Exception as error:  # whatever an environment may raise
-                missing = f"an episode could not be drawn ({said(error)})."
+                missing = f"an episode could not be drawn ({shorten(error)})."
                 continue
             if found is None:
                 missing = "an episode does not replay: it shows something else than when it was recorded."
@@ -157,7 +157,7 @@ def _one(stage: Stage, policy: TrainedPolicy, kept: np.ndarray, moment: Moment) 
     recalls = isinstance(policy.observations, Recalled)
     for step in range(min(last, len(moment.actions)) + 1):
         if step == moment.step or (recalls and step < moment.step):
-            rows = past.see([0], stacked([seen]))
+            rows = past.see([0], stack([seen]))
             past.advance([0], rows)
             if step == moment.step and not np.allclose(rows[0], kept, rtol=AWAY, atol=AWAY):
                 return None

@@ -15,7 +15,7 @@ from ..runs import Record
 from ..samples import BREAK, EXPERT
 from .summaries import thinned
 
-MOST, BYTES = 20_000, 64 << 20
+MOST_STATES, BYTES = 20_000, 64 << 20
 """Most labelled states that are looked at, and most bytes of them."""
 POINTS = 900
 """Most states that are drawn."""
@@ -70,14 +70,14 @@ def distance(actions: Actions, outputs: np.ndarray, targets: np.ndarray) -> np.n
 
 
 def compare(run: Record) -> Compared | None:
-    """Both on the labelled states of the run, at most `MOST` of them, evenly spread; None without any."""
+    """Both on the labelled states of the run, at most `MOST_STATES`, evenly spread; None without any."""
     weights, flags = run.samples("weights"), np.asarray(run.samples("flags"))
     labelled = np.flatnonzero((np.asarray(weights) > 0) & (flags & BREAK == 0))
     if not len(labelled):
         return None
     policy = run.policy
     width = policy.observations.width * policy.observations.dtype.itemsize
-    rows = labelled[thinned(len(labelled), max(1, min(MOST, BYTES // width)))]
+    rows = labelled[thinned(len(labelled), max(1, min(MOST_STATES, BYTES // width)))]
     inputs = np.asarray(run.samples("inputs")[rows])
     targets = np.asarray(run.samples("targets")[rows])
     acts = policy.actions

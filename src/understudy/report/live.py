@@ -115,4 +115,4 @@ def mark_of(path: Path) -> Mark:
             found.append((file.name, file.stat().st_mtime_ns))
         except OSError:  # it has been replaced in the meantime
             continue
-    return (*found, disk.locked(path))
+    return (*found, disk.is_locked(path))

@@ -66,7 +66,7 @@ def write_report(
     target = Path(out)
     if target.is_dir():
         raise UserError(f"out: {str(out)!r} is a folder; name a file, such as report.html.")
-    disk.named("out", target, ".html", ".htm")
+    disk.check_ending("out", target, ".html", ".htm")
     with disk.reporting(target):  # before the work, which may take a minute
         target.parent.mkdir(parents=True, exist_ok=True)
     folders = sources.found([Path(one) for one in paths])
@@ -86,7 +86,7 @@ def write_report(
     files = tables(read)
     found |= dressed(files)
     with disk.reporting(target):
-        disk.write(target, document(found, files))
+        disk.write_file(target, document(found, files))
     return target
 
 

@@ -154,7 +154,7 @@ def _run(path: Path, *, check: bool) -> Source:
         "versions": config["versions"],
         "own": tuple(name for name in ("env", *PARTS) if _own(name, kept.get(name))),
         "planned": _planned(kept),
-        "going": disk.locked(path),
+        "going": disk.is_locked(path),
     }
     numbers = records.numbers(path)
     if not numbers or not (numbers[0] or len(numbers) > 1):
@@ -207,7 +207,7 @@ def _entry(path: Path, name: str, settings: Mapping[str, Any], versions: Mapping
         # Its files are ahead of its last round, or go when it ends, while it is read.
         return dataclasses.replace(read(under_way, check=False)[0], name=shown, folder=path, **about)
     if not file.is_file():
-        going = disk.locked(path)
+        going = disk.is_locked(path)
         return Source(shown, path, "unfinished", "it has not been played yet.", going=going, **about)
     try:
         with damaged(str(file)):

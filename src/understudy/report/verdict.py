@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from ..intervals import LEVEL, Interval
-from ..progress import spelled
+from ..progress import format_duration
 from .compared import between
 from .sources import UNKNOWN
 from .tables import many, returned
@@ -38,7 +38,7 @@ def _verdict(env: str, groups: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     who = best["name"] if len(groups) == 1 else f"{best['name']}, with the {by} of {len(groups)},"
     text = f"{who} {_reached(best, env)}, with {many(best['labels_count'], 'label')}"
     if math.isfinite(best["seconds"]):
-        text += f" in {spelled(best['seconds'])}" + (" a run" if counted > 1 else "")
+        text += f" in {format_duration(best['seconds'])}" + (" a run" if counted > 1 else "")
     unfinished = [one for one in runs if one.state == "unfinished"]
     if len(runs) == 1 and unfinished:
         of = f" of {runs[0].planned}" if runs[0].planned else ""

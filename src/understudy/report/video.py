@@ -45,7 +45,7 @@ def record(
     episode has ended keeps its last picture, faded. `progress(steps)` is called after every picture. Without
     a renderer, and where ffmpeg fails, a `UserError` says so, and no file is left.
     """
-    disk.named("video", path, *SUFFIXES)
+    disk.check_ending("video", path, *SUFFIXES)
     with contextlib.ExitStack() as opened:
         panels = []
         for name, act in acts.items():

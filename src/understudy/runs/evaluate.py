@@ -15,9 +15,9 @@ import numpy as np
 
 from .. import intervals
 from ..envs.gymnasium import STREAMS, Maker, Seen, VectorEnv, derive, maker, raise_broken, vector
-from ..errors import UserError, among, failure, whole
+from ..errors import UserError, check_int, check_name, failure
 from ..experts import Expert
-from ..nested import stacked, take
+from ..nested import stack, take
 from ..policies import Actions, History, Normaliser, Params, Policy, TrainedPolicy, not_finite
 from ..policies import Seen as Sees
 from ..policies.acting import Actor
@@ -384,13 +384,13 @@ def evaluate(
     >>> found.lengths.tolist(), found.mean
     ([9, 10], 9.5)
     """
-    whole("episodes", episodes)
-    whole("number", number, 0)
+    check_int("episodes", episodes)
+    check_int("number", number, 0)
     seed, number = JUDGED if seed is None else (seed, number)
-    whole("seed", seed, 0)
-    among("stream", stream, STREAMS)
+    check_int("seed", seed, 0)
+    check_name("stream", stream, STREAMS)
     if limit is not None:
-        whole("limit", limit)
+        check_int("limit", limit)
     make = env if isinstance(env, Maker) else maker(env, env_kwargs)
     one = acting(player)
 
@@ -415,7 +415,7 @@ def acting(player: Any) -> Callable[[Any, Any], Any]:
         alone = not hasattr(player, "label")  # an expert takes batches
 
         def act(observation: Any, info: Any) -> Any:
-            return player.act(observation) if alone else player.act(stacked([observation]), [info])[0]
+            return player.act(observation) if alone else player.act(stack([observation]), [info])[0]
 
         act.remembers = getattr(player, "on_reset", None) is not None  # type: ignore[attr-defined]
         return act

@@ -26,8 +26,8 @@ from typing import TYPE_CHECKING, Any, final
 from .. import disk
 from ..defaults import PORTIONS
 from ..disk import csv_line, reporting
-from ..errors import UserError, among, damaged
-from ..machine import cores, versions
+from ..errors import UserError, check_name, damaged
+from ..machine import count_cores, versions
 from ..regret import Ledger
 from ..samples import records
 from ..samples.records import Record, Sums, sum_of
@@ -82,7 +82,7 @@ class Folder:
                 if there:
                     self._enter()
                 else:
-                    disk.write(self.path / "config.json", self._text())
+                    disk.write_file(self.path / "config.json", self._text())
                 # A slow expert is asked about a state once in the whole run, so its labels stay.
                 self.journal = Journal(self.path / "labels.bin" if slow or not pace else None, keep=slow)
             except BaseException:
@@ -99,7 +99,7 @@ class Folder:
         return self.round == 0
 
     def _text(self) -> str:
-        kept = {"format": FORMAT, "cores": cores(), "versions": versions(), "settings": self._config}
+        kept = {"format": FORMAT, "cores": count_cores(), "versions": versions(), "settings": self._config}
         return disk.to_json(kept, indent=2, sort=True) + "\n"
 
     def _refuse(self) -> bool:
@@ -131,7 +131,7 @@ class Folder:
             if any((self.path / name).exists() for name in POLICY):
                 raise UserError(f"run: {str(self.path)!r} is damaged: rounds/ is missing.")
             refuse_other(self.path, read_config(self.path), self._config, self.resume)
-            disk.write(self.path / "config.json", self._text())
+            disk.write_file(self.path / "config.json", self._text())
             return
         hurt: list[str] = []
         for number in kept:
@@ -170,7 +170,7 @@ class Folder:
                 f"run: {self.path / 'config.json'} is damaged: its bytes are not those that were written; "
                 "give all settings of the run, and it is written again."
             )
-        disk.write(self.path / "config.json", text)
+        disk.write_file(self.path / "config.json", text)
 
     def _reopen(self, config: dict[str, Any]) -> None:
         """The round that counts, without an outcome and with the settings of now."""
@@ -179,7 +179,7 @@ class Folder:
         records.forget(self.path, self._record.round)
         if config["settings"] == json.loads(json.dumps(self._config)) and not self._record.finished:
             return
-        disk.write(
+        disk.write_file(
             self.path / "next" / "config.json",
             disk.to_json(config | {"settings": self._config}, indent=2, sort=True) + "\n",
         )
@@ -289,7 +289,7 @@ class Folder:
         """Says that the run is over, with its outcome."""
         with reporting(self.path):
             policy.save(self.path / "next" / "policy")
-            disk.write(self.path / "next" / "summary.json", disk.to_json(summary, indent=2) + "\n")
+            disk.write_file(self.path / "next" / "summary.json", disk.to_json(summary, indent=2) + "\n")
             self._count(self._record.round, "summary.json", *POLICY)
 
     def __enter__(self) -> Folder:
@@ -349,7 +349,7 @@ def resuming(value: Any) -> frozenset[str]:
         return frozenset({"exact"} if value else ())
     ways = str(value).split(",")
     for way in ways:
-        among("resume", way, RESUMES)
+        check_name("resume", way, RESUMES)
     return frozenset(ways)
 
 
@@ -395,8 +395,8 @@ def refuse_other(path: Path, kept: dict[str, Any], config: dict[str, Any], ways:
             continue
         raise UserError(f"resume: {name} was {old!r} in {str(path)!r} and is {new!r} now; give the same.")
     difference = ""
-    if kept["cores"] != cores():
-        difference = f"the run was begun with {kept['cores']} cores and this process has {cores()}"
+    if kept["cores"] != count_cores():
+        difference = f"the run was begun with {kept['cores']} cores and this process has {count_cores()}"
     elif kept["versions"] != versions():
         old, new = kept["versions"], versions()
         name = next(name for name in {**old, **new} if old.get(name) != new.get(name))

@@ -12,7 +12,7 @@ from typing import Any, ParamSpec, TypeVar
 
 from ..defaults import Timetable
 from ..errors import interruptible
-from ..progress import Rounds, shown
+from ..progress import Rounds, show_bar
 from ..sinks import Started, Watch
 from ..sinks import sinks as made_sinks
 from ..spec import Environment, RunSpec, Settings
@@ -90,7 +90,7 @@ def imitate(
         _warn_spent(run.spec, run.student.timetable)
         title = f"{run.spec.name} on {run.world.make.name}"
         tell = (
-            opened.enter_context(shown(Rounds(title, run.student.timetable.sizes)))
+            opened.enter_context(show_bar(Rounds(title, run.student.timetable.sizes)))
             if progress is True
             else progress
         )

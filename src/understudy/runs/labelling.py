@@ -21,13 +21,13 @@ from ..envs.gymnasium import Seen
 from ..errors import UserError, failure
 from ..experts import Expert
 from ..experts.remote import in_thread, outcomes
-from ..nested import joined, take
+from ..nested import join, take
 from ..samples import Labels, Path
 from .journal import Journal, key_of
 
 CHUNK = 32
 """States in one call of a quick expert: what a kill in its midst can cost at most."""
-MOST = 5
+MOST_FAILURES = 5
 """A run stops when its expert has failed on so many states of a round, and on more than half of them."""
 PACE = 0.01
 """Seconds a label from which an expert is slow: episodes to measure it would take minutes."""
@@ -92,7 +92,7 @@ def waiting(path: Path, weights: np.ndarray) -> tuple[Seen, np.ndarray]:
         return Seen((), ()), np.zeros(0, int)
     places = np.concatenate([np.asarray(index) for _, index in looks])
     chosen = np.flatnonzero(weights[places] > 0)
-    seen = Seen(joined([one.batch for one, _ in looks]), [info for one, _ in looks for info in one.infos])
+    seen = Seen(join([one.batch for one, _ in looks]), [info for one, _ in looks for info in one.infos])
     whole = len(chosen) == len(places)
     return seen if whole else some_of(seen, chosen), places[chosen]
 
@@ -324,7 +324,7 @@ class Slow:
         if reason is None:
             return
         self._failed += states
-        if self._failed >= MOST and 2 * self._failed > self._tried:
+        if self._failed >= MOST_FAILURES and 2 * self._failed > self._tried:
             times = "once" if attempts == 1 else f"{attempts} times"
             raise UserError(
                 f"the expert gave no answer in {self._failed} of {self._tried} states, asked {times} each; "

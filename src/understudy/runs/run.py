@@ -14,7 +14,7 @@ from typing import Any, final
 from ..errors import UserError
 from ..parts import parts, taught
 from ..policies import TrainedPolicy
-from ..progress import clock as shown_clock
+from ..progress import format_clock as shown_clock
 from ..regret import Certificate, Ledger
 from ..samples import storage
 from ..spec import Environment, RunSpec

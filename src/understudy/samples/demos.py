@@ -9,10 +9,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .. import disk
-from ..errors import UserError, needs
+from ..errors import UserError, import_extra
 from ..experts import Expert
 from ..experts.answers import checked
-from ..nested import joined, take
+from ..nested import join, take
 from ..policies import Actions, Recalled, Seen, TrainedPolicy
 from .log import SampleLog
 from .records import verified
@@ -122,7 +122,7 @@ def _archive(source: str) -> Demos:
 
 
 def _minari(source: str) -> Demos:
-    minari = needs("minari", "demos: minari", "minari")
+    minari = import_extra("minari", "demos: minari", "minari")
     name = source.removeprefix("minari:")
     try:
         episodes = list(minari.load_dataset(name, download=True).iterate_episodes())
@@ -132,7 +132,7 @@ def _minari(source: str) -> Demos:
     seen = [take(one.observations, slice(len(one.actions))) for one in episodes]
     begins = [np.arange(len(one.actions)) == 0 for one in episodes]
     labels = np.concatenate([np.asarray(one.actions) for one in episodes])
-    return Demos(joined(seen), labels, np.concatenate(begins))
+    return Demos(join(seen), labels, np.concatenate(begins))
 
 
 def _of_run(source: str, observations: Seen, actions: Actions) -> Round:

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any, final
 import jax
 import numpy as np
 
-from ..errors import UserError, among
+from ..errors import UserError, check_name
 from ..losses import Absolute, Squared, computes
-from ..machine import memory
+from ..machine import total_memory
 from ..online import draws
 from ..policies import Actions, Normaliser, Seen, TrainedPolicy
 from ..spec import FIELDS
@@ -234,7 +234,7 @@ class SampleLog:
 
     def column(self, name: str) -> Any:
         """All rows of one column; those in files are mapped, not read, and stacks rebuilt when asked for."""
-        among("samples column", name, self._columns)
+        check_name("samples column", name, self._columns)
         return self._columns[name].rows(self.rows)
 
 
@@ -283,7 +283,7 @@ def room(asked: int) -> int:
     if asked != FIELDS["memory_limit"].default or jax.default_backend() == "cpu":
         return asked
     there = (jax.devices()[0].memory_stats() or {}).get("bytes_limit", 0)
-    return max(asked, min(there, memory() or there) // 4)
+    return max(asked, min(there, total_memory() or there) // 4)
 
 
 def storage(parts: Parts, within: Path | None = None, *, keep: bool = True) -> SampleLog:

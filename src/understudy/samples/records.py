@@ -42,7 +42,7 @@ class Sums(dict[str, Sum]):
         assert self.folder is not None
         data = data.encode() if isinstance(data, str) else data
         with disk.reporting(self.folder):
-            disk.append(self.folder / name, data)
+            disk.append_file(self.folder / name, data)
         size, crc = self.get(name, (0, 0))
         self[name] = size + len(data), zlib.crc32(data, crc)
 
@@ -89,7 +89,7 @@ class Record:
     def write(self, folder: Path) -> None:
         """Makes the round count."""
         text = disk.to_json(dataclasses.asdict(self))
-        disk.write(
+        disk.write_file(
             folder / f"{name_of(self.round)}.json",
             f'{{"crc": "{zlib.crc32(text.encode()):08x}", "record": {text}}}\n',
         )

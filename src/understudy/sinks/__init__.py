@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, final, runtime_checkable
 
-from ..errors import UserError, said
+from ..errors import UserError, shorten
 from ..registry import Registry
 
 
@@ -91,7 +91,7 @@ class Watch:
             except Exception as error:
                 self.sinks.remove(sink)
                 name = type(sink).__name__
-                warnings.warn(f"sink: {name} failed and is left out ({said(error)}).", stacklevel=4)
+                warnings.warn(f"sink: {name} failed and is left out ({shorten(error)}).", stacklevel=4)
 
 
 def numbers(row: Mapping[str, Any]) -> dict[str, float]:

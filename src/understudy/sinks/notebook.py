@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, final
 
-from ..errors import needs
+from ..errors import import_extra
 from . import Sink, Started, numbers
 
 PANELS = {
@@ -23,7 +23,7 @@ class Notebook(Sink):
     """
 
     def __init__(self):
-        self._display = needs("IPython.display", "sink: 'notebook'", "notebook").display
+        self._display = import_extra("IPython.display", "sink: 'notebook'", "notebook").display
         self._title = ""
         self._handle: Any = None
         self._rows: list[dict[str, Any]] = []

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, final
 
-from ..errors import UserError, needs
+from ..errors import UserError, import_extra
 from . import Sink, Started, numbers
 
 
@@ -22,7 +22,10 @@ class TensorBoard(Sink):
 
     def __init__(self, place: str | None = None):
         module = "tensorboard.summary.writer.event_file_writer"
-        self.place, self._make = place, needs(module, "sink: 'tensorboard'", "tensorboard").EventFileWriter
+        self.place, self._make = (
+            place,
+            import_extra(module, "sink: 'tensorboard'", "tensorboard").EventFileWriter,
+        )
         self._writer: Any = None
 
     def begin(self, started: Started) -> None:

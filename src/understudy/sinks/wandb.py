@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, final
 
-from ..errors import UserError, needs, said
+from ..errors import UserError, import_extra, shorten
 from . import Sink, Started, numbers
 
 
@@ -18,7 +18,7 @@ class WeightsAndBiases(Sink):
     """
 
     def __init__(self, place: str | None = None):
-        self.place, self._client = place or "understudy", needs("wandb", "sink: 'wandb'", "wandb")
+        self.place, self._client = place or "understudy", import_extra("wandb", "sink: 'wandb'", "wandb")
         self._run: Any = None
 
     def begin(self, started: Started) -> None:
@@ -32,7 +32,7 @@ class WeightsAndBiases(Sink):
                 settings=self._client.Settings(console="off", silent=True),
             )
         except Exception as error:
-            raise UserError(f"sink: 'wandb' does not begin ({said(error)}).") from error
+            raise UserError(f"sink: 'wandb' does not begin ({shorten(error)}).") from error
 
     def row(self, number: int, row: Mapping[str, Any]) -> None:
         self._run.log(numbers(row), step=number)

@@ -19,7 +19,7 @@ import optax
 from jax import Array
 from jax.flatten_util import ravel_pytree
 
-from ..errors import UserError, whole
+from ..errors import UserError, check_int
 from ..objectives import Counts, Objective, Samples, orthonormal
 from ..policies import Params
 
@@ -164,7 +164,7 @@ def check_number(field: str, value: Any, *, zero: bool = False) -> None:
 def check_count(field: str, value: Any) -> None:
     """Refuses what is not a whole number ≥ 1."""
     if not isinstance(value, Array):
-        whole(field, value)
+        check_int(field, value)
 
 
 def first_status(value: Array, gradient: Params, tolerance: float) -> Array:

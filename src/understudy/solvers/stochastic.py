@@ -14,7 +14,7 @@ import optax
 from jax import Array
 
 from .. import threefry
-from ..errors import UserError, among
+from ..errors import UserError, check_name
 from ..objectives import Objective, Samples
 from ..policies import Params
 from .base import Progress, Solution, Solver, Status, check_count, check_number, first_status
@@ -141,7 +141,7 @@ class Adam(Stochastic):
     most_passes: float | None = None
 
     def __check_init__(self):
-        among("decay", self.decay, DECAYS)
+        check_name("decay", self.decay, DECAYS)
         for name in ("weight_decay", "lasso"):
             if getattr(self, name) is not None:
                 check_number(name, getattr(self, name), zero=True)

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from ..errors import UserError, needs
+from ..errors import UserError, import_extra
 from ..registry import register_again, registered
 from .engines import FEW, Shard, Work, accelerator, environment
 from .shard import Result, play
@@ -19,7 +19,7 @@ PASSED_ON = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NPRO
 
 def connect(address: str | None) -> Any:
     """Ray, connected to the cluster at `address`, or to one of this machine alone that ends with us."""
-    ray = needs("ray", "engine: ray", "ray")
+    ray = import_extra("ray", "engine: ray", "ray")
     if ray.is_initialized():
         return ray
     _knock(address)

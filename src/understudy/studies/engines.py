@@ -23,8 +23,8 @@ from pathlib import Path
 from typing import Any
 
 from .. import disk
-from ..errors import UserError, among
-from ..machine import cores
+from ..errors import UserError, check_name
+from ..machine import count_cores
 from ..registry import registered
 from ..runs import Worlds
 from .shard import Result, play
@@ -58,7 +58,7 @@ def inline(shards: Sequence[Shard], work: Work) -> None:
         for number, shard in enumerate(shards):
             began = time.perf_counter()
             show = functools.partial(work.progress, number)
-            how: dict[str, Any] = {"threads": cores(), "keep": work.keep, "worlds": worlds}
+            how: dict[str, Any] = {"threads": count_cores(), "keep": work.keep, "worlds": worlds}
             results = play(shard, progress=lambda done, total, show=show: show(done), **how)
             work.done(number, results, time.perf_counter() - began)
 
@@ -80,7 +80,7 @@ def local(shards: Sequence[Shard], work: Work) -> None:
         if waiting:
             number = waiting.popleft()
             if process is None:
-                process = _Process(events, threads=max(1, cores() // count))
+                process = _Process(events, threads=max(1, count_cores() // count))
                 alive.append(process)
             process.give(number, shards[number], work.keep)
         elif process is not None:
@@ -208,5 +208,5 @@ def engine(name: str) -> Callable[[Sequence[Shard], Work], None]:
         from .cluster import play_on
 
         return play_on
-    among("engine", name, ENGINES)
+    check_name("engine", name, ENGINES)
     return {"local": local, "inline": inline}[name]

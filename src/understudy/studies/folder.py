@@ -50,7 +50,7 @@ def opened(path: Path, study: Study, *, stray: bool = False) -> Iterator[None]:
             ],
         }
         with reporting(path):
-            disk.write(path / "study.json", disk.to_json(record, indent=1, sort=True) + "\n")
+            disk.write_file(path / "study.json", disk.to_json(record, indent=1, sort=True) + "\n")
         yield
 
 
@@ -73,7 +73,7 @@ def write(path: Path, entry: Entry, result: Result, shard: dict[str, Any]) -> No
         "shard": shard,
     }
     with reporting(path):
-        disk.write(path / "runs" / f"{entry.id}.json", disk.to_json(record, lossless=True))
+        disk.write_file(path / "runs" / f"{entry.id}.json", disk.to_json(record, lossless=True))
     if result.error is None:  # one that failed may be played again, from where it was
         forget(path, [entry.id])
 
@@ -93,7 +93,7 @@ def refuse_other(path: Path, study: Study, *, stray: bool = False) -> None:
     kept, now = _read(path / "study.json"), {entry.id for entry in study.runs}
     gone = [run for run in kept.get("runs", ()) if run["id"] not in now]
     if gone and not stray:
-        old, new = kept["study"], disk.plain(study.described())
+        old, new = kept["study"], disk.to_plain(study.described())
         changed = [name for name in sorted({*old, *new}) if old.get(name) != new.get(name)]
         raise UserError(
             f"out: {str(path)!r} holds another study: {len(gone)} of its {len(kept['runs'])} runs "

@@ -15,7 +15,7 @@ from ..errors import UserError
 RANGE = re.compile(r"([^:,]+):([^:,]+):(log|lin)(\d+)")
 NEARLY = re.compile(r"[-+.\de]+:[^,]*")
 """What begins as a range does: a number and a colon."""
-MOST = 10_000
+MOST_VALUES = 10_000
 """Most values along one axis; a longer one is a typing error."""
 
 
@@ -98,8 +98,8 @@ def _range(field: str, matched: re.Match[str]) -> tuple[float, ...]:
     except ValueError:
         raise _not(field, text) from None
     count, log = int(matched[4]), matched[3] == "log"
-    if not (math.isfinite(low) and math.isfinite(high) and low < high) or not 2 <= count <= MOST:
-        raise UserError(f"{field}: {text!r} needs finite lo < hi and between 2 and {MOST} values.")
+    if not (math.isfinite(low) and math.isfinite(high) and low < high) or not 2 <= count <= MOST_VALUES:
+        raise UserError(f"{field}: {text!r} needs finite lo < hi and between 2 and {MOST_VALUES} values.")
     if log and low <= 0:
         raise UserError(f"{field}: {text!r} has equal factors between its values, so lo must be > 0.")
     if log:

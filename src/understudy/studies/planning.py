@@ -7,15 +7,15 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from ..defaults import plan_of
-from ..errors import UserError, whole
-from ..machine import cores
-from ..progress import spelled
+from ..errors import UserError, check_int
+from ..machine import count_cores
+from ..progress import format_duration
 from ..spec import WORLD, RunSpec
 from .engines import ENGINES, Work, accelerator, engine, local
 from .shard import Result
 from .study import Entry
 
-MOST = 512
+MOST_RUNS = 512
 """Most runs in a shard of an accelerator, which has room for many; a CPU plays one run after another."""
 LANES = 65_536
 """Most environments of a shard with more than one run: they fill a large GPU."""
@@ -68,13 +68,13 @@ def divide(entries: Sequence[Entry], workers: int, most: int | None = None) -> l
     [3, 2, 3, 2]
     """
     if most is not None:
-        whole("shard", most)
+        check_int("shard", most)
     groups: dict[str, list[Entry]] = {}
     for entry in entries:
         groups.setdefault(entry.spec.key(*SIDE_BY_SIDE), []).append(entry)
     shards = []
     for group in groups.values():
-        room = max(1, min(MOST, LANES // group[0].spec.num_envs)) if accelerator() else 1
+        room = max(1, min(MOST_RUNS, LANES // group[0].spec.num_envs)) if accelerator() else 1
         limit = most or room
         pieces = min(len(group), workers * -(-len(group) // (limit * workers)))
         # Dealt like cards: neighbours in a grid, such as all runs of the slowest loss, go to all workers.
@@ -85,8 +85,8 @@ def divide(entries: Sequence[Entry], workers: int, most: int | None = None) -> l
 def how_many(workers: int | None) -> int:
     """Worker processes: as many as cores unless said otherwise, and one on an accelerator."""
     if workers is None:
-        return 1 if accelerator() else cores()
-    whole("workers", workers)
+        return 1 if accelerator() else count_cores()
+    check_int("workers", workers)
     return workers
 
 
@@ -148,7 +148,7 @@ class Plan(NamedTuple):
         rows.append(("engine", self.engine + ("" if self.engine == "inline" else workers)))
         if self.rate is None or self.seconds is None:
             return [*rows, ("estimated time", "not measured")]
-        least, most = (spelled(one) for one in self.seconds)
+        least, most = (format_duration(one) for one in self.seconds)
         more = "" if least == most else f", up to {most} with evaluation episodes of full length"
         return [*rows, ("estimated time", f"{least}{more} ({self.rate.how})")]
 

@@ -12,7 +12,7 @@ from typing import Any, final
 
 from ..defaults import resolve
 from ..disk import reporting
-from ..errors import UserError, whole
+from ..errors import UserError, check_int
 from ..parts import Spaces
 from ..policies import Actions
 from ..regret.ledger import to_pandas
@@ -105,7 +105,7 @@ def run(
     >>> len(done), done.rounds["labels"]
     (2, [40, 80, 120, 40, 80, 120])
     """
-    whole("retries", retries, 0)
+    check_int("retries", retries, 0)
     count = planning.how_many(workers)
     planning.check_engine(engine, address)
     names = _named(sinks)

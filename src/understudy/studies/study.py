@@ -227,7 +227,7 @@ def _accepted(learner: str) -> tuple[tuple[str, ...], bool]:
 
 def seeds_of(seeds: Any) -> tuple[int, ...]:
     """The seeds: so many from 0, or those listed."""
-    seeds = disk.plain(seeds)  # NumPy's numbers and arrays are accepted too
+    seeds = disk.to_plain(seeds)  # NumPy's numbers and arrays are accepted too
     if isinstance(seeds, int) and not isinstance(seeds, bool) and seeds >= 1:
         return tuple(range(seeds))
     listed = list(seeds) if isinstance(seeds, Sequence) and not isinstance(seeds, str) else []

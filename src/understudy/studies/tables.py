@@ -61,9 +61,9 @@ def write(folder: Path, **tables: Columns) -> None:
     """Writes each as NAME.csv, and as NAME.parquet where pyarrow is installed; same numbers, same bytes."""
     with disk.reporting(folder):
         for name, columns in tables.items():
-            disk.write(folder / f"{name}.csv", to_csv(columns))
+            disk.write_file(folder / f"{name}.csv", to_csv(columns))
             if (packed := to_parquet(columns)) is not None:
-                disk.write(folder / f"{name}.parquet", packed)
+                disk.write_file(folder / f"{name}.parquet", packed)
 
 
 def to_csv(columns: Mapping[str, Sequence[Any]]) -> str:

@@ -16,8 +16,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, final
 
-from ..disk import columns, lock, reporting
-from ..errors import UserError, among, whole
+from ..disk import lock, reporting, to_columns
+from ..errors import UserError, check_int, check_name
 from ..regret.ledger import to_pandas
 from . import tables
 from .folder import refuse_foreign
@@ -63,7 +63,7 @@ class Tuned:
             for name, value in one.values.items():
                 row |= {tables.label(name): value, f"{name}_edge": one.edge.get(name, "")}
             rows.append(row | {"score": one.score, "tried": one.tried})
-        return columns(rows)
+        return to_columns(rows)
 
     def __repr__(self) -> str:
         return f"Tuned({len(self.choices)} settings; {self.full!r})"
@@ -204,7 +204,7 @@ def _prepared(
     if not study.grid:
         raise UserError("tune: the study has no axis to tune; a grid has them, as in step = [0.1, 1.0].")
     for name in axes:
-        among("tune", name, list(study.grid))
+        check_name("tune", name, list(study.grid))
         if any(isinstance(one, Mapping) for one in study.grid[name]):
             raise UserError(f"tune: {name} has tables for values; numbers, words and lists can be tuned.")
         if name == "learner" and "bc" in study.grid[name] and len(study.grid[name]) > 1:
@@ -214,7 +214,7 @@ def _prepared(
             )
         if name in {**COARSE, **changes}:
             raise UserError(f"tune: {name} is the same for all runs of the coarse pass; it cannot be tuned.")
-    whole("keep", keep)
+    check_int("keep", keep)
     return axes, coarse_study(study, axes, changes, study.seeds if seeds is None else seeds)
 
 

@@ -10,7 +10,7 @@ from typing import Any, final
 from ... import web
 from ...envs.gymnasium import Maker, Seen
 from ...envs.pictures import Pictures
-from ...errors import UserError, among
+from ...errors import UserError, check_name
 from ...nested import take
 from .. import Expert
 from .controls import Controls, image, table
@@ -44,7 +44,7 @@ def person(
     >>> person("terminal").name
     'person'
     """
-    among("expert: person", door, DOORS)
+    check_name("expert: person", door, DOORS)
 
     def ask(observations: Any, infos: Any) -> Any:
         raise UserError("expert: a person is asked by a run (train, imitate), not by a function.")

@@ -11,7 +11,7 @@ import numpy as np
 from gymnasium import spaces
 
 from ...errors import UserError
-from ...nested import at, parts
+from ...nested import part_at, parts
 from ...policies.codecs import single_bounds
 
 ACTIONS = {
@@ -38,7 +38,7 @@ OBSERVATIONS = {
 ARROWS = {"left": "ArrowLeft", "right": "ArrowRight", "up": "ArrowUp", "down": "ArrowDown"}
 PLAIN = "123456789abcdefghijklmnopqrtvwxyz0"
 """Keys in the order in which actions get them; s and u are skip and undo."""
-MOST = 16
+MOST_CONTROLS = 16
 """Most numbers of a Box, and rows of a MultiDiscrete, that a person is asked for."""
 
 
@@ -128,7 +128,7 @@ def table(seen: Any, space: Any, env: str = "", names: Sequence[str] | None = No
     for path, part in parts(seen):
         if part.ndim >= 2 or part.size > 64:
             continue
-        keys, own = [str(key + 1) if isinstance(key, int) else key for key in path], at(space, path)
+        keys, own = [str(key + 1) if isinstance(key, int) else key for key in path], part_at(space, path)
         for i, number in enumerate(part.reshape(-1).tolist()):
             name = names[len(found)] if len(found) < len(names) else " ".join([*keys, str(i + 1)])
             # JSON has no nan and no infinity; as texts, a page reads them as numbers all the same.
@@ -172,5 +172,7 @@ def _known(names: Mapping[str, Sequence[str]], env: str) -> Sequence[str] | None
 
 
 def _few(space: Any, count: int) -> None:
-    if count > MOST:
-        raise UserError(f"expert: a person cannot set {count} numbers a state; {MOST} at most ({space}).")
+    if count > MOST_CONTROLS:
+        raise UserError(
+            f"expert: a person cannot set {count} numbers a state; {MOST_CONTROLS} at most ({space})."
+        )

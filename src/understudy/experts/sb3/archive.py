@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from ...errors import UserError, damaged, needs, said
+from ...errors import UserError, damaged, import_extra, shorten
 from ...policies import Normaliser
 from .. import Expert
 from ..networks import layered
@@ -121,7 +121,7 @@ def _policy_settings(
         given = {}
     extractor = given.get("features_extractor_class")
     if isinstance(extractor, pickles.Global | pickles.Call):
-        label = said(extractor.name) if isinstance(extractor, pickles.Global) else "a class of its own"
+        label = shorten(extractor.name) if isinstance(extractor, pickles.Global) else "a class of its own"
         if label not in _EXTRACTORS:
             raise UserError(f"{what}: uses the extractor {label}; {' and '.join(_EXTRACTORS)} can be read.")
     policy_class = objects.get("policy_class")
@@ -228,7 +228,7 @@ def from_hub(
 def download(repo: str, filename: str, revision: str | None) -> Path | None:
     """The local copy of a file on the hub, downloaded once; None where the repository has no such file."""
     here = f"expert: there is no folder or file {repo!r} here; to look for it on the Hugging Face Hub one"
-    client, errors = (needs(one, here, "hub") for one in ("huggingface_hub", "huggingface_hub.errors"))
+    client, errors = (import_extra(one, here, "hub") for one in ("huggingface_hub", "huggingface_hub.errors"))
     try:
         return Path(client.hf_hub_download(repo, filename, revision=revision))
     except errors.LocalEntryNotFoundError:  # not in the local copy, and the hub could not be reached
@@ -238,4 +238,4 @@ def download(repo: str, filename: str, revision: str | None) -> Path | None:
     except errors.RepositoryNotFoundError:
         raise UserError(f"expert: there is no repository {repo!r} on the hub (or it is private).") from None
     except Exception as error:  # the network, the proxy, the disk: a library's worth of reasons
-        raise UserError(f"expert: {repo!r} could not be fetched ({said(error)}).") from error
+        raise UserError(f"expert: {repo!r} could not be fetched ({shorten(error)}).") from error

@@ -14,7 +14,7 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
-from ...errors import UserError, said
+from ...errors import UserError, shorten
 
 LIMIT = 1_000_000  # instructions; a state dict of a thousand tensors has some fifty thousand
 
@@ -27,7 +27,7 @@ class Global:
     name: str
 
     def __str__(self):
-        return said(f"{self.module}.{self.name}")
+        return shorten(f"{self.module}.{self.name}")
 
 
 # Records have no text of their own: those that refer to each other again and again would make it endless.
@@ -81,7 +81,7 @@ def read(data: bytes, what: str, accepted: Callable[[Global], bool] | None = Non
     except UserError:
         raise
     except Exception as error:  # what a truncated or hostile file makes of the decoder is the file's fault
-        raise UserError(f"{what}: is damaged or no pickle ({said(error)}).") from None
+        raise UserError(f"{what}: is damaged or no pickle ({shorten(error)}).") from None
     for found in reader.globals:
         if _starts_programs(found):
             raise UserError(f"{what}: would call {found}, which is foreign there; refused, nothing was run.")

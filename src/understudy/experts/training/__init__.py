@@ -26,7 +26,7 @@ from typing import Any, NamedTuple, final
 import numpy as np
 
 from ...envs.gymnasium import Maker, derive, maker
-from ...errors import UserError, among, damaged, needs, whole
+from ...errors import UserError, check_int, check_name, damaged, import_extra
 from ...policies import TrainedPolicy
 from ...policies.trained import place
 from .. import Expert, networks
@@ -121,13 +121,13 @@ def recipe(algo: str, env_id: str, changes: Mapping[str, Any] | None = None) -> 
     >>> recipe("sac", "Hopper-v5", {"gamma": 0.98})["gamma"], recipe("sac", "Hopper-v5")["steps"]
     (0.98, 250000)
     """
-    among("algo", algo, RECIPES)
+    check_name("algo", algo, RECIPES)
     base = RECIPES[algo]
     family = re.sub(r"-v\d+$", "", env_id).rpartition(":")[2]
     given = (changes or {}).items()
     changes = {key: value.tolist() if hasattr(value, "tolist") else value for key, value in given}  # of NumPy
     for key, value in changes.items():
-        among(f"settings of {algo}", key, base)
+        check_name(f"settings of {algo}", key, base)
         _check(key, value, base[key])
     return {**base, **FOR_ENVS.get((algo, family), {}), **changes}
 
@@ -285,7 +285,7 @@ class Trained:
 
 def require_sbx() -> Any:
     """SBX, or one sentence that says how to get it."""
-    return needs("sbx", "expert train", "train")
+    return import_extra("sbx", "expert train", "train")
 
 
 def train(
@@ -320,9 +320,9 @@ def train(
     chosen = recipe(algo, make.name, {**(settings or {}), **({} if steps is None else {"steps": steps})})
     total = chosen["steps"]
     every = max(1, min(10_000, total // 10)) if evaluate_every is None else evaluate_every
-    whole("evaluate_every", every)
-    whole("seed", seed, 0)
-    whole("episodes", episodes)
+    check_int("evaluate_every", every)
+    check_int("seed", seed, 0)
+    check_int("episodes", episodes)
     name = f"{algo}-{make.name.replace('/', '-').replace(':', '-')}"
     path = place(Path("experts", f"{name}.safetensors") if out is None else out)
     models.refuse_taken(path, resume)
