@@ -47,8 +47,8 @@ def test_a_calibration_takes_the_time_of_what_is_compiled(monkeypatch):
     assert rate is not None and rate.seconds == pytest.approx(1.0 / (6 * 2 * 30))
 
 
-@pytest.mark.parametrize("dear", [{"expert_workers": 2}, {}])
-def test_no_label_is_paid_for_to_measure_the_time(monkeypatch, dear):
+@pytest.mark.parametrize("expensive", [{"expert_workers": 2}, {}])
+def test_no_label_is_paid_for_to_measure_the_time(monkeypatch, expensive):
     """Negative control: an expert that answers at once is asked."""
     asked = []
 
@@ -58,8 +58,8 @@ def test_no_label_is_paid_for_to_measure_the_time(monkeypatch, dear):
             work.done(number, [], 1.0)
 
     monkeypatch.setattr(planning, "local", local)
-    study = Study(ROOM, seeds=40, **SMALL | {"rounds": 40} | dear)
-    assert (plan(study, workers=2).rate is None) == bool(dear) and asked == ([] if dear else [4])
+    study = Study(ROOM, seeds=40, **SMALL | {"rounds": 40} | expensive)
+    assert (plan(study, workers=2).rate is None) == bool(expensive) and asked == ([] if expensive else [4])
 
 
 @pytest.mark.parametrize(

@@ -71,7 +71,7 @@ class Expert:
     pure: Callable[[Any], Any] | None = dataclasses.field(default=None, repr=False)
     """The same answers as a function of n observations that JAX can trace, where there is one: then runs in
     pure environments stay on the device."""
-    alike: bool = False
+    deterministic: bool = False
     """Whether an observation has one answer, to the bit, in any batch and at any time."""
     probed: int = 0
     """Calls that were made to find out what it is."""

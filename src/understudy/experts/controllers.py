@@ -78,5 +78,5 @@ def law(name: str, card: Mapping[str, Any]) -> Expert:
         action_space=actions,
         card=card,
         pure=function,
-        alike=True,
+        deterministic=True,
     )

@@ -77,7 +77,9 @@ def of(policy: TrainedPolicy, card: Mapping[str, Any]) -> Expert:
         return np.stack([np.asarray(policy.act(take(observations, 0)))])
 
     card = {**card, "kind": "action"}
-    return dataclasses.replace(expert, ask=ask, kind="action", card=card, on_reset=policy.reset, alike=False)
+    return dataclasses.replace(
+        expert, ask=ask, kind="action", card=card, on_reset=policy.reset, deterministic=False
+    )
 
 
 def from_network(network: Network, *, card: Mapping[str, Any], **fields: Any) -> Expert:
@@ -87,7 +89,7 @@ def from_network(network: Network, *, card: Mapping[str, Any], **fields: Any) ->
         ask=lambda observations, infos: network(observations),
         card=card,
         network=network,
-        alike=True,
+        deterministic=True,
         **fields,
     )
 

@@ -83,5 +83,5 @@ def dynamic_programming(
         **(card or {}),
         "settings": dict(env_kwargs or {}),
     }
-    how = {"card": about, "alike": True, **spaces}
+    how = {"card": about, "deterministic": True, **spaces}
     return Expert(about["name"], ask=lambda states, infos: best[np.asarray(states)], **how)

@@ -240,15 +240,17 @@ class Stage:
     def of_student(self, student: Understudy, asked: Asked) -> Evaluation:
         parts, shown = student.parts, student.shown()
         about = *shown, student.normaliser, parts.observations, parts.actions
-        return self._play(asked, lambda lanes: by_policy(*about, lanes), alike=True)
+        return self._play(asked, lambda lanes: by_policy(*about, lanes), deterministic=True)
 
     def of_expert(self, asked: Asked) -> Evaluation:
         known, same = self._world.cache, ("expert", asked, self._limit)
         if same not in known:
             hook = self._expert.on_reset
-            alike = self._expert.alike and hook is None
+            deterministic = self._expert.deterministic and hook is None
             try:
-                known[same] = self._play(asked, lambda lanes: self._taught, alike=alike, hook=hook)
+                known[same] = self._play(
+                    asked, lambda lanes: self._taught, deterministic=deterministic, hook=hook
+                )
             except Exception as error:
                 raise failure("expert", error) from error
         return known[same]
@@ -256,9 +258,11 @@ class Stage:
     def _taught(self, seen: Seen, slots: np.ndarray, fresh: np.ndarray) -> Any:
         return self._expert.act(seen.batch, seen.infos)
 
-    def _play(self, asked: Asked, act: Callable[[int], Act], *, alike: bool, hook: Any = None) -> Evaluation:
-        """`act(lanes)` plays in so many slots; alike: it does the same in any number of them."""
-        lanes = min(asked[1], LANES) if alike and self._light else 1
+    def _play(
+        self, asked: Asked, act: Callable[[int], Act], *, deterministic: bool, hook: Any = None
+    ) -> Evaluation:
+        """`act(lanes)` plays in so many slots; deterministic: it does the same in any number of them."""
+        lanes = min(asked[1], LANES) if deterministic and self._light else 1
         if lanes not in self._lent:
             self._lent[lanes] = self._world.vector(lanes)
         how: dict[str, Any] = {"lanes": lanes, "limit": self._limit, "on_reset": hook}

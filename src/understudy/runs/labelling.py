@@ -143,7 +143,7 @@ class Quick:
         self._number = number
         self._visits.clear()
         self._first.clear()
-        self._room = 0 if self.expert.alike or self.expert.on_reset is not None else AGAIN
+        self._room = 0 if self.expert.deterministic or self.expert.on_reset is not None else AGAIN
         self.journal.begin(number)
 
     def answer(self, path: Path, weights: np.ndarray) -> None:
@@ -192,7 +192,7 @@ class Quick:
 
     def ask_again(self) -> None:
         """Asks again about the first states of the round, the last of them first, and warns, once, where
-        answers differ. One that is known to answer alike and one that remembers are not asked.
+        answers differ. One that is known to be deterministic and one that remembers are not asked.
         """
         differ = [np.zeros(0)]
         for seen, before in reversed(self._first) if not self._warned else ():

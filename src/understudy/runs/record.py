@@ -41,7 +41,7 @@ class Record:
       seconds: collect, solve, comparator, evaluate and total.
       kept_round: the round after which `policy` was learnt; the last one, but for ``keep_best=True``.
       expert_calls: calls of the expert that gave no label: to measure it, to find out its kind, or to see
-        whether it answers alike.
+        whether it is deterministic.
     """
 
     policy: TrainedPolicy

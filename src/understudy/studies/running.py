@@ -143,9 +143,9 @@ def plan(
 ) -> planning.Plan:
     """What `run` would do with the same arguments. The time is estimated from the shards finished in
     `out`, or from a short calibration, during which ``progress(stage, done, total)`` is called; a slow or
-    dear expert is not asked for one.
+    expensive expert is not asked for one.
     """
-    dear = check(study, engine)
+    expensive = check(study, engine)
     planning.engine(engine)
     count = planning.how_many(workers)
     kept: dict[str, Any] = {}
@@ -157,7 +157,7 @@ def plan(
     left = _left(study, kept, retry_failed)
     shards = planning.divide(left, count, shard)
     rate = planning.from_finished([about for _, about in kept.values()])
-    if rate is None and calibrate and not dear:
+    if rate is None and calibrate and not expensive:
         rate = planning.calibrate(shards, count, progress)
     return planning.Plan(
         asked=study.asked,

@@ -1,4 +1,4 @@
-"""Experts that remember what they saw, and experts that do not answer alike."""
+"""Experts that remember what they saw, and experts that are not deterministic."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ class Moody:
 
 
 @pytest.mark.parametrize("kind", [{"noise": 0.1}, {"memory": 0.1}, {"noise": 1e-6}, {}])
-def test_an_expert_that_does_not_answer_alike_is_told_once(kind):
+def test_an_expert_that_is_not_deterministic_is_told_once(kind):
     expert = Moody(**kind)
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always")
