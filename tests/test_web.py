@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import http.client
 import json
+import random
 import socket
 import threading
 import urllib.request
+from urllib.parse import quote
 
 import pytest
 
@@ -142,6 +145,85 @@ def test_requests_that_do_not_fit_are_refused_in_a_sentence(server, caplog):
     assert json.loads(ask(server, "/fails?how=user")[2]) == {"error": "n: 'x' is not a number."}
     assert ask(server, "/fails")[0] == 500 and "broken" in caplog.text
     assert ask(server)[0] == 200
+
+
+def test_1500_hostile_requests_reach_no_handler(caplog):
+    """Raw bytes, so that what no client library would send is sent too: each request has at least one thing
+    wrong, and the handler that all of them aim at is called only by the honest requests in between.
+    """
+    rng, called = random.Random(0), []
+    with Server({"GET /": called.append, "POST /": called.append}) as server:
+        token, (host, other) = server.token, server.hosts
+        tokens = [
+            "",
+            token[:-1],
+            token + "A",
+            token.swapcase(),
+            token[::-1],
+            "é" * 32,
+            "A" * 5000,
+            "%00",
+            token + "%20",
+        ]
+        hosts = [
+            "",
+            "evil.example",
+            f"evil.example:{server.port}",
+            "127.0.0.1",
+            f"127.0.0.1:{server.port + 1}",
+        ]
+        hosts += [f"{host}.evil.example", f"[::1]:{server.port}", f"{host}@evil.example", host + "\u00e9"]
+        origins = [
+            "null",
+            "http://evil.example",
+            f"https://{host}",
+            f"http://{host}.evil.example",
+            f"http://{other}/",
+        ]
+        sizes = [str(MOST_BODY + 1), "-1", "1e3", "9" * 400, "0x10", "+5", "٣"]
+        honest = (
+            f"GET / HTTP/1.1\r\nHost: {host}\r\nCookie: {server.cookie}={token}\r\nConnection: close\r\n\r\n"
+        )
+
+        def request(wrong: str) -> bytes:
+            method = rng.choice(("GET", "POST"))
+            key = rng.choice(tokens) if wrong == "token" else token
+            place = rng.choice(("query", "cookie"))
+            path = f"/?token={quote(key)}" if place == "query" else "/"
+            lines = [f"Host: {rng.choice(hosts) if wrong == 'host' else host}"]
+            lines += [f"Cookie: {server.cookie}={key}"] if place == "cookie" else []
+            lines += [f"Origin: {rng.choice(origins)}"] if wrong == "origin" else []
+            lines += [f"Content-Length: {rng.choice(sizes)}"] if wrong == "size" else []
+            lines += ["Transfer-Encoding: chunked"] if wrong == "chunked" else []
+            if wrong == "form":
+                method = "POST"
+                lines += ["Content-Type: application/x-www-form-urlencoded", "Content-Length: 3"]
+            if wrong == "path":
+                path = rng.choice(("/..", "/./", "/%2e%2e/", "/\\evil.example", "/%00"))
+            rng.shuffle(lines)
+            head = "\r\n".join([f"{method} {path} HTTP/1.1", *lines, "Connection: close", "", ""])
+            if wrong == "bytes":
+                return bytes(rng.randrange(256) for _ in range(rng.randrange(1, 200))) + b"\r\n\r\n"
+            if wrong == "cut":
+                return head.encode()[: rng.randrange(1, head.index("\r\n"))]
+            return head.encode() + (b"a=1" if wrong == "form" else b"")
+
+        def sent(data: bytes) -> bytes:
+            with socket.create_connection(("127.0.0.1", server.port), timeout=10) as link:
+                link.sendall(data)
+                link.shutdown(socket.SHUT_WR)
+                with contextlib.suppress(ConnectionError):
+                    return b"".join(iter(lambda: link.recv(65536), b""))
+            return b""
+
+        kinds = ("token", "host", "origin", "size", "chunked", "form", "path", "bytes", "cut")
+        for number in range(1500):
+            answer = sent(request(kinds[number % len(kinds)]))
+            assert not called and token.encode() not in answer and b" 200 " not in answer[:20]
+            if number % 100 == 99:
+                assert b" 200 " in sent(honest.encode())[:20]
+                assert called.pop() is not None
+    assert "Traceback" not in caplog.text
 
 
 def test_slow_connections_do_not_hold_up_others(server):
