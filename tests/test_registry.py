@@ -80,7 +80,7 @@ def test_a_module_of_ones_own(parts, tmp_path, monkeypatch):
         ("prt", "did you mean 'part'"),
         ("needy", r"needs options \(size\)"),
         (3, "expected a name .*got int"),
-        (Part, "expected a name .*got type"),
+        (Part, r"expected a name .*got the class Part; make an object of it, as in Part\(\)"),
     ],
 )
 def test_what_is_no_part_is_refused(parts, value, sentence):

@@ -109,6 +109,62 @@ def failure(who: str, error: BaseException) -> UserError:
     return made
 
 
+_TRACED = ("TracerBoolConversionError", "TracerArrayConversionError", "TracerIntegerConversionError")
+_TRACED += ("ConcretizationTypeError",)
+
+
+@contextlib.contextmanager
+def calling(kind: str, part: object, method: str) -> Iterator[None]:
+    """Whatever a user's own part raises in the block becomes one sentence that names the part.
+
+    Errors of the package's own parts pass as they are.
+
+    >>> with calling("learner", [].append, "update"):
+    ...     raise KeyError("eta")
+    Traceback (most recent call last):
+    understudy.errors.ContractError: learner 'append': its update failed (KeyError: 'eta').
+    """
+    try:
+        yield
+    except UserError:
+        raise
+    except Exception as error:
+        if not is_own(part):
+            raise
+        said = shorten(error)
+        if type(error).__name__ in _TRACED:
+            said = f"it needs the value of an array while JAX compiles it{_place(error)}; write jnp in place "
+            said += "of np and float, and jnp.where or jax.lax.cond in place of if"
+        raise ContractError(f"{kind} {name_of(part)!r}: its {method} failed ({said}).") from error
+
+
+def is_own(part: object) -> bool:
+    """Whether a part (an object, a class or a function) is a user's own, and not one of this package."""
+    home = getattr(part, "__module__", None) or type(part).__module__  # a class and an object have the same
+    return not f"{home}.".startswith("understudy.")
+
+
+def name_of(part: object) -> str:
+    """What a sentence calls a part: its name, or that of its class.
+
+    >>> name_of(max), name_of(1)
+    ('max', 'int')
+    """
+    said = None if isinstance(part, type) else getattr(part, "name", None)  # which a class may inherit
+    names = (said, getattr(part, "__name__", None))
+    return next((name for name in names if isinstance(name, str)), type(part).__name__)
+
+
+def kind_of(value: object) -> str:
+    """What a sentence calls a value that is not what it should be.
+
+    >>> kind_of([1]), kind_of(None)
+    ('list', 'None')
+    """
+    name = type(value).__name__
+    return "None" if value is None else "an array" if "Tracer" in name else name
+
+
 def _place(error: BaseException) -> str:
     library = tuple(str(Path(file).parent) for file in (__file__, traceback.__file__))
     for frame in reversed(traceback.extract_tb(error.__traceback__)):

@@ -18,7 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from .errors import UserError
+from .errors import ContractError, UserError, calling, is_own, name_of
 from .registry import Registry
 
 MOST_CLASSES = 100_000
@@ -105,6 +105,21 @@ class Loss(eqx.Module):
     def targets(self, answers: Any, outputs: int | None = None) -> np.ndarray:
         """The expert's answers as rows of floats (n, k); raises `UserError` when they cannot be."""
         return columns(answers)
+
+
+def check_loss(loss: Loss, outputs: int) -> None:
+    """Refuses a loss of a user's own that does not return one number for (outputs,) and (outputs,)."""
+    if not is_own(loss):
+        return
+    one = jax.ShapeDtypeStruct((outputs,), jnp.result_type(float))
+    with calling("loss", loss, "call with (outputs, target)"):
+        found = eqx.filter_eval_shape(loss, one, one)
+    if not (isinstance(found, jax.ShapeDtypeStruct) and found.shape == ()):
+        kind = f"an array of shape {found.shape}" if hasattr(found, "shape") else type(found).__name__
+        raise ContractError(
+            f"loss {name_of(loss)!r}: it returned {kind} for outputs and target of shape ({outputs},); one "
+            "number is expected, as jnp.sum returns it."
+        )
 
 
 def computes(part: Any, *kinds: type) -> bool:

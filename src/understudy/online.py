@@ -13,7 +13,7 @@ import numpy as np
 import optax
 from jax import Array
 
-from .errors import UserError
+from .errors import ContractError, UserError, calling, kind_of, name_of
 from .learners import AnyLearner, Learner, started
 from .learners.base import answered, first_state
 from .losses import Absolute, Loss, Squared, computes
@@ -129,16 +129,22 @@ class Game(eqx.Module):
         shared = judge is not None and type(self.learner) is Learner
 
         def solve(objective: Objective, params: Params) -> Solution:
+            if not isinstance(objective, Objective):
+                raise ContractError(
+                    f"learner {name_of(self.learner)!r}: its update called solve with "
+                    f"{type(objective).__name__}; an Objective is expected, as "
+                    "understudy.objectives.plain(losses, params) makes one of the losses."
+                )
             own = Task(self.solver, objective, params)
             if not (shared and alike(hindsight, own)):
-                return self.solver(objective, params, key)
+                return self._solved(objective, params, key)
             best, solution = solved_in_turn(hindsight, own, judge, key)
             beside.append(best)
             return solution
 
-        learner, solution = answered(
-            self.learner, self.learner.update(old, recalled, gradient, solve), old.params
-        )
+        with calling("learner", self.learner, "update"):
+            answer = self.learner.update(old, recalled, gradient, solve)
+        learner, solution = answered(self.learner, answer, old.params)
         cumulative = state.cumulative + loss
         rounds = losses.rounds.astype(loss.dtype)
         record = {
@@ -207,6 +213,17 @@ class Game(eqx.Module):
         if judge is not None:
             comparator, verdict = jax.lax.cond(judge, best, lambda _: (comparator, nothing), None)
         return GameState(learner, kept, comparator, running, cumulative), record | verdict
+
+    def _solved(self, objective: Objective, params: Params, key: Array) -> Solution:
+        """The solver's answer, which must be a `Solution`."""
+        with calling("solver", self.solver, "call with (objective, params, key)"):
+            found = self.solver(objective, params, key)
+        if not isinstance(found, Solution):
+            raise ContractError(
+                f"solver {name_of(self.solver)!r}: it returned {kind_of(found)}; a Solution is expected, "
+                "which a subclass of understudy.solvers.Solver makes from its init, step and progress."
+            )
+        return found
 
     def play_all(
         self, state: GameState, rounds: Any, draw: Callable[[Any, Params], tuple[Any, dict[str, Any]]]

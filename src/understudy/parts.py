@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any, final
 
 import jax
+import numpy as np
 
 from . import experts, threefry
 from .defaults import Resolved, resolve
@@ -15,9 +16,11 @@ from .errors import UserError
 from .experts import Expert, networks
 from .experts.answers import mode
 from .experts.networks import start
+from .losses import check_loss
 from .machine import total_memory
 from .online import Game, make_game, remembering
 from .policies import Actions, Encoded, Normaliser, Observations, Params, Recalled, Seen
+from .policies.base import first_params
 from .policies.sight import Sight
 from .samples import Round, checksum, count, recorded
 from .spec import FIELDS, WORLD, RunSpec, describe, refuse_old_name, stated
@@ -108,10 +111,12 @@ def parts(world: Spaces, spec: RunSpec, before: Mapping[str, Any] | None = None)
     if resolved.frame_stack is not None:
         seen = Recalled(seen, resolved.frame_stack, mark=architecture.memory > 0)
     _fits_memory(max(resolved.plan.sizes, default=0), seen.width * seen.dtype.itemsize + 4 * actions.outputs)
+    check_loss(resolved.loss, actions.outputs)
     teacher = taught(world.expert, spec)
     key = threefry.key(derive(spec.seed, "params"))
     with jax.enable_x64(architecture.linear):
-        params = architecture.init(key, seen.width, actions.outputs)
+        rows = seen.dtype if seen.dtype == np.uint8 else float
+        params = first_params(architecture, key, seen.width, actions.outputs, rows=rows)
         normaliser = Normaliser.identity(seen.width)
         if spec.init is not None:
             spaces = {"observation_space": world.observation_space, "action_space": world.action_space}

@@ -142,8 +142,21 @@ class Registry(Generic[T]):
             return value  # type: ignore[return-value]
         raise UserError(
             f"{self.field}: expected a name ({', '.join(self.names())}) or an object of that kind, "
-            f"got {type(value).__name__}."
+            f"got {self._foreign(value)}."
         )
+
+    def _foreign(self, value: Any) -> str:
+        """What a sentence says of an object that is not of this kind."""
+        if inspect.isclass(value):
+            return f"the class {value.__name__}; make an object of it, as in {value.__name__}()"
+        name = type(value).__name__
+        if not inspect.isclass(self.kind):
+            return name
+        if not getattr(self.kind, "_is_protocol", False):
+            home = self.kind.__module__.removesuffix(".base")
+            return f"{name}, which is no subclass of {home}.{self.kind.__name__}"
+        lacks = [one for one in vars(self.kind) if not one.startswith("_") and not hasattr(value, one)]
+        return f"{name}, which lacks {', '.join(lacks)}" if lacks else name
 
     def _installed(self) -> dict[str, importlib.metadata.EntryPoint]:
         return {} if self.group is None else _entry_points(self.group)

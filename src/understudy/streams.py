@@ -15,10 +15,11 @@ from jax.typing import ArrayLike
 
 from .errors import UserError
 from .learners import LEARNERS, AnyLearner
-from .losses import LOSSES, Loss
+from .losses import LOSSES, Loss, check_loss
 from .objectives import Batch, batch, limited, plain
 from .online import Game, GameState, certify, make_game, remembering
 from .policies import POLICIES, Params, Policy, Tabular
+from .policies.base import first_params
 from .programs import compiled_stream
 from .regret import COLUMNS, Certificate, Ledger, bounds
 from .regret.bounds import Bound
@@ -192,7 +193,8 @@ def replay(
         rows, samples = max(len(X) for X, _ in checked), sum(len(X) for X, _ in checked)
         key = jax.random.key(int(seed))
         features, outputs = int(np.prod(checked[0][0].shape[1:])), checked[0][1].shape[1]
-        params = policy.init(jax.random.fold_in(key, 0), features, outputs, jnp.float64)
+        check_loss(loss, outputs)
+        params = first_params(policy, jax.random.fold_in(key, 0), features, outputs, jnp.float64)
         game = make_game(policy, loss, resolved, solver, params, **options)
         like = batch(*checked[0], rows=rows)
         losses = limited(

@@ -26,7 +26,7 @@ from jax import Array
 
 from . import disk, threefry
 from .asking import Driven, Gate, View
-from .asking.base import at_random, beside, shortly_before
+from .asking.base import at_random, beside, chosen_by, shortly_before
 from .asking.visited import Visited, largest, per_sample
 from .automatic import Automatic
 from .envs.gymnasium import derive
@@ -260,7 +260,7 @@ class Understudy:
                 random = min(at_random(rule, driven), most)
                 chosen = beside(np.zeros(0, int), random, len(states), view.rng)
             else:
-                chosen = rule.choose(view)
+                chosen = chosen_by(rule, view)
             p[states[chosen.index]] = chosen.p
         asked = p > 0
         if rule.honest:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, final, runtime_chec
 
 import numpy as np
 
-from ..errors import UserError
+from ..errors import ContractError, UserError, calling, kind_of, name_of
 
 if TYPE_CHECKING:  # importing this room is cheap
     from ..losses import Loss
@@ -73,18 +73,47 @@ class Rule(Protocol):
     A rule that is not for every policy may have ``fits(policy)``, which refuses one before the first round.
     """
 
-    @property
-    def count(self) -> int | None: ...
+    if TYPE_CHECKING:
 
-    @property
-    def reads(self) -> bool: ...
+        @property
+        def count(self) -> int | None: ...
 
-    @property
-    def honest(self) -> bool: ...
+        @property
+        def reads(self) -> bool: ...
+
+        @property
+        def honest(self) -> bool: ...
+
+    else:  # a subclass may set them, as properties it could not, or leave them out
+        count = None
+        reads = False
+        honest = False
 
     def choose(self, view: View) -> Asked:
         """At most ``view.most`` of the states of a round."""
         ...
+
+
+def chosen_by(rule: Rule, view: View) -> Asked:
+    """What a rule chooses of a view; an answer that is no choice of its states is refused in one sentence."""
+    with calling("ask rule", rule, "choose"):
+        asked = rule.choose(view)
+    n, who = len(view.rows), f"ask rule {name_of(rule)!r}: its choose returned"
+    if not isinstance(asked, Asked):
+        raise ContractError(f"{who} {kind_of(asked)}; an understudy.asking.Asked(index, p) is expected.")
+    index, p = np.asarray(asked.index), np.asarray(asked.p)
+    if index.ndim != 1 or (len(index) and index.dtype.kind not in "iu") or index.shape != p.shape:
+        raise ContractError(
+            f"{who} index {index.shape} of {index.dtype} and p {p.shape}; whole numbers (k,) and their "
+            "probabilities (k,) are expected."
+        )
+    if len(index) and (index.min() < 0 or index.max() >= n or len(np.unique(index)) < len(index)):
+        raise ContractError(f"{who} index {index.tolist()[:10]}; numbers below {n}, each once, are expected.")
+    if not np.all((p > 0) & (p <= 1)):
+        raise ContractError(f"{who} p {p.tolist()[:10]}; probabilities above 0 and at most 1 are expected.")
+    if len(index) > view.most:
+        raise ContractError(f"{who} {len(index)} states; at most {view.most} (view.most) may be asked about.")
+    return Asked(index, p)
 
 
 BEFORE, SHARE = 15, 5

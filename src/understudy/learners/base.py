@@ -13,7 +13,7 @@ import optax
 from jax import Array
 from jax.core import Tracer
 
-from ..errors import ContractError, UserError, check_int, check_name
+from ..errors import ContractError, UserError, calling, check_int, check_name
 from ..objectives import Losses, Objective, plain, zeros, zeros_like
 from ..policies import Params
 from ..solvers import Solution, project
@@ -271,7 +271,8 @@ def _stepped(params: Params) -> Solution:
 
 def first_state(learner: AnyLearner, params: Params) -> Any:
     """The learner's state before round 1, which must hold the parameters to play."""
-    state = learner.init(params)
+    with calling("learner", learner, "init"):
+        state = learner.init(params)
     _playable(learner, "init", state, params)
     return state
 

@@ -15,7 +15,7 @@ from jax import Array
 from jax.flatten_util import ravel_pytree
 from jax.typing import DTypeLike
 
-from ..errors import UserError, check_int
+from ..errors import ContractError, UserError, calling, check_int, is_own, kind_of, name_of
 
 Params = Any
 """A pytree of arrays. For a linear policy it is one array of shape (features, outputs)."""
@@ -30,6 +30,11 @@ class Policy(eqx.Module):
     name: ClassVar[str]
     minibatch: ClassVar[int] = 256
     """Samples (sequences, of a policy with memory) in a step of a solver that draws minibatches."""
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        if not hasattr(cls, "name"):
+            cls.name = cls.__name__
 
     @abc.abstractmethod
     def init(self, key: Array, features: int, outputs: int, dtype: DTypeLike | None = None) -> Params:
@@ -81,7 +86,57 @@ class Policy(eqx.Module):
         own = self.name if "name" in vars(kind) else kind.__name__
         name = next((name for name, maker in POLICIES.makers.items() if maker is kind), own)
         fields = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
+        for field, value in fields.items():
+            if callable(value):
+                raise UserError(
+                    f"policy {name!r}: its field {field} holds {name_of(value)!r}, which the policy's file "
+                    "cannot keep; give a text or a number, and choose by it in apply."
+                )
         return {"policy": name} | {k: list(v) if isinstance(v, tuple) else v for k, v in fields.items()}
+
+
+def first_params(
+    policy: Policy,
+    key: Array,
+    features: int,
+    outputs: int,
+    dtype: DTypeLike | None = None,
+    *,
+    rows: Any = float,
+) -> Params:
+    """What `init` returns. A user's own policy whose parts do not go together is refused in one sentence;
+    `rows` is the type of its inputs.
+    """
+    if not is_own(policy):
+        return policy.init(key, features, outputs, dtype)
+    kind, more = type(policy), () if dtype is None else (dtype,)
+    who = f"policy {kind.__name__!r}:"
+    for field in dataclasses.fields(policy):
+        leaves = jax.tree.leaves(getattr(policy, field.name))
+        if not field.metadata.get("static") and not all(map(eqx.is_array_like, leaves)):
+            raise ContractError(
+                f"{who} its field {field.name} holds {kind_of(leaves[0])}; declare what is no array with "
+                f"{field.name}: … = eqx.field(static=True)."
+            )
+    with calling("policy", kind, "init with (key, features, outputs)"):
+        params = policy.init(key, features, outputs, *more)
+    strange = [leaf for leaf in jax.tree.leaves(params) if not eqx.is_array_like(leaf)]
+    if strange or not jax.tree.leaves(params):
+        what = f"hold {name_of(strange[0])!r}, which is no array" if strange else "hold no array"
+        raise ContractError(
+            f"{who} the parameters that its init returned {what}; a tree of arrays is expected, such as a "
+            "dict, a list, or eqx.filter(module, eqx.is_array)."
+        )
+    if not policy.memory:  # else its rows come in sequences
+        with calling("policy", kind, f"apply to inputs of shape (2, {features})"):
+            found = eqx.filter_eval_shape(policy.apply, params, jax.ShapeDtypeStruct((2, features), rows))
+        shape = getattr(found, "shape", kind_of(found))
+        if shape != (2, outputs):
+            raise ContractError(
+                f"{who} its apply returned {shape} for inputs of shape (2, {features}); outputs of shape "
+                f"(2, {outputs}) are expected."
+            )
+    return params
 
 
 def given_by(policy: Policy, method: str) -> int:

@@ -13,7 +13,7 @@ import jax
 import numpy as np
 
 from .. import disk
-from ..errors import UserError, damaged
+from ..errors import UserError, damaged, is_own
 from .acting import Encoded, Encoder, Network, Seen, forward, forward_step, require_fit, softmax
 from .base import Params, Policy
 from .codecs import Actions, Normaliser, Observations, Recalled
@@ -198,10 +198,13 @@ class TrainedPolicy:
         leaves = jax.tree_util.tree_flatten_with_path(tensors)[0]
         arrays = {"params" + jax.tree_util.keystr(path): np.asarray(leaf, order="C") for path, leaf in leaves}
         names = iter(arrays)
+        listed = jax.tree.map(lambda _: next(names), tensors)  # lists and dicts of names of arrays
+        if is_own(self.policy):  # whose parameters may be modules; `init` says again how they go together
+            listed["network"] = jax.tree.leaves(listed["network"])
         card = {
             "format": FORMAT,
             **self.policy.config(),
-            "params": jax.tree.map(lambda _: next(names), tensors),  # lists and dicts of names of arrays
+            "params": listed,
             "observations": self.observations.config(),
             "actions": self.actions.config(),
         }
@@ -235,6 +238,10 @@ class TrainedPolicy:
             tensors = jax.tree.map(lambda name: wide[name], about["params"])
             seen = _seen(about["observations"], tensors.get("encoder"))
             acts, policy = Actions.from_config(about["actions"]), from_config(about)
+            if is_own(policy):
+                like = policy.init(jax.random.key(0), seen.width, acts.outputs)
+                leaves = jax.tree.leaves(tensors["network"])
+                tensors["network"] = jax.tree.unflatten(jax.tree.structure(like), leaves)
             require_fit(what, policy, tensors["network"], seen.width, acts.outputs)
             normaliser = Normaliser.identity(seen.width)
             if "mean" in tensors:

@@ -19,7 +19,7 @@ import optax
 from jax import Array
 from jax.flatten_util import ravel_pytree
 
-from ..errors import UserError, check_int
+from ..errors import ContractError, UserError, check_int, kind_of, name_of
 from ..objectives import Counts, Objective, Samples, orthonormal
 from ..policies import Params
 
@@ -128,6 +128,11 @@ class Solver(eqx.Module, Generic[State]):
             return (done.status == Status.RUNNING) & (done.iterations < limit)
 
         state = self.init(objective, params, key)
+        if not isinstance(done := self.progress(state), Progress):
+            raise ContractError(
+                f"solver {name_of(self)!r}: its progress returned {kind_of(done)}; an "
+                "understudy.solvers.Progress is expected."
+            )
         state = jax.lax.while_loop(going, lambda state: self.step(objective, state), state)
         solution = self.finish(objective, state)
         status = jnp.where(solution.status == Status.RUNNING, Status.ITERATION_CAP, solution.status)
