@@ -7,14 +7,47 @@ import numpy as np
 import pytest
 
 from understudy.envs.gymnasium import GymnasiumVector, maker, vector
-from understudy.envs.mujoco import Physics, Rules
+from understudy.envs.mujoco import RULES, MujocoVector, rules_of
 from understudy.errors import UserError
 
 KEYWORDS = [
     ("Hopper-v5", {}),
-    ("Walker2d-v5", {}),
     ("Hopper-v5", {"max_episode_steps": 7, "terminate_when_unhealthy": False, "frame_skip": 2}),
+    ("Hopper-v5", {"healthy_state_range": (-2.0, 2.0)}),
+    ("Hopper-v4", {"max_episode_steps": 50}),
+    ("Walker2d-v5", {}),
     ("Walker2d-v5", {"exclude_current_positions_from_observation": False, "ctrl_cost_weight": 0.5}),
+    ("Walker2d-v4", {"terminate_when_unhealthy": False, "max_episode_steps": 50}),
+    ("HalfCheetah-v5", {"max_episode_steps": 50}),
+    ("HalfCheetah-v4", {"max_episode_steps": 50, "exclude_current_positions_from_observation": False}),
+    ("HalfCheetah-v5", {"max_episode_steps": 30, "forward_reward_weight": 3, "ctrl_cost_weight": 2.0}),
+    ("Swimmer-v5", {"max_episode_steps": 50}),
+    ("Swimmer-v4", {"max_episode_steps": 50, "exclude_current_positions_from_observation": False}),
+    ("Ant-v5", {"max_episode_steps": 60}),
+    ("Ant-v5", {"healthy_z_range": (0.5, 0.8), "contact_cost_weight": 0.1, "main_body": "front_left_leg"}),
+    ("Ant-v5", {"max_episode_steps": 40, "include_cfrc_ext_in_observation": False, "frame_skip": 3}),
+    (
+        "Ant-v5",
+        {"max_episode_steps": 40, "contact_force_range": (-0.1, 9), "terminate_when_unhealthy": False},
+    ),
+    ("Humanoid-v5", {}),
+    ("Humanoid-v5", {"include_cinert_in_observation": False, "contact_cost_weight": 1e-3}),
+    ("Humanoid-v5", {"include_cvel_in_observation": False, "include_qfrc_actuator_in_observation": False}),
+    ("Humanoid-v5", {"include_cfrc_ext_in_observation": False, "contact_cost_range": (0.5, 0.7)}),
+    ("HumanoidStandup-v5", {"max_episode_steps": 50}),
+    ("HumanoidStandup-v5", {"max_episode_steps": 40, "exclude_current_positions_from_observation": False}),
+    (
+        "HumanoidStandup-v5",
+        {"max_episode_steps": 40, "impact_cost_weight": 1e-3, "impact_cost_range": (1, 2)},
+    ),
+    ("Reacher-v5", {}),
+    ("Reacher-v5", {"max_episode_steps": 20, "reward_dist_weight": 3, "reward_control_weight": 0.3}),
+    ("Pusher-v5", {"max_episode_steps": 30}),
+    ("Pusher-v5", {"max_episode_steps": 20, "reward_near_weight": 2, "reward_control_weight": 7}),
+    ("InvertedPendulum-v5", {}),
+    ("InvertedPendulum-v5", {"reset_noise_scale": 0.1, "frame_skip": 4}),
+    ("InvertedDoublePendulum-v5", {}),
+    ("InvertedDoublePendulum-v5", {"healthy_reward": 1.5, "reset_noise_scale": 0.3}),
 ]
 
 
@@ -29,7 +62,8 @@ def _play(make, bodies, steps, seed):
     for step in range(steps):
         which = (slots[::-1][:2], slots, slots[1:2])[step % 3]  # any choice, in any order; one alone, too
         # Strong pushes, so that bodies fall, meet the ground and are reset many times.
-        actions = np.clip(rng.normal(size=(len(which), plain[0].action_space.shape[0])), -1, 1)
+        space = plain[0].action_space
+        actions = space.high * np.clip(rng.normal(size=(len(which), *space.shape)), -1, 1)
         actions = actions.astype(np.float32)
         rewards, terminated, truncated = bodies.step(which, actions)
         ours = bodies.observe(which).batch
@@ -47,15 +81,35 @@ def _play(make, bodies, steps, seed):
 
 
 @pytest.mark.parametrize(("name", "keywords"), KEYWORDS)
-def test_physics_equals_gymnasium_bit_for_bit(name, keywords):
+def test_mujoco_equals_gymnasium_bit_for_bit(name, keywords):
     make = maker(name, keywords)
-    bodies = vector(make, 3, threads=2)
-    assert isinstance(bodies, Physics)
+    bodies = vector(make, 3)
+    assert isinstance(bodies, MujocoVector)
     for (seen, rewards, terminated, truncated), theirs in _play(make, bodies, 300, 0):
         for i, (observation, reward, over, cut) in enumerate(theirs):
             assert seen[i].tobytes() == observation.tobytes()
             assert rewards[i] == reward and terminated[i] == over and truncated[i] == cut
     bodies.close()
+
+
+def test_every_row_of_rules_is_compared_with_gymnasium():
+    rows = {gym.spec(name).entry_point.rpartition(".")[2] for name, _ in KEYWORDS}
+    assert rows == {f"{module}:{name}" for module, name in RULES}
+
+
+def test_threads_step_to_the_same_bits():
+    name, keywords = "Ant-v5", {"max_episode_steps": 20}
+    alone, threaded = (vector(maker(name, keywords), 20, threads=n) for n in (1, 2))
+    slots, rng = np.arange(20), np.random.default_rng(0)
+    for env in (alone, threaded):
+        env.begin(slots, slots)
+    for _ in range(20):
+        actions = rng.uniform(-1, 1, (20, 8)).astype(np.float32)
+        for ours, theirs in zip(alone.step(slots, actions), threaded.step(slots, actions), strict=True):
+            assert ours.tobytes() == theirs.tobytes()
+        assert alone.observe(slots).batch.tobytes() == threaded.observe(slots).batch.tobytes()
+    for env in (alone, threaded):
+        env.close()
 
 
 def test_without_the_warm_start_the_bits_differ():
@@ -72,8 +126,14 @@ def test_without_the_warm_start_the_bits_differ():
 
 def test_what_is_not_known_is_left_to_gymnasium():
     assert isinstance(vector(maker("Pendulum-v1"), 1), GymnasiumVector)
-    assert Rules.of(gym.wrappers.RescaleAction(gym.make("Hopper-v5"), -2, 2)) is None
-    assert isinstance(vector(maker(gym.make("Hopper-v5")), 1), Physics)
+    for env in (
+        gym.wrappers.RescaleAction(gym.make("Hopper-v5"), -2, 2),
+        gym.make("Hopper-v5", max_episode_steps=-1),
+        gym.make("Humanoid-v4"),
+        gym.make("Humanoid-v5", include_cvel_in_observation=1),  # Gymnasium leaves it out of what it shows
+    ):
+        assert rules_of(env) is None
+    assert isinstance(vector(maker(gym.make("Hopper-v5")), 1), MujocoVector)
 
 
 def test_gymnasiums_equal_single_environments():

@@ -3,8 +3,9 @@ environment, each with one episode under way.
 
 Nothing resets by itself. The caller begins the next episode of a slot, with a seed, so every step is a sample
 and an episode is a function of its seed and its actions: it can be played again. There are three vector
-environments: of any Gymnasium environments (here), Hopper and Walker2d on MuJoCo itself (`mujoco`), both of
-which step to the bits of one Gymnasium environment, and pure environments (`pure.PureVector`).
+environments: of any Gymnasium environments (here), Gymnasium's MuJoCo environments on MuJoCo itself
+(`mujoco`), both of which step to the bits of one Gymnasium environment, and pure environments
+(`pure.PureVector`).
 """
 
 from __future__ import annotations
@@ -380,12 +381,12 @@ def vector(make: Maker, count: int, *, threads: int = 1, infos: bool = False, fi
         return PureVector(first, count)
     with contextlib.ExitStack() as undo:
         undo.callback(first.close)
-        rules = mujoco.Rules.of(first) if make.by_id and not infos else None
-        found: VectorEnv
-        if rules is not None:
-            found = mujoco.Physics(first, rules, count, threads)
+        direct = mujoco.rules_of(first) if make.by_id and not infos else None
+        env: VectorEnv
+        if direct is not None:
+            env = mujoco.MujocoVector(first, *direct, count, threads)
         else:
             ahead = max(1, threads) if isinstance(first, atari.AtariEnv) else 0
-            found = GymnasiumVector(make, count, first, threads=ahead)
+            env = GymnasiumVector(make, count, first, threads=ahead)
         undo.pop_all()
-    return found
+    return env

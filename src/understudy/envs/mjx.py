@@ -19,7 +19,6 @@ from jax import Array
 
 from ..errors import check_name, import_extra
 from .kept import Kept
-from .mujoco import Rules
 from .pure import PureEnv
 
 MODELS = {"Hopper": "Hopper-v5", "Walker2d": "Walker2d-v5"}
@@ -40,12 +39,12 @@ def make(
     mjx = import_extra("mujoco.mjx", f"env: mjx:{name}", "mjx")
     check_name("env: mjx has no such model", name, MODELS)
     made = gym.make(MODELS[name], **keywords)
-    rules, inner = Rules.of(made), made.unwrapped
-    assert rules is not None
+    inner: Any = made.unwrapped
     spaces = made.observation_space, made.action_space
-    physics: Any = inner.model  # type: ignore[attr-defined]
-    scale = inner._reset_noise_scale  # type: ignore[attr-defined]
-    home = (inner.init_qpos.copy(), inner.init_qvel.copy())  # type: ignore[attr-defined]
+    physics = inner.model
+    scale = inner._reset_noise_scale
+    hidden = int(inner._exclude_current_positions_from_observation)
+    home = (inner.init_qpos.copy(), inner.init_qvel.copy())
     physics.opt.iterations, physics.opt.ls_iterations = iterations, ls_iterations
 
     @functools.cache
@@ -68,7 +67,7 @@ def make(
             jnp.asarray(one, jnp.float32) + jax.random.uniform(own, one.shape, jnp.float32, -scale, scale)
             for one, own in zip(home, (first, second), strict=True)
         )
-        return (place, speed, jnp.zeros(physics.nv, jnp.float32)), _seen(rules, place, speed)
+        return (place, speed, jnp.zeros(physics.nv, jnp.float32)), _seen(hidden, place, speed)
 
     def by_stages(_: Any, state: Any, action: Array) -> Any:
         (place, speed, warm), h = state, physics.opt.timestep
@@ -97,15 +96,17 @@ def make(
 
     def play(state: Any, action: Array) -> tuple[Any, Any, Any, Any, Any]:
         once = functools.partial(by_stages if staged else by_mjx, action=action)
-        (place, _, _), (new, speed, warm) = state, jax.lax.fori_loop(0, rules.skip, once, state)
-        healthy = rules.upright(new, speed)
-        reward = rules.forward * (new[0] - place[0]) / rules.dt + healthy * rules.healthy
-        reward = reward - rules.cost * jnp.sum(jnp.square(action))
-        ended = ~healthy if rules.ends else jnp.zeros((), bool)
-        return (new, speed, warm), _seen(rules, new, speed), reward, ended, False
+        (place, _, _), (new, speed, warm) = state, jax.lax.fori_loop(0, inner.frame_skip, once, state)
+        healthy = _healthy(inner, new, speed)
+        reward = (
+            inner._forward_reward_weight * (new[0] - place[0]) / inner.dt + healthy * inner._healthy_reward
+        )
+        reward = reward - inner._ctrl_cost_weight * jnp.sum(jnp.square(action))
+        ended = ~healthy if inner._terminate_when_unhealthy else jnp.zeros((), bool)
+        return (new, speed, warm), _seen(hidden, new, speed), reward, ended, False
 
     made.close()
-    return PureEnv(f"mjx:{name}", begin, play, *spaces, rules.limit, serves=MODELS[name])
+    return PureEnv(f"mjx:{name}", begin, play, *spaces, made.spec.max_episode_steps, serves=MODELS[name])
 
 
 def _bytes(physics: Any) -> bytes:
@@ -121,5 +122,16 @@ def _filled(blank: Any, state: Any, action: Array) -> Any:
     return blank.replace(qpos=place, qvel=speed, qacc_warmstart=warm, ctrl=action)
 
 
-def _seen(rules: Rules, place: Array, speed: Array) -> Array:
-    return jnp.concatenate([place[rules.hidden :], jnp.clip(speed, -10.0, 10.0)])
+def _healthy(env: Any, place: Array, speed: Array) -> Array:
+    """Whether a robot is healthy by the ranges of Gymnasium's environment."""
+    (lowest, highest), (least, most) = env._healthy_z_range, env._healthy_angle_range
+    healthy = (lowest < place[1]) & (place[1] < highest) & (least < place[2]) & (place[2] < most)
+    if hasattr(env, "_healthy_state_range"):
+        low, high = env._healthy_state_range
+        state = jnp.concatenate([place[2:], speed])
+        healthy &= ((low < state) & (state < high)).all()
+    return healthy
+
+
+def _seen(hidden: int, place: Array, speed: Array) -> Array:
+    return jnp.concatenate([place[hidden:], jnp.clip(speed, -10.0, 10.0)])
