@@ -40,6 +40,7 @@ def make(
     check_name("env: mjx has no such model", name, MODELS)
     made = gym.make(MODELS[name], **keywords)
     inner: Any = made.unwrapped
+    limit = made.spec.max_episode_steps if made.spec else None
     spaces = made.observation_space, made.action_space
     physics = inner.model
     scale = inner._reset_noise_scale
@@ -106,7 +107,7 @@ def make(
         return (new, speed, warm), _seen(hidden, new, speed), reward, ended, False
 
     made.close()
-    return PureEnv(f"mjx:{name}", begin, play, *spaces, made.spec.max_episode_steps, serves=MODELS[name])
+    return PureEnv(f"mjx:{name}", begin, play, *spaces, limit, serves=MODELS[name])
 
 
 def _bytes(physics: Any) -> bytes:
