@@ -26,7 +26,7 @@ def load(path: str | os.PathLike[str]) -> Any:
 
     Nothing in a file is executed. The type of what is returned is `Any`: who names the file knows its kind.
 
-    >>> from understudy.experts import FOLDER
+    >>> from understudy.experts.shipped import FOLDER
     >>> load(FOLDER / "sac-Hopper-v5.safetensors").actions.shape
     (3,)
     """

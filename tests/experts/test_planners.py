@@ -12,7 +12,7 @@ import scipy.linalg
 from playing import play
 from understudy import experts
 from understudy.errors import UserError
-from understudy.experts import controllers
+from understudy.experts import shipped
 
 
 def random_table(seed, states=4, actions=3):
@@ -125,7 +125,7 @@ def test_the_cartpole_gain_is_the_regulators():
     assert (pushes == (-(states @ gain) > 0)).mean() > 0.995  # three digits of the gain are kept
 
 
-@pytest.mark.parametrize("name", controllers.LAWS)
+@pytest.mark.parametrize("name", shipped.LAWS)
 def test_a_feedback_law_answers_the_same_in_any_batch(name):
     expert = experts.get(name)
     x = np.random.default_rng(0).standard_normal((50, *expert.observation_space.shape)).astype(np.float32)

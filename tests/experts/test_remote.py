@@ -14,7 +14,7 @@ import pytest
 
 from understudy import experts
 from understudy.errors import UserError
-from understudy.experts import remote
+from understudy.experts import callables
 
 OBSERVATIONS = np.arange(12.0).reshape(6, 2)
 
@@ -124,11 +124,11 @@ def test_many_attempts_are_as_many_as_were_asked_for():
     """A pause that is doubled a thousand times is more than a number holds."""
 
     def start(i):
-        future = remote.Future()
+        future = callables.Future()
         future.set_exception(ValueError())
         return future
 
-    (found,) = remote.outcomes(start, 1, workers=1, retries=1100, backoff=0.0)
+    (found,) = callables.outcomes(start, 1, workers=1, retries=1100, backoff=0.0)
     assert found[3] == 1101
 
 

@@ -12,7 +12,7 @@ from gymnasium import spaces
 from playing import head, play
 from understudy import experts
 from understudy.errors import UserError
-from understudy.experts import controllers, networks
+from understudy.experts import networks, shipped
 from understudy.experts.networks import sees
 from understudy.policies import MLP, Actions, Normaliser, Observations, TrainedPolicy
 from understudy.policies.acting import features
@@ -29,7 +29,7 @@ NETWORKS = (
 
 def test_every_name_has_a_complete_card():
     planned = {"dp-FrozenLake-v1", "dp-FrozenLake8x8-v1", "dp-Taxi-v4"}
-    assert {*NETWORKS, *controllers.LAWS, *planned} == set(experts.names())
+    assert {*NETWORKS, *shipped.LAWS, *planned} == set(experts.names())
     for name in experts.names():
         card = experts.card(name)
         assert card["name"] == name

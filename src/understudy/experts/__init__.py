@@ -1,4 +1,4 @@
-"""Experts: what one is, those that come with the package, and how `resolve` makes one of a name or an object.
+"""Experts: what one is, and how `resolve` makes one of a name, a file or an object.
 
 There is one final class, `Expert`. Everything else in this room is a function that returns one, and wrapping
 an expert (checking its answers, showing it other observations, asking it over a slow line) is
@@ -6,38 +6,48 @@ an expert (checking its answers, showing it other observations, asking it over a
 are imported by what needs them.
 """
 
+# pyright: reportUnusedImport=false, reportUnknownArgumentType=false, reportUnknownVariableType=false
+# What is imported for type checkers is made by `__getattr__` when the program runs; `resolve` takes anything.
+
 from __future__ import annotations
 
 import dataclasses
-import functools
 import importlib
 import inspect
 import os
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, final
 
 import numpy as np
 
-from .. import disk
-from ..errors import UserError, check_name, shorten, suggest, unknown
+from ..errors import UserError, shorten, unknown
 from ..nested import batch_size, stack
 from ..registry import Registry, load
 
 if TYPE_CHECKING:
-    from gymnasium import Space
+    from typing import TypeAlias
+
+    import gymnasium
+    from numpy.typing import ArrayLike
 
     from ..policies import Network
     from .answers import checked, seeing
-    from .callables import batched, from_callable, from_predictor, pure
+    from .callables import Predictor, batched, from_callable, from_predictor, from_remote, pure
     from .human import Person, person
     from .networks import save
-    from .planners import dynamic_programming, value_iteration
-    from .remote import from_remote
+    from .shipped import card, dynamic_programming, for_env, get, names, value_iteration
     from .training import train
 
+    Space: TypeAlias = gymnasium.Space[Any]
+    Nested: TypeAlias = ArrayLike | Mapping[str, "Nested"] | tuple["Nested", ...]
+    """Observations: an array, or dicts and tuples of arrays."""
+    Infos: TypeAlias = Sequence[Mapping[str, Any]] | Mapping[str, Any] | None
+    """Infos of n environments: one dict each, or the dict of arrays of a vector environment."""
+    Named: TypeAlias = str | os.PathLike[str] | Callable[..., Any] | Predictor | tuple[Any, ...] | None
+    Source: TypeAlias = "Expert | Named"
+    """What `resolve` makes an expert of."""
 
-Ask = Callable[[Any, Any], Any]
+
 Kind = Literal["action", "distribution"]
 KINDS = ("action", "distribution")
 
@@ -58,17 +68,17 @@ class Expert:
     """
 
     name: str
-    ask: Ask = dataclasses.field(repr=False)
+    ask: Callable[..., ArrayLike] = dataclasses.field(repr=False)
     kind: Kind = "action"
-    observation_space: Space[Any] | None = dataclasses.field(default=None, repr=False)
-    action_space: Space[Any] | None = dataclasses.field(default=None, repr=False)
-    card: Mapping[str, Any] = dataclasses.field(default_factory=dict, repr=False)
+    observation_space: Space | None = dataclasses.field(default=None, repr=False)
+    action_space: Space | None = dataclasses.field(default=None, repr=False)
+    card: Mapping[str, Any] = dataclasses.field(default_factory=dict[str, Any], repr=False)
     needs_infos: bool = False
     on_reset: Callable[[], None] | None = dataclasses.field(default=None, repr=False)
     """Called when an episode begins, of an expert that remembers what it saw in the last one."""
     network: Network | None = dataclasses.field(default=None, repr=False)
     """The network it plays, where it is one that this package runs itself."""
-    pure: Callable[[Any], Any] | None = dataclasses.field(default=None, repr=False)
+    pure: Callable[..., Any] | None = dataclasses.field(default=None, repr=False)
     """The same answers as a function of n observations that JAX can trace, where there is one: then runs in
     pure environments stay on the device."""
     deterministic: bool = False
@@ -88,7 +98,7 @@ class Expert:
         if self.kind not in KINDS:
             raise UserError(f"kind: {self.kind!r} is not a kind of label; accepted: {', '.join(KINDS)}.")
 
-    def label(self, observations: Any, infos: Any = None) -> np.ndarray:
+    def label(self, observations: Nested, infos: Infos = None) -> np.ndarray:
         """The expert's answers to n observations (arrays, or a dict of arrays, with n in front)."""
         if batch_size(observations) == 0:
             return self._no_labels()
@@ -97,7 +107,7 @@ class Expert:
         return labels if labels.dtype == wanted else labels.astype(wanted)
 
     def act(
-        self, observations: Any, infos: Any = None, *, rng: np.random.Generator | None = None
+        self, observations: Nested, infos: Infos = None, *, rng: np.random.Generator | None = None
     ) -> np.ndarray:
         """The actions it would play: its labels, or from a distribution the mode, or with `rng` a sample.
 
@@ -112,8 +122,12 @@ class Expert:
         return indices.astype(np.int64) + int(getattr(self.action_space, "start", 0))
 
     def predict(
-        self, observation: Any, state: Any = None, episode_start: Any = None, deterministic: bool = False
-    ):
+        self,
+        observation: Nested,
+        state: tuple[np.ndarray, ...] | None = None,
+        episode_start: np.ndarray | None = None,
+        deterministic: bool = False,
+    ) -> tuple[np.ndarray, tuple[np.ndarray, ...] | None]:
         """Stable-Baselines3's signature: one observation or a batch in, (action or actions, state) out.
 
         A distribution is answered with its mode whatever `deterministic` says: randomness is an argument here
@@ -128,26 +142,18 @@ class Expert:
             return self.act(observation), state
         return self.act(stack([observation]))[0], state
 
-    def __call__(self, observation: Any) -> Any:
+    def __call__(self, observation: Nested) -> np.ndarray:
         """The action for one observation, or the actions for a batch."""
         return self.predict(observation)[0]
 
     def _no_labels(self) -> np.ndarray:
-        space: Any = self.action_space
+        space = self.action_space
         if space is None:
             raise UserError(f"expert {self.name!r}: was asked about nothing, and its actions are unknown.")
         if self.kind == "distribution":
-            return np.empty((0, int(space.n)), np.float32)
+            return np.empty((0, int(getattr(space, "n"))), np.float32)  # noqa: B009
         discrete = np.issubdtype(space.dtype, np.integer)
-        return np.empty((0, *space.shape), np.int64 if discrete else np.float32)
-
-
-def together(name: str, answers: Sequence[Any]) -> np.ndarray:
-    """n answers as one array with n in front; refused where their shapes differ."""
-    try:
-        return np.stack([np.asarray(answer) for answer in answers])
-    except ValueError:
-        raise UserError(f"expert {name!r}: its answers do not all have the same shape.") from None
+        return np.empty((0, *(space.shape or ())), np.int64 if discrete else np.float32)
 
 
 def sample_rows(probabilities: np.ndarray, rng: np.random.Generator) -> np.ndarray:
@@ -157,98 +163,32 @@ def sample_rows(probabilities: np.ndarray, rng: np.random.Generator) -> np.ndarr
     return np.minimum((thresholds[:, None] >= cumulative).sum(axis=1), probabilities.shape[1] - 1)
 
 
-def is_single(observation: Any, space: Any) -> bool:
+def is_single(observation: Any, space: Space) -> bool:
     """Whether this is one observation of the space, not a batch: it has exactly the space's dimensions."""
-    inner = getattr(space, "spaces", None)
+    inner: Any = getattr(space, "spaces", None)
     if isinstance(observation, Mapping):
-        key = next(iter(observation), None)
+        key, value = next(iter(observation.items()), (None, None))
         if not isinstance(inner, Mapping) or key not in inner:
             raise UserError(f"observation: its key {key!r} is not in the observation space {space}.")
-        return is_single(observation[key], inner[key])
+        return is_single(value, inner[key])
     if isinstance(observation, tuple) and isinstance(inner, tuple):
         return is_single(observation[0], inner[0])
     return np.ndim(observation) == len(space.shape or ())
 
 
-FOLDER = Path(__file__).parent / "weights"
-"""Every shipped expert has a card NAME.json here; a network has NAME.safetensors beside it, dp-… is a
-planner, and the others are laws of `controllers`."""
-
-
-@functools.cache
-def _cards() -> Mapping[str, dict[str, Any]]:
-    return {path.stem: disk.read_json(path, "expert") for path in sorted(FOLDER.glob("*.json"))}
-
-
-def names() -> list[str]:
-    """The names of all experts that come with the package.
-
-    >>> "sac-Hopper-v5" in names()
-    True
-    """
-    return list(_cards())
-
-
-def card(name: str) -> dict[str, Any]:
-    """What is known about an expert: algorithm, environments, settings, measured returns, how it was made."""
-    check_name("expert", name, _cards())
-    return dict(_cards()[name])
-
-
-def get(name: str, *, env_id: str | None = None, env_kwargs: Mapping[str, Any] | None = None) -> Expert:
-    """The expert of that name.
-
-    `env_id` and `env_kwargs` matter to planners only, which plan in the environment itself: one of the ids
-    the card lists, and the keywords it is made with.
-    """
-    about = card(name)
-    if (FOLDER / f"{name}.safetensors").is_file():
-        from . import networks
-
-        return networks.load(FOLDER / f"{name}.safetensors")
-    if not name.startswith("dp-"):
-        from . import controllers
-
-        return controllers.law(name, about)
-    from . import planners
-
-    if env_id is not None and env_id not in about["environments"]:
-        served = ", ".join(about["environments"])
-        raise UserError(f"expert: {name!r} plans in {served}, not in {env_id!r}.")
-    import gymnasium
-
-    # The first that the installed Gymnasium has: Taxi-v3 became Taxi-v4.
-    known = [one for one in about["environments"] if one in gymnasium.registry]
-    place = env_id or [*known, *about["environments"]][0]
-    return planners.dynamic_programming(place, env_kwargs=env_kwargs, card=about)
-
-
-def for_env(env_id: str, *, env_kwargs: Mapping[str, Any] | None = None) -> Expert:
-    """The shipped expert for an environment, by the ids on the cards: sac-Hopper-v5 serves Hopper-v4 too."""
-    serving = [name for name in names() if env_id in card(name)["environments"]]
-    if not serving:
-        served = sorted({other for name in names() for other in card(name)["environments"]})
-        raise UserError(
-            f"expert: none is shipped for {env_id!r}{suggest(env_id, served)} Name one, such as your own "
-            f"module:function. There are experts for {', '.join(served)}."
-        )
-    return get(serving[0], env_id=env_id, env_kwargs=env_kwargs)
-
-
 _HOMES = {
     "answers": ("checked", "seeing"),
-    "callables": ("batched", "from_callable", "from_predictor", "pure"),
+    "callables": ("batched", "from_callable", "from_predictor", "from_remote", "pure"),
     "networks": ("save",),
     "human": ("person",),
-    "planners": ("dynamic_programming", "value_iteration"),
-    "remote": ("from_remote",),
+    "shipped": ("card", "dynamic_programming", "for_env", "get", "names", "value_iteration"),
     "training": ("train",),
 }
-_LAZY = {name: home for home, names in _HOMES.items() for name in names}
-__all__ = ["Expert", "card", "for_env", "get", "names", "resolve", *_LAZY]  # pyright: ignore[reportUnsupportedDunderAll]
+_LAZY = {name: home for home, members in _HOMES.items() for name in members}
+__all__ = ["Expert", "resolve", *_LAZY]  # pyright: ignore[reportUnsupportedDunderAll]
 
 
-EXPERTS: Registry[Any] = Registry("expert", object, {}, group="experts")
+EXPERTS: Registry[Source] = Registry("expert", object, {}, group="experts")
 """Experts that were added: each maker gives whatever `resolve` accepts."""
 
 
@@ -263,11 +203,11 @@ def __dir__() -> list[str]:
 
 
 def resolve(
-    spec: Any = None,
+    spec: Source = None,
     *,
     env_id: str | None = None,
-    observation_space: Any = None,
-    action_space: Any = None,
+    observation_space: Space | None = None,
+    action_space: Space | None = None,
     expert_sees: str | None = None,
     **options: Any,
 ) -> Expert:
@@ -289,123 +229,131 @@ def resolve(
     >>> resolve("lqr-CartPole-v1").label([[0.0, 0.0, 0.1, 0.0]])
     array([1])
     """
-    given = {key: value for key, value in options.items() if value is not None}
     shown = observation_space
     if expert_sees is not None and observation_space is not None:
         from ..policies.sight import Sight
 
         shown = Sight.of(expert_sees, "expert_sees").space(observation_space)
-    if spec is None:
-        expert = _shipped(env_id, given)
-    else:
-        expert = _make(spec, env_id, {"observation_space": shown, "action_space": action_space}, given)
-    if shown is not None or action_space is not None:
-        from .answers import require_spaces
+    given = {key: value for key, value in options.items() if value is not None}
+    asked = _Asked(env_id, {"observation_space": shown, "action_space": action_space}, given)
+    expert = asked.shipped() if spec is None else asked.make(spec)
+    from . import answers
 
-        require_spaces(expert, shown, action_space)
+    answers.require_spaces(expert, shown, action_space)
     if expert_sees is not None:
-        from .answers import seeing
-
-        expert = seeing(expert, expert_sees)
+        expert = answers.seeing(expert, expert_sees)
     if observation_space is not None:
         expert = dataclasses.replace(expert, observation_space=observation_space)
     if action_space is None and expert.action_space is None:
         return expert
-    from .answers import checked
-
-    return checked(expert, action_space)
+    return answers.checked(expert, action_space)
 
 
-def _shipped(env_id: str | None, options: dict[str, Any]) -> Expert:
-    if env_id is None:
+@final
+@dataclasses.dataclass(frozen=True)
+class _Asked:
+    """What was said besides the expert's name: where it is to be asked, and options for its maker."""
+
+    env_id: str | None
+    spaces: dict[str, Space | None]
+    options: dict[str, Any]
+
+    def only(self, what: str, *accepted: str) -> dict[str, Any]:
+        """The options, all of which must be of use to the expert they are for."""
+        for key in self.options:
+            if key not in accepted:
+                uses = f"it uses {', '.join(accepted)}" if accepted else "it uses none"
+                raise UserError(f"expert: the option {key!r} is not for {what}; {uses}.")
+        return self.options
+
+    def shipped(self) -> Expert:
+        if self.env_id is None:
+            raise UserError(
+                "expert: none was named, and none comes with the package for an environment that has no "
+                "id; give a name, a file or module:function."
+            )
+        from . import shipped
+
+        return shipped.for_env(self.env_id, **self.only("a shipped expert", "env_kwargs"))
+
+    def make(self, spec: Source) -> Expert:
+        if isinstance(spec, Expert):
+            self.only("an expert that is already made")
+            return spec
+        if isinstance(spec, tuple) and len(spec) >= 2:
+            from . import brax
+
+            return brax.from_params(
+                spec, **self.spaces, **self.only("brax's parameters", "activation", "name")
+            )
+        if isinstance(spec, str | os.PathLike):
+            return self.named(os.fspath(spec))
+        if inspect.isclass(spec):
+            raise UserError(f"expert: {spec.__name__} is a class; give an object of it or a function.")
+        from . import callables
+
+        if isinstance(spec, callables.Predictor) and callable(spec.predict):
+            options = self.only("an object with predict", "name")
+            return callables.from_predictor(spec, **self.spaces, **options)
+        if callable(spec):
+            options = self.only("a callable", "batched", "kind", "name")
+            return callables.from_callable(spec, **self.spaces, **options)
         raise UserError(
-            "expert: none was named, and none comes with the package for an environment that has no id; "
-            "give a name, a file or module:function."
+            f"expert: {type(spec).__name__} is not accepted; give a name, a file, module:function, a "
+            "callable or an object with predict."
         )
-    return for_env(env_id, **_only(options, "a shipped expert", "env_kwargs"))
 
+    def named(self, text: str) -> Expert:
+        from . import shipped
 
-def _make(spec: Any, env_id: str | None, spaces: dict[str, Any], options: dict[str, Any]) -> Expert:
-    if isinstance(spec, Expert):
-        _only(options, "an expert that is already made")
-        return spec
-    if isinstance(spec, tuple) and len(spec) >= 2:
-        from .brax import from_params
+        if text in shipped.names():
+            return shipped.get(text, env_id=self.env_id, **self.only("a shipped expert", "env_kwargs"))
+        if text in EXPERTS:
+            return self.registered(text)
+        who, _, door = text.partition(":")
+        if who == "person":
+            from .human import person
 
-        return from_params(spec, **spaces, **_only(options, "brax's parameters", "activation", "name"))
-    if isinstance(spec, str | os.PathLike):
-        return _from_text(os.fspath(spec), env_id, spaces, options)
-    if inspect.isclass(spec):
-        raise UserError(f"expert: {spec.__name__} is a class; give an object of it or a function.")
-    if callable(getattr(spec, "predict", None)):
-        from .callables import from_predictor
+            asked = dataclasses.replace(self, options=self.options | ({"door": door} if door else {}))
+            return person(**asked.only("a person", *inspect.signature(person).parameters))
+        if text.endswith(".safetensors") or os.path.isfile(os.path.join(text, "policy.safetensors")):
+            from . import networks
 
-        return from_predictor(spec, **spaces, **_only(options, "an object with predict", "name"))
-    if callable(spec):
-        from .callables import from_callable
+            return networks.load(text, **self.only("a policy's file or a run", "expert_card"))
+        if text.endswith((".pt", ".pth")):
+            from . import rsl_rl
 
-        return from_callable(spec, **spaces, **_only(options, "a callable", "batched", "kind", "name"))
-    raise UserError(
-        f"expert: {type(spec).__name__} is not accepted; give a name, a file, module:function, a callable "
-        "or an object with predict."
-    )
+            return rsl_rl.load(text, **self.spaces, **self.only("a checkpoint", "activation", "who", "name"))
+        if text.endswith((".msgpack", ".npz")):
+            from . import brax
 
+            return brax.load(text, **self.spaces, **self.only("brax's parameters", "activation", "name"))
+        from .sb3 import archive
 
-def _from_text(text: str, env_id: str | None, spaces: dict[str, Any], options: dict[str, Any]) -> Expert:
-    if text in names():
-        return get(text, env_id=env_id, **_only(options, "a shipped expert", "env_kwargs"))
-    if text in EXPERTS:
-        EXPERTS.refuse_foreign(text, options)
+        zipped = text if text.endswith(".zip") or os.path.isfile(text) else f"{text}.zip"
+        if text.endswith(".zip") or os.path.isfile(zipped):
+            return archive.load(zipped, **self.only("an archive", "activation", "vec_normalize", "name"))
+        if ":" in text:
+            spec: Source = load("expert", text)
+            nameless = not isinstance(spec, Expert) and callable(spec) and "name" not in self.options
+            return (self.naming(text) if nameless else self).make(spec)
+        if archive.is_hub_name(text):
+            keys = ("filename", "revision", "activation", "vec_normalize")
+            return archive.from_hub(text, **self.only("a hub name", *keys))
+        error = unknown("expert", text, [*shipped.names(), *EXPERTS.names()])
+        raise UserError(f"{error} A function of yours is module:function.")
+
+    def registered(self, name: str) -> Expert:
+        EXPERTS.refuse_foreign(name, self.options)
         try:
-            made = EXPERTS.maker(text)(**options)
+            spec = EXPERTS.maker(name)(**self.options)
         except UserError:
             raise
         except Exception as error:  # whatever a maker of the user's own may raise
-            raise UserError(f"expert: {text!r} cannot be made ({shorten(error)}).") from error
-        naming = not isinstance(made, Expert) and (callable(made) or hasattr(made, "predict"))
-        return _make(made, env_id, spaces, {"name": text} if naming else {})
-    who, _, door = text.partition(":")
-    if who == "person":
-        from .human import person
+            raise UserError(f"expert: {name!r} cannot be made ({shorten(error)}).") from error
+        nameless = not isinstance(spec, Expert) and (callable(spec) or hasattr(spec, "predict"))
+        without = dataclasses.replace(self, options={})
+        return (without.naming(name) if nameless else without).make(spec)
 
-        if door:
-            options = {**options, "door": door}
-        return person(**_only(options, "a person", *inspect.signature(person).parameters))
-    if text.endswith(".safetensors") or os.path.isfile(os.path.join(text, "policy.safetensors")):
-        from . import networks
-
-        return networks.load(text, **_only(options, "a policy's file or a run", "expert_card"))
-    if text.endswith((".pt", ".pth")):
-        from . import rsl_rl
-
-        return rsl_rl.load(text, **spaces, **_only(options, "a checkpoint", "activation", "who", "name"))
-    if text.endswith((".msgpack", ".npz")):
-        from . import brax
-
-        return brax.load(text, **spaces, **_only(options, "brax's parameters", "activation", "name"))
-    zipped = text if text.endswith(".zip") or os.path.isfile(text) else f"{text}.zip"
-    if text.endswith(".zip") or os.path.isfile(zipped):
-        from .sb3 import archive
-
-        return archive.load(zipped, **_only(options, "an archive", "activation", "vec_normalize", "name"))
-    if ":" in text:
-        found = load("expert", text)
-        if not isinstance(found, Expert) and "name" not in options and callable(found):
-            options = {**options, "name": text}
-        return _make(found, env_id, spaces, options)
-    from .sb3 import archive
-
-    if archive.is_hub_name(text):
-        keys = ("filename", "revision", "activation", "vec_normalize")
-        return archive.from_hub(text, **_only(options, "a hub name", *keys))
-    named = unknown("expert", text, [*names(), *EXPERTS.names()])
-    raise UserError(f"{named} A function of yours is module:function.")
-
-
-def _only(options: dict[str, Any], what: str, *accepted: str) -> dict[str, Any]:
-    """The options, all of which must be of use to the expert they are for."""
-    for key in options:
-        if key not in accepted:
-            uses = f"it uses {', '.join(accepted)}" if accepted else "it uses none"
-            raise UserError(f"expert: the option {key!r} is not for {what}; {uses}.")
-    return options
+    def naming(self, name: str) -> _Asked:
+        return dataclasses.replace(self, options={**self.options, "name": name})

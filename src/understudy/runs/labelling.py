@@ -20,7 +20,7 @@ import numpy as np
 from ..envs.gymnasium import Seen
 from ..errors import UserError, failure
 from ..experts import Expert
-from ..experts.remote import in_thread, outcomes
+from ..experts.callables import in_thread, outcomes
 from ..nested import join, take
 from ..samples import Labels, Path
 from .journal import Journal, key_of
