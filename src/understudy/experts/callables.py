@@ -354,7 +354,7 @@ def outcomes(
     timeout: float = math.inf,
     retries: int = 0,
     backoff: float = 0.5,
-) -> Iterator[tuple[int, T | None, BaseException | None, int]]:
+) -> Iterator[tuple[int, Any, BaseException | None, int]]:
     """Makes calls 0 … count − 1, at most `workers` at a time, and yields each as it ends: (i, answer, None,
     attempts), or (i, None, the last error, attempts). `start(i)` gives the future of call i at once.
 
