@@ -6,6 +6,7 @@ import functools
 import importlib.util
 import math
 import re
+import runpy
 import shlex
 import sys
 import tomllib
@@ -17,6 +18,7 @@ import understudy
 from docs.prose import ROOT
 from quick import SIZE
 from understudy import cli
+from understudy.spec import registries
 
 PAGES = ["README.md", "CONTRIBUTING.md", "ARCHITECTURE.md", "paper/README.md"]
 PAGES += sorted(path.relative_to(ROOT).as_posix() for path in ROOT.glob("docs/*.md"))
@@ -96,12 +98,14 @@ def test_blocks_of_toml_are_studies_and_python_compiles():
 
 
 # Many programs to compile: a dozen runs, the absolute loss, networks.
-LONG = ("docs/recipes.md", "docs/certificates.md", "docs/choose.md")
+LONG = ("docs/certificates.md", "docs/choose.md")
+RECIPES = "docs/recipes.md"
 RUN = [
     pytest.param(page, marks=pytest.mark.slow) if page in LONG else page
     for page in PAGES
-    if "\n```python" in (ROOT / page).read_text()
+    if page != RECIPES and "\n```python" in (ROOT / page).read_text()
 ]
+PARTS = ("expert", "environment", "policy", "loss", "learner", "solver", "ask rule", "sink")
 MOST = SIZE
 """A run in a page's examples is no longer than this while they are tested."""
 imitate, play = understudy.imitate, understudy.Study.run
@@ -146,6 +150,36 @@ def test_every_block_of_python_runs_and_numbers_are_in_order(page, capsys, tmp_p
             numbers = [float(one.split()[-1]) for one in line.split("≤")]
             assert len(numbers) >= 2 and numbers == sorted(numbers), line
             assert math.isfinite(numbers[-1]), line
+
+
+def recipes() -> dict[str, str]:
+    """The program of every recipe that has one, by its heading."""
+    parts = re.split(r"^## (.*)$", (ROOT / RECIPES).read_text(), flags=re.M)[1:]
+    found = {title: BLOCK.findall(text) for title, text in zip(parts[::2], parts[1::2], strict=True)}
+    programs = {
+        title: [block for kind, block in blocks if kind == "python"] for title, blocks in found.items()
+    }
+    assert all(len(blocks) <= 1 for blocks in programs.values()), "a recipe is one block"
+    return {title.removeprefix("An ").removeprefix("A "): one[0] for title, one in programs.items() if one}
+
+
+def test_every_kind_of_part_has_a_recipe():
+    assert set(PARTS) <= recipes().keys()
+
+
+@pytest.mark.parametrize(
+    "title", [title if title in PARTS else pytest.param(title, marks=pytest.mark.slow) for title in recipes()]
+)
+def test_a_recipe_runs_by_itself(title, capsys, tmp_path, monkeypatch):
+    """Copied out of the page into an empty folder, as a program of its own."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(understudy, "imitate", smaller)
+    monkeypatch.setattr(understudy.Study, "run", fewer)
+    for registry in registries().values():
+        monkeypatch.setattr(registry, "makers", dict(registry.makers))
+    (tmp_path / "recipe.py").write_text(recipes()[title])
+    runpy.run_path("recipe.py")
+    assert capsys.readouterr().out
 
 
 @pytest.mark.parametrize("script", sorted((ROOT / "examples").glob("*.py")), ids=lambda path: path.stem)

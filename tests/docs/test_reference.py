@@ -13,6 +13,7 @@ import pytest
 
 import understudy
 from docs.prose import ROOT
+from docs.test_examples import recipes
 from understudy.spec import registries
 
 PAGE = (ROOT / "docs" / "reference.md").read_text()
@@ -21,8 +22,8 @@ LISTED = re.findall(r"^::: (understudy\.\S+)$", PAGE, re.M)
 ROOMS = ("asking", "experts", "sinks", "studies", "checks")
 # Rooms with a class or a function for every name of a registry, and their base classes.
 PARTS = ("understudy.learners", "understudy.losses", "understudy.policies", "understudy.solvers")
-# Protocols that a user's own classes have, wherever they are written down.
-PROTOCOLS = ("understudy.envs.pure.PureEnv",)
+# Protocols that own classes have, wherever they are written down, and what an own solver is called with.
+PROTOCOLS = ("understudy.envs.pure.PureEnv", "understudy.objectives.Objective")
 
 
 def named(path: str) -> Any:
@@ -129,8 +130,10 @@ def test_every_public_name_is_listed_once():
 
 
 def test_nothing_else_is_listed():
-    """What is neither of the front page nor of a room is there because the studies of the paper use it."""
-    paths = set().union(*(used(path.read_text()) for path in PAPER))
+    """What is neither of the front page nor of a room is there because the paper or a recipe uses it."""
+    paths = set().union(
+        *(used(text) for text in [*(path.read_text() for path in PAPER), *recipes().values()])
+    )
     paths |= {path.rpartition(".")[0] for path in paths}
     values = {id(value) for value in public().values()}
     paths |= {path for path in LISTED if path.rpartition(".")[0] in PARTS}
