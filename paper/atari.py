@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from understudy.studies import Entry, Study
-from understudy.studies.ranking import setting_of
+from understudy.studies.tuning import setting_of
 
 from .host import Part, is_untuned, play_part, played
 from .protocol import Progress, silent

@@ -23,8 +23,8 @@ from understudy import disk
 from understudy.errors import UserError
 from understudy.report import plots
 from understudy.studies import Entry, Results, Study, Tuned, run, tune
-from understudy.studies.ranking import setting_of
-from understudy.studies.tables import to_csv
+from understudy.studies.folder import to_csv
+from understudy.studies.tuning import setting_of
 
 from . import claims
 from .claims import Claim, judge, ratio

@@ -18,8 +18,8 @@ from matplotlib.figure import Figure
 from understudy.learners import Learner, adaftrl, adagrad, alt_ftrl, ftl, ftrl, ogd
 from understudy.online import around_mean
 from understudy.studies import Choice
-from understudy.studies.ranking import choose, setting_of
-from understudy.studies.study import seeds_of
+from understudy.studies.study import check_seeds
+from understudy.studies.tuning import choose, setting_of
 
 from . import claims
 from .mapping import Config, Table
@@ -101,7 +101,7 @@ def two_stages(
 
     def stage(name: str, rounds: int, wanted: Wanted, seeds: Seeds) -> Table:
         made = configs(wanted)
-        show = counted(progress, f"{title}, {name}", len(made) * len(seeds_of(seeds)))
+        show = counted(progress, f"{title}, {name}", len(made) * len(check_seeds(seeds)))
         return play(rounds, made, seeds=seeds, seed=seed, progress=show)
 
     tried = stage(f"tuning on {TUNING_ROUNDS} rounds", TUNING_ROUNDS, candidates, tuning)

@@ -16,7 +16,7 @@ from understudy.errors import UserError
 from understudy.learners import Learner, adaftrl
 from understudy.online import around_mean
 from understudy.solvers import adam, gd, proximal_sgd, sls
-from understudy.studies.study import seeds_of
+from understudy.studies.study import check_seeds
 
 from .mapping import Table
 from .protocol import Progress, Seeds, at_best, counted, make, silent, steps_of
@@ -64,7 +64,7 @@ def study(
     """Records the streams and asks all five questions."""
     names = (*environments, TOY)
     stage = functools.partial(counted, progress)
-    recording = stage("recording streams", len(names) * len(seeds_of(seeds)))
+    recording = stage("recording streams", len(names) * len(check_seeds(seeds)))
     found = streams(names, seeds=seeds, rounds=rounds, seed=seed, progress=recording)
     driven = [stream for stream in found if stream.ledger is not None]
     count, solves = len(found), len(FORMS) * (len(GD_STEPS) + 4)

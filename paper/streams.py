@@ -21,7 +21,7 @@ from understudy.policies import Linear
 from understudy.programs import compiled_stream
 from understudy.regret import Ledger
 from understudy.solvers import Unsolved
-from understudy.studies.study import seeds_of
+from understudy.studies.study import check_seeds
 
 from . import toy_stream
 from .protocol import Seeds
@@ -63,7 +63,7 @@ def streams(
 ) -> list[Stream]:
     """Every stream for every seed: linear FTL runs in the environments, recorded, and the toy problem."""
     found = []
-    for name, number in itertools.product(names, (seed + one for one in seeds_of(seeds))):
+    for name, number in itertools.product(names, (seed + one for one in check_seeds(seeds))):
         inputs, targets, ledger = _toy(number, rounds) if name == TOY else _recorded(name, number, rounds)
         stream = Stream(name, number, inputs, targets, np.zeros(0), np.zeros(0), ledger)
         record, state = _play(stream, ftl(), "auto", None, judge=True)

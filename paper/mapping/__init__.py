@@ -13,7 +13,7 @@ import numpy as np
 from understudy.errors import UserError, check_int, check_name
 from understudy.machine import count_cores
 from understudy.programs import Static
-from understudy.studies.study import seeds_of
+from understudy.studies.study import check_seeds
 
 from .configs import Config, Group, grid, groups
 from .methods import METHODS, Task, each, pick, program, tasks
@@ -68,7 +68,7 @@ def map_runs(
     if workers is not None:
         check_int("workers", workers)
     check_int("seed", seed, 0)
-    chosen = seeds_of(seeds)
+    chosen = check_seeds(seeds)
     if max(chosen) >= 2**32:  # folded into a key, it would be the seed that is 2³² less
         raise UserError(f"seeds: {max(chosen)} is too large; the seeds of a map are below 2**32.")
     names = set(configs[0].labels)

@@ -9,7 +9,7 @@ import pytest
 from paper import claims, toy
 from paper.mapping import Table
 from paper.protocol import STEPS, at_best, ends, steps_of
-from understudy.studies.ranking import choose
+from understudy.studies.tuning import choose
 
 
 def table(best: dict[str, float], diverging: float = np.inf) -> Table:

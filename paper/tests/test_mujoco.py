@@ -63,11 +63,11 @@ def test_the_step_with_the_least_coarse_loss_is_played_with_every_seed(played):
 def test_it_goes_on_where_it_was(played, monkeypatch):
     done, folder = played
 
-    def engine(name):
+    def engine(shards, work):
         raise AssertionError("everything is finished: nothing is to be played")
 
-    monkeypatch.setattr(running, "engine", lambda name: engine)
-    monkeypatch.setattr(running.planning, "check_engine", lambda name, address: None)
+    monkeypatch.setattr(running, "ENGINES", {"inline": engine})
+    monkeypatch.setattr(running, "check_engine", lambda name, address: None)
     again = part("linear-100", SCALE, folder, engine="inline")
     assert rows([again]) == rows([done]) or str(rows([again])) == str(rows([done]))
 

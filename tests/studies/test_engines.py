@@ -53,10 +53,12 @@ def test_a_shard_that_fails_by_itself_is_played_once_and_says_so(monkeypatch):
         def end(self):
             return "(exit code 0)"
 
-    monkeypatch.setattr(engines, "_Process", Failing)
+    monkeypatch.setattr(engines, "Worker", Failing)
     with pytest.raises(UserError) as refused:
-        engines.local([[{"env": ROOM}]], engines.Work(done=lambda *_: None))
-    assert str(refused.value) == f"local: a shard of 1 runs failed ({said['failed']}); {engines.FEW}."
+        engines.play_local([[{"env": ROOM}]], engines.Work(done=lambda *_: None))
+    assert (
+        str(refused.value) == f"local: a shard of 1 runs failed ({said['failed']}); {engines.FINISHED_STAY}."
+    )
 
 
 @pytest.mark.parametrize(

@@ -6,21 +6,20 @@ import numpy as np
 import pytest
 
 from understudy import RunSpec, Study, UserError
-from understudy.studies import planning, read
-from understudy.studies.grids import axis, values
-from understudy.studies.planning import divide
-from understudy.studies.study import digest
+from understudy.studies import read, running
+from understudy.studies.running import divide
+from understudy.studies.study import axis_values, digest, parse_axis
 
 SMALL = {"policy": "linear", "rounds": 2, "steps_per_round": 10, "episodes": 0}
 
 
 def test_ranges_hold_the_numbers_that_one_would_type():
-    assert values("step", "1e-5:1e5:log11") == tuple(float(f"1e{power}") for power in range(-5, 6))
-    assert values("noise", "0:1:lin5") == (0.0, 0.25, 0.5, 0.75, 1.0)
-    assert axis("max-iterations=10,20") == ("max_iterations", (10, 20))
-    assert values("comparator", "none,last") == ("none", "last")
-    assert [type(one) for one in values("step", np.float64(0.5))] == [float]
-    assert values("widths", [[8], [8, 8]]) == ((8,), (8, 8))
+    assert axis_values("step", "1e-5:1e5:log11") == tuple(float(f"1e{power}") for power in range(-5, 6))
+    assert axis_values("noise", "0:1:lin5") == (0.0, 0.25, 0.5, 0.75, 1.0)
+    assert parse_axis("max-iterations=10,20") == ("max_iterations", (10, 20))
+    assert axis_values("comparator", "none,last") == ("none", "last")
+    assert [type(one) for one in axis_values("step", np.float64(0.5))] == [float]
+    assert axis_values("widths", [[8], [8, 8]]) == ((8,), (8, 8))
 
 
 @pytest.mark.parametrize(
@@ -39,7 +38,7 @@ def test_ranges_hold_the_numbers_that_one_would_type():
 )
 def test_axes_that_cannot_be_meant(text, said):
     with pytest.raises(UserError, match=said):
-        values("step", text)
+        axis_values("step", text)
 
 
 def test_step_is_eta_or_alpha_and_ftl_runs_once():
@@ -161,6 +160,6 @@ def test_shards_hold_one_environment_and_size_and_every_run_once(monkeypatch):
     assert sorted(len(shard) for shard in shards) == [2] * 8 + [3] * 4
     assert max(len(shard) for shard in divide(study.runs, workers=1, most=2)) == 2
     assert {len(shard) for shard in divide(study.runs, workers=3)} == {1}  # on a CPU one after another
-    monkeypatch.setattr(planning, "accelerator", lambda: True)
+    monkeypatch.setattr(running, "has_accelerator", lambda: True)
     many = Study("CartPole-v1", seeds=7, policy="linear", num_envs=20_000, steps_per_round=40_000)
     assert [len(shard) for shard in divide(many.runs, workers=1)] == [3, 2, 2]

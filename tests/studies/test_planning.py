@@ -11,7 +11,7 @@ import pytest
 from rooms import ROOM
 from studies.pieces import SMALL, small
 from understudy import RunSpec, Study
-from understudy.studies import plan, planning, run
+from understudy.studies import plan, run, running
 
 
 def test_the_plan_says_what_will_be_done(tmp_path):
@@ -41,9 +41,9 @@ def test_a_calibration_takes_the_time_of_what_is_compiled(monkeypatch):
         for number, seconds in ((0, 10.0), (2, 1.0), (1, 30.0), (3, 1.0)):
             work.done(number, [], seconds)
 
-    monkeypatch.setattr(planning, "local", local)
+    monkeypatch.setattr(running, "play_local", local)
     study = Study(ROOM, seeds=40, **SMALL | {"rounds": 40})
-    rate = planning.calibrate(planning.divide(study.runs, 2), 2)
+    rate = running.calibrate_rate(running.divide(study.runs, 2), 2)
     assert rate is not None and rate.seconds == pytest.approx(1.0 / (6 * 2 * 30))
 
 
@@ -57,7 +57,7 @@ def test_no_label_is_paid_for_to_measure_the_time(monkeypatch, expensive):
         for number in range(len(shards)):
             work.done(number, [], 1.0)
 
-    monkeypatch.setattr(planning, "local", local)
+    monkeypatch.setattr(running, "play_local", local)
     study = Study(ROOM, seeds=40, **SMALL | {"rounds": 40} | expensive)
     assert (plan(study, workers=2).rate is None) == bool(expensive) and asked == ([] if expensive else [4])
 
@@ -67,9 +67,9 @@ def test_no_label_is_paid_for_to_measure_the_time(monkeypatch, expensive):
 )
 def test_a_plan_knows_how_long_evaluation_episodes_may_be(env, limit, steps):
     spec = RunSpec(env=env, rounds=4, episodes=3, evaluate_every=2, expert_episodes=1, episode_limit=limit)
-    assert planning.evaluation(spec) == steps * (2 * 3 + 1)
+    assert running.evaluation_steps(spec) == steps * (2 * 3 + 1)
     longer = spec.replace(episodes=None, expert_episodes=None)  # a look of 10, and twice 20
-    assert planning.evaluation(longer) == steps * (10 + 20 + 20)
+    assert running.evaluation_steps(longer) == steps * (10 + 20 + 20)
 
 
 def test_planning_does_not_start_jax():

@@ -7,7 +7,8 @@ import math
 import pytest
 
 from understudy.runs import NAMES
-from understudy.studies import Result, Study, tables
+from understudy.studies import Result, Study
+from understudy.studies import folder as tables
 
 
 def fake(loss: float, rounds: int, error: str | None = None) -> Result:
@@ -27,7 +28,7 @@ def made():
 
 
 def test_one_row_per_run_and_round_with_clashing_names_told_apart(made):
-    rounds, runs = tables.per_round(*made), tables.per_run(*made)
+    rounds, runs = tables.tabulate_rounds(*made), tables.tabulate_runs(*made)
     assert rounds["round"] == [1, 2, 3, 1, 2, 1, 2, 3, 1, 2, 3]
     assert rounds["loss_setting"] == ["cross-entropy"] * 11
     assert rounds["loss"][:3] == [0.1, 0.05, 0.1 / 3]
@@ -37,8 +38,8 @@ def test_one_row_per_run_and_round_with_clashing_names_told_apart(made):
 
 def test_pandas_reads_back_what_was_written(tmp_path, made):
     pandas = pytest.importorskip("pandas")
-    columns = tables.per_round(*made)
-    tables.write(tmp_path, results=columns)
+    columns = tables.tabulate_rounds(*made)
+    tables.write_tables(tmp_path, results=columns)
     read = [pandas.read_csv(tmp_path / "results.csv", keep_default_na=True)]
     if (tmp_path / "results.parquet").exists():
         read.append(pandas.read_parquet(tmp_path / "results.parquet"))
@@ -53,7 +54,7 @@ def test_pandas_reads_back_what_was_written(tmp_path, made):
 
 def test_duckdb_reads_both(tmp_path, made):
     duckdb = pytest.importorskip("duckdb")
-    tables.write(tmp_path, results=tables.per_round(*made))
+    tables.write_tables(tmp_path, results=tables.tabulate_rounds(*made))
     for name in ("results.csv", "results.parquet"):
         query = (
             f"select learner, count(*), sum(loss), max(step) from '{tmp_path / name}' group by 1 order by 1"
@@ -65,6 +66,6 @@ def test_duckdb_reads_both(tmp_path, made):
 
 def test_the_same_numbers_give_the_same_bytes(tmp_path, made):
     for folder in ("one", "two"):
-        tables.write(tmp_path / folder, a=tables.per_run(*made))
+        tables.write_tables(tmp_path / folder, a=tables.tabulate_runs(*made))
     for path in (tmp_path / "one").iterdir():
         assert path.read_bytes() == (tmp_path / "two" / path.name).read_bytes()

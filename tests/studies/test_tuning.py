@@ -10,9 +10,8 @@ import pytest
 from rooms import EXPERT, ROOM
 from understudy import Study, UserError, tune
 from understudy.studies import Result, Results, plans
-from understudy.studies.ranking import choose, means
-from understudy.studies.tables import to_csv
-from understudy.studies.tuning import Tuned, _choices, coarse_study, full_study
+from understudy.studies.folder import to_csv
+from understudy.studies.tuning import Tuned, _choices, choose, coarse_study, full_study, means
 
 STEPS = (0.01, 0.1, 1.0, 10.0, 100.0)
 SMALL = {"expert": EXPERT, "policy": "linear", "rounds": 4, "steps_per_round": 30, "episodes": 0}

@@ -208,6 +208,6 @@ def _workers() -> list[int]:
     for task in Path("/proc/self/task").iterdir():
         for child in map(int, (task / "children").read_text().split()):
             # A dead one that nobody has waited for has no command any more.
-            if b"understudy.studies.worker" in Path(f"/proc/{child}/cmdline").read_bytes():
+            if b"serve_shards" in Path(f"/proc/{child}/cmdline").read_bytes():
                 found.append(child)
     return found

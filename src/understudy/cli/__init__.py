@@ -17,12 +17,12 @@ import sys
 import threading
 import traceback
 import warnings
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Generator, Sequence
 from typing import Any, get_args
 
 from .. import __version__
 from ..errors import UserError, shorten, unknown
-from ..machine import use_cache
+from ..machine import VARIABLE, use_cache
 from ..progress import silent
 
 NO_CACHE, DEBUG, QUIET = "--no-cache", "--debug", "--quiet"
@@ -177,15 +177,30 @@ def _run(args: list[str]) -> int:
     if words is None:
         return 0
     options = parse(words, [one for one in rest if one not in (NO_CACHE, QUIET)])
-    if NO_CACHE not in rest:
-        use_cache()
     with contextlib.ExitStack() as around:
+        if NO_CACHE in rest:
+            around.enter_context(_no_cache())
+        else:
+            use_cache()
         around.enter_context(silent(QUIET in rest))
         if "--json" in rest:  # then the output is one line, and tables go to the error stream
             from ..report.tables import json_only
 
             around.enter_context(json_only())
         return int(function_of(words)(options) or 0)
+
+
+@contextlib.contextmanager
+def _no_cache() -> Generator[None]:
+    """Inside the block nothing is kept, by worker processes neither."""
+    before = os.environ.get(VARIABLE)
+    os.environ[VARIABLE] = "off"
+    try:
+        yield
+    finally:
+        del os.environ[VARIABLE]
+        if before is not None:
+            os.environ[VARIABLE] = before
 
 
 def _listing(shown: Collection[str]) -> str:

@@ -108,13 +108,13 @@ def run(options: Sweep) -> int:
 def made(options: Sweep) -> tuple[Study, dict[str, Any]]:
     """The study that was typed, or that a file holds, and how to tune it (empty: not at all)."""
     from ..studies import Study, read
-    from ..studies.grids import axis
+    from ..studies.study import parse_axis
 
     given: dict[str, Any] = options.given()
     given |= {} if options.seeds is None else {"seeds": options.seeds}
     axes: dict[str, Any] = {"learner": tuple(options.learners)} if options.learners else {}
     for text in options.grid:
-        name, found = axis(text)
+        name, found = parse_axis(text)
         if name in axes:
             raise UserError(f"grid: the axis {name} is there twice; join its values with commas.")
         axes[name] = found

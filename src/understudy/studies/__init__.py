@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from .planning import Plan
-from .ranking import Choice
-from .running import Results, plan, run
+from .running import Plan, Results, plan, run
 from .shard import Result, play
 from .study import Entry, Study, read
-from .tuning import Tuned, plans, tune
+from .tuning import Choice, Tuned, plans, tune
 
 __all__ = ["Choice", "Entry", "Plan", "Result", "Results", "Study", "Tuned", "plan", "plans", "play", "read"]
 __all__ += ["run", "tune"]

@@ -1,4 +1,4 @@
-"""The folder of a study.
+"""The folder of a study, and its tables.
 
     study.json       settings, axes, seeds, every run with its id and labels; versions of what computes
     runs/ID.json     what came of a run, written in one rename when its shard has ended
@@ -13,11 +13,15 @@ order in which runs ended. Seconds are in the files of runs alone.
 from __future__ import annotations
 
 import contextlib
+import importlib
+import io
+import json
+import math
 import shutil
 import warnings
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple, TypeAlias, TypedDict
 
 from .. import disk
 from ..disk import reporting
@@ -26,13 +30,38 @@ from ..machine import versions
 from ..runs import NAMES
 from ..spec import RunSpec
 from .shard import Result, partial
-from .study import Entry, Study
+from .study import Entry, Study, Value
 
 FORMAT = 3
+SUMMARY = (
+    *("rounds", "steps", "labels", "average_loss", "regret", "bound", "certificate"),
+    *("return_mean", "return_std", "return_low", "return_high", "return_least", "episodes"),
+    *("expert_return", "expert_return_low", "expert_return_high"),
+    *("difference", "difference_low", "difference_high"),
+)
+"""The first columns of summary.csv, in this order; other entries of a run's summary follow."""
+Columns: TypeAlias = dict[str, list[Value]]
+
+
+class ShardRecord(TypedDict):
+    """Of the shard that a run was played in: how many runs and steps it had, and how long it took."""
+
+    name: str
+    runs: int
+    steps: int
+    seconds: float
+    engine: str
+
+
+class Finished(NamedTuple):
+    """What the file of a finished run holds."""
+
+    result: Result
+    shard: ShardRecord
 
 
 @contextlib.contextmanager
-def opened(path: Path, study: Study, *, stray: bool = False) -> Iterator[None]:
+def open_folder(path: Path, study: Study, *, stray: bool = False) -> Generator[None]:
     """A study's folder, which one process at a time may write to; one that holds another study is refused."""
     refuse_foreign(path)
     with reporting(path):
@@ -54,13 +83,13 @@ def opened(path: Path, study: Study, *, stray: bool = False) -> Iterator[None]:
         yield
 
 
-def forget(path: Path, names: Iterable[str]) -> None:
+def remove_partial(path: Path, names: Iterable[str]) -> None:
     """Removes what was kept of runs, by id, while they were under way."""
     for name in names:
         shutil.rmtree(partial(path / "runs", name), ignore_errors=True)
 
 
-def write(path: Path, entry: Entry, result: Result, shard: dict[str, Any]) -> None:
+def write_result(path: Path, entry: Entry, result: Result, shard: ShardRecord) -> None:
     """Makes a run count; `shard` says with how many others it was played, and how long that took."""
     record = {
         "settings": entry.settings,
@@ -75,14 +104,36 @@ def write(path: Path, entry: Entry, result: Result, shard: dict[str, Any]) -> No
     with reporting(path):
         disk.write_file(path / "runs" / f"{entry.id}.json", disk.to_json(record, lossless=True))
     if result.error is None:  # one that failed may be played again, from where it was
-        forget(path, [entry.id])
+        remove_partial(path, [entry.id])
+
+
+def read_results(path: Path, entries: Iterable[Entry]) -> dict[str, Finished]:
+    """What came of every finished run, by its id; a damaged file is none."""
+    finished: dict[str, Finished] = {}
+    for entry in entries:
+        try:
+            record = disk.read_json(path / "runs" / f"{entry.id}.json", "out")
+            columns = [record["columns"][name] for name in NAMES]
+            result = Result(
+                rows=[dict(zip(NAMES, row, strict=True)) for row in zip(*columns, strict=True)],
+                summary=record["summary"],
+                error=record["error"],
+                seconds=record["seconds"],
+                evaluation=record.get("evaluation"),
+                expert_evaluation=record.get("expert_evaluation"),
+            )
+            if record["settings"] == disk.from_json(disk.to_json(entry.settings, lossless=True)):
+                finished[entry.id] = Finished(result, record["shard"])
+        except (OSError, ValueError, KeyError, TypeError):
+            continue
+    return finished
 
 
 def refuse_foreign(path: Path, what: str = "a study", marks: Sequence[str] = ("study.json",)) -> None:
     """Refuses a file, and a folder of other things: it holds something, and none of the `marks` of `what`."""
     if path.exists() and not path.is_dir():
         raise UserError(f"out: {str(path)!r} is a file; name a folder.")
-    names = {one.name for one in path.iterdir()} if path.is_dir() else set()
+    names = {entry.name for entry in path.iterdir()} if path.is_dir() else set[str]()
     # A kill before the first mark was written leaves these.
     if names - {"study.json.tmp", "lock", "runs"} and not names & {*marks}:
         raise UserError(f"out: {str(path)!r} holds other things than {what}; name another.")
@@ -90,50 +141,126 @@ def refuse_foreign(path: Path, what: str = "a study", marks: Sequence[str] = ("s
 
 def refuse_other(path: Path, study: Study, *, stray: bool = False) -> None:
     """Refuses a folder with runs that are not in `study`, unless they may be `stray`."""
-    kept, now = _read(path / "study.json"), {entry.id for entry in study.runs}
-    gone = [run for run in kept.get("runs", ()) if run["id"] not in now]
+    record, ids = _read_record(path / "study.json"), {entry.id for entry in study.runs}
+    gone = [run for run in record.get("runs", ()) if run["id"] not in ids]
     if gone and not stray:
-        old, new = kept["study"], disk.to_plain(study.described())
+        old, new = record["study"], disk.to_plain(study.described())
         changed = [name for name in sorted({*old, *new}) if old.get(name) != new.get(name)]
         raise UserError(
-            f"out: {str(path)!r} holds another study: {len(gone)} of its {len(kept['runs'])} runs "
+            f"out: {str(path)!r} holds another study: {len(gone)} of its {len(record['runs'])} runs "
             f"are not in this one ({', '.join(changed)} changed); add runs to it, or name another folder."
         )
-    if kept.get("versions") != versions():
+    if record.get("versions") != versions():
         warnings.warn("out: other versions of the libraries than the study was begun with.", stacklevel=6)
 
 
-def finished(path: Path, entries: Iterable[Entry]) -> dict[str, tuple[Result, dict[str, Any]]]:
-    """What came of every finished run, and of its shard, by its id; a damaged file is none."""
-    made = {}
-    for entry in entries:
-        try:
-            found = disk.read_json(path / "runs" / f"{entry.id}.json", "out")
-            columns = [found["columns"][name] for name in NAMES]
-            rows = [dict(zip(NAMES, row, strict=True)) for row in zip(*columns, strict=True)]
-            played = (found.get(name) for name in ("evaluation", "expert_evaluation"))
-            result = Result(rows, found["summary"], found["error"], found["seconds"], *played)
-            if found["settings"] == disk.from_json(disk.to_json(entry.settings, lossless=True)):
-                made[entry.id] = result, found["shard"]
-        except (OSError, ValueError, KeyError, TypeError):
-            continue
-    return made
-
-
-def entries_of(path: Path) -> Sequence[Entry]:
+def read_entries(path: Path) -> Sequence[Entry]:
     """The runs of the study that a folder holds, finished or not."""
     if not (path / "study.json").is_file():
         raise UserError(f"study: {str(path)!r} is not the folder of a study (it has no study.json).")
     with damaged(f"study: {path / 'study.json'}"):
-        kept = _read(path / "study.json")
-        if not all("labels" in one for one in kept["runs"]):  # written before labels were kept
-            return Study(**kept["study"]).runs
-        return [Entry(one["id"], dict(one["labels"]), RunSpec.of(one["settings"])) for one in kept["runs"]]
+        record = _read_record(path / "study.json")
+        if not all("labels" in run for run in record["runs"]):  # written before labels were kept
+            return Study(**record["study"]).runs
+        return [Entry(run["id"], dict(run["labels"]), RunSpec.of(run["settings"])) for run in record["runs"]]
 
 
-def _read(path: Path) -> dict[str, Any]:
-    found = disk.read_json(path, "out")
+def _read_record(path: Path) -> dict[str, Any]:
+    record = disk.read_json(path, "out")
     with damaged(f"out: {str(path)!r}"):
-        if found["format"] != FORMAT:
-            raise UserError(f"out: {str(path)!r} has the format {found['format']}; {FORMAT} is read here.")
-    return found
+        if record["format"] != FORMAT:
+            raise UserError(f"out: {str(path)!r} has the format {record['format']}; {FORMAT} is read here.")
+    return record
+
+
+# ------------------------------------------------------------------------------------------------ tables
+
+
+def column_of(name: str) -> str:
+    """The column of an axis; one named like a column of results, as the loss is, gets a longer name.
+
+    >>> column_of("step"), column_of("loss")
+    ('step', 'loss_setting')
+    """
+    return f"{name}_setting" if name in NAMES or name in SUMMARY else name
+
+
+def tabulate_rounds(entries: Sequence[Entry], results: Sequence[Result]) -> Columns:
+    """One row per run and round: the run's labels and the ledger's columns."""
+    each = [(entry, row) for entry, result in zip(entries, results, strict=True) for row in result.rows]
+    columns = _label_columns([entry for entry, _ in each], entries)
+    for name in NAMES:
+        columns[name] = [row[name] for _, row in each]
+    return columns
+
+
+def tabulate_runs(entries: Sequence[Entry], results: Sequence[Result]) -> Columns:
+    """One row per run: its labels, what it came to, and the sentence with which it failed where it did."""
+    numbers = dict.fromkeys([*SUMMARY, *(name for result in results for name in sorted(result.summary))])
+    columns = _label_columns(entries, entries)
+    columns |= {name: [result.summary.get(name) for result in results] for name in numbers}
+    columns["error"] = [result.error or "" for result in results]
+    return columns
+
+
+def _label_columns(rows: Sequence[Entry], entries: Sequence[Entry]) -> Columns:
+    """The id and the labels of the run of each row; labels are those of all `entries`, seed last."""
+    names = dict.fromkeys(name for entry in entries for name in entry.labels if name != "seed")
+    columns: Columns = {"run": [entry.id for entry in rows]}
+    return columns | {
+        column_of(name): [entry.labels.get(name) for entry in rows] for name in (*names, "seed")
+    }
+
+
+def write_tables(folder: Path, **tables: Columns) -> None:
+    """Writes each as NAME.csv, and as NAME.parquet where pyarrow is installed; same numbers, same bytes."""
+    with reporting(folder):
+        for name, columns in tables.items():
+            disk.write_file(folder / f"{name}.csv", to_csv(columns))
+            if (packed := to_parquet(columns)) is not None:
+                disk.write_file(folder / f"{name}.parquet", packed)
+
+
+def to_csv(columns: Mapping[str, Sequence[Value]]) -> str:
+    """Columns as CSV: floats with every digit, nothing where nothing was measured.
+
+    >>> to_csv({"step": [0.1, None], "bound": [math.inf, math.nan]})
+    'step,bound\\n0.1,inf\\n,\\n'
+    """
+    return disk.to_csv(columns, _spell)
+
+
+def to_parquet(columns: Mapping[str, Sequence[Value]]) -> bytes | None:
+    """Columns as Parquet, with nulls where the CSV has nothing; None without pyarrow."""
+    try:
+        pyarrow, parquet = map(importlib.import_module, ("pyarrow", "pyarrow.parquet"))
+    except ImportError:
+        return None
+    arrays: dict[str, Any] = {}
+    for name, column in columns.items():
+        values = [None if _is_missing(value) else value for value in column]
+        kinds = {type(value) for value in values if value is not None}
+        if kinds == {int}:
+            kind = pyarrow.int64()
+        elif kinds <= {int, float}:
+            kind = pyarrow.float64()
+        elif kinds == {bool}:
+            kind = pyarrow.bool_()
+        else:
+            kind, values = pyarrow.string(), [None if value is None else _spell(value) for value in values]
+        arrays[name] = pyarrow.array(values, kind)
+    sink = io.BytesIO()
+    parquet.write_table(pyarrow.table(arrays), sink)
+    return sink.getvalue()
+
+
+def _is_missing(value: Value) -> bool:
+    return value is None or (isinstance(value, float) and math.isnan(value))
+
+
+def _spell(value: Value) -> str:
+    if _is_missing(value):
+        return ""
+    if isinstance(value, float):
+        return repr(value)
+    return value if isinstance(value, str) else json.dumps(value)

@@ -1,4 +1,6 @@
-"""Running a study: what is not finished yet, shard by shard, on an engine, and the tables at the end."""
+"""Running a study: what it will cost, what is not finished yet, shard by shard on an engine, and the tables
+at the end.
+"""
 
 from __future__ import annotations
 
@@ -6,25 +8,57 @@ import contextlib
 import os
 import re
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, final
+from typing import TYPE_CHECKING, NamedTuple, final
 
-from ..defaults import resolve
+from ..defaults import plan_of, resolve
 from ..disk import reporting
-from ..errors import UserError, check_int
+from ..errors import UserError, check_int, check_name
+from ..machine import count_cores
 from ..parts import Spaces
 from ..policies import Actions
+from ..progress import format_duration
 from ..regret.ledger import to_pandas
 from ..runs import spaces_of
 from ..sinks import Started, Watch
-from ..sinks import sinks as made_sinks
-from ..spec import FIELDS, WORLD
-from . import planning, tables
-from .engines import Work, engine
-from .folder import entries_of, finished, forget, opened, refuse_foreign, refuse_other, write
+from ..sinks import sinks as sinks_of
+from ..spec import FIELDS, WORLD, RunSpec
+from .engines import ENGINES, Work, check_engine, has_accelerator, play_local
+from .folder import (
+    Finished,
+    ShardRecord,
+    open_folder,
+    read_entries,
+    read_results,
+    refuse_foreign,
+    refuse_other,
+    remove_partial,
+    tabulate_rounds,
+    tabulate_runs,
+    write_result,
+    write_tables,
+)
 from .shard import Result
 from .study import Entry, Study, digest
+
+if TYPE_CHECKING:
+    import pandas  # pyright: ignore[reportMissingTypeStubs]
+
+MOST_RUNS = 512
+"""Most runs in a shard of an accelerator, which has room for many; a CPU plays one run after another."""
+LANES = 65_536
+"""Most environments of a shard with more than one run: they fill a large GPU."""
+SIDE_BY_SIDE = (
+    *WORLD,
+    *("rounds", "steps_per_round", "first_steps", "budget", "num_envs", "encoder", "label_kind", "ask"),
+    *("ask_options", "random_share", "moment", "episode_limit", "policy", "widths", "episodes"),
+    *("evaluate_every", "preset"),
+)
+"""Runs that agree in these can be played side by side."""
+CALIBRATION, CALIBRATED_ROUNDS = 6, 2
+"""Runs and rounds that are played to measure this machine."""
 
 
 @final
@@ -39,23 +73,23 @@ class Results:
 
     def __init__(self, entries: Sequence[Entry], results: Sequence[Result], folder: Path | None):
         self.entries, self.results, self.folder = list(entries), list(results), folder
-        self.rounds = tables.per_round(entries, results)
-        self.summary = tables.per_run(entries, results)
+        self.rounds = tabulate_rounds(entries, results)
+        self.summary = tabulate_runs(entries, results)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Results:
         """The finished runs of a study's folder, whether others are still to come or not."""
-        entries = entries_of(Path(path))
-        kept = finished(Path(path), entries)
-        entries = [entry for entry in entries if entry.id in kept]
-        return cls(entries, [kept[entry.id][0] for entry in entries], Path(path))
+        entries = read_entries(Path(path))
+        finished = read_results(Path(path), entries)
+        entries = [entry for entry in entries if entry.id in finished]
+        return cls(entries, [finished[entry.id].result for entry in entries], Path(path))
 
     @property
     def failed(self) -> dict[str, str]:
         """The sentences of runs that failed, by id."""
         return {entry.id: result.error for entry, result in self if result.error}
 
-    def to_pandas(self) -> Any:
+    def to_pandas(self) -> pandas.DataFrame:
         """One row per run and round, as a pandas DataFrame (pandas must be installed)."""
         return to_pandas(self.rounds)
 
@@ -106,28 +140,229 @@ def run(
     (2, [40, 80, 120, 40, 80, 120])
     """
     check_int("retries", retries, 0)
-    count = planning.how_many(workers)
-    planning.check_engine(engine, address)
-    names = _named(sinks)
-    check(study, engine)
+    count = count_workers(workers)
+    check_engine(engine, address)
+    names = check_sinks(sinks)
+    check_runs(study, engine)
     with contextlib.ExitStack() as stack:
-        path = place(out, stack)
-        stack.enter_context(opened(path, study, stray=stray))
-        kept = finished(path, study.runs)
-        left = _left(study, kept, retry_failed)
-        forget(path, (name for name, (result, _) in kept.items() if result.error is None))
-        _play(path, study, left, engine, count, shard, progress, names, retries=retries, address=address)
-        kept = finished(path, study.runs)
-        results = [kept[entry.id][0] for entry in study.runs]
+        path = folder_or_temporary(out, stack)
+        stack.enter_context(open_folder(path, study, stray=stray))
+        finished = read_results(path, study.runs)
+        shards = divide(_left(study, finished, retry_failed), count, shard)
+        remove_partial(path, (name for name, (result, _) in finished.items() if result.error is None))
+        lengths = [sum(len(entry.plan.sizes) for entry in entries) for entries in shards]
+        total = sum(len(entry.plan.sizes) for entry in study.runs)
+        reached = [0] * len(shards)
+
+        def show(number: int, rounds: int) -> None:
+            reached[number] = rounds
+            if progress is not None:
+                progress(total - sum(lengths) + sum(reached), total)
+
+        def keep_results(number: int, results: list[Result], seconds: float) -> None:
+            entries = shards[number]
+            record = ShardRecord(
+                name=digest({"runs": [entry.id for entry in entries]}),
+                runs=len(entries),
+                steps=sum(entry.plan.total for entry in entries),
+                seconds=seconds,
+                engine=engine,
+            )
+            for entry, result in zip(entries, results, strict=True):
+                write_result(path, entry, result, record)
+            for entry, result in zip(entries, results, strict=True):  # when all count: a sink may refuse
+                _tell_sinks(names, path, entry, result)
+            show(number, lengths[number])
+
+        if shards:
+            work = Work(
+                done=keep_results,
+                progress=show,
+                workers=count,
+                retries=retries,
+                address=address,
+                keep=path / "runs",
+            )
+            ENGINES[engine]([[entry.settings for entry in entries] for entries in shards], work)
+        finished = read_results(path, study.runs)
+        results = [finished[entry.id].result for entry in study.runs]
         done = Results(study.runs, results, None if out is None else path)
-        tables.write(path, results=done.rounds, summary=done.summary)
+        write_tables(path, results=done.rounds, summary=done.summary)
         return done
 
 
-def place(out: str | os.PathLike[str] | None, stack: contextlib.ExitStack) -> Path:
+def folder_or_temporary(out: str | os.PathLike[str] | None, stack: contextlib.ExitStack) -> Path:
     """The folder of a study, or one that is there as long as `stack` is open."""
-    made = stack.enter_context(tempfile.TemporaryDirectory(prefix="understudy-")) if out is None else out
-    return Path(made)
+    if out is None:
+        out = stack.enter_context(tempfile.TemporaryDirectory(prefix="understudy-"))
+    return Path(out)
+
+
+def check_runs(study: Study, engine: str) -> bool:
+    """Refuses, before anything runs, environments, experts and parts that do not fit each other: makes every
+    environment once, and the parts of every run. It must not start JAX: on an accelerator that would take the
+    memory which a worker needs. Returns whether some expert is slow or expensive.
+    """
+    if engine != "inline" and any(entry.spec.by_person for entry in study.runs):
+        raise UserError("expert: a person cannot answer a worker process; say engine inline.")
+    worlds: dict[str, Spaces] = {}
+    names = [name for name in FIELDS if name != "seed"]
+    for spec in {entry.spec.key(*names): entry.spec for entry in study.runs}.values():
+        if (place := spec.key(*WORLD)) not in worlds:
+            worlds[place] = spaces_of(spec)
+        spaces = worlds[place]
+        resolve(spec, spaces.shown, Actions.of(spaces.action_space), spaces.expert)
+    return any(spaces.expert.workers is not None for spaces in worlds.values())
+
+
+def _left(study: Study, finished: Mapping[str, Finished], retry_failed: bool) -> list[Entry]:
+    """The runs that are to be played, each once: studies that were joined may have some in common."""
+    done = {name for name, (result, _) in finished.items() if not (retry_failed and result.error)}
+    return list({entry.id: entry for entry in study.runs if entry.id not in done}.values())
+
+
+def divide(entries: Sequence[Entry], workers: int, most: int | None = None) -> list[list[Entry]]:
+    """Shards: on a CPU a run each, which a worker plays one after another; on an accelerator runs of one
+    environment, size and policy, split evenly over workers, at most `most` in each.
+
+    >>> study = Study("CartPole-v1", grid={"rounds": [1, 2]}, seeds=5, policy="linear")
+    >>> [len(shard) for shard in divide(study.runs, workers=2, most=4)]
+    [3, 2, 3, 2]
+    """
+    if most is not None:
+        check_int("shard", most)
+    groups: dict[str, list[Entry]] = {}
+    for entry in entries:
+        groups.setdefault(entry.spec.key(*SIDE_BY_SIDE), []).append(entry)
+    shards: list[list[Entry]] = []
+    for group in groups.values():
+        room = max(1, min(MOST_RUNS, LANES // group[0].spec.num_envs)) if has_accelerator() else 1
+        pieces = min(len(group), workers * -(-len(group) // ((most or room) * workers)))
+        # Dealt like cards: neighbours in a grid, such as all runs of the slowest loss, go to all workers.
+        shards += [group[piece::pieces] for piece in range(pieces)]
+    return shards
+
+
+def count_workers(workers: int | None) -> int:
+    """Worker processes: as many as cores unless said otherwise, and one on an accelerator."""
+    if workers is None:
+        return 1 if has_accelerator() else count_cores()
+    check_int("workers", workers)
+    return workers
+
+
+# ------------------------------------------------------------------------------------------------- sinks
+
+
+def check_sinks(sinks: Sequence[str]) -> list[str]:
+    """The names of sinks, all of which can be made here."""
+    sinks_of(sinks)
+    for sink in sinks:
+        if not isinstance(sink, str):  # pyright: ignore[reportUnnecessaryIsInstance] # callers may be wrong
+            raise UserError(
+                f"sinks: {sink!r} is one object, and every run of a study has sinks of its own; name them, "
+                "as in 'tensorboard' or 'my_module:MySink'."
+            )
+    return list(sinks)
+
+
+def _tell_sinks(sinks: Iterable[str], folder: Path, entry: Entry, result: Result) -> None:
+    """All rounds of a run that has ended, to new sinks: TensorBoard's files are in a folder of the run's
+    name, in ``sinks`` of the study's folder or in the place that was given.
+    """
+    name = name_run(entry)
+    places = [f"{sink}/{name}" if sink.startswith("tensorboard:") else sink for sink in sinks]
+    if not places:
+        return
+    place = folder / "sinks" / name
+    with reporting(folder):
+        place.mkdir(parents=True, exist_ok=True)
+    watch = Watch(sinks_of(places))
+    watch.begin(Started(name, entry.settings, place))
+    for number, row in enumerate(result.rows, 1):
+        watch.row(number, row)
+    watch.summary = None if result.error else result.summary
+    watch.end()
+
+
+def name_run(entry: Entry) -> str:
+    """A run's values along the axes, and the beginning of its id: a folder's name.
+
+    >>> from understudy import Study
+    >>> name_run(Study("CartPole-v1", grid={"eta": [0.5]}, learner="ftrl").runs[0])[:-6]
+    'CartPole-v1-ftrl-eta=0.5-seed=0-'
+    """
+    labels = {name: value for name, value in entry.labels.items() if value is not None}
+    words = [
+        str(value) if name in ("env", "learner") else f"{name}={value}" for name, value in labels.items()
+    ]
+    # Values may be long, and names of folders may not.
+    return re.sub(r"[^\w.=+-]+", "_", "-".join(words))[:200] + f"-{entry.id[:6]}"
+
+
+# ---------------------------------------------------------------------------------------------- the plan
+
+
+class Rate(NamedTuple):
+    """What was measured on this machine, and how: seconds per interaction of a worker that works beside the
+    others, and seconds that a worker needs to start and compile. `evaluates`: evaluations are in it already.
+    """
+
+    seconds: float
+    start: float
+    evaluates: bool
+    how: str
+
+
+class Plan(NamedTuple):
+    """What will be done. `rate` is None where nothing was measured."""
+
+    asked: int
+    runs: int
+    finished: int
+    left_out: dict[str, list[str]]
+    steps: int
+    shards: list[list[Entry]]
+    engine: str
+    workers: int
+    rate: Rate | None
+
+    @property
+    def seconds(self) -> tuple[float, float] | None:
+        """Estimated wall time, without evaluations and with all their episodes at full length."""
+        if self.rate is None:
+            return None
+        return self._estimate(self.rate, False), self._estimate(self.rate, not self.rate.evaluates)
+
+    def _estimate(self, rate: Rate, evaluating: bool) -> float:
+        free = [rate.start] * (1 if self.engine == "inline" else self.workers)
+        for shard in self.shards:
+            steps = sum(entry.plan.total for entry in shard)
+            steps += sum(evaluation_steps(entry.spec) for entry in shard) if evaluating else 0
+            free[free.index(min(free))] += steps * rate.seconds
+        return max(free)
+
+    def rows(self) -> list[tuple[str, str]]:
+        """The plan in words, as it is printed."""
+        finished = f", {self.finished:,} of them finished" if self.finished else ""
+        rows = [("runs", f"{self.runs:,}{finished}")]
+        if self.asked > self.runs:
+            names = "; ".join(f"{', '.join(who)}: no {name}" for name, who in self.left_out.items())
+            rows.append(("joined", f"{self.asked:,} combinations were asked for ({names})"))
+        if not self.shards:
+            return [*rows, ("left to do", "nothing")]
+        rows.append(("steps", f"{self.steps:,}"))
+        sizes = sorted({len(shard) for shard in self.shards})
+        if sizes[-1] > 1:
+            spread = f"{sizes[0]}" + (f" to {sizes[-1]}" if len(sizes) > 1 else "")
+            rows.append(("shards", f"{len(self.shards):,} of {spread} runs"))
+        workers = f", {self.workers} worker{'s' if self.workers > 1 else ''}"
+        rows.append(("engine", self.engine + ("" if self.engine == "inline" else workers)))
+        if self.rate is None or self.seconds is None:
+            return [*rows, ("estimated time", "not measured")]
+        least, most = map(format_duration, self.seconds)
+        more = "" if least == most else f", up to {most} with evaluation episodes of full length"
+        return [*rows, ("estimated time", f"{least}{more} ({self.rate.how})")]
 
 
 def plan(
@@ -140,26 +375,26 @@ def plan(
     shard: int | None = None,
     calibrate: bool = True,
     progress: Callable[[str, int, int], None] | None = None,
-) -> planning.Plan:
+) -> Plan:
     """What `run` would do with the same arguments. The time is estimated from the shards finished in
     `out`, or from a short calibration, during which ``progress(stage, done, total)`` is called; a slow or
     expensive expert is not asked for one.
     """
-    expensive = check(study, engine)
-    planning.engine(engine)
-    count = planning.how_many(workers)
-    kept: dict[str, Any] = {}
+    expensive = check_runs(study, engine)
+    check_name("engine", engine, ENGINES)
+    count = count_workers(workers)
+    finished: dict[str, Finished] = {}
     if out is not None:
         refuse_foreign(Path(out))
         if Path(out, "study.json").is_file():
             refuse_other(Path(out), study)
-            kept = finished(Path(out), study.runs)
-    left = _left(study, kept, retry_failed)
-    shards = planning.divide(left, count, shard)
-    rate = planning.from_finished([about for _, about in kept.values()])
+            finished = read_results(Path(out), study.runs)
+    left = _left(study, finished, retry_failed)
+    shards = divide(left, count, shard)
+    rate = measured_rate([record for _, record in finished.values()])
     if rate is None and calibrate and not expensive:
-        rate = planning.calibrate(shards, count, progress)
-    return planning.Plan(
+        rate = calibrate_rate(shards, count, progress)
+    return Plan(
         asked=study.asked,
         runs=len(study.runs),
         finished=len(study.runs) - len(left),
@@ -172,109 +407,66 @@ def plan(
     )
 
 
-def check(study: Study, engine: str) -> bool:
-    """Refuses, before anything runs, environments, experts and parts that do not fit each other: makes every
-    environment once, and the parts of every run. It must not start JAX: on an accelerator that would take the
-    memory which a worker needs. Returns whether some expert is slow or expensive.
+def evaluation_steps(spec: RunSpec) -> int:
+    """Most environment steps of a run's evaluations, the expert's included; 0 where there is no limit."""
+    import gymnasium
+
+    plan = plan_of(spec)
+    known = gymnasium.registry.get(str(spec.env).rpartition(":")[2])
+    own: int | None = spec.env_kwargs.get("max_episode_steps") or getattr(known, "max_episode_steps", None)
+    limit = min(filter(None, (own, spec.episode_limit)), default=0)
+    # Where nothing is chosen the last look is a part of the evaluation at the end.
+    looks = len(plan.evaluated) - (not plan.keep_best)
+    return limit * (looks * plan.looks + plan.judging + plan.expert_episodes)
+
+
+def measured_rate(records: Iterable[ShardRecord]) -> Rate | None:
+    """The rate of shards that have ended in this folder."""
+    shards = {record["name"]: record for record in records}.values()
+    steps, seconds = (sum(record[name] for record in shards) for name in ("steps", "seconds"))
+    if not steps:
+        return None
+    how = f"{steps / seconds:,.0f} steps/s a worker in {len(shards)} finished shards"
+    return Rate(seconds=seconds / steps, start=0.0, evaluates=True, how=how)
+
+
+def calibrate_rate(
+    shards: Sequence[Sequence[Entry]], workers: int, progress: Callable[[str, int, int], None] | None = None
+) -> Rate | None:
+    """Plays the first rounds of the first runs without evaluation, at once on as many workers as the study
+    will have, and takes the time; twice, since the first time compiles. None where the study is as short.
+    ``progress(stage, done, total)`` is called as the rounds are played.
     """
-    if engine != "inline" and any(entry.spec.by_person for entry in study.runs):
-        raise UserError("expert: a person cannot answer a worker process; say engine inline.")
-    worlds: dict[str, Spaces] = {}
-    names = [name for name in FIELDS if name != "seed"]
-    for spec in {entry.spec.key(*names): entry.spec for entry in study.runs}.values():
-        if spec.key(*WORLD) not in worlds:
-            worlds[spec.key(*WORLD)] = spaces_of(spec)
-        world = worlds[spec.key(*WORLD)]
-        resolve(spec, world.shown, Actions.of(world.action_space), world.expert)
-    return any(world.expert.workers is not None for world in worlds.values())
+    first = [entry.spec for shard in shards for entry in shard][:CALIBRATION]
+    short = [
+        spec.replace(
+            rounds=CALIBRATED_ROUNDS, budget=None, episodes=0, expert_episodes=0, comparator="none"
+        ).changes()
+        for spec in first
+    ]
+    plans = [plan_of(RunSpec.of(settings)) for settings in short]
+    steps = sum(plan.total for plan in plans)
+    if sum(entry.plan.total for shard in shards for entry in shard) < 10 * steps * workers:
+        return None
+    count, rounds = min(workers, len(shards)), sum(len(plan.sizes) for plan in plans)
+    compiled: list[float] = []
+    reached = [0] * (2 * count)
 
-
-def _left(study: Study, kept: dict[str, tuple[Result, Any]], retry_failed: bool) -> list[Entry]:
-    """The runs that are to be played, each once: studies that were joined may have some in common."""
-    done = {name for name, (result, _) in kept.items() if not (retry_failed and result.error)}
-    return list({entry.id: entry for entry in study.runs if entry.id not in done}.values())
-
-
-def _play(
-    path: Path,
-    study: Study,
-    left: list[Entry],
-    name: str,
-    workers: int,
-    most: int | None,
-    progress: Callable[[int, int], None] | None,
-    sinks: Sequence[str],
-    **how: Any,
-) -> None:
-    shards = planning.divide(left, workers, most)
-    lengths = [sum(len(entry.plan.sizes) for entry in shard) for shard in shards]
-    total = sum(len(entry.plan.sizes) for entry in study.runs)
-    reached = [0] * len(shards)
-
-    def tell(number: int, done: int) -> None:
-        reached[number] = done
+    def show(number: int, played: int) -> None:
+        reached[number] = played
         if progress is not None:
-            progress(total - sum(lengths) + sum(reached), total)
+            progress("measuring this machine", sum(reached), rounds * len(reached))
 
-    def done(number: int, results: list[Result], seconds: float) -> None:
-        shard = shards[number]
-        about = {
-            "name": digest({"runs": [entry.id for entry in shard]}),
-            "runs": len(shard),
-            "steps": sum(entry.plan.total for entry in shard),
-            "seconds": seconds,
-            "engine": name,
-        }
-        pairs = list(zip(shard, results, strict=True))
-        for entry, result in pairs:
-            write(path, entry, result, about)
-        for entry, result in pairs:  # when all count: a sink may refuse
-            _tell(sinks, path, entry, result)
-        tell(number, lengths[number])
+    def take_time(number: int, results: list[Result], seconds: float) -> None:
+        if number >= count:  # what was given out first was compiled, whenever it ended
+            compiled.append(seconds)
+        show(number, rounds)
 
-    if shards:
-        work = Work(done=done, progress=tell, workers=workers, keep=path / "runs", **how)
-        engine(name)([[entry.settings for entry in shard] for shard in shards], work)
-
-
-def _named(sinks: Any) -> list[str]:
-    """The names of sinks, all of which can be made here."""
-    made_sinks(sinks)
-    if others := [one for one in sinks if not isinstance(one, str)]:
-        raise UserError(
-            f"sinks: {others[0]!r} is one object, and every run of a study has sinks of its own; name them, "
-            "as in 'tensorboard' or 'my_module:MySink'."
-        )
-    return list(sinks)
-
-
-def _tell(sinks: Iterable[str], folder: Path, entry: Entry, result: Result) -> None:
-    """All rounds of a run that has ended, to new sinks: TensorBoard's files are in a folder of the run's
-    name, in ``sinks`` of the study's folder or in the place that was given.
-    """
-    name = run_name(entry)
-    places = [f"{one}/{name}" if one.startswith("tensorboard:") else one for one in sinks]
-    if not places:
-        return
-    mine = folder / "sinks" / name
-    with reporting(folder):
-        mine.mkdir(parents=True, exist_ok=True)
-    watch = Watch(made_sinks(places))
-    watch.begin(Started(name, entry.settings, mine))
-    for row in result.rows:
-        watch.row(row["round"], row)
-    watch.summary = None if result.error else result.summary
-    watch.end()
-
-
-def run_name(entry: Entry) -> str:
-    """A run's values along the axes, and the beginning of its id: a folder's name.
-
-    >>> from understudy import Study
-    >>> run_name(Study("CartPole-v1", grid={"eta": [0.5]}, learner="ftrl").runs[0])[:-6]
-    'CartPole-v1-ftrl-eta=0.5-seed=0-'
-    """
-    given = {name: value for name, value in entry.labels.items() if value is not None}
-    words = [str(value) if name in ("env", "learner") else f"{name}={value}" for name, value in given.items()]
-    # Values may be long, and names of folders may not.
-    return re.sub(r"[^\w.=+-]+", "_", "-".join(words))[:200] + f"-{entry.id[:6]}"
+    began = time.perf_counter()
+    show(0, 0)
+    play_local([short] * len(reached), Work(done=take_time, progress=show, workers=count, retries=0))
+    took = time.perf_counter() - began
+    second = sum(compiled) / count
+    how = f"{steps / second:,.0f} steps/s a worker in a calibration of {took:.0f} s"
+    # What a worker needed beside both plays is what it takes to start.
+    return Rate(seconds=second / steps, start=max(0.0, took - 2 * second), evaluates=False, how=how)

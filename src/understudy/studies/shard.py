@@ -6,9 +6,9 @@ import math
 import shutil
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import jax
 
@@ -30,6 +30,9 @@ STAY = 2
 LEAVING = 10.0
 """Seconds for another process to leave the folder of a run: a worker whose study was killed does so soon."""
 
+Row: TypeAlias = dict[str, Any]
+"""One row of a ledger: numbers and words by column."""
+
 
 class Result(NamedTuple):
     """What came of one run.
@@ -43,12 +46,12 @@ class Result(NamedTuple):
     evaluation, expert_evaluation: the episodes of the last evaluations, as `Evaluation.listed` has them.
     """
 
-    rows: list[dict[str, Any]]
-    summary: dict[str, Any]
+    rows: list[Row]
+    summary: Row
     error: str | None
     seconds: dict[str, float]
-    evaluation: dict[str, list[Any]] | None = None
-    expert_evaluation: dict[str, list[Any]] | None = None
+    evaluation: dict[str, list[float]] | None = None
+    expert_evaluation: dict[str, list[float]] | None = None
 
 
 def play(
@@ -83,19 +86,20 @@ def play(
     count = _Count(sum(len(plan_of(spec).sizes) for spec in specs), progress)
     shared = Worlds() if worlds is None else worlds
 
-    def begun(spec: RunSpec) -> Run | UserError:
+    def open_run(spec: RunSpec) -> Run | UserError:
         try:
-            return _opened(spec, shared.of(spec), keep, threads, meeting)
+            return _open(spec, shared.of(spec), keep, threads, meeting)
         except UserError as error:
             return error
 
     try:
         with disk.unsynced():
             if meeting is None:
-                return [_played(begun(spec), spec, count) for spec in specs]
-            made = [begun(spec) for spec in specs]
-            pairs = zip(made, specs, strict=True)
-            return meeting.each([lambda run=run, spec=spec: _played(run, spec, count) for run, spec in pairs])
+                return [_play_run(open_run(spec), spec, count) for spec in specs]
+            pairs = [(open_run(spec), spec) for spec in specs]
+            return meeting.each(
+                [lambda run=run, spec=spec: _play_run(run, spec, count) for run, spec in pairs]
+            )
     finally:
         shared.close(but=0 if worlds is None else STAY)
 
@@ -113,11 +117,12 @@ class _Count:
                 self._progress(self._done, self._total)
 
 
-def _played(run: Run | UserError, spec: RunSpec, count: _Count) -> Result:
+def _play_run(run: Run | UserError, spec: RunSpec, count: _Count) -> Result:
     """What comes of a run when it is played to its end."""
+    planned = len(plan_of(spec).sizes)
     if isinstance(run, UserError):
-        count.add(len(plan_of(spec).sizes))
-        return Result([], _ended([]), str(run), {"total": 0.0})
+        count.add(planned)
+        return Result([], _summary([]), str(run), {"total": 0.0})
     error = None
     if run.student.round:
         count.add(run.student.round)
@@ -126,9 +131,9 @@ def _played(run: Run | UserError, spec: RunSpec, count: _Count) -> Result:
             for _ in run:
                 count.add(1)
             run.finish()
-        except UserError as failed:
-            error = failed
-        count.add(len(plan_of(spec).sizes) - run.student.round)
+        except UserError as failure:
+            error = failure
+        count.add(planned - run.student.round)
         return _result(run, error)
 
 
@@ -137,39 +142,54 @@ def partial(keep: Path, name: str) -> Path:
     return keep / f"{name}.partial"
 
 
-def _opened(spec: RunSpec, world: World, keep: Path | None, threads: int, meeting: Together | None) -> Run:
+def _open(spec: RunSpec, world: World, keep: Path | None, threads: int, meeting: Together | None) -> Run:
     """A run that begins, or goes on from what is kept of it. One that cannot go on from there loses its
     rounds, and where that does not help its labels too; where the disk refuses, it is not kept. But a run
     whose expert is slow or expensive is refused where its labels would be lost or not kept. So is one whose
     folder another process holds.
     """
-    how: dict[str, Any] = {"world": world, "together": meeting, "threads": threads, "keep": False}
-    if keep is None:
-        return Run(spec, **how)
-    path, expensive = partial(keep, digest(spec.changes())), world.spaces.expert.workers is not None
-    _await(path)
-    for hurt in (ROUNDS, ("*",)):
+    path = None if keep is None else partial(keep, digest(spec.changes()))
+    expensive = world.spaces.expert.workers is not None
+
+    def begin(out: Path | None) -> Run:
+        resume = False if out is None else "exact,other-machine"
+        pace = 0.0 if out is None else EVERY
+        return Run(
+            spec,
+            out=out,
+            resume=resume,
+            pace=pace,
+            world=world,
+            together=meeting,
+            threads=threads,
+            keep=False,
+        )
+
+    if path is None:
+        return begin(None)
+    _await_unlocked(path)
+    for damaged in (ROUNDS, ("*",)):
         try:
-            run = Run(spec, out=path, resume="exact,other-machine", pace=EVERY, **how)
+            run = begin(path)
         except UserError as error:
             of_folder = str(error).startswith(("run: ", "resume: ", "out: "))
             if isinstance(error, disk.Locked) or not of_folder:
                 raise
             refused = isinstance(error.__cause__, OSError)
-            if expensive and (refused or hurt != ROUNDS):
+            if expensive and (refused or damaged != ROUNDS):
                 raise
             if refused:
                 break
-            _remove(path, hurt)
+            _remove(path, damaged)
             continue
         assert run.folder is not None
         size = sum(leaf.nbytes for leaf in jax.tree.leaves(run.student.state))
         run.folder.pace = max(EVERY, size / SPEED)
         return run
-    return Run(spec, **how)
+    return begin(None)
 
 
-def _await(path: Path) -> None:
+def _await_unlocked(path: Path) -> None:
     """Waits a while for another process to leave the folder."""
     until = time.monotonic() + LEAVING
     while path.is_dir() and time.monotonic() < until:
@@ -182,34 +202,35 @@ def _await(path: Path) -> None:
             return
 
 
-def _remove(folder: Path, names: Iterable[str]) -> None:
-    for one in [found for name in names for found in folder.glob(name)]:
-        shutil.rmtree(one, ignore_errors=True) if one.is_dir() else one.unlink(missing_ok=True)
+def _remove(folder: Path, patterns: Sequence[str]) -> None:
+    for path in [path for pattern in patterns for path in folder.glob(pattern)]:
+        shutil.rmtree(path, ignore_errors=True) if path.is_dir() else path.unlink(missing_ok=True)
 
 
 def _result(run: Run, error: UserError | None) -> Result:
-    rows = [{name: row[name] for name in NAMES} for row in run.student.rows]
-    summary, judge = _ended(rows), run.judge
-    mine, theirs = (None, None) if error else (judge.evaluation, judge.expert_evaluation)
+    rows: list[Row] = [{name: row[name] for name in NAMES} for row in run.student.rows]
+    mine, theirs = (None, None) if error else (run.judge.evaluation, run.judge.expert_evaluation)
+    summary = _summary(rows)
     if error is None:
-        made = run.student.certificate
+        certificate = run.student.certificate
         summary |= {
             **judged(mine, theirs),
             "expert_return": theirs.mean if theirs else math.nan,
-            "regret": float(made.regret),
-            "bound": float(made.bound),
-            "certificate": made.kind,
+            "regret": float(certificate.regret),
+            "bound": float(certificate.bound),
+            "certificate": certificate.kind,
             "memory_bytes": run.student.memory_bytes(),
         }
-    seconds = {name: sum(one[name] for one in run.times) for name in TIMES}
+    seconds = {name: sum(laps[name] for laps in run.times) for name in TIMES}
     seconds["first_round"] = sum(run.times[0][name] for name in ("collect", "solve")) if run.times else 0.0
-    total = time.perf_counter() - run.began
-    played = (one and one.listed() for one in (mine, theirs))
-    return Result(rows, summary, None if error is None else str(error), seconds | {"total": total}, *played)
+    seconds["total"] = time.perf_counter() - run.began
+    episodes = (evaluation and evaluation.listed() for evaluation in (mine, theirs))
+    return Result(rows, summary, None if error is None else str(error), seconds, *episodes)
 
 
-def _ended(rows: list[dict[str, Any]]) -> dict[str, Any]:
-    last = rows[-1] if rows else {"round": 0, "steps": 0, "labels": 0, "average_loss": math.nan}
+def _summary(rows: Sequence[Row]) -> Row:
+    """What the last row says, and that nothing was measured."""
+    last: Row = rows[-1] if rows else {"round": 0, "steps": 0, "labels": 0, "average_loss": math.nan}
     return {
         "rounds": last["round"],
         **{name: last[name] for name in ("steps", "labels", "average_loss")},

@@ -12,24 +12,57 @@ from __future__ import annotations
 import contextlib
 import math
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, final
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, cast, final
 
 from ..disk import lock, reporting, to_columns
 from ..errors import UserError, check_int, check_name
 from ..regret.ledger import to_pandas
-from . import tables
-from .folder import refuse_foreign
-from .planning import Plan
-from .ranking import Choice, Means, choose, means, ranked, setting_of, values_of
-from .running import Results, place, plan, run
-from .study import Entry, Study
+from .folder import Columns, column_of, refuse_foreign, write_tables
+from .running import Plan, Results, folder_or_temporary, plan, run
+from .study import Entry, Study, Value, check_table
 
-COARSE = {"steps_per_round": 100, "rounds": 20, "budget": None, "comparator": "none"}
-COARSE |= {"episodes": 0, "expert_episodes": None, "evaluate_every": 0}
+if TYPE_CHECKING:
+    import pandas  # pyright: ignore[reportMissingTypeStubs]
+
+COARSE: dict[str, int | str | None] = {
+    "steps_per_round": 100,
+    "rounds": 20,
+    "budget": None,
+    "comparator": "none",
+    "episodes": 0,
+    "expert_episodes": None,
+    "evaluate_every": 0,
+}
 """The coarse pass: 2,000 steps at M = 100, without evaluation and without the best in hindsight."""
 KEPT = 3
+"""Candidates of the coarse pass that are played in full."""
+Labels: TypeAlias = Mapping[str, Value]
+Values: TypeAlias = tuple[Value, ...]
+"""A candidate: its values along the tuned axes."""
+Means: TypeAlias = dict[Values, float]
+"""The mean score over seeds of each candidate."""
+
+
+class Choice(NamedTuple):
+    """What a setting got.
+
+    setting: labels that were not tuned. values: the tuned ones. score: what it was chosen by, mean over
+    seeds. edge: axes whose value is the first or last of the grid ("low" or "high"): a better one may lie
+    beyond. tried: how many candidates there were.
+    """
+
+    setting: dict[str, Any]
+    values: dict[str, Any]
+    score: float
+    edge: dict[str, str]
+    tried: int
+
+    @property
+    def labels(self) -> dict[str, Value]:
+        """What the chosen runs have in common."""
+        return self.setting | self.values
 
 
 @final
@@ -41,28 +74,28 @@ class Tuned:
 
     def __init__(self, choices: list[Choice], coarse: Results | None, full: Results):
         self.choices, self.coarse, self.full = choices, coarse, full
-        best = [one.labels for one in choices]
+        best = [choice.labels for choice in choices]
         self.chosen = [entry.id for entry in full.entries if setting_of(entry.labels, ()) in best]
         both = full if coarse is None else coarse + full
-        stages = ["coarse"] * (len(both) - len(full)) + ["full"] * len(full)
-        of_rounds = [stage for stage, one in zip(stages, both.results, strict=True) for _ in one.rows]
-        self.rounds = {"stage": of_rounds, **both.rounds}
-        self.summary = {"stage": stages, **both.summary}
+        stages = [*["coarse"] * (len(both) - len(full)), *["full"] * len(full)]
+        of_rounds = [stage for stage, result in zip(stages, both.results, strict=True) for _ in result.rows]
+        self.rounds: Columns = {"stage": [*of_rounds], **both.rounds}
+        self.summary: Columns = {"stage": [*stages], **both.summary}
         chosen = {("full", name) for name in self.chosen}
         self.summary["chosen"] = [pair in chosen for pair in zip(stages, self.summary["run"], strict=True)]
 
-    def to_pandas(self) -> Any:
+    def to_pandas(self) -> pandas.DataFrame:
         """One row per stage, run and round, as a pandas DataFrame (pandas must be installed)."""
         return to_pandas(self.rounds)
 
-    def table(self) -> tables.Columns:
+    def table(self) -> Columns:
         """The choices as columns."""
-        rows = []
-        for one in self.choices:
-            row = {tables.label(name): value for name, value in one.setting.items()}
-            for name, value in one.values.items():
-                row |= {tables.label(name): value, f"{name}_edge": one.edge.get(name, "")}
-            rows.append(row | {"score": one.score, "tried": one.tried})
+        rows: list[dict[str, Value]] = []
+        for choice in self.choices:
+            row = {column_of(name): value for name, value in choice.setting.items()}
+            for name, value in choice.values.items():
+                row |= {column_of(name): value, f"{name}_edge": choice.edge.get(name, "")}
+            rows.append(row | {"score": choice.score, "tried": choice.tried})
         return to_columns(rows)
 
     def __repr__(self) -> str:
@@ -100,13 +133,13 @@ def tune(
     >>> [(one.setting["learner"], one.tried) for one in tuned.choices], len(tuned.coarse), len(tuned.full)
     ([('ftl', 1), ('ogd', 3)], 3, 3)
     """
-    axes, rough = _prepared(study, over, out, keep, coarse, seeds)
+    axes, rough = _prepare(study, over, out, keep, coarse, seeds)
 
     def report(stage: str) -> Callable[[int, int], None]:
         return lambda done, total: progress(stage, done, total) if progress is not None else None
 
     with contextlib.ExitStack() as stack:
-        folder = place(out, stack)
+        folder = folder_or_temporary(out, stack)
         with reporting(folder):
             folder.mkdir(parents=True, exist_ok=True)
         stack.enter_context(lock(folder))
@@ -117,10 +150,10 @@ def tune(
         # A longer grid may choose other candidates than those that the folder has already.
         done = run(full, folder / "full", progress=report("full"), stray=True, sinks=sinks, **options)
         tuned = Tuned(_choices(study, axes, tried, done), tried, done)
-        tables.write(folder, results=tuned.rounds, summary=tuned.summary, choices=tuned.table())
-        for one in (tried, done):
-            if out is None and one is not None:
-                one.folder = None  # it goes now
+        write_tables(folder, results=tuned.rounds, summary=tuned.summary, choices=tuned.table())
+        for results in (tried, done):
+            if out is None and results is not None:
+                results.folder = None  # it goes now
         return tuned
 
 
@@ -137,16 +170,16 @@ def plans(
     """The plans of both passes, as `understudy.studies.plan` makes them. Which candidates the full pass will
     have is not known yet; as many stand for them.
     """
-    axes, rough = _prepared(study, over, out, keep, coarse, seeds)
-    found: dict[str, Plan] = {}
+    axes, rough = _prepare(study, over, out, keep, coarse, seeds)
+    planned: dict[str, Plan] = {}
     if rough is not None:
-        found["coarse"] = plan(rough, out and Path(out, "coarse"), **options)
+        planned["coarse"] = plan(rough, out and Path(out, "coarse"), **options)
     candidates = _candidates(study, axes)
 
-    def kept(one: Entry) -> bool:
-        return values_of(one.labels, axes) in [*candidates[repr(setting_of(one.labels, axes))]][:keep]
+    def stands_for(entry: Entry) -> bool:
+        return values_of(entry.labels, axes) in [*candidates[repr(setting_of(entry.labels, axes))]][:keep]
 
-    return found | {"full": plan(study.only(kept), **options)}
+    return planned | {"full": plan(study.only(stands_for), **options)}
 
 
 def coarse_study(
@@ -158,27 +191,27 @@ def coarse_study(
     asked = {repr(values_of(entry.labels, names)) for entry in study.runs}  # it may be part of a study
     short = short.only(lambda entry: repr(values_of(entry.labels, names)) in asked)
     candidates = _candidates(short, over)
-    found = short.only(lambda entry: len(candidates[repr(setting_of(entry.labels, over))]) > 1)
-    return found if found.runs else None
+    several = short.only(lambda entry: len(candidates[repr(setting_of(entry.labels, over))]) > 1)
+    return several if several.runs else None
 
 
 def full_study(study: Study, over: Sequence[str], tried: Results | None, keep: int) -> Study:
     """The full pass: of every setting its `keep` best candidates, or its only one."""
     if tried is None:
         return study
-    best = {setting: ranked(found)[:keep] for setting, found in means(_losses(tried), over).items()}
+    best = {setting: ranked(scores)[:keep] for setting, scores in means(_losses(tried), over).items()}
 
-    def kept(entry: Entry) -> bool:
+    def is_best(entry: Entry) -> bool:
         setting = _as_tried(entry, over, tried)
         return setting not in best or values_of(entry.labels, over) in best[setting]
 
-    return study.only(kept)
+    return study.only(is_best)
 
 
 def _choices(study: Study, over: Sequence[str], tried: Results | None, done: Results) -> list[Choice]:
     counts: dict[str, int] = {}
     if tried is not None:
-        coarse = {setting: len(found) for setting, found in means(_losses(tried), over).items()}
+        coarse = {setting: len(scores) for setting, scores in means(_losses(tried), over).items()}
         for entry in done.entries:
             counts[repr(setting_of(entry.labels, over))] = coarse.get(_as_tried(entry, over, tried), 1)
     return choose(_losses(done), over, grid=study.grid, tried=counts)
@@ -189,23 +222,27 @@ def _candidates(study: Study, over: Sequence[str]) -> dict[str, Means]:
     return means([(entry.labels, 0.0) for entry in study.runs], over)
 
 
-def _prepared(
-    study: Study, over: Any, out: Any, keep: int, coarse: Any, seeds: Any
-) -> tuple[Any, Study | None]:
+def _prepare(
+    study: Study,
+    over: str | Sequence[str],
+    out: str | os.PathLike[str] | None,
+    keep: int,
+    coarse: Mapping[str, Any] | None,
+    seeds: int | Sequence[int] | None,
+) -> tuple[tuple[str, ...], Study | None]:
     """The tuned axes and the coarse pass, checked, as is the folder."""
     if out is not None and Path(out, "study.json").is_file():
         raise UserError(f"out: {str(out)!r} holds a study that was not tuned; name another folder.")
     if out is not None:
         refuse_foreign(Path(out), "a tuned study", ("coarse", "full"))
-    axes = tuple(over) if isinstance(over, (list, tuple)) else (over,)
-    changes = {} if coarse is None else coarse
-    if not isinstance(changes, Mapping):
-        raise UserError(f"coarse: {coarse!r} is not a table of settings, as in {{'rounds': 5}}.")
+    axes = tuple(over) if isinstance(over, (list, tuple)) else (cast("str", over),)
+    changes = coarse or {}
+    check_table("coarse", changes, "settings, as in {'rounds': 5}")
     if not study.grid:
         raise UserError("tune: the study has no axis to tune; a grid has them, as in step = [0.1, 1.0].")
     for name in axes:
         check_name("tune", name, list(study.grid))
-        if any(isinstance(one, Mapping) for one in study.grid[name]):
+        if any(isinstance(value, Mapping) for value in study.grid[name]):
             raise UserError(f"tune: {name} has tables for values; numbers, words and lists can be tuned.")
         if name == "learner" and "bc" in study.grid[name] and len(study.grid[name]) > 1:
             raise UserError(
@@ -218,19 +255,108 @@ def _prepared(
     return axes, coarse_study(study, axes, changes, study.seeds if seeds is None else seeds)
 
 
-def _losses(done: Results) -> list[tuple[dict[str, Any], float]]:
+def _losses(done: Results) -> list[tuple[Labels, float]]:
     """Labels and average cumulative loss of every run; a failed one is infinitely bad."""
-    found = []
-    for entry, result in done:
-        loss = result.summary.get("average_loss") if result.error is None else None
-        found.append((entry.labels, math.inf if loss is None else loss))
-    return found
+    losses = (result.summary.get("average_loss") if result.error is None else None for _, result in done)
+    return [
+        (entry.labels, float(loss) if isinstance(loss, (int, float)) else math.inf)
+        for entry, loss in zip(done.entries, losses, strict=True)
+    ]
 
 
 def _as_tried(entry: Entry, over: Sequence[str], tried: Results) -> str:
     """A run's setting by the labels of the coarse pass, which may have had fewer axes."""
     first = tried.entries[0].labels
     # A label that the coarse pass had one value of, as the environment it was played in, stands for all.
-    one = {k: v for k, v in first.items() if all(each.labels[k] == v for each in tried.entries)}
-    labels = {k: one.get(k, v) if k == "env" else v for k, v in entry.labels.items() if k in first}
+    same = {k: v for k, v in first.items() if all(each.labels[k] == v for each in tried.entries)}
+    labels = {k: same.get(k, v) if k == "env" else v for k, v in entry.labels.items() if k in first}
     return repr(setting_of(labels, over))
+
+
+# -------------------------------------------------------------- the rule of choice, whatever played the runs
+
+
+def setting_of(labels: Labels, over: Sequence[str]) -> dict[str, Value]:
+    """A run's labels without what is tuned and without its seed.
+
+    >>> setting_of({"learner": "ogd", "step": 0.1, "seed": 3}, ("step",))
+    {'learner': 'ogd'}
+    """
+    return {name: value for name, value in labels.items() if name not in over and name != "seed"}
+
+
+def values_of(labels: Labels, over: Sequence[str]) -> Values:
+    """A run's place along the tuned axes."""
+    return tuple(labels[name] for name in over)
+
+
+def means(runs: Iterable[tuple[Labels, float]], over: Sequence[str]) -> dict[str, Means]:
+    """Mean scores by setting (as text) and candidate; a score that is not finite counts as infinitely bad.
+
+    >>> means([({"learner": "ogd", "step": 1.0, "seed": s}, 2.0 + s) for s in (0, 1)], ("step",))
+    {"{'learner': 'ogd'}": {(1.0,): 2.5}}
+    """
+    settings: dict[str, dict[Values, list[float]]] = {}
+    for labels, score in runs:
+        candidates = settings.setdefault(repr(setting_of(labels, over)), {})
+        scores = candidates.setdefault(values_of(labels, over), [])
+        scores.append(score if math.isfinite(score) else math.inf)
+    return {
+        setting: {values: _mean(scores) for values, scores in candidates.items()}
+        for setting, candidates in settings.items()
+    }
+
+
+def _mean(scores: Sequence[float]) -> float:
+    try:
+        return math.fsum(scores) / len(scores)
+    except OverflowError:  # finite, but their sum is not
+        return math.inf
+
+
+def ranked(candidates: Means) -> list[Values]:
+    """Candidates, best first; of equal ones the smaller step comes first.
+
+    >>> ranked({(10.0,): 1.0, (0.1,): 1.0, (1.0,): 0.5})
+    [(1.0,), (0.1,), (10.0,)]
+    """
+
+    def order(values: Values) -> tuple[float, list[float], str]:
+        numbers: list[float] = [value if isinstance(value, (int, float)) else 0.0 for value in values]
+        return candidates[values], numbers, str(values)
+
+    return sorted(candidates, key=order)
+
+
+def choose(
+    runs: Sequence[tuple[Labels, float]],
+    over: Sequence[str],
+    *,
+    grid: Mapping[str, Sequence[Any]] | None = None,
+    tried: Mapping[str, int] | None = None,
+) -> list[Choice]:
+    """The best candidate of every setting, in the order in which the settings first appear.
+
+    `grid` says what values an axis has (default: those that the setting was tried with), and `tried` how many
+    candidates a setting had, by its text, where some of them are not among the runs.
+
+    >>> runs = [({"learner": "ogd", "step": step}, abs(step - 9.0)) for step in (0.1, 1.0, 10.0)]
+    >>> [(one.values, one.edge) for one in choose(runs, ("step",))]
+    [({'step': 10.0}, {'step': 'high'})]
+    """
+    settings = {repr(setting): setting for setting in (setting_of(labels, over) for labels, _ in runs)}
+    choices: list[Choice] = []
+    for key, candidates in means(runs, over).items():
+        best = ranked(candidates)[0]
+        count = len(candidates) if tried is None else tried.get(key, 1)
+        edge: dict[str, str] = {}
+        for place, (name, value) in enumerate(zip(over, best, strict=True)):
+            axis = [values[place] for values in candidates] if grid is None else grid[name]
+            # By type: truth values have no ends.
+            numbers = sorted({v for v in axis if isinstance(v, (int, float)) and type(v) is not bool})
+            if value in numbers and len(numbers) > 1 and count > 1:
+                where = {0: "low", len(numbers) - 1: "high"}.get(numbers.index(value))
+                edge |= {name: where} if where else {}
+        values = dict(zip(over, best, strict=True))
+        choices.append(Choice(settings[key], values=values, score=candidates[best], edge=edge, tried=count))
+    return choices
