@@ -13,8 +13,8 @@ import pytest
 from understudy import cli, experts
 from understudy.envs.gymnasium import maker
 from understudy.errors import UserError
-from understudy.experts import networks
-from understudy.experts.training import models, play, recipe
+from understudy.experts import networks, training
+from understudy.experts.training import recipe
 
 QUICK = {
     "learning_starts": 64,
@@ -45,9 +45,9 @@ def observations(env_id, count=32):
 @pytest.mark.parametrize(("algo", "env_id", "changes"), CASES)
 def test_what_is_written_answers_as_sbx_does(tmp_path, algo, env_id, changes):
     make = maker(env_id)
-    model = models.build(algo, recipe(algo, env_id, changes), make, seed=0)
+    model = training.build(algo, recipe(algo, env_id, changes), make, seed=0)
     model.learn(256)
-    policy, card = models.extract(model, algo, make)
+    policy, card = training.extract(model, algo, make)
     expert = networks.load(networks.save(tmp_path / "a", policy, card))
     seen = observations(env_id)
     statistics = model.get_vec_normalize_env()
@@ -78,7 +78,7 @@ def test_a_run_leaves_an_expert_its_card_and_nothing_else(done):
     assert done.ended == "steps"
     assert [one.steps for one in done.curve] == [100, 200, 300]
     expert = experts.resolve(str(done.path), env_id="Pendulum-v1")
-    returns = play(expert, maker("Pendulum-v1"), episodes=20, seed=0, number=1_000_000)
+    returns = training.play_episodes(expert, maker("Pendulum-v1"), episodes=20, seed=0, number=1_000_000)
     measured = expert.card["returns"]["Pendulum-v1"]
     assert measured["mean"] == round(float(returns.mean()), 1)
     assert measured["episodes"] == 20
@@ -120,7 +120,7 @@ def test_interrupted_it_keeps_the_best_and_goes_on_later(tmp_path):
     assert seen[0] == 231
     assert [one.steps for one in done.curve] == [100, 200, 300]
     assert done.curve[:2] == first.curve
-    assert not models.beside(done.path).exists()
+    assert not training.checkpoint_of(done.path).exists()
     with pytest.raises(UserError, match="there is no checkpoint"):
         quick(tmp_path / "a", resume=True)
 
@@ -149,17 +149,17 @@ def test_a_second_interrupt_interrupts(tmp_path, listening):
 @pytest.mark.parametrize(("algo", "env_id", "changes"), [CASES[0], CASES[2], CASES[4]])
 def test_a_checkpoint_holds_the_whole_model(tmp_path, algo, env_id, changes):
     make, chosen = maker(env_id), recipe(algo, env_id, {**changes, "steps": 1000})
-    old, new = (models.build(algo, chosen, make, seed=seed) for seed in (0, 5))
+    old, new = (training.build(algo, chosen, make, seed=seed) for seed in (0, 5))
     old.learn(256)
     record = {name: name for name in ("algo", "env", "env_kwargs", "recipe", "seed")}
     path = tmp_path / "a.safetensors"
-    models.write(path, old, {**record, "curve": []})
+    training.write_checkpoint(path, old, {**record, "curve": []})
 
     def everything(model):
-        return [np.asarray(leaf) for leaf in jax.tree_util.tree_leaves(models.trees(model))]
+        return [np.asarray(leaf) for leaf in jax.tree_util.tree_leaves(training.trees(model))]
 
     assert any((a != b).any() for a, b in zip(everything(old), everything(new)))
-    models.read(path, new, record)
+    training.read_checkpoint(path, new, record)
     for a, b in zip(everything(old), everything(new), strict=True):
         np.testing.assert_array_equal(a, b)
     assert (new.num_timesteps, new._n_updates) == (old.num_timesteps, old._n_updates)
@@ -169,10 +169,10 @@ def test_a_checkpoint_holds_the_whole_model(tmp_path, algo, env_id, changes):
         assert new.replay_buffer.pos == old.replay_buffer.pos > 0
         np.testing.assert_array_equal(new.replay_buffer.rewards, old.replay_buffer.rewards)
     new.learn(64, reset_num_timesteps=False)
-    damaged = models.beside(path)
+    damaged = training.checkpoint_of(path)
     damaged.write_bytes(damaged.read_bytes()[:-400])
     with pytest.raises(UserError, match="is damaged"):
-        models.read(path, new, record)
+        training.read_checkpoint(path, new, record)
 
 
 @pytest.mark.parametrize(

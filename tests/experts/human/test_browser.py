@@ -12,7 +12,7 @@ from experts.human.test_desk import Asking
 from understudy import imitate
 from understudy.experts import person
 from understudy.experts.human.controls import Controls
-from understudy.experts.human.page import Page
+from understudy.experts.human.doors import Page
 
 WAIT = 300_000
 RANDOM = 50

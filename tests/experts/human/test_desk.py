@@ -9,7 +9,7 @@ import pytest
 
 from understudy.errors import UserError
 from understudy.experts.human.desk import Desk
-from understudy.experts.human.terminal import screen
+from understudy.experts.human.doors import screen
 
 
 class Asking:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable, Sequence
-from typing import Any, final
+from typing import TYPE_CHECKING, NoReturn, final
 
 from ... import web
 from ...envs.gymnasium import Maker, Seen
@@ -13,10 +13,12 @@ from ...envs.pictures import Pictures
 from ...errors import UserError, check_name
 from ...nested import take
 from .. import Expert
-from .controls import Controls, image, table
-from .desk import GRACE, Desk
-from .page import Page, encoded
-from .terminal import Terminal, fits
+from .controls import Action, Controls, image, table
+from .desk import GRACE, Desk, Drop, Keep, Setup, Shown
+from .doors import Page, Terminal, encoded, fits
+
+if TYPE_CHECKING:
+    from .. import Infos, Nested, Space
 
 DOORS = ("auto", "page", "terminal")
 CLIP = 0.4
@@ -46,7 +48,7 @@ def person(
     """
     check_name("expert: person", door, DOORS)
 
-    def ask(observations: Any, infos: Any) -> Any:
+    def ask(observations: Nested, infos: Infos) -> NoReturn:
         raise UserError("expert: a person is asked by a run (train, imitate), not by a function.")
 
     host = Person(door, actions, observations, browser=browser, port=port, grace=grace)
@@ -58,39 +60,49 @@ def person(
 class Person:
     """What a run needs of a person: `open` before the first question, `close` after the last."""
 
-    def __init__(self, door: str, actions: Any, observations: Any, **options: Any):
-        self._door, self._names, self._options = door, (actions, observations), options
+    def __init__(
+        self,
+        door: str,
+        actions: Sequence[str] | None,
+        observations: Sequence[str] | None,
+        *,
+        browser: bool = True,
+        port: int = 0,
+        grace: float = GRACE,
+    ):
+        self._door, self._actions, self._observations = door, actions, observations
+        self._browser, self._port, self._grace = browser, port, grace
         self.desk: Desk | None = None
-        self._at: Any = None
+        self._at: Page | Terminal | None = None
         self._pictures: Pictures | None = None
 
-    def open(self, make: Maker, observation_space: Any, action_space: Any) -> None:
+    def open(self, make: Maker, observation_space: Space, action_space: Space) -> None:
         """Opens the page or the terminal, for the environment that `make` makes."""
-        controls = Controls(action_space, make.name, self._names[0])
+        controls = Controls(action_space, make.name, self._actions)
         self._space, self._env = observation_space, make.name
-        self.desk = Desk(controls.read, grace=self._options["grace"])
-        setup = {"env": make.name, "controls": controls.plain}
-        if self._terminal(controls):
+        self.desk = Desk(controls.read, grace=self._grace)
+        setup: Setup = {"env": make.name, "controls": controls.plain}
+        if self._in_terminal(controls):
             self._at = Terminal(self.desk, setup)
             return
         self._pictures = Pictures(make)
-        setup |= {"rate": self._pictures.rate, "why": self._pictures.why}
-        self._at = Page(self.desk, setup, port=self._options["port"], browser=self._options["browser"])
+        setup["rate"], setup["why"] = self._pictures.rate, self._pictures.why
+        self._at = Page(self.desk, setup, port=self._port, browser=self._browser)
 
-    def _terminal(self, controls: Controls) -> bool:
+    def _in_terminal(self, controls: Controls) -> bool:
         if self._door != "auto":
             return self._door == "terminal"
-        return fits(controls.plain) and not web.has_display() and sys.stdin is not None and sys.stdin.isatty()
+        # A program may have no input at all.
+        terminal = sys.stdin is not None and sys.stdin.isatty()  # pyright: ignore[reportUnnecessaryComparison]
+        return fits(controls.plain) and not web.has_display() and terminal
 
-    def ask(
-        self, seen: Seen, keep: Callable[[int, Any], None], drop: Callable[[int], None], *, known: bool
-    ) -> dict[int, Any]:
+    def ask(self, seen: Seen, keep: Keep, drop: Drop, *, known: bool) -> dict[int, Action]:
         """See `Desk.ask`."""
         assert self.desk is not None
         shows = [self._show(seen, i, still=False) for i in range(len(seen.infos))]
         return self.desk.ask(shows, keep, drop, known=known)
 
-    def drive(self, seen: Seen, keep: Callable[[int, Any], None]) -> dict[int, Any]:
+    def drive(self, seen: Seen, keep: Keep) -> dict[int, Action]:
         """See `Desk.drive`."""
         assert self.desk is not None
         action = self.desk.drive(self._show(seen, 0, still=True), keep)
@@ -101,23 +113,23 @@ class Person:
         assert self.desk is not None
         return self.desk.watch(self._show(seen, 0, still=True))
 
-    def tell(self, stage: str, **facts: Any) -> None:
+    def tell(self, stage: str, **facts: float | str | None) -> None:
         """What the run does now."""
         if self.desk is not None:
             self.desk.tell(stage, **facts)
 
-    def _show(self, seen: Seen, i: int, *, still: bool) -> Callable[[], dict[str, Any]]:
-        """Draws state i, when it is called."""
-        one, scene = take(seen.batch, i), seen.infos[i]["scene"]
+    def _show(self, seen: Seen, i: int, *, still: bool) -> Callable[[], Shown]:
+        """A function that draws state i."""
+        state, scene = take(seen.batch, i), seen.infos[i]["scene"]
 
-        def show() -> dict[str, Any]:
-            drawn, pictures = self._pictures, []
-            if drawn is not None:
-                before = 0 if still else int(min(FRAMES, max(2, CLIP * drawn.rate)))
-                pictures = drawn.draw(scene, one, before=before)
-            if not pictures and (own := image(one)) is not None:
+        def show() -> Shown:
+            pictures = []
+            if self._pictures is not None:
+                before = 0 if still else int(min(FRAMES, max(2, CLIP * self._pictures.rate)))
+                pictures = self._pictures.draw(scene, state, before=before)
+            if not pictures and (own := image(state)) is not None:
                 pictures = [own]
-            rows = table(one, self._space, self._env, self._names[1])
+            rows = table(state, self._space, self._env, self._observations)
             return {"frames": [encoded(each) for each in pictures], "table": rows, "step": scene.steps}
 
         return show
@@ -129,7 +141,8 @@ class Person:
             limit = time.monotonic() + 1.0
             while self.desk.viewers > 0 and time.monotonic() < limit:
                 time.sleep(0.02)  # until the pages have it
-            self._at.close()
+            if self._at is not None:
+                self._at.close()
             self.desk = None
         if self._pictures is not None:
             self._pictures.close()

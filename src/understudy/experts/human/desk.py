@@ -10,19 +10,61 @@ import dataclasses
 import threading
 import time
 from collections.abc import Callable, Sequence
-from typing import Any, final
+from typing import Any, Literal, Required, TypedDict, final
 
 from ...errors import UserError
+from .controls import Action, Plain, Row
 
-Show = Callable[[], dict[str, Any]]
-Keep = Callable[[int, Any], None]
+Keep = Callable[[int, Action], None]
 Drop = Callable[[int], None]
 GRACE = 2.0
 """Seconds after the last answer of a round in which it can still be taken back."""
 SPEEDS = (0, 1, 2, 5, 10, 15, 20, 30, 50)
 """Steps a second of an episode that a person watches or drives; 0: one step a key."""
+Mode = Literal["wait", "label", "drive", "watch", "done"]
 HOUR = 3600.0
 """Seconds that a run waits where no clock runs; then it waits again."""
+
+
+class Shown(TypedDict):
+    """A state as plain data: pictures as addresses that hold them, its numbers, and its step."""
+
+    frames: list[str]
+    table: list[Row]
+    step: int
+
+
+class Asked(Shown):
+    """The question that waits, with its number."""
+
+    number: int
+
+
+class Setup(TypedDict, total=False):
+    """What a page needs once."""
+
+    env: Required[str]
+    controls: Required[Plain]
+    rate: float
+    why: str
+    speeds: tuple[int, ...]
+
+
+class View(TypedDict):
+    """Everything that a person sees at a moment, as plain data."""
+
+    version: int
+    mode: Mode
+    stage: str
+    question: Asked | None
+    at: int
+    of: int
+    undo: bool
+    grace: float | None
+    taken: bool
+    paused: bool
+    speed: int
+    facts: dict[str, Any]
 
 
 def _nothing(*_: Any) -> None:
@@ -34,8 +76,8 @@ def _nothing(*_: Any) -> None:
 class Question:
     """A state, as plain data for a page once it is drawn, and what was said of it."""
 
-    shown: dict[str, Any] | None = None
-    answer: Any = None
+    shown: Shown | None = None
+    answer: Action | None = None
     skipped: bool = False
 
 
@@ -48,26 +90,29 @@ class Desk:
     acts, the person may take over), "done".
     """
 
-    def __init__(self, read: Callable[[Any], Any] = lambda value: value, *, grace: float = GRACE):
+    def __init__(self, read: Callable[[Any], Action] = lambda value: value, *, grace: float = GRACE):
         self._read, self.grace = read, grace
         self._changed = threading.Condition()
         self.version = 0
-        self.stage, self.facts = "beginning", {}
+        self.stage, self.facts = "beginning", dict[str, float | str | None]()
         self.taken, self.paused, self.speed = False, True, 10
+        self.mode: Mode = "wait"
         self.viewers = 0
         """Pages that are open; without one, no step is taken by the clock."""
         self._questions: list[Question] = []
         self._at = 0
         """How many of them are answered or skipped, which are the first ones."""
         self._numbers = self._count = self.skipped = 0
-        self._held: Any = None
+        self._held: Action | None = None
         self._last = 0.0
         self._wrong: BaseException | None = None
         self._begin("wait", [])
 
     # -- the run's side ---------------------------------------------------------------------------------
 
-    def ask(self, shows: Sequence[Show], keep: Keep, drop: Drop, *, known: bool = False) -> dict[int, Any]:
+    def ask(
+        self, shows: Sequence[Callable[[], Shown]], keep: Keep, drop: Drop, *, known: bool = False
+    ) -> dict[int, Action]:
         """Waits until a person has answered or skipped every state, and gives the answers by number.
 
         `keep(i, action)` is called at each answer and `drop(i)` where one is taken back. `known`: the round
@@ -89,7 +134,7 @@ class Desk:
                 questions[undrawn].shown = shown
                 self._change()
 
-    def drive(self, show: Show, keep: Keep) -> Any:
+    def drive(self, show: Callable[[], Shown], keep: Keep) -> Action | None:
         """The action in a state that waits for it: the key that is pressed or, at a speed, the one that was
         pressed last. None where the person gives the wheel back.
         """
@@ -111,7 +156,7 @@ class Desk:
             self._count += 1
             return question.answer
 
-    def watch(self, show: Show) -> bool:
+    def watch(self, show: Callable[[], Shown]) -> bool:
         """Shows a state in which the policy is about to act, for as long as the speed says; whether the
         person takes over. At speed 0 it waits for a step.
         """
@@ -126,7 +171,7 @@ class Desk:
             self._last = time.monotonic()
             return self.taken
 
-    def tell(self, stage: str, **facts: Any) -> None:
+    def tell(self, stage: str, **facts: float | str | None) -> None:
         """What the run does now, and what is to be known of it: round, rounds, labels, budget, returns."""
         with self._changed:
             if facts or stage != self.stage:
@@ -150,7 +195,7 @@ class Desk:
 
     def _begin(
         self,
-        mode: str,
+        mode: Mode,
         questions: list[Question],
         keep: Keep = _nothing,
         drop: Drop = _nothing,
@@ -163,12 +208,12 @@ class Desk:
             self._until, self.mode, self.known = None, mode, known
             self._change()
 
-    def _end(self) -> dict[int, Any]:
-        found = {i: one.answer for i, one in enumerate(self._questions) if not one.skipped}
-        self._count += len(found)
-        self.skipped += len(self._questions) - len(found)
+    def _end(self) -> dict[int, Action]:
+        answers = {i: each.answer for i, each in enumerate(self._questions) if each.answer is not None}
+        self._count += len(answers)
+        self.skipped += len(self._questions) - len(answers)
         self._begin("wait", [])
-        return found
+        return answers
 
     @property
     def _first(self) -> Question | None:
@@ -191,7 +236,7 @@ class Desk:
 
     # -- the person's side ------------------------------------------------------------------------------
 
-    def answer(self, number: Any, value: Any) -> bool:
+    def answer(self, number: int | None, value: Any) -> bool:
         """Answers question `number`; whether it counts, which a second answer does not."""
         action = self._read(value)
         with self._changed:
@@ -213,13 +258,13 @@ class Desk:
             self._held = action
             self._change()
 
-    def skip(self, number: Any) -> bool:
+    def skip(self, number: int | None) -> bool:
         """Leaves question `number` without a label; in "watch" it lets the policy act."""
         with self._changed:
             question = self._current(number)
             if question is None or self.mode == "drive":
                 return False
-            others = all(one.skipped for one in self._questions if one is not question)
+            others = all(each.skipped for each in self._questions if each is not question)
             if self.mode == "label" and not self.known and others:
                 raise UserError("skip: one state of a round needs a label, and this is the last one.")
             question.skipped = True
@@ -270,16 +315,16 @@ class Desk:
         with self._changed:
             return self._changed.wait_for(lambda: self.version > version, seconds)
 
-    def view(self) -> dict[str, Any]:
-        """Everything that a person sees now, as plain data."""
+    def view(self) -> View:
+        """What a person sees now."""
         with self._changed:
             question, now = self._first, None
-            given = sum(one.answer is not None for one in self._questions) if self.mode == "label" else 0
+            given = sum(each.answer is not None for each in self._questions) if self.mode == "label" else 0
             if question is not None and question.shown is not None:
-                now = {"number": self._numbers + self._at, **question.shown}
-            facts = dict(self.facts)
+                now: Asked | None = {"number": self._numbers + self._at, **question.shown}
+            facts: dict[str, Any] = dict(self.facts)
             facts["labels"] = facts.get("labels", 0) + self._count + given
-            facts["skipped"] = self.skipped + sum(one.skipped for one in self._questions)
+            facts["skipped"] = self.skipped + sum(each.skipped for each in self._questions)
             return {
                 "version": self.version,
                 "mode": self.mode,
@@ -295,11 +340,11 @@ class Desk:
                 "facts": facts,
             }
 
-    def _current(self, number: Any) -> Question | None:
+    def _current(self, number: int | None) -> Question | None:
         """The first question, where it has this number; no two questions have the same."""
         return self._first if number == self._numbers + self._at else None
 
-    def _settle(self, question: Question, action: Any) -> None:
+    def _settle(self, question: Question, action: Action | None) -> None:
         self._guarded(self._keep, self._at, action)
         question.answer = action
         self._done()

@@ -48,13 +48,12 @@ class Model:
 
 def test_it_looks_once_at_a_network_and_the_clock_is_not_in_the_weights(monkeypatch, tmp_path):
     from understudy.experts import training
-    from understudy.experts.training import models
 
     seen, acts = Observations.of(spaces.Box(-1, 1, (3,))), Actions.of(spaces.Box(-2, 2, (1,)))
     policy = TrainedPolicy(Linear(), np.zeros((3, 1)), seen, acts, Normaliser.identity(3))
     monkeypatch.setattr(training, "require_sbx", lambda: None)
-    monkeypatch.setattr(models, "build", lambda *how: Model())
-    monkeypatch.setattr(models, "extract", lambda *how: (policy, {"algorithm": "SAC", "kind": "action"}))
+    monkeypatch.setattr(training, "build", lambda *how: Model())
+    monkeypatch.setattr(training, "extract", lambda *how: (policy, {"algorithm": "SAC", "kind": "action"}))
     how = {"steps": 20, "evaluate_every": 8, "episodes": 1, "env_kwargs": {"max_episode_steps": 5}}
     done = experts.train("Pendulum-v1", target=-1e9, out=tmp_path / "a", **how)
     assert done.ended == "target" and [one.steps for one in done.curve] == [8]
@@ -66,11 +65,13 @@ def test_it_looks_once_at_a_network_and_the_clock_is_not_in_the_weights(monkeypa
     assert slow.curve[-1].seconds > 60 and slow.path.read_bytes() == done.path.read_bytes()
     assert done.expert.card["returns"]["Pendulum-v1"]["episodes"] == 20
     measured = iter([np.array([np.nan]), np.array([-5.0]), np.array([np.nan]), np.full(20, -5.0)])
-    monkeypatch.setattr(training, "play", lambda *who, **how: next(measured))  # nan is behind every number
+    monkeypatch.setattr(
+        training, "play_episodes", lambda *who, **how: next(measured)
+    )  # nan is behind every number
     odd = experts.train("Pendulum-v1", out=tmp_path / "d", **how)
     assert odd.expert.card["made"].startswith("16 of 20 environment steps")
     kept = {"curve": [[8, 1.0, np.nan, 0.0]], "seconds": 0.0}
-    monkeypatch.setattr(models, "read", lambda *what: kept)
+    monkeypatch.setattr(training, "read_checkpoint", lambda *what: kept)
     again = training.Looks(Model(), "sac", SimpleNamespace(name="x"), {}, 0, 1, odd.path, {}, "x")
     again.restore()
     assert again.best is not None and again.best.steps == 16
@@ -89,8 +90,9 @@ def test_a_recipe_is_the_algorithms_then_the_environments_then_the_users():
 
 
 def test_what_environments_change_exists_in_the_recipe():
-    for (algo, _), changes in FOR_ENVS.items():
-        recipe(algo, "x", changes)
+    for algo, environments in FOR_ENVS.items():
+        for changes in environments.values():
+            recipe(algo, "x", changes)
 
 
 @pytest.mark.parametrize(
