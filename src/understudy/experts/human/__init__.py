@@ -14,7 +14,7 @@ from ...errors import UserError, check_name
 from ...nested import take
 from .. import Expert
 from .controls import Action, Controls, image, table
-from .desk import GRACE, Desk, Drop, Keep, Setup, Shown
+from .desk import GRACE, Desk, Drop, Fact, Keep, Setup, Shown
 from .doors import Page, Terminal, encoded, fits
 
 if TYPE_CHECKING:
@@ -113,7 +113,7 @@ class Person:
         assert self.desk is not None
         return self.desk.watch(self._show(seen, 0, still=True))
 
-    def tell(self, stage: str, **facts: float | str | None) -> None:
+    def tell(self, stage: str, **facts: Fact) -> None:
         """What the run does now."""
         if self.desk is not None:
             self.desk.tell(stage, **facts)

@@ -17,6 +17,8 @@ from .controls import Action, Plain, Row
 
 Keep = Callable[[int, Action], None]
 Drop = Callable[[int], None]
+Fact = float | str | list[float] | None
+"""What is to be known of a run: a number, a word, or returns so far."""
 GRACE = 2.0
 """Seconds after the last answer of a round in which it can still be taken back."""
 SPEEDS = (0, 1, 2, 5, 10, 15, 20, 30, 50)
@@ -46,7 +48,7 @@ class Setup(TypedDict, total=False):
     env: Required[str]
     controls: Required[Plain]
     rate: float
-    why: str
+    why: str | None
     speeds: tuple[int, ...]
 
 
@@ -94,7 +96,7 @@ class Desk:
         self._read, self.grace = read, grace
         self._changed = threading.Condition()
         self.version = 0
-        self.stage, self.facts = "beginning", dict[str, float | str | None]()
+        self.stage, self.facts = "beginning", dict[str, Fact]()
         self.taken, self.paused, self.speed = False, True, 10
         self.mode: Mode = "wait"
         self.viewers = 0
@@ -171,7 +173,7 @@ class Desk:
             self._last = time.monotonic()
             return self.taken
 
-    def tell(self, stage: str, **facts: float | str | None) -> None:
+    def tell(self, stage: str, **facts: Fact) -> None:
         """What the run does now, and what is to be known of it: round, rounds, labels, budget, returns."""
         with self._changed:
             if facts or stage != self.stage:
