@@ -140,7 +140,7 @@ class Settings:
     """Rounds (default: 25, or with a budget as many as that takes); 0 learns from demonstrations alone."""
     demos: str | None = None
     """Recorded demonstrations, as a first round that costs nothing: an .npz with observations and actions,
-    minari:ID, or the folder of another run."""
+    minari:ID, lerobot:FOLDER, or the folder of another run."""
     steps_per_round: int | None = _least(None, 1, 1_000_000_000)
     """Environment steps in a round (default: 1000; in a pure environment 50 for each of `num_envs`, if that
     is more)."""

@@ -6,6 +6,7 @@ import dataclasses
 import json
 from pathlib import Path
 from types import SimpleNamespace
+from typing import ClassVar
 
 import gymnasium
 import numpy as np
@@ -16,7 +17,7 @@ from understudy import UserError
 from understudy.exports import episodes, to_lerobot
 from understudy.policies import Observations
 from understudy.policies.codecs import Recalled
-from understudy.samples import BREAK, EXPERT
+from understudy.samples import BREAK, EXPERT, demos, lerobot
 
 
 class Walk(gymnasium.Env):
@@ -120,27 +121,117 @@ def test_minari_gives_back_what_was_written(run, tmp_path, monkeypatch):
     assert cloned.ledger["samples"][0] == 60
 
 
-def test_lerobot_s_layout_holds_every_step(run, tmp_path):
+def test_lerobot_s_layout_holds_every_step(run, tmp_path, monkeypatch):
     parquet = pytest.importorskip("pyarrow.parquet")
+    monkeypatch.setattr(to_lerobot, "DATA_SIZE", 0)  # a file for every episode
+    monkeypatch.setattr(to_lerobot, "CHUNK", 3)
     found = understudy.export(run, "lerobot", tmp_path / "set")
     info = json.loads((tmp_path / "set/meta/info.json").read_text())
+    assert info["codebase_version"] == "v3.0" and info["splits"] == {"train": f"0:{found.episodes}"}
     assert (info["total_episodes"], info["total_frames"]) == (found.episodes, 60)
-    assert info["features"]["observation.view"]["shape"] == [2, 2]
-    lengths = [json.loads(line) for line in (tmp_path / "set/meta/episodes.jsonl").read_text().splitlines()]
+    assert info["features"]["observation.view"]["shape"] == [2, 2] and info["video_path"] is None
+    files = sorted((tmp_path / "set/meta/episodes").glob("*/*.parquet"))
+    rows = [row for file in files for row in parquet.read_table(file).to_pylist()]
+    assert len(rows) == found.episodes and len(files) == -(-found.episodes // 3)
+    assert {row["data/chunk_index"] for row in rows} == set(range(-(-found.episodes // 3)))
     index = 0
-    for number, ours in enumerate(episodes.episodes(run)):
-        path = info["data_path"].format(episode_chunk=0, episode_index=number)
-        table = parquet.read_table(tmp_path / "set" / path)
+    for number, (ours, row) in enumerate(zip(episodes.episodes(run), rows, strict=True)):
+        place = {"chunk_index": row["data/chunk_index"], "file_index": row["data/file_index"]}
+        table = parquet.read_table(tmp_path / "set" / info["data_path"].format(**place))
         assert set(table.column_names) == set(info["features"])
-        assert len(table) == len(ours) == lengths[number]["length"]
+        assert len(table) == len(ours) == row["length"] and row["tasks"] == [run.settings["env"]]
         columns = {name: np.array(table[name].to_pylist()) for name in table.column_names}
         assert (columns["action"] == ours.actions).all()
-        assert (columns["observation.view"] == ours.observations["view"].reshape(len(ours), -1)).all()
-        assert (columns["asked"] == ours.asked).all() and (columns["by_expert"] == ours.by_expert).all()
+        assert (columns["observation.view"] == ours.observations["view"]).all()
+        assert (columns["asked"] == ours.asked).all() and (columns["intervention"] == ours.by_expert).all()
         assert np.array_equal(columns["expert_action"], ours.expert_actions, equal_nan=True)
         assert columns["next.done"].tolist()[-1] == (ours.terminated or ours.truncated)
         assert columns["index"].tolist() == list(range(index, index + len(ours)))
+        assert set(columns["episode_index"]) == {number}
         index += len(ours)
+        assert (row["dataset_from_index"], row["dataset_to_index"]) == (index - len(ours), index)
+
+
+class Seeing(Walk):
+    """Pictures beside numbers, one in colour and one grey."""
+
+    metadata: ClassVar = {"render_fps": 25}
+    observation_space = gymnasium.spaces.Dict(
+        place=gymnasium.spaces.Box(-1, 1, (2,), np.float32),
+        wrist=gymnasium.spaces.Box(0, 255, (17, 20, 3), np.uint8),
+        grey=gymnasium.spaces.Box(0, 255, (16, 16), np.uint8),
+    )
+    action_space = gymnasium.spaces.Box(-1, 1, (1,), np.float32)
+
+    def _seen(self):
+        place = self.np_random.uniform(-1, 1, 2).astype(np.float32)
+        draw = self.np_random.integers
+        return {
+            "place": place,
+            "wrist": draw(0, 256, (17, 20, 3), dtype=np.uint8),
+            "grey": draw(0, 256, (16, 16), np.uint8),
+        }
+
+
+@pytest.mark.parametrize("env", [Walk, Seeing])
+def test_labels_come_back_from_lerobot_s_files_as_they_were(env, run, tmp_path, monkeypatch):
+    pytest.importorskip("pyarrow.parquet")
+    if env is Seeing:
+        small = {"policy": "mlp", "policy_options": {"widths": (4,)}, "solver": "adam", "max_iterations": 2}
+        settings = small | {"rounds": 2, "steps_per_round": 20, "episodes": 0, "comparator": "none"}
+        run = understudy.imitate(Seeing, expert=lambda seen: seen["place"][:1], ask="random:9", **settings)
+    monkeypatch.setattr(to_lerobot, "VIDEO_SIZE", 0.0016)
+    understudy.export(run, "lerobot", tmp_path / "set")
+    about = run.policy.observations, run.policy.actions, env()
+    rows = joined(steps.rows for steps in episodes.split(run))
+    rows = rows[run.samples("weights")[rows] > 0]
+    assert 0 < len(rows) < run.ledger["steps"][-1]
+    for piece, held in ((lerobot.PIECE, demos.HELD), (1000, 100)):
+        monkeypatch.setattr(lerobot, "PIECE", piece)
+        monkeypatch.setattr(demos, "HELD", held)
+        found = demos.recorded(f"lerobot:{tmp_path / 'set'}", *about)
+        for name, column in {"inputs": found.inputs, "targets": found.targets}.items():
+            assert column.tobytes() == run.samples(name)[rows].tobytes()
+            assert isinstance(column, np.memmap) == (held == 100)
+    if env is Seeing:
+        files = [path.parent.parent.name for path in (tmp_path / "set").glob("videos/*/*/*.mp4")]
+        assert files.count("observation.images.wrist") > files.count("observation.images.grey") > 1
+    else:
+        source = f"lerobot:{tmp_path / 'set'}"
+        cloned = understudy.imitate(env, demos=source, learner="bc", policy="linear", episodes=0)
+        assert cloned.ledger["samples"][0] == len(rows)
+
+
+def test_datasets_of_others_are_demonstrations_in_lerobot_s_words(run, tmp_path):
+    """Without who was asked every action is the expert's; where people take over, theirs are."""
+    pytest.importorskip("pyarrow.parquet")
+    understudy.export(run, "lerobot", tmp_path / "set")
+    about = run.policy.observations, run.policy.actions, Walk()
+    file = tmp_path / "set/meta/info.json"
+    info = json.loads(file.read_text())
+    rows = joined(steps.rows for steps in episodes.split(run))
+    for gone, there in (
+        ("asked", run.samples("flags")[rows] & EXPERT > 0),
+        ("intervention", np.ones(60, bool)),
+    ):
+        del info["features"][gone]
+        file.write_text(json.dumps(info))
+        found = demos.recorded(f"lerobot:{tmp_path / 'set'}", *about)
+        assert found.executed.tobytes() == run.samples("executed")[rows][there].tobytes()
+    for change, words in (
+        ({"codebase_version": "v2.1"}, "its format is v2.1, and 3.0 is read"),
+        ({"features": {"action": info["features"]["action"]}}, "no column observation.place"),
+        ({"features": 3}, "meta/info.json is damaged"),
+    ):
+        file.write_text(json.dumps(info | change))
+        with pytest.raises(UserError, match=words):
+            demos.recorded(f"lerobot:{tmp_path / 'set'}", *about)
+    file.write_text(json.dumps(info))
+    next((tmp_path / "set").glob("data/*/*")).write_bytes(b"PAR1")
+    with pytest.raises(UserError, match="cannot be read"):
+        demos.recorded(f"lerobot:{tmp_path / 'set'}", *about)
+    with pytest.raises(UserError, match="no dataset of LeRobot"):
+        demos.recorded(f"lerobot:{tmp_path}", *about)
 
 
 def test_what_the_expert_was_not_asked_is_in_no_statistic(tmp_path, monkeypatch):
@@ -157,14 +248,27 @@ def test_what_the_expert_was_not_asked_is_in_no_statistic(tmp_path, monkeypatch)
         terminated=True,
         truncated=False,
     )
-    arrow = SimpleNamespace(table=dict, write_table=lambda table, file: None)
-    monkeypatch.setattr(to_lerobot, "import_extra", lambda *names: arrow)
-    monkeypatch.setattr(to_lerobot, "episodes", lambda run: [one])
+    pytest.importorskip("pyarrow.parquet")
+    other = dataclasses.replace(one, expert_actions=np.array([-1, -1, -1]), asked=np.zeros(3, bool))
+    monkeypatch.setattr(to_lerobot, "episodes", lambda run: [other, one, other])
     run = SimpleNamespace(settings={"env": "CartPole-v1", "env_kwargs": {}})
-    assert to_lerobot.write(run, tmp_path / "set") == 1
-    stats = json.loads((tmp_path / "set/meta/episodes_stats.jsonl").read_text())["stats"]
-    assert stats["expert_action"] == {"min": [1], "max": [2], "mean": [1.5], "std": [0.5], "count": [2]}
-    assert stats["action"]["count"] == [3] and stats["observation.state"]["max"] == [0, 0]
+    assert to_lerobot.write(run, tmp_path / "set") == 3
+    stats = json.loads((tmp_path / "set/meta/stats.json").read_text())
+    quantiles = {"q01": 1.01, "q10": 1.1, "q50": 1.5, "q90": 1.9, "q99": 1.99}
+    basic = {"min": 1, "max": 2, "mean": 1.5, "std": 0.5, "count": 2}
+    found = {name: value for name, [value] in stats["expert_action"].items()}
+    assert found == pytest.approx(basic | quantiles)
+    assert stats["action"]["count"] == [9] and stats["observation.state"]["max"] == [0, 0]
+
+
+def test_statistics_of_parts_are_those_of_the_whole():
+    values = np.random.default_rng(0).normal(3, 2, (50, 4))
+    found = to_lerobot._statistics(values[:8])
+    for part in np.split(values[8:], [9, 30]):
+        found = to_lerobot._joined(found, to_lerobot._statistics(part))
+    whole = to_lerobot._statistics(values)
+    for name in ("min", "max", "mean", "std", "count"):
+        np.testing.assert_allclose(found[name], whole[name])
 
 
 def test_choices_have_minus_one_where_nobody_was_asked():

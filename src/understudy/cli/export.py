@@ -16,8 +16,8 @@ class Export(Options):
     """The folder of a run, or the .safetensors of a policy."""
     to: str = "onnx"
     """onnx: one file, compared with the policy where onnxruntime is installed. numpy: one .npz, and a reader
-    beside it that needs NumPy only. minari: the episodes as a dataset of Minari. lerobot: the episodes in the
-    layout of LeRobot's datasets."""
+    beside it that needs NumPy only. minari: the episodes as a dataset of Minari. lerobot: the episodes as a
+    dataset of LeRobot, format 3.0."""
     out: Name = None
     """The file or folder to write, or the id of Minari's dataset; by default made of the run's name."""
     json: Json = False

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import math
+import tempfile
 import zlib
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, final
 
 import numpy as np
 
@@ -12,8 +15,9 @@ from .. import disk
 from ..errors import UserError, import_extra
 from ..experts import Expert
 from ..experts.answers import checked
-from ..nested import join, take
-from ..policies import Actions, Recalled, Seen, TrainedPolicy
+from ..nested import nest, take
+from ..policies import Actions, Observations, Recalled, Seen, TrainedPolicy
+from . import lerobot
 from .log import SampleLog
 from .records import verified
 from .rounds import EXPERT, Round, not_finite_rows
@@ -23,15 +27,23 @@ NAMES = {
     "actions": ("actions", "acts", "labels", "Y"),
 }
 """What the arrays of an archive may be called."""
+HELD = 2**28
+"""Bytes of a column of demonstrations that stay in memory."""
+TOGETHER = 4096
+"""Samples of another run that are read at once."""
+Piece = tuple[np.ndarray, np.ndarray, np.ndarray]
+"""Rows of a round: inputs (n, width), targets (n, k), and the actions executed (n, a)."""
 
 
 class Demos(NamedTuple):
-    """What an expert did or would have done in n states: observations with n in front, and labels (n, …)."""
+    """What an expert did or would have done: observations with n in front, and labels (n, …)."""
 
     observations: Any
     labels: np.ndarray
     begins: np.ndarray | None = None
     """Where an episode begins (n,), if that is known."""
+    has: np.ndarray | None = None
+    """Which observations have a label (n,), where not all have one; the labels are those of them alone."""
 
 
 def recorded(source: str, observations: Seen, actions: Actions, spaces: Any) -> Round:
@@ -39,14 +51,77 @@ def recorded(source: str, observations: Seen, actions: Actions, spaces: Any) -> 
 
     An .npz archive has `observations` (n, …), or `observations/KEY` for each key of a dict, and `actions`
     (n, …), which for Discrete actions may be rows of probabilities (n, k); a policy with memory needs
-    `begins` (n,) too, true where an episode begins. "minari:ID" is a dataset of Minari. A folder is another
-    run, whose labelled samples are taken. `spaces` has the environment's two.
+    `begins` (n,) too, true where an episode begins. "minari:ID" is a dataset of Minari, "lerobot:FOLDER" one
+    of LeRobot; both are read a few episodes at a time. A folder is another run, whose labelled samples are
+    taken. Columns of more than `HELD` bytes stay on disk. `spaces` has the environment's two.
     """
+    who, columns = f"demos {source!r}", (Rows(), Rows(), Rows())
     if (Path(source) / "config.json").is_file():
-        return _of_run(source, observations, actions)
-    found = _minari(source) if source.startswith("minari:") else _archive(source)
-    labels, who = found.labels, f"demos {source!r}"
-    if labels.ndim == 0 or labels.size == 0:
+        pieces: Iterable[Piece] = _of_run(source, observations, actions)
+    else:
+        pieces = (
+            _encoded(found, observations, actions, spaces, who)
+            for found in _found(source, observations, actions)
+        )
+    for piece in pieces:
+        if len(not_finite_rows(piece[0])):
+            raise UserError(f"{who}: an observation is not finite.")
+        for column, rows in zip(columns, piece, strict=True):
+            column.add(rows)
+    inputs, targets, executed = (column.all() for column in columns)
+    if not len(inputs):
+        raise UserError(f"{who}: there is no demonstration in it.")
+    return _round(inputs, targets, executed)
+
+
+@final
+class Rows:
+    """Rows (n, …) that come in parts: in memory, and beyond `HELD` bytes in a file without a name.
+
+    >>> rows = Rows()
+    >>> rows.add(np.zeros((2, 3)))
+    >>> rows.add(np.ones((1, 3)))
+    >>> rows.all().shape
+    (3, 3)
+    """
+
+    def __init__(self) -> None:
+        self._parts: list[np.ndarray] = []
+        self._bytes, self._file = 0, None
+
+    def add(self, rows: np.ndarray) -> None:
+        """Adds rows at the end."""
+        self._parts.append(rows)
+        self._bytes += rows.nbytes
+        if self._bytes > HELD:
+            self._file = self._file or tempfile.TemporaryFile()  # noqa: SIM115
+            for part in self._parts:
+                self._file.write(np.ascontiguousarray(part).data)
+            self._parts = [rows[:0]]
+
+    def all(self) -> np.ndarray:
+        """All rows; those in a file are mapped, not read."""
+        if not self._parts:
+            return np.empty(0)
+        if self._file is None:
+            return self._parts[0] if len(self._parts) == 1 else np.concatenate(self._parts)
+        kind, each = self._parts[0], self._parts[0].dtype.itemsize * math.prod(self._parts[0].shape[1:])
+        self._file.flush()
+        return np.memmap(self._file, kind.dtype, "r", shape=(self._bytes // each, *kind.shape[1:]))
+
+
+def _found(source: str, observations: Seen, actions: Actions) -> Iterator[Demos]:
+    """The demonstrations of a file or a dataset, whole episodes at a time."""
+    if source.startswith("minari:"):
+        return _minari(source)
+    if source.startswith("lerobot:"):
+        return _lerobot(source, observations, actions)
+    return iter([_archive(source)])
+
+
+def _encoded(found: Demos, observations: Seen, actions: Actions, spaces: Any, who: str) -> Piece:
+    labels = found.labels
+    if labels.ndim == 0 or (labels.size == 0 and found.has is None):
         raise UserError(f"{who}: there is no demonstration in it, its actions have no rows.")
     n, kind = len(labels), "action"
     if actions.kind == "discrete" and labels.ndim == 2 and labels.shape[1:] == actions.counts:
@@ -67,28 +142,32 @@ def recorded(source: str, observations: Seen, actions: Actions, spaces: Any) -> 
             f"environment's have {observations.width}."
         )
     played = actions.plays(labels) if kind == "distribution" else labels
-    return _round(rows, actions.targets(labels, kind), np.asarray(played).reshape(n, -1), who)
+    targets = np.asarray(actions.targets(labels, kind), np.float32)
+    return rows, targets, np.asarray(played).reshape(n, -1)
 
 
 def _rows(observations: Seen, found: Demos, who: str) -> np.ndarray:
+    has = slice(None) if found.has is None else found.has
     if not isinstance(observations, Recalled):
-        return observations.rows(found.observations)
-    begins = found.begins
-    if begins is None or begins.shape != (len(found.labels),):
+        return observations.rows(take(found.observations, has))
+    begins, steps = found.begins, len(found.labels if found.has is None else found.has)
+    if begins is None or begins.shape != (steps,):
         raise UserError(
             f"{who}: a policy with memory learns from episodes, and it does not say where they begin; give "
             "an array begins, true in every first row."
         )
-    return observations.along(found.observations, begins.astype(bool))
+    if observations.mark and found.has is not None and not found.has.all():
+        raise UserError(
+            f"{who}: it has states without a label; a policy with memory learns from whole episodes."
+        )
+    return observations.along(found.observations, begins.astype(bool))[has]
 
 
-def _round(inputs: np.ndarray, targets: np.ndarray, executed: np.ndarray, who: str) -> Round:
+def _round(inputs: np.ndarray, targets: np.ndarray, executed: np.ndarray) -> Round:
     n = len(inputs)
-    if len(not_finite_rows(inputs)):
-        raise UserError(f"{who}: an observation is not finite.")
     return Round(
         inputs=inputs,
-        targets=np.asarray(targets, np.float32),
+        targets=targets,
         executed=executed,
         rewards=np.full(n, np.nan, np.float32),
         flags=np.full(n, EXPERT, np.uint8),
@@ -101,14 +180,16 @@ def _round(inputs: np.ndarray, targets: np.ndarray, executed: np.ndarray, who: s
 
 def checksum(round: Round) -> str:
     """A few letters that other demonstrations would not have."""
-    crc = zlib.crc32(np.ascontiguousarray(round.inputs).tobytes())
-    return f"{zlib.crc32(np.ascontiguousarray(round.targets).tobytes(), crc):08x}"
+    crc = zlib.crc32(np.ascontiguousarray(round.inputs).data)
+    return f"{zlib.crc32(np.ascontiguousarray(round.targets).data, crc):08x}"
 
 
 def _archive(source: str) -> Demos:
     path = Path(source)
     if not path.is_file():
-        raise UserError(f"demos: there is no {source!r}; an .npz, a run's folder or minari:ID is read.")
+        raise UserError(
+            f"demos: there is no {source!r}; an .npz, a run's folder, minari:ID or lerobot:FOLDER is read."
+        )
     arrays = disk.read_npz(source, "demos")
     found = {}
     for wanted, names in NAMES.items():
@@ -121,21 +202,38 @@ def _archive(source: str) -> Demos:
     return Demos(found["observations"], np.asarray(found["actions"]), arrays.get("begins"))
 
 
-def _minari(source: str) -> Demos:
+def _minari(source: str) -> Iterator[Demos]:
     minari = import_extra("minari", "demos: minari", "minari")
     name = source.removeprefix("minari:")
     try:
-        episodes = list(minari.load_dataset(name, download=True).iterate_episodes())
+        for episode in minari.load_dataset(name, download=True).iterate_episodes():
+            # An episode of T actions has T + 1 observations, the last of which has no action.
+            labels = np.asarray(episode.actions)
+            seen = take(episode.observations, slice(len(labels)))
+            yield Demos(seen, labels, np.arange(len(labels)) == 0)
     except Exception as error:
         raise UserError(f"demos: Minari cannot load {name!r} ({type(error).__name__}: {error}).") from None
-    # An episode of T actions has T + 1 observations, the last of which has no action.
-    seen = [take(one.observations, slice(len(one.actions))) for one in episodes]
-    begins = [np.arange(len(one.actions)) == 0 for one in episodes]
-    labels = np.concatenate([np.asarray(one.actions) for one in episodes])
-    return Demos(join(seen), labels, np.concatenate(begins))
 
 
-def _of_run(source: str, observations: Seen, actions: Actions) -> Round:
+def _lerobot(source: str, observations: Seen, actions: Actions) -> Iterator[Demos]:
+    dataset, inner = lerobot.Dataset(Path(source.removeprefix("lerobot:"))), observations
+    while not isinstance(inner, Observations):
+        inner = inner.inner
+    columns = {leaf: dataset.column_of(leaf) for leaf in inner.leaves}
+    label, asked = dataset.labels()
+    for steps in dataset.steps([*columns.values(), label, *([asked] if asked else [])]):
+        seen = nest(
+            [(leaf.path, lerobot.as_seen(steps.columns[name], leaf)) for leaf, name in columns.items()]
+        )
+        has = steps.columns[asked].astype(bool) if asked else None
+        labels = steps.columns[label] if has is None else steps.columns[label][has]
+        if labels.ndim == 1 and actions.shape == (1,):  # LeRobot has no arrays of one number
+            labels = labels[:, None]
+        if len(labels):
+            yield Demos(seen, labels, steps.begins, has)
+
+
+def _of_run(source: str, observations: Seen, actions: Actions) -> Iterator[Piece]:
     policy, record = TrainedPolicy.load(source), verified(Path(source))
     if policy.observations.config() != observations.config() or policy.actions.config() != actions.config():
         raise UserError(f"demos: the run {source!r} has other observations or actions than this one.")
@@ -148,6 +246,7 @@ def _of_run(source: str, observations: Seen, actions: Actions) -> Round:
             f"demos: the run {source!r} has states without a label, or several environments; a policy with "
             "memory learns from whole episodes of one."
         )
-    inputs, targets = samples.column("inputs")[has], samples.column("targets")[has]
-    played = actions.plays(targets).reshape(len(has), -1)
-    return _round(np.asarray(inputs), targets, played, f"demos {source!r}")
+    inputs, targets = samples.column("inputs"), samples.column("targets")
+    for rows in np.split(has, range(TOGETHER, len(has), TOGETHER)):
+        played = actions.plays(targets[rows]).reshape(len(rows), -1)
+        yield np.asarray(inputs[rows]), np.asarray(targets[rows]), played
