@@ -15,7 +15,7 @@ from understudy.cli.train import asked
 from understudy.defaults import Decisions
 from understudy.defaults import learner as resolve_learner
 from understudy.learners import linearised
-from understudy.parts import parts
+from understudy.parts import make_parts
 from understudy.policies import MLP, Linear
 from understudy.runs import spaces_of
 from understudy.spec import RunSpec
@@ -135,7 +135,7 @@ def world(env):
 
 def built(spec):
     """Everything that a run is before it begins: its plan and the parts of its game, numbers included."""
-    made = parts(world(spec.env), spec)
+    made = make_parts(world(spec.env), spec)
     plan = made.resolved.plan, made.resolved.standardise, made.resolved.ordinary
     return plan, made.settings["resolved"], [leaf.tolist() for leaf in jax.tree.leaves(made.params)]
 

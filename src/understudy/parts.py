@@ -57,10 +57,11 @@ class Spaces:
 class Parts:
     """A student that has not begun: everything but its samples.
 
-    kind: of the expert's labels, "action" or "distribution". resolved: every decision. settings: for the
-    record.
+    expert: whose labels are learnt, as it answers or with its most likely action. kind: of its labels,
+    "action" or "distribution". resolved: every decision. settings: for the record.
     """
 
+    expert: Expert
     kind: str
     observations: Seen
     actions: Actions
@@ -96,7 +97,7 @@ class Parts:
         return max(demos, *most), demos + min(sum(most), plan.budget or sum(most))
 
 
-def parts(world: Spaces, spec: RunSpec, before: Mapping[str, Any] | None = None) -> Parts:
+def make_parts(world: Spaces, spec: RunSpec, before: Mapping[str, Any] | None = None) -> Parts:
     """The parts of a student for these spaces and this expert; `before`: what a run was begun with (see
     `defaults.resolve`).
     """
@@ -136,6 +137,7 @@ def parts(world: Spaces, spec: RunSpec, before: Mapping[str, Any] | None = None)
     }
     settings = spec.plain() | {"env": world.env, "name": spec.name, "resolved": record}
     return Parts(
+        expert=teacher,
         kind=teacher.kind,
         observations=seen,
         actions=actions,
@@ -173,7 +175,7 @@ def parts_of(observation_space: Any, action_space: Any, kind: str, settings: Map
         refuse_old_name(foreign[0])
         raise UserError(f"{foreign[0]}: an Understudy has no such setting; it has no environment, no expert.")
     spec = RunSpec.of({"env": "own loop"} | stated(settings))
-    return parts(
+    return make_parts(
         Spaces(
             observation_space=observation_space,
             action_space=action_space,

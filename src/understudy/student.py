@@ -236,8 +236,7 @@ class Understudy:
         """The path of states that somebody else visited; what was played there is not known."""
         path = self.path(batch_size(states))
         rows = self.parts.observations.rows(states)
-        nothing = np.zeros(len(rows), bool)
-        path.record(rows, np.zeros((len(rows), self.parts.actions.size)), np.nan, nothing, nothing)
+        path.record(rows, np.zeros((len(rows), self.parts.actions.size)), np.nan)
         if driven is not None:
             path.by_expert[:] = driven
         return path
@@ -268,11 +267,9 @@ class Understudy:
         return asked / max(asked.sum(), 1), p
 
     def gate(self) -> tuple[Gate | None, int] | None:
-        """When the expert takes over in the coming round (None: a person, who decides that), and for how many
-        steps at most; None where it does not.
+        """When the expert takes over on the spot in the coming round (None: a person, who decides that), and
+        for how many steps at most; None where it does not.
         """
-        if self.spec.moment != "spot":
-            return None
         if isinstance(self.timetable.rule, Driven):
             return None, self.left
         if not self.round:
@@ -441,14 +438,16 @@ class Understudy:
         with precision(self.game):
             return sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(jax.eval_shape(kept)))
 
-    @property
-    def searches(self) -> bool:
-        """Whether the best in hindsight is searched for, as that of a network is, and not solved for."""
-        return not self.game.policy.linear and self.spec.comparator_steps > 0
+    def searches(self, t: int) -> bool:
+        """Whether the best in hindsight is searched for after round t, as that of a network is, and not
+        solved for.
+        """
+        linear, steps = self.game.policy.linear, self.spec.comparator_steps
+        return not linear and steps > 0 and t in self.timetable.comparator_rounds
 
     def _search(self, t: int, record: dict[str, Any]) -> dict[str, Any]:
         """For networks: the best in hindsight, searched for from where the learner is: an estimate."""
-        if not self.searches:
+        if self.game.policy.linear or not self.spec.comparator_steps:
             return {}
         key = threefry.fold_in(threefry.fold_in(self._key, t), 1)
         start, losses = jax.tree.map(jax.device_put, self.params), self.state.losses

@@ -20,7 +20,7 @@ from understudy import Record, UserError, cli
 from understudy.cli import main
 from understudy.cli.train import asked, outcome
 from understudy.defaults import plan_of
-from understudy.parts import parts
+from understudy.parts import make_parts
 from understudy.regret import Ledger
 from understudy.report import tables, video
 from understudy.runs import World
@@ -309,7 +309,7 @@ def typed_once(*typed: str) -> RunSpec:
 def decided(spec: RunSpec) -> tuple:
     """Everything that the settings of a run decide before it begins."""
     with contextlib.closing(World(spec)) as world:
-        made, gravity = parts(world.spaces, spec), getattr(world.first.unwrapped, "g", None)
+        made, gravity = make_parts(world.spaces, spec), getattr(world.first.unwrapped, "g", None)
     params = [leaf.tolist() for leaf in jax.tree.leaves(made.params)]
     resolved, seen = made.resolved, (spec.episodes, spec.seed, spec.comparator_steps)
     seen += resolved.plan, resolved.standardise, resolved.ordinary, resolved.noise

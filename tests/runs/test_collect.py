@@ -15,8 +15,7 @@ from runs.counting import Counting, answering, half
 from understudy import UserError
 from understudy.envs.gymnasium import derive, maker, vector
 from understudy.policies import Actions, Linear, Normaliser, Observations
-from understudy.runs.collect import Episodes, HostCollector
-from understudy.runs.driver import Driver, drawn
+from understudy.runs.collect import HostCollector, drawn
 from understudy.runs.journal import Journal
 from understudy.runs.labelling import labelling
 from understudy.samples import EXPERT, TERMINATED, TRUNCATED, Labels, Path
@@ -36,13 +35,13 @@ class Field:
             actions=Actions.of(self.env.action_space),
             kind="action",
         )
-        spec = SimpleNamespace(seed=seed, memory_limit=1 << 30)
+        spec = SimpleNamespace(seed=seed, memory_limit=1 << 30, moment="after")
         linear = Linear(bias=True)
         self.student = SimpleNamespace(
             parts=parts,
             spec=spec,
             resolved=SimpleNamespace(noise=noise),
-            timetable=SimpleNamespace(budget=None, rule=None),
+            timetable=SimpleNamespace(budget=None, rule=None, num_envs=count),
             game=SimpleNamespace(policy=linear),
             normaliser=Normaliser.identity(2),
             path=lambda size, envs: Path(size, seen, parts.actions, "action", envs),
@@ -50,10 +49,9 @@ class Field:
             acting=lambda: (linear, np.array([[0.0], [0.0], [self.action]], np.float32)),
         )
         asks = labelling(self.expert, Journal(keep=True), timeout=math.inf, retries=0)
-        about = seen, parts.actions, self.expert, seed
-        self.episodes = Episodes(self.env, count, *about)
         self.labelling = asks
-        self.collector = HostCollector(self.episodes, Driver(self.student, asks, self.episodes))
+        self.collector = HostCollector(self.env, self.student, asks)
+        self.episodes = self.collector.episodes
 
     def collect(self, size: int, *, beta: float, number: int, action: float = -0.25):
         """One round, in which all states are asked about."""

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from runs.pieces import content, resumed
 from understudy import RunSpec, TrainedPolicy, Understudy, UserError, evaluate, imitate
 from understudy.experts import Expert
-from understudy.parts import parts
+from understudy.parts import make_parts
 from understudy.runs import spaces_of
 from understudy.samples import storage
 from understudy.samples.sequences import Sequences, count
@@ -99,7 +99,7 @@ def test_the_best_in_hindsight_is_searched_for_among_sequences():
         spec = RunSpec(
             **settings_of(**GRU, memory="window:2") | {"comparator": "last", "comparator_steps": search}
         )
-        made = parts(spaces_of(spec), spec)
+        made = make_parts(spaces_of(spec), spec)
         kept[search] = Understudy.of(made, storage(made)).state.losses.whole.inputs.shape
     assert kept == {20: (64, 7, 3), 0: (0, 7, 3)}
 

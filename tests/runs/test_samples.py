@@ -13,7 +13,7 @@ from compiled import PLAIN
 from quick import SIZE
 from runs.pieces import resumed
 from understudy import RunSpec, UserError, imitate
-from understudy.parts import parts
+from understudy.parts import make_parts
 from understudy.runs import spaces_of
 from understudy.samples import log as samples
 
@@ -50,7 +50,7 @@ def test_on_an_accelerator_samples_stay_in_its_memory(monkeypatch):
 def test_samples_beside_a_limited_memory_are_in_files_where_they_are_many():
     spec = RunSpec(env="CartPole-v1", memory="window:2", **NETWORK)
     for limit, files in ((0, True), (1 << 20, False)):
-        made = parts(spaces_of(spec), spec.replace(memory_limit=limit))
+        made = make_parts(spaces_of(spec), spec.replace(memory_limit=limit))
         log = samples.storage(made)
         assert log.mapped and (log.folder is not None) == files
 

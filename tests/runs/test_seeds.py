@@ -14,7 +14,7 @@ from understudy import imitate, student
 from understudy.envs.gymnasium import PURPOSES, derive
 from understudy.policies import Actions
 from understudy.runs import run as running
-from understudy.runs.driver import drawn, noise_of
+from understudy.runs.collect import drawn, noise_of
 from understudy.student import Plan
 
 PUSH, BOX = Actions.of(spaces.Discrete(2)), Actions.of(spaces.Box(-1, 1, (1,), np.float32))

@@ -1,22 +1,30 @@
-"""Collecting a round: exactly M steps, whoever acts: observe, act, step, record."""
+"""Collecting a round on the host: exactly M steps, whoever acts: observe, act, step, record.
+
+`Episodes` are the environments, the `Driver` says who acts in them: the policy, the expert, one of them at
+random, or the expert where it takes over. A label is asked for at once where the expert acts, or where it
+remembers what it saw; all others after the round.
+"""
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol, final
 
 import numpy as np
 
+from ..asking import Gate
 from ..envs.gymnasium import Seen, VectorEnv, derive, raise_broken
 from ..envs.pictures import Scene
 from ..errors import UserError, failure
 from ..experts import Expert
 from ..policies import Actions, History, Recalled, not_finite
 from ..policies import Seen as Sees
-from ..samples import TERMINATED, TRUNCATED, Path, not_finite_rows
-from ..student import Plan
-from .driver import Driver
+from ..policies.acting import Actor
+from ..samples import TERMINATED, TRUNCATED, Labels, Path, not_finite_rows
+from ..student import Plan, Understudy
 from .journal import Kept
+from .labelling import Human, Labelling, some_of
 
 Tick = Callable[[str, int, int], None]
 """Called with what is done, and how many steps and labels the round under way has."""
@@ -69,7 +77,7 @@ class Episodes:
         self._played = [np.zeros((0, actions.size), actions.dtype) for _ in self.slots]
         self._over = np.ones(count, bool)  # the next step begins an episode
         self.driven = np.zeros(count, bool)  # the expert has taken over, until it gives back or the end
-        self.history = History(observations, count, keep=burn)
+        self.history = History(observations, count, keep=burn) if isinstance(observations, Recalled) else None
         # For an expert who looks at pictures: what was played so far in the episode of every slot.
         self._trails: dict[int, list[Any]] | None = None if expert.person is None else {}
 
@@ -83,7 +91,8 @@ class Episodes:
             self._expert.on_reset()
         self._episode[slots] += 1
         self._over[slots] = self.driven[slots] = False
-        self.history.begin(slots)
+        if self.history is not None:
+            self.history.begin(slots)
         if self._trails is not None:
             self._trails |= {slot: [] for slot in slots.tolist()}
         self.env.begin(slots, [self.seed_of(slot) for slot in slots.tolist()])
@@ -94,14 +103,19 @@ class Episodes:
 
     def look(self, slots: np.ndarray) -> tuple[Seen, np.ndarray]:
         """What the slots show, and as rows (n, width)."""
-        raise_broken(self.env)
+        if self.env.broken:
+            raise_broken(self.env)
         seen = self.env.observe(slots)
-        rows = self.history.see(slots, seen.batch)
+        rows = self._rows(slots, seen.batch)
         if self._trails is not None:
             seen = Seen(seen.batch, [{"scene": self._scene(slot)} for slot in slots.tolist()])
         for i in not_finite_rows(rows):
             raise not_finite(rows[i])
         return seen, rows
+
+    def _rows(self, slots: np.ndarray, batch: Any) -> np.ndarray:
+        """The rows (n, width) of what the slots show."""
+        return self.observations.rows(batch) if self.history is None else self.history.see(slots, batch)
 
     def _scene(self, slot: int) -> Scene:
         """How the state that a slot shows came about."""
@@ -112,17 +126,20 @@ class Episodes:
         trail = self._trails[slot]
         return Scene(self.seed_of(slot), trail, len(trail))
 
-    def step(self, slots: np.ndarray, rows: np.ndarray, actions: Any) -> tuple[np.ndarray, ...]:
+    def step(self, slots: np.ndarray, rows: np.ndarray, actions: Any) -> tuple[Any, Any, Any]:
         """Plays an action in each of the slots that show these rows, and begins the next episode where one
-        has ended: rewards, terminated and truncated.
+        has ended: rewards, terminated and truncated (n,), None in place of the last two where none has.
         """
         if self._trails is not None:
             for slot, action in zip(slots.tolist(), actions, strict=True):
                 self._trails[slot].append(np.array(action))
         rewards, terminated, truncated = self.env.step(slots, actions)
-        self.history.advance(slots, rows)
-        if np.count_nonzero(terminated) or np.count_nonzero(truncated):  # quicker than any
-            self._begin_next(slots[terminated | truncated])
+        if self.history is not None:
+            self.history.advance(slots, rows)
+        ended = terminated | truncated
+        if not np.count_nonzero(ended):  # quicker than any
+            return rewards, None, None
+        self._begin_next(slots[ended])
         return rewards, terminated, truncated
 
     def remember(self, path: Path) -> None:
@@ -139,7 +156,7 @@ class Episodes:
         if self._over.any():  # nothing is under way yet
             nothing = np.zeros(0, self.observations.dtype)
             return [{"episode": -1, "actions": played, "row": nothing} for played in self._played]
-        rows = self.history.see(self.slots, self.env.observe(self.slots).batch)
+        rows = self._rows(self.slots, self.env.observe(self.slots).batch)
         return [
             {"episode": int(episode), "actions": played, "row": row}
             for episode, played, row in zip(self._episode, self._played, rows, strict=True)
@@ -172,7 +189,8 @@ class Episodes:
         """Plays the actions of an episode in a slot; how often the expert was asked on the way."""
         here, remembers = np.array([slot]), self._expert.on_reset is not None
         self._episode[slot], self._played[slot], self._over[slot] = episode, actions, False
-        self.history.begin([slot])
+        if self.history is not None:
+            self.history.begin([slot])
         self.env.begin([slot], [self.seed_of(slot)])
         if self._expert.on_reset is not None:
             self._expert.on_reset()
@@ -182,7 +200,7 @@ class Episodes:
                     self._expert.label(*self.env.observe(here))
                 except Exception as error:
                     raise failure("expert", error) from error
-            if isinstance(self.observations, Recalled):
+            if self.history is not None:
                 self.history.advance(here, self.history.see(here, self.env.observe(here).batch))
             played = np.asarray(action, self.actions.dtype).reshape(1, *self.actions.shape)
             _, terminated, truncated = self.env.step(here, played)
@@ -196,12 +214,161 @@ class Episodes:
         return len(actions) if remembers else 0
 
 
+def drawn(plan: Plan, seed: int, *, begun: int = 0, spent: bool = False) -> np.ndarray:
+    """In which steps of a round the expert acts, (size,): with probability β, drawn for every step. The first
+    `begun` are labels from before a break, which count as such steps. spent: the labels of the round are
+    limited; where they are spent, the policy acts.
+    """
+    if plan.beta in (0.0, 1.0):  # no number is drawn that could change it
+        by_expert = np.full(plan.size, plan.beta == 1.0)
+    else:
+        by_expert = np.random.default_rng(derive(seed, "mixing", plan.number)).random(plan.size) < plan.beta
+    by_expert[:begun] = True
+    return by_expert & (np.cumsum(by_expert) <= plan.labels) if spent else by_expert
+
+
+def noise_of(student: Understudy, plan: Plan) -> np.ndarray | None:
+    """What is added to the policy's outputs in a round, (size, k): Gaussian (Box) or Gumbel on the logits
+    (choices); None where nothing is.
+    """
+    actions, size = student.parts.actions, student.resolved.noise
+    if not size:
+        return None
+    rng = np.random.default_rng(derive(student.spec.seed, "noise", plan.number))
+    shape = plan.size, actions.outputs
+    made = rng.gumbel(size=shape) if actions.categorical else rng.standard_normal(shape)
+    return (size * made).astype(np.float32)
+
+
+@final
+class Driver:
+    """Acts for a student in the slots of a run, round after round. asked: labels of the round so far.
+
+    A policy with memory begins a round in the midst of an episode with what its new parameters remember of
+    the last states; within the round its memory goes on, whoever acts.
+    """
+
+    def __init__(self, student: Understudy, labelling: Labelling, episodes: Episodes):
+        self.student, self.labelling, self.episodes = student, labelling, episodes
+        self._remembers = labelling.expert.on_reset is not None
+        self._infos = labelling.expert.needs_infos or labelling.expert.person is not None
+        seen = student.parts.observations
+        rows = student.spec.memory_limit // max(seen.width * seen.dtype.itemsize, 1)
+        # A rule must have seen the whole round before anything is asked.
+        self._most = None if student.timetable.rule is not None else max(rows, episodes.count)
+
+    def begin(self, plan: Plan, found: Sequence[Any] = ()) -> Path:
+        """The empty path of a round; `found` are labels of it from before a break."""
+        student = self.student
+        self.path = path = student.path(plan.size, self.episodes.count)
+        path.recover(found[: plan.size])
+        limited = student.timetable.budget is not None
+        path.by_expert[:] = drawn(plan, student.spec.seed, begun=path.begun, spent=limited)
+        self._noise = noise_of(student, plan)
+        self._gate = student.gate() if student.spec.moment == "spot" else None
+        self._actor: Actor | None = None
+        self.episodes.driven[:] = False
+        self.asked = path.begun
+        asked = self._remembers or self._gate is not None or path.by_expert[path.begun :].any()
+        self._alone = not asked  # nobody but the policy acts, and nothing is asked on the way
+        self.labelling.begin(plan.number)
+        return path
+
+    def act(self, slots: np.ndarray, seen: Seen, rows: np.ndarray) -> Any:
+        """The actions (n, …) in these slots, which show `seen`, as rows (n, width)."""
+        path, here = self.path, slice(self.path.row, self.path.row + len(rows))
+        if self._alone:
+            self._wait(seen, range(here.start, here.stop))
+            return self._policy(slots, rows, here)
+        if self._gate is not None:
+            self._take_over(self._gate, slots, seen, rows, here)
+        acts = self.student.parts.actions
+        asked = np.ones(len(rows), bool) if self._remembers else path.by_expert[here].copy()
+        actions = np.zeros((len(rows), *acts.shape), acts.dtype)
+        if asked.any():
+            chosen = np.flatnonzero(asked)
+            some = seen if asked.all() else some_of(seen, chosen)
+            labels = self.labelling.label(some, rows[chosen], live=True)
+            path.enter(here.start + chosen, labels)
+            self.asked += int(labels.new.sum())
+            actions[chosen] = self._played(labels)
+            path.by_expert[here][chosen] &= labels.answered  # where it is silent, the policy acts
+        if not asked.all():
+            others = np.flatnonzero(~asked)
+            self._wait(some_of(seen, others), here.start + others)
+        mine = ~path.by_expert[here]
+        if mine.all():
+            return self._policy(slots, rows, here)
+        if self.student.game.policy.memory and not path.by_expert.all():  # it goes on, whoever acts
+            actions[mine] = self._policy(slots, rows, here)[mine]
+        elif mine.any():
+            actions[mine] = self._policy(slots[mine], rows[mine], here, mine)
+        return actions
+
+    def _policy(self, slots: np.ndarray, rows: np.ndarray, here: slice, mine: Any = slice(None)) -> Any:
+        """The policy's actions for these rows, with the noise of the steps `here`, or of those of them that
+        are `mine`.
+        """
+        if self._actor is None:
+            self._actor = self._loaded()
+        outputs = self._actor.outputs(rows, slots)
+        if self._noise is not None:
+            outputs = outputs + self._noise[here][mine]
+        return self.student.parts.actions.plays(outputs)
+
+    def _loaded(self) -> Actor:
+        """The policy of now; what it remembers comes from the last rows of every slot."""
+        policy, params = self.student.acting()
+        actor = Actor(policy, params, self.student.normaliser, self.episodes.count)
+        if actor.memory and self.episodes.history is not None:
+            last, burn = self.episodes.history.kept, getattr(policy, "burn", 0)
+            for j in range(last.shape[1] - burn, last.shape[1]):
+                actor.outputs(last[:, j], self.episodes.slots)
+        return actor
+
+    def _played(self, labels: Labels) -> np.ndarray:
+        """The actions behind answers, zeros where there are none; a distribution is played by its mode."""
+        acts = self.student.parts.actions
+        if not labels.answered.any():
+            return np.zeros((len(labels.answered), *acts.shape), acts.dtype)
+        if self.student.parts.kind == "distribution":
+            return acts.plays(labels.values)
+        return np.asarray(labels.values).astype(acts.dtype).reshape(-1, *acts.shape)
+
+    def _take_over(
+        self, gate: tuple[Gate | None, int], slots: np.ndarray, seen: Seen, rows: np.ndarray, here: slice
+    ) -> None:
+        """Enters where the expert takes over in this step."""
+        rule, most = gate
+        left = max(most - int(self.path.by_expert[: here.start].sum()), 0)
+        if rule is None:
+            assert isinstance(self.labelling, Human)
+            drives = np.array([left > 0 and self.labelling.takes_over(seen)])
+        else:
+            drives = rule.driving(rows, self.episodes.driven[slots])
+        self.episodes.driven[slots] = drives & (np.cumsum(drives) <= left)
+        self.path.by_expert[here] = self.episodes.driven[slots]
+
+    def _wait(self, seen: Seen, index: Any) -> None:
+        """Keeps states whose labels are asked for after the round. Where the limit of memory is reached,
+        those before are asked about now: they are on the path already.
+        """
+        waiting = len(self.path.waiting) * self.episodes.count
+        if self._most is not None and waiting >= self._most:
+            self.labelling.answer(self.path, np.ones(self.path.size), last=False)
+        infos = copy.deepcopy(seen.infos) if self._infos else ()  # environments may write over them
+        self.path.waiting.append((Seen(seen.batch, infos), index))
+
+
 @final
 class HostCollector:
     """Steps environments with the actions that a driver says."""
 
-    def __init__(self, episodes: Episodes, driver: Driver):
-        self.episodes, self.driver = episodes, driver
+    def __init__(self, env: VectorEnv, student: Understudy, labelling: Labelling):
+        parts, count = student.parts, student.timetable.num_envs
+        about = parts.observations, parts.actions, labelling.expert, student.spec.seed
+        self.episodes = Episodes(env, count, *about, burn=getattr(student.game.policy, "burn", 0))
+        self.driver = Driver(student, labelling, self.episodes)
         self._found: Sequence[Kept] = ()  # labels of the round under way, from before a break
 
     def collect(self, plan: Plan, tick: Tick | None = None) -> Path:
@@ -214,8 +381,7 @@ class HostCollector:
             slots = episodes.slots[: size - path.row]
             seen, rows = episodes.look(slots)
             actions = driver.act(slots, seen, rows)
-            rewards, terminated, truncated = episodes.step(slots, rows, actions)
-            path.record(rows, actions, rewards, terminated, truncated)
+            path.record(rows, actions, *episodes.step(slots, rows, actions))
             if tick is not None:
                 tick("collecting", path.row, driver.asked)
         raise_broken(episodes.env)

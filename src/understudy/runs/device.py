@@ -27,8 +27,7 @@ from ..programs import apart, architecture, keys_again, kind, over_devices, plai
 from ..samples import EXPERT, TERMINATED, TRUNCATED, Counts, Path
 from ..student import Plan, Understudy
 from ..together import Call, alone
-from .collect import Tick
-from .driver import drawn, noise_of
+from .collect import Tick, drawn, noise_of
 from .evaluate import LIMIT, Asked, Evaluation, endless
 from .world import World
 

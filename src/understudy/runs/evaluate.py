@@ -7,6 +7,7 @@ whatever their seeds, and their experts.
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, Protocol, final
@@ -18,7 +19,7 @@ from ..envs.gymnasium import STREAMS, Maker, Seen, VectorEnv, derive, maker, rai
 from ..errors import UserError, check_int, check_name, failure
 from ..experts import Expert
 from ..nested import stack, take
-from ..policies import Actions, History, Normaliser, Params, Policy, TrainedPolicy, not_finite
+from ..policies import Actions, History, Normaliser, Params, Policy, Recalled, TrainedPolicy, not_finite
 from ..policies import Seen as Sees
 from ..policies.acting import Actor
 from ..policies.sight import Sight
@@ -104,22 +105,23 @@ def judged(mine: Evaluation | None, theirs: Evaluation | None) -> dict[str, floa
     """What the returns of a policy and of its expert come to, with 95 % intervals of the means, and of the
     mean paired difference; nan for what was not measured, or is not bounded.
     """
-    found = dict.fromkeys(("return_mean", "return_std", "return_low", "return_high", "return_least"), np.nan)
-    found |= dict.fromkeys(("episodes", "expert_return_low", "expert_return_high"), np.nan)
-    found |= dict.fromkeys(("difference", "difference_low", "difference_high"), np.nan)
+    names = ("return_mean", "return_std", "return_low", "return_high", "return_least", "episodes")
+    names += ("expert_return_low", "expert_return_high", "difference", "difference_low", "difference_high")
+    numbers: dict[str, float] = dict.fromkeys(names, np.nan)
+    both = None if mine is None or theirs is None else paired(mine, theirs)
     if mine is not None:
-        own = intervals.mean(mine.returns)
-        found |= {"return_mean": mine.mean, "return_std": mine.std, "return_low": own.low}
-        found |= {"return_high": own.high, "return_least": float(mine.returns.min())}
-        found["episodes"] = len(mine.returns)
+        numbers |= {"return_mean": mine.mean, "return_std": mine.std, "episodes": len(mine.returns)}
+        numbers["return_least"] = float(mine.returns.min())
+        _, numbers["return_low"], numbers["return_high"], *_ = intervals.mean(mine.returns)
     if theirs is not None:
-        found |= dict(
-            zip(("expert_return_low", "expert_return_high"), intervals.mean(theirs.returns)[1:3], strict=True)
-        )
-    if mine is not None and theirs is not None:
-        gap = intervals.difference(*paired(mine, theirs))
-        found |= dict(zip(("difference", "difference_low", "difference_high"), gap[:3], strict=True))
-    return {name: value if np.isfinite(value) else np.nan for name, value in found.items()}
+        _, low, high, *_ = intervals.mean(theirs.returns)
+        numbers |= {"expert_return_low": low, "expert_return_high": high}
+    if both is not None:
+        gap, low, high, *_ = intervals.difference(*both)
+        numbers |= {"difference": gap, "difference_low": low, "difference_high": high}
+    for name, value in numbers.items():
+        numbers[name] = value if np.isfinite(value) else np.nan
+    return numbers
 
 
 def endless(name: str) -> UserError:
@@ -192,14 +194,19 @@ def by_policy(
     policy: Policy, params: Params, normaliser: Normaliser, seen: Sees, actions: Actions, lanes: int
 ) -> Act:
     """The deterministic actions of a policy, in so many lanes."""
-    actor, history = Actor(policy, params, normaliser, lanes), History(seen, lanes)
+    actor = Actor(policy, params, normaliser, lanes)
+    history = History(seen, lanes) if isinstance(seen, Recalled) else None
 
     def act(shown: Seen, slots: np.ndarray, fresh: np.ndarray) -> Any:
-        history.begin(slots[fresh])
-        rows = history.see(slots, shown.batch)
+        if history is None:
+            rows = seen.rows(shown.batch)
+        else:
+            history.begin(slots[fresh])
+            rows = history.see(slots, shown.batch)
         for i in not_finite_rows(rows):
             raise not_finite(rows[i])
-        history.advance(slots, rows)
+        if history is not None:
+            history.advance(slots, rows)
         return actions.plays(actor.outputs(rows, slots))
 
     return act
@@ -230,12 +237,15 @@ class Arena(Protocol):
 @final
 class Stage:
     """Environments on the host for evaluations: one that stays, or, where slots are `light`, a few, if the
-    answers are the same in any batch. The expert plays the same episodes in all runs of a world: once.
+    answers are the same in any batch; they are lent until `opened` is closed. The expert plays the same
+    episodes in all runs of a world: once.
     """
 
-    def __init__(self, world: World, expert: Expert, limit: int | None, *, light: bool):
+    def __init__(
+        self, world: World, expert: Expert, limit: int | None, *, light: bool, opened: contextlib.ExitStack
+    ):
         self._world, self._expert, self._limit, self._light = world, expert, limit, light
-        self._lent: dict[int, VectorEnv] = {}
+        self._lent, self._opened = dict[int, VectorEnv](), opened
 
     def of_student(self, student: Understudy, asked: Asked) -> Evaluation:
         parts, shown = student.parts, student.shown()
@@ -264,14 +274,9 @@ class Stage:
         """`act(lanes)` plays in so many slots; deterministic: it does the same in any number of them."""
         lanes = min(asked[1], LANES) if deterministic and self._light else 1
         if lanes not in self._lent:
-            self._lent[lanes] = self._world.vector(lanes)
+            self._lent[lanes] = self._opened.enter_context(self._world.lend(lanes))
         how: dict[str, Any] = {"lanes": lanes, "limit": self._limit, "on_reset": hook}
         return play_episodes(self._lent[lanes], self._world.make.name, asked, act(lanes), **how)
-
-    def close(self) -> None:
-        """Gives the environments back."""
-        for lanes, env in self._lent.items():
-            self._world.give_back(env, lanes)
 
 
 @final

@@ -17,6 +17,7 @@ from typing import Any, Protocol, final
 
 import numpy as np
 
+from ..defaults import Timetable
 from ..envs.gymnasium import Seen
 from ..errors import UserError, failure
 from ..experts import Expert
@@ -32,7 +33,7 @@ MOST_FAILURES = 5
 PACE = 0.01
 """Seconds a label from which an expert is slow: episodes to measure it would take minutes."""
 AGAIN = 16
-"""States of a round that a quick expert may be asked about again, see `Quick.ask_again`."""
+"""States of a round that a quick expert may be asked about again, see `Quick`."""
 SAME = 1e-4
 """Answers that differ by less are the same: a library may add up in another order."""
 
@@ -44,8 +45,12 @@ class Labelling(Protocol):
     """Who asks the expert. `calls`: those that gave no label."""
 
     expert: Expert
-    journal: Journal
     calls: int
+
+    @property
+    def journal(self) -> Journal | None:
+        """Where labels are kept; None where none of them is."""
+        ...
 
     @property
     def expensive(self) -> bool:
@@ -62,24 +67,29 @@ class Labelling(Protocol):
         """
         ...
 
-    def answer(self, path: Path, weights: np.ndarray) -> None:
-        """Asks about the states of a path that wait and have a weight (m,), and enters what was answered."""
-        ...
-
-    def ask_again(self) -> None:
-        """Asks about some states of the round again, where that says something about the expert."""
+    def answer(self, path: Path, weights: np.ndarray, *, last: bool = True) -> None:
+        """Asks about the states of a path that wait and have a weight (m,), and enters what was answered.
+        `last`: the round has no more of them.
+        """
         ...
 
 
 def labelling(
-    expert: Expert, journal: Journal, *, timeout: float, retries: int, progress: Progress | None = None
+    expert: Expert,
+    journal: Journal | None,
+    *,
+    timeout: float,
+    retries: int,
+    progress: Progress | None = None,
+    plan: Timetable | None = None,
 ) -> Quick | Slow | Human:
-    """Who asks this expert."""
+    """Who asks this expert. A quick one needs no journal; the plan says whether it may be measured."""
+    if expert.person is None and expert.workers is None:
+        return Quick(expert, journal, plan)
+    journal = Journal(keep=True) if journal is None else journal
     if expert.person is not None:
         return Human(expert, journal)
-    if expert.workers is not None:
-        return Slow(expert, journal, timeout, retries, progress)
-    return Quick(expert, journal)
+    return Slow(expert, journal, timeout, retries, progress)
 
 
 def waiting(path: Path, weights: np.ndarray) -> tuple[Seen, np.ndarray]:
@@ -90,11 +100,12 @@ def waiting(path: Path, weights: np.ndarray) -> tuple[Seen, np.ndarray]:
     looks, path.waiting = path.waiting, []
     if not looks:
         return Seen((), ()), np.zeros(0, int)
+    infos = [info for seen, _ in looks for info in seen.infos]
+    batches = [seen.batch for seen, _ in looks]
     places = np.concatenate([np.asarray(index) for _, index in looks])
     chosen = np.flatnonzero(weights[places] > 0)
-    seen = Seen(join([one.batch for one, _ in looks]), [info for one, _ in looks for info in one.infos])
-    whole = len(chosen) == len(places)
-    return seen if whole else some_of(seen, chosen), places[chosen]
+    seen = Seen(join(batches), infos)
+    return seen if len(chosen) == len(places) else some_of(seen, chosen), places[chosen]
 
 
 def some_of(seen: Seen, chosen: Any) -> Seen:
@@ -126,9 +137,10 @@ class Quick:
     first.
     """
 
-    def __init__(self, expert: Expert, journal: Journal):
-        self.expert, self.journal, self.calls = expert, journal, 0
-        self._kept = journal.path is not None  # where there is no file, nothing need be looked up
+    def __init__(self, expert: Expert, journal: Journal | None, plan: Timetable | None = None):
+        # Where there is no file, nothing need be looked up.
+        self.expert, self.calls, self._plan = expert, 0, plan
+        self.journal = None if journal is None or journal.path is None else journal
         self._seconds, self._labels = 0.0, 0
         self._number, self._visits = 0, Counter[bytes]()
         self._first: list[tuple[Seen, np.ndarray]] = []
@@ -144,22 +156,24 @@ class Quick:
         self._visits.clear()
         self._first.clear()
         self._room = 0 if self.expert.deterministic or self.expert.on_reset is not None else AGAIN
-        self.journal.begin(number)
+        if self.journal is not None:
+            self.journal.begin(number)
 
-    def answer(self, path: Path, weights: np.ndarray) -> None:
+    def answer(self, path: Path, weights: np.ndarray, *, last: bool = True) -> None:
         seen, places = waiting(path, weights)
         for at in range(0, len(places), CHUNK):
             chunk = places[at : at + CHUNK]
             part = some_of(seen, range(at, at + len(chunk))) if len(places) > CHUNK else seen
             path.enter(chunk, self.label(part, path.inputs[chunk]))
+        if last and self._first and not self._number & (self._number - 1):  # after rounds 1, 2, 4, 8, …
+            self._ask_again()
 
     def label(self, seen: Seen, rows: np.ndarray, *, live: bool = False) -> Labels:
-        if not self._kept:
+        journal = self.journal
+        if journal is None:
             return Labels.of(self._call(seen))
         keys = [self._key(key) for key in keys_of(seen, len(rows), self.expert.needs_infos)]
-        known = {
-            i: one.label for i, key in enumerate(keys) if (one := self.journal.kept.get(key)) is not None
-        }
+        known = {i: entry.label for i, key in enumerate(keys) if (entry := journal.kept.get(key)) is not None}
         # One that remembers is asked again, so that it has seen the states before the next one.
         if self.expert.on_reset is not None:
             known = {}
@@ -167,8 +181,8 @@ class Quick:
         for part in [[i] for i in left] if self.expert.batch == 1 else [left] if left else []:
             given = self._call(seen if len(part) == len(rows) else some_of(seen, part))
             for at, i in enumerate(part):
-                if keys[i] not in self.journal.kept:
-                    self.journal.add(keys[i], given[at], rows[i])
+                if keys[i] not in journal.kept:
+                    journal.add(keys[i], given[at], rows[i])
                 known[i] = given[at]
         return Labels.of(np.stack([known[i] for i in range(len(rows))]))
 
@@ -190,12 +204,15 @@ class Quick:
             self._room -= len(few)
         return given
 
-    def ask_again(self) -> None:
-        """Asks again about the first states of the round, the last of them first, and warns, once, where
-        answers differ. One that is known to be deterministic and one that remembers are not asked.
+    def _ask_again(self) -> None:
+        """Asks an expert that may be measured again about the first states of the round, the last of them
+        first, and warns, once, where answers differ. One that is known to be deterministic and one that
+        remembers are not asked.
         """
+        if self._warned or self._plan is None or not self._plan.measures(expensive=self.expensive):
+            return
         differ = [np.zeros(0)]
-        for seen, before in reversed(self._first) if not self._warned else ():
+        for seen, before in reversed(self._first):
             back = range(len(before))[::-1]
             try:
                 now = np.asarray(self.expert.label(*some_of(seen, back)), np.float64)
@@ -282,7 +299,7 @@ class Slow:
         self._tried, self._failed = 0, 0
         self._once.begin(number)
 
-    def answer(self, path: Path, weights: np.ndarray) -> None:
+    def answer(self, path: Path, weights: np.ndarray, *, last: bool = True) -> None:
         answer_at_once(self, path, weights)
 
     def label(self, seen: Seen, rows: np.ndarray, *, live: bool = False) -> Labels:
@@ -331,9 +348,6 @@ class Slow:
                 f"the last error: {failure('expert', reason)}"
             ) from reason
 
-    def ask_again(self) -> None:
-        """A slow expert is not asked again."""
-
 
 @final
 class Human:
@@ -350,7 +364,7 @@ class Human:
         self._once.begin(number)
         self._replayed = {key for key, one in self.journal.kept.items() if one.round == number}
 
-    def answer(self, path: Path, weights: np.ndarray) -> None:
+    def answer(self, path: Path, weights: np.ndarray, *, last: bool = True) -> None:
         answer_at_once(self, path, weights)
 
     def takes_over(self, seen: Seen) -> bool:
@@ -383,6 +397,3 @@ class Human:
         found = self._once.of(keys, put)
         self._replayed.difference_update(keys)
         return found
-
-    def ask_again(self) -> None:
-        """A person is not asked again."""

@@ -12,21 +12,19 @@ from collections.abc import Callable, Iterator
 from typing import Any, final
 
 from ..errors import UserError
-from ..parts import parts, taught
+from ..parts import make_parts
 from ..policies import TrainedPolicy
 from ..progress import format_clock as shown_clock
 from ..regret import Certificate, Ledger
 from ..samples import storage
 from ..spec import Environment, RunSpec
 from ..student import Understudy, alone
-from ..together import Together
+from ..together import Call, Together
 from ..together import alone as call_alone
-from .collect import Collector, Episodes, HostCollector
+from .collect import Collector, HostCollector
 from .device import DeviceCollector, possible
-from .driver import Driver
 from .evaluate import Arena, Evaluation, Judge, Stage, evaluate
 from .folder import Folder, begun, resumed, resuming
-from .journal import Journal
 from .labelling import labelling
 from .reading import TIMES
 from .record import Record
@@ -99,60 +97,55 @@ class Run:
     ):
         self.began = time.perf_counter()
         ways = resuming(resume)
-        self.spec = spec = spec_of(env, settings, out, ways)
+        self.spec = spec_of(env, settings, out, ways)
         self.progress: Progress = progress or _silent
         self.times: list[dict[str, float]] = []
-        self.measuring = 0
-        with contextlib.ExitStack() as opened:
-            self.world = World(spec) if world is None else world
-            if world is None:
-                opened.callback(self.world.close)
-            before = begun(out) if ways else None
-            made = parts(self.world.spaces, spec, before)
-            expert = taught(self.world.spaces.expert, spec)
+        self._opened = contextlib.ExitStack()
+        try:
+            self.world = self._opened.enter_context(World(self.spec)) if world is None else world
+            parts = make_parts(self.world.spaces, self.spec, begun(out) if ways else None)
             self.folder: Folder | None = None
             if out is not None:
-                slow = expert.workers is not None
-                self.folder = opened.enter_context(
-                    Folder(out, made.settings, resume=ways, slow=slow, pace=pace)
-                )
-            samples = storage(made, self.folder and self.folder.path, keep=keep)
-            play = alone if together is None else together.play
-            self.student = student = Understudy.of(made, samples, play=play)
+                slow = parts.expert.workers is not None
+                folder = Folder(out, parts.settings, resume=ways, slow=slow, pace=pace)
+                self.folder = self._opened.enter_context(folder)
+            samples = storage(parts, None if self.folder is None else self.folder.path, keep=keep)
+            self.student = Understudy.of(parts, samples, play=alone if together is None else together.play)
+            self.labelling = labelling(
+                parts.expert,
+                None if self.folder is None else self.folder.journal,
+                plan=parts.resolved.plan,
+                progress=self._asked,
+                **parts.resolved.limits,
+            )
+            self.measuring = parts.expert.probed
+            self.collector, arena = self._place(threads, call_alone if together is None else together.call)
+            self.judge = Judge(self.student, arena)
             self._record: Record | None = None
             if self.folder is not None and self.folder.finished:
                 self._record = Record.load(self.folder.path)
-            self.measuring = expert.probed
-            journal = Journal(keep=expert.workers is not None) if self.folder is None else self.folder.journal
-            self.labelling = labelling(expert, journal, **made.resolved.limits, progress=self._asked)
-            self.collector: Collector
-            arena: Arena
-            if possible(self.world.pure, made, expert):
-                self.collector = arena = DeviceCollector(
-                    self.world, student, expert, call_alone if together is None else together.call
-                )
-            else:
-                count, burn = made.resolved.plan.num_envs, getattr(made.game.policy, "burn", 0)
-                vector = self.world.vector(count, threads)
-                opened.callback(lambda: self.world.give_back(vector, count, threads))
-                about = made.observations, made.actions, expert, spec.seed
-                episodes = Episodes(vector, count, *about, burn=burn)
-                self.collector = HostCollector(episodes, Driver(student, self.labelling, episodes))
-                arena = Stage(self.world, expert, spec.episode_limit, light=vector.many)
-                opened.callback(arena.close)
-                if expert.person is not None:
-                    expert.person.open(self.world.make, vector.observation_space, vector.action_space)
-                    opened.callback(expert.person.close)
-            self.judge = Judge(student, arena)
-            if self._record is None:
-                self._go_on()
-            self._opened = opened.pop_all()
+            elif self.folder is not None:
+                self._go_on(self.folder)
+        except BaseException:
+            self._opened.close()
+            raise
 
-    def _go_on(self) -> None:
+    def _place(self, threads: int, call: Call) -> tuple[Collector, Arena]:
+        """Where rounds and evaluations are played: on the device where they can be traced, or on the host."""
+        student, world, expert = self.student, self.world, self.student.parts.expert
+        if world.pure is not None and possible(world.pure, student.parts, expert):
+            device = DeviceCollector(world, student, expert, call)
+            return device, device
+        env = self._opened.enter_context(world.lend(student.timetable.num_envs, threads))
+        if expert.person is not None:
+            expert.person.open(world.make, env.observation_space, env.action_space)
+            self._opened.callback(expert.person.close)
+        stage = Stage(world, expert, self.spec.episode_limit, light=env.many, opened=self._opened)
+        return HostCollector(env, student, self.labelling), stage
+
+    def _go_on(self, folder: Folder) -> None:
         """Restores the run where its folder holds rounds already, and makes the files of a new one."""
-        folder, student = self.folder, self.student
-        if folder is None:
-            return
+        student = self.student
         folder.journal.expect(student.parts.label_shape)
         slots: list[dict[str, Any]] = []
         if folder.fresh:
@@ -179,17 +172,17 @@ class Run:
     def step(self) -> dict[str, Any]:
         """One round; its row of the ledger."""
         student, clock, number = self.student, Clock(), self.student.round + 1
+        watch = self._tick if self._watched else None
         self._tell_person(number)
         with numbered(number):
             if number == 1 and student.parts.demos is not None:
                 row = student.learn_round(student.parts.demos, clock=clock)
             else:
-                path = self.collector.collect(student.plan, self._tick if self._watched else None)
+                path = self.collector.collect(student.plan, watch)
                 question = student.choose(path)
                 self.labelling.answer(path, question.weights)
-                self._ask_again(number)
                 clock("collect")
-                self._tick("solving, then the best in hindsight" if self._searches(number) else "solving")
+                self._tick("solving, then the best in hindsight" if student.searches(number) else "solving")
                 row = student.learn(question, clock=clock)
         self._tick("evaluating")
         self.judge.after(row, clock)
@@ -204,7 +197,7 @@ class Run:
             return self._record
         clock = Clock()
         self.judge.finish(clock)
-        if episodes := self._measured:
+        if episodes := self.student.timetable.measures(expensive=self.labelling.expensive):
             self._tick("measuring the expert")
             self.judge.measure_expert(episodes, clock)
         if self.times:
@@ -223,10 +216,11 @@ class Run:
         """What has come of the run so far, apart from environment and expert."""
         if self._record is not None:
             return self._record
-        seconds = {part: sum(one[part] for one in self.times) for part in TIMES}
+        seconds = {part: sum(laps[part] for laps in self.times) for part in TIMES}
         seconds["total"] = time.perf_counter() - self.began
-        theirs = self.judge.expert_evaluation
+        theirs, calls = self.judge.expert_evaluation, self.calls
         return Record(
+            kept_round=self.judge.kept_round,
             policy=self.judge.policy,
             ledger=self.student.ledger,
             certificate=self.student.certificate,
@@ -236,8 +230,7 @@ class Run:
             log=self.student.samples,
             seconds=seconds,
             folder=None if self.folder is None else self.folder.path,
-            expert_calls=self.calls + (0 if theirs is None else int(theirs.lengths.sum())),
-            kept_round=self.judge.kept_round,
+            expert_calls=calls + (0 if theirs is None else int(theirs.lengths.sum())),
         )
 
     @property
@@ -285,25 +278,13 @@ class Run:
         """Whether anybody looks while a round is collected."""
         return self.progress is not _silent or self.labelling.expert.person is not None
 
-    def _searches(self, number: int) -> bool:
-        return self.student.searches and number in self.student.timetable.comparator_rounds
-
-    @property
-    def _measured(self) -> int:
-        """Episodes to measure the expert by; where there are none, it is asked for labels alone."""
-        return self.student.timetable.measures(expensive=self.labelling.expensive)
-
-    def _ask_again(self, number: int) -> None:
-        """After rounds 1, 2, 4, 8, … an expert that may be measured is asked about a few states again."""
-        if not number & (number - 1) and self._measured:
-            self.labelling.ask_again()
-
     def _tell_person(self, number: int) -> None:
         """How far the run is, with the labels of a round that was under way before a break."""
         person, student = self.labelling.expert.person, self.student
         if person is None:
             return
-        here = sum(one.round == number for one in self.labelling.journal.kept.values())
+        journal = self.labelling.journal
+        here = 0 if journal is None else sum(entry.round == number for entry in journal.kept.values())
         returns = [row["return_mean"] for row in student.rows if row["return_mean"] == row["return_mean"]]
         person.tell(
             "collecting",

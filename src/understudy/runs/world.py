@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, final
 
 from .. import experts
@@ -34,6 +34,7 @@ class World:
     def __init__(self, spec: RunSpec):
         self.make = maker(spec.env, spec.env_kwargs, spec.student_infos)
         self.first: Any = self.make()
+        self.ends = has_limit(self.first)
         self.pure = self.first if isinstance(self.first, PureEnv) else None
         self.cache: dict[Any, Any] = {}
         self._idle: dict[tuple[int, int], list[VectorEnv]] = {}
@@ -42,32 +43,39 @@ class World:
         except BaseException:
             self.first.close()
             raise
-        self.ends = has_limit(self.first)
 
-    def vector(self, count: int, threads: int = 1) -> VectorEnv:
-        """So many slots of the environment."""
-        if idle := self._idle.get((count, threads)):
-            return idle.pop()
-        first, self.first = self.first, None
-        return vector(self.make, count, threads=threads, infos=self.spaces.expert.needs_infos, first=first)
-
-    def give_back(self, env: VectorEnv, count: int, threads: int = 1) -> None:
-        """Takes slots back that are not needed any more: an environment that begins anew with every episode
-        serves the next run too.
-        """
-        if env.many and not env.broken:
-            self._idle.setdefault((count, threads), []).append(env)
+    @contextlib.contextmanager
+    def lend(self, count: int, threads: int = 1) -> Iterator[VectorEnv]:
+        """So many slots of the environment. One that begins anew with every episode serves later runs too."""
+        idle = self._idle.get((count, threads))
+        if idle:
+            env = idle.pop()
         else:
-            env.close()
+            first, self.first = self.first, None
+            infos = self.spaces.expert.needs_infos
+            env = vector(self.make, count, threads=threads, infos=infos, first=first)
+        try:
+            yield env
+        finally:
+            if env.many and not env.broken:
+                self._idle.setdefault((count, threads), []).append(env)
+            else:
+                env.close()
 
     def close(self) -> None:
         """Closes all environments."""
-        for env in [one for idle in self._idle.values() for one in idle]:
+        for env in [env for idle in self._idle.values() for env in idle]:
             env.close()
         self._idle.clear()
         if self.first is not None:
             self.first.close()
             self.first = None
+
+    def __enter__(self) -> World:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
 
 @final

@@ -131,11 +131,15 @@ class Path:
             self.executed[:count], self.rewards[:count], self.flags[:count] = 0, np.nan, BREAK
             self.labelled[:count] = self.new[:count] = True
 
-    def record(self, rows: np.ndarray, actions: Any, rewards: Any, terminated: Any, truncated: Any) -> None:
-        """Enters a step: what the environments showed, what was played there, and what came of it."""
+    def record(
+        self, rows: np.ndarray, actions: Any, rewards: Any, terminated: Any = None, truncated: Any = None
+    ) -> None:
+        """Enters a step: what the environments showed, what was played there, and what came of it.
+        terminated, truncated (n,): where an episode ended; None where none did.
+        """
         row, self.row = self.row, self.row + len(rows)
         self._steps.append((rows, actions, rewards))
-        if np.count_nonzero(terminated) or np.count_nonzero(truncated):  # quicker than any
+        if terminated is not None:
             self.flags[row : self.row] = TERMINATED * terminated + TRUNCATED * truncated
         if len(self._steps) >= STEPS:
             self.settle()
