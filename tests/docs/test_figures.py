@@ -52,6 +52,8 @@ TABLED: dict[str, Sentences] = {on_queries.PAGE: on_queries.sentences}
 # Pages without results: how commands, options and files work. Their numbers are settings and formats.
 MANUALS = [
     "docs/choose.md",
+    "docs/coming-from.md",
+    "docs/faq.md",
     "docs/concepts.md",
     "docs/export.md",
     "docs/gallery.md",
