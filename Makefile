@@ -10,6 +10,7 @@ VENV := .venv
 VENV_SB3 := .venv-sb3
 VENV_RAY := .venv-ray
 VENV_MJX := .venv-mjx
+VENV_RSL := .venv-rsl-rl
 VENV_AUDIT := .venv-audit
 BENCHMARKS := $(sort $(wildcard benchmarks/bench_*.py))
 PINS := requirements/constraints.txt
@@ -21,7 +22,7 @@ INSTALL = $(PIP) --constraint $(PINS) --editable
 TAG = import platform, sys; print("cp%d%d-" % sys.version_info[:2] + sys.platform + "-" + platform.machine())
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-slow test-sb3 test-ray test-mjx goldens mutants torture torture-certificates audit lint bench bench-imitation paper docs clean
+.PHONY: help demo test test-slow test-sb3 test-ray test-mjx test-rsl-rl bench-rsl-rl goldens mutants torture torture-certificates audit lint bench bench-imitation paper docs clean
 .DELETE_ON_ERROR:
 
 help: ## list the verbs
@@ -46,6 +47,9 @@ test-ray: $(VENV_RAY)/.ray ## the engine ray, on a cluster of two nodes of which
 
 test-mjx: $(VENV_MJX)/.mjx ## pure environments of MJX, Brax, Playground and gymnax (their own MuJoCo, so their own environment)
 	$(VENV_MJX)/bin/python -m pytest -m "mjx or not slow" tests/mjx tests/envs/test_pure.py tests/runs/test_device.py $(ARGS)
+
+test-rsl-rl: $(VENV_RSL)/.rsl ## the plug-in for rsl_rl, through rsl_rl's own runner (installs PyTorch in its own environment)
+	$(VENV_RSL)/bin/python -m pytest -m rsl_rl tests/distillation $(ARGS)
 
 mutants: $(VENV)/.dev ## lines made wrong, one after another, each of which the tests must notice (ARGS="--only regret/")
 	$(VENV)/bin/python tests/mutants/run.py $(ARGS)
@@ -75,6 +79,9 @@ bench: $(VENV)/.dev ## every benchmark, one after the other
 bench-imitation: $(VENV)/.dev ## against the package imitation, in an environment of its own (long; ARGS="--jobs 14" on 16 cores)
 	$(VENV)/bin/python benchmarks/peers/against_imitation.py $(ARGS)
 
+bench-rsl-rl: $(VENV_RSL)/.rsl ## against rsl_rl's own distillation, with equal steps
+	$(VENV_RSL)/bin/python benchmarks/peers/against_rsl_rl.py $(ARGS)
+
 paper: $(VENV)/.run ## the paper's figures and claims
 	$(VENV)/bin/python -m paper theorem $(ARGS)
 
@@ -82,12 +89,12 @@ docs: $(VENV)/.docs ## the documentation, as a website in site/
 	NO_MKDOCS_2_WARNING=1 $(VENV)/bin/mkdocs build --strict --quiet
 
 clean: ## remove the environments and everything that can be made again
-	rm -rf $(VENV) $(VENV_SB3) $(VENV_RAY) $(VENV_MJX) $(VENV_AUDIT) .venv-imitation site dist build .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(VENV_SB3) $(VENV_RAY) $(VENV_MJX) $(VENV_RSL) $(VENV_AUDIT) .venv-imitation site dist build .pytest_cache .ruff_cache .hypothesis
 	find src tests paper -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # Environments. A stamp is newer than what it was made from, so nothing is installed twice.
 
-$(VENV)/.made $(VENV_SB3)/.made $(VENV_RAY)/.made $(VENV_MJX)/.made $(VENV_AUDIT)/.made:
+$(VENV)/.made $(VENV_SB3)/.made $(VENV_RAY)/.made $(VENV_MJX)/.made $(VENV_RSL)/.made $(VENV_AUDIT)/.made:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 	{ echo "understudy needs Python 3.11 or newer; say which, as in: make PYTHON=python3.12" >&2; exit 1; }
 	@echo "making $(@D)"
@@ -125,6 +132,11 @@ $(VENV_RAY)/.ray: $(VENV_RAY)/.made pyproject.toml $(PINS)
 $(VENV_MJX)/.mjx: $(VENV_MJX)/.made pyproject.toml
 	@echo "installing understudy with the extras dev, gymnax, mjx, brax"
 	$(VENV_MJX)/bin/python $(PIP) --editable '.[dev,gymnax,mjx,brax]'
+	@touch $@
+
+$(VENV_RSL)/.rsl: $(VENV_RSL)/.made pyproject.toml $(PINS)
+	@echo "installing understudy with the extras dev, rsl-rl (this brings PyTorch)"
+	$(VENV_RSL)/bin/python $(INSTALL) '.[dev,rsl-rl]'
 	@touch $@
 
 $(VENV_AUDIT)/.audit: $(VENV_AUDIT)/.made

@@ -71,6 +71,8 @@ settings.register_profile("understudy", deadline=None, print_blob=True)
 settings.load_profile("understudy")
 
 collect_ignore = [] if importlib.util.find_spec("stable_baselines3") else ["tests/sb3"]
+if not importlib.util.find_spec("rsl_rl"):
+    collect_ignore += ["tests/distillation", "src/understudy/rsl_rl.py"]
 collect_ignore += [] if importlib.util.find_spec("ray") else ["tests/ray"]
 
 

@@ -39,6 +39,7 @@ ORDER = """
     studies
     exports
     loading
+    rsl_rl
     checks
     understudy
     report
