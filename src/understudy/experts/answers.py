@@ -2,11 +2,14 @@
 and answers that are checked before a learner gets them: shape, finite, inside the action space.
 """
 
+# pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false, reportUnknownVariableType=false
+# What a class of Gymnasium's spaces holds is unknown where `isinstance` found it.
+
 from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from gymnasium import spaces
@@ -16,11 +19,20 @@ from ..nested import batch_size
 from ..policies.codecs import single_bounds
 from . import Expert
 
+if TYPE_CHECKING:
+    from jax import Array
+    from numpy.typing import ArrayLike
+
+    from . import Infos, Nested, Space
+
+Verify = Callable[[np.ndarray, int], np.ndarray]
+"""From n answers, and n, to n labels; a `UserError` says what is wrong with them."""
+
 # How far float32 arithmetic may put an action beyond a bound of size one, or a sum of probabilities off one.
 SLACK = 1e-5
 
 
-def checked(expert: Expert, action_space: Any = None) -> Expert:
+def checked(expert: Expert, action_space: Space | None = None) -> Expert:
     """The same expert, whose every answer is verified; a wrong one raises `UserError` in one sentence.
 
     Box: shape (n, *shape), finite, inside the bounds (what exceeds them by rounding, 1e-5 relative, is put on
@@ -39,7 +51,7 @@ def checked(expert: Expert, action_space: Any = None) -> Expert:
     verify = _verifier(expert, space)
     inner = expert.ask
 
-    def ask(observations: Any, infos: Any) -> np.ndarray:
+    def ask(observations: Nested, infos: Infos) -> np.ndarray:
         answer = inner(observations, infos)
         try:
             labels = np.asarray(answer)
@@ -66,7 +78,7 @@ def seeing(expert: Expert, sees: str) -> Expert:
         raise UserError("expert_sees: a person is shown the whole state, and no part of it; leave it out.")
     inner, sight = expert.ask, Sight.of(sees, "expert_sees")
 
-    def ask(observations: Any, infos: Any) -> Any:
+    def ask(observations: Nested, infos: Infos) -> ArrayLike:
         try:
             seen = sight.seen(observations, infos)
         except UserError as error:
@@ -76,9 +88,15 @@ def seeing(expert: Expert, sees: str) -> Expert:
     card = {**expert.card, "sees": sees}
     needs = expert.needs_infos or bool(sight.infos)
     inside = expert.pure
-    pure = None if inside is None or needs else lambda batch: inside(sight.seen(batch, None))
-    changes = {"ask": ask, "observation_space": None, "card": card, "needs_infos": needs, "pure": pure}
-    return dataclasses.replace(expert, **changes)
+
+    def traced(observations: Nested) -> Array:
+        assert inside is not None
+        return inside(sight.seen(observations, None))
+
+    pure = None if inside is None or needs else traced
+    return dataclasses.replace(
+        expert, ask=ask, observation_space=None, card=card, needs_infos=needs, pure=pure
+    )
 
 
 def mode(expert: Expert) -> Expert:
@@ -91,15 +109,19 @@ def mode(expert: Expert) -> Expert:
     if expert.kind == "action":
         return expert
 
-    def ask(observations: Any, infos: Any) -> np.ndarray:
-        return expert.act(observations, infos)
+    inner, first = expert.pure, int(getattr(expert.action_space, "start", 0))
 
-    pure, first = expert.pure, int(getattr(expert.action_space, "start", 0))
-    best = None if pure is None else lambda observations: pure(observations).argmax(axis=1) + first
-    return dataclasses.replace(expert, ask=ask, kind="action", pure=best)
+    def traced(observations: Nested) -> Array:
+        assert inner is not None
+        return inner(observations).argmax(axis=1) + first
+
+    pure = None if inner is None else traced
+    return dataclasses.replace(expert, ask=expert.act, kind="action", pure=pure)
 
 
-def require_spaces(expert: Expert, observation_space: Any = None, action_space: Any = None) -> None:
+def require_spaces(
+    expert: Expert, observation_space: Space | None = None, action_space: Space | None = None
+) -> None:
     """Refuses an expert made for other observations or actions than these, where both are known."""
     made, has = expert.observation_space, observation_space
     if made is not None and has is not None and not _same_observations(made, has):
@@ -111,76 +133,76 @@ def require_spaces(expert: Expert, observation_space: Any = None, action_space: 
         raise UserError(f"expert {expert.name!r}: was made for actions {made}, the environment takes {has}.")
 
 
-def _same_observations(made: Any, has: Any) -> bool:
+def _same_observations(made: Space, has: Space) -> bool:
     """By their shapes: the bounds of observations differ between versions of one environment."""
-    kinds = spaces.Dict, spaces.Tuple, spaces.Discrete, spaces.MultiDiscrete
     if made == has:
         return True
-    if any(isinstance(made, kind) != isinstance(has, kind) for kind in kinds):
-        return False
-    if isinstance(made, spaces.Dict):  # it may read some of the keys and leave the others
-        both = made.keys() <= has.keys()
-        return both and all(_same_observations(made[key], has[key]) for key in made.spaces)
-    if isinstance(made, spaces.Tuple):
+    if isinstance(made, spaces.Dict) and isinstance(has, spaces.Dict):  # it may read some of the keys only
+        return made.keys() <= has.keys() and all(
+            _same_observations(made[key], has[key]) for key in made.spaces
+        )
+    if isinstance(made, spaces.Tuple) and isinstance(has, spaces.Tuple):
         return len(made) == len(has) and all(map(_same_observations, made.spaces, has.spaces))
-    if isinstance(made, spaces.Discrete):
-        return False
-    if isinstance(made, spaces.MultiDiscrete):  # of another type, perhaps
+    if isinstance(made, spaces.MultiDiscrete) and isinstance(has, spaces.MultiDiscrete):  # of any type
         return np.array_equal(made.nvec, has.nvec) and np.array_equal(made.start, has.start)
+    kinds = spaces.Dict, spaces.Tuple, spaces.Discrete, spaces.MultiDiscrete
+    if isinstance(made, kinds) or isinstance(has, kinds):
+        return False
     if len(made.shape or ()) == 3 and len(has.shape or ()) == 3:  # images: channels may come first or last
-        return has.shape in (made.shape, (*made.shape[1:], made.shape[0]))
+        shape = made.shape or ()
+        return has.shape in (shape, (*shape[1:], *shape[:1]))
     return made.shape == has.shape
 
 
-def _same_actions(made: Any, has: Any) -> bool:
+def _same_actions(made: Space, has: Space) -> bool:
     if isinstance(made, spaces.Box) and isinstance(has, spaces.Box):
         same = made.shape == has.shape
         return same and np.allclose(made.low, has.low) and np.allclose(made.high, has.high)
     return made == has
 
 
-def _verifier(expert: Expert, space: Any) -> Callable[[np.ndarray, int], np.ndarray]:
+def _verifier(expert: Expert, space: Space) -> Verify:
     who = f"expert {expert.name!r}"
     if expert.kind == "distribution":
         if not isinstance(space, spaces.Discrete):
             raise UserError(f"{who}: gives distributions, which need Discrete actions; these are {space}.")
-        return lambda labels, n: _distribution(who, labels, n, int(space.n))
+        return _distributions(who, int(space.n))
     if isinstance(space, spaces.Box):
-        slack = (SLACK * np.maximum(1, np.abs(bound)) for bound in (space.low, space.high))
-        outer = [np.where(np.isfinite(edge), edge, 0) for edge in slack]
-        low, high = space.low - outer[0], space.high + outer[1]
-        bounded = bool(np.isfinite(space.low).all() and np.isfinite(space.high).all())
-        inner = single_bounds(space)
-        return lambda labels, n: _box(who, labels, n, space, inner, low, high, bounded)
+        return _numbers(who, space)
     if isinstance(space, spaces.Discrete):
-        first, count = np.asarray(space.start), np.asarray(space.n)
-        return lambda labels, n: _whole(who, labels, n, space, first, count)
+        return _choices(who, space, np.asarray(space.start), np.asarray(space.n))
     if isinstance(space, spaces.MultiDiscrete):
-        return lambda labels, n: _whole(who, labels, n, space, space.start, space.nvec)
+        return _choices(who, space, space.start, space.nvec)
     if isinstance(space, spaces.MultiBinary):
-        return lambda labels, n: _whole(who, labels, n, space, np.asarray(0), np.asarray(2))
+        return _choices(who, space, np.asarray(0), np.asarray(2))
     raise UserError(
         f"{who}: the action space {space} is not supported; accepted: Box, Discrete, MultiDiscrete and "
         "MultiBinary."
     )
 
 
-def _box(
-    who: str, labels: np.ndarray, n: int, space: Any, inner: Any, low: Any, high: Any, bounded: bool
-) -> np.ndarray:
-    if labels.shape != (n, *space.shape):
-        raise _shape(who, labels, n, space)
-    if labels.dtype.kind not in "fiub":
-        raise UserError(f"{who}: its actions are of type {labels.dtype}; numbers are expected.")
-    clipped = np.minimum(np.maximum(labels, inner[0]), inner[1])
-    with np.errstate(over="ignore"):  # what float32 cannot hold is not finite
-        made = labels.astype(np.float32, copy=False)
-    # NaN equals nothing, so that where bounds are finite this comparison is the whole check.
-    if (clipped == labels).all() and (bounded or np.isfinite(made).all()):
-        return made
-    finite = np.isfinite(made)
-    inside = (labels >= low) & (labels <= high) & finite
-    if not inside.all():
+def _numbers(who: str, space: spaces.Box) -> Verify:
+    slack = [SLACK * np.maximum(1, np.abs(bound)) for bound in (space.low, space.high)]
+    below, above = (np.where(np.isfinite(edge), edge, 0) for edge in slack)
+    least, most = space.low - below, space.high + above
+    bounded = bool(np.isfinite(space.low).all() and np.isfinite(space.high).all())
+    low, high = single_bounds(space)
+
+    def verify(labels: np.ndarray, n: int) -> np.ndarray:
+        if labels.shape != (n, *space.shape):
+            raise _wrong_shape(who, labels, n, space)
+        if labels.dtype.kind not in "fiub":
+            raise UserError(f"{who}: its actions are of type {labels.dtype}; numbers are expected.")
+        clipped = np.minimum(np.maximum(labels, low), high)
+        with np.errstate(over="ignore"):  # what float32 cannot hold is not finite
+            single = labels.astype(np.float32, copy=False)
+        # NaN equals nothing, so that where bounds are finite this comparison is the whole check.
+        if (clipped == labels).all() and (bounded or np.isfinite(single).all()):
+            return single
+        finite = np.isfinite(single)
+        inside = (labels >= least) & (labels <= most) & finite
+        if inside.all():
+            return clipped.astype(np.float32, copy=False)
         place = tuple(np.argwhere(~(finite if not finite.all() else inside))[0])
         value = f"{who}: its action {_short(labels[place[0]])} in environment {place[0]} is"
         if not finite.all():
@@ -189,50 +211,58 @@ def _box(
             f"{value} outside the bounds: {labels[place]:.6g} where {space.low[place[1:]]:g} to "
             f"{space.high[place[1:]]:g} is accepted; clip or scale it in the expert."
         )
-    return clipped.astype(np.float32, copy=False)
+
+    return verify
 
 
-def _whole(
-    who: str, labels: np.ndarray, n: int, space: Any, first: np.ndarray, count: np.ndarray
-) -> np.ndarray:
-    if labels.shape != (n, *space.shape):
-        raise _shape(who, labels, n, space)
-    if labels.dtype.kind not in "iub":
-        numbers = labels.dtype.kind == "f" and bool((labels == np.floor(labels)).all())
-        if not (numbers and np.isfinite(labels).all()):
-            raise UserError(f"{who}: its actions {_short(labels)} are not whole numbers as {space} requires.")
-    inside = (labels >= first) & (labels < first + count)
-    if not inside.all():
-        row = int(np.argwhere(~inside)[0, 0])
-        raise UserError(f"{who}: its action {_short(labels[row])} in environment {row} is none of {space}.")
-    return labels.astype(np.int64, copy=False)
+def _choices(who: str, space: Space, first: np.ndarray, count: np.ndarray) -> Verify:
+    def verify(labels: np.ndarray, n: int) -> np.ndarray:
+        if labels.shape != (n, *(space.shape or ())):
+            raise _wrong_shape(who, labels, n, space)
+        if labels.dtype.kind not in "iub":
+            whole = labels.dtype.kind == "f" and bool((labels == np.floor(labels)).all())
+            if not (whole and np.isfinite(labels).all()):
+                raise UserError(
+                    f"{who}: its actions {_short(labels)} are not whole numbers as {space} requires."
+                )
+        inside = (labels >= first) & (labels < first + count)
+        if not inside.all():
+            row = int(np.argwhere(~inside)[0, 0])
+            raise UserError(
+                f"{who}: its action {_short(labels[row])} in environment {row} is none of {space}."
+            )
+        return labels.astype(np.int64, copy=False)
+
+    return verify
 
 
-def _distribution(who: str, labels: np.ndarray, n: int, k: int) -> np.ndarray:
-    if labels.shape != (n, k) or labels.dtype.kind not in "fiub":
-        raise UserError(
-            f"{who}: gave an array of shape {labels.shape} and type {labels.dtype} for {n} observation(s); "
-            f"rows of {k} probabilities, shape {(n, k)}, are expected."
-        )
-    fine = (labels >= -SLACK).all(axis=1) & (np.abs(labels.sum(axis=1) - 1) <= 10 * SLACK)
-    if not fine.all():
-        row = int(np.argmin(fine))
-        raise UserError(
-            f"{who}: its answer {_short(labels[row])} in environment {row} is no distribution; numbers that "
-            f"are not negative and sum to 1 are expected (their sum is {labels[row].sum():.6g})."
-        )
-    return np.maximum(labels, 0).astype(np.float32, copy=False)
+def _distributions(who: str, k: int) -> Verify:
+    def verify(labels: np.ndarray, n: int) -> np.ndarray:
+        if labels.shape != (n, k) or labels.dtype.kind not in "fiub":
+            raise UserError(
+                f"{who}: gave an array of shape {labels.shape} and type {labels.dtype} for {n} "
+                f"observation(s); rows of {k} probabilities, shape {(n, k)}, are expected."
+            )
+        fine = (labels >= -SLACK).all(axis=1) & (np.abs(labels.sum(axis=1) - 1) <= 10 * SLACK)
+        if not fine.all():
+            row = int(np.argmin(fine))
+            raise UserError(
+                f"{who}: its answer {_short(labels[row])} in environment {row} is no distribution; numbers "
+                f"that are not negative and sum to 1 are expected (their sum is {labels[row].sum():.6g})."
+            )
+        return np.maximum(labels, 0).astype(np.float32, copy=False)
+
+    return verify
 
 
-def _shape(who: str, labels: np.ndarray, n: int, space: Any) -> UserError:
-    wanted = (n, *tuple(space.shape or ()))
-    hint = ""
+def _wrong_shape(who: str, labels: np.ndarray, n: int, space: Space) -> UserError:
+    wanted = (n, *(space.shape or ()))
     if labels.dtype.kind == "O" and labels.size:
         given = labels.flat[0]
         kind = "None" if given is None else type(given).__name__
         return UserError(f"{who}: answered with {kind}; {space} needs numbers of shape {wanted[1:]}.")
-    if isinstance(space, spaces.Discrete) and labels.shape == (n, int(space.n)):
-        hint = "; if these are probabilities, give kind='distribution'"
+    probabilities = isinstance(space, spaces.Discrete) and labels.shape == (n, int(space.n))
+    hint = "; if these are probabilities, give kind='distribution'" if probabilities else ""
     return UserError(
         f"{who}: gave an array of shape {labels.shape} for {n} observation(s); {space} needs {wanted}{hint}."
     )
