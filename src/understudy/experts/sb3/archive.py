@@ -6,6 +6,8 @@ known names alone are accepted; and a file that holds a pickle able to start a p
 refused as a whole.
 """
 
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
+
 from __future__ import annotations
 
 import base64
@@ -24,7 +26,8 @@ from ...errors import UserError, damaged, import_extra, shorten
 from ...policies import Normaliser
 from .. import Expert
 from ..networks import layered
-from . import layout, pickles, torchfile, values
+from . import layout, pickles, torchfile
+from .pickles import Record
 from .torchfile import member, opened
 
 _TORCH = ("ReLU", "Tanh", "Sigmoid", "ELU", "SELU", "SiLU", "Identity")
@@ -59,10 +62,16 @@ def load(
         return _load(path, what, activation, vec_normalize, name)
 
 
-def _load(path: Path, what: str, activation: str | None, vec_normalize: Any, name: str | None) -> Expert:
+def _load(
+    path: Path,
+    what: str,
+    activation: str | None,
+    vec_normalize: str | os.PathLike[str] | None,
+    name: str | None,
+) -> Expert:
     with opened(path, what) as archive:
         data = _json(member(archive, "data", what), what)
-        pickled = {key: one.get(":serialized:") for key, one in data.items() if isinstance(one, dict)}
+        pickled = {key: field.get(":serialized:") for key, field in data.items() if isinstance(field, dict)}
         trees = ((k, _pickle(text, f"{what}, {k}")) for k, text in pickled.items() if isinstance(text, str))
         objects = {key: tree for key, tree in trees if key in _READ}
         for other in archive.namelist():
@@ -76,12 +85,12 @@ def _load(path: Path, what: str, activation: str | None, vec_normalize: Any, nam
         if field not in objects:
             raise UserError(f"{what}: has no {field}, so it is no archive of Stable-Baselines3.")
     settings = layout.Settings(
-        observation_space=values.space(objects["observation_space"], f"{what}, observation_space"),
-        action_space=values.space(objects["action_space"], f"{what}, action_space"),
+        observation_space=pickles.space(objects["observation_space"], f"{what}, observation_space"),
+        action_space=pickles.space(objects["action_space"], f"{what}, action_space"),
         **_policy_settings(data, objects, what, activation),
     )
     seen, acts = settings.observation_space, settings.action_space
-    statistics = None if vec_normalize is None else normaliser(vec_normalize, seen.shape)
+    statistics = None if vec_normalize is None else normaliser(vec_normalize, seen.shape or ())
     net = layout.build(tensors, settings, what, statistics)
     card = {
         "name": name or path.stem,
@@ -104,7 +113,7 @@ def _json(data: bytes, what: str) -> dict[str, Any]:
     return value
 
 
-def _pickle(text: str, what: str) -> Any:
+def _pickle(text: str, what: str) -> Record:
     try:
         data = base64.b64decode(text, validate=True)
     except (binascii.Error, ValueError):
@@ -113,7 +122,7 @@ def _pickle(text: str, what: str) -> Any:
 
 
 def _policy_settings(
-    data: Mapping[str, Any], objects: Mapping[str, Any], what: str, activation: str | None
+    data: Mapping[str, Any], objects: Mapping[str, Record], what: str, activation: str | None
 ) -> dict[str, Any]:
     """What policy_kwargs and the policy's class say: activation, image scaling, squashing."""
     given = objects.get("policy_kwargs", data.get("policy_kwargs", {}))
@@ -129,11 +138,11 @@ def _policy_settings(
         "activation": activation or _activation(given.get("activation_fn"), policy_class),
         "normalize_images": given.get("normalize_images", True) is not False,
         "squash_output": given.get("squash_output", False) is True,
-        "clip_mean": float(values.number(given.get("clip_mean", 2.0), f"{what}, policy_kwargs")),
+        "clip_mean": float(pickles.number(given.get("clip_mean", 2.0), f"{what}, policy_kwargs")),
     }
 
 
-def _activation(function: Any, policy_class: Any) -> str | None:
+def _activation(function: Record, policy_class: Record) -> str | None:
     if isinstance(function, pickles.Global) and function.module.startswith("torch.nn."):
         return _ACTIVATIONS.get(function.name)
     if function is None and isinstance(policy_class, pickles.Global):
@@ -162,13 +171,13 @@ def normaliser(path: str | os.PathLike[str], shape: tuple[int, ...]) -> Normalis
     tree = pickles.read(data, what)
     with damaged(what):
         state = _attributes(tree, "vec_env.vec_normalize.VecNormalize", what)
-        if not values.number(state.get("norm_obs", True), what):
+        if not pickles.number(state.get("norm_obs", True), what):
             return None
         if isinstance(state["obs_rms"], dict):
             raise UserError(f"{what}: normalises a dict of observations; one array is what can be read.")
         inner = _attributes(state["obs_rms"], "running_mean_std.RunningMeanStd", what)
-        mean, variance = (values.array(inner[key], what).astype(np.float64) for key in ("mean", "var"))
-        epsilon, limit = (float(values.number(state[key], what)) for key in ("epsilon", "clip_obs"))
+        mean, variance = (pickles.array(inner[key], what).astype(np.float64) for key in ("mean", "var"))
+        epsilon, limit = (float(pickles.number(state[key], what)) for key in ("epsilon", "clip_obs"))
         if mean.shape != shape or variance.shape != shape:
             raise UserError(f"{what}: its statistics have the shape {mean.shape}, the observations {shape}.")
         if not (np.isfinite(mean).all() and np.isfinite(variance).all() and (variance + epsilon > 0).all()):
@@ -177,11 +186,11 @@ def normaliser(path: str | os.PathLike[str], shape: tuple[int, ...]) -> Normalis
         return Normaliser(mean.reshape(-1), deviation.reshape(-1), limit, dtype=np.float64)
 
 
-def _attributes(record: Any, name: str, what: str) -> Mapping[str, Any]:
+def _attributes(record: Record, name: str, what: str) -> Mapping[str, Any]:
     """The attributes of an object of this class of Stable-Baselines3; any other is refused."""
-    if not values.is_name(values.class_of(record), f"stable_baselines3.common.{name}"):
+    if not pickles.is_name(pickles.class_of(record), f"stable_baselines3.common.{name}"):
         raise pickles.refused(what, record)
-    return values.attributes(record, what)
+    return pickles.attributes(record, what)
 
 
 _NAME = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")

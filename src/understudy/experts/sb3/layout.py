@@ -10,12 +10,14 @@ The names of the tensors say which family a policy belongs to, and their shapes 
 NatureCNN's convolutions are features_extractor.* of the policy, of its actor or of its q_net.
 """
 
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
+
 from __future__ import annotations
 
 import dataclasses
 import re
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from gymnasium import spaces
@@ -34,6 +36,11 @@ from ...policies import (
 )
 from ...policies.mlp import ACTIVATIONS
 
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+
+    from .. import Space
+
 STACKS: dict[str, tuple[str, tuple[str, ...]]] = {
     "SAC": ("actor.", ("actor.latent_pi", "actor.mu")),
     "TD3": ("actor.", ("actor.mu",)),
@@ -42,15 +49,15 @@ STACKS: dict[str, tuple[str, tuple[str, ...]]] = {
 }
 """By family: what the names of its feature extractor begin with, and its dense layers, one after another."""
 Tensors = Mapping[str, np.ndarray]
-See = Callable[[Any], np.ndarray]
+See = Callable[..., np.ndarray]
 
 
 @dataclasses.dataclass(frozen=True)
 class Settings:
     """What the tensors do not say."""
 
-    observation_space: Any
-    action_space: Any
+    observation_space: Space
+    action_space: Space
     activation: str | None = None
     normalize_images: bool = True
     squash_output: bool = False
@@ -123,14 +130,14 @@ def dense_layers(tensors: Tensors, prefix: str, what: str) -> list[dict[str, np.
     return [dense(tensors[f"{prefix}.{i}.weight"].T, tensors[f"{prefix}.{i}.bias"]) for i in numbers]
 
 
-def _nature_cnn(tensors: Tensors, prefix: str, image: Any, what: str) -> Encoder | None:
+def _nature_cnn(tensors: Tensors, prefix: str, image: tuple[int, ...] | None, what: str) -> Encoder | None:
     names = {name.removeprefix(prefix) for name in tensors if name.startswith(prefix)}
     if not names:
         return None
     known = {
         f"{layer}.{part}" for layer in ("cnn.0", "cnn.2", "cnn.4", "linear.0") for part in ("weight", "bias")
     }
-    if names != known or len(image) != 3:
+    if names != known or image is None or len(image) != 3:
         odd = sorted(names - known or names)[0]
         raise UserError(f"{what}: its feature extractor ({odd}) is not NatureCNN, which alone can be read.")
     kernels = [tensors[f"{prefix}cnn.{i}.weight"].transpose(2, 3, 1, 0) for i in (0, 2, 4)]  # OIHW to HWIO
@@ -150,17 +157,19 @@ def _nature_cnn(tensors: Tensors, prefix: str, image: Any, what: str) -> Encoder
 
 
 def dense(weight: np.ndarray, bias: np.ndarray) -> dict[str, np.ndarray]:
-    found = {"weight": weight, "bias": bias}
-    return {name: np.ascontiguousarray(one, np.float32) for name, one in found.items()}
+    return {
+        "weight": np.ascontiguousarray(weight, np.float32),
+        "bias": np.ascontiguousarray(bias, np.float32),
+    }
 
 
-def _is_image(space: Any) -> bool:
+def _is_image(space: Space) -> bool:
     if not isinstance(space, spaces.Box) or len(space.shape) != 3 or space.dtype != np.uint8:
         return False
     return bool((space.low == 0).all() and (space.high == 255).all())
 
 
-def flat_size(space: Any, what: str) -> int:
+def flat_size(space: Space, what: str) -> int:
     """How many numbers an observation becomes: Discrete ones one-hot, others flattened."""
     if not isinstance(space, spaces.Box | spaces.Discrete | spaces.MultiDiscrete | spaces.MultiBinary):
         kind = type(space).__name__
@@ -168,12 +177,12 @@ def flat_size(space: Any, what: str) -> int:
     return Observations.of(space).width
 
 
-def rows_of(space: Any, single: bool, what: str) -> See:
+def rows_of(space: Space, single: bool, what: str) -> See:
     """Observations that are no images as rows: float32, or as they are where a normaliser comes after."""
     if not isinstance(space, spaces.Box):
         return Observations.of(space).rows
 
-    def see(batch: Any) -> np.ndarray:
+    def see(batch: ArrayLike) -> np.ndarray:
         x = np.asarray(batch)
         if x.shape[1:] != space.shape:
             raise _unexpected(x, space.shape, what)
@@ -183,17 +192,19 @@ def rows_of(space: Any, single: bool, what: str) -> See:
     return see
 
 
-def as_rows(space: Any) -> Observations | None:
+def as_rows(space: Space) -> Observations | None:
     """What sees a space as `rows_of` does; None for images and for whole numbers in a Box."""
     numbers = not isinstance(space, spaces.Box) or (space.dtype.kind == "f" and len(space.shape) < 3)
     return Observations.of(space) if numbers else None
 
 
-def _pictures(space: Any, fractions: bool, normaliser: Normaliser | None, flat: bool, what: str) -> See:
+def _pictures(
+    space: spaces.Box, fractions: bool, normaliser: Normaliser | None, flat: bool, what: str
+) -> See:
     """Images with their channels first, or as rows. Bytes that are read as fractions of 255 stay bytes."""
     shape = tuple(space.shape)
 
-    def see(batch: Any) -> np.ndarray:
+    def see(batch: ArrayLike) -> np.ndarray:
         x = np.asarray(batch)
         if x.shape[1:] != shape:
             if x.shape[1:] != (*shape[1:], shape[0]):
@@ -212,7 +223,9 @@ def _unexpected(x: np.ndarray, shape: tuple[int, ...], what: str) -> UserError:
     return UserError(f"{what}: was given an observation of shape {x.shape[1:]}; {shape} is expected.")
 
 
-def _head(family: str, outputs: int, settings: Settings, limited: bool, what: str) -> tuple[Any, See]:
+def _head(
+    family: str, outputs: int, settings: Settings, limited: bool, what: str
+) -> tuple[dict[str, Any], See]:
     """The options of `MLP` that bound its outputs, and how answers are made of outputs (n, k)."""
     space, limit = settings.action_space, np.float32(settings.clip_mean)
     if not isinstance(space, spaces.Box | spaces.Discrete | spaces.MultiDiscrete):
@@ -226,8 +239,12 @@ def _head(family: str, outputs: int, settings: Settings, limited: bool, what: st
     if actions.low is None or actions.high is None or not squashed:
         return {}, actions.plays
     low, high = (tuple(edge.astype(float).tolist()) for edge in (actions.low, actions.high))
-    bounds = {"head": "sb3-tanh", "low": low, "high": high}
+    bounds: dict[str, Any] = {"head": "sb3-tanh", "low": low, "high": high}
     if not limited:
         return bounds, actions.plays
     squash = MLP(**bounds).head_function(np, np.float32)
-    return {}, lambda x: actions.plays(squash(np.minimum(np.maximum(x, -limit), limit)))
+
+    def play(outputs: np.ndarray) -> np.ndarray:
+        return actions.plays(squash(np.minimum(np.maximum(outputs, -limit), limit)))
+
+    return {}, play

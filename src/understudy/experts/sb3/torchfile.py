@@ -6,6 +6,8 @@ _rebuild_parameter), the storage types below, OrderedDict and plain containers. 
 files are not trusted: a damaged one is one sentence, and no member unpacks without end.
 """
 
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
+
 from __future__ import annotations
 
 import contextlib
@@ -15,16 +17,15 @@ import math
 import reprlib
 import zipfile
 import zlib
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Generator
 from pathlib import Path
-from typing import Any
+from typing import IO
 
 import numpy as np
 
 from ...errors import UserError
 from . import pickles
-from .pickles import Call, Global, Persistent, refused
-from .values import is_name
+from .pickles import Call, Global, Persistent, Record, is_name, refused
 
 LARGEST = 1 << 30
 """Bytes of one member, of all storages, and of all tensors: a network of 250 million numbers."""
@@ -54,8 +55,8 @@ def checkpoint(path: Path, what: str, wanted: Collection[str]) -> dict[str, dict
     """The state dicts of a saved dict whose names are among those `wanted`, each as named arrays."""
     with opened(path, what) as archive:
         tree, storage = _tree(archive, what, _accepted)
-        entries = [(key, value) for key, value in _entries(tree, what) if key in wanted]
-        return {key: _tensors(value, storage, what) for key, value in entries}
+        entries = [(key, value) for key, value in _entries(tree, what) if isinstance(key, str)]
+        return {key: _tensors(value, storage, what) for key, value in entries if key in wanted}
 
 
 def scan(data: bytes, what: str) -> None:
@@ -69,12 +70,12 @@ def scan(data: bytes, what: str) -> None:
 
 def _tree(
     archive: zipfile.ZipFile, what: str, accepted: Callable[[Global], bool] | None
-) -> tuple[Any, Callable[[str], bytes]]:
+) -> tuple[Record, Callable[[str], bytes]]:
     """The records of the pickle, and what gives the bytes of a storage, which is unpacked once."""
-    found = [name for name in archive.namelist() if name.split("/")[-1] == "data.pkl"]
-    if len(found) != 1:
+    pickled = [name for name in archive.namelist() if name.split("/")[-1] == "data.pkl"]
+    if len(pickled) != 1:
         raise UserError(f"{what}: is not a file of torch.save (version 1.6 or later).")
-    root = found[0].removesuffix("data.pkl")
+    root = pickled[0].removesuffix("data.pkl")
     if f"{root}byteorder" in archive.namelist() and member(archive, f"{root}byteorder", what) != b"little":
         raise UserError(f"{what}: was written on a big-endian machine, which is not supported.")
     left = LARGEST
@@ -88,24 +89,24 @@ def _tree(
             raise UserError(f"{what}: its tensors have more than {LARGEST:,} bytes.")
         return data
 
-    return pickles.read(member(archive, found[0], what), what, accepted), storage
+    return pickles.read(member(archive, pickled[0], what), what, accepted), storage
 
 
-def _tensors(tree: Any, storage: Callable[[str], bytes], what: str) -> dict[str, np.ndarray]:
-    entries = [(key, value) for key, value in _entries(tree, what) if isinstance(key, str)]
+def _tensors(tree: Record, storage: Callable[[str], bytes], what: str) -> dict[str, np.ndarray]:
     # What is not plain data must be a tensor.
     plain = (bool, int, float, str, bytes, list, tuple, dict, type(None))
-    made, size = {}, 0
-    for key, value in entries:
-        if not isinstance(value, plain):
-            made[key] = _tensor(value, storage, what)
-            size += made[key].nbytes
+    tensors: dict[str, np.ndarray] = {}
+    size = 0
+    for key, value in _entries(tree, what):
+        if isinstance(key, str) and not isinstance(value, plain):
+            tensors[key] = _tensor(value, storage, what)
+            size += tensors[key].nbytes
             if size > LARGEST:  # many tensors may be made of one storage
                 raise UserError(f"{what}: its tensors have more than {LARGEST:,} bytes.")
-    return made
+    return tensors
 
 
-def _entries(tree: Any, what: str) -> list[tuple[Any, Any]]:
+def _entries(tree: Record, what: str) -> list[tuple[Record, Record]]:
     if isinstance(tree, dict):
         return list(tree.items())
     if isinstance(tree, Call) and is_name(tree.function, "collections.OrderedDict"):
@@ -121,7 +122,7 @@ def _accepted(name: Global) -> bool:
     )
 
 
-def _tensor(record: Any, storage: Callable[[str], bytes], what: str) -> np.ndarray:
+def _tensor(record: Record, storage: Callable[[str], bytes], what: str) -> np.ndarray:
     if isinstance(record, Call) and is_name(record.function, "torch._utils._rebuild_parameter"):
         record = record.arguments[0]
     if not isinstance(record, Call) or not is_name(record.function, "torch._utils._rebuild_tensor_v2"):
@@ -149,7 +150,7 @@ def _tensor(record: Any, storage: Callable[[str], bytes], what: str) -> np.ndarr
 
 
 @contextlib.contextmanager
-def opened(source: Any, what: str) -> Iterator[zipfile.ZipFile]:
+def opened(source: Path | IO[bytes], what: str) -> Generator[zipfile.ZipFile]:
     """A zip opened for reading; a damaged one raises `UserError`."""
     try:
         with zipfile.ZipFile(source) as archive:

@@ -9,7 +9,7 @@ import pytest
 from gymnasium import spaces
 
 from understudy.errors import UserError
-from understudy.experts.sb3 import pickles, values
+from understudy.experts.sb3 import pickles
 
 ARRAYS = [
     np.arange(6, dtype=np.float32).reshape(2, 3),
@@ -27,7 +27,7 @@ ARRAYS = [
 @pytest.mark.parametrize("protocol", range(6))
 @pytest.mark.parametrize("value", ARRAYS, ids=lambda value: f"{np.asarray(value).dtype}{np.shape(value)}")
 def test_arrays_are_those_that_were_written(value, protocol):
-    found = values.array(pickles.read(pickle.dumps(value, protocol=protocol), "it"), "it")
+    found = pickles.array(pickles.read(pickle.dumps(value, protocol=protocol), "it"), "it")
     np.testing.assert_array_equal(found, value)
     assert found.shape == np.shape(value)
 
@@ -36,7 +36,7 @@ def test_old_and_new_numpy_are_read_alike():
     data = pickle.dumps(np.arange(4.0), protocol=2)
     assert b"numpy._core.multiarray" in data
     old = data.replace(b"numpy._core.multiarray", b"numpy.core.multiarray")
-    np.testing.assert_array_equal(values.array(pickles.read(old, "it"), "it"), np.arange(4.0))
+    np.testing.assert_array_equal(pickles.array(pickles.read(old, "it"), "it"), np.arange(4.0))
 
 
 NO_NUMBERS = [np.array(["a"]), np.array([1 + 2j]), np.array([None], object), "text", None, [1.0]]
@@ -45,7 +45,7 @@ NO_NUMBERS = [np.array(["a"]), np.array([1 + 2j]), np.array([None], object), "te
 @pytest.mark.parametrize("value", NO_NUMBERS, ids=repr)
 def test_what_is_no_array_of_numbers_is_refused(value):
     with pytest.raises(UserError):
-        values.array(pickles.read(pickle.dumps(value, protocol=4), "it"), "it")
+        pickles.array(pickles.read(pickle.dumps(value, protocol=4), "it"), "it")
 
 
 @pytest.mark.parametrize(
@@ -68,13 +68,13 @@ def test_spaces_are_those_that_were_written(space, protocol, seeded):
     if seeded:
         space.seed(3)
         space.sample()
-    assert values.space(pickles.read(pickle.dumps(space, protocol=protocol), "it"), "it") == space
+    assert pickles.space(pickles.read(pickle.dumps(space, protocol=protocol), "it"), "it") == space
 
 
 def test_spaces_of_the_old_gym_are_read_too():
     data = pickle.dumps(spaces.Discrete(5), protocol=2)
     old = data.replace(b"gymnasium.spaces.discrete", b"gym.spaces.discrete")
-    assert values.space(pickles.read(old, "it"), "it") == spaces.Discrete(5)
+    assert pickles.space(pickles.read(old, "it"), "it") == spaces.Discrete(5)
 
 
 @pytest.mark.parametrize(
@@ -82,7 +82,7 @@ def test_spaces_of_the_old_gym_are_read_too():
 )
 def test_other_things_are_no_spaces(value):
     with pytest.raises(UserError, match="which is not accepted"):
-        values.space(pickles.read(pickle.dumps(value, protocol=4), "it"), "it")
+        pickles.space(pickles.read(pickle.dumps(value, protocol=4), "it"), "it")
 
 
 def test_bytes_that_do_not_fit_a_shape_are_refused():
@@ -90,4 +90,4 @@ def test_bytes_that_do_not_fit_a_shape_are_refused():
     wrong = data.replace(b"K\x04\x85", b"K\x05\x85")
     assert wrong != data
     with pytest.raises(UserError, match="do not fit"):
-        values.array(pickles.read(wrong, "it"), "it")
+        pickles.array(pickles.read(wrong, "it"), "it")
