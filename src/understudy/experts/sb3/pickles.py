@@ -391,6 +391,6 @@ def space(record: Record, what: str) -> Space:
         return spaces.MultiBinary(int(number(n, what)) if not isinstance(n, tuple | list) else list(n))
     if kind.name == "Dict":
         inner: Any = state["spaces"]
-        items = inner.items if isinstance(inner, Call) else list(inner.items())
+        items: list[Any] = inner.items if isinstance(inner, Call) else list(inner.items())
         return spaces.Dict({str(key): space(value, what) for key, value in items})
     raise refused(what, record)
