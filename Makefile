@@ -11,6 +11,7 @@ VENV_SB3 := .venv-sb3
 VENV_RAY := .venv-ray
 VENV_MJX := .venv-mjx
 VENV_RSL := .venv-rsl-rl
+VENV_LEROBOT := .venv-lerobot
 VENV_AUDIT := .venv-audit
 BENCHMARKS := $(sort $(wildcard benchmarks/bench_*.py))
 PINS := requirements/constraints.txt
@@ -22,7 +23,7 @@ INSTALL = $(PIP) --constraint $(PINS) --editable
 TAG = import platform, sys; print("cp%d%d-" % sys.version_info[:2] + sys.platform + "-" + platform.machine())
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-slow test-sb3 test-ray test-mjx test-rsl-rl bench-rsl-rl goldens mutants torture torture-certificates audit lint bench bench-imitation paper docs clean
+.PHONY: help demo test test-slow test-sb3 test-ray test-mjx test-rsl-rl test-lerobot bench-rsl-rl goldens mutants torture torture-certificates audit lint bench bench-imitation paper docs clean
 .DELETE_ON_ERROR:
 
 help: ## list the verbs
@@ -50,6 +51,9 @@ test-mjx: $(VENV_MJX)/.mjx ## pure environments of MJX, Brax, Playground and gym
 
 test-rsl-rl: $(VENV_RSL)/.rsl ## the plug-in for rsl_rl, through rsl_rl's own runner (installs PyTorch in its own environment)
 	$(VENV_RSL)/bin/python -m pytest -m rsl_rl tests/distillation $(ARGS)
+
+test-lerobot: $(VENV_LEROBOT)/.lerobot ## exports, read by the packages lerobot, Minari and onnxruntime (in its own environment)
+	HF_HUB_OFFLINE=1 $(VENV_LEROBOT)/bin/python -m pytest -m "lerobot or not slow" tests/lerobot tests/exports $(ARGS)
 
 mutants: $(VENV)/.dev ## lines made wrong, one after another, each of which the tests must notice (ARGS="--only regret/")
 	$(VENV)/bin/python tests/mutants/run.py $(ARGS)
@@ -89,12 +93,12 @@ docs: $(VENV)/.docs ## the documentation, as a website in site/
 	NO_MKDOCS_2_WARNING=1 $(VENV)/bin/mkdocs build --strict --quiet
 
 clean: ## remove the environments and everything that can be made again
-	rm -rf $(VENV) $(VENV_SB3) $(VENV_RAY) $(VENV_MJX) $(VENV_RSL) $(VENV_AUDIT) .venv-imitation site dist build .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(VENV_SB3) $(VENV_RAY) $(VENV_MJX) $(VENV_RSL) $(VENV_LEROBOT) $(VENV_AUDIT) .venv-imitation site dist build .pytest_cache .ruff_cache .hypothesis
 	find src tests paper -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # Environments. A stamp is newer than what it was made from, so nothing is installed twice.
 
-$(VENV)/.made $(VENV_SB3)/.made $(VENV_RAY)/.made $(VENV_MJX)/.made $(VENV_RSL)/.made $(VENV_AUDIT)/.made:
+$(VENV)/.made $(VENV_SB3)/.made $(VENV_RAY)/.made $(VENV_MJX)/.made $(VENV_RSL)/.made $(VENV_LEROBOT)/.made $(VENV_AUDIT)/.made:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 	{ echo "understudy needs Python 3.11 or newer; say which, as in: make PYTHON=python3.12" >&2; exit 1; }
 	@echo "making $(@D)"
@@ -137,6 +141,14 @@ $(VENV_MJX)/.mjx: $(VENV_MJX)/.made pyproject.toml
 $(VENV_RSL)/.rsl: $(VENV_RSL)/.made pyproject.toml $(PINS)
 	@echo "installing understudy with the extras dev, rsl-rl (this brings PyTorch)"
 	$(VENV_RSL)/bin/python $(INSTALL) '.[dev,rsl-rl]'
+	@touch $@
+
+# lerobot asks for an older PyTorch and for everything that robots need; its datasets run with less, which is named here.
+$(VENV_LEROBOT)/.lerobot: $(VENV_LEROBOT)/.made pyproject.toml
+	@echo "installing understudy with the extras dev, mujoco, tables, minari, onnx, and lerobot (this brings PyTorch)"
+	$(VENV_LEROBOT)/bin/python $(PIP) --editable '.[dev,mujoco,tables,minari,onnx]' \
+	onnxruntime torch==2.13.0 'datasets>=4,<5' 'accelerate>=1.10' 'av>=15,<16' jsonlines
+	$(VENV_LEROBOT)/bin/python $(PIP) --no-deps lerobot==0.4.4 torchvision==0.25.0
 	@touch $@
 
 $(VENV_AUDIT)/.audit: $(VENV_AUDIT)/.made
