@@ -8,7 +8,7 @@ import pytest
 
 from understudy.cli import main
 from understudy.cli.sweep import Sweep, made
-from understudy.report.sources import read
+from understudy.report.sources import read_folder as read
 from understudy.runs import paired
 
 ROOM = ["rooms:Room-v0", "--expert", "rooms:expert", "--policy", "linear"]

@@ -15,8 +15,7 @@ import pytest
 import invented
 from browsing import browser, visited  # noqa: F401
 from understudy import web, write_report
-from understudy.report.live import Live
-from understudy.report.page import asset
+from understudy.report.page import Live, asset
 
 EVIL = "</script><script>window.evil = 1</script><img src=x onerror='window.evil = 1'>"
 INK = """frame => {

@@ -15,7 +15,7 @@ from understudy.envs.gymnasium import maker
 from understudy.envs.pictures import Stage
 from understudy.policies import Actions
 from understudy.report import details
-from understudy.report.disagreement import compare, distance, worst
+from understudy.report.details import compare, distance, worst
 from understudy.samples import BREAK
 
 

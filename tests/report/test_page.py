@@ -23,9 +23,10 @@ from quick import SIZE
 from understudy import Record, UserError, disk, imitate, write_report
 from understudy.cli import main
 from understudy.report import page, sources
-from understudy.report.account import account, alone, command
-from understudy.report.live import Live
-from understudy.report.sources import Source, _changes, read
+from understudy.report.account import account, command, describe_run
+from understudy.report.page import Live
+from understudy.report.sources import Source, _changes
+from understudy.report.sources import read_folder as read
 
 EVIL = "</script><script>window.evil = 1</script><img src=x onerror='window.evil = 1'>"
 
@@ -106,7 +107,7 @@ def test_what_is_said_of_a_long_run_is_of_all_its_rounds():
     for name in ("regret", "regret_low", "regret_high", "bound", "norm"):
         columns[name] = np.where(np.arange(1001) == 500, 2.0, np.nan)
     columns["regret"] = np.where(np.arange(1001) == 900, 3.0, columns["regret"])
-    run = alone(Source("run", Path("run"), "unfinished", columns=columns), 0)
+    run = describe_run(Source("run", Path("run"), "unfinished", columns=columns), 0)
     assert run["rises"] == 500 and len(run["columns"]["loss"]) == 300
     assert np.isnan([run["certificate"][name] for name in ("low", "high", "bound", "norm")]).all()
 
@@ -236,10 +237,18 @@ def test_the_library_inside_is_the_one_that_was_published():
 
 
 def test_a_run_that_was_played_again_is_no_further_evidence(tmp_path):
-    once = [one for path in sources.found([invented.study(tmp_path / "a")]) for one in sources.read(path)]
+    once = [
+        one
+        for path in sources.find_folders([invented.study(tmp_path / "a")])
+        for one in sources.read_folder(path)
+    ]
     invented.study(tmp_path / "b")
     invented.study(tmp_path / "c", returns=70.0, rounds=7)  # other runs, of the same seeds
-    twice = [one for path in sources.found([tmp_path / "a", tmp_path / "b"]) for one in sources.read(path)]
+    twice = [
+        one
+        for path in sources.find_folders([tmp_path / "a", tmp_path / "b"])
+        for one in sources.read_folder(path)
+    ]
     first, again = account(once), account(twice)
     assert [one["counted"] for one in again["groups"]] == [3, 3] and again["groups"][0]["runs"] == 6
     assert [one["return"] for one in again["groups"]] == [one["return"] for one in first["groups"]]
@@ -248,8 +257,8 @@ def test_a_run_that_was_played_again_is_no_further_evidence(tmp_path):
     assert note in first["verdicts"][0]["note"]
     both = [
         dataclasses.replace(one, settings={**one.settings, "rounds": 6})
-        for path in sources.found([tmp_path / "a", tmp_path / "c"])
-        for one in sources.read(path)
+        for path in sources.find_folders([tmp_path / "a", tmp_path / "c"])
+        for one in sources.read_folder(path)
     ]
     assert [one["counted"] for one in account(both)["groups"]] == [6, 6]
     assert "too few" not in account(both)["verdicts"][0]["note"]

@@ -10,11 +10,9 @@ import numpy as np
 import pytest
 
 import invented
-from understudy.report.account import grouped
-from understudy.report.compared import between
-from understudy.report.sources import Source, read
-from understudy.report.summaries import curve
-from understudy.report.verdict import verdicts
+from understudy.report.account import between, curve, group_runs, verdicts
+from understudy.report.sources import Source
+from understudy.report.sources import read_folder as read
 from understudy.runs import Evaluation
 
 
@@ -89,15 +87,15 @@ SPREAD = "FTL reaches 95.0 % of the expert's return on E-v0 (95 % interval 82.6 
     ],
 )
 def test_the_verdict(one, text):
-    assert verdicts(grouped([one]))[0]["text"] == f"{text}, with 7 labels in 4.0 s."
+    assert verdicts(group_runs([one]))[0]["text"] == f"{text}, with 7 labels in 4.0 s."
 
 
 def test_runs_that_were_not_evaluated_are_in_no_mean():
     runs = [source(str(seed), settings={"seed": seed}) for seed in range(2)]
     runs.append(source("c", returns=None, settings={"seed": 2}))
-    [group] = grouped(runs)
+    [group] = group_runs(runs)
     assert (
-        group["counted"] == 3
+        group.counted == 3
         and "Student's 95 % intervals over 2 runs of 3 episodes each" in verdicts([group])[0]["note"]
     )
 
@@ -112,22 +110,20 @@ def test_runs_that_were_not_evaluated_are_in_no_mean():
 )
 def test_the_verdict_where_nothing_is_known(states, text, note):
     runs = [Source("b", Path("b"), state, "why.", settings=NEW) for state in states]
-    [found] = verdicts(grouped(runs))
+    [found] = verdicts(group_runs(runs))
     assert found["text"] == text and found["note"].startswith(note) and bool(found["note"]) == bool(note)
 
 
 def test_a_share_of_the_expert_is_of_all_runs_or_none():
     runs = [source(str(seed), settings={"seed": seed}) for seed in range(2)]
-    assert grouped(runs)[0]["share"].middle == 0.95
-    [group] = grouped([*runs, source("c", expert=None, settings={"seed": 2})])
-    assert (
-        math.isnan(group["share"].middle) and group["expert"].middle == 100 and group["return"].middle == 95
-    )
+    assert group_runs(runs)[0].share.middle == 0.95
+    [group] = group_runs([*runs, source("c", expert=None, settings={"seed": 2})])
+    assert math.isnan(group.share.middle) and group.expert.middle == 100 and group.returned.middle == 95
 
 
 def test_runs_that_failed_have_no_interval_to_lie_above(tmp_path):
     bad = dict.fromkeys(range(3), "round 1: it failed.")
-    [found] = verdicts(grouped(read(invented.study(tmp_path / "bad", errors=bad))))
+    [found] = verdicts(group_runs(read(invented.study(tmp_path / "bad", errors=bad))))
     assert "No other has a return to compare with." in found["note"] and "more than" not in found["note"]
 
 
@@ -148,13 +144,13 @@ def test_policies_on_other_episodes_are_not_compared_however_far_their_intervals
     one, other = (
         pendulum(0.0, 10 * int(at), 10, who) for at, who in ((lucky.argmax(), "ftl"), (lucky.argmin(), "bc"))
     )
-    ends = [grouped([each])[0]["return"] for each in (one, other)]
+    ends = [group_runs([each])[0].returned for each in (one, other)]
     assert ends[0].low > ends[1].high, "the intervals alone would call the lucky one better"
-    note = verdicts(grouped([one, other]))[0]["note"]
+    note = verdicts(group_runs([one, other]))[0]["note"]
     assert "Not compared with BC: on other episodes." in note and "more than" not in note
     # On all episodes nothing is left of it.
     both = [pendulum(shift, 0, 200, who) for shift, who in ((0.0, "ftl"), (-0.3, "bc"))]
-    assert "is not clearly above" in verdicts(grouped(both))[0]["note"]
+    assert "is not clearly above" in verdicts(group_runs(both))[0]["note"]
     assert between([both[0]], [both[1]])[1] == "200 episodes"
 
 
@@ -162,9 +158,9 @@ def test_a_difference_that_the_luck_of_episodes_hides_is_told_in_pairs():
     """The intervals of both means overlap, that of the difference is far from 0."""
     better, worse = pendulum(0.0, 0, 20, "ftl"), pendulum(-20.0, 0, 20, "bc")
     worse.evaluation.returns[:] += np.random.default_rng(9).normal(0.0, 5.0, 20)
-    first, second = (one["return"] for one in grouped([better, worse]))
+    first, second = (one.returned for one in group_runs([better, worse]))
     assert first.low < second.high
-    [found] = verdicts(grouped([better, worse]))
+    [found] = verdicts(group_runs([better, worse]))
     assert found["text"].startswith("FTL, with the highest mean return of 2,")
     gap, over = between([better], [worse])
     assert gap.low > 0 and over == "20 episodes" and "It returns more than BC: by " in found["note"]
@@ -173,7 +169,7 @@ def test_a_difference_that_the_luck_of_episodes_hides_is_told_in_pairs():
 
 
 def test_groups_of_runs_are_compared_over_the_seeds_that_both_have(tmp_path):
-    apart = verdicts(grouped(read(invented.study(tmp_path / "apart", learners=("ftl", "ogd")))))[0]
+    apart = verdicts(group_runs(read(invented.study(tmp_path / "apart", learners=("ftl", "ogd")))))[0]
     assert apart["text"].startswith("OGD, with the highest mean return of 2, reaches ")
     assert (
         "It returns more than FTL: by " in apart["note"] and "over 3 seeds, 10 episodes each" in apart["note"]
@@ -183,9 +179,9 @@ def test_groups_of_runs_are_compared_over_the_seeds_that_both_have(tmp_path):
         for seed in range(5):
             same = (90.0 + (seed if who == "ftl" else 4 - seed) * much,) * 2
             runs.append(source(f"{who}{seed}", returns=same, settings={"learner": who, "seed": seed}))
-    assert "is not clearly above BC" in verdicts(grouped(runs))[0]["note"]
+    assert "is not clearly above BC" in verdicts(group_runs(runs))[0]["note"]
     few = [*runs[:5], source("bc", returns=(1.0, 2.0), settings={"learner": "bc", "seed": 0})]
-    assert "Not compared with BC: fewer than two seeds in common." in verdicts(grouped(few))[0]["note"]
+    assert "Not compared with BC: fewer than two seeds in common." in verdicts(group_runs(few))[0]["note"]
 
 
 def test_the_best_of_many_needs_more_to_be_told_from_all_others():
@@ -196,37 +192,34 @@ def test_the_best_of_many_needs_more_to_be_told_from_all_others():
             source(str(at), returns=rng.normal(size=10), expert=None, settings={"learner": f"l{at}"})
             for at in range(8)
         ]
-        groups = grouped(runs)
+        groups = group_runs(runs)
         wrong += "It returns more than" in verdicts(groups)[0]["note"]
-        naive += any(between(groups[0]["sources"], one["sources"])[0].low > 0 for one in groups[1:])
+        naive += any(between(groups[0].sources, one.sources)[0].low > 0 for one in groups[1:])
     assert wrong <= 5 < 15 < naive
 
 
 def test_the_expert_has_an_interval_and_is_compared_in_pairs_with_the_least_return():
     luck = np.array([0.0, 30.0, -20.0, 55.0])
     one = source(returns=200.0 + luck, expert=[*(210.0 + luck), 900.0])
-    [group] = grouped([one])
-    assert (
-        group["difference"][:3] == (-10.0, -10.0, -10.0)
-        and group["expert"].low < 340.0 < group["expert"].high
-    )
+    [group] = group_runs([one])
+    assert group.difference[:3] == (-10.0, -10.0, -10.0) and group.expert.low < 340.0 < group.expert.high
     note = verdicts([group])[0]["note"]
     assert "the mean difference in pairs is -10.0 each time." in note
     assert "In brackets are Student's 95 % intervals over 4 episodes; the least return is 180.0." in note
     loose = source(returns=200.0 + luck, expert=None)
     loose = dataclasses.replace(loose, expert=210.0, settings=loose.settings | {"expert_episodes": None})
-    note = verdicts(grouped([loose]))[0]["note"]
+    note = verdicts(group_runs([loose]))[0]["note"]
     assert "the expert's 210.0 is by its card, on other episodes, and not compared" in note
     person = source(returns=200.0 + luck, expert=None, settings={"expert": "person"})
-    assert "the expert's was not measured: it is a person." in verdicts(grouped([person]))[0]["note"]
+    assert "the expert's was not measured: it is a person." in verdicts(group_runs([person]))[0]["note"]
 
 
 def test_a_loss_on_the_experts_states_is_behind_those_of_policies_that_acted():
     made = [source(who, returns=None, expert=None, settings={"learner": who}) for who in ("ftl", "ogd")]
     bc = source("bc", returns=None, expert=None, driven=1.0, settings={"learner": "bc"})
     bc.columns.update(average_loss=np.array([0.001]))
-    groups = grouped([bc, *made])
-    assert groups[-1]["labels"]["learner"] == "bc"
+    groups = group_runs([bc, *made])
+    assert groups[-1].labels["learner"] == "bc"
     assert "BC: its loss is on the expert's states, so it is not ranked by it." in verdicts(groups)[0]["note"]
 
 
@@ -234,4 +227,4 @@ def test_of_those_that_return_the_same_the_one_that_asked_less_is_the_best():
     """Their losses may be of two kinds, so the smaller loss says nothing."""
     made = [source(who, settings={"learner": who}) for who in ("ftl", "bc")]
     made[0].columns.update(labels=np.array([5000]), average_loss=np.array([0.1]))
-    assert [one["labels"]["learner"] for one in grouped(made)] == ["bc", "ftl"]
+    assert [one.labels["learner"] for one in group_runs(made)] == ["bc", "ftl"]

@@ -101,7 +101,7 @@ def test_stopped_in_the_middle_of_a_shard_its_runs_go_on_where_they_were(tmp_pat
         with pytest.raises(Stop):
             run(study, out, engine="inline", workers=1, progress=stop)
         first, second = (out / "runs" / f"{entry.id}.partial" for entry in study.runs)
-        under_way = next(one for one in sources.read(out) if one.state == "unfinished")
+        under_way = next(one for one in sources.read_folder(out) if one.state == "unfinished")
         assert (under_way.state, under_way.rounds, under_way.study) == ("unfinished", 3, out)
         assert (second / "rounds" / "000003.json").is_file() and not first.exists()
         for file in second.glob(where) if damaged else ():

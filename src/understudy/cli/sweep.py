@@ -17,6 +17,7 @@ from .options import Flag, Folder, Json, Name, Names, Options, Repeated, Whole
 if TYPE_CHECKING:
     from ..intervals import Interval
     from ..studies import Results, Study, Tuned
+    from ..studies.folder import Columns
 
 
 class Sweep(Options, settings=(name for name in FIELDS if name not in ("env", "learner", "seed"))):
@@ -136,44 +137,47 @@ def made(options: Sweep) -> tuple[Study, dict[str, Any]]:
 
 def _show(study: Study, done: Results | Tuned) -> None:
     """One line per setting, best average loss first; for a tuned study the choices."""
-    from ..report.account import by_loss
-    from ..report.verdict import ELSEWHERE
+    from ..report.account import ELSEWHERE, group_by_loss
     from ..studies import Tuned
 
     if isinstance(done, Tuned):
-        return _table("chosen", done.table())
-    made = by_loss(done.entries, done.results)
+        return _show_table("chosen", done.table())
+    groups = group_by_loss(done.entries, done.results)
     rows = [
         {
-            **one["labels"],
-            "runs": len(one["sources"]),
-            "failed": sum(bool(run.trouble) for run in one["sources"]),
-            "average loss": one["average loss"].middle,
-            "return": one["return"].middle,
-            "95 % interval": _ends(one["return"]),
-            "less the expert's": one["difference"].middle,
-            "its 95 % interval": _ends(one["difference"]),
+            **group.labels,
+            "runs": len(group.sources),
+            "failed": sum(bool(run.trouble) for run in group.sources),
+            "average loss": group.average_loss.middle,
+            "return": group.returned.middle,
+            "95 % interval": _ends(group.returned),
+            "less the expert's": group.difference.middle,
+            "its 95 % interval": _ends(group.difference),
         }
-        for one in made
+        for group in groups
     ]
     names = [n for n in rows[0] if n in study.grid or any(repr(row[n]) != repr(rows[0][n]) for row in rows)]
     names += [name for name in ("average loss", "return") if name not in names]
     names += ["95 % interval"] if "95 % interval" not in names and rows[0]["95 % interval"] else []
-    _table("by average loss, mean over seeds", {name: [row[name] for row in rows] for name in names})
-    if len({one["by expert"] for one in made}) > 1:
-        who = ", ".join(dict.fromkeys(one["labels"]["learner"] for one in made if one["by expert"]))
+    _show_table("by average loss, mean over seeds", {name: [row[name] for row in rows] for name in names})
+    if len({group.by_expert for group in groups}) > 1:
+        who = ", ".join(dict.fromkeys(group.labels["learner"] for group in groups if group.by_expert))
         print(f"{who} stands last: {ELSEWHERE}.")
 
 
-def _ends(one: Interval) -> str | None:
-    if not math.isfinite(one.low + one.high):
+def _ends(interval: Interval) -> str | None:
+    _, low, high, _ = interval
+    if not math.isfinite(low + high):
         return None
-    low, high = (tables.returned(end, beside=one[:3]) for end in one[1:3])
-    return f"{low} to {high}"
+    least, most = (tables.returned(end, beside=interval[:3]) for end in (low, high))
+    return f"{least} to {most}"
 
 
-def _table(title: str, columns: dict[str, list[Any]]) -> None:
-    rows = [["–" if one is None or one != one else one for one in row] for row in zip(*columns.values())]
+def _show_table(title: str, columns: Columns) -> None:
+    rows = [
+        ["–" if cell is None or cell != cell else cell for cell in row]
+        for row in zip(*columns.values(), strict=True)
+    ]
     tables.show(tables.listed(title, columns, rows[:SHOWN]))
     if len(rows) > SHOWN:
         print(f"and {len(rows) - SHOWN} more settings")

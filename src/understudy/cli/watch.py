@@ -30,7 +30,7 @@ def run(options: Watch) -> int:
     """Serves the page until it is interrupted."""
     from .. import web
     from ..errors import UserError
-    from ..report.live import Live
+    from ..report.page import Live
 
     if not options.paths:
         raise UserError("watch: name at least one folder, such as runs.")

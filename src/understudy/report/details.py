@@ -7,24 +7,34 @@ from __future__ import annotations
 
 import base64
 import contextlib
+import dataclasses
 import io
 import math
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict, final
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from ..envs.gymnasium import Maker
+from ..envs.gymnasium import Maker, derive
 from ..envs.pictures import Stage
 from ..errors import UserError, shorten
+from ..exports.episodes import split
 from ..nested import stack
-from ..policies import History, Recalled, TrainedPolicy
+from ..policies import Actions, History, Recalled, TrainedPolicy
+from ..policies.acting import forward_rows
 from ..runs import Record, maker_of
-from ..samples import EXPERT
-from .disagreement import Compared, Moment, compare, described, worst
+from ..samples import BREAK, EXPERT
+from .account import thin
 
+MOST_STATES, BYTES = 20_000, 64 << 20
+"""Most labelled states that are looked at, and most bytes of them."""
+POINTS = 900
+"""Most states that are drawn."""
+WIDE = 2048
+"""Observations of more numbers, as images are, are not drawn as points."""
 BINS = 240
 """Most steps of the timeline."""
 NUMBERS = 6
@@ -47,30 +57,31 @@ def inspect(
     """
     try:
         run = Record.load(folder)
-        made: dict[str, Any] = {"timeline": timeline(run)}
-        found = compare(run)
+        shown: dict[str, Any] = {"timeline": timeline(run)}
+        compared = compare(run)
     except UserError as error:
         return {"missing": str(error)}
-    if found is None:
-        return made | {"missing": "no state of the run has a label."}
-    made["compared"] = described(run, found)
-    chosen = worst(run, found, moments)
-    films: dict[int, dict[str, Any]] = {}
+    if compared is None:
+        return shown | {"missing": "no state of the run has a label."}
+    shown["compared"] = described(run, compared)
+    chosen = worst(run, compared, moments)
+    clips: dict[int, Clip] = {}
     if chosen and seconds > 0:
         try:
             make = maker_of(run.settings)
         except UserError as error:
-            made["drawing"] = str(error)
+            shown["drawing"] = str(error)
         else:
             inputs, until = run.samples("inputs"), time.monotonic() + seconds
-            films, made["drawing"] = film(make, run.policy, inputs, chosen, until=until, progress=progress)
-    made["moments"] = [_plain(found, one) for one in chosen]
-    for at, clip in films.items():
-        made["moments"][at]["clip"] = clip
-    return made
+            clips, shown["drawing"] = film(make, run.policy, inputs, chosen, until=until, progress=progress)
+    shown["moments"] = [
+        _describe_moment(compared, moment) | ({"clip": clips[place]} if place in clips else {})
+        for place, moment in enumerate(chosen)
+    ]
+    return shown
 
 
-def timeline(run: Record) -> dict[str, Any]:
+def timeline(run: Record) -> dict[str, list[float] | int]:
     """The shares of steps that the expert acted, and of states it was asked about, along the steps."""
     flags, weights = (np.asarray(run.samples(name)[run.demos :]) for name in ("flags", "weights"))
     if not len(flags):
@@ -83,47 +94,61 @@ def timeline(run: Record) -> dict[str, Any]:
     return {"x": edges[:-1].tolist(), "end": len(flags), **shares}
 
 
-def _plain(found: Compared, one: Moment) -> dict[str, Any]:
-    acts = found.actions
-    mine, theirs = found.mine[one.at], found.theirs[one.at]
-    made: dict[str, Any] = {
-        "round": one.round,
-        "slot": one.slot,
-        "episode": one.episode,
-        "step": one.step,
-        "away": float(found.away[one.at]),
-        "by_expert": bool(found.by_expert[one.at]),
-        "choices": acts.categorical,
+def _describe_moment(compared: Compared, moment: Moment) -> dict[str, Any]:
+    actions, at = compared.actions, moment.at
+    mine, theirs = compared.mine[at], compared.theirs[at]
+    shown: dict[str, Any] = {
+        "round": moment.round,
+        "slot": moment.slot,
+        "episode": moment.episode,
+        "step": moment.step,
+        "away": float(compared.away[at]),
+        "by_expert": bool(compared.by_expert[at]),
+        "choices": actions.categorical,
     }
-    if acts.categorical:
-        return made | {"mine": mine[:16].tolist(), "theirs": theirs[:16].tolist()}
-    shown = np.sort(np.argsort(-np.abs(mine - theirs), kind="stable")[:NUMBERS])
-    edges = [float(edge) for bound in (acts.low, acts.high) for edge in np.asarray(bound).ravel()[shown]]
+    if actions.categorical:
+        return shown | {"mine": mine[:16].tolist(), "theirs": theirs[:16].tolist()}
+    apart = np.sort(np.argsort(-np.abs(mine - theirs), kind="stable")[:NUMBERS])
+    edges = [
+        float(edge) for bound in (actions.low, actions.high) for edge in np.asarray(bound).ravel()[apart]
+    ]
     if not all(map(math.isfinite, edges)):
-        edges = [float(one) for one in (*mine[shown], *theirs[shown])]
-    return made | {
-        "dimensions": shown.tolist(),
-        "mine": [float(f"{value:.6g}") for value in mine[shown]],
-        "theirs": [float(f"{value:.6g}") for value in theirs[shown]],
+        edges = [float(value) for value in (*mine[apart], *theirs[apart])]
+    return shown | {
+        "dimensions": apart.tolist(),
+        "mine": [float(f"{value:.6g}") for value in mine[apart]],
+        "theirs": [float(f"{value:.6g}") for value in theirs[apart]],
         "range": [min(edges), max(edges)],
     }
+
+
+class Clip(TypedDict):
+    """A short film as one WebP image of tiles; `at` is the tile of the moment, `rate` tiles a second."""
+
+    image: str
+    columns: int
+    lines: int
+    tiles: int
+    at: int
+    width: int
+    height: int
+    rate: float
 
 
 def film(
     make: Maker,
     policy: TrainedPolicy,
-    inputs: Any,
+    inputs: np.ndarray,
     moments: Sequence[Moment],
     *,
     until: float,
     progress: Callable[[int], None] | None = None,
-) -> tuple[dict[int, dict[str, Any]], str]:
+) -> tuple[dict[int, Clip], str]:
     """Clips by the place of their moment in `moments`, and why some are missing (empty: none is).
 
-    A clip is one WebP image of tiles: {image, columns, lines, tiles, at (the tile of the moment), width,
-    height, rate}. `inputs` are the rows that were kept. Drawing ends at `until`, a time of `time.monotonic`.
+    `inputs` are the rows that were kept. Drawing ends at `until`, a time of `time.monotonic`.
     """
-    made: dict[int, dict[str, Any]] = {}
+    clips: dict[int, Clip] = {}
     try:
         stage = Stage(make)
     except UserError as error:
@@ -135,31 +160,33 @@ def film(
                 missing = f"the time for drawing was over after {place} of {len(moments)} moments."
                 break
             try:
-                found = _one(stage, policy, np.asarray(inputs[moment.row]), moment)
+                clip = _film_moment(stage, policy, np.asarray(inputs[moment.row]), moment)
             except Exception as error:  # whatever an environment may raise
                 missing = f"an episode could not be drawn ({shorten(error)})."
                 continue
-            if found is None:
+            if clip is None:
                 missing = "an episode does not replay: it shows something else than when it was recorded."
             else:
-                made[place] = found
+                clips[place] = clip
             if progress is not None:
                 progress(place + 1)
-    return made, missing
+    return clips, missing
 
 
-def _one(stage: Stage, policy: TrainedPolicy, kept: np.ndarray, moment: Moment) -> dict[str, Any] | None:
+def _film_moment(stage: Stage, policy: TrainedPolicy, recorded: np.ndarray, moment: Moment) -> Clip | None:
+    """The clip of a moment; None where the episode does not show what was recorded."""
     skip = max(1, round((BEFORE + AFTER) * stage.rate / TILES))
     before = min(moment.step // skip, round(TILES * BEFORE / (BEFORE + AFTER)))
     first, last = moment.step - before * skip, moment.step + (TILES - before - 1) * skip
     seen, _ = stage.env.reset(seed=moment.seed)
-    tiles, past = [], History(policy.observations, 1)
+    tiles: list[np.ndarray] = []
+    past = History(policy.observations, 1)
     recalls = isinstance(policy.observations, Recalled)
     for step in range(min(last, len(moment.actions)) + 1):
         if step == moment.step or (recalls and step < moment.step):
             rows = past.see([0], stack([seen]))
             past.advance([0], rows)
-            if step == moment.step and not np.allclose(rows[0], kept, rtol=AWAY, atol=AWAY):
+            if step == moment.step and not np.allclose(rows[0], recorded, rtol=AWAY, atol=AWAY):
                 return None
         if step >= first and (step - first) % skip == 0:
             tiles.append(_small(stage.draw()))
@@ -173,16 +200,16 @@ def _one(stage: Stage, policy: TrainedPolicy, kept: np.ndarray, moment: Moment) 
     for number, tile in enumerate(tiles):
         top, left = number // COLUMNS * height, number % COLUMNS * width
         sheet[top : top + height, left : left + width] = tile
-    return {
-        "image": _webp(sheet),
-        "columns": min(COLUMNS, len(tiles)),
-        "lines": lines,
-        "tiles": len(tiles),
-        "at": before,
-        "width": width,
-        "height": height,
-        "rate": round(stage.rate / skip, 2),
-    }
+    return Clip(
+        image=_webp(sheet),
+        columns=min(COLUMNS, len(tiles)),
+        lines=lines,
+        tiles=len(tiles),
+        at=before,
+        width=width,
+        height=height,
+        rate=round(stage.rate / skip, 2),
+    )
 
 
 def _small(frame: np.ndarray) -> np.ndarray:
@@ -196,6 +223,192 @@ def _small(frame: np.ndarray) -> np.ndarray:
 def _webp(sheet: np.ndarray) -> str:
     from PIL import Image
 
-    kept = io.BytesIO()
-    Image.fromarray(sheet).save(kept, "WEBP", quality=QUALITY, method=4)
-    return "data:image/webp;base64," + base64.b64encode(kept.getvalue()).decode()
+    packed = io.BytesIO()
+    Image.fromarray(sheet).save(packed, "WEBP", quality=QUALITY, method=4)
+    return "data:image/webp;base64," + base64.b64encode(packed.getvalue()).decode()
+
+
+# ---------------------------------------------------------------------------- where both disagree
+
+
+@final
+@dataclasses.dataclass(frozen=True)
+class Compared:
+    """Labelled states of a run and what both do in them; all arrays have one entry per state.
+
+    rows: their numbers among the run's samples. away: how far the policy is from the label (see `distance`).
+    mine, theirs: the actions (n, a), as they are played. by_expert: whether the expert was acting.
+    """
+
+    rows: np.ndarray
+    away: np.ndarray
+    mine: np.ndarray
+    theirs: np.ndarray
+    by_expert: np.ndarray
+    actions: Actions
+
+    @property
+    def differs(self) -> np.ndarray:
+        """Where the choices are not the same; for numbers, where any differs."""
+        return (self.mine != self.theirs).any(axis=1)
+
+
+def distance(actions: Actions, outputs: ArrayLike, targets: ArrayLike) -> np.ndarray:
+    """How far outputs (n, k) are from labels (n, k): for choices the Kullback-Leibler divergence from the
+    expert's distribution, which for a single choice is −log of its probability; else the Euclidean distance
+    of the actions as they are played.
+
+    >>> from gymnasium.spaces import Discrete
+    >>> distance(Actions.of(Discrete(2)), np.zeros((1, 2)), np.array([[1.0, 0.0]])).round(4).tolist()
+    [0.6931]
+    """
+    outputs, targets = np.asarray(outputs, float), np.asarray(targets, float)
+    if not actions.categorical:
+        mine, theirs = (np.asarray(actions.plays(x), float).reshape(len(x), -1) for x in (outputs, targets))
+        return np.sqrt(np.square(mine - theirs).sum(axis=1))
+    total, first = np.zeros(len(outputs)), 0
+    for count in actions.counts:
+        logits, wanted = outputs[:, first : first + count], targets[:, first : first + count]
+        logits = logits - logits.max(axis=1, keepdims=True)
+        log = logits - np.log(np.exp(logits).sum(axis=1, keepdims=True))
+        known = np.log(np.where(wanted > 0, wanted, 1.0))
+        total += (wanted * (known - log)).sum(axis=1)
+        first += count
+    return np.maximum(total, 0.0)
+
+
+def compare(run: Record) -> Compared | None:
+    """Both on the labelled states of the run, at most `MOST_STATES`, evenly spread; None without any."""
+    weights, flags = run.samples("weights"), np.asarray(run.samples("flags"))
+    labelled = np.flatnonzero((np.asarray(weights) > 0) & (flags & BREAK == 0))
+    if not len(labelled):
+        return None
+    policy = run.policy
+    width = policy.observations.width * policy.observations.dtype.itemsize
+    rows = labelled[thin(len(labelled), max(1, min(MOST_STATES, BYTES // width)))]
+    inputs = np.asarray(run.samples("inputs")[rows])
+    targets = np.asarray(run.samples("targets")[rows])
+    acts = policy.actions
+    if policy.policy.memory:  # it answers along whole episodes
+        outputs = policy.along(run.samples("inputs"), run.samples("slots"))[rows]
+    else:
+        outputs = forward_rows(policy.policy, policy.params)(policy.normaliser(inputs))
+    mine, theirs = (np.asarray(acts.plays(each)).reshape(len(rows), -1) for each in (outputs, targets))
+    return Compared(
+        rows=rows,
+        away=distance(acts, outputs, targets),
+        mine=mine,
+        theirs=theirs,
+        by_expert=flags[rows] & EXPERT > 0,
+        actions=acts,
+    )
+
+
+def described(run: Record, compared: Compared) -> dict[str, Any]:
+    """What a page shows of it: means on the expert's and on the policy's own states, by action or choice, and
+    the states on the plane of their two main directions.
+    """
+    acts = compared.actions
+    sides: dict[str, dict[str, Any]] = {}
+    for name, there in (("expert", compared.by_expert), ("own", ~compared.by_expert)):
+        side: dict[str, Any] = {"states": int(there.sum())}
+        if there.any():
+            side |= {
+                "away": float(compared.away[there].mean()),
+                "differs": float(compared.differs[there].mean()),
+            }
+            if not acts.categorical:
+                gaps = np.abs(compared.mine[there] - compared.theirs[there])
+                side["gaps"] = gaps.mean(axis=0)[:16].tolist()
+        sides[name] = side
+    shown: dict[str, Any] = {"choices": acts.categorical, "sides": sides, "states": len(compared.rows)}
+    if acts.kind == "discrete" and acts.counts[0] <= 18:
+        table = np.zeros((acts.counts[0], acts.counts[0]), int)
+        np.add.at(table, (compared.theirs[:, 0] - acts.starts[0], compared.mine[:, 0] - acts.starts[0]), 1)
+        shown |= {"confusion": table.tolist(), "first": acts.starts[0]}
+    plane = _plane(run, compared)
+    return shown | ({} if plane is None else {"plane": plane})
+
+
+def _plane(run: Record, compared: Compared) -> dict[str, Any] | None:
+    """Some of the states, evenly spread, on the two directions in which states vary most."""
+    if run.policy.observations.width > WIDE or len(compared.rows) < 3:
+        return None
+    chosen = thin(len(compared.rows), POINTS)
+    states = run.policy.normaliser(np.asarray(run.samples("inputs")[compared.rows])).astype(float)
+    centred = states - states.mean(axis=0)
+    centred /= np.maximum(centred.std(axis=0), 1e-12)
+    _, sizes, directions = np.linalg.svd(centred[thin(len(states), 4000)], full_matrices=False)
+    if len(sizes) < 2 or sizes[1] <= 0:
+        return None
+    # A direction and its opposite are the same; the largest entry is made positive.
+    two = directions[:2] * np.sign(directions[:2][[0, 1], np.abs(directions[:2]).argmax(axis=1)])[:, None]
+    places = centred[chosen] @ two.T
+    limit = float(np.quantile(compared.away, 0.9))
+    return {
+        "x": places[:, 0].round(3).tolist(),
+        "y": places[:, 1].round(3).tolist(),
+        "expert": compared.by_expert[chosen].tolist(),
+        "far": (compared.away[chosen] > limit).tolist(),
+        "limit": limit,
+        "share": float(np.square(sizes[:2]).sum() / np.square(sizes).sum()),
+    }
+
+
+@final
+@dataclasses.dataclass(frozen=True)
+class Moment:
+    """One state in which they disagree, and where it is: round, environment, episode and step, from 0 but for
+    the round; `seed` is that of the episode and `actions` (steps, a) are those played in it.
+    """
+
+    at: int
+    """Its place in `Compared`."""
+    row: int
+    round: int
+    slot: int
+    episode: int
+    step: int
+    seed: int
+    actions: np.ndarray
+
+
+def worst(run: Record, compared: Compared, count: int, apart: int = 40) -> list[Moment]:
+    """The states with the largest disagreement, those where choices differ first; two of one episode are at
+    least `apart` steps from each other.
+    """
+    executed, demos = run.samples("executed"), run.demos
+    bounds = np.append(demos, demos + np.asarray(run.ledger["steps"], int))
+    episodes = split(run)
+    which = np.full(len(executed), -1)
+    for number, steps in enumerate(episodes):
+        which[steps.rows] = number
+    agree = ~compared.differs if compared.actions.categorical else np.zeros(len(compared.away), bool)
+    chosen: list[Moment] = []
+    for at in np.lexsort((-compared.away, agree))[:4000].tolist():
+        row = int(compared.rows[at])
+        if len(chosen) >= count or compared.away[at] <= 0:
+            break
+        if which[row] < 0:  # a demonstration
+            continue
+        slot, episode, rows = episodes[int(which[row])]
+        step = int(np.searchsorted(rows, row))
+        same = [each for each in chosen if (each.slot, each.episode) == (slot, episode)]
+        if any(abs(each.step - step) < apart for each in same):
+            continue
+        number = int(np.searchsorted(bounds, row, side="right"))
+        seed = derive(run.settings["seed"], "collect", slot, episode)
+        actions = np.asarray(executed[rows[: step + 4 * apart]])
+        chosen.append(
+            Moment(
+                at=at,
+                row=row,
+                round=number,
+                slot=slot,
+                episode=episode,
+                step=step,
+                seed=seed,
+                actions=actions,
+            )
+        )
+    return chosen

@@ -1,8 +1,11 @@
-"""The report: one HTML file about runs and studies that opens from disk without a network."""
+"""The report: one HTML file about runs and studies that opens from disk without a network, and the same page
+from a server on this machine while runs go on.
+"""
 
 from __future__ import annotations
 
 import base64
+import contextlib
 import datetime
 import functools
 import gzip
@@ -11,11 +14,12 @@ import html
 import importlib.resources
 import os
 import re
-from collections.abc import Callable, Sequence
+import threading
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple, TypeAlias, final
 
-from .. import __version__, disk
+from .. import __version__, disk, web
 from ..errors import UserError
 from ..runs import NAMES
 from . import sources
@@ -30,6 +34,16 @@ LAST = ("average_loss", "regret", "regret_low", "regret_high", "bound")
 """Columns of the ledger of which the table of runs has the last number."""
 PACKED = 3 << 20
 """Most bytes, packed, of the table of all rounds that a page carries."""
+Mark: TypeAlias = tuple[tuple[str, int] | bool, ...]
+"""Files of a folder with the times of their last changes, and whether a process writes there."""
+
+
+class File(NamedTuple):
+    """A file that a page offers: its type, a line about it, and its bytes."""
+
+    type: str
+    what: str
+    data: bytes
 
 
 def write_report(
@@ -69,24 +83,24 @@ def write_report(
     disk.check_ending("out", target, ".html", ".htm")
     with disk.reporting(target):  # before the work, which may take a minute
         target.parent.mkdir(parents=True, exist_ok=True)
-    folders = sources.found([Path(one) for one in paths])
-    read = [one for path in folders for one in sources.read(path, check=True)]
-    found = account(read)
-    kept = chosen(found["runs"])
-    share = share_of(moments, len(kept))
-    for number, run in enumerate(kept):
+    folders = sources.find_folders(paths)
+    read = [run for path in folders for run in sources.read_folder(path, check=True)]
+    page = account(read)
+    looked_into = chosen(page["runs"])
+    share = share_of(moments, len(looked_into))
+    for number, run in enumerate(looked_into):
 
         def show(done: int, before: int = number * share, name: str = run["name"]) -> None:
             if progress is not None:
-                progress(before + done, len(kept) * share, name)
+                progress(before + done, len(looked_into) * share, name)
 
         show(0)
-        run |= inspect(Path(run["folder"]), moments=share, seconds=seconds / len(kept), progress=show)
+        run |= inspect(Path(run["folder"]), moments=share, seconds=seconds / len(looked_into), progress=show)
         show(share)
     files = tables(read)
-    found |= dressed(files)
+    page |= describe_page(files)
     with disk.reporting(target):
-        disk.write_file(target, document(found, files))
+        disk.write_file(target, document(page, files))
     return target
 
 
@@ -94,8 +108,8 @@ def chosen(runs: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     """The runs on a page whose samples are looked at; of many the first of each group first. The others get
     a sentence that says so.
     """
-    able = [one for one in runs if not one["study"] and one["rounds"] and one["state"] != "unreadable"]
-    groups = [one["group"] for one in able]
+    able = [run for run in runs if not run["study"] and run["rounds"] and run["state"] != "unreadable"]
+    groups = [run["group"] for run in able]
     order = sorted(range(len(able)), key=lambda place: groups[:place].count(groups[place]))
     for place in order[LOOKED_INTO:]:
         able[place]["missing"] = f"samples are looked at for {LOOKED_INTO} runs of a page, not here."
@@ -111,54 +125,51 @@ def share_of(moments: int, runs: int) -> int:
     return max(min(2, moments), -(-moments // max(runs, 1)))
 
 
-def tables(read: Sequence[Source]) -> dict[str, tuple[str, str, bytes]]:
-    """Files that the page offers: from their names to type, a line about them, and bytes."""
+def tables(read: Sequence[Source]) -> dict[str, File]:
+    """Files that the page offers, by name."""
     runs = {
-        "run": [one.name for one in read],
-        "env": [one.env for one in read],
-        "learner": [one.learner for one in read],
-        "seed": [one.settings.get("seed") for one in read],
-        "state": [one.state for one in read],
-        "rounds": [one.rounds for one in read],
-        **{name: [one.last(name) for one in read] for name in ("steps", "labels")},
-        "return_mean": [one.score for one in read],
-        "expert_return": [one.expert for one in read],
-        **{name: [one.last(name) for one in read] for name in LAST},
-        "certificate": [one.certificate.get("kind", "") for one in read],
-        "seconds": [one.total for one in read],
-        "settings": [disk.to_json(one.settings, sort=True) for one in read],
-        "error": [one.trouble for one in read],
+        "run": [run.name for run in read],
+        "env": [run.env for run in read],
+        "learner": [run.learner for run in read],
+        "seed": [run.settings.get("seed") for run in read],
+        "state": [run.state for run in read],
+        "rounds": [run.rounds for run in read],
+        **{name: [run.last(name) for run in read] for name in ("steps", "labels")},
+        "return_mean": [run.score for run in read],
+        "expert_return": [run.expert for run in read],
+        **{name: [run.last(name) for run in read] for name in LAST},
+        "certificate": [run.certificate.get("kind", "") for run in read],
+        "seconds": [run.total for run in read],
+        "settings": [disk.to_json(run.settings, sort=True) for run in read],
+        "error": [run.trouble for run in read],
     }
-    made = {"runs.csv": ("text/csv", "one row per run", _encoded(disk.to_csv(runs)))}
-    rounds: dict[str, list[Any]] = {name: [] for name in ("run", "env", "learner", "seed", *NAMES)}
-    for one in read:
-        if not one.rounds:
-            continue
-        about = (one.name, one.env, one.learner, one.settings.get("seed"))
-        for name, value in zip(rounds, about, strict=False):
-            rounds[name] += [value] * one.rounds
-        for name in NAMES:
-            rounds[name] += one.columns[name].tolist()
-    if rounds["run"]:
-        made["rounds.csv"] = ("text/csv", "one row per run and round", _encoded(disk.to_csv(rounds)))
-    specs = [{"run": one.name, "settings": one.settings, "versions": one.versions} for one in read]
-    text = _encoded(disk.to_json(specs, indent=1, sort=True))
-    made["specs.json"] = ("application/json", "settings and versions of every run", text)
-    return made
+    files = {"runs.csv": File("text/csv", "one row per run", _encode(disk.to_csv(runs)))}
+    played = [run for run in read if run.rounds]
+    if played:
+        about = ("run", "env", "learner", "seed")
+        rounds = {
+            name: [runs[name][i] for i, run in enumerate(read) for _ in range(run.rounds)] for name in about
+        }
+        rounds |= {name: [value for run in played for value in run.columns[name].tolist()] for name in NAMES}
+        files["rounds.csv"] = File("text/csv", "one row per run and round", _encode(disk.to_csv(rounds)))
+    specs = [{"run": run.name, "settings": run.settings, "versions": run.versions} for run in read]
+    text = _encode(disk.to_json(specs, indent=1, sort=True))
+    files["specs.json"] = File("application/json", "settings and versions of every run", text)
+    return files
 
 
-def dressed(files: dict[str, tuple[str, str, bytes]], *, live: bool = False) -> dict[str, Any]:
+def describe_page(files: dict[str, File], *, live: bool = False) -> dict[str, Any]:
     """What the page says about itself and its files; files that are too large are taken out of `files`."""
     note = ""
-    if "rounds.csv" in files and len(_packed(files["rounds.csv"][2])) > PACKED:
-        size = len(files.pop("rounds.csv")[2]) / 1e6
+    if "rounds.csv" in files and len(_packed(files["rounds.csv"].data)) > PACKED:
+        size = len(files.pop("rounds.csv").data) / 1e6
         note = f"The table of all rounds, {size:.0f} MB, is too large here; results.csv of a study has it."
-    listed = [{"name": k, "type": v[0], "what": v[1], "size": len(v[2])} for k, v in files.items()]
+    offered = [{"name": k, "type": v.type, "what": v.what, "size": len(v.data)} for k, v in files.items()]
     now = datetime.datetime.now().astimezone().strftime("%Y-%m-%d %H:%M %Z")
-    return {"files": listed, "files_note": note, "made": now, "version": __version__, "live": live}
+    return {"files": offered, "files_note": note, "made": now, "version": __version__, "live": live}
 
 
-def _encoded(text: str) -> bytes:
+def _encode(text: str) -> bytes:
     """The text, in which a name of a folder that is no text, as Linux allows, has question marks."""
     return text.encode(errors="replace")
 
@@ -185,33 +196,136 @@ def embedded(value: Any) -> str:
     return text
 
 
-def document(found: dict[str, Any], files: dict[str, tuple[str, str, bytes]]) -> str:
+def document(page: dict[str, Any], files: dict[str, File]) -> str:
     """The whole page. Only its own scripts may run, by their hashes, and nothing is loaded from anywhere."""
     plots, script = asset("uPlot.iife.min.js"), "\n".join(map(asset, SCRIPTS))
-    reach = "'self'" if found["live"] else "'none'"
+    reach = "'self'" if page["live"] else "'none'"
     policy = (
         f"default-src 'none'; script-src {_hash(plots)} {_hash(script)}; style-src 'unsafe-inline'; "
         f"img-src data:; connect-src {reach}; base-uri 'none'; form-action 'none'"
     )
     said = "".join(
-        f'<p class="sentence">{html.escape(one["text"])}</p>'
-        f'<p class="sentence-note">{html.escape(one["note"])}</p>'
-        for one in found["verdicts"]
+        f'<p class="sentence">{html.escape(verdict["text"])}</p>'
+        f'<p class="sentence-note">{html.escape(verdict["note"])}</p>'
+        for verdict in page["verdicts"]
     )
-    packed = {name: base64.b64encode(_packed(one[2])).decode() for name, one in files.items()}
+    packed = {name: base64.b64encode(_packed(file.data)).decode() for name, file in files.items()}
     parts = {
         "policy": html.escape(policy),
-        "title": html.escape("understudy: " + (", ".join(found["envs"][:3]) or "report")),
+        "title": html.escape("understudy: " + (", ".join(page["envs"][:3]) or "report")),
         "style": asset("uPlot.min.css") + asset("page.css"),
         "verdict": said,
-        "data": embedded(found),
+        "data": embedded(page),
         "plots": plots,
         "script": script,
         "files": embedded(packed),
     }
-    made = re.sub(r"\{\{(\w+)\}\}", lambda found: parts[found[1]], asset("page.html"))
-    return _encoded(made).decode()
+    text = re.sub(r"\{\{(\w+)\}\}", lambda matched: parts[matched[1]], asset("page.html"))
+    return _encode(text).decode()
 
 
 def _hash(script: str) -> str:
     return f"'sha256-{base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()}'"
+
+
+# ------------------------------------------------------------------------------------- while runs go on
+
+
+@final
+class Live:
+    """The runs at and below `paths`, as they are when the page asks.
+
+    A folder is read again where its mark has changed: the names and times of its rounds, or of a study's
+    runs. What the samples of a finished run say, with its `moments`, is found once, by a thread of its own.
+    """
+
+    def __init__(self, paths: Sequence[Path], *, moments: int = 12, seconds: float = 60.0):
+        self._paths, self._moments, self._seconds = list(paths), moments, seconds
+        self._read: dict[Path, tuple[Mark, list[Source]]] = {}
+        self._details: dict[Path, tuple[Mark, dict[str, Any]]] = {}
+        self._ended: list[tuple[Path, Mark]] = []
+        self._lock, self._wanted, self._closing = threading.Lock(), threading.Event(), threading.Event()
+        sources.find_folders(self._paths)  # a folder without runs is refused at once
+        self._thread = threading.Thread(target=self._inspect, name="moments", daemon=True)
+        self._thread.start()
+
+    def routes(self) -> Mapping[str, web.Handler]:
+        """What `web.Server` serves: the page, and its data where they are newer than a mark."""
+        return {"GET /": lambda request: document(self.data(), {}), "GET /data": self._data}
+
+    def _data(self, request: web.Request) -> web.Reply:
+        mark = request.query.get("mark")
+        page = {"mark": mark} if self.mark() == mark else self.data()
+        return web.Reply(disk.to_json(page).encode(), "application/json")
+
+    def mark(self) -> str:
+        """A text that changes when anything on the page does."""
+        with self._lock:
+            known = {str(path): len(details) for path, (_, details) in self._details.items()}
+        return str(hash((tuple((path, mark_of(path)) for path in self._folders()), tuple(known.items()))))
+
+    def _folders(self) -> list[Path]:
+        try:
+            return sources.find_folders(self._paths)
+        except ValueError:  # a folder that has gone
+            return []
+
+    def data(self) -> dict[str, Any]:
+        """The account of all runs as they are now."""
+        mark = self.mark()
+        read: list[Source] = []
+        with self._lock:
+            for path in self._folders():
+                now = mark_of(path)
+                if path not in self._read or self._read[path][0] != now:
+                    self._read[path] = now, sources.read_folder(path, check=False)
+                read += self._read[path][1]
+            page = account(read)
+            self._ended = []
+            for run in chosen(page["runs"]):
+                path = Path(run["folder"])
+                now, known = self._read[path][0], self._details.get(path)
+                if run["state"] == "finished":
+                    self._ended.append((path, now))
+                if known is not None and known[0] == now:
+                    run |= known[1]
+                else:
+                    run["missing"] = "This is looked at when the run is finished."
+        self._wanted.set()
+        return page | describe_page({}, live=True) | {"mark": mark}
+
+    def _inspect(self) -> None:
+        while not self._closing.is_set():
+            self._wanted.wait()
+            self._wanted.clear()
+            with self._lock:
+                ended = self._ended
+            for path, mark in ended:
+                if self._closing.is_set():
+                    return
+                if self._details.get(path, (None,))[0] == mark:
+                    continue
+                share = share_of(self._moments, len(ended))
+                details = inspect(path, moments=share, seconds=self._seconds / len(ended))
+                with self._lock:
+                    self._details[path] = mark, details
+
+    def close(self) -> None:
+        """Ends the thread."""
+        self._closing.set()
+        self._wanted.set()
+
+
+def mark_of(path: Path) -> Mark:
+    """What changes when a run has one more round, or a study one more run, or round of a run under way, and
+    when a process begins or stops to write there.
+    """
+    study = (path / "study.json").is_file()
+    files = [path / "study.json"] if study else [path / "config.json", path / "summary.json"]
+    for name in ("runs/*.json", "runs/*.partial/rounds/*.json") if study else ("rounds/*.json",):
+        files += sorted(path.glob(name))
+    times: list[tuple[str, int]] = []
+    for file in files:
+        with contextlib.suppress(OSError):  # it has been replaced in the meantime
+            times.append((file.name, file.stat().st_mtime_ns))
+    return (*times, disk.is_locked(path))

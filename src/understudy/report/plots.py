@@ -1,19 +1,26 @@
 """Plots, on matplotlib's objects alone: no window, no global figure, the same bytes for the same numbers."""
 
+# matplotlib leaves keywords without types.
+# pyright: reportUnknownMemberType=false
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
+from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter
+from numpy.typing import ArrayLike
 
 from .style import INK, Look, look, style
+
+R = TypeVar("R")
+C = TypeVar("C")
 
 
 def figure(
@@ -23,39 +30,41 @@ def figure(
 
     Call it, and draw, inside ``with style():``.
     """
-    made = Figure(figsize=(width * columns, height * rows), layout="constrained")
-    FigureCanvasAgg(made)
-    return made, made.subplots(rows, columns, squeeze=False)
+    drawing = Figure(figsize=(width * columns, height * rows), layout="constrained")
+    FigureCanvasAgg(drawing)
+    return drawing, drawing.subplots(rows, columns, squeeze=False)
 
 
 @contextlib.contextmanager
 def panels(
-    rows: Sequence[Any],
-    columns: Sequence[Any],
+    rows: Sequence[R],
+    columns: Sequence[C],
     *,
     size: tuple[float, float] = (4.6, 3.3),
     xlabel: str = "",
     ylabel: str = "",
     below: int = 0,
-) -> Iterator[tuple[Figure, list[tuple[Axes, Any, Any]]]]:
+) -> Generator[tuple[Figure, list[tuple[Axes, R, C]]]]:
     """A figure, and its panels as (axes, row, column): one for every pair, `size` inches each.
 
     When the block ends well, the lowest panels get `xlabel` and the leftmost `ylabel`; with `below` there is
     one legend of so many columns below all panels, of every name in any of them.
     """
     with style():
-        made, grid = figure(columns=len(columns), rows=len(rows), width=size[0], height=size[1])
-        yield made, [(grid[i, j], row, one) for i, row in enumerate(rows) for j, one in enumerate(columns)]
+        drawing, grid = figure(columns=len(columns), rows=len(rows), width=size[0], height=size[1])
+        yield drawing, [(grid[i, j], r, c) for i, r in enumerate(rows) for j, c in enumerate(columns)]
         for axes in grid[-1] if xlabel else ():
             axes.set_xlabel(xlabel)
         for axes in grid[:, 0] if ylabel else ():
             axes.set_ylabel(ylabel)
         if below:
-            names: dict[str, Any] = {}
+            names: dict[str, Artist] = {}
             for axes in grid.flat:
                 for handle, label in zip(*axes.get_legend_handles_labels(), strict=True):
                     names.setdefault(label, handle)
-            made.legend(names.values(), names, loc="outside lower center", ncols=min(below, 7), fontsize=11)
+            drawing.legend(
+                names.values(), names, loc="outside lower center", ncols=min(below, 7), fontsize=11
+            )
 
 
 def save(made: Figure, *paths: Path) -> None:
@@ -66,7 +75,7 @@ def save(made: Figure, *paths: Path) -> None:
             made.savefig(path, metadata=nameless.get(path.suffix))
 
 
-def curve(axes: Axes, x: Any, y: Any, *, name: str) -> None:
+def curve(axes: Axes, x: Sequence[float] | np.ndarray, y: Sequence[float] | np.ndarray, *, name: str) -> None:
     """One run, in the look of `name`; a single point is a dot."""
     drawn, dot = look(name), "o" if len(x) == 1 else ""
     axes.plot(x, y, color=drawn.colour, linestyle=drawn.dashes, label=drawn.label, marker=dot)
@@ -74,8 +83,8 @@ def curve(axes: Axes, x: Any, y: Any, *, name: str) -> None:
 
 def band(
     axes: Axes,
-    x: Any,
-    runs: Any,
+    x: ArrayLike,
+    runs: ArrayLike,
     *,
     name: str = "",
     label: str | None = None,
@@ -112,18 +121,18 @@ def decades(axes: Axes) -> None:
         axes.yaxis.set_minor_formatter(NullFormatter())
 
 
-def regret(ledgers: Mapping[str, Any], *, bound: bool = True) -> Figure:
+def regret(ledgers: Mapping[str, Mapping[str, np.ndarray]], *, bound: bool = True) -> Figure:
     """Cumulative regret with its certified bound (dotted) on the left, average cumulative loss on the right.
 
     `ledgers` maps a learner's name to its ledger. A bound far above all regrets is
     written in the title instead of drawn.
     """
     with style():
-        made, [[left, right]] = figure(columns=2)
+        drawing, [[left, right]] = figure(columns=2)
         for name, ledger in ledgers.items():
-            rounds, found = ledger["round"], ledger["regret"]
-            judged = np.isfinite(found)
-            curve(left, rounds[judged], found[judged], name=name)
+            rounds, values = ledger["round"], ledger["regret"]
+            known = np.isfinite(values)
+            curve(left, rounds[known], values[known], name=name)
             curve(right, rounds, ledger["average_loss"], name=name)
         if bound:
             _bounds(left, ledgers)
@@ -133,8 +142,8 @@ def regret(ledgers: Mapping[str, Any], *, bound: bool = True) -> Figure:
         for axes in (left, right):
             axes.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=6))
             axes.margins(x=0.02)
-        legend(made, left)
-    return made
+        legend(drawing, left)
+    return drawing
 
 
 def legend(made: Figure, axes: Axes) -> None:
@@ -146,9 +155,9 @@ def legend(made: Figure, axes: Axes) -> None:
         made.legend(handles, labels, loc="outside right upper")
 
 
-def _bounds(axes: Axes, ledgers: Mapping[str, Any]) -> None:
+def _bounds(axes: Axes, ledgers: Mapping[str, Mapping[str, np.ndarray]]) -> None:
     highest = max(np.nanmax(np.append(ledger["regret"], 0.0)) for ledger in ledgers.values())
-    hidden = []
+    hidden: list[str] = []
     for name, ledger in ledgers.items():
         limit, drawn = ledger["bound"], look(name)
         if not np.isfinite(limit[-1]):

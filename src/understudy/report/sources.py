@@ -6,6 +6,7 @@ import contextlib
 import dataclasses
 import json
 import math
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, final
@@ -21,6 +22,7 @@ from ..runs import NAMES, TIMES, Evaluation, read_config, read_ledger, read_summ
 from ..runs.folder import FREE
 from ..samples import records
 from ..spec import FIELDS, PARTS, RunSpec, default
+from ..studies.study import Value
 
 DEEP = 3
 """How many folders below a named one are looked into for runs and studies."""
@@ -48,16 +50,16 @@ class Source:
     folder: Path
     state: str
     trouble: str = ""
-    settings: Mapping[str, Any] = dataclasses.field(default_factory=dict)
-    columns: Mapping[str, np.ndarray] = dataclasses.field(default_factory=dict)
+    settings: Mapping[str, Any] = dataclasses.field(default_factory=dict[str, Any])
+    columns: Mapping[str, np.ndarray] = dataclasses.field(default_factory=dict[str, np.ndarray])
     seconds: Mapping[str, np.ndarray] | None = None
-    spent: Mapping[str, float] = dataclasses.field(default_factory=dict)
+    spent: Mapping[str, float] = dataclasses.field(default_factory=dict[str, float])
     evaluation: Evaluation | None = None
     expert_evaluation: Evaluation | None = None
     expert: float = math.nan
-    certificate: Mapping[str, Any] = dataclasses.field(default_factory=dict)
-    resolved: Mapping[str, Any] = dataclasses.field(default_factory=dict)
-    versions: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    certificate: Mapping[str, Any] = dataclasses.field(default_factory=dict[str, Any])
+    resolved: Mapping[str, Any] = dataclasses.field(default_factory=dict[str, Any])
+    versions: Mapping[str, str] = dataclasses.field(default_factory=dict[str, str])
     own: tuple[str, ...] = ()
     planned: int | None = None
     study: Path | None = None
@@ -78,9 +80,9 @@ class Source:
 
     def last(self, name: str) -> float:
         """The last finite number of a column; nan where there is none."""
-        found = np.asarray(self.columns.get(name, ()), float)
-        found = found[np.isfinite(found)]
-        return float(found[-1]) if len(found) else math.nan
+        values = np.asarray(self.columns.get(name, ()), float)
+        values = values[np.isfinite(values)]
+        return float(values[-1]) if len(values) else math.nan
 
     @property
     def score(self) -> float:
@@ -105,7 +107,7 @@ class Source:
         return float(self.spent.get("total", math.nan))
 
 
-def found(paths: Iterable[Path | str]) -> list[Path]:
+def find_folders(paths: Iterable[str | os.PathLike[str]]) -> list[Path]:
     """The folders of runs and of studies at and below `paths`, in order, each once."""
     known: dict[Path, Path] = {}
     for given in paths:
@@ -115,8 +117,8 @@ def found(paths: Iterable[Path | str]) -> list[Path]:
         below = list(_below(path, DEEP))
         if not below:
             raise UserError(f"report: {str(given)!r} holds neither a run nor a study.")
-        for one in below:
-            known.setdefault(one.resolve(), one)
+        for folder in below:
+            known.setdefault(folder.resolve(), folder)
     return list(known.values())
 
 
@@ -124,12 +126,12 @@ def _below(path: Path, deep: int) -> Iterable[Path]:
     if (path / "config.json").is_file() or (path / "study.json").is_file():
         yield path
     elif deep:
-        for one in sorted(path.iterdir()):
-            if one.is_dir() and not one.name.startswith("."):
-                yield from _below(one, deep - 1)
+        for folder in sorted(path.iterdir()):
+            if folder.is_dir() and not folder.name.startswith("."):
+                yield from _below(folder, deep - 1)
 
 
-def read(path: Path, *, check: bool = True) -> list[Source]:
+def read_folder(path: Path, *, check: bool = True) -> list[Source]:
     """What a folder holds: one run, or all runs of a study. A run that cannot be read is one with trouble.
 
     With `check` the files of a run are compared with their checksums; a page of runs that go on does without.
@@ -152,7 +154,7 @@ def _run(path: Path, *, check: bool) -> Source:
         "settings": _changes(kept),
         "resolved": kept.get("resolved", {}),
         "versions": config["versions"],
-        "own": tuple(name for name in ("env", *PARTS) if _own(name, kept.get(name))),
+        "own": tuple(name for name in ("env", *PARTS) if _is_own(name, kept.get(name))),
         "planned": _planned(kept),
         "going": disk.is_locked(path),
     }
@@ -205,7 +207,7 @@ def _entry(path: Path, name: str, settings: Mapping[str, Any], versions: Mapping
     under_way = path / "runs" / f"{name}.partial"
     if not file.is_file() and (under_way / "config.json").is_file():
         # Its files are ahead of its last round, or go when it ends, while it is read.
-        return dataclasses.replace(read(under_way, check=False)[0], name=shown, folder=path, **about)
+        return dataclasses.replace(read_folder(under_way, check=False)[0], name=shown, folder=path, **about)
     if not file.is_file():
         going = disk.is_locked(path)
         return Source(shown, path, "unfinished", "it has not been played yet.", going=going, **about)
@@ -232,23 +234,21 @@ def _entry(path: Path, name: str, settings: Mapping[str, Any], versions: Mapping
         return Source(shown, path, "unreadable", str(error), **about)
 
 
-def _changes(kept: Mapping[str, Any]) -> dict[str, Any]:
+def _changes(settings: Mapping[str, Any]) -> dict[str, Any]:
     """The settings of a config that are not defaults, learner and seed always."""
-    found = {}
-    for name in FIELDS:
-        value = kept.get(name)
-        if name in (*APART, "seed") or (value is not None and value != default(name)):
-            found[name] = value
+    named = (*APART, "seed")
+    given = {name: settings.get(name) for name in FIELDS}
+    changes = {n: v for n, v in given.items() if n in named or (v is not None and v != default(n))}
     # A learner that is an object has its name beside it.
-    if not isinstance(found["learner"], str):
-        found["learner"] = kept.get("name", UNKNOWN)
-    return found
+    if not isinstance(changes["learner"], str):
+        changes["learner"] = settings.get("name", UNKNOWN)
+    return changes
 
 
-def _own(name: str, kept: Any) -> bool:
+def _is_own(name: str, kept: Value) -> bool:
     """Whether a part of a run was an object or a function of a script or a notebook.
 
-    >>> _own("expert", "__main__:act"), _own("expert", "my_module:act"), _own("expert", "PPO")
+    >>> _is_own("expert", "__main__:act"), _is_own("expert", "my_module:act"), _is_own("expert", "PPO")
     (True, False, True)
     """
     if not isinstance(kept, str):

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import zlib
 from contextlib import AbstractContextManager
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import matplotlib
 
 INK, FAINT = "#222222", "#d9d9d9"
 
-RC: dict[str, Any] = {
+RC: dict[str, bool | float | str] = {
     "font.size": 10.0,
     "axes.titlesize": 11.0,
     "axes.titlelocation": "left",
@@ -40,7 +40,7 @@ class Look(NamedTuple):
     """How a named curve is drawn: a colour safe for colour-blind readers, and a line style for print."""
 
     colour: str
-    dashes: Any
+    dashes: str | tuple[int, tuple[float, ...]]
     label: str
 
 

@@ -6,8 +6,8 @@ import contextlib
 import math
 import sys
 from collections import Counter
-from collections.abc import Iterable, Iterator
-from typing import Any
+from collections.abc import Generator, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TextIO, TypeAlias
 
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
@@ -16,6 +16,12 @@ from rich.text import Text
 
 from .. import disk
 
+if TYPE_CHECKING:
+    from ..regret import Certificate
+    from ..streams import Replay
+    from ..studies.study import Value
+
+Cell: TypeAlias = "Value | Text"
 SHORT = 20
 """Columns whose cells are no longer than this are not broken."""
 MARKS = {True: Text("passed", "green"), False: Text("FAILED", "bold red"), None: Text("–", "dim")}
@@ -31,11 +37,11 @@ def show(table: Table) -> None:
     print("\n".join(line.rstrip() for line in drawn.get().splitlines()))
 
 
-_outputs: list[Any] = []
+_outputs: list[TextIO] = []
 
 
 @contextlib.contextmanager
-def json_only() -> Iterator[None]:
+def json_only() -> Generator[None]:
     """What is printed inside goes to the error stream, and `json_line` to the output, for a pipe."""
     _outputs.append(sys.stdout)
     try:
@@ -45,14 +51,14 @@ def json_only() -> Iterator[None]:
         _outputs.pop()
 
 
-def json_line(value: Any) -> None:
+def json_line(value: Mapping[str, Any] | Sequence[Mapping[str, Any]]) -> None:
     """Inside `json_only`: prints `value` as one line of JSON, after whatever the error stream still holds."""
     if _outputs:
         sys.stderr.flush()
         print(disk.to_json(value), flush=True, file=_outputs[-1])
 
 
-def facts(title: str, rows: Iterable[tuple[str, Any]]) -> Table:
+def facts(title: str, rows: Iterable[tuple[str, Value]]) -> Table:
     """Names on the left, values on the right."""
     table = Table(title=title, title_justify="left", title_style="bold", show_header=False, box=SIMPLE_HEAD)
     table.add_column(style="dim", no_wrap=True)
@@ -62,16 +68,16 @@ def facts(title: str, rows: Iterable[tuple[str, Any]]) -> Table:
     return table
 
 
-def replay(learner: str, result: Any) -> Table:
+def replay(learner: str, result: Replay) -> Table:
     """The outcome of a replay: loss, comparator, regret, bound and the statuses of the solves."""
-    ledger, made = result.ledger, result.certificate
-    solved = Counter(ledger["solver_status"].tolist())
+    ledger = result.ledger
+    solved: Counter[str] = Counter(ledger["solver_status"].tolist())
     return facts(
         f"{learner}: {ledger.rounds} rounds, {int(ledger['samples'].sum())} samples",
         [
             ("cumulative loss", ledger["cumulative_loss"][-1]),
             ("best in hindsight", f"{number(ledger['comparator'][-1])} ({ledger['comparator_status'][-1]})"),
-            *regret(made),
+            *regret(result.certificate),
             ("average loss", ledger["average_loss"][-1]),
             ("solver", ", ".join(f"{status} {count}×" for status, count in solved.most_common())),
             ("accumulated residual", ledger["residual"][-1]),
@@ -80,23 +86,24 @@ def replay(learner: str, result: Any) -> Table:
     )
 
 
-def regret(made: Any) -> list[tuple[str, Any]]:
+def regret(certificate: Certificate) -> list[tuple[str, Value]]:
     """The rows of a certificate: regret, what is proved of it, and the bound, or in words why there is none.
 
     Of an estimate, which proves nothing, the regret alone.
     """
-    if made.kind != "certificate":
-        estimate = [("regret (estimate)", made.regret)]
-        return [*estimate, ("proved", f"nothing: {made.reason}")] if made.contradictory else estimate
-    rows: list[tuple[str, Any]] = [("regret", made.regret)]
-    if math.isfinite(made.high):
-        low, high = number(made.low), number(made.high)
-        ends = f"{low} … {high}" if low != high else f"{low}, up to {made.high - made.low:.1e}"
-        rows.append(("proved", f"{ends}, against policies of norm ≤ {made.norm:.3g}"))
-    return [*rows, ("certified bound", f"none: {made.reason}" if made.reason else made.bound)]
+    proof, low, high = certificate, certificate.low, certificate.high
+    if proof.kind != "certificate":
+        nothing = [("proved", f"nothing: {proof.reason}")] if proof.contradictory else []
+        return [("regret (estimate)", proof.regret), *nothing]
+    rows: list[tuple[str, Value]] = [("regret", proof.regret)]
+    if math.isfinite(high):
+        least, most = number(low), number(high)
+        ends = f"{least} … {most}" if least != most else f"{least}, up to {high - low:.1e}"
+        rows.append(("proved", f"{ends}, against policies of norm ≤ {proof.norm:.3g}"))
+    return [*rows, ("certified bound", f"none: {proof.reason}" if proof.reason else proof.bound)]
 
 
-def listed(title: str, headings: Iterable[str], rows: Iterable[Iterable[Any]]) -> Table:
+def listed(title: str, headings: Iterable[str], rows: Iterable[Iterable[Cell]]) -> Table:
     """Rows of cells below their headings. The first column, of names, is never broken; nor are numbers."""
     headings, rows = list(headings), [list(row) for row in rows]
     table = Table(title=title, title_justify="left", title_style="bold", box=SIMPLE_HEAD)
@@ -145,7 +152,7 @@ def many(count: float, what: str) -> str:
     return f"{count:,.0f} {what}" + ("" if round(count) == 1 else "s")
 
 
-def number(value: Any) -> str:
+def number(value: Value) -> str:
     """A float with six significant digits; anything else as it is.
 
     >>> number(0.1234567), number(3), number("closed form")

@@ -7,7 +7,7 @@ import os
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from pathlib import Path
 from typing import Any, final
 
@@ -47,7 +47,7 @@ def record(
     """
     disk.check_ending("video", path, *SUFFIXES)
     with contextlib.ExitStack() as opened:
-        panels = []
+        panels: list[Panel] = []
         for name, act in acts.items():
             others = [a for key, a in acts.items() if key != name and not getattr(a, "remembers", False)]
             panel = Panel(make, name, act, seed=seed, other=others[0] if len(others) == 1 else None)
@@ -108,10 +108,10 @@ class Panel:
 
 
 @contextlib.contextmanager
-def film(path: Path, rate: float) -> Iterator[Callable[[np.ndarray], None]]:
+def film(path: Path, rate: float) -> Generator[Callable[[np.ndarray], None]]:
     """A function that adds a picture to the video `path`, which is there once the block has ended well."""
     draft = path.with_name(f".{path.stem}.draft{path.suffix}")
-    process: Any = None
+    process: subprocess.Popen[bytes] | None = None
 
     def write(picture: np.ndarray) -> None:
         nonlocal process
@@ -121,12 +121,13 @@ def film(path: Path, rate: float) -> Iterator[Callable[[np.ndarray], None]]:
                 process = subprocess.Popen(
                     _command(draft, picture, rate), stdin=subprocess.PIPE, stderr=complaints
                 )
+            assert process.stdin is not None
             process.stdin.write(np.ascontiguousarray(picture).tobytes())
         except OSError as error:  # a broken pipe has its reason in what ffmpeg said
             raise failed(error.strerror or str(error)) from error
 
     def failed(why: str) -> UserError:
-        if process is not None:
+        if process is not None and process.stdin is not None:
             with contextlib.suppress(OSError):
                 process.stdin.close()
             process.wait()
@@ -137,7 +138,7 @@ def film(path: Path, rate: float) -> Iterator[Callable[[np.ndarray], None]]:
     with tempfile.TemporaryFile() as complaints:
         try:
             yield write
-            if process is not None:
+            if process is not None and process.stdin is not None:
                 process.stdin.close()
                 if process.wait():
                     raise failed(f"ffmpeg ended with code {process.returncode}")
@@ -154,7 +155,7 @@ def film(path: Path, rate: float) -> Iterator[Callable[[np.ndarray], None]]:
 
 def _command(path: Path, picture: np.ndarray, rate: float) -> list[str]:
     try:
-        from imageio_ffmpeg import get_ffmpeg_exe
+        from imageio_ffmpeg import get_ffmpeg_exe  # pyright: ignore[reportMissingTypeStubs]
 
         program: str | None = get_ffmpeg_exe()
     except ImportError:
