@@ -187,9 +187,10 @@ class Resolved:
 
     def record(self) -> dict[str, Any]:
         """The decisions as plain data, for config.json; `resolve` takes them as `before`."""
-        made = {choice.setting: describe(choice.value) for choice in self.choices}
-        parts = {"policy": self.policy.config(), "loss": describe(self.loss), "ensemble": self.ensemble}
-        return {name: made[name] for name in RECORDED} | parts | {"automatic": self.automatic is not None}
+        values = {choice.setting: choice.value for choice in self.choices}
+        record = {name: values[name] for name in RECORDED} | {"policy": self.policy.config()}
+        record |= {"loss": self.loss, "ensemble": self.ensemble, "automatic": self.automatic is not None}
+        return describe(record)
 
 
 def plan_of(spec: RunSpec, before: Mapping[str, Any] | None = None) -> Timetable:
@@ -369,8 +370,9 @@ def timetable(decisions: Decisions) -> Timetable:
     from .asking import rule
 
     spec, asked, labels = decisions.spec, decisions["ask"], decisions["budget"]
-    asks, best, often = rule(asked, spec.options("ask")), decisions["keep_best"], decisions["evaluate_every"]
-    every, count = asked == "all", asks.count
+    every, options = asked == "all", spec.options("ask")
+    asks = None if every and not options else rule(asked, options)
+    count, best, often = asks and asks.count, decisions["keep_best"], decisions["evaluate_every"]
     beta = 1.0 if isinstance(spec.learner, str) and spec.learner == "bc" else spec.beta
     who = mixing(beta, first_round=decisions["first_round"])
     ends = every or (count is not None and who.beta(10_000) in (0.0, 1.0))

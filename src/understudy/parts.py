@@ -10,7 +10,7 @@ import jax
 import numpy as np
 
 from . import experts, threefry
-from .defaults import Resolved, resolve
+from .defaults import Resolved, Timetable, resolve
 from .envs.gymnasium import derive
 from .errors import UserError
 from .experts import Expert, networks
@@ -19,7 +19,7 @@ from .experts.networks import start
 from .losses import check_loss
 from .machine import total_memory
 from .online import Game, make_game, remembering
-from .policies import Actions, Encoded, Normaliser, Observations, Params, Recalled, Seen
+from .policies import Actions, Encoded, Normaliser, Observations, Params, Policy, Recalled, Seen
 from .policies.base import first_params
 from .policies.sight import Sight
 from .samples import Round, checksum, count, recorded
@@ -58,7 +58,9 @@ class Parts:
     """A student that has not begun: everything but its samples.
 
     expert: whose labels are learnt, as it answers or with its most likely action. kind: of its labels,
-    "action" or "distribution". resolved: every decision. settings: for the record.
+    "action" or "distribution". resolved: every decision. settings: for the record. total: samples of the
+    whole run, demonstrations among them. room: the most samples with a label, or sequences of a policy with
+    memory, of a round and of the run.
     """
 
     expert: Expert
@@ -69,40 +71,24 @@ class Parts:
     params: Params
     normaliser: Normaliser
     settings: dict[str, Any]
+    spec: RunSpec
     resolved: Resolved
     demos: Round | None
-
-    @property
-    def spec(self) -> RunSpec:
-        return self.resolved.spec
+    total: int
+    room: tuple[int, int]
 
     @property
     def label_shape(self) -> tuple[int, ...]:
         """The shape of one of the expert's answers."""
         return (self.actions.outputs,) if self.kind == "distribution" else self.actions.shape
 
-    @property
-    def total(self) -> int:
-        """Samples of the whole run, demonstrations among them."""
-        return self.resolved.plan.total + (0 if self.demos is None else len(self.demos))
-
-    def room(self) -> tuple[int, int]:
-        """The most samples with a label, or sequences of a policy with memory, of a round and of the run."""
-        plan, demos = self.resolved.plan, 0 if self.demos is None else len(self.demos)
-        most, policy = [most for _, most in plan.rounds], self.game.policy
-        if policy.memory:
-            counts = [count(size, plan.num_envs, policy.length) for size in plan.sizes if size]  # type: ignore[attr-defined]
-            counts += [count(demos, 1, policy.length)] if demos else []  # type: ignore[attr-defined]
-            return max(counts), sum(counts)
-        return max(demos, *most), demos + min(sum(most), plan.budget or sum(most))
-
 
 def make_parts(world: Spaces, spec: RunSpec, before: Mapping[str, Any] | None = None) -> Parts:
     """The parts of a student for these spaces and this expert; `before`: what a run was begun with (see
     `defaults.resolve`).
     """
-    actions = Actions.of(world.action_space)
-    resolved = resolve(spec, world.shown, actions, world.expert, before)
+    shown, actions = world.shown, Actions.of(world.action_space)
+    resolved = resolve(spec, shown, actions, world.expert, before)
     architecture, encoder = resolved.policy, resolved.encoder
     seen: Any = world.observations(tabular=architecture.name == "tabular")
     if encoder is not None:
@@ -111,9 +97,10 @@ def make_parts(world: Spaces, spec: RunSpec, before: Mapping[str, Any] | None = 
         )
     if resolved.frame_stack is not None:
         seen = Recalled(seen, resolved.frame_stack, mark=architecture.memory > 0)
-    _fits_memory(max(resolved.plan.sizes, default=0), seen.width * seen.dtype.itemsize + 4 * actions.outputs)
+    plan, teacher = resolved.plan, taught(world.expert, spec)
+    total = plan.total
+    _fits_memory(max(plan.sizes, default=0), seen.width * seen.dtype.itemsize + 4 * actions.outputs)
     check_loss(resolved.loss, actions.outputs)
-    teacher = taught(world.expert, spec)
     key = threefry.key(derive(spec.seed, "params"))
     with jax.enable_x64(architecture.linear):
         rows = seen.dtype if seen.dtype == np.uint8 else float
@@ -122,11 +109,14 @@ def make_parts(world: Spaces, spec: RunSpec, before: Mapping[str, Any] | None = 
         if spec.init is not None:
             spaces = {"observation_space": world.observation_space, "action_space": world.action_space}
             params, normaliser = start(spec.init, architecture, params, seen, actions.outputs, **spaces)
-        learner = remembering(spec.memory, resolved.learner, resolved.loss)
+        learner = resolved.learner
+        if spec.memory != "all":
+            learner = remembering(spec.memory, learner, resolved.loss)
         game = make_game(
             architecture, resolved.loss, learner, resolved.solver, params, **resolved.solver_options
         )
     demos = None if spec.demos is None else recorded(spec.demos, seen, actions, world)
+    recorded_samples = 0 if demos is None else len(demos)
     record = resolved.record() | {
         "expert": teacher.name,
         "card_return": _card_return(teacher.card, world.env),
@@ -145,8 +135,11 @@ def make_parts(world: Spaces, spec: RunSpec, before: Mapping[str, Any] | None = 
         params=params,
         normaliser=normaliser,
         settings=settings,
+        spec=spec,
         resolved=resolved,
         demos=demos,
+        total=total + recorded_samples,
+        room=_room(plan, architecture, recorded_samples),
     )
 
 
@@ -157,6 +150,17 @@ def taught(expert: Expert, spec: RunSpec) -> Expert:
             f"label_kind: the expert {expert.name!r} answers with actions, not with a distribution."
         )
     return mode(expert) if spec.label_kind == "action" else expert
+
+
+def _room(plan: Timetable, policy: Policy, demos: int) -> tuple[int, int]:
+    """The most samples with a label, or sequences of a policy with memory, of a round and of the run."""
+    most = [most for _, most in plan.rounds]
+    if policy.memory:
+        length: int = policy.length  # type: ignore[attr-defined]
+        counts = [count(size, plan.num_envs, length) for size in plan.sizes if size]
+        counts += [count(demos, 1, length)] if demos else []
+        return max(counts), sum(counts)
+    return max(demos, *most), demos + min(sum(most), plan.budget or sum(most))
 
 
 def nobody(action_space: Any, kind: str = "action") -> Expert:

@@ -102,6 +102,15 @@ class Registry(Generic[T]):
             offer = f"it takes {', '.join(takes or ())}" if takes else "it takes no options"
             raise UserError(f"{self.field}: {name!r} does not take {', '.join(foreign)}; {offer}.")
 
+    def try_out(self, name: str, options: Mapping[str, Any], *, missing: float | None) -> None:
+        """Refuses what `make` would refuse, with the value `missing` for options that are not given. None:
+        where some are not given, only options that the name does not take are refused.
+        """
+        self.refuse_foreign(name, options)
+        needed = [option for option in self.needs(name) if option not in options]
+        if missing is not None or not needed:
+            self.make(name, {**options, **dict.fromkeys(needed, missing)})
+
     def make(self, name: str, options: Mapping[str, Any]) -> T:
         """The object that `name` stands for, constructed with `options`."""
         thing: Any = self.maker(name)

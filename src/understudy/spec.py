@@ -316,9 +316,10 @@ class RunSpec(Settings):
             raise UserError(f"num_envs: a person who takes over on the spot drives one, not {self.num_envs}.")
         if self.moment == "spot" and self.ask == "driven" and not self.by_person:
             raise UserError("ask: 'driven' on the spot is for a person (--expert person), who takes over.")
-        from .objectives import parse_memory
+        if self.memory != "all":
+            from .objectives import parse_memory
 
-        parse_memory(self.memory)
+            parse_memory(self.memory)
         for part in PARTS[:4]:
             fits(part, getattr(self, part), self.options(part))
 
@@ -342,7 +343,8 @@ class RunSpec(Settings):
         """The spec of named settings; None counts as not given, and a name that does not exist is refused."""
         for name in settings:
             refuse_old_name(name)
-            check_name("run", name, FIELDS)
+            if name not in FIELDS:
+                raise unknown("run", name, FIELDS)
         return cls(**stated(settings))
 
     @classmethod
@@ -699,8 +701,6 @@ def fits(part: str, value: Any, given: dict[str, Any]) -> None:
     else:
         if part == "learner" and ":" not in value and value not in registry:
             raise unknown("learner", value, [*registry.names(), "bc"])  # which is FTL, expert-driven
-        registry.refuse_foreign(value, given)
-        missing = [name for name in registry.needs(value) if name not in given]
-        if part == "learner" or not missing:  # what a run decides for a learner is a number
-            registry.make(value, given | dict.fromkeys(missing, 1.0))
+        # What a run decides for a learner is a number.
+        registry.try_out(value, given, missing=1.0 if part == "learner" else None)
     _KNOWN.add((part, value, repr(given)))

@@ -39,7 +39,7 @@ from .parts import Parts, parts_of
 from .policies import MLP, Committee, Normaliser, Params, Policy, TrainedPolicy
 from .programs import apart, compiled, compiled_solver, keys_again, plain_keys, stacked, to_one_device
 from .regret import COLUMNS, Certificate, Ledger
-from .samples import UNREAD, Labels, Path, Reader, Round, SampleLog, Sequences
+from .samples import UNREAD, Counts, Labels, Path, Reader, Round, SampleLog, Sequences
 from .solvers import Status, adam
 
 EXTRA = {
@@ -151,7 +151,7 @@ class Understudy:
         self.rows: list[dict[str, Any]] = []
         self._dtype = jnp.float64 if game.policy.linear else jnp.float32
         self._key = threefry.key(derive(spec.seed, "solver"))
-        self._rows, self._capacity = parts.room()
+        self._rows, self._capacity = parts.room
         self.reader: Any = None
         if samples.mapped:
             self.reader = Reader(samples, self._dtype) if samples.keeps else UNREAD
@@ -350,7 +350,8 @@ class Understudy:
         self.samples.append(found)
         with precision(self.game):
             one = self.batch(found.inputs, found.targets, found.weights, found.slots)
-            self._account(found, one, share)
+            if self.visited is not None and self.cut is None:
+                self._account(self.visited, found, one, share)
             game = self.game if self.automatic is None else self.automatic.tuned(self.game)
             judge = None
             due = self.timetable.due(self.timetable.comparator_rounds, t, self.labels + found.labels)
@@ -360,7 +361,8 @@ class Understudy:
             record, params = jax.device_get(record), jax.tree.map(np.array, self.state.learner.params)
         self.params, self._robot = params, None
         self.recent, self.ensemble = [*self.recent, params][-self.resolved.average :], []
-        self._see_scale(t, record)
+        if self.automatic is not None and not self.automatic.settled:
+            self._see_scale(self.automatic, t, record)
         status = Status(int(record["solver_status"]))
         if status in (Status.DIVERGED, Status.NOT_FINITE):
             raise UserError(
@@ -371,26 +373,23 @@ class Understudy:
         if due:
             record = record | self._search(t, record)
         clock("comparator")
-        self.round, self.steps = t, self.steps + found.steps
+        self.round, self.steps, labelled, counts = t, self.steps + found.steps, found.labelled, found.counts
         self.labels, self.unanswered = self.labels + found.labels, self.unanswered + found.unanswered
-        self.rows.append(self._row(found, record, judged=due))
+        self.rows.append(self._row(labelled, len(found), counts, record, judged=due))
         return self.rows[-1]
 
-    def _account(self, found: Round, one: Batch, share: float) -> None:
+    def _account(self, visited: Visited, found: Round, one: Batch, share: float) -> None:
         """Enters the round in the account of the loss on all states, asked about or not."""
-        if self.visited is None or self.cut is not None:
-            return
         about = self.game.policy, self.game.loss, self.params, one.inputs, one.targets
         losses = np.asarray(per_sample(*about), np.float64)[: found.labelled]
         rng = np.random.default_rng(derive(self.spec.seed, "ask", self.round + 1, 1))
-        self.visited.add(found.weights, losses, rng, share)
+        visited.add(found.weights, losses, rng, share)
 
-    def _see_scale(self, t: int, record: Mapping[str, Any]) -> None:
+    def _see_scale(self, automatic: Automatic, t: int, record: Mapping[str, Any]) -> None:
         """Shows the first rounds to what finds the scale of a learner's penalty."""
-        if self.automatic is not None and not self.automatic.settled:
-            with precision(self.game):
-                travelled = float(_distance(self.params, self._first))
-            self.automatic.see(t, distance=travelled, gradient=float(record["gradient_norm"]))
+        with precision(self.game):
+            travelled = float(_distance(self.params, self._first))
+        automatic.see(t, distance=travelled, gradient=float(record["gradient_norm"]))
 
     def batch(self, inputs: Any, targets: Any, weights: Any, slots: Any) -> Batch:
         """The samples of a round that have a label, as the learner sees them; of a policy with memory all, in
@@ -417,6 +416,8 @@ class Understudy:
         else:
             parts = self.game.policy, self.game.loss, like
             whole = empty_samples(*parts, capacity=capacity, reader=self.reader)
+        if spec.memory == "all":
+            return whole
         key = threefry.key(derive(spec.seed, "memory"))
         return limited(spec.memory, whole, like, rounds=len(self.timetable.sizes), samples=capacity, key=key)
 
@@ -456,20 +457,22 @@ class Understudy:
         regret = float(record["cumulative_loss"]) - float(least)
         return {"comparator": float(least), "regret": regret, "comparator_status": status}
 
-    def _row(self, found: Round, record: Mapping[str, Any], *, judged: bool) -> dict[str, Any]:
+    def _row(
+        self, labelled: int, size: int, counts: Counts, record: Mapping[str, Any], *, judged: bool
+    ) -> dict[str, Any]:
         """The row of the round that has just ended, as plain numbers and words; returns come later."""
         # Without a rule every state is labelled. States without an answer were not left out at random.
         high = float(record["cumulative_loss"]) if self.visited is None else self.visited.high()
         row: dict[str, Any] = {
             "round": self.round,
-            "samples": found.labelled,
+            "samples": labelled,
             "steps": self.steps,
             "labels": self.labels,
             "unanswered": self.unanswered,
             "breaks": self.breaks,
-            "asked": found.labelled / len(found),
+            "asked": labelled / size,
             "beta": self.timetable.mixing.beta(self.round),
-            **found.counts._asdict(),
+            **counts._asdict(),
             "visited_high": np.nan if self.unanswered else high,
             "return_mean": np.nan,
             "return_std": np.nan,

@@ -38,10 +38,12 @@ class Train(Options, settings=(name for name in FIELDS if name != "env")):
 
 def run(options: Train) -> int:
     """Trains, prints the outcome and, where asked, keeps the run in a folder."""
-    from .. import explain, imitate
+    from ..runs.imitate import imitate
 
     spec = asked(options)
     if options.explain:
+        from ..explaining import explain
+
         choices = explain(spec, out=options.out, resume=bool(options.resume))
         title = f"{spec.name} on {describe(spec.env)}"
         tables.show(tables.listed(title, ("setting", "value", "why"), choices.rows()))

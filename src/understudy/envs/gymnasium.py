@@ -324,7 +324,8 @@ class GymnasiumVector:
 
     def observe(self, slots: np.ndarray) -> Seen:
         chosen = slots.tolist()
-        return Seen(stack([self._seen[slot] for slot in chosen]), [self._infos[slot] for slot in chosen])
+        infos = [self._infos[slot] for slot in chosen]
+        return Seen(stack([self._seen[slot] for slot in chosen]), infos)
 
     def step(self, slots: np.ndarray, actions: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         rewards, ended = np.empty(len(slots)), np.zeros((2, len(slots)), bool)

@@ -260,6 +260,7 @@ class Driver:
     def begin(self, plan: Plan, found: Sequence[Any] = ()) -> Path:
         """The empty path of a round; `found` are labels of it from before a break."""
         student = self.student
+        self.labelling.begin(plan.number)
         self.path = path = student.path(plan.size, self.episodes.count)
         path.recover(found[: plan.size])
         limited = student.timetable.budget is not None
@@ -271,7 +272,6 @@ class Driver:
         self.asked = path.begun
         asked = self._remembers or self._gate is not None or path.by_expert[path.begun :].any()
         self._alone = not asked  # nobody but the policy acts, and nothing is asked on the way
-        self.labelling.begin(plan.number)
         return path
 
     def act(self, slots: np.ndarray, seen: Seen, rows: np.ndarray) -> Any:
@@ -384,7 +384,8 @@ class HostCollector:
             path.record(rows, actions, *episodes.step(slots, rows, actions))
             if tick is not None:
                 tick("collecting", path.row, driver.asked)
-        raise_broken(episodes.env)
+        if episodes.env.broken:
+            raise_broken(episodes.env)
         path.settle()
         episodes.remember(path)
         return path

@@ -88,6 +88,7 @@ def imitate(
         if run.finished:
             return run.finish()
         _warn_spent(run.spec, run.student.timetable)
+        _warn_short(run)
         title = f"{run.spec.name} on {run.world.make.name}"
         tell = (
             opened.enter_context(show_bar(Rounds(title, run.student.timetable.sizes)))
@@ -96,7 +97,6 @@ def imitate(
         )
         run.progress = getattr(tell, "tick", run.progress)
         with interruptible(lambda: _left(run)):
-            _warn_short(run)
             opened.callback(watch.end)
             place = None if run.folder is None else run.folder.path
             watch.begin(Started(title, run.student.parts.settings, place, run.student.round))

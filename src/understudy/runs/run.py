@@ -96,7 +96,7 @@ class Run:
         **settings: Any,
     ):
         self.began = time.perf_counter()
-        ways = resuming(resume)
+        ways = resuming(resume) if resume else frozenset[str]()
         self.spec = spec_of(env, settings, out, ways)
         self.progress: Progress = progress or _silent
         self.times: list[dict[str, float]] = []

@@ -217,7 +217,7 @@ class SampleLog:
         """Adds a round; in files it is on the disk when this returns. Without `keep` it is counted only."""
         for name, column in self._columns.items() if self.keeps else ():
             column.append(getattr(round, name), round.slots)
-        self.rows += len(round)
+        self.rows += len(round.inputs)
 
     def clear(self) -> None:
         """Removes the files."""
