@@ -7,7 +7,7 @@ import json
 import pytest
 
 from understudy.cli import main
-from understudy.cli.sweep import Sweep, made
+from understudy.cli.sweep import Sweep, study_of
 from understudy.report.sources import read_folder as read
 from understudy.runs import paired
 
@@ -24,7 +24,7 @@ def test_what_is_typed_becomes_a_study():
         tolerance=1e-6,
         seeds=2,
     )
-    study, tuning = made(options)
+    study, tuning = study_of(options)
     assert list(study.grid) == ["learner", "step", "loss"] and tuning == {}
     assert study.settings == {"env": "CartPole-v1", "comparator": "none", "tolerance": 1e-6}
     assert len(study.runs) == 2 * (1 + 3)

@@ -75,9 +75,9 @@ def _parsed(args: list[str]) -> None:
 
         asked(options)
     elif command == "sweep":
-        from understudy.cli.sweep import made
+        from understudy.cli.sweep import study_of
 
-        made(options)
+        study_of(options)
 
 
 def lines(folder: Path, cases: int, rng: random.Random) -> Outcome:

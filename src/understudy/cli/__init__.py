@@ -18,18 +18,26 @@ import threading
 import traceback
 import warnings
 from collections.abc import Callable, Collection, Generator, Sequence
-from typing import Any, get_args
+from types import FrameType, ModuleType
+from typing import TYPE_CHECKING, Any, TypeAlias, get_args
 
 from .. import __version__
 from ..errors import UserError, shorten, unknown
 from ..machine import VARIABLE, use_cache
 from ..progress import silent
 
+if TYPE_CHECKING:
+    from .options import Options
+
+Field: TypeAlias = "dataclasses.Field[Any]"
+
 NO_CACHE, DEBUG, QUIET = "--no-cache", "--debug", "--quiet"
 """Options of every command: compile anew, and keep nothing; print the whole traceback of an error; show no
 progress."""
 GYMNASIUM = "WARN: "
 """How Gymnasium's warnings begin."""
+Format: TypeAlias = Callable[[Warning | str, type[Warning], str, int, str | None], str]
+"""How a warning is printed: `warnings.formatwarning`."""
 
 
 COMMANDS: dict[str, dict[str, str]] = {
@@ -110,7 +118,7 @@ def guarded(run: Callable[[list[str]], int], args: Sequence[str]) -> int:
         if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
             signal.signal(signal.SIGINT, _interrupted)
     try:
-        return run([one for one in args if one != DEBUG])
+        return run([word for word in args if word != DEBUG])
     except (UserError, MemoryError) as error:
         if DEBUG in args:
             traceback.print_exception(error)
@@ -130,7 +138,7 @@ def guarded(run: Callable[[list[str]], int], args: Sequence[str]) -> int:
         warnings.formatwarning = usual
 
 
-def _interrupted(number: int, frame: Any) -> None:
+def _interrupted(number: int, frame: FrameType | None) -> None:
     """Ctrl-C as Python has it, but for moments in which it comes again a little later: what is raised in
     JAX's callback of the garbage collector is ignored, and while JAX is imported it crashes the process.
     """
@@ -140,7 +148,7 @@ def _interrupted(number: int, frame: Any) -> None:
         signal.default_int_handler(number, frame)
 
 
-def _delicate(frame: Any) -> bool:
+def _delicate(frame: FrameType | None) -> bool:
     """Whether an exception must not be raised in this frame."""
     callback = frame is not None and frame.f_code.co_name == "_xla_gc_callback"
     while frame is not None and not callback:
@@ -150,20 +158,22 @@ def _delicate(frame: Any) -> bool:
     return callback
 
 
-def _sentence_of(usual: Any) -> Any:
+def _sentence_of(usual: Format) -> Format:
     """Our warnings, and Gymnasium's without their colour, as one plain line, each once; others as usual."""
     printed: set[str] = set()
 
-    def shown(message: Any, category: Any, *place: Any) -> str:
+    def spell(
+        message: Warning | str, category: type[Warning], file: str, number: int, line: str | None = None
+    ) -> str:
         text = re.sub(r"\x1b\[[0-9;]*m", "", str(message))
         if category is not UserWarning and not text.startswith(GYMNASIUM):
-            return usual(message, category, *place)
-        line = f"warning: {' '.join(text.removeprefix(GYMNASIUM).split())}\n"
-        new = line not in printed
-        printed.add(line)
-        return line if new else ""
+            return usual(message, category, file, number, line)
+        sentence = f"warning: {' '.join(text.removeprefix(GYMNASIUM).split())}\n"
+        new = sentence not in printed
+        printed.add(sentence)
+        return sentence if new else ""
 
-    return shown
+    return spell
 
 
 def _run(args: list[str]) -> int:
@@ -176,7 +186,7 @@ def _run(args: list[str]) -> int:
     words, rest = _find(args)
     if words is None:
         return 0
-    options = parse(words, [one for one in rest if one not in (NO_CACHE, QUIET)])
+    options = parse(words, [word for word in rest if word not in (NO_CACHE, QUIET)])
     with contextlib.ExitStack() as around:
         if NO_CACHE in rest:
             around.enter_context(_no_cache())
@@ -205,7 +215,8 @@ def _no_cache() -> Generator[None]:
 
 def _listing(shown: Collection[str]) -> str:
     """Group by group, the commands among `shown` with one line each."""
-    blocks, width = [], max(map(len, shown))
+    width = max(map(len, shown))
+    blocks: list[str] = []
     for title, group in COMMANDS.items():
         lines = [f"  {words:<{width}}  {line}" for words, line in group.items() if words in shown]
         if lines:
@@ -234,37 +245,39 @@ def _find(args: list[str]) -> tuple[str | None, list[str]]:
     raise unknown(first, args[1], names)
 
 
-def options_of(words: str) -> Any:
+def options_of(words: str) -> type[Options]:
     """The dataclass that is parsed for a command."""
     return getattr(_module(words), words.title().replace(" ", ""))
 
 
-def function_of(words: str) -> Any:
+def function_of(words: str) -> Callable[[Options], int]:
     """What is called with the options of a command."""
     return getattr(_module(words), words.partition(" ")[2] or "run")
 
 
-def _module(words: str) -> Any:
+def _module(words: str) -> ModuleType:
     return importlib.import_module(f".{words.split()[0]}", __package__)
 
 
-def named(words: str) -> dict[str, Any]:
+def named(words: str) -> dict[str, Field]:
     """The options of a command, `--name` with its field; what is given by its place has no name."""
     fields = (field for field in dataclasses.fields(options_of(words)) if not _placed(field))
     return {f"--{field.name.replace('_', '-')}": field for field in fields}
 
 
-def _placed(field: dataclasses.Field[Any]) -> bool:
+def _placed(field: Field) -> bool:
     return "Positional" in str(field.type)
 
 
-def parse(words: str, args: list[str]) -> Any:
+def parse(words: str, args: list[str]) -> Options:
     """The options of a command from what was typed; what does not fit is refused with one sentence."""
     import tyro
 
     options = options_of(words)
     if any(field.name == "resume" and field.type == "Name" for field in dataclasses.fields(options)):
-        args = ["--resume=exact" if one == "--resume" else one for one in args]  # its value may be left out
+        args = [
+            "--resume=exact" if word == "--resume" else word for word in args
+        ]  # its value may be left out
     _refuse(words, args)
     # Not a terminal: there a complaint would have colours. The help has them, and goes where it should.
     complaint = io.TextIOWrapper(io.BytesIO(), encoding="utf-8")
@@ -292,7 +305,7 @@ def _refuse(words: str, args: list[str]) -> None:
     not one.
     """
     fields = named(words)
-    for index, given in enumerate(itertools.takewhile(lambda one: one != "--", args)):
+    for index, given in enumerate(itertools.takewhile(lambda word: word != "--", args)):
         typed, equals, value = given.partition("=")
         name = typed.replace("_", "-")
         if not given.startswith("--") or name == "--help":
@@ -313,7 +326,7 @@ def _refuse(words: str, args: list[str]) -> None:
             if equals:
                 raise UserError(f"{name}: it takes no value, and {value!r} was given.")
             continue
-        after = itertools.takewhile(lambda one: not one.startswith("--"), args[index + 1 :])
+        after = itertools.takewhile(lambda word: not word.startswith("--"), args[index + 1 :])
         texts = [value] if equals else list(after)
         if not texts or not texts[0]:
             raise UserError(f"{name}: there is no value after it.")
@@ -335,7 +348,7 @@ def _kind(kind: Any) -> tuple[type, bool]:
     plain = get_args(kind)[0]
     if plain == tuple[int, ...]:
         return int, True
-    return next((one for one in (bool, int, float) if plain in (one, one | None)), str), False
+    return next((each for each in (bool, int, float) if plain in (each, each | None)), str), False
 
 
 def _sentence(box: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import sys
 from collections.abc import Callable
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 from tyro.conf import Positional, arg
 
@@ -14,6 +14,12 @@ from ..progress import stages
 from ..report import tables
 from ..spec import OPTIONS
 from .options import Folder, Name, Options
+
+if TYPE_CHECKING:
+    from ..checks.base import Report
+    from ..checks.search import Finding
+    from ..learners import AnyLearner
+    from ..solvers import AnySolver
 
 
 class CheckLearner(Options, settings=OPTIONS["learner"]):
@@ -51,7 +57,7 @@ def learner(options: CheckLearner) -> int:
     from ..learners import LEARNERS
 
     part = LEARNERS.make(options.learner, options.given())
-    return _verdict(options.learner, lambda: _counted(checks.learner, part))
+    return _show_report(options.learner, lambda: _counted(checks.learner, part))
 
 
 def solver(options: CheckSolver) -> int:
@@ -60,7 +66,7 @@ def solver(options: CheckSolver) -> int:
     from ..solvers import SOLVERS
 
     part = SOLVERS.make(options.solver, {})
-    return _verdict(options.solver, lambda: _counted(checks.solver, part))
+    return _show_report(options.solver, lambda: _counted(checks.solver, part))
 
 
 def certificate(options: CheckCertificate) -> int:
@@ -81,21 +87,25 @@ def certificate(options: CheckCertificate) -> int:
         out=options.out,
         progress=_tell,
     )
-    return _verdict(options.learner, search)
+    return _show_report(options.learner, search)
 
 
-def _counted(suite: Callable[..., Any], part: Any) -> Any:
+def _counted(suite: Callable[..., Report], part: AnyLearner | AnySolver) -> Report:
     """The suite's report, with a line for each check: compiling them takes a while."""
     with stages("checks") as update:
-        return suite(part, progress=lambda done, total, name: update("checking", done, total))
+
+        def show(done: int, total: int, name: str) -> None:
+            update("checking", done, total)
+
+        return suite(part, progress=show)
 
 
-def _tell(found: Any) -> None:
+def _tell(finding: Finding) -> None:
     """One line a restart on the error stream: a long search should not look dead."""
-    print(f"{found.kind}: seed {found.seed}, worst {found.worst:+.1e}", file=sys.stderr, flush=True)
+    print(f"{finding.kind}: seed {finding.seed}, worst {finding.worst:+.1e}", file=sys.stderr, flush=True)
 
 
-def _verdict(name: str, suite: Callable[[], Any]) -> int:
+def _show_report(name: str, suite: Callable[[], Report]) -> int:
     from .. import checks
 
     try:

@@ -5,13 +5,19 @@ from __future__ import annotations
 import shutil
 import time
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .. import disk
 from ..errors import UserError, check_int
 from ..progress import count_up
 from ..spec import RunSpec
 from .options import Options
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+    from rich.table import Table
+
+    from ..runs import Record
 
 
 class Demo(Options):
@@ -58,10 +64,12 @@ def run(options: Demo) -> int:
     if not _is_demo(options.out):  # which is made anew
         disk.refuse_taken(options.out)
     shutil.rmtree(options.out, ignore_errors=True)
-    runs: dict[str, Any] = {
+    runs: dict[str, Record] = {
         name: imitate(spec, out=options.out / name, progress=True) for name, spec in specs.items()
     }
-    expert = runs["ftl"].expert_evaluation.mean
+    measured = runs["ftl"].expert_evaluation
+    assert measured is not None
+    expert = measured.mean
     tables.show(_table(runs, expert))
     print("* bc's loss is on the expert's states, not its own. Regrets of networks are estimates.")
     plots.save(_figure(runs, expert), options.out / "demo.png")
@@ -84,11 +92,11 @@ def _is_demo(out: Path) -> bool:
     if not (out / "ftl" / "config.json").is_file():
         return False
     settings = read_config(out / "ftl")["settings"]
-    others = {one.name for one in out.iterdir()} - {*LEARNERS, "demo.png", "demo.mp4"}
+    others = {path.name for path in out.iterdir()} - {*LEARNERS, "demo.png", "demo.mp4"}
     return not others and (settings.get("env"), settings.get("comparator_steps")) == (ENV, SEARCH)
 
 
-def _film(options: Demo, final: Any) -> None:
+def _film(options: Demo, final: Record) -> None:
     """A policy that has seen little and falls, FTL's last policy and the expert, from the same start."""
     from .. import evaluate, experts, imitate
     from ..envs.gymnasium import maker
@@ -97,10 +105,13 @@ def _film(options: Demo, final: Any) -> None:
 
     quiet: dict[str, Any] = {"episodes": 0, "expert_episodes": 0, "comparator": "none"}
     early = imitate(ENV, rounds=1, steps_per_round=EARLY, seed=options.seed, **quiet)
-    make, starts = maker(ENV), {}
+    make = maker(ENV)
+    starts: dict[int, tuple[bool, int]] = {}
     for seed in range(SEARCHED):
-        how = {"episodes": 1, "seed": seed, "stream": "video"}
-        fell, stood = (int(evaluate(one, make, **how).lengths[0]) for one in (early, final))
+        fell, stood = (
+            int(evaluate(run, make, episodes=1, seed=seed, stream="video").lengths[0])
+            for run in (early, final)
+        )
         starts[seed] = (stood < STEPS, fell)
     acts = {
         f"ftl after {EARLY} labels": acting(early),
@@ -112,14 +123,14 @@ def _film(options: Demo, final: Any) -> None:
         video.record(options.out / "demo.mp4", make, acts, seed=seed, steps=STEPS, progress=update)
 
 
-def _table(runs: dict[str, Any], expert: float) -> Any:
+def _table(runs: dict[str, Record], expert: float) -> Table:
     from ..report import tables
 
     # Eight columns fit into a terminal of 80 only with short headings.
     headings = ("learner", "labels", "return", "to 90 %", "loss", "regret", "collect", "solve")
-    rows = []
-    for name, one in runs.items():
-        got, ledger = one.summary(), one.ledger
+    rows: list[list[str]] = []
+    for name, run in runs.items():
+        got, ledger = run.summary(), run.ledger
         reached = ledger["labels"][ledger["return_mean"] >= 0.9 * expert]
         high = got["return_high"]  # None of one episode
         half = "" if high is None else f" ± {high - got['return_mean']:.0f}"
@@ -131,7 +142,7 @@ def _table(runs: dict[str, Any], expert: float) -> Any:
     return tables.listed(title, headings, rows)
 
 
-def _figure(runs: dict[str, Any], expert: float) -> Any:
+def _figure(runs: dict[str, Record], expert: float) -> Figure:
     import numpy as np
 
     from ..report import plots
@@ -139,8 +150,8 @@ def _figure(runs: dict[str, Any], expert: float) -> Any:
 
     with style():
         made, [[left, right]] = plots.figure(columns=2)
-        for name, one in runs.items():
-            ledger = one.ledger
+        for name, run in runs.items():
+            ledger = run.ledger
             seen = np.isfinite(ledger["return_mean"])
             plots.curve(left, ledger["labels"][seen], ledger["return_mean"][seen], name=name)
             plots.curve(right, ledger["labels"], ledger["average_loss"], name=name)

@@ -1,5 +1,7 @@
 """`understudy doctor`: what is installed, what it runs on, and where it keeps things."""
 
+# JAX leaves the members of its devices without types.
+# pyright: reportUnknownMemberType=false
 from __future__ import annotations
 
 import importlib.metadata
@@ -8,7 +10,6 @@ import platform
 import re
 import sys
 from pathlib import Path
-from typing import Any
 
 from .. import __version__
 from ..errors import shorten
@@ -36,7 +37,7 @@ def run(options: Doctor) -> int:
     works, devices = _devices()
     cache, there = use_cache(), total_memory()
     has = "memory unknown" if there is None else f"{there / 2**30:.0f} GiB"
-    found: dict[str, Any] = {
+    facts = {
         "understudy": f"{__version__}, in {Path(__file__).parents[1]}",
         "python": f"{platform.python_version()}, {sys.executable}",
         "system": f"{platform.system()} {platform.machine()}, {count_cores()} cores, {has}",
@@ -46,9 +47,9 @@ def run(options: Doctor) -> int:
         "settings": ", ".join(f"{name}={os.environ[name]}" for name in ASKED if name in os.environ) or "none",
     }
     extras = {name: _extra(needs) for name, needs in extras_of().items()}
-    tables.show(tables.facts("understudy doctor", found.items()))
+    tables.show(tables.facts("understudy doctor", facts.items()))
     tables.show(tables.facts("extras: pip install 'understudy[NAME]'", extras.items()))
-    tables.json_line(found | {"extras": extras, "works": works})
+    tables.json_line({**facts, "extras": extras, "works": works})
     return 0 if works else 1
 
 
@@ -57,8 +58,9 @@ def _devices() -> tuple[bool, str]:
     try:
         import jax
 
-        right = float(jax.jit(lambda x: x + 1)(1.0)) == 2.0
-        return right, ", ".join(f"{one.platform}:{one.id} ({one.device_kind})" for one in jax.devices())
+        computes = float(jax.numpy.add(1.0, 1.0)) == 2.0
+        names = [f"{device.platform}:{device.id} ({device.device_kind})" for device in jax.devices()]  # pyright: ignore[reportUnknownVariableType]
+        return computes, ", ".join(names)
     except Exception as error:
         return False, f"JAX does not compute here ({shorten(error)})"
 
@@ -73,11 +75,11 @@ def extras_of(package: str = "understudy") -> dict[str, list[str]]:
         listed = importlib.metadata.requires(package) or []
     except importlib.metadata.PackageNotFoundError:  # run from its sources
         return {}
-    found: dict[str, list[str]] = {}
+    extras: dict[str, list[str]] = {}
     for line in listed:
         if extra := re.search(r"extra == ['\"]([\w-]+)['\"]", line):
-            found.setdefault(extra[1], []).append(re.split(r"[^\w.-]", line, maxsplit=1)[0])
-    return found
+            extras.setdefault(extra[1], []).append(re.split(r"[^\w.-]", line, maxsplit=1)[0])
+    return extras
 
 
 def _extra(needs: list[str]) -> str:
@@ -89,5 +91,5 @@ def _extra(needs: list[str]) -> str:
 
 
 def _size(folder: Path) -> str:
-    files = [one for one in folder.glob("*") if one.is_file()]
-    return f"{len(files)} programs, {sum(one.stat().st_size for one in files) / 2**20:.0f} MiB"
+    sizes = [file.stat().st_size for file in folder.glob("*") if file.is_file()]
+    return f"{len(sizes)} programs, {sum(sizes) / 2**20:.0f} MiB"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 from tyro.conf import Positional, arg
 
@@ -11,6 +11,9 @@ from ..errors import UserError
 from ..progress import count_up
 from ..report import tables
 from .options import Json, Name, Options, Whole
+
+if TYPE_CHECKING:
+    from ..runs import Evaluation
 
 TOLD = ("env", "run", "episodes", "return_mean", "return_std", "return_low", "return_high", "returns")
 
@@ -41,26 +44,34 @@ def run(options: Evaluate) -> int:
 
     if not options.runs:
         raise UserError("run: name the folder of a run, or of several.")
-    played = [_played(options, folder) for folder in options.runs]
-    told = [{name: one[name] for name in TOLD if name in one} for one in played]
+    played = [_play_run(options, folder) for folder in options.runs]
+    told = [{name: run.told[name] for name in TOLD if name in run.told} for run in played]
     if len(played) == 1:
         tables.json_line(told[0])
         return 0
-    rows = []
-    for one, about in zip(played[1:], told[1:], strict=True):
-        if one["env"] != played[0]["env"]:
-            raise UserError(f"run: {one['run']!r} is of {one['env']}, the first of {played[0]['env']}.")
-        gap = intervals.difference(*paired(one["found"], played[0]["found"]))
+    rows: list[tuple[str, str]] = []
+    first, env = played[0].evaluation, told[0]["env"]
+    for run, about in zip(played[1:], told[1:], strict=True):
+        if about["env"] != env:
+            raise UserError(f"run: {about['run']!r} is of {about['env']}, the first of {env}.")
+        gap = intervals.difference(*paired(run.evaluation, first))
         about |= dict(zip(("difference", "difference_low", "difference_high"), gap[:3], strict=True))
-        rows.append((one["run"], tables.within(*gap[:3])))
-    title = f"less {played[0]['run']}, in pairs of {tables.many(options.episodes, 'episode')}"
+        rows.append((about["run"], tables.within(*gap[:3])))
+    title = f"less {told[0]['run']}, in pairs of {tables.many(options.episodes, 'episode')}"
     tables.show(tables.facts(title, rows))
     tables.json_line({"runs": told})
     return 0
 
 
-def _played(options: Evaluate, folder: Path) -> dict[str, Any]:
-    """What one run returned, printed and as plain data."""
+class Played(NamedTuple):
+    """What one run returned, and the same as plain data."""
+
+    evaluation: Evaluation
+    told: dict[str, Any]
+
+
+def _play_run(options: Evaluate, folder: Path) -> Played:
+    """Plays the episodes with the policy of a run, and prints what it returned."""
     from .. import intervals
     from ..runs import Evaluation, judged, maker_of, paired, read_config, read_policy, read_summary
     from ..runs.evaluate import evaluate
@@ -73,21 +84,23 @@ def _played(options: Evaluate, folder: Path) -> dict[str, Any]:
     if limit is None and options.env is None:
         limit = settings.get("episode_limit")
     with count_up(title, options.episodes, "episodes") as update:
-        how = {"episodes": options.episodes, "seed": options.seed, "limit": limit}
-        found = evaluate(policy, make, **how, progress=update)
-    kept = read_summary(folder)
-    low, high = float(found.returns.min()), float(found.returns.max())
+        evaluation = evaluate(
+            policy, make, episodes=options.episodes, seed=options.seed, limit=limit, progress=update
+        )
+    summary = read_summary(folder)
+    low, high = float(evaluation.returns.min()), float(evaluation.returns.max())
     rows = [
-        ("return", tables.within(*intervals.mean(found.returns)[:3])),
-        ("lowest, highest", ", ".join(tables.returned(one, beside=(low, high)) for one in (low, high))),
-        ("mean length", float(found.lengths.mean())),
-        ("run", "finished" if kept else "not finished"),
+        ("return", tables.within(*intervals.mean(evaluation.returns)[:3])),
+        ("lowest, highest", ", ".join(tables.returned(end, beside=(low, high)) for end in (low, high))),
+        ("mean length", float(evaluation.lengths.mean())),
+        ("run", "finished" if summary else "not finished"),
     ]
     own = (options.env, options.env_kwargs, limit) == (None, None, settings.get("episode_limit"))
-    theirs = Evaluation.read((kept or {}).get("expert_evaluation")) if own else None
-    if theirs is not None and len(common := paired(found, theirs)[0]):
-        gap = tables.within(*intervals.difference(*paired(found, theirs))[:3])
+    theirs = Evaluation.read((summary or {}).get("expert_evaluation")) if own else None
+    if theirs is not None and len(common := paired(evaluation, theirs)[0]):
+        gap = tables.within(*intervals.difference(*paired(evaluation, theirs))[:3])
         rows.insert(1, ("less the expert's", f"{gap}, {tables.many(len(common), 'pair')}"))
     tables.show(tables.facts(f"{title}: {tables.many(options.episodes, 'episode')}", rows))
-    numbers = judged(found, theirs) | {"returns": found.returns.tolist(), "episodes": options.episodes}
-    return {"env": make.name, "run": str(folder), "found": found, **numbers}
+    numbers = judged(evaluation, theirs) | {"episodes": options.episodes}
+    told = {"env": make.name, "run": str(folder), **numbers, "returns": evaluation.returns.tolist()}
+    return Played(evaluation, told)

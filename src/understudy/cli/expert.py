@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from typing import TYPE_CHECKING
 
 from ..errors import UserError
@@ -94,7 +94,7 @@ def latest(curve: list[training.Evaluated]) -> str:
 
 
 @contextlib.contextmanager
-def _progress(title: str) -> Iterator[Callable[[int, int, list[training.Evaluated]], None]]:
+def _progress(title: str) -> Generator[Callable[[int, int, list[training.Evaluated]], None]]:
     """A bar with the latest return on a terminal, a line per evaluation elsewhere, on the error stream."""
     seen = {"looks": 0}
     with show_bar(Bar(title, 0, "steps")) as bar:

@@ -35,10 +35,11 @@ def _here(card: dict[str, Any]) -> str:
 
 def _returns(card: dict[str, Any]) -> str:
     """What it was measured at in the first of its environments."""
-    found = next(iter((card.get("returns") or {}).values()), None)
-    if found is None:
+    returns: dict[str, dict[str, Any]] = card.get("returns") or {}
+    measured = next(iter(returns.values()), None)
+    if measured is None:
         return ""
     from ..intervals import of_moments
 
-    one = of_moments(found["mean"], found["std"], found["episodes"])
-    return f"{tables.returned(one.middle)} ± {tables.returned(one.high - one.middle, beside=[one.middle])}"
+    middle, _, high, _ = of_moments(measured["mean"], measured["std"], measured["episodes"])
+    return f"{tables.returned(middle)} ± {tables.returned(high - middle, beside=[middle])}"

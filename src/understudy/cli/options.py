@@ -39,12 +39,13 @@ KINDS: dict[str, tuple[Any, Any]] = {
 
 
 @dataclass_transform(frozen_default=True, kw_only_default=True)
+@dataclasses.dataclass(frozen=True, kw_only=True)
 class Options:
     """Options of a command: a subclass becomes a frozen dataclass, and gets the `settings` of a run that it
     names, with their help and none of them given.
     """
 
-    SETTINGS: ClassVar[tuple[str, ...]] = ()
+    from_run: ClassVar[tuple[str, ...]] = ()
 
     def __init_subclass__(cls, *, settings: Iterable[str] = ()):
         listed, texts = tuple(settings), _docs() if settings else {}
@@ -56,22 +57,23 @@ class Options:
             hint = arg(help=texts[name], help_behavior_hint=f"(default: {default})" if plain else "")
             cls.__annotations__[name] = Annotated[kind, hint]
             setattr(cls, name, empty)
-        cls.SETTINGS = listed or cls.SETTINGS
+        cls.from_run = listed or cls.from_run
         dataclasses.dataclass(frozen=True, kw_only=True)(cls)
 
     def given(self) -> dict[str, Any]:
         """The settings that were typed, by name."""
-        found = {name: getattr(self, name) for name in self.SETTINGS}
+        typed = {name: getattr(self, name) for name in self.from_run}
         # By identity: a step size of 0.0 equals False, and must reach what refuses it.
-        return {k: v for k, v in found.items() if v is not None and v is not False and v != ()}
+        return {k: v for k, v in typed.items() if v is not None and v is not False and v != ()}
 
 
 @functools.cache
 def _docs() -> dict[str, str]:
     """The text below each field of `Settings`."""
-    body = ast.parse(textwrap.dedent(inspect.getsource(Settings))).body[0].body  # type: ignore[attr-defined]
-    found = {}
-    for field, text in itertools.pairwise(body):
-        if isinstance(field, ast.AnnAssign) and isinstance(text, ast.Expr):
-            found[field.target.id] = " ".join(text.value.value.split())  # type: ignore[attr-defined]
-    return found
+    [body] = ast.parse(textwrap.dedent(inspect.getsource(Settings))).body
+    assert isinstance(body, ast.ClassDef)
+    return {
+        ast.unparse(field.target): " ".join(str(ast.literal_eval(text.value)).split())
+        for field, text in itertools.pairwise(body.body)
+        if isinstance(field, ast.AnnAssign) and isinstance(text, ast.Expr)
+    }

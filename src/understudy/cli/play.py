@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tyro.conf import Positional
 
@@ -12,6 +13,11 @@ from ..errors import UserError, check_int
 from ..progress import count_up
 from ..spec import WORLD, RunSpec
 from .options import Flag, Name, Options
+
+if TYPE_CHECKING:
+    from ..experts import Expert
+    from ..policies import TrainedPolicy
+    from ..report.video import Act
 
 
 class Play(Options):
@@ -43,18 +49,19 @@ def run(options: Play) -> int:
     check_int("seed", options.seed, 0)
     make = maker_of(settings, options.env, options.env_kwargs)
     policy = read_policy(options.run)
-    acts = {settings["name"]: _begun(policy)}
-    if not options.alone and (expert := _expert(settings, make)) is not None:
-        acts["expert"] = _begun(expert)
+    acts = {settings["name"]: _begin(policy)}
+    if not options.alone and (expert := _expert(settings)) is not None:
+        acts["expert"] = _begin(expert)
     with count_up(str(options.video), options.steps, "steps") as update:
-        how = {"seed": options.seed, "steps": options.steps, "progress": update}
-        returns = video.record(options.video, make, acts, **how)
+        returns = video.record(
+            options.video, make, acts, seed=options.seed, steps=options.steps, progress=update
+        )
     rows = [(name, f"return {tables.returned(value)}") for name, value in returns.items()]
     tables.show(tables.facts(f"{make.name}: {options.video}", rows))
     return 0
 
 
-def _begun(player: Any) -> Any:
+def _begin(player: TrainedPolicy | Expert) -> Act:
     """What a player does from the beginning of an episode on."""
     from ..runs import acting
 
@@ -63,10 +70,11 @@ def _begun(player: Any) -> Any:
     return acting(player)
 
 
-def _expert(settings: dict[str, Any], make: Any) -> Any:
+def _expert(settings: Mapping[str, Any]) -> Expert | None:
     """The run's expert, where it can be had again from its name alone."""
     from ..runs import spaces_of
 
     with contextlib.suppress(UserError):
-        found = spaces_of(RunSpec.of({name: settings.get(name) for name in WORLD})).expert
-        return found if found.person is None else None  # a person is not asked for a video
+        expert = spaces_of(RunSpec.of({name: settings.get(name) for name in WORLD})).expert
+        return expert if expert.person is None else None  # a person is not asked for a video
+    return None

@@ -1,5 +1,7 @@
 """`understudy replay`: a recorded stream in; ledger, certificate and plot out."""
 
+# JAX leaves the paths of trees without types.
+# pyright: reportUnknownMemberType=false
 from __future__ import annotations
 
 from pathlib import Path
@@ -16,6 +18,9 @@ from .options import Flag, Folder, Json, Number, Options, Whole
 
 if TYPE_CHECKING:
     import numpy as np
+
+    from ..policies import Params, Policy
+    from ..streams import Replay as Result
 
     Round = tuple[np.ndarray, np.ndarray]
 
@@ -82,13 +87,13 @@ def run(options: Replay) -> int:
     outcome = _outcome(options, result)
     if options.out is not None:
         with disk.new_folder(options.out) as folder:
-            _write(folder, options, result, outcome)
+            _write_folder(folder, options, result, outcome)
     tables.show(tables.replay(options.learner, result))
     tables.json_line(outcome)
     return 0
 
 
-def _policy(options: Replay) -> Any:
+def _policy(options: Replay) -> str | Policy:
     from ..policies import Linear
 
     if not options.bias:
@@ -108,7 +113,7 @@ def _solver(options: Replay) -> dict[str, Any]:
     return {"solver": options.solver, **given}
 
 
-def _outcome(options: Replay, result: Any) -> dict[str, Any]:
+def _outcome(options: Replay, result: Result) -> dict[str, Any]:
     """The numbers of the outcome, ready for JSON; what is not finite is null."""
     import numpy as np
 
@@ -135,7 +140,7 @@ def _outcome(options: Replay, result: Any) -> dict[str, Any]:
     return disk.to_plain(outcome)
 
 
-def _write(folder: Path, options: Replay, result: Any, outcome: dict[str, Any]) -> None:
+def _write_folder(folder: Path, options: Replay, result: Result, outcome: dict[str, Any]) -> None:
     from ..report import plots
 
     result.ledger.to_csv(folder / "ledger.csv")
@@ -144,27 +149,28 @@ def _write(folder: Path, options: Replay, result: Any, outcome: dict[str, Any]) 
         folder / "times.csv", disk.to_csv({"round": range(1, len(seconds) + 1), "seconds": seconds})
     )
     # Times differ from run to run, so the certificate keeps none: same seed, same bytes.
-    kept = result.certificate._asdict() | {k: v for k, v in outcome.items() if k not in ("seconds", "out")}
-    disk.write_file(folder / "certificate.json", disk.to_json(kept, indent=2) + "\n")
-    if options.keep_iterates:
-        disk.write_npz(folder / "iterates.npz", _stacked(result.iterates))
+    lasting = {k: v for k, v in outcome.items() if k not in ("seconds", "out")}
+    text = disk.to_json(result.certificate._asdict() | lasting, indent=2)
+    disk.write_file(folder / "certificate.json", text + "\n")
+    if result.iterates is not None:
+        disk.write_npz(folder / "iterates.npz", _stack(result.iterates))
     plots.save(
         plots.regret({options.learner: result.ledger}, bound=result.certificate.kind == "certificate"),
         folder / "regret.png",
     )
 
 
-def _stacked(iterates: list[Any]) -> dict[str, Any]:
+def _stack(iterates: list[Params]) -> dict[str, np.ndarray]:
     """Each leaf of the parameters with the rounds in front: `w` where there is one leaf, else its path."""
     import jax
     import numpy as np
 
-    named = [jax.tree_util.tree_flatten_with_path(one)[0] for one in iterates]
-    paths = [
-        "w" if len(named[0]) == 1 else jax.tree_util.keystr(path, simple=True, separator=".")
-        for path, _ in named[0]
-    ]
-    return {name: np.stack([leaves[i][1] for leaves in named]) for i, name in enumerate(paths)}
+    named, _ = jax.tree_util.tree_flatten_with_path(iterates[0])  # pyright: ignore[reportUnknownVariableType]
+    names = [jax.tree_util.keystr(at, simple=True, separator=".") for at, _ in named]  # pyright: ignore[reportUnknownVariableType]
+    leaves = zip(*map(jax.tree.leaves, iterates), strict=True)
+    return {
+        name: np.stack(each) for name, each in zip(names if len(names) > 1 else ["w"], leaves, strict=True)
+    }
 
 
 def read_stream(path: Path) -> list[Round]:

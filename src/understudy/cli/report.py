@@ -30,9 +30,14 @@ def run(options: Report) -> int:
     from ..report import tables
     from ..report.page import write_report
 
-    how = {"out": options.out, "moments": options.moments, "seconds": options.seconds}
-    with stages("moments") as show:
-        file = write_report(*options.paths, **how, progress=lambda done, total, name: show(name, done, total))
+    with stages("moments") as update:
+
+        def show(done: int, total: int, name: str) -> None:
+            update(name, done, total)
+
+        file = write_report(
+            *options.paths, out=options.out, moments=options.moments, seconds=options.seconds, progress=show
+        )
     size = file.stat().st_size
     print(f"{file}: {size / 1e6:.1f} MB; open it in a browser.")
     tables.json_line({"file": str(file), "bytes": size})

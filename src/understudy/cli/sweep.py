@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from ..intervals import Interval
     from ..studies import Results, Study, Tuned
     from ..studies.folder import Columns
+    from ..studies.study import Axis
 
 
 class Sweep(Options, settings=(name for name in FIELDS if name not in ("env", "learner", "seed"))):
@@ -71,25 +72,30 @@ def run(options: Sweep) -> int:
     from ..studies import Tuned, plan, plans, tune
     from ..studies import run as run_study
 
-    study, tuning = made(options)
+    study, tuning = study_of(options)
     if options.out is None and not options.plan:
         raise UserError("out: name the folder that keeps the study, as in --out studies/hopper.")
-    where = {name: getattr(options, name) for name in ("engine", "workers", "shard", "retry_failed")}
+    where: dict[str, Any] = {n: getattr(options, n) for n in ("engine", "workers", "shard", "retry_failed")}
     with stages() as show:
         if tuning:
             planned = plans(study, out=options.out, **tuning, **where, progress=show)
         else:
             planned = {"plan": plan(study, options.out, **where, progress=show)}
-    for title, one in planned.items():
-        tables.show(tables.facts(title if title == "plan" else f"plan: {title} pass", one.rows()))
+    for title, each in planned.items():
+        tables.show(tables.facts(title if title == "plan" else f"plan: {title} pass", each.rows()))
     if options.plan:
         told = ("runs", "finished", "steps", "seconds")
-        tables.json_line({title: {k: getattr(one, k) for k in told} for title, one in planned.items()})
+        tables.json_line({title: {k: getattr(each, k) for k in told} for title, each in planned.items()})
         return 0
     began = time.perf_counter()
-    how = {**where, "address": options.address, "retries": options.retries, "sinks": options.sink}
-    kept = f"what has ended is kept in {str(options.out)!r}; the same command goes on"
-    with interruptible(lambda: kept), stages() as show:
+    how: dict[str, Any] = {
+        **where,
+        "address": options.address,
+        "retries": options.retries,
+        "sinks": options.sink,
+    }
+    ended = f"what has ended is kept in {str(options.out)!r}; the same command goes on"
+    with interruptible(lambda: ended), stages() as show:
         if tuning:
             done: Results | Tuned = tune(study, out=options.out, **tuning, **how, progress=show)
         else:
@@ -106,19 +112,18 @@ def run(options: Sweep) -> int:
     return int(len(failed) == len(full))
 
 
-def made(options: Sweep) -> tuple[Study, dict[str, Any]]:
+def study_of(options: Sweep) -> tuple[Study, dict[str, Any]]:
     """The study that was typed, or that a file holds, and how to tune it (empty: not at all)."""
     from ..studies import Study, read
     from ..studies.study import parse_axis
 
-    given: dict[str, Any] = options.given()
-    given |= {} if options.seeds is None else {"seeds": options.seeds}
-    axes: dict[str, Any] = {"learner": tuple(options.learners)} if options.learners else {}
+    given = options.given() | ({} if options.seeds is None else {"seeds": options.seeds})
+    axes: dict[str, Axis] = {"learner": tuple(options.learners)} if options.learners else {}
     for text in options.grid:
-        name, found = parse_axis(text)
+        name, values = parse_axis(text)
         if name in axes:
             raise UserError(f"grid: the axis {name} is there twice; join its values with commas.")
-        axes[name] = found
+        axes[name] = values
     tuning: dict[str, Any] = {}
     if options.study.endswith(".toml"):
         study, tuning = read(options.study, given | {"grid": axes})

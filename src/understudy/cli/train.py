@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from tyro.conf import Positional, arg
 
@@ -11,6 +11,12 @@ from ..errors import UserError
 from ..report import tables
 from ..spec import FIELDS, RunSpec, describe
 from .options import Flag, Folder, Json, Name, Options, Repeated
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from ..runs import Record
+    from ..studies.study import Value
 
 
 class Train(Options, settings=(name for name in FIELDS if name != "env")):
@@ -49,8 +55,8 @@ def run(options: Train) -> int:
         tables.show(tables.listed(title, ("setting", "value", "why"), choices.rows()))
         tables.json_line({"choices": choices.plain()})
         return 0
-    more = {"resume": options.resume, "progress": True, "sinks": options.sink}
-    result = imitate(spec, out=options.out, **more)
+    resume = options.resume or False
+    result = imitate(spec, out=options.out, resume=resume, progress=True, sinks=options.sink)
     tables.show(outcome(result))
     tables.json_line(result.summary())
     return 0
@@ -75,17 +81,17 @@ def asked(options: Train) -> RunSpec:
 
 
 def _within(summary: dict[str, Any], mean: str, ends: str) -> str:
-    low, high = (summary[f"{ends}_{one}"] for one in ("low", "high"))
+    low, high = summary[f"{ends}_low"], summary[f"{ends}_high"]
     return tables.within(summary[mean], -math.inf if low is None else low, math.inf if high is None else high)
 
 
-def outcome(result: Any) -> Any:
+def outcome(result: Record) -> Table:
     """The outcome of a run as a table."""
     from ..runs import unmeasured
 
-    summary, made = result.summary(), result.certificate
+    summary = result.summary()
     theirs = summary["expert_return_mean"]
-    rows: list[tuple[str, Any]] = [("labels", f"{summary['labels']:,}")]
+    rows: list[tuple[str, Value]] = [("labels", f"{summary['labels']:,}")]
     if calls := summary["expert_evaluation_calls"]:
         rows.append(("other expert calls", f"{calls:,}"))
     if unanswered := int(result.ledger["unanswered"][-1]):
@@ -115,10 +121,10 @@ def outcome(result: Any) -> Any:
         known = f"at most {high:.4g}, with probability 95 %" if math.isfinite(high) else "an estimate"
         rows.append(("  on all states", known))
     if summary["regret"] is not None:
-        rows += tables.regret(made)
+        rows += tables.regret(result.certificate)
     parts = ("collect", "solve", "comparator", "evaluate")
     spent = {part: result.seconds[part] for part in parts}
-    rows.append(("seconds", " ".join(f"{part} {one:.{int(one < 100)}f}" for part, one in spent.items())))
+    rows.append(("seconds", " ".join(f"{part} {each:.{int(each < 100)}f}" for part, each in spent.items())))
     if result.folder is not None:
         rows.append(("kept in", str(result.folder)))
     return tables.facts(
