@@ -480,11 +480,11 @@ def policy(decisions: Decisions, space: Any, actions: Actions, teacher: Any) -> 
 
 def _architecture(space: Any, teacher: Any, options: Mapping[str, Any]) -> tuple[str, str]:
     """The name of the policy where none was given, and why."""
-    from .experts.networks import sees
+    from .experts.networks import find_encoder
 
     if _beside(space):
         return "camera", "the observations are an image with other things beside it"
-    if _images(space) and sees(teacher) is not None and not options:
+    if _images(space) and find_encoder(teacher) is not None and not options:
         return "linear", "the expert's own features of an image are known"
     if not _images(space) and teacher.person is not None and not options:
         return "linear", "a person gives few labels, and a linear policy needs fewer"
@@ -775,13 +775,13 @@ def views(
     memory sees two observations, the last and its change. A policy that starts from another's parameters
     keeps that one's statistics. Noise on choices is the temperature at which they are sampled.
     """
-    from .experts.networks import sees
+    from .experts.networks import find_encoder
     from .policies import Observations
 
     spec, decide = decisions.spec, decisions.decide
     encoder: Any = spec.encoder
     image = sum(leaf.kind == "byte" and len(leaf.shape) == 3 for leaf in Observations.of(space).leaves) == 1
-    own = policy.name == "linear" and image and sees(teacher) is not None
+    own = policy.name == "linear" and image and find_encoder(teacher) is not None
     if encoder == "none" or (encoder == "auto" and not own):
         encoder = None
     elif not image or policy.name != "linear":

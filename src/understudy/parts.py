@@ -93,7 +93,7 @@ def make_parts(world: Spaces, spec: RunSpec, before: Mapping[str, Any] | None = 
     seen: Any = world.observations(tabular=architecture.name == "tabular")
     if encoder is not None:
         seen = Encoded(
-            seen, networks.encoder(world.expert if encoder == "auto" else experts.resolve(encoder))
+            seen, networks.require_encoder(world.expert if encoder == "auto" else experts.resolve(encoder))
         )
     if resolved.frame_stack is not None:
         seen = Recalled(seen, resolved.frame_stack, mark=architecture.memory > 0)

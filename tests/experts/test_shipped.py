@@ -13,7 +13,7 @@ from playing import head, play
 from understudy import experts
 from understudy.errors import UserError
 from understudy.experts import networks, shipped
-from understudy.experts.networks import sees
+from understudy.experts.networks import find_encoder
 from understudy.policies import MLP, Actions, Normaliser, Observations, TrainedPolicy
 from understudy.policies.acting import features
 
@@ -91,7 +91,7 @@ def test_frames_of_a_game_are_answered_with_distributions():
     rows = experts.checked(expert).label(frames)
     assert rows.shape == (5, 6)
     np.testing.assert_array_equal(np.concatenate([expert.label(frames[i : i + 1]) for i in range(5)]), rows)
-    found = sees(expert)
+    found = find_encoder(expert)
     assert features(found.network, found.params)(frames[0]).shape == (512,)
     assert len(np.unique(rows, axis=0)) == 5
 
@@ -146,7 +146,9 @@ def test_standardised_observations_are_standardised_and_clipped(tmp_path):
     path = experts.save(tmp_path / "n", mine(normaliser=Normaliser(mean, std, 1.0)), {"kind": "action"})
     x = np.array([[1.2, 2.0, 30.0]])
     seen = np.clip((x - mean) / std, -1, 1)
-    np.testing.assert_allclose(networks.load(path).label(x), networks.of(mine(), {}).label(seen), atol=1e-6)
+    np.testing.assert_allclose(
+        networks.load(path).label(x), networks.from_policy(mine(), {}).label(seen), atol=1e-6
+    )
 
 
 @pytest.mark.parametrize("kind", ["sound", "distribution"])

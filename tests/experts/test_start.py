@@ -10,7 +10,7 @@ from gymnasium import spaces
 from playing import head
 from quick import SIZE
 from understudy import TrainedPolicy, UserError, experts, imitate
-from understudy.experts.networks import encoder, start
+from understudy.experts.networks import require_encoder, start
 from understudy.policies import (
     GRU,
     MLP,
@@ -88,7 +88,7 @@ def test_an_image_network_is_a_start_for_pixels_and_for_its_features():
     np.testing.assert_array_equal(params["head"]["weight"], weight)
     assert normaliser.nothing
     with pytest.raises(UserError, match=r"'ppo-pong' is the policy nature_cnn and the student is linear"):
-        encoded = Encoded(seen, encoder(expert))
+        encoded = Encoded(seen, require_encoder(expert))
         start("ppo-pong", Linear(), np.zeros((512, 6)), encoded, 6, **both)
 
 

@@ -11,7 +11,7 @@ from playing import head
 from understudy import experts
 from understudy.errors import UserError
 from understudy.experts.answers import mode
-from understudy.experts.networks import encoder, sees
+from understudy.experts.networks import find_encoder, require_encoder
 from understudy.policies import Actions, Encoded, Linear, NatureCNN, Normaliser, Observations, TrainedPolicy
 from understudy.policies.acting import features
 
@@ -45,11 +45,11 @@ def test_products_and_convolutions_agree_with_their_gradients(size):
 @pytest.mark.parametrize("name", ["ppo-pong", "ppo-breakout"])
 def test_the_encoder_and_head_are_the_experts(name):
     expert = experts.get(name)
-    found, (weight, bias) = encoder(expert), head(expert)
+    found, (weight, bias) = require_encoder(expert), head(expert)
     seen = images(4)
     given, mine = (
         np.stack([see(image) for image in seen])
-        for see in (features(one.network, one.params) for one in (found, sees(expert)))
+        for see in (features(one.network, one.params) for one in (found, find_encoder(expert)))
     )
     np.testing.assert_allclose(given, mine, atol=2e-5 * mine.max())
     logits = given @ weight + bias
@@ -63,7 +63,7 @@ def test_a_policy_on_features_is_saved_with_its_encoder(tmp_path):
 
     expert = experts.get("ppo-pong")
     weight, bias = head(expert)
-    seen = Encoded(Observations.of(spaces.Box(0, 255, (4, 84, 84), np.uint8)), encoder(expert))
+    seen = Encoded(Observations.of(spaces.Box(0, 255, (4, 84, 84), np.uint8)), require_encoder(expert))
     params = np.concatenate([weight, bias[None]])
     policy = TrainedPolicy(
         Linear(bias=True), params, seen, Actions.of(spaces.Discrete(6)), Normaliser.identity(512)
@@ -85,6 +85,9 @@ def test_what_does_not_fit_is_refused():
     with pytest.raises(UserError, match="method: unknown value 'fft'"):
         NatureCNN(method="fft")
     with pytest.raises(UserError, match="has no image network"):
-        encoder(experts.get("lqr-CartPole-v1"))
+        require_encoder(experts.get("lqr-CartPole-v1"))
     with pytest.raises(UserError, match="sees images of bytes"):
-        Encoded(Observations.of(spaces.Box(0, 255, (4, 60, 60), np.uint8)), encoder(experts.get("ppo-pong")))
+        Encoded(
+            Observations.of(spaces.Box(0, 255, (4, 60, 60), np.uint8)),
+            require_encoder(experts.get("ppo-pong")),
+        )

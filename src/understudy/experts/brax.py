@@ -6,6 +6,9 @@ file they are read from flax's msgpack (``flax.serialization.to_bytes(params)``)
 such as 0/mean, 0/std, 1/params/hidden_0/kernel. brax's own save_params writes a pickle, which is never read.
 """
 
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
+# What a stranger's file holds is unknown until it is looked at.
+
 from __future__ import annotations
 
 import math
@@ -14,7 +17,7 @@ import re
 import struct
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, final
+from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 from gymnasium import spaces
@@ -24,13 +27,16 @@ from ..errors import UserError, damaged
 from ..nested import nest
 from ..policies import Normaliser
 from . import Expert
-from .networks import dense
+from .networks import from_layers
+
+if TYPE_CHECKING:
+    from . import Space
 
 KEYS = ("state", "proprio", "obs")
 """Which of several groups of observations the policy sees, where brax keeps statistics of all."""
 
 
-def load(path: str | os.PathLike[str], **options: Any) -> Expert:
+def load(path: str | os.PathLike[str], *, name: str | None = None, **options: Any) -> Expert:
     """The expert in a file with brax's parameters; see `from_params` for the options."""
     path = Path(path)
     what = f"file {path.name!r}"
@@ -38,14 +44,14 @@ def load(path: str | os.PathLike[str], **options: Any) -> Expert:
         raise UserError(f"expert: there is no file {path}.")
     with damaged(what):
         tree = _archive(path, what) if path.suffix == ".npz" else unpack(path.read_bytes(), what)
-    return from_params(tree, what=what, **{"name": path.stem, **options})
+    return from_params(tree, what=what, name=name or path.stem, **options)
 
 
 def from_params(
     params: Any,
     *,
-    observation_space: Any = None,
-    action_space: Any = None,
+    observation_space: Space | None = None,
+    action_space: Space | None = None,
     activation: str | None = None,
     name: str | None = None,
     what: str = "brax parameters",
@@ -54,8 +60,8 @@ def from_params(
     holds. `activation` is "silu" (brax's default, swish) unless it is given.
 
     >>> layers = {"hidden_0": {"kernel": np.ones((2, 2)), "bias": np.zeros(2)}}
-    >>> made = from_params(({"mean": np.zeros(2), "std": np.ones(2)}, {"params": layers}))
-    >>> made.label(np.array([[0.25, 0.25]])).shape  # a mean and a deviation are one action
+    >>> expert = from_params(({"mean": np.zeros(2), "std": np.ones(2)}, {"params": layers}))
+    >>> expert.label(np.array([[0.25, 0.25]])).shape  # a mean and a deviation are one action
     (1, 1)
     """
     with damaged(what):
@@ -63,15 +69,15 @@ def from_params(
         inner = policy.get("params", policy)
         if not isinstance(inner, Mapping) or "hidden_0" not in inner:
             raise UserError(f"{what}: the policy has no layers hidden_0, hidden_1, …, as brax's have.")
-        layers = []
+        layers: list[dict[str, np.ndarray]] = []
         while f"hidden_{len(layers)}" in inner:
-            one = inner[f"hidden_{len(layers)}"]
-            layers.append({"weight": _numbers(one["kernel"], what), "bias": _numbers(one["bias"], what)})
+            layer = inner[f"hidden_{len(layers)}"]
+            layers.append({"weight": _numbers(layer["kernel"], what), "bias": _numbers(layer["bias"], what)})
         if odd := [key for key in inner if key not in {f"hidden_{i}" for i in range(len(layers))}]:
             raise UserError(f"{what}: {odd[0]!r} is not part of a plain network of dense layers.")
         if action_space is None:
             action_space = spaces.Box(-1.0, 1.0, (layers[-1]["bias"].size // 2,))
-        return dense(
+        return from_layers(
             layers,
             what,
             observation_space=observation_space,
@@ -89,8 +95,8 @@ def _part(params: Any, number: int, what: str) -> Any:
         params = [params[key] for key in sorted(params, key=str)] if "0" in params else params
     if not isinstance(params, list | tuple) or len(params) < 2:
         raise UserError(f"{what}: is not brax's (statistics, policy, …).")
-    one = params[number]
-    return one if one is None or isinstance(one, Mapping) else vars(one)
+    part = params[number]
+    return part if part is None or isinstance(part, Mapping) else vars(part)
 
 
 def _normaliser(statistics: Any, what: str) -> Normaliser | None:
@@ -104,10 +110,10 @@ def _normaliser(statistics: Any, what: str) -> Normaliser | None:
 
 
 def _numbers(value: Any, what: str) -> np.ndarray:
-    found = np.asarray(value)
-    if found.dtype.kind not in "fiu" or not np.isfinite(found).all():
+    numbers = np.asarray(value)
+    if numbers.dtype.kind not in "fiu" or not np.isfinite(numbers).all():
         raise UserError(f"{what}: holds an array that is not of finite numbers.")
-    return np.ascontiguousarray(found, np.float32)
+    return np.ascontiguousarray(numbers, np.float32)
 
 
 def _archive(path: Path, what: str) -> dict[str, Any]:
@@ -116,15 +122,26 @@ def _archive(path: Path, what: str) -> dict[str, Any]:
     return nest(arrays) if arrays else {}
 
 
+# flax's msgpack. The package `msgpack` would be one more dependency for these lines, and does not limit what
+# many small values become in memory.
+
 DEEP = 64
 """Levels of nesting, at most."""
 MANY = 1_000_000
 """Values, at most: an empty list is one byte in a file, and sixty in memory."""
-KINDS = {"float16", "float32", "float64", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32"}
-KINDS |= {"uint64", "bool"}
-FIXED = {0xCA: ">f", 0xCB: ">d", 0xCC: ">B", 0xCD: ">H", 0xCE: ">I", 0xCF: ">Q"}
-FIXED |= {0xD0: ">b", 0xD1: ">h", 0xD2: ">i", 0xD3: ">q"}
-SIZES = {1: ">B", 2: ">H", 4: ">I"}
+INTEGERS = {f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)}
+KINDS = {"bool", "float16", "float32", "float64", *INTEGERS}
+CONSTANTS = {0xC0: None, 0xC2: False, 0xC3: True}
+NUMBERS = dict(zip(range(0xCA, 0xD4), (f">{form}" for form in "fdBHIQbhiq"), strict=True))
+SIZED = {
+    **dict.fromkeys(range(0xC4, 0xC7), "bytes"),
+    **dict.fromkeys(range(0xC7, 0xCA), "extension"),
+    **dict.fromkeys(range(0xD9, 0xDC), "text"),
+    **dict.fromkeys((0xDC, 0xDD), "list"),
+    **dict.fromkeys((0xDE, 0xDF), "dict"),
+}
+"""What has its size before it, whose form is in `SIZES`."""
+SIZES = dict(zip(SIZED, (f">{form}" for form in "BHIBHIBHIHIHI"), strict=True))
 
 
 def unpack(data: bytes, what: str) -> Any:
@@ -135,10 +152,10 @@ def unpack(data: bytes, what: str) -> Any:
     {'a': [1, True, None]}
     """
     reader = _Reader(data, what)
-    found = reader.value(0)
+    value = reader.value(0)
     if reader.at != len(data):
         raise UserError(f"{what}: has {len(data) - reader.at} bytes after its end; it is no msgpack of flax.")
-    return found
+    return value
 
 
 @final
@@ -162,48 +179,37 @@ class _Reader:
         if self.count > MANY:
             raise UserError(f"{self.what}: holds more than {MANY:,} values, which no parameters do.")
         kind = self.number(">B")
-        if kind <= 0x7F:
-            return kind
-        if kind >= 0xE0:
-            return kind - 0x100
-        if kind in (0xC0, 0xC2, 0xC3):
-            return {0xC0: None, 0xC2: False, 0xC3: True}[kind]
-        if kind in FIXED:
-            return self.number(FIXED[kind])
-        if kind <= 0x8F:
-            return self.pairs(kind & 0x0F, depth)
+        if kind <= 0x7F or kind >= 0xE0:
+            return kind if kind <= 0x7F else kind - 0x100
+        if kind in CONSTANTS:
+            return CONSTANTS[kind]
+        if kind in NUMBERS:
+            return self.number(NUMBERS[kind])
+        if kind in SIZED:
+            return self.sized(SIZED[kind], self.number(SIZES[kind]), depth)
         if kind <= 0x9F:
-            return self.items(kind & 0x0F, depth)
+            return self.sized("dict" if kind <= 0x8F else "list", kind & 0x0F, depth)
         if kind <= 0xBF:
-            return self.text(kind & 0x1F)
-        if kind in (0xC4, 0xC5, 0xC6):
-            return self.take(self.number(SIZES[1 << (kind - 0xC4)]))
-        if kind in (0xD9, 0xDA, 0xDB):
-            return self.text(self.number(SIZES[1 << (kind - 0xD9)]))
-        if kind in (0xDC, 0xDD):
-            return self.items(self.number(SIZES[2 << (kind - 0xDC)]), depth)
-        if kind in (0xDE, 0xDF):
-            return self.pairs(self.number(SIZES[2 << (kind - 0xDE)]), depth)
+            return self.sized("text", kind & 0x1F, depth)
         if 0xD4 <= kind <= 0xD8:
-            return self.extension(1 << (kind - 0xD4), depth)
-        if kind in (0xC7, 0xC8, 0xC9):
-            return self.extension(self.number(SIZES[1 << (kind - 0xC7)]), depth)
+            return self.sized("extension", 1 << (kind - 0xD4), depth)
         raise UserError(f"{self.what}: is damaged or no msgpack (byte {kind:#x}).")
 
-    def text(self, size: int) -> str:
-        return self.take(size).decode("utf-8", "replace")
+    def sized(self, form: str, size: int, depth: int) -> Any:
+        if form == "list":
+            return [self.value(depth + 1) for _ in range(size)]
+        if form == "dict":
+            return dict(self.pair(depth) for _ in range(size))
+        if form == "extension":
+            return self.extension(size, depth)
+        data = self.take(size)
+        return data if form == "bytes" else data.decode("utf-8", "replace")
 
-    def items(self, count: int, depth: int) -> list[Any]:
-        return [self.value(depth + 1) for _ in range(count)]
-
-    def pairs(self, count: int, depth: int) -> dict[str, Any]:
-        found = {}
-        for _ in range(count):
-            key = self.value(depth + 1)
-            if not isinstance(key, str):
-                raise UserError(f"{self.what}: a key in it is {type(key).__name__}; texts are expected.")
-            found[key] = self.value(depth + 1)
-        return found
+    def pair(self, depth: int) -> tuple[str, Any]:
+        key = self.value(depth + 1)
+        if not isinstance(key, str):
+            raise UserError(f"{self.what}: a key in it is {type(key).__name__}; texts are expected.")
+        return key, self.value(depth + 1)
 
     def extension(self, size: int, depth: int) -> Any:
         """flax's arrays (1), and numbers of NumPy (3): shape, type and bytes."""

@@ -167,7 +167,7 @@ def from_predictor(
 
     name = name or type(model).__name__
     if isinstance(model, TrainedPolicy):
-        return networks.of(model, {"name": name, "algorithm": "a trained policy"})
+        return networks.from_policy(model, {"name": name, "algorithm": "a trained policy"})
     takes = _parameters(model.predict)
     free = any(parameter.kind is inspect.Parameter.VAR_KEYWORD for parameter in takes.values())
     if takes and "deterministic" not in takes and not free:

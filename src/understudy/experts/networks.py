@@ -3,17 +3,20 @@ dense layers of another library. What such a network makes of an image before it
 for a linear policy, and `start` begins a student with its parameters.
 """
 
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
+
 from __future__ import annotations
 
 import dataclasses
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from gymnasium import spaces
 
 from .. import disk
 from ..errors import UserError, check_name, damaged
@@ -35,7 +38,10 @@ from ..policies import (
 )
 from ..policies.acting import softmax
 from ..policies.mlp import ACTIVATIONS
-from . import Expert, resolve
+from . import Expert, Kind, resolve
+
+if TYPE_CHECKING:
+    from . import Infos, Nested, Source, Space
 
 
 def load(path: str | os.PathLike[str], *, expert_card: str | os.PathLike[str] | None = None) -> Expert:
@@ -49,28 +55,30 @@ def load(path: str | os.PathLike[str], *, expert_card: str | os.PathLike[str] | 
     """
     path = Path(path)
     policy, card = TrainedPolicy.read(path, "expert", expert_card)
-    return of(policy, {**_about(path), **card} if path.is_dir() else {"name": path.stem, **card})
+    return from_policy(
+        policy, {**_card_of_run(path), **card} if path.is_dir() else {"name": path.stem, **card}
+    )
 
 
-def of(policy: TrainedPolicy, card: Mapping[str, Any]) -> Expert:
+def from_policy(policy: TrainedPolicy, card: Mapping[str, Any]) -> Expert:
     """The expert that plays a policy; its labels are of the card's `kind`, "action" or "distribution"."""
-    kind = card.get("kind", "action")
+    kind: Kind = card.get("kind", "action")
     soft = kind == "distribution"
     if soft and policy.actions.kind != "discrete":
         raise UserError(f"kind: distributions are over Discrete actions, these are {policy.actions.space()}.")
     network = policy.network(distribution=soft)
     expert = from_network(
         network,
+        card,
         kind=kind,
         observation_space=policy.observations.space(),
         action_space=policy.actions.space(),
-        card={**card, "kind": kind},
         pure=network.traced(policy.observations, policy.actions, distribution=soft),
     )
     if not policy.remembers:
         return expert
 
-    def ask(observations: Any, infos: Any) -> np.ndarray:
+    def ask(observations: Nested, infos: Infos) -> np.ndarray:
         """One state after another of an episode."""
         if batch_size(observations) != 1:
             raise UserError(f"expert: the policy {policy.policy.name!r} remembers one episode at a time.")
@@ -82,24 +90,39 @@ def of(policy: TrainedPolicy, card: Mapping[str, Any]) -> Expert:
     )
 
 
-def from_network(network: Network, *, card: Mapping[str, Any], **fields: Any) -> Expert:
+def from_network(
+    network: Network,
+    card: Mapping[str, Any],
+    *,
+    kind: Kind,
+    observation_space: Space | None,
+    action_space: Space | None,
+    pure: Callable[..., Any] | None,
+) -> Expert:
     """The expert that answers with a network."""
+
+    def ask(observations: Nested, infos: Infos) -> np.ndarray:
+        return network(observations)
+
     return Expert(
         str(card.get("name", "expert")),
-        ask=lambda observations, infos: network(observations),
-        card=card,
+        ask=ask,
+        kind=kind,
+        observation_space=observation_space,
+        action_space=action_space,
+        card={**card, "kind": kind},
         network=network,
+        pure=pure,
         deterministic=True,
-        **fields,
     )
 
 
-def dense(
+def from_layers(
     layers: Sequence[Mapping[str, np.ndarray]],
     what: str,
     *,
-    observation_space: Any = None,
-    action_space: Any = None,
+    observation_space: Space | None = None,
+    action_space: Space | None = None,
     activation: str,
     card: Mapping[str, Any],
     normaliser: Normaliser | None = None,
@@ -110,8 +133,6 @@ def dense(
     Spaces that are None are taken from the layers. Where the network gives twice as many numbers as an action
     has, the first half is the mean and the second the deviation, which is left out.
     """
-    from gymnasium import spaces
-
     from .sb3.layout import flat_size, rows_of
 
     check_name("activation", activation, ACTIVATIONS)
@@ -143,51 +164,52 @@ def dense(
     policy = MLP(tuple(layer["bias"].size for layer in params[:-1]), activation, head)
     require_fit(what, policy, params, takes, actions.outputs)
     network = Network(policy, params, rows_of(seen, True, what), actions.plays, normaliser)
-    return layered(network, seen, acts, {**card, "normalised": normaliser is not None})
+    return from_mlp(network, seen, acts, {**card, "normalised": normaliser is not None})
 
 
-def layered(network: Network, seen: Any, acts: Any, card: Mapping[str, Any]) -> Expert:
-    """The expert that answers with a network of dense layers, on an image network or not."""
+def from_mlp(network: Network, seen: Space, acts: Space, card: Mapping[str, Any]) -> Expert:
+    """The expert that answers with a network whose policy is an MLP, on an image network or not."""
     from .sb3.layout import as_rows
 
     params, policy, soft = network.params, network.policy, network.head is softmax
-    about = {
-        "kind": "distribution" if soft else "action",
-        "architecture": {
-            "network": "nature-cnn" if network.encoder else "mlp",
-            "widths": [params[0]["weight"].shape[0], *(layer["bias"].size for layer in params)],
-            "activation": policy.activation,  # type: ignore[attr-defined]
-        },
+    assert isinstance(policy, MLP)
+    architecture = {
+        "network": "nature-cnn" if network.encoder else "mlp",
+        "widths": [params[0]["weight"].shape[0], *(layer["bias"].size for layer in params)],
+        "activation": policy.activation,
     }
     # A mean that is bounded before its tanh (state-dependent exploration) has a head of its own.
     plain = soft or getattr(network.head, "__func__", None) is Actions.plays
-    pure = network.traced(as_rows(seen), Actions.of(acts), distribution=soft) if plain else None
-    spaces = {"observation_space": seen, "action_space": acts}
-    return from_network(network, kind=about["kind"], card={**card, **about}, pure=pure, **spaces)
+    return from_network(
+        network,
+        {**card, "architecture": architecture},
+        kind="distribution" if soft else "action",
+        observation_space=seen,
+        action_space=acts,
+        pure=network.traced(as_rows(seen), Actions.of(acts), distribution=soft) if plain else None,
+    )
 
 
-def encoder(expert: Expert) -> Encoder:
+def require_encoder(expert: Expert) -> Encoder:
     """The convolutions and the dense layer of an expert that is a NatureCNN."""
-    found = sees(expert)
-    if found is None:
+    own = find_encoder(expert)
+    if own is None:
         raise UserError(f"encoder: the expert {expert.name!r} has no image network; name one, as 'ppo-pong'.")
-    made = found.network
-    if made.sides[0] != made.sides[1] or expert.card.get("normalised"):
+    cnn = own.network
+    if cnn.sides[0] != cnn.sides[1] or expert.card.get("normalised"):
         raise UserError(
-            f"encoder: the expert {expert.name!r} sees images of {(made.stack, *made.sides)} normalised or "
+            f"encoder: the expert {expert.name!r} sees images of {(cnn.stack, *cnn.sides)} normalised or "
             "not square; square stacks of frames, read as fractions of 255, can be encoded."
         )
-    network = NatureCNN(stack=made.stack, size=made.sides[0], width=made.width, method=made.method)
-    return Encoder(network, {name: found.params[name] for name in ("conv", "dense")}, expert.name)
+    network = NatureCNN(stack=cnn.stack, size=cnn.sides[0], width=cnn.width, method=cnn.method)
+    return Encoder(network, {name: own.params[name] for name in ("conv", "dense")}, expert.name)
 
 
-def sees(expert: Expert) -> Encoder | None:
+def find_encoder(expert: Expert) -> Encoder | None:
     """The image network of an expert, None where it has none."""
     net = expert.network
-    if net is None:
-        return None
-    if net.encoder is not None:
-        return net.encoder
+    if net is None or net.encoder is not None:
+        return None if net is None else net.encoder
     return Encoder(net.policy, net.params, expert.name) if type(net.policy) is NatureCNN else None
 
 
@@ -197,67 +219,76 @@ def save(path: str | os.PathLike[str], policy: TrainedPolicy, card: Mapping[str,
     The card says `kind` ("action" or "distribution"); `name`, `algorithm`, `environments`, `settings`,
     `returns` and `made` are good to know.
     """
-    of(policy, card)
+    from_policy(policy, card)  # which refuses what cannot be an expert
     return policy.save(path, **card)
 
 
-def _about(folder: Path) -> dict[str, Any]:
+def _card_of_run(folder: Path) -> dict[str, Any]:
     """The card of a run: what its configuration says of the policy in it."""
-    found: dict[str, Any] = {"name": folder.name}
     if not (folder / "config.json").is_file():
-        return found
+        return {"name": folder.name}
     with damaged(f"expert: {folder / 'config.json'}"):
         settings = disk.read_json(folder / "config.json", "expert")["settings"]
-        made = settings.get("resolved", settings)
-        loss = made["loss"]
+        resolved = settings.get("resolved", settings)
+        loss = resolved["loss"]
         soft = isinstance(loss, Mapping) and loss.get("kind") == "CrossEntropy" and not loss.get("groups")
-        return found | {
-            "algorithm": f"imitation of {made['expert']} by {settings['name']}",
+        return {
+            "name": folder.name,
+            "algorithm": f"imitation of {resolved['expert']} by {settings['name']}",
             "environments": [settings["env"]],
             "kind": "distribution" if soft else "action",
         }
 
 
 def start(
-    init: Any, policy: Policy, fresh: Params, observations: Seen, outputs: int, **spaces: Any
+    init: Source,
+    policy: Policy,
+    fresh: Params,
+    observations: Seen,
+    outputs: int,
+    *,
+    observation_space: Space | None = None,
+    action_space: Space | None = None,
 ) -> tuple[Params, Normaliser]:
     """The parameters that `init` names, for a student with this policy, and the normaliser they go with.
 
     init: whatever `experts.resolve` makes a network of (a shipped expert, a policy's file, a run's folder, an
     archive), or a `TrainedPolicy`. fresh: the parameters the policy would start with otherwise; their types
-    are kept. spaces: `observation_space` and `action_space` of the environment. Where the architectures
+    are kept. The spaces are those of the environment. Where the architectures
     differ the error says how.
     """
     try:
-        expert = resolve(init, **spaces)
+        expert = resolve(init, observation_space=observation_space, action_space=action_space)
     except UserError as error:
         raise UserError(f"init: {str(error).removeprefix('expert: ')}") from error
     source, what = expert.network, f"init: {expert.name!r}"
     if source is None:
         raise UserError(f"{what} is no network; name one that is, a policy's file or a run.")
-    found = _params(source, policy, what)
-    require_fit(what, policy, found, observations.width, outputs)
+    params = _params(source, policy, what)
+    require_fit(what, policy, params, observations.width, outputs)
     if not _same_features(source, observations):
         raise UserError(f"{what} sees images through other features than the policy; give the same encoder.")
-    kept = source.normaliser
     # The clip of a normaliser is left out: students learn without one.
-    normaliser = (
-        Normaliser.identity(observations.width) if kept is None else Normaliser(kept.mean, kept.scale)
-    )
-    return jax.tree.map(lambda new, old: jnp.asarray(old, new.dtype), fresh, found), normaliser
+    own = source.normaliser
+    normaliser = Normaliser.identity(observations.width) if own is None else Normaliser(own.mean, own.scale)
+
+    def retype(new: jax.Array, old: np.ndarray) -> jax.Array:
+        return jnp.asarray(old, new.dtype)
+
+    return jax.tree.map(retype, fresh, params), normaliser
 
 
 def _params(source: Network, policy: Policy, what: str) -> Params:
     """The source's parameters in the layout of `policy`; another architecture is refused."""
-    made, params = source.policy, source.params
-    if type(made) is Committee and type(policy) is MLP:
-        made, params = made.last(params)
+    own, params = source.policy, source.params
+    if type(own) is Committee and type(policy) is MLP:
+        own, params = own.last(params)
     if isinstance(policy, NatureCNN):
-        if source.encoder is not None and isinstance(made, MLP) and not made.widths:
-            made, params = source.encoder.network, {**source.encoder.params, "head": params[0]}
+        if source.encoder is not None and isinstance(own, MLP) and not own.widths:
+            own, params = source.encoder.network, {**source.encoder.params, "head": params[0]}
     elif source.encoder is not None:
         raise UserError(f"{what} is a network on pixels; the policy is {policy.name}.")
-    theirs, ours = _shape(made), _shape(policy)
+    theirs, ours = _architecture(own), _architecture(policy)
     if theirs["policy"] != ours["policy"]:
         kinds = f"the policy {theirs['policy']} and the student is {ours['policy']}"
         raise UserError(f"{what} is {kinds}; give the same.")
@@ -267,7 +298,7 @@ def _params(source: Network, policy: Policy, what: str) -> Params:
     return params
 
 
-def _shape(policy: Policy) -> dict[str, Any]:
+def _architecture(policy: Policy) -> dict[str, Any]:
     """What decides the function: rounding and the method of a convolution do not."""
     config = policy.config()
     config.pop("method", None)
@@ -287,4 +318,4 @@ def _same_features(source: Network, observations: Seen) -> bool:
     if not isinstance(theirs, Encoded) or not isinstance(observations, Encoded):
         return isinstance(theirs, Encoded) == isinstance(observations, Encoded)
     pairs = zip(jax.tree.leaves(theirs.tensors), jax.tree.leaves(observations.tensors), strict=True)
-    return all(np.array_equal(one, other) for one, other in pairs)
+    return all(np.array_equal(left, right) for left, right in pairs)

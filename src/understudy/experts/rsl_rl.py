@@ -14,16 +14,19 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ..errors import UserError, damaged
 from ..policies import Normaliser
 from . import Expert
-from .networks import dense
+from .networks import from_layers
 from .sb3 import torchfile
 from .sb3.layout import dense_layers
+
+if TYPE_CHECKING:
+    from . import Space
 
 EPSILON = 1e-2
 """What rsl_rl's EmpiricalNormalization adds to the deviation."""
@@ -35,8 +38,8 @@ RECURRENT = ("memory", "rnn")
 def load(
     path: str | os.PathLike[str],
     *,
-    observation_space: Any = None,
-    action_space: Any = None,
+    observation_space: Space | None = None,
+    action_space: Space | None = None,
     activation: str | None = None,
     who: str | None = None,
     name: str | None = None,
@@ -54,12 +57,12 @@ def load(
     if who is not None and who not in WHO:
         raise UserError(f"who: {who!r} is not accepted; accepted: {', '.join(WHO)}.")
     with damaged(what):
-        wanted = ["model_state_dict", "obs_norm_state_dict", *(f"{one}_state_dict" for one in WHO)]
-        found = torchfile.checkpoint(path, what, wanted)
-        owner, tensors, prefix = _network(found, who, what)
-        normaliser = _normaliser(found, tensors, owner)
+        wanted = ["model_state_dict", "obs_norm_state_dict", *(f"{owner}_state_dict" for owner in WHO)]
+        states = torchfile.checkpoint(path, what, wanted)
+        owner, tensors, prefix = _network(states, who, what)
+        normaliser = _normaliser(states, tensors, owner)
         layers = dense_layers({k: v for k, v in tensors.items() if k.startswith(f"{prefix}.")}, prefix, what)
-        return dense(
+        return from_layers(
             layers,
             what,
             observation_space=observation_space,
@@ -75,15 +78,17 @@ def load(
 
 
 def _network(
-    found: Mapping[str, Mapping[str, np.ndarray]], who: str | None, what: str
+    states: Mapping[str, Mapping[str, np.ndarray]], who: str | None, what: str
 ) -> tuple[str, Mapping[str, np.ndarray], str]:
     """Whose network it is, the tensors it is among, and what its layers are called."""
-    whole = found.get("model_state_dict", {})
-    choices = {one: (found[f"{one}_state_dict"], "mlp") for one in WHO if f"{one}_state_dict" in found}
-    for one in WHO:
-        if any(key.startswith(f"{one}.") for key in whole):
-            choices.setdefault(one, (whole, one))
-    chosen = who or next((one for one in WHO if one in choices), "actor")
+    whole = states.get("model_state_dict", {})
+    choices = {
+        owner: (states[f"{owner}_state_dict"], "mlp") for owner in WHO if f"{owner}_state_dict" in states
+    }
+    for owner in WHO:
+        if any(key.startswith(f"{owner}.") for key in whole):
+            choices.setdefault(owner, (whole, owner))
+    chosen = who or next((owner for owner in WHO if owner in choices), "actor")
     if chosen not in choices:
         there = ", ".join(choices) or "none of these"
         raise UserError(f"{what}: has no {chosen} of rsl_rl in it; it has {there}.")
@@ -94,12 +99,12 @@ def _network(
 
 
 def _normaliser(
-    found: Mapping[str, Mapping[str, np.ndarray]], tensors: Mapping[str, np.ndarray], owner: str
+    states: Mapping[str, Mapping[str, np.ndarray]], tensors: Mapping[str, np.ndarray], owner: str
 ) -> Normaliser | None:
     for part, prefix in (
         (tensors, "obs_normalizer."),
         (tensors, f"{owner}_obs_normalizer."),
-        (found.get("obs_norm_state_dict", {}), ""),
+        (states.get("obs_norm_state_dict", {}), ""),
     ):
         if f"{prefix}_mean" in part:
             mean, deviation = (part[f"{prefix}{name}"].reshape(-1) for name in ("_mean", "_std"))

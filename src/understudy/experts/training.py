@@ -346,7 +346,7 @@ class Looks:
         checkpoint_of(self.path).unlink(missing_ok=True)
 
     def _play(self, policy: TrainedPolicy, card: Mapping[str, Any], episodes: int, number: int) -> np.ndarray:
-        expert = networks.of(policy, card)
+        expert = networks.from_policy(policy, card)
         return play_episodes(expert, self.make, episodes=episodes, seed=self.seed, number=number)
 
     def _about(self, returns: np.ndarray, when: str) -> dict[str, Any]:

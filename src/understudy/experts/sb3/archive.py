@@ -25,7 +25,7 @@ import numpy as np
 from ...errors import UserError, damaged, import_extra, shorten
 from ...policies import Normaliser
 from .. import Expert
-from ..networks import layered
+from ..networks import from_mlp
 from . import layout, pickles, torchfile
 from .pickles import Record
 from .torchfile import member, opened
@@ -98,7 +98,7 @@ def _load(
         "normalised": statistics is not None or (net.encoder is not None and not settings.normalize_images),
         "made": f"read from {path.name}, written by Stable-Baselines3 {version or '(version unknown)'}",
     }
-    return layered(net, seen, acts, card)
+    return from_mlp(net, seen, acts, card)
 
 
 def _json(data: bytes, what: str) -> dict[str, Any]:

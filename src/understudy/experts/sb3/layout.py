@@ -111,7 +111,7 @@ def _family(tensors: Tensors, what: str) -> str:
 def dense_layers(tensors: Tensors, prefix: str, what: str) -> list[dict[str, np.ndarray]]:
     """The dense layers under a name: `prefix.weight` alone, or `prefix.0.weight`, `prefix.2.weight`, …"""
     if f"{prefix}.weight" in tensors:
-        return [dense(tensors[f"{prefix}.weight"].T, tensors[f"{prefix}.bias"])]
+        return [layer_of(tensors[f"{prefix}.weight"].T, tensors[f"{prefix}.bias"])]
     names = sorted(name for name in tensors if name.startswith(f"{prefix}."))
     numbers = sorted(
         {int(m[1]) for name in names if (m := re.fullmatch(rf"{re.escape(prefix)}\.(\d+)\.weight", name))}
@@ -127,7 +127,7 @@ def dense_layers(tensors: Tensors, prefix: str, what: str) -> list[dict[str, np.
     if odd or expected - set(names):
         where = odd[0] if odd else sorted(expected - set(names))[0]
         raise UserError(f"{what}: {where!r} is not part of a plain network of dense layers.")
-    return [dense(tensors[f"{prefix}.{i}.weight"].T, tensors[f"{prefix}.{i}.bias"]) for i in numbers]
+    return [layer_of(tensors[f"{prefix}.{i}.weight"].T, tensors[f"{prefix}.{i}.bias"]) for i in numbers]
 
 
 def _nature_cnn(tensors: Tensors, prefix: str, image: tuple[int, ...] | None, what: str) -> Encoder | None:
@@ -150,13 +150,13 @@ def _nature_cnn(tensors: Tensors, prefix: str, image: tuple[int, ...] | None, wh
     # It flattens (channels, height, width); here channels come last.
     turned = last.reshape(-1, channels, height, width).transpose(2, 3, 1, 0).reshape(-1, last.shape[0])
     params = {
-        "conv": [dense(kernel, bias) for kernel, bias in zip(kernels, biases, strict=True)],
-        "dense": dense(turned, tensors[f"{prefix}linear.0.bias"]),
+        "conv": [layer_of(kernel, bias) for kernel, bias in zip(kernels, biases, strict=True)],
+        "dense": layer_of(turned, tensors[f"{prefix}linear.0.bias"]),
     }
     return Encoder(network, params, what)
 
 
-def dense(weight: np.ndarray, bias: np.ndarray) -> dict[str, np.ndarray]:
+def layer_of(weight: np.ndarray, bias: np.ndarray) -> dict[str, np.ndarray]:
     return {
         "weight": np.ascontiguousarray(weight, np.float32),
         "bias": np.ascontiguousarray(bias, np.float32),
