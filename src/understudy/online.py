@@ -120,7 +120,7 @@ class Game(eqx.Module):
         the program has no search for it, which is about a third of the compiling.
         """
         old = state.learner
-        (loss, outputs), gradient = self._measured(old.params, batch)
+        (loss, outputs), gradient = self._measured(old.params, batch, state.losses)
         kept = state.losses.add(batch)
         losses, recalled = (kept.whole, kept.recall()) if isinstance(kept, Limited) else (kept, kept)
         hindsight = Task(self.hindsight, plain(losses, state.comparator), state.comparator)
@@ -241,10 +241,15 @@ class Game(eqx.Module):
 
         return jax.lax.scan(play, state, rounds)
 
-    def _measured(self, params: Params, batch: Batch) -> tuple[tuple[Array, Array], Params]:
-        """Loss and outputs of a round, and the gradient."""
+    def _measured(
+        self, params: Params, batch: Batch, losses: Any = None
+    ) -> tuple[tuple[Array, Array], Params]:
+        """Loss and outputs of a round, and the gradient. Inputs that the batch is without (0 numbers each)
+        are read where those of `losses` are, some at a time.
+        """
         measure, many = jax.value_and_grad(self._round_loss, has_aux=True), batch.inputs.shape[0]
-        if self.policy.linear or batch.weights.size <= LARGE:
+        reads = batch.inputs.shape[-1] == 0
+        if not reads and (self.policy.linear or batch.weights.size <= LARGE):
             return measure(params, batch)
         rows = self.policy.minibatch * (1 if jax.default_backend() == "cpu" else BUSY)
 
@@ -253,11 +258,13 @@ class Game(eqx.Module):
             return padded.reshape(-1, rows, *values.shape[1:])
 
         def add(total: Any, part: Any) -> tuple[Any, Array]:
+            part = (losses.read(part[0])[0], *part[1:]) if reads else part
             (loss, outputs), gradient = measure(params, Batch(*part, size=batch.size))
             return jax.tree.map(jnp.add, total, (loss, gradient)), outputs
 
         zero = jnp.zeros((), batch.weights.dtype), optax.tree.zeros_like(params)
-        parts = split(batch.inputs), split(batch.targets), split(batch.weights)
+        inputs = losses.filled + jnp.arange(many, dtype=losses.filled.dtype) if reads else batch.inputs
+        parts = split(inputs), split(batch.targets), split(batch.weights)
         (loss, gradient), outputs = jax.lax.scan(add, zero, parts)
         outputs = outputs.reshape(-1, outputs.shape[-1])[: batch.weights.size]
         return (loss, outputs), gradient

@@ -34,7 +34,7 @@ from .errors import UserError, damaged
 from .machine import count_cores
 from .nested import batch_size
 from .objectives import Batch, Limited, Losses, Samples, Statistics, batch, empty_samples, limited, plain
-from .online import Game, GameState, certify, copies
+from .online import LARGE, Game, GameState, certify, copies
 from .parts import Parts, parts_of
 from .policies import MLP, Committee, Normaliser, Params, Policy, TrainedPolicy
 from .programs import apart, compiled, compiled_solver, keys_again, plain_keys, stacked, to_one_device
@@ -151,10 +151,21 @@ class Understudy:
         self.rows: list[dict[str, Any]] = []
         self._dtype = jnp.float64 if game.policy.linear else jnp.float32
         self._key = threefry.key(derive(spec.seed, "solver"))
-        self._rows, self._capacity = parts.room
         self.reader: Any = None
         if samples.mapped:
             self.reader = Reader(samples, self._dtype) if samples.keeps else UNREAD
+        # Many demonstrations are never in one batch: they are read where they are, some at a time.
+        self._reads_demos = (
+            isinstance(self.reader, Reader)
+            and parts.demos is not None
+            and len(parts.demos) > LARGE
+            and not game.policy.linear
+            and not game.policy.memory
+            and spec.memory == "all"
+        )
+        self._rows, self._capacity = parts.room
+        if self._reads_demos:
+            self._rows = max(1, *(most for _, most in self.timetable.rounds))
         self.see_as(parts.normaliser)
         architecture: Any = game.policy
         remembers = architecture.memory > 0
@@ -349,7 +360,11 @@ class Understudy:
         found = dataclasses.replace(found, weights=share * found.weights)
         self.samples.append(found)
         with precision(self.game):
-            one = self.batch(found.inputs, found.targets, found.weights, found.slots)
+            if found.recorded and self._reads_demos:
+                nothing = np.zeros((len(found), 0), self._dtype)
+                one = batch(nothing, found.targets, found.weights, dtype=self._dtype)
+            else:
+                one = self.batch(found.inputs, found.targets, found.weights, found.slots)
             if self.visited is not None and self.cut is None:
                 self._account(self.visited, found, one, share)
             game = self.game if self.automatic is None else self.automatic.tuned(self.game)
@@ -380,10 +395,18 @@ class Understudy:
 
     def _account(self, visited: Visited, found: Round, one: Batch, share: float) -> None:
         """Enters the round in the account of the loss on all states, asked about or not."""
-        about = self.game.policy, self.game.loss, self.params, one.inputs, one.targets
-        losses = np.asarray(per_sample(*about), np.float64)[: found.labelled]
+        losses = np.asarray(self._each_loss(one, found.labelled), np.float64)
         rng = np.random.default_rng(derive(self.spec.seed, "ask", self.round + 1, 1))
         visited.add(found.weights, losses, rng, share)
+
+    def _each_loss(self, one: Batch, count: int) -> np.ndarray:
+        """The loss of each of the `count` samples of a round, at the parameters that acted in it."""
+        about = self.game.policy, self.game.loss, self.params
+        if one.inputs.shape[-1]:
+            return np.asarray(per_sample(*about, one.inputs, one.targets))[:count]
+        rows = self.game.policy.minibatch
+        parts = (self.reader.take(np.arange(first, first + rows)) for first in range(0, count, rows))
+        return np.concatenate([per_sample(*about, *part[:2]) for part in parts])[:count]
 
     def _see_scale(self, automatic: Automatic, t: int, record: Mapping[str, Any]) -> None:
         """Shows the first rounds to what finds the scale of a learner's penalty."""

@@ -8,6 +8,7 @@ from functools import partial
 from pathlib import Path
 
 import gymnasium as gym
+import jax
 import numpy as np
 import pytest
 
@@ -15,9 +16,12 @@ from quick import SIZE
 from recorded import arrays
 from runs.pieces import resumed
 from understudy import UserError, experts, imitate
+from understudy.online import LARGE
 from understudy.policies import Actions, Observations
 from understudy.runs import unmeasured
 from understudy.samples.demos import recorded
+from understudy.samples.log import ImageColumn
+from understudy.samples.records import Sums
 
 SMALL = SIZE | {"policy": "linear", "episodes": 1, "expert_episodes": 0}
 CARTPOLE = gym.make("CartPole-v1")
@@ -138,3 +142,76 @@ def test_what_is_no_archive_is_refused(tmp_path):
         read(tmp_path / "e.npz")
     with pytest.raises(UserError, match="rounds: 0 is not accepted without demonstrations"):
         imitate("CartPole-v1", rounds=0)
+
+
+class Gauge(gym.Env):
+    """A grey image of 16 × 16 with two numbers beside it."""
+
+    observation_space = gym.spaces.Dict(
+        joints=gym.spaces.Box(-1, 1, (2,)), view=gym.spaces.Box(0, 255, (1, 16, 16), np.uint8)
+    )
+    action_space = gym.spaces.Box(-1, 1, (1,))
+
+    def _show(self):
+        self.joints = self.np_random.uniform(-1, 1, 2).astype(np.float32)
+        view = self.np_random.integers(0, 256, (1, 16, 16), np.uint8)
+        return {"joints": self.joints, "view": view}
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.age = 0
+        return self._show(), {}
+
+    def step(self, action):
+        self.age += 1
+        return self._show(), 0.0, False, self.age >= 5, {}
+
+
+def test_images_are_kept_as_bytes_and_learnt_from_to_the_same_bits(tmp_path, monkeypatch):
+    """More demonstrations than are measured at once, and a rule that asks, which needs the loss of each."""
+    rng, n = np.random.default_rng(0), 2 * LARGE
+    joints = rng.uniform(-1, 1, (n, 2)).astype(np.float32)
+    arrays = {
+        "observations/joints": joints,
+        "observations/view": rng.integers(0, 256, (n, 1, 16, 16), np.uint8),
+    }
+    np.savez(tmp_path / "demos.npz", **arrays, actions=joints[:, :1])
+    settings = SIZE | {"demos": str(tmp_path / "demos.npz"), "rounds": 1, "ask": "random:3", "episodes": 1}
+    settings |= {"max_iterations": 2, "comparator": "none"}
+
+    def learn(out=None):
+        run = imitate(Gauge, expert=lambda seen: seen["joints"][:1], out=out, **settings)
+        params = b"".join(np.asarray(leaf).tobytes() for leaf in jax.tree.leaves(run.policy.params))
+        return run, params, run.ledger["loss"].tolist(), np.asarray(run.samples("inputs")).tobytes()
+
+    run, *packed = learn()
+    assert not isinstance(run.samples("inputs"), np.ndarray)
+    saved, *same = learn(tmp_path / "run")
+    assert (tmp_path / "run/samples/images.bin").stat().st_size == len(saved.samples("inputs")) * 256
+    for module in ("samples.log", "samples.demos"):
+        monkeypatch.setattr(f"understudy.{module}.image_columns", lambda observations: None)
+    run, *plain = learn()
+    assert isinstance(run.samples("inputs"), np.ndarray)
+    assert packed == same == plain
+
+
+@pytest.mark.parametrize("beside", [0, 3])
+def test_rows_of_images_are_the_rows_that_were_added(tmp_path, beside):
+    rng, columns = np.random.default_rng(0), slice(2 if beside else 0, 302 if beside else 300)
+    pixels = rng.integers(0, 256, (700, 300), np.uint8)
+    rows = pixels
+    if beside:
+        left, right = rng.normal(size=(700, 2)), rng.normal(size=(700, 1))
+        rows = np.concatenate(
+            [left, pixels.astype(np.float32) / np.float32(255), right], axis=1, dtype=np.float32
+        )
+    for folder in (None, tmp_path):
+        column = ImageColumn(columns, rows.shape[1], Sums(folder))
+        assert column.rows(0)[:].shape == (0, rows.shape[1])
+        for part in (rows[:300], rows[300:301], rows[301:]):
+            column.append(part)
+        found = column.rows(650)  # the last rows are of a round that never counted
+        assert (found.shape, found.dtype) == ((650, rows.shape[1]), rows.dtype)
+        for index in (slice(None), slice(-3, None), 7, [649, 0, 300], rows[:650, 0] > 0.5):
+            assert found[index].tobytes() == rows[:650][index].tobytes()
+    assert column.width == 300 + 4 * beside

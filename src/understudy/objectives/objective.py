@@ -44,6 +44,7 @@ class Batch(eqx.Module):
     """
 
     inputs: Array
+    """(m, 0) where they are read from the reader of the losses (see `Samples`)."""
     targets: Array
     weights: Array
     size: Array
@@ -145,7 +146,7 @@ class Samples(eqx.Module):
         new = [at(getattr(self, name), getattr(batch, name)) for name in names]
         return eqx.tree_at(lambda one: [getattr(one, name) for name in names], self, new)
 
-    def _read(self, index: Array) -> tuple[Array, Array, Array]:
+    def read(self, index: Array) -> tuple[Array, Array, Array]:
         """Rows from the reader: a call back to the host, in any order, which always gives the same."""
         buffers = (self.inputs, self.targets, self.weights)
         shapes = tuple(jax.ShapeDtypeStruct((index.shape[0], *b.shape[1:]), b.dtype) for b in buffers)
@@ -157,7 +158,7 @@ class Samples(eqx.Module):
 
     def _chunk(self, index: Array) -> tuple[Array, Array, Array]:
         if self.reader is not None:
-            return self._read(index * self.chunk + jnp.arange(self.chunk, dtype=index.dtype))
+            return self.read(index * self.chunk + jnp.arange(self.chunk, dtype=index.dtype))
 
         start = index * self.chunk
 
@@ -250,7 +251,7 @@ class Samples(eqx.Module):
         index = threefry.below(key, size, jnp.maximum(self.filled, 1))
         scale = self.filled.astype(self.weights.dtype) / size
         if self.reader is not None:
-            inputs, targets, weights = self._read(index)
+            inputs, targets, weights = self.read(index)
             return inputs, targets, weights * scale
         return self.inputs[index], self.targets[index], self.weights[index] * scale
 

@@ -424,9 +424,20 @@ class Normaliser:
         """
         if not which.any():  # images, say: many columns, and none of them a plain number
             return cls.identity(rows.shape[1])
-        mean, spread = _moments(rows)
-        moves = spread > 1e-4 * np.maximum(1.0, np.abs(mean))
-        return cls(np.where(which, mean, 0.0), np.where(which & moves, spread, 1.0))
+        columns = np.flatnonzero(which)
+        if isinstance(rows, jax.Array) or len(columns) == len(which):
+            columns = np.arange(len(which))
+        else:  # of images with numbers beside them the numbers alone, some rows at a time
+            pairs = (
+                columns if len(columns) > 1 else columns.repeat(2)
+            )  # the sum of a single column rounds otherwise
+            pieces = range(0, len(rows), PIECE)
+            rows = np.concatenate([np.asarray(rows[first : first + PIECE])[:, pairs] for first in pieces])
+        mean, scale = np.zeros(len(which)), np.ones(len(which))
+        means, spreads = (moment[: len(columns)] for moment in _moments(rows))
+        moves = spreads > 1e-4 * np.maximum(1.0, np.abs(means))
+        mean[columns], scale[columns] = means, np.where(moves, spreads, 1.0)
+        return cls(np.where(which, mean, 0.0), np.where(which, scale, 1.0))
 
     def __call__(self, rows: Any) -> Any:
         if self.nothing:
@@ -436,6 +447,10 @@ class Normaliser:
             own = np if isinstance(rows, np.ndarray) else jnp
             rows = own.minimum(own.maximum(rows, -self.limit), self.limit)
         return rows if rows.dtype == np.float32 else rows.astype(np.float32)
+
+
+PIECE = 256
+"""Rows of images that are read at once."""
 
 
 def _moments(rows: Any) -> tuple[np.ndarray, np.ndarray]:

@@ -15,9 +15,10 @@ from .. import disk
 from ..errors import UserError, import_extra
 from ..experts import Expert
 from ..experts.answers import checked
-from ..nested import nest, take
+from ..nested import batch_size, nest, take
 from ..policies import Actions, Observations, Recalled, Seen, TrainedPolicy
 from . import lerobot
+from .images import TOGETHER, ImageRows, image_columns, in_pieces, split_rows
 from .log import SampleLog
 from .records import verified
 from .rounds import EXPERT, Round, not_finite_rows
@@ -29,8 +30,6 @@ NAMES = {
 """What the arrays of an archive may be called."""
 HELD = 2**28
 """Bytes of a column of demonstrations that stay in memory."""
-TOGETHER = 4096
-"""Samples of another run that are read at once."""
 Piece = tuple[np.ndarray, np.ndarray, np.ndarray]
 """Rows of a round: inputs (n, width), targets (n, k), and the actions executed (n, a)."""
 
@@ -55,23 +54,29 @@ def recorded(source: str, observations: Seen, actions: Actions, spaces: Any) -> 
     of LeRobot; both are read a few episodes at a time. A folder is another run, whose labelled samples are
     taken. Columns of more than `HELD` bytes stay on disk. `spaces` has the environment's two.
     """
-    who, columns = f"demos {source!r}", (Rows(), Rows(), Rows())
+    who, image = f"demos {source!r}", image_columns(observations)
+    columns = pixels, targets, executed, numbers = Rows(), Rows(), Rows(), Rows()
     if (Path(source) / "config.json").is_file():
         pieces: Iterable[Piece] = _of_run(source, observations, actions)
     else:
         pieces = (
-            _encoded(found, observations, actions, spaces, who)
-            for found in _found(source, observations, actions)
+            piece
+            for demos in _found(source, observations, actions)
+            for piece in _encoded(demos, observations, actions, spaces, who)
         )
-    for piece in pieces:
-        if len(not_finite_rows(piece[0])):
+    for rows, *more in pieces:
+        if len(not_finite_rows(rows)):
             raise UserError(f"{who}: an observation is not finite.")
-        for column, rows in zip(columns, piece, strict=True):
-            column.add(rows)
-    inputs, targets, executed = (column.all() for column in columns)
+        split = (rows, None) if image is None or rows.dtype == np.uint8 else split_rows(rows, image)
+        for column, part in zip(columns, (split[0], *more, split[1]), strict=True):
+            if part is not None:
+                column.add(part)
+    inputs: Any = pixels.all()
     if not len(inputs):
         raise UserError(f"{who}: there is no demonstration in it.")
-    return _round(inputs, targets, executed)
+    if image is not None and len(beside := numbers.all()):
+        inputs = ImageRows([inputs], [beside], image)
+    return _round(inputs, targets.all(), executed.all())
 
 
 @final
@@ -119,7 +124,8 @@ def _found(source: str, observations: Seen, actions: Actions) -> Iterator[Demos]
     return iter([_archive(source)])
 
 
-def _encoded(found: Demos, observations: Seen, actions: Actions, spaces: Any, who: str) -> Piece:
+def _encoded(found: Demos, observations: Seen, actions: Actions, spaces: Any, who: str) -> Iterator[Piece]:
+    """Demonstrations as rows; images some at a time."""
     labels = found.labels
     if labels.ndim == 0 or (labels.size == 0 and found.has is None):
         raise UserError(f"{who}: there is no demonstration in it, its actions have no rows.")
@@ -132,24 +138,32 @@ def _encoded(found: Demos, observations: Seen, actions: Actions, spaces: Any, wh
     except UserError as error:
         text = str(error).replace(f"expert {who!r}", who)
         raise UserError(text.replace("in environment", "in row")) from None
-    try:
-        rows = _rows(observations, found, who)
-    except (ValueError, TypeError, KeyError, IndexError) as error:
-        raise UserError(f"{who}: its observations do not fit the environment ({error}).") from None
-    if len(rows) != n or rows.shape[1] != observations.width:
-        raise UserError(
-            f"{who}: observations make {len(rows)} rows of {rows.shape[1]} numbers for {n} actions; the "
-            f"environment's have {observations.width}."
-        )
     played = actions.plays(labels) if kind == "distribution" else labels
     targets = np.asarray(actions.targets(labels, kind), np.float32)
-    return rows, targets, np.asarray(played).reshape(n, -1)
+    executed, total, width = np.asarray(played).reshape(n, -1), 0, observations.width
+    try:
+        for rows in _rows(observations, found, who):
+            here, total, width = slice(total, total + len(rows)), total + len(rows), rows.shape[1]
+            if total <= n and width == observations.width:  # else refused below
+                yield rows, targets[here], executed[here]
+    except (ValueError, TypeError, KeyError, IndexError) as error:
+        raise UserError(f"{who}: its observations do not fit the environment ({error}).") from None
+    if total != n or width != observations.width:
+        raise UserError(
+            f"{who}: observations make {total} rows of {width} numbers for {n} actions; the "
+            f"environment's have {observations.width}."
+        )
 
 
-def _rows(observations: Seen, found: Demos, who: str) -> np.ndarray:
+def _rows(observations: Seen, found: Demos, who: str) -> Iterator[np.ndarray]:
     has = slice(None) if found.has is None else found.has
+    if found.has is None and image_columns(observations) is not None:
+        for first in range(0, batch_size(found.observations), TOGETHER):
+            yield observations.rows(take(found.observations, slice(first, first + TOGETHER)))
+        return
     if not isinstance(observations, Recalled):
-        return observations.rows(take(found.observations, has))
+        yield observations.rows(take(found.observations, has))
+        return
     begins, steps = found.begins, len(found.labels if found.has is None else found.has)
     if begins is None or begins.shape != (steps,):
         raise UserError(
@@ -160,7 +174,7 @@ def _rows(observations: Seen, found: Demos, who: str) -> np.ndarray:
         raise UserError(
             f"{who}: it has states without a label; a policy with memory learns from whole episodes."
         )
-    return observations.along(found.observations, begins.astype(bool))[has]
+    yield observations.along(found.observations, begins.astype(bool))[has]
 
 
 def _round(inputs: np.ndarray, targets: np.ndarray, executed: np.ndarray) -> Round:
@@ -180,7 +194,9 @@ def _round(inputs: np.ndarray, targets: np.ndarray, executed: np.ndarray) -> Rou
 
 def checksum(round: Round) -> str:
     """A few letters that other demonstrations would not have."""
-    crc = zlib.crc32(np.ascontiguousarray(round.inputs).data)
+    crc = 0
+    for rows in in_pieces(round.inputs):
+        crc = zlib.crc32(np.ascontiguousarray(rows).data, crc)
     return f"{zlib.crc32(np.ascontiguousarray(round.targets).data, crc):08x}"
 
 

@@ -7,6 +7,7 @@ that say which frames it is made of: 7 kB instead of 28 for Atari's four frames 
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, final
 
@@ -19,6 +20,7 @@ from ..machine import total_memory
 from ..online import draws
 from ..policies import Actions, Normaliser, Seen, TrainedPolicy
 from ..spec import FIELDS
+from .images import ImageRows, Rows, add_part, image_columns, in_pieces, split_rows
 from .records import Record, Sum, Sums
 from .rounds import Round
 
@@ -59,6 +61,10 @@ class Column:
             return np.memmap(file, self._dtype, "r", shape=(count, *self._shape))
         self._parts = [np.concatenate(self._parts)]
         return self._parts[0][:count]
+
+    def parts(self) -> list[np.ndarray]:
+        """All rows, in the arrays in which they are."""
+        return [self.rows(len(self))] if self._sums.folder is not None else self._parts
 
 
 def distinct(stacks: np.ndarray, slots: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -158,6 +164,46 @@ class FrameColumn:
 
 
 @final
+class ImageColumn:
+    """The column of a log whose rows hold an image in `columns`; see `ImageRows`."""
+
+    def __init__(self, columns: slice, width: int, sums: Sums):
+        self._columns, self._in_files = columns, sums.folder is not None
+        size = columns.stop - columns.start
+        self._pixels = Column("inputs" if size == width else "images", np.uint8, (size,), sums)
+        self._numbers = None if size == width else Column("numbers", np.float32, (width - size,), sums)
+        self.width = self._pixels.width + (0 if self._numbers is None else self._numbers.width)
+        """Bytes of a row."""
+
+    def append(self, rows: Any, slots: Any = None) -> None:
+        """Adds rows, played in whichever slots. Those that are bytes already are not copied in memory."""
+        if isinstance(rows, ImageRows) and not self._in_files:
+            self._enter(rows.pixels, rows.numbers)
+            return
+        for piece in in_pieces(rows) if self._in_files or self._numbers is not None else [np.asarray(rows)]:
+            pixels, numbers = split_rows(piece, self._columns)
+            self._enter([pixels], [numbers])
+
+    def _enter(self, pixels: Sequence[np.ndarray], numbers: Sequence[np.ndarray]) -> None:
+        for column, parts in ((self._pixels, pixels), (self._numbers, numbers)):
+            for part in parts if column is not None else ():
+                if self._in_files:
+                    column.append(part)
+                else:
+                    add_part(column.parts(), part)
+
+    def rows(self, count: int) -> Rows:
+        """The first `count` rows."""
+        if count == 0:
+            return ImageRows([np.empty((0, self._pixels.width), np.uint8)], self._nothing(), self._columns)
+        numbers = [] if self._numbers is None else self._numbers.parts()
+        return ImageRows(self._pixels.parts(), numbers, self._columns, count)
+
+    def _nothing(self) -> list[np.ndarray]:
+        return [] if self._numbers is None else [np.empty((0, self._numbers.width // 4), np.float32)]
+
+
+@final
 class SampleLog:
     """Append-only columns of samples (see `Round`), one file a column under `folder`, or in memory without
     one.
@@ -193,8 +239,11 @@ class SampleLog:
         }
         self._columns: dict[str, Any] = {name: Column(name, *kind, self.sums) for name, kind in kinds.items()}
         self.frames = stack_shape(observations)
+        self.images = image_columns(observations)
         if self.frames is not None:
             self._columns["inputs"] = FrameColumn(self.frames, self.sums)
+        elif self.images is not None:
+            self._columns["inputs"] = ImageColumn(self.images, observations.width, self.sums)
         if folder is not None:
             folder.mkdir(parents=True, exist_ok=True)
 
@@ -325,8 +374,8 @@ def storage(parts: Parts, within: Path | None = None, *, keep: bool = True) -> S
                 f"reads them all at once; raise the limit or {other}."
             )
         held = jax.default_backend() != "cpu" and parts.total * codecs[0].width <= limit
-        frames = log.frames is not None and draws(game.solver) and not held and not at_once
-        mapped = (large and not streams) or frames
+        images = log.images is not None and draws(game.solver) and not held and not at_once
+        mapped = (large and not streams) or images
         keep = keep or mapped
     if large and keep and folder is None:
         around = tempfile.TemporaryDirectory(prefix="understudy-")
