@@ -185,12 +185,14 @@ class ImageColumn:
             self._enter([pixels], [numbers])
 
     def _enter(self, pixels: Sequence[np.ndarray], numbers: Sequence[np.ndarray]) -> None:
-        for column, parts in ((self._pixels, pixels), (self._numbers, numbers)):
-            for part in parts if column is not None else ():
-                if self._in_files:
-                    column.append(part)
-                else:
-                    add_part(column.parts(), part)
+        entered = [(self._pixels, part) for part in pixels]
+        if self._numbers is not None:
+            entered += [(self._numbers, part) for part in numbers]
+        for column, part in entered:
+            if self._in_files:
+                column.append(part)
+            else:
+                add_part(column.parts(), part)
 
     def rows(self, count: int) -> Rows:
         """The first `count` rows."""
