@@ -59,6 +59,7 @@ MANUALS = [
     "docs/gallery.md",
     "docs/recipes.md",
     "docs/report.md",
+    "docs/rsl_rl.md",
     "docs/theory.md",
     "docs/worst-day.md",
     "docs/asking.md",
