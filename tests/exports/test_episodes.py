@@ -274,14 +274,14 @@ def test_statistics_of_parts_are_those_of_the_whole():
 def test_choices_have_minus_one_where_nobody_was_asked():
     actions = understudy.policies.Actions.of(gymnasium.spaces.Discrete(3, start=2))
     targets = np.array([[0, 1, 0], [0, 0, 0], [0.2, 0.1, 0.7]], np.float32)
-    assert episodes._labels(actions, targets, np.array([True, False, True])).tolist() == [3, -1, 4]
+    assert episodes._expert_actions(actions, targets, np.array([True, False, True])).tolist() == [3, -1, 4]
 
 
 def test_a_part_of_a_vector_is_its_own_space():
     leaf = understudy.policies.codecs.Leaf(("joints",), "number", (4,), picks=(0, 2))
     seen = Observations([leaf])
     rows = seen.rows({"joints": np.arange(8.0).reshape(2, 4)})
-    assert episodes.decoded(seen, rows)["joints"].tolist() == [[0, 2], [4, 6]]
+    assert episodes.decode(seen, rows)["joints"].tolist() == [[0, 2], [4, 6]]
     assert episodes.space(seen)["joints"].shape == (2,)
 
 
@@ -289,7 +289,7 @@ def test_of_a_stack_there_is_the_last_observation():
     inner = Observations.of(gymnasium.spaces.Box(-1, 1, (2,)))
     stack = Recalled(inner, 3, mark=True)
     rows = np.arange(14.0, dtype=np.float32).reshape(2, 7)
-    assert episodes.decoded(stack, rows).tolist() == [[4, 5], [11, 12]]
+    assert episodes.decode(stack, rows).tolist() == [[4, 5], [11, 12]]
     assert episodes.space(stack).shape == (2,)
 
 

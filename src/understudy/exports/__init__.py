@@ -53,35 +53,37 @@ def export(
     ('...understudy_policy.py',)
     """
     check_name("to", to, FORMS)
-    found, stem = _found(what)
+    source, stem = _read(what)
     if to in ("onnx", "numpy"):
-        trained = found.policy if isinstance(found, Record) else found
-        ending = ".onnx" if to == "onnx" else ".npz"
-        place = disk.check_ending("out", Path(out or stem + ending), ending)
-        if to == "onnx":
-            from . import to_onnx
-
-            with disk.reporting(place):
-                to_onnx.write(trained, place)
-            return Exported(to, str(place), difference=to_onnx.difference(trained, place))
-        from . import arrays
-
-        with disk.reporting(place):
-            return Exported(to, str(place), beside=(str(arrays.write(trained, place)),))
-    if not isinstance(found, Record):
+        return _export_policy(source.policy if isinstance(source, Record) else source, to, out, stem)
+    if not isinstance(source, Record):
         raise UserError(f"export: {to} keeps episodes, and {str(what)!r} is a policy; name a run's folder.")
     if to == "minari":
         from . import to_minari
 
-        name = os.fspath(out) if out is not None else to_minari.name_of(found, stem)
-        return Exported(to, name, episodes=to_minari.write(found, name))
+        name = os.fspath(out) if out is not None else to_minari.name_of(source, stem)
+        return Exported(to, name, episodes=to_minari.write(source, name))
     from . import to_lerobot
 
-    place = Path(out or f"{stem}-lerobot")
-    return Exported(to, str(place), episodes=to_lerobot.write(found, place))
+    folder = Path(out or f"{stem}-lerobot")
+    return Exported(to, str(folder), episodes=to_lerobot.write(source, folder))
 
 
-def _found(what: Record | TrainedPolicy | str | os.PathLike[str]) -> tuple[Record | TrainedPolicy, str]:
+def _export_policy(policy: TrainedPolicy, to: str, out: str | os.PathLike[str] | None, stem: str) -> Exported:
+    ending = ".onnx" if to == "onnx" else ".npz"
+    path = disk.check_ending("out", Path(out or stem + ending), ending)
+    with disk.reporting(path):
+        if to == "onnx":
+            from . import to_onnx
+
+            to_onnx.write(policy, path)
+            return Exported(to, str(path), difference=to_onnx.difference(policy, path))
+        from . import arrays
+
+        return Exported(to, str(path), beside=(str(arrays.write(policy, path)),))
+
+
+def _read(what: Record | TrainedPolicy | str | os.PathLike[str]) -> tuple[Record | TrainedPolicy, str]:
     """The run or the policy, and a name for its files."""
     if isinstance(what, Record):
         return what, "policy" if what.folder is None else what.folder.resolve().name

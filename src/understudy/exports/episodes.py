@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple, final
 
 import numpy as np
+from gymnasium import Space, spaces
 
 from ..errors import UserError
 from ..nested import nest
@@ -17,7 +18,7 @@ from ..samples import BREAK, EXPERT, TERMINATED, TRUNCATED
 
 
 @final
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, kw_only=True)
 class Episode:
     """T steps of one episode. `observations` (T in front) as the policy saw them, `actions` that were played,
     `expert_actions` (nan or −1 where the expert was not asked), `targets` (T, k) as the learner had them,
@@ -56,94 +57,86 @@ def split(run: Record) -> list[Steps]:
     belong to none.
     """
     flags, slots = np.asarray(run.samples("flags")), np.asarray(run.samples("slots"))
-    played = np.arange(len(flags)) >= run.demos
-    played &= flags & BREAK == 0
+    played = (np.arange(len(flags)) >= run.demos) & (flags & BREAK == 0)
     breaks = np.diff(run.ledger["breaks"], prepend=0) > 0  # a new episode began with these rounds
     begun = np.append(0, run.ledger["steps"][:-1])[breaks] + run.demos
     begun = begun[begun > run.demos]  # before the first step there was no episode to break
-    found = []
+    episodes: list[Steps] = []
     for slot in np.unique(slots[played]).tolist():
         rows = np.flatnonzero(played & (slots == slot))
         ends = np.flatnonzero(flags[rows] & (TERMINATED | TRUNCATED)) + 1
-        for part in np.split(rows, np.unique([*ends, *np.searchsorted(rows, begun)])):
+        for part in np.split(rows, np.unique(np.append(ends, np.searchsorted(rows, begun)))):
             if len(part):
                 before = np.count_nonzero(rows[ends - 1] < part[0]) + np.count_nonzero(begun <= part[0])
-                found.append(Steps(slot, int(before), part))
-    return sorted(found, key=lambda one: one.rows[0])
+                episodes.append(Steps(slot, int(before), part))
+    return sorted(episodes, key=lambda steps: int(steps.rows[0]))
 
 
 def episodes(run: Record) -> Iterator[Episode]:
     """The episodes of a run, one after the other."""
     names = ("inputs", "targets", "executed", "rewards", "flags", "weights")
-    columns = {name: run.samples(name) for name in names}
-    kept = split(run)
-    if not kept:
+    columns, parts = [run.samples(name) for name in names], split(run)
+    if not parts:
         raise UserError("run: it has no episode to export.")
-    for _, _, rows in kept:
-        inputs, targets, executed, rewards, flags, weights = (np.asarray(columns[n][rows]) for n in names)
-        asked = weights > 0
+    for _, _, rows in parts:
+        inputs, targets, executed, rewards, flags, weights = (np.asarray(column[rows]) for column in columns)
         yield Episode(
-            observations=decoded(run.policy.observations, inputs),
+            observations=decode(run.policy.observations, inputs),
             actions=executed.reshape(len(rows), *run.policy.actions.shape),
-            expert_actions=_labels(run.policy.actions, targets, asked),
+            expert_actions=_expert_actions(run.policy.actions, targets, weights > 0),
             targets=targets,
             rewards=rewards,
             by_expert=flags & EXPERT > 0,
-            asked=asked,
+            asked=weights > 0,
             weights=weights,
             terminated=bool(flags[-1] & TERMINATED),
             truncated=bool(flags[-1] & TRUNCATED),
         )
 
 
-def _labels(actions: Actions, targets: np.ndarray, asked: np.ndarray) -> np.ndarray:
+def _expert_actions(actions: Actions, targets: np.ndarray, asked: np.ndarray) -> np.ndarray:
     """The expert's actions (T, …); nan, or −1 for choices, where it was not asked."""
     if actions.kind == "box":
-        found = targets.reshape(len(targets), *actions.shape).astype(actions.dtype)
-        found[~asked] = np.nan
-        return found
-    found = np.asarray(actions.plays(targets), np.int64)
-    found[~asked] = -1
-    return found
+        answers = targets.reshape(len(targets), *actions.shape).astype(actions.dtype)
+        answers[~asked] = np.nan
+    else:
+        answers = np.asarray(actions.plays(targets), np.int64)
+        answers[~asked] = -1
+    return answers
 
 
 # From rows back to observations.
 
 
-def space(observations: Seen) -> Any:
-    """The Gymnasium space of what `decoded` gives: what the policy sees, without what it recalls."""
-    from gymnasium import spaces
-
+def space(observations: Seen) -> Space[Any]:
+    """The Gymnasium space of what `decode` returns: what the policy sees, without what it recalls."""
     if isinstance(observations, Recalled):
         return space(observations.inner)
     if isinstance(observations, Encoded):
         return spaces.Box(-np.inf, np.inf, (observations.width,))
-    return Observations([_whole(leaf) for leaf in observations.leaves]).space()
+    return Observations([_seen_part(leaf) for leaf in observations.leaves]).space()
 
 
-def decoded(observations: Seen, rows: np.ndarray) -> Any:
+def decode(observations: Seen, rows: np.ndarray) -> Any:
     """n rows as observations with n in front: what `Observations.rows` makes rows of, exactly. Features of an
     encoder stay features, and of a vector that is seen in part there is that part.
 
     >>> from gymnasium.spaces import Box, Dict, Discrete
     >>> seen = Observations.of(Dict(a=Box(-1, 1, (2,)), b=Discrete(3, start=5)))
-    >>> decoded(seen, seen.rows({"a": np.array([[0.5, -0.5]]), "b": np.array([7])}))
+    >>> decode(seen, seen.rows({"a": np.array([[0.5, -0.5]]), "b": np.array([7])}))
     {'a': array([[ 0.5, -0.5]], dtype=float32), 'b': array([7])}
     """
     if isinstance(observations, Recalled):
-        each, depth = observations.inner.width, observations.depth
-        return decoded(observations.inner, rows[:, (depth - 1) * each : depth * each])
+        width, depth = observations.inner.width, observations.depth
+        return decode(observations.inner, rows[:, (depth - 1) * width : depth * width])
     if isinstance(observations, Encoded):
         return rows
-    edges = np.cumsum([0, *(leaf.width for leaf in observations.leaves)])
-    parts = [
-        (leaf.path, _values(_whole(leaf), rows[:, edges[i] : edges[i + 1]]))
-        for i, leaf in enumerate(observations.leaves)
-    ]
-    return nest(parts)
+    blocks = np.split(rows, np.cumsum([leaf.width for leaf in observations.leaves])[:-1], axis=1)
+    leaves = zip(observations.leaves, blocks, strict=True)
+    return nest([(leaf.path, _values(_seen_part(leaf), block)) for leaf, block in leaves])
 
 
-def _whole(leaf: Leaf) -> Leaf:
+def _seen_part(leaf: Leaf) -> Leaf:
     return dataclasses.replace(leaf, shape=(len(leaf.picks),), picks=()) if leaf.picks else leaf
 
 
@@ -155,6 +148,6 @@ def _values(leaf: Leaf, block: np.ndarray) -> np.ndarray:
         return block.reshape(n, *leaf.shape)
     if leaf.kind == "state":
         return block[:, 0].astype(np.int64) + leaf.starts[0]
-    edges = np.cumsum(leaf.counts)[:-1]
-    chosen = np.stack([part.argmax(axis=1) for part in np.split(block, edges, axis=1)], axis=1)
+    groups = np.split(block, np.cumsum(leaf.counts)[:-1], axis=1)
+    chosen = np.stack([group.argmax(axis=1) for group in groups], axis=1)
     return (chosen + np.asarray(leaf.starts)).reshape(n, *leaf.shape)

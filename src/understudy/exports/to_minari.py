@@ -5,39 +5,41 @@ from __future__ import annotations
 import contextlib
 import re
 import warnings
-from typing import Any
+from collections.abc import Iterator
 
-import jax
+import gymnasium
 import numpy as np
+from gymnasium.envs.registration import EnvSpec
 
 from ..errors import UserError, import_extra
+from ..nested import nest, parts
 from ..runs import Record
-from .episodes import Episode, episodes, space
+from .episodes import episodes, space
 
 
 def write(run: Record, name: str) -> int:
     """Writes the dataset `name` to Minari's folder, from where ``minari.load_dataset(name)`` and ``--demos
-    minari:name`` read it; gives the number of episodes.
+    minari:name`` read it; returns the number of episodes.
 
     Minari has one observation more than actions; a run does not keep the one after the last action, so the
     last one stands twice, and `infos["known"]` is false there. `infos` also has the expert's actions, who
     acted (`by_expert`), `asked`, the learner's `target` and the `weight` of every sample. An episode that was
     still under way ends as truncated, as Minari's own collector has it.
     """
-    minari, made = import_extra("minari", "export: Minari", "minari"), run.settings
-    buffers = [_buffer(minari, number, one) for number, one in enumerate(episodes(run))]
+    minari, settings = import_extra("minari", "export: Minari", "minari"), run.settings
+    buffers = [minari.data_collector.EpisodeBuffer(**fields) for fields in _buffers(run)]
     try:
         with warnings.catch_warnings():  # that there is no author, no link to code
             warnings.simplefilter("ignore")
             minari.create_dataset_from_buffers(
                 name,
                 buffers,
+                env=_environment(run),
                 observation_space=space(run.policy.observations),
                 action_space=run.policy.actions.space(),
-                algorithm_name=f"understudy {made['name']}, seed {made['seed']}",
-                description=f"{made['env']}: what a policy did while it learned to imitate an expert.",
+                algorithm_name=f"understudy {settings['name']}, seed {settings['seed']}",
+                description=f"{settings['env']}: what a policy did while it learned to imitate an expert.",
                 jpeg_encoding=False,  # which would change images
-                **_environment(made),
             )
     except (ValueError, TypeError, OSError) as error:
         raise UserError(f"export: Minari does not take {name!r} ({error}).") from None
@@ -52,43 +54,39 @@ def name_of(run: Record, stem: str) -> str:
     'Pong-v5/runs-h-v0'
     """
     env = run.settings["env"].rpartition("/")[2].rpartition(":")[2]
-    return f"{_word(env)}/{_word(stem)}-v0"
+    words = [re.sub(r"[^\w-]+", "-", text).strip("-") or "run" for text in (env, stem)]
+    return f"{words[0]}/{words[1]}-v0"
 
 
-def _word(text: str) -> str:
-    return re.sub(r"[^\w-]+", "-", text).strip("-") or "run"
-
-
-def _environment(settings: dict[str, Any]) -> dict[str, Any]:
+def _environment(run: Record) -> EnvSpec | None:
     """The environment, where Gymnasium knows it by name, so that a dataset can make it again."""
-    import gymnasium
-
     with contextlib.suppress(gymnasium.error.Error):
-        return {"env": gymnasium.spec(settings["env"])} if not settings["env_kwargs"] else {}
-    return {}
+        return None if run.settings["env_kwargs"] else gymnasium.spec(run.settings["env"])
+    return None
 
 
-def _buffer(minari: Any, number: int, one: Episode) -> Any:
-    """An episode in Minari's words."""
-    last = np.zeros(len(one), bool)
-    last[-1] = True
-    once_more = {
-        "expert_action": one.expert_actions,
-        "target": one.targets,
-        "by_expert": one.by_expert,
-        "asked": one.asked,
-        "weight": one.weights,
-        "known": np.ones(len(one), bool),
-    }
-    return minari.data_collector.EpisodeBuffer(
-        id=number,
-        observations=jax.tree.map(lambda part: np.concatenate([part, part[-1:]]), one.observations),
-        actions=one.actions,
-        rewards=one.rewards,  # type: ignore[arg-type]
-        terminations=last & one.terminated,  # type: ignore[arg-type]
-        truncations=last & (not one.terminated),  # type: ignore[arg-type]
-        infos={name: np.concatenate([part, _nothing(part)]) for name, part in once_more.items()},
-    )
+def _buffers(run: Record) -> Iterator[dict[str, object]]:
+    """The episodes in Minari's words."""
+    for number, episode in enumerate(episodes(run)):
+        last = np.arange(len(episode)) == len(episode) - 1
+        infos = {
+            "expert_action": episode.expert_actions,
+            "target": episode.targets,
+            "by_expert": episode.by_expert,
+            "asked": episode.asked,
+            "weight": episode.weights,
+            "known": np.ones(len(episode), bool),
+        }
+        seen = [(path, np.concatenate([part, part[-1:]])) for path, part in parts(episode.observations)]
+        yield {
+            "id": number,
+            "observations": nest(seen),
+            "actions": episode.actions,
+            "rewards": episode.rewards,
+            "terminations": last & episode.terminated,
+            "truncations": last & (not episode.terminated),
+            "infos": {name: np.concatenate([part, _nothing(part)]) for name, part in infos.items()},
+        }
 
 
 def _nothing(part: np.ndarray) -> np.ndarray:

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 from .. import disk
 from ..errors import UserError, import_extra
 from ..nested import part_at, stack
 from ..policies import TrainedPolicy
 from . import NEAR
-from .graph import graph
+from .graph import Node, graph
 
 OPSET, IR = 17, 8
 """Versions of ONNX that runtimes from 2022 on read."""
@@ -20,31 +21,29 @@ OPSET, IR = 17, 8
 
 def write(trained: TrainedPolicy, path: Path) -> None:
     """Writes the model: one input for every part of the observation, the outputs `outputs` and `action`."""
-    import_extra("onnx", "export: ONNX", "onnx")
-    from onnx import checker, helper, numpy_helper  # type: ignore[import-not-found]
+    checker, helper, numpy_helper = (
+        import_extra(f"onnx.{name}", "export: ONNX", "onnx") for name in ("checker", "helper", "numpy_helper")
+    )
 
-    def typed(dtype: Any) -> int:
+    def type_of(dtype: DTypeLike) -> int:
         return helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
 
-    def node(one: Any) -> Any:
-        given = one.attributes | ({"to": typed(one.attributes["to"])} if "to" in one.attributes else {})
-        return helper.make_node(one.op, one.inputs, [one.output], **given)
+    g, actions = graph(trained), trained.actions
 
-    def value(name: str, dtype: Any, *shape: int) -> Any:
-        return helper.make_tensor_value_info(name, typed(dtype), ["batch", *shape])
+    def value(name: str, dtype: DTypeLike, shape: Sequence[int]) -> object:
+        return helper.make_tensor_value_info(name, type_of(dtype), ["batch", *shape])
 
-    made, acts = graph(trained), trained.actions
-    used = {name for one in made.nodes for name in one.inputs}
-    kept = [numpy_helper.from_array(a, name) for name, a in sorted(made.arrays.items()) if name in used]
-    dtype = next(iter(a.dtype for name, a in made.arrays.items() if "network" in name))
+    def node(made: Node) -> object:
+        attributes = {name: type_of(str(a)) if name == "to" else a for name, a in made.attributes.items()}
+        return helper.make_node(made.op, made.inputs, [made.output], **attributes)
+
+    dtype = next(array.dtype for name, array in g.arrays.items() if "network" in name)
+    inputs = [value(part.name, part.dtype, part.shape) for part in g.inputs]
+    outputs = [value("outputs", dtype, (actions.outputs,)), value("action", actions.dtype, actions.shape)]
+    used = {name for each in g.nodes for name in each.inputs}
+    arrays = [numpy_helper.from_array(g.arrays[name], name) for name in sorted(used & g.arrays.keys())]
     model = helper.make_model(
-        helper.make_graph(
-            [node(one) for one in made.nodes],
-            "policy",
-            [value(one.name, one.dtype, *one.shape) for one in made.inputs],
-            [value("outputs", dtype, acts.outputs), value("action", acts.dtype, *acts.shape)],
-            kept,
-        ),
+        helper.make_graph([node(each) for each in g.nodes], "policy", inputs, outputs, arrays),
         opset_imports=[helper.make_opsetid("", OPSET)],
         ir_version=IR,
         producer_name="understudy",
@@ -59,18 +58,18 @@ def difference(trained: TrainedPolicy, path: Path) -> float | None:
     One above `NEAR` is refused.
     """
     try:
-        import onnxruntime  # type: ignore[import-not-found]
-    except ImportError:
+        runtime = import_extra("onnxruntime", "export: ONNX", "onnx")
+    except UserError:
         return None
     space = trained.observations.space()
     space.seed(0)
-    drawn = [space.sample() for _ in range(32)]
-    session = onnxruntime.InferenceSession(path.read_bytes(), providers=["CPUExecutionProvider"])
-    batch, inputs = stack(drawn), graph(trained).inputs
-    given = {one.name: np.asarray(part_at(batch, one.path), one.dtype) for one in inputs}
-    theirs = np.asarray(session.run(["outputs"], given)[0])
-    ours = np.stack([trained.outputs(trained.observations.row(one)) for one in drawn])
-    found = float(np.abs(theirs - ours).max() / max(1.0, np.abs(ours).max()))
-    if not found <= NEAR:
-        raise UserError(f"export: outputs of {path} are not the policy's: {found:.1e} apart.")
-    return found
+    observations = [space.sample() for _ in range(32)]
+    session = runtime.InferenceSession(path.read_bytes(), providers=["CPUExecutionProvider"])
+    batch, inputs = stack(observations), graph(trained).inputs
+    parts = {part.name: np.asarray(part_at(batch, part.path), part.dtype) for part in inputs}
+    theirs = np.asarray(session.run(["outputs"], parts)[0])
+    ours = np.stack([trained.outputs(trained.observations.row(each)) for each in observations])
+    apart = float(np.abs(theirs - ours).max() / max(1.0, np.abs(ours).max()))
+    if not apart <= NEAR:
+        raise UserError(f"export: outputs of {path} are not the policy's: {apart:.1e} apart.")
+    return apart

@@ -5,6 +5,7 @@ act = load("policy.npz")
 action = act(observation)  # one observation, or a batch with n in front
 """
 
+# pyright: basic
 import json
 
 import numpy as np
@@ -55,16 +56,16 @@ def load(path):
 
     def act(observation, result="action"):
         values = dict(arrays)
-        for one in graph["inputs"]:
+        for wanted in graph["inputs"]:
             part = observation
-            for key in one["path"]:
+            for key in wanted["path"]:
                 part = part[key]
-            part = np.asarray(part, one["dtype"])
-            alone = part.ndim == len(one["shape"])
-            values[one["name"]] = part[None] if alone else part
+            part = np.asarray(part, wanted["dtype"])
+            alone = part.ndim == len(wanted["shape"])
+            values[wanted["name"]] = part[None] if alone else part
         for node in graph["nodes"]:
-            given = [values[name] for name in node["inputs"]]
-            values[node["output"]] = OPS[node["op"]](*given, **node["attributes"])
+            inputs = [values[name] for name in node["inputs"]]
+            values[node["output"]] = OPS[node["op"]](*inputs, **node["attributes"])
         return values[result][0] if alone else values[result]
 
     return act

@@ -168,7 +168,7 @@ class Dataset:
                 for batch in self._parquet.ParquetFile(file).iter_batches(size, columns=plain):
                     table = self._arrow.Table.from_batches([batch]).select(plain)
                     table = table if rest is None else self._arrow.concat_tables([rest, table])
-                    episode = table["episode_index"].to_numpy()
+                    episode: np.ndarray = table["episode_index"].to_numpy()
                     last = int(np.searchsorted(episode, episode[-1]))  # where the one begins that may go on
                     if last:
                         yield self._read(table.slice(0, last), names, videos, places)
