@@ -69,7 +69,9 @@ class _Writer:
             import_extra(name, "export: LeRobot", "tables") for name in names
         )
         self._folder, self._task, self._fps = folder, task, fps
-        self._files: dict[str, _Files] = {}
+        self._data = _Files(folder, DATA_PATH, DATA_SIZE)
+        self._episodes = _Files(folder, EPISODES_PATH, DATA_SIZE)
+        self._videos: dict[str, _Files] = {}
         self._features: dict[str, Feature] = {}
         self._statistics: dict[str, Statistics] = {}
         self._rows: list[dict[str, Any]] = []
@@ -79,28 +81,32 @@ class _Writer:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *error: object) -> None:
-        if kind is None:
-            self._write_episodes()
-            self._write_meta()
-        for files in self._files.values():
-            files.close()
+        with contextlib.ExitStack() as stack:
+            for files in (self._data, self._episodes, *self._videos.values()):
+                stack.callback(files.close)
+            if kind is None:
+                self._write_episodes()
+                self._write_meta()
 
     def add(self, episode: Episode) -> None:
         """Writes the steps of one more episode."""
         columns = self._columns(episode)
-        pictures = {name: as_rgb(part) for name, part in columns.items() if _is_camera(name, part)}
+        pictures = {
+            name: as_rgb(part) for name, part in columns.items() if is_picture(part.dtype, part.shape[1:])
+        }
         row: dict[str, Any] = {"episode_index": self.count, "tasks": [self._task], "length": len(episode)}
         row |= {"dataset_from_index": self._frames, "dataset_to_index": self._frames + len(episode)}
         for name, frames in pictures.items():
             row |= self._add_video(name, frames)
-        plain = {name: part for name, part in columns.items() if name not in pictures}
-        row |= self._add_table("data", {name: _cells(self._arrow, part) for name, part in plain.items()})
+        cells = {name: _cells(self._arrow, part) for name, part in columns.items() if name not in pictures}
+        row |= {f"data/{key}": number for key, number in self._data.place.items()}
+        self._add_table(self._data, self._arrow.table(cells))
         # Where the expert was not asked its action is none, and counts for nothing.
         measured = columns | {"expert_action": episode.expert_actions[episode.asked]}
         for name, part in measured.items():
-            found = _picture_statistics(pictures[name]) if name in pictures else _statistics(part)
-            self._statistics[name] = _joined(self._statistics[name], found) if self.count else found
-            row |= {f"stats/{name}/{key}": value.tolist() for key, value in found.items()}
+            of = _picture_statistics(pictures[name]) if name in pictures else _statistics(part)
+            self._statistics[name] = _joined(self._statistics[name], of) if self.count else of
+            row |= {f"stats/{name}/{key}": value.tolist() for key, value in of.items()}
         if not self.count:
             self._features = {name: self._feature(part, name in pictures) for name, part in columns.items()}
         self._rows.append(row)
@@ -147,37 +153,31 @@ class _Writer:
 
     def _add_video(self, name: str, frames: np.ndarray) -> dict[str, Any]:
         """Appends frames (T, h, w, 3) to a video, and returns where they are."""
-        files = self._files.setdefault(
-            name, _Files(self._folder, VIDEO_PATH, SHRINKS * VIDEO_SIZE, video_key=name)
-        )
+        if name not in self._videos:
+            self._videos[name] = _Files(self._folder, VIDEO_PATH, SHRINKS * VIDEO_SIZE, video_key=name)
+        files, count = self._videos[name], len(frames)
         if files.stream is None:
             size = f"{frames.shape[2]}x{frames.shape[1]}"
             raw = ["-f", "rawvideo", "-pix_fmt", "rgb24", "-s", size, "-r", str(self._fps), "-i", "-"]
             files.stream = _Video(ffmpeg("export", [*raw, *LOSSLESS, str(files.path)]))
         files.stream.write(frames)
-        first, last = files.count / self._fps, (files.count + len(frames)) / self._fps
+        first, last = files.count / self._fps, (files.count + count) / self._fps
         place = {"from_timestamp": first, "to_timestamp": last, **files.place}
-        files.grow(len(frames), frames.nbytes)
+        files.grow(count, frames.nbytes)
         return {f"videos/{name}/{key}": value for key, value in place.items()}
 
-    def _add_table(self, kind: str, columns: Mapping[str, Any]) -> dict[str, int]:
-        """Appends rows to a file of Parquet, and returns where they are."""
-        path = DATA_PATH if kind == "data" else EPISODES_PATH
-        files = self._files.setdefault(kind, _Files(self._folder, path, DATA_SIZE))
-        table = self._arrow.table(columns)
+    def _add_table(self, files: _Files, table: Any) -> None:
+        """Appends rows to a file of Parquet."""
         if files.stream is None:
             files.stream = self._parquet.ParquetWriter(files.path, table.schema)
         files.stream.write_table(table)
-        place = {f"{kind}/{key}": value for key, value in files.place.items()}
         files.grow(len(table), table.nbytes)
-        return place
 
     def _write_episodes(self) -> None:
-        kind = "meta/episodes"
-        files = self._files.setdefault(kind, _Files(self._folder, EPISODES_PATH, DATA_SIZE))
-        rows = [row | {f"{kind}/{key}": value for key, value in files.place.items()} for row in self._rows]
-        if rows:
-            self._add_table(kind, disk.to_columns(rows))
+        place = {f"meta/episodes/{key}": number for key, number in self._episodes.place.items()}
+        if self._rows:
+            table = self._arrow.table(disk.to_columns([row | place for row in self._rows]))
+            self._add_table(self._episodes, table)
         self._rows = []
 
     def _write_meta(self) -> None:
@@ -193,9 +193,7 @@ class _Writer:
             "fps": self._fps,
             "splits": {"train": f"0:{self.count}"},
             "data_path": DATA_PATH,
-            "video_path": VIDEO_PATH
-            if any(one["dtype"] == "video" for one in self._features.values())
-            else None,
+            "video_path": VIDEO_PATH if self._videos else None,
             "features": self._features,
         }
         for name, content in {"info": info, "stats": self._statistics}.items():
@@ -211,8 +209,8 @@ class _Files:
     stream: what the present file is written with, None before its first row; count: rows or frames in it.
     """
 
-    def __init__(self, folder: Path, path: str, size: int, **names: str):
-        self._folder, self._path, self._size, self._names = folder, path, size, names
+    def __init__(self, folder: Path, pattern: str, size: int, **names: str):
+        self._folder, self._pattern, self._size, self._names = folder, pattern, size, names
         self._number = self._bytes = self.count = 0
         self.stream: Any = None
 
@@ -224,7 +222,7 @@ class _Files:
     @property
     def path(self) -> Path:
         """The present file, whose folder is there."""
-        path = self._folder / self._path.format(**self.place, **self._names)
+        path = self._folder / self._pattern.format(**self.place, **self._names)
         path.parent.mkdir(parents=True, exist_ok=True)
         return path
 
@@ -261,10 +259,6 @@ class _Video:
             raise OSError(f"ffmpeg ended with code {self._process.returncode}")
 
 
-def _is_camera(name: str, part: np.ndarray) -> bool:
-    return name.startswith("observation.") and is_picture(part.dtype, part.shape[1:])
-
-
 def _cells(arrow: Any, part: np.ndarray) -> Any:
     """An array (T, …) as a column of Parquet: numbers, or lists of lists; a single number is no list."""
     shape = part.shape[1:]
@@ -278,12 +272,11 @@ def _statistics(values: np.ndarray) -> Statistics:
     """Statistics of values (n, …); zeros, which count for nothing, where n = 0."""
     shape = values.shape[1:] or (1,)
     numbers = values.astype(np.float64).reshape(-1, *shape) if len(values) else np.zeros((1, *shape))
-    found = {name: getattr(numbers, name)(axis=0) for name in ("min", "max", "mean", "std")}
-    if (
-        values.dtype != np.uint8
-    ):  # of bytes that are no picture there are many, and nobody scales by quantiles
-        found |= dict(zip(QUANTILES, np.quantile(numbers, list(QUANTILES.values()), axis=0), strict=True))
-    return found | {"count": np.array([len(values)])}
+    measured = {name: getattr(numbers, name)(axis=0) for name in ("min", "max", "mean", "std")}
+    if values.dtype != np.uint8:  # of arrays of bytes, which are large, nobody wants quantiles
+        quantiles = np.quantile(numbers, list(QUANTILES.values()), axis=0)
+        measured |= dict(zip(QUANTILES, quantiles, strict=True))
+    return measured | {"count": np.array([len(values)])}
 
 
 def _picture_statistics(frames: np.ndarray) -> Statistics:
@@ -291,10 +284,8 @@ def _picture_statistics(frames: np.ndarray) -> Statistics:
     most, side = LOOKED_AT
     every = [-(-size // limit) for size, limit in zip(frames.shape, (most, side, side), strict=False)]
     some = frames[:: every[0], :: every[1], :: every[2]]
-    found = _statistics(some.reshape(-1, 3) / 255)
-    return {name: value.reshape(3, 1, 1) for name, value in found.items() if name != "count"} | {
-        "count": np.array([len(some)])
-    }
+    measured = _statistics(some.reshape(-1, 3) / 255) | {"count": np.array([len(some)])}
+    return {name: value if name == "count" else value.reshape(3, 1, 1) for name, value in measured.items()}
 
 
 def _joined(a: Statistics, b: Statistics) -> Statistics:
@@ -303,18 +294,11 @@ def _joined(a: Statistics, b: Statistics) -> Statistics:
     if not n or not m:
         return a if n else b
     share = m / (n + m)
-    joined = {
-        name: value + share * (b[name] - value)
-        for name, value in a.items()
-        if name not in ("min", "max", "count")
-    }
-    spread = (
-        a["std"] ** 2
-        + share * (b["std"] ** 2 - a["std"] ** 2)
-        + share * (1 - share) * (a["mean"] - b["mean"]) ** 2
-    )
-    extremes = {"min": np.minimum(a["min"], b["min"]), "max": np.maximum(a["max"], b["max"])}
-    return joined | extremes | {"std": np.sqrt(spread), "count": n + m}
+    joined = {name: value + share * (b[name] - value) for name, value in a.items()}
+    within, between = (1 - share) * a["std"] ** 2 + share * b["std"] ** 2, (b["mean"] - a["mean"]) ** 2
+    joined["std"] = np.sqrt(within + share * (1 - share) * between)
+    joined |= {"min": np.minimum(a["min"], b["min"]), "max": np.maximum(a["max"], b["max"])}
+    return joined | {"count": n + m}
 
 
 def _fps(settings: Mapping[str, Any]) -> int:

@@ -21,14 +21,11 @@ OPSET, IR = 17, 8
 
 def write(trained: TrainedPolicy, path: Path) -> None:
     """Writes the model: one input for every part of the observation, the outputs `outputs` and `action`."""
-    checker, helper, numpy_helper = (
-        import_extra(f"onnx.{name}", "export: ONNX", "onnx") for name in ("checker", "helper", "numpy_helper")
-    )
+    onnx = import_extra("onnx", "export: ONNX", "onnx")
+    helper, g, actions = onnx.helper, graph(trained), trained.actions
 
     def type_of(dtype: DTypeLike) -> int:
         return helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
-
-    g, actions = graph(trained), trained.actions
 
     def value(name: str, dtype: DTypeLike, shape: Sequence[int]) -> object:
         return helper.make_tensor_value_info(name, type_of(dtype), ["batch", *shape])
@@ -41,14 +38,14 @@ def write(trained: TrainedPolicy, path: Path) -> None:
     inputs = [value(part.name, part.dtype, part.shape) for part in g.inputs]
     outputs = [value("outputs", dtype, (actions.outputs,)), value("action", actions.dtype, actions.shape)]
     used = {name for each in g.nodes for name in each.inputs}
-    arrays = [numpy_helper.from_array(g.arrays[name], name) for name in sorted(used & g.arrays.keys())]
+    arrays = [onnx.numpy_helper.from_array(g.arrays[name], name) for name in sorted(used & g.arrays.keys())]
     model = helper.make_model(
         helper.make_graph([node(each) for each in g.nodes], "policy", inputs, outputs, arrays),
         opset_imports=[helper.make_opsetid("", OPSET)],
         ir_version=IR,
         producer_name="understudy",
     )
-    checker.check_model(model, full_check=True)
+    onnx.checker.check_model(model, full_check=True)
     disk.write_file(path, model.SerializeToString(deterministic=True))
 
 

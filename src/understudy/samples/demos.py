@@ -237,7 +237,8 @@ def _lerobot(source: str, observations: Seen, actions: Actions) -> Iterator[Demo
         inner = inner.inner
     columns = {leaf: dataset.column_of(leaf) for leaf in inner.leaves}
     label, asked = dataset.labels()
-    for steps in dataset.steps([*columns.values(), label, *([asked] if asked else [])]):
+    names = [*columns.values(), label, *([asked] if asked else [])]
+    for steps in dataset.steps(names, whole=isinstance(observations, Recalled)):
         seen = nest(
             [(leaf.path, lerobot.as_seen(steps.columns[name], leaf)) for leaf, name in columns.items()]
         )

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import math
 import subprocess
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -29,7 +30,7 @@ FILE = "chunk-{chunk_index:03d}/file-{file_index:03d}"
 DATA_PATH, EPISODES_PATH = f"data/{FILE}.parquet", f"meta/episodes/{FILE}.parquet"
 VIDEO_PATH = f"videos/{{video_key}}/{FILE}.mp4"
 PIECE = 2**26
-"""Bytes of steps, with their pictures, that are read at once; an episode is never divided."""
+"""Bytes of steps, with their pictures, that are read at once."""
 SIDE = 16
 """The least height and width of what is a picture and not an array of bytes."""
 
@@ -44,7 +45,9 @@ class Feature(TypedDict):
 
 
 class Steps(NamedTuple):
-    """Steps of whole episodes. columns: by name, each (n, …); begins (n,): where an episode begins."""
+    """Steps in their order. columns: by name, each (n, …); begins (n,): where an episode begins, or goes on
+    that was divided.
+    """
 
     columns: dict[str, np.ndarray]
     begins: np.ndarray
@@ -145,22 +148,21 @@ class Dataset:
             return "expert_action", "asked"
         return "action", "intervention" if "intervention" in self.features else None
 
-    def steps(self, names: Sequence[str]) -> Iterator[Steps]:
-        """The steps of all episodes in these columns, a few whole episodes at a time."""
+    def steps(self, names: Sequence[str], *, whole: bool = True) -> Iterator[Steps]:
+        """The steps of all episodes in these columns, a few at a time; `whole`: no episode is divided."""
         try:
-            yield from self._steps(list(dict.fromkeys(names)))
+            yield from self._steps(list(dict.fromkeys(names)), whole)
         except (ValueError, KeyError, OSError, RuntimeError) as error:  # pyarrow's, imageio's and our own
             raise UserError(f"{self.who}: cannot be read ({type(error).__name__}: {error}).") from None
 
-    def _steps(self, names: Sequence[str]) -> Iterator[Steps]:
+    def _steps(self, names: Sequence[str], whole: bool) -> Iterator[Steps]:
         if missing := [name for name in names if name not in self.features]:
             raise KeyError(missing[0])
         videos = {name: _Frames() for name in names if self.features[name]["dtype"] == "video"}
         plain = [name for name in names if name not in videos] + ["episode_index", "frame_index"]
-        bytes_each = sum(
-            np.prod(self.features[name]["shape"]) * (1 if name in videos else 8) for name in names
-        )
-        size, places, rest = max(1, int(PIECE // max(1, bytes_each))), self._places(list(videos)), None
+        width = sum(math.prod(self._shape(name)) * (1 if name in videos else 8) for name in names)
+        size, places = max(1, PIECE // max(1, width)), self._places(list(videos))
+        rest: Any = None
         with contextlib.ExitStack() as stack:
             for frames in videos.values():
                 stack.callback(frames.close)
@@ -168,12 +170,13 @@ class Dataset:
                 for batch in self._parquet.ParquetFile(file).iter_batches(size, columns=plain):
                     table = self._arrow.Table.from_batches([batch]).select(plain)
                     table = table if rest is None else self._arrow.concat_tables([rest, table])
-                    episode: np.ndarray = table["episode_index"].to_numpy()
-                    last = int(np.searchsorted(episode, episode[-1]))  # where the one begins that may go on
+                    episode = table["episode_index"].to_numpy()
+                    # The last episode may go on in the next rows.
+                    last = int(np.searchsorted(episode, episode[-1])) if whole else len(table)
                     if last:
                         yield self._read(table.slice(0, last), names, videos, places)
-                    rest = table.slice(last)
-            if rest is not None and len(rest):
+                    rest = table.slice(last) if last < len(table) else None
+            if rest is not None:
                 yield self._read(rest, names, videos, places)
 
     def _read(
