@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import tracemalloc
 from pathlib import Path
 from types import SimpleNamespace
 from typing import ClassVar
@@ -15,7 +16,7 @@ import pytest
 import understudy
 from understudy import UserError
 from understudy.exports import episodes, to_lerobot
-from understudy.policies import Observations
+from understudy.policies import Actions, Observations
 from understudy.policies.codecs import Recalled
 from understudy.samples import BREAK, EXPERT, demos, lerobot
 
@@ -200,6 +201,55 @@ def test_labels_come_back_from_lerobot_s_files_as_they_were(env, run, tmp_path, 
         source = f"lerobot:{tmp_path / 'set'}"
         cloned = understudy.imitate(env, demos=source, learner="bc", policy="linear", episodes=0)
         assert cloned.ledger["samples"][0] == len(rows)
+
+
+def test_what_is_recalled_is_of_the_episode_whatever_is_read_at_once(run, tmp_path, monkeypatch):
+    pytest.importorskip("pyarrow.parquet")
+    understudy.export(run, "lerobot", tmp_path / "set")
+    about, seen = (run.policy.actions, Walk()), Recalled(run.policy.observations, 3)
+    monkeypatch.setattr(lerobot, "PIECE", 300)
+    found = demos.recorded(f"lerobot:{tmp_path / 'set'}", seen, *about)
+    begins = [np.arange(len(episode)) == 0 for episode in episodes.episodes(run)]
+    wanted = [
+        seen.along(episode.observations, begin)[episode.asked]
+        for episode, begin in zip(episodes.episodes(run), begins, strict=True)
+    ]
+    assert found.inputs.tobytes() == joined(wanted).tobytes()
+    with pytest.raises(UserError, match="it has states without a label; a policy with memory"):
+        demos.recorded(f"lerobot:{tmp_path / 'set'}", Recalled(seen.inner, 1, mark=True), *about)
+
+
+def test_pictures_of_any_number_take_the_memory_of_a_few(tmp_path, monkeypatch):
+    """An episode of 20 MB, of which 1 MB is read at once."""
+    pytest.importorskip("pyarrow.parquet")
+    n, empty = 1600, np.zeros(1600, np.float32)
+    pictures = np.broadcast_to((np.arange(n) % 251).astype(np.uint8)[:, None, None, None], (n, 64, 64, 3))
+    episode = episodes.Episode(
+        observations=pictures,
+        actions=np.arange(n) % 2,
+        expert_actions=np.arange(n) % 2,
+        targets=np.zeros((n, 2), np.float32),
+        rewards=empty,
+        by_expert=empty > 0,
+        asked=empty == 0,
+        weights=empty,
+        terminated=True,
+        truncated=False,
+    )
+    monkeypatch.setattr(to_lerobot, "episodes", lambda run: [episode])
+    to_lerobot.write(SimpleNamespace(settings={"env": "CartPole-v1", "env_kwargs": {}}), tmp_path / "set")
+    space, choices = gymnasium.spaces.Box(0, 255, (64, 64, 3), np.uint8), gymnasium.spaces.Discrete(2)
+    monkeypatch.setattr(lerobot, "PIECE", 2**20)
+    monkeypatch.setattr(demos, "HELD", 2**20)
+    seen, actions = Observations.of(space), Actions.of(choices)
+    env = SimpleNamespace(observation_space=space, action_space=choices)
+    demos.recorded(f"lerobot:{tmp_path / 'set'}", seen, actions, env)  # imports, and what is made once
+    tracemalloc.start()
+    found = demos.recorded(f"lerobot:{tmp_path / 'set'}", seen, actions, env)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert found.inputs.nbytes > 19e6 > 6e6 > peak
+    assert (found.inputs == pictures.reshape(n, -1)).all()
 
 
 def test_datasets_of_others_are_demonstrations_in_lerobot_s_words(run, tmp_path):

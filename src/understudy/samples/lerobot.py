@@ -172,7 +172,7 @@ class Dataset:
                     table = table if rest is None else self._arrow.concat_tables([rest, table])
                     episode = table["episode_index"].to_numpy()
                     # The last episode may go on in the next rows.
-                    last = int(np.searchsorted(episode, episode[-1])) if whole else len(table)
+                    last = np.count_nonzero(episode != episode[-1]) if whole else len(table)
                     if last:
                         yield self._read(table.slice(0, last), names, videos, places)
                     rest = table.slice(last) if last < len(table) else None
