@@ -108,7 +108,7 @@ def from_python(run, monkeypatch):
         raise UserError("seen")
 
     with monkeypatch.context() as patched:
-        patched.setattr("understudy.runs.run.parts", stop)
+        patched.setattr("understudy.runs.run.make_parts", stop)
         with pytest.raises(UserError, match="seen"):
             understudy.imitate(**run)
     return seen[0]

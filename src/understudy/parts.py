@@ -19,11 +19,11 @@ from .experts.networks import start
 from .losses import check_loss
 from .machine import total_memory
 from .online import Game, make_game, remembering
-from .policies import Actions, Encoded, Normaliser, Observations, Params, Policy, Recalled, Seen
+from .policies import Actions, Encoded, Normaliser, Observations, Params, Recalled, Seen
 from .policies.base import first_params
 from .policies.sight import Sight
 from .samples import Round, checksum, count, recorded
-from .spec import FIELDS, WORLD, RunSpec, describe, refuse_old_name, stated
+from .spec import FIELDS, WORLD, RunSpec, describe, is_mapping, refuse_old_name, stated
 
 
 @final
@@ -152,13 +152,14 @@ def taught(expert: Expert, spec: RunSpec) -> Expert:
     return mode(expert) if spec.label_kind == "action" else expert
 
 
-def _room(plan: Timetable, policy: Policy, demos: int) -> tuple[int, int]:
+def _room(plan: Timetable, policy: Any, demos: int) -> tuple[int, int]:
     """The most samples with a label, or sequences of a policy with memory, of a round and of the run."""
     most = [most for _, most in plan.rounds]
     if policy.memory:
-        length: int = policy.length  # type: ignore[attr-defined]
+        length: int = policy.length
         counts = [count(size, plan.num_envs, length) for size in plan.sizes if size]
-        counts += [count(demos, 1, length)] if demos else []
+        if demos:
+            counts.append(count(demos, 1, length))
         return max(counts), sum(counts)
     return max(demos, *most), demos + min(sum(most), plan.budget or sum(most))
 
@@ -190,11 +191,12 @@ def parts_of(observation_space: Any, action_space: Any, kind: str, settings: Map
     )
 
 
-def _card_return(card: Any, env: str) -> float | None:
+def _card_return(card: Mapping[str, Any], env: str) -> float | None:
     """The mean return in an environment that an expert's card states."""
     stated = card.get("returns")
-    stated = stated.get(env, stated) if isinstance(stated, Mapping) else {}
-    mean = stated.get("mean") if isinstance(stated, Mapping) else None
+    if is_mapping(stated):
+        stated = stated.get(env, stated)
+    mean = stated.get("mean") if is_mapping(stated) else None
     return float(mean) if isinstance(mean, int | float) else None
 
 

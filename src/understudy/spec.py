@@ -18,7 +18,7 @@ import sys
 import tomllib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias, final
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeGuard, final
 
 from . import disk
 from .errors import UserError, check_int, check_name, unknown
@@ -208,19 +208,19 @@ class Settings:
     or K past samples, a uniform choice among all (reservoir:K)."""
     seed: int = _least(0, 0)
     """Seed of everything."""
-    env_kwargs: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    env_kwargs: Mapping[str, Any] = dataclasses.field(default_factory=dict[str, Any])
     """Keywords for the environment, as JSON: '{"max_episode_steps": 200}'."""
-    learner_options: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    learner_options: Mapping[str, Any] = dataclasses.field(default_factory=dict[str, Any])
     """Other options of the learner, as JSON."""
-    policy_options: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    policy_options: Mapping[str, Any] = dataclasses.field(default_factory=dict[str, Any])
     """Other options of the policy, as JSON: '{"activation": "tanh"}'."""
-    loss_options: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    loss_options: Mapping[str, Any] = dataclasses.field(default_factory=dict[str, Any])
     """Options of the loss, as JSON: '{"delta": 0.5}'."""
-    solver_options: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    solver_options: Mapping[str, Any] = dataclasses.field(default_factory=dict[str, Any])
     """Other options of the solver, as JSON: '{"decay": "cosine"}'."""
-    ask_options: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    ask_options: Mapping[str, Any] = dataclasses.field(default_factory=dict[str, Any])
     """Other options of the ask rule, as JSON: '{"on": "observations"}'."""
-    expert_options: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    expert_options: Mapping[str, Any] = dataclasses.field(default_factory=dict[str, Any])
     """Other options of the expert, as JSON: '{"filename": "model.zip"}'."""
 
 
@@ -244,8 +244,11 @@ OLD_NAMES = {
     "labels": "label_kind",
 }
 """What settings were called before they had the words of the field."""
-WORLD = ("env", "env_kwargs", "student_sees", "expert", "expert_options", "demos")
-WORLD += (*OPTIONS["expert"], "expert_workers", "expert_timeout", "expert_retries")
+WORLD = (
+    *("env", "env_kwargs", "student_sees", "expert", "expert_options", "demos"),
+    *OPTIONS["expert"],
+    *("expert_workers", "expert_timeout", "expert_retries"),
+)
 """The settings that say where a run happens and who is its expert."""
 
 
@@ -408,23 +411,23 @@ class RunSpec(Settings):
         """The settings that differ from their defaults, with env, learner and seed always: enough to make it
         again with `RunSpec.of`. Objects cannot be written down so, and are refused.
         """
-        found = {}
+        changed: dict[str, Any] = {}
         for name in FIELDS:
             value = getattr(self, name)
             if name not in ("env", "learner", "seed") and self.unsaid(name):
                 continue
             try:
-                found[name] = json.loads(json.dumps(value, allow_nan=False))
+                changed[name] = json.loads(json.dumps(value, allow_nan=False))
             except (TypeError, ValueError):
                 raise UserError(
                     f"{name}: {describe(value)!r} is an object, which a study cannot keep or send to a "
                     "worker; give its name, or module:name."
                 ) from None
-            if found[name] != disk.to_plain(value):
+            if changed[name] != disk.to_plain(value):
                 raise UserError(
                     f"{name}: {value!r} has keys that are not text, which JSON cannot keep for a study."
                 )
-        return found
+        return changed
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, RunSpec) and self.plain() == other.plain()
@@ -474,14 +477,15 @@ def comparator_rounds(asked: Any, rounds: int | None = None) -> frozenset[int]:
     """
     if isinstance(asked, str) and asked in COMPARATORS and rounds is not None:
         return frozenset({"every": range(1, rounds + 1), "last": (rounds,), "none": ()}[asked])
-    listed = asked.split(",") if isinstance(asked, str) else asked
+    numbers: Any = asked.split(",") if isinstance(asked, str) else asked
+    listed: Iterable[Any] = numbers if is_iterable(numbers) else (numbers,)
     try:
         # By way of text, which a fraction or a truth value cannot go without being refused.
-        chosen = [int(str(one)) for one in (listed if isinstance(listed, Iterable) else (listed,))]
+        chosen = [int(str(t)) for t in listed]
     except ValueError:
         chosen = []
     if not chosen or not all(1 <= t <= (rounds or t) for t in chosen):
-        asked = list(asked) if isinstance(asked, tuple) else asked
+        asked = [*listed] if isinstance(asked, tuple) else asked
         accepted = "numbers of rounds" if rounds is None else f"rounds among 1 … {rounds}"
         raise UserError(f"comparator: {asked!r} is not 'every', 'last', 'none' or {accepted}.")
     return frozenset(chosen)
@@ -549,6 +553,26 @@ def read_toml(path: str | os.PathLike[str], field: str) -> dict[str, Any]:
         raise UserError(f"{field}: {str(path)!r} is not TOML ({error}).") from None
 
 
+def is_mapping(value: Any) -> TypeGuard[Mapping[Any, Any]]:
+    """`isinstance`, for type checkers too: with keys and values of any type."""
+    return isinstance(value, Mapping)
+
+
+def is_iterable(value: Any) -> TypeGuard[Iterable[Any]]:
+    """`isinstance`, for type checkers too: of values of any type."""
+    return isinstance(value, Iterable)
+
+
+def is_sequence(value: Any) -> TypeGuard[Sequence[Any]]:
+    """`isinstance`, for type checkers too: of values of any type; a text is none."""
+    return isinstance(value, Sequence) and not isinstance(value, (str, bytes))
+
+
+def is_path(value: Any) -> TypeGuard[os.PathLike[str]]:
+    """`isinstance`, for type checkers too: of text."""
+    return isinstance(value, os.PathLike)
+
+
 def stated(settings: Mapping[str, Any]) -> dict[str, Any]:
     """The settings that were given. None counts as not given, but an encoder of None is the pixels."""
     return {name: value for name, value in settings.items() if value is not None or name == "encoder"}
@@ -563,19 +587,19 @@ def describe(part: Any) -> Any:
     """
     if isinstance(part, (str, int, float, bool)) or part is None:
         return part
-    if isinstance(part, Mapping):
+    if is_mapping(part):
         return {str(name): describe(value) for name, value in part.items()}
-    if isinstance(part, (list, tuple)):
-        return [describe(one) for one in part]
-    if isinstance(part, os.PathLike):
+    if is_sequence(part):
+        return [describe(value) for value in part]
+    if is_path(part):
         return os.fspath(part)
     if hasattr(part, "label") or hasattr(part, "predict"):  # an expert, which may hold a network
         return str(getattr(part, "name", type(part).__qualname__))
     if dataclasses.is_dataclass(part) and not isinstance(part, type):
         fields = {field.name: describe(getattr(part, field.name)) for field in dataclasses.fields(part)}
         return {"kind": type(part).__name__, **fields}
-    if (listed := getattr(part, "tolist", None)) is not None:
-        return listed()
+    if (plain := getattr(part, "tolist", None)) is not None:
+        return plain()
     name = getattr(part, "__qualname__", None)
     return f"{part.__module__}:{name}" if name else type(part).__qualname__
 
@@ -623,19 +647,19 @@ def _truth(name: str, value: Any, rules: Mapping[str, Any]) -> bool:
 def _word(name: str, value: Any, rules: Mapping[str, Any]) -> str:
     if "among" in rules and value not in rules["among"]:
         raise unknown(name, value, rules["among"])
-    if not isinstance(value, (str, os.PathLike)):
+    if not isinstance(value, str) and not is_path(value):
         raise UserError(f"{name}: {value!r} is not a word.")
     return str(os.fspath(value))
 
 
 def _widths(name: str, value: Any, rules: Mapping[str, Any]) -> tuple[int, ...]:
-    listed = value if isinstance(value, Sequence) and not isinstance(value, str) else (value,)
+    listed: Sequence[Any] = value if is_sequence(value) else (value,)
     try:
-        for one in listed:
-            check_int(name, one)
+        for width in listed:
+            check_int(name, width)
     except UserError:
         raise UserError(f"{name}: {value!r} must be positive whole numbers, as in (256, 256).") from None
-    return tuple(map(int, listed))
+    return tuple(int(width) for width in listed)
 
 
 def mapping(name: str, value: Any, rules: Mapping[str, Any] | None = None) -> dict[str, Any]:
@@ -643,9 +667,9 @@ def mapping(name: str, value: Any, rules: Mapping[str, Any] | None = None) -> di
     if isinstance(value, str):
         with contextlib.suppress(ValueError):
             value = json.loads(value)
-    if not isinstance(value, Mapping):
+    if not is_mapping(value):
         raise UserError(f"{name}: {value!r} is not a JSON object such as '{{\"max_episode_steps\": 200}}'.")
-    return {str(key): one for key, one in value.items()}
+    return {str(key): entry for key, entry in value.items()}
 
 
 READERS: dict[str, Callable[[str, Any, Mapping[str, Any]], Any]] = {

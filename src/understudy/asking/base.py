@@ -21,7 +21,7 @@ class Asked(NamedTuple):
     them was to be asked, given everything before the round, (k,).
     """
 
-    index: np.ndarray
+    index: np.ndarray  # pyright: ignore[reportIncompatibleMethodOverride]  a tuple has a method of that name
     p: np.ndarray
 
 
@@ -97,7 +97,7 @@ class Rule(Protocol):
 def chosen_by(rule: Rule, view: View) -> Asked:
     """What a rule chooses of a view; an answer that is no choice of its states is refused in one sentence."""
     with calling("ask rule", rule, "choose"):
-        asked = rule.choose(view)
+        asked: Any = rule.choose(view)  # whatever it returned
     n, who = len(view.rows), f"ask rule {name_of(rule)!r}: its choose returned"
     if not isinstance(asked, Asked):
         raise ContractError(f"{who} {kind_of(asked)}; an understudy.asking.Asked(index, p) is expected.")

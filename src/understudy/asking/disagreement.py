@@ -1,17 +1,22 @@
 """Ask about the states on which networks that were trained on the same labels disagree."""
+# optax has no types, nor have functions of JAX that take trees.
+# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false
+# pyright: reportUnknownVariableType=false, reportUnknownArgumentType=false
 
 from __future__ import annotations
 
 import dataclasses
 import functools
-from typing import Any, final
+from typing import final
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
+from jax import Array
 
-from ..policies import MLP
+from ..losses import Loss
+from ..policies import MLP, Params, Policy
 from .base import View, whole
 from .scored import Score, Scored
 
@@ -64,7 +69,7 @@ class Disagreement(Scored):
         return score
 
 
-def _member(policy: Any, width: int) -> MLP:
+def _member(policy: Policy, width: int) -> MLP:
     """A small network with the head of the policy."""
     if isinstance(policy, MLP):
         return dataclasses.replace(policy, widths=(width, width))
@@ -72,17 +77,19 @@ def _member(policy: Any, width: int) -> MLP:
 
 
 @functools.partial(jax.jit, static_argnums=(0, 1))
-def _train(policy: MLP, loss: Any, keys: Any, inputs: Any, targets: Any) -> Any:
+def _train(policy: MLP, loss: Loss, keys: Array, inputs: Array, targets: Array) -> Params:
     """Parameters of all members; inputs (steps, members, batch, width), targets likewise."""
     steps, rule = inputs.shape[0], optax.scale_by_adam()
 
-    def mean(params: Any, x: Any, y: Any) -> Any:
+    def mean(params: Params, x: Array, y: Array) -> Array:
         return jnp.mean(jax.vmap(loss)(policy.apply(params, x), y))
 
-    def one(key: Any, inputs: Any, targets: Any) -> Any:
+    def member(key: Array, inputs: Array, targets: Array) -> Params:
         start = policy.init(key, inputs.shape[-1], targets.shape[-1], jnp.float32)
 
-        def step(carry: Any, rows: Any) -> Any:
+        def step(
+            carry: tuple[Params, optax.OptState, Array], rows: tuple[Array, Array]
+        ) -> tuple[tuple[Params, optax.OptState, Array], None]:
             params, memory, k = carry
             gradient = jax.grad(mean)(params, *rows)
             scaled, memory = rule.update(gradient, memory)
@@ -92,9 +99,9 @@ def _train(policy: MLP, loss: Any, keys: Any, inputs: Any, targets: Any) -> Any:
         last, _ = jax.lax.scan(step, (start, rule.init(start), jnp.zeros(())), (inputs, targets))
         return last[0]
 
-    return jax.vmap(one, in_axes=(0, 1, 1))(keys, inputs, targets)
+    return jax.vmap(member, in_axes=(0, 1, 1))(keys, inputs, targets)
 
 
 @functools.partial(jax.jit, static_argnums=0)
-def _outputs(policy: MLP, params: Any, rows: Any) -> Any:
+def _outputs(policy: MLP, params: Params, rows: Array) -> Array:
     return jax.vmap(policy.apply, in_axes=(0, None))(params, rows)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any, final
+from typing import final
 
 import numpy as np
 
 from ..errors import check_name
-from ..policies import MLP, Policy
+from ..policies import MLP, Params, Policy
 from ..policies.mlp import ACTIVATIONS
 from .base import View, whole
 from .scored import Score, Scored
@@ -73,7 +73,7 @@ def plain(rows: np.ndarray) -> np.ndarray:
     return rows.astype(np.float32) / np.float32(255) if rows.dtype == np.uint8 else rows
 
 
-def features(policy: Policy, params: Any, rows: np.ndarray) -> np.ndarray:
+def features(policy: Policy, params: Params, rows: np.ndarray) -> np.ndarray:
     """What the last layer of a network sees of rows (n, width); the rows themselves of other policies."""
     x = plain(rows)
     if isinstance(policy, MLP):

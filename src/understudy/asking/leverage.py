@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from typing import TYPE_CHECKING, ClassVar, final
+from typing import TYPE_CHECKING, Any, ClassVar, final
 
 import numpy as np
 
@@ -82,7 +82,7 @@ class Leverage:
         factor = np.linalg.qr(np.concatenate([math.sqrt(self.ridge) * np.eye(d), known]), mode="r")
         inverse = np.linalg.inv(factor)
         away = rows @ inverse @ inverse.T  # A⁻¹ x for every row
-        found = []
+        found: list[int] = []
         for i, x in enumerate(rows):
             size = float(x @ away[i])
             if size > self.number:
@@ -92,9 +92,10 @@ class Leverage:
         return np.asarray(found, int)
 
 
-def design(policy, rows: np.ndarray) -> np.ndarray:
+def design(policy: Policy, rows: np.ndarray) -> np.ndarray:
     """The rows that a linear policy multiplies its parameters with, (n, d), in float64."""
     import jax
 
     with jax.enable_x64(True):
-        return np.asarray(policy.design(np.asarray(rows)), np.float64)
+        given: Any = np.asarray(rows)  # NumPy's arrays do where JAX's are named
+        return np.asarray(policy.design(given), np.float64)

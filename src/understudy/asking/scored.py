@@ -6,7 +6,7 @@ import abc
 import dataclasses
 import math
 from collections.abc import Callable
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -42,8 +42,8 @@ class Scored(abc.ABC):
     reads: ClassVar[bool] = True
 
     def __post_init__(self):
-        real = isinstance(self.number, (int, float)) and not isinstance(self.number, bool)
-        if not real or not (0 < self.number < 1):
+        given: Any = self.number
+        if not isinstance(given, (int, float)) or isinstance(given, bool) or not 0 < given < 1:
             object.__setattr__(self, "number", whole("the number", self.number))
         for name in ("random_share", "mix"):
             object.__setattr__(self, name, share(name, getattr(self, name), zero=True))

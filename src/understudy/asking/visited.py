@@ -8,17 +8,21 @@ from typing import Any, final
 import equinox as eqx
 import jax
 import numpy as np
+from jax import Array
 
-from ..losses import Absolute, Huber, Squared, computes
-from ..policies import MLP, Actions, Committee
+from ..losses import Absolute, Huber, Loss, Squared, computes
+from ..policies import MLP, Actions, Committee, Params, Policy
 from ..regret.confidence import Confidence
 from .uniform import Fraction
 
-per_sample = eqx.filter_jit(lambda policy, loss, params, x, y: jax.vmap(loss)(policy.apply(params, x), y))
-"""The losses (m,) of samples: policy, loss, params, inputs (m, …), targets (m, k)."""
+
+@eqx.filter_jit
+def per_sample(policy: Policy, loss: Loss, params: Params, inputs: Array, targets: Array) -> Array:
+    """The losses (m,) of samples: inputs (m, …), targets (m, k)."""
+    return jax.vmap(loss)(policy.apply(params, inputs), targets)
 
 
-def largest(policy: Any, loss: Any, actions: Actions) -> float:
+def largest(policy: Any, loss: Loss, actions: Actions) -> float:
     """No loss is larger, where outputs and labels lie between the bounds of the actions; else infinite.
 
     >>> from gymnasium.spaces import Box
@@ -31,7 +35,8 @@ def largest(policy: Any, loss: Any, actions: Actions) -> float:
     known = computes(policy, MLP, Committee) and computes(loss, Squared, Absolute, Huber)
     if not known or policy.head == "identity" or policy.low is None or not actions.bounded:
         return math.inf
-    return float(loss(np.asarray(actions.low, float), np.asarray(actions.high, float)))
+    edges: list[Any] = [np.asarray(edge, float) for edge in (actions.low, actions.high)]
+    return float(loss(*edges))
 
 
 @final
