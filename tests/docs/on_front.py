@@ -42,7 +42,7 @@ STATED_BENCHMARKS = [
 STATED_IMITATE = [
     r"1,000 steps of Adam, batch 256, step 1e-3|round 2 \(√t: 3\)|N\(mean, 0\.1²\)",
     r"[Rr]ounds? \d+\b|[αη] = \d+\b(?! D)|10 D(?:/G)?|‖w₂ − w₁‖|α = 10 D",
-    r"every 5,000 labels|beyond 2 GiB|a quarter of its memory",
+    r"every 5,000 labels|beyond 2 GiB|a quarter of its memory|beyond 256 MB a column",
     # What a variant that is no longer there gave.
     r"had 0\.33 on at 5,000 labels|\(two seeds, 10 episodes\), AdaFTRL",
 ]
