@@ -36,7 +36,17 @@ BEGUN = "as the run was begun"
 PORTIONS = ("ask", "first_steps", "steps_per_round", "evaluate_every", "keep_best")
 """What follows from a budget when a run is begun; one that is extended goes on with the same portions."""
 
-RECORDED = (*PORTIONS, "budget", "rounds", "first_round", "noise", "standardise", "weigh", "average")
+RECORDED = (
+    *PORTIONS,
+    "budget",
+    "rounds",
+    "first_round",
+    "noise",
+    "standardise",
+    "weigh",
+    "average",
+    "stagger",
+)
 """What config.json keeps of the choices, beside the parts."""
 
 
@@ -160,7 +170,8 @@ class Resolved:
     solver, solver_options: for `online.make_game`. ensemble: networks whose mean is evaluated and kept, the
     learner's own among them. weigh: what weighs alike, rounds or labels; ordinary: where labels do, how many
     weigh as much as a round otherwise does, else None. noise: a deviation, or the temperature at which
-    choices are sampled. standardise: by the first round's statistics. average: of how many of the last
+    choices are sampled. standardise: by the first round's statistics. stagger: whether
+    environments side by side begin at different ages. average: of how many of the last
     policies the mean acts. encoder: whose features of images the policy has: "auto" is the expert, None
     nobody. frame_stack: observations that the policy sees, None where it sees the last one alone. limits: of
     call of a slow expert, timeout and retries. choices: every decision, in the order in which it was made.
@@ -179,6 +190,7 @@ class Resolved:
     ordinary: int | None
     noise: float
     standardise: bool
+    stagger: bool
     average: int
     encoder: Any
     frame_stack: int | None
@@ -233,6 +245,7 @@ def resolve(
         ordinary=min(asks or plan.steps_per_round, plan.steps_per_round) if weigh == "labels" else None,
         noise=noise,
         standardise=standardise,
+        stagger=decisions["stagger"],
         average=decisions["average"],
         encoder=encoder,
         frame_stack=stack,
@@ -352,6 +365,8 @@ def preset(decisions: Decisions) -> None:
     decide("budget", None, "labels are not limited")
     long = f"{EACH} steps of each of {spec.num_envs:,} environments" if many > STEPS else "the usual length"
     decide("steps_per_round", max(STEPS, many), long)
+    ages = "a round shows all phases of an episode" if is_pure(spec.env) else "each has its own pace"
+    decide("stagger", is_pure(spec.env) and spec.num_envs > 1 and decisions.preset.automatic, ages)
     decide("first_steps", None, "round 1 is as long as the others")
     decide("first_round", first, f"the preset {spec.preset}: the {first} acts in round 1")
     decide("keep_best", False, "the last policy is kept")

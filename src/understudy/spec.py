@@ -148,6 +148,9 @@ class Settings:
     """Environment steps in round 1, where they are not as many."""
     num_envs: int = _least(1, 1, 100_000)
     """Environments side by side."""
+    stagger: bool | None = None
+    """Whether pure environments side by side begin at different ages, so that a round shows all phases of an
+    episode (default: yes, but in the preset paper)."""
     budget: int | None = _least(None, 1)
     """Stop after so many labels; the last round asks for what is left."""
     ask: str | Rule | None = None
@@ -309,6 +312,8 @@ class RunSpec(Settings):
             _sight(self.expert_sees, "expert_sees")
         if self.rounds == 0 and self.demos is None:
             raise UserError("rounds: 0 is not accepted without demonstrations (demos) to learn from.")
+        if self.stagger and not is_pure(self.env):
+            raise UserError("stagger: it is for pure environments, such as mjx:Hopper; leave it out here.")
         if self.init is not None and self.standardise:
             raise UserError("standardise: with init the observations are standardised as init was; say no.")
         if self.by_person and self.expert_episodes:

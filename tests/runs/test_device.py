@@ -11,11 +11,13 @@ import pytest
 
 from drift import Drift, back
 from runs.pieces import Stop, stopping
-from understudy import RunSpec, Understudy, UserError, imitate
+from understudy import RunSpec, Understudy, UserError, explain, imitate
 from understudy import together as meeting
+from understudy.envs.gymnasium import derive
 from understudy.policies import Linear
 from understudy.runs import run as running
 from understudy.runs.device import DeviceCollector, Kit
+from understudy.samples import TRUNCATED
 from understudy.studies import play
 
 SMALL = {
@@ -282,3 +284,30 @@ def test_environments_that_are_others_are_refused_with_advice_that_helps(tmp_pat
             patched.setattr(DeviceCollector, "restore", lambda self, _: real(self, [{"episode": 0}]))
             with pytest.raises(UserError, match="are not those of now; begin a new run"):
                 imitate(Drift(), out=tmp_path / "run", resume=way, **settings | {"rounds": 3})
+
+
+@pytest.mark.parametrize("device", [True, False], ids=["device", "host"])
+def test_environments_begin_at_different_ages_and_end_one_after_another(monkeypatch, device):
+    if not device:
+        on_host(monkeypatch)
+    settings = SMALL | {"expert": back, "rounds": 2, "steps_per_round": 16 * 12, "beta": 1.0}
+
+    def ends(**more):  # steps at which episodes end, (steps, envs)
+        flags = np.asarray(imitate(Drift(), **settings | more).samples("flags")).reshape(-1, 16)
+        return flags & TRUNCATED > 0
+
+    staggered, together = ends(), ends(stagger="no")
+    limit = Drift().limit
+    assert together[limit - 1].all() and together.sum() == 16 * (24 // limit)  # all phases at once, then none
+    assert (staggered.any(axis=1)[:limit]).sum() > limit / 2 and not staggered.all(axis=1).any()
+    ages = [derive(0, "stagger", slot) % limit for slot in range(16)]
+    assert [int(np.flatnonzero(column)[0]) for column in staggered.T] == [limit - 1 - age for age in ages]
+
+
+def test_ages_are_the_practical_presets_and_of_pure_environments_alone():
+    settings = {"env": Drift(), "expert": back, "policy": "linear", "num_envs": 16}
+    for more, wanted in ({}, True), ({"preset": "paper"}, False), ({"num_envs": 1}, False):
+        choices = {choice.setting: choice.value for choice in explain(RunSpec(**settings | more))}
+        assert choices["stagger"] is wanted
+    with pytest.raises(UserError, match="stagger: it is for pure environments"):
+        RunSpec(env="CartPole-v1", stagger=True)

@@ -31,7 +31,7 @@ from ..registry import module, place_of
 from ..spec import Environment, is_pure
 
 PURPOSES = ("collect", "evaluate", "mixing", "noise", "params", "solver", "random", "video", "ask")
-PURPOSES += ("memory", "members")
+PURPOSES += ("memory", "members", "stagger")
 STREAMS = {name: number for number, name in enumerate(PURPOSES, 1)}
 """What is random in a run, by number: another order would be other runs."""
 

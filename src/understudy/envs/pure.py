@@ -78,6 +78,13 @@ class PureEnv:
         new = State(inner, seen, gained, jnp.asarray(terminated, bool), over, steps)
         return jax.tree.map(lambda leaf, old: _typed(leaf, old.dtype), new, state)
 
+    def ages(self, seed: Array, slots: Array) -> Array:
+        """At which age (n,) the first episodes of a run in these slots begin: drawn up to the limit, so that
+        they end one after another. Environments that all begin and end together show a round one phase of
+        their episodes, and learning runs after it.
+        """
+        return (derived(seed, "stagger", slots) % jnp.uint32(self.limit or 1)).astype(jnp.int32)
+
     @property
     def max_episode_steps(self) -> int | None:
         return self.limit
@@ -282,8 +289,9 @@ def _programs(env: PureEnv) -> tuple[Any, Any]:
     expert's, share them, so that a number of slots is traced and compiled once.
     """
 
-    def begin(state: State, which: Any, seeds: Any) -> State:
-        return chosen(which, jax.vmap(lambda seed: env.reset(key_of(seed)))(seeds), state)
+    def begin(state: State, which: Any, seeds: Any, ages: Any) -> State:
+        anew = jax.vmap(lambda seed: env.reset(key_of(seed)))(seeds)
+        return chosen(which, anew._replace(steps=ages), state)
 
     def step(state: State, which: Any, actions: Any) -> State:
         return chosen(which, jax.vmap(env.step)(state, actions), state)
@@ -300,8 +308,10 @@ class PureVector:
     def __init__(self, env: PureEnv, count: int):
         self.observation_space, self.action_space = env.observation_space, env.action_space
         self.broken: dict[int, Exception] = {}
-        self._env, self._count = env, count
+        self.limit, self._env, self._count = env.limit, env, count
         self._begin, self._step = _programs(env)
+        self.ages = np.zeros(count, np.int32)
+        """How many steps the next episode of each slot counts as over already."""
         one = jax.eval_shape(lambda seed: env.reset(key_of(seed)), np.uint32(0))
         self._state: Any = jax.tree.map(
             lambda leaf: jax.device_put(np.zeros((count, *leaf.shape), leaf.dtype)), one
@@ -317,7 +327,9 @@ class PureVector:
 
     def begin(self, slots: Sequence[int] | np.ndarray, seeds: Sequence[int]) -> None:
         if len(slots):
-            self._state = self._begin(self._state, *self._spread(slots, np.array(seeds, np.uint32)))
+            seeded = self._spread(slots, np.array(seeds, np.uint32))
+            self._state = self._begin(self._state, *seeded, self.ages.copy())
+            self.ages[slots] = 0
             self._seen = None
 
     def observe(self, slots: np.ndarray) -> Seen:

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol, final
+from typing import Any, Protocol, cast, final
 
 import numpy as np
 
 from ..asking import Gate
 from ..envs.gymnasium import Seen, VectorEnv, derive, raise_broken
 from ..envs.pictures import Scene
+from ..envs.pure import PureVector
 from ..errors import UserError, failure
 from ..experts import Expert
 from ..policies import Actions, History, Recalled, not_finite
@@ -68,9 +69,10 @@ class Episodes:
         seed: int,
         *,
         burn: int = 0,
+        ages: np.ndarray | None = None,
     ):
         self.env, self.count, self.observations, self.actions = env, count, observations, actions
-        self._expert, self._seed = expert, seed
+        self._expert, self._seed, self._ages = expert, seed, ages
         self.slots = np.arange(count)
         self._episode = np.full(count, -1)
         # Actions of the episode under way in every slot.
@@ -95,6 +97,13 @@ class Episodes:
             self.history.begin(slots)
         if self._trails is not None:
             self._trails |= {slot: [] for slot in slots.tolist()}
+        self._seed_env(slots)
+
+    def _seed_env(self, slots: np.ndarray) -> None:
+        """Begins the episodes of these slots in the environment; first ones at their ages."""
+        if self._ages is not None:
+            first = slots[self._episode[slots] == 0]
+            cast(PureVector, self.env).ages[first] = self._ages[first]
         self.env.begin(slots, [self.seed_of(slot) for slot in slots.tolist()])
 
     def seed_of(self, slot: int) -> int:
@@ -191,7 +200,7 @@ class Episodes:
         self._episode[slot], self._played[slot], self._over[slot] = episode, actions, False
         if self.history is not None:
             self.history.begin([slot])
-        self.env.begin([slot], [self.seed_of(slot)])
+        self._seed_env(here)
         if self._expert.on_reset is not None:
             self._expert.on_reset()
         for action in actions:
@@ -367,7 +376,12 @@ class HostCollector:
     def __init__(self, env: VectorEnv, student: Understudy, labelling: Labelling):
         parts, count = student.parts, student.timetable.num_envs
         about = parts.observations, parts.actions, labelling.expert, student.spec.seed
-        self.episodes = Episodes(env, count, *about, burn=getattr(student.game.policy, "burn", 0))
+        ages = None
+        if isinstance(env, PureVector) and student.resolved.stagger:
+            seeds = [derive(student.spec.seed, "stagger", slot) for slot in range(count)]
+            ages = np.array(seeds) % (env.limit or 1)
+        burn = getattr(student.game.policy, "burn", 0)
+        self.episodes = Episodes(env, count, *about, burn=burn, ages=ages)
         self.driver = Driver(student, labelling, self.episodes)
         self._found: Sequence[Kept] = ()  # labels of the round under way, from before a break
 

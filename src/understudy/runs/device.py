@@ -90,7 +90,14 @@ class Kit:
     """What the programs are made of, and the programs, each made once."""
 
     def __init__(
-        self, env: PureEnv, seen: Observations | Recalled, actions: Any, expert: Any, envs: int, burn: int
+        self,
+        env: PureEnv,
+        seen: Observations | Recalled,
+        actions: Any,
+        expert: Any,
+        envs: int,
+        burn: int,
+        stagger: bool,
     ):
         self.seen: Any = seen
         self.actions, self.expert, self.envs, self.burn = actions, expert, envs, burn
@@ -98,6 +105,7 @@ class Kit:
         # Compiled functions inside of programs are traced once for all of them; physics takes long to trace.
         self._step = jax.vmap(jax.jit(env.step))
         self._reset = jax.vmap(jax.jit(lambda s: env.reset(key_of(s))))
+        self._ages = env.ages if stagger else None
         self.first, self.anew = jax.jit(self._first), jax.jit(self._anew)
 
     def _nothing(self, e: int, burn: int) -> Past | None:
@@ -124,7 +132,10 @@ class Kit:
     def _first(self, seed: Array) -> Lanes:
         """From a seed to the lanes of its first episodes."""
         episode = jnp.zeros(self.envs, jnp.int32)
-        return Lanes(self._begun(seed, episode), episode, self._nothing(self.envs, self.burn))
+        state = self._begun(seed, episode)
+        if self._ages is not None:
+            state = state._replace(steps=self._ages(seed, jnp.arange(self.envs)))
+        return Lanes(state, episode, self._nothing(self.envs, self.burn))
 
     def _anew(self, lanes: Lanes, seed: Array) -> Lanes:
         """The lanes with new episodes in all of them."""
@@ -298,8 +309,8 @@ class DeviceCollector:
         assert world.pure is not None  # see `possible`
         self.student, self.spec, self._env, self._call = student, student.spec, world.pure, call
         self._seed, self._envs, self._lanes = words(student.spec.seed), student.timetable.num_envs, None
-        about = seen, parts.actions, expert, student.timetable.num_envs, burn
-        same = "kit", repr(seen.config()), parts.kind, student.timetable.num_envs, burn
+        about = seen, parts.actions, expert, student.timetable.num_envs, burn, student.resolved.stagger
+        same = "kit", repr(seen.config()), parts.kind, *about[3:]
         if same not in world.cache:
             world.cache[same] = Kit(world.pure, *about)
         self._kit: Kit = world.cache[same]
