@@ -144,7 +144,8 @@ def test_runs_learn_from_what_lerobot_wrote(package, tmp_path, kind, people):
     wanted = [frame for frame in frames if not people or frame["intervention"][0]]
     assert len(found) == len(wanted) == (9 if people else 18)
     assert (found.targets == np.stack([frame["action"] for frame in wanted])).all()
-    assert (found.inputs[:, :3] == np.stack([frame["observation.state"] for frame in wanted])).all()
+    rows = np.asarray(found.inputs)
+    assert (rows[:, :3] == np.stack([frame["observation.state"] for frame in wanted])).all()
     pictures = np.stack([frame["observation.images.top"].reshape(-1) / 255 for frame in wanted])
     loss = 0.02 if kind == "video" else 1e-6  # its codec loses a little
-    assert np.abs(found.inputs[:, 3:] - pictures).max() <= loss
+    assert np.abs(rows[:, 3:] - pictures).max() <= loss

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import re
 import warnings
 from collections.abc import Iterator
@@ -27,13 +28,14 @@ def write(run: Record, name: str) -> int:
     still under way ends as truncated, as Minari's own collector has it.
     """
     minari, settings = import_extra("minari", "export: Minari", "minari"), run.settings
-    buffers = [minari.data_collector.EpisodeBuffer(**fields) for fields in _buffers(run)]
+    buffers = (minari.data_collector.EpisodeBuffer(**fields) for fields in _buffers(run))
+    first = next(buffers)  # a run without episodes is refused before there is a file
     try:
         with warnings.catch_warnings():  # that there is no author, no link to code
             warnings.simplefilter("ignore")
-            minari.create_dataset_from_buffers(
+            dataset = minari.create_dataset_from_buffers(
                 name,
-                buffers,
+                itertools.chain([first], buffers),
                 env=_environment(run),
                 observation_space=space(run.policy.observations),
                 action_space=run.policy.actions.space(),
@@ -43,7 +45,7 @@ def write(run: Record, name: str) -> int:
             )
     except (ValueError, TypeError, OSError) as error:
         raise UserError(f"export: Minari does not take {name!r} ({error}).") from None
-    return len(buffers)
+    return int(dataset.total_episodes)
 
 
 def name_of(run: Record, stem: str) -> str:

@@ -30,17 +30,17 @@ def write(trained: TrainedPolicy, path: Path) -> None:
     def value(name: str, dtype: DTypeLike, shape: Sequence[int]) -> object:
         return helper.make_tensor_value_info(name, type_of(dtype), ["batch", *shape])
 
-    def node(made: Node) -> object:
-        attributes = {name: type_of(str(a)) if name == "to" else a for name, a in made.attributes.items()}
-        return helper.make_node(made.op, made.inputs, [made.output], **attributes)
+    def as_onnx(node: Node) -> object:
+        attributes = {name: type_of(str(a)) if name == "to" else a for name, a in node.attributes.items()}
+        return helper.make_node(node.op, node.inputs, [node.output], **attributes)
 
     dtype = next(array.dtype for name, array in g.arrays.items() if "network" in name)
     inputs = [value(part.name, part.dtype, part.shape) for part in g.inputs]
     outputs = [value("outputs", dtype, (actions.outputs,)), value("action", actions.dtype, actions.shape)]
-    used = {name for each in g.nodes for name in each.inputs}
+    used = {name for node in g.nodes for name in node.inputs}
     arrays = [onnx.numpy_helper.from_array(g.arrays[name], name) for name in sorted(used & g.arrays.keys())]
     model = helper.make_model(
-        helper.make_graph([node(each) for each in g.nodes], "policy", inputs, outputs, arrays),
+        helper.make_graph([as_onnx(node) for node in g.nodes], "policy", inputs, outputs, arrays),
         opset_imports=[helper.make_opsetid("", OPSET)],
         ir_version=IR,
         producer_name="understudy",

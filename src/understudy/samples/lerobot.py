@@ -131,8 +131,8 @@ class Dataset:
         cameras = [name for name in self.features if name.startswith("observation.images.")]
         if picture and not leaf.path and len(cameras) == 1:
             names += cameras
-        if found := [name for name in names if name in self.features]:
-            return found[0]
+        if (name := next(filter(self.features.__contains__, names), None)) is not None:
+            return name
         there = (
             ", ".join(name for name in self.features if name.startswith("observation")) or "no observation"
         )
@@ -249,11 +249,13 @@ class _Frames:
             self._process = ffmpeg("demos", ["-i", str(path), *what, "-f", "rawvideo", "-"])
             self._path, self._next = path, 0
         assert self._process.stdout is not None
-        skipped = np.empty_like(into[:1])
+        shape, size = into.shape[1:], into[:1].nbytes
         while self._next < first + len(into):
-            frame = into[self._next - first] if self._next >= first else skipped[0]
-            if self._process.stdout.readinto(frame.reshape(-1).data) < frame.size:  # type: ignore[attr-defined]
+            frame = self._process.stdout.read(size)
+            if len(frame) < size:
                 raise ValueError(f"{path} has fewer frames than the episodes say")
+            if self._next >= first:
+                into[self._next - first] = np.frombuffer(frame, np.uint8).reshape(shape)
             self._next += 1
 
     def close(self) -> None:
