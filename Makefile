@@ -65,7 +65,7 @@ torture: $(VENV)/.dev ## the worst day: kills, damage, full disks, failing exper
 	$(VENV)/bin/python tests/torture/run.py $(ARGS)
 
 torture-certificates: $(VENV)/.dev ## a long search for a regret above its certified bound (ARGS="--minutes 60")
-	$(VENV)/bin/understudy check certificate all --minutes 20 $(ARGS)
+	$(VENV)/bin/python tests/torture/certificates.py $(ARGS)
 
 audit: $(VENV_AUDIT)/.audit ## known vulnerabilities of what development installs (pip-audit, on the lock)
 	@for lock in requirements/lock-*.txt; do echo "== $$lock"; \

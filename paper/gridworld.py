@@ -71,7 +71,7 @@ def game(variant: str, learner: str, step: float) -> Game:
     if not ball and learner in ("ftl", FIXED):
         solver = gd() if learner == "ftl" else Descent(direction=Steepest(warm_step=False))
     best = cell_newton() if ball else Frequencies()
-    return make_game(POLICY, LOSS, made, solver, ZERO, hindsight=best)
+    return make_game(POLICY, LOSS, made, solver, ZERO, comparator_solver=best)
 
 
 @functools.lru_cache(maxsize=8)
@@ -83,7 +83,7 @@ def run_of(rounds: int) -> Callable[..., dict[str, Array]]:
 
         def draw(t: Array, params: Array) -> tuple[Any, dict[str, Array]]:
             walk = gridworld_env.episode(jax.random.fold_in(key, t), params, t, own=variant)
-            seldom = learner.learner.radius is not None
+            seldom = getattr(learner.learner, "radius", None) is not None
             judge = (t % JUDGED == 0) | (t == rounds) if seldom else jnp.asarray(True)
             reward = jnp.sum(walk.actions == walk.labels).astype(params.dtype)
             return (gridworld_env.labelled(walk), key, judge), {"reward": reward}

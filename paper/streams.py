@@ -135,7 +135,7 @@ def _play(stream: Stream, learner: Learner, solver: Any, memory: Any, *, judge: 
             drawn = {"key": jax.random.fold_in(key, 1)} if kind == "reservoir" else {}
             losses = Limited(losses, made(POLICY, LOSS, first, size, room=room, **drawn))
         if not judge:  # on a frozen stream the best in hindsight is the same for all learners
-            game = dataclasses.replace(game, hindsight=Unsolved())
+            game = dataclasses.replace(game, comparator_solver=Unsolved())
         run = compiled_stream(game, keep=True)
         judged, keys = np.full(rounds, judge), jax.random.split(key, rounds)
         state, record = run(game.init(params, losses), batches, keys, judged, 0, rounds)

@@ -82,7 +82,7 @@ def game(loss: str, learner: str, step: float) -> Game:
     exact = auto(POLICY, LOSSES[loss], ZERO.size)
     if isinstance(exact, Descent):
         exact = newton(tolerance=1e-8, max_iterations=2000)
-    return make_game(POLICY, LOSSES[loss], make(learner, step), exact, ZERO, hindsight=Unsolved())
+    return make_game(POLICY, LOSSES[loss], make(learner, step), exact, ZERO, comparator_solver=Unsolved())
 
 
 @functools.lru_cache(maxsize=8)
@@ -97,7 +97,7 @@ def run_of(rounds: int) -> Callable[..., dict[str, Array]]:
         batches = Batch(X[:, None], Y[:, None], jnp.ones((rounds, 1), X.dtype), sizes)
         params, like = jnp.zeros(ZERO.shape, X.dtype), jax.tree.map(lambda leaf: leaf[0], batches)
         # A linearised learner needs no past losses.
-        kept: Any = Unkept() if game.learner.linear else game.empty(params, like, rounds)
+        kept: Any = Unkept() if getattr(game.learner, "linear", False) else game.empty(params, like, rounds)
         unjudged = jnp.asarray(False)
         first = game.init(params, kept)
         record = game.play_all(first, batches, lambda one, _: ((one, key, unjudged), {}))[1]

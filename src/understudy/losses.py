@@ -5,6 +5,11 @@ action dimensions, and gives one number: a *sum* over dimensions. Averaging over
 the objective's business.
 """
 
+# pyright: reportUnknownMemberType=false, reportIncompatibleMethodOverride=false
+# pyright: reportUnnecessaryIsInstance=false, reportUnknownArgumentType=false, reportUnknownVariableType=false
+# JAX says little of the types of its trees; a constant may stand where the base class has a property; users
+# pass anything.
+
 from __future__ import annotations
 
 import abc
@@ -17,6 +22,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
+from jaxtyping import Float
+from numpy.typing import ArrayLike
 
 from .errors import ContractError, UserError, calling, is_own, name_of
 from .registry import Registry
@@ -28,8 +35,8 @@ class Loss(eqx.Module):
     """What every loss provides; `outputs` and `target` have shape (k,)."""
 
     @abc.abstractmethod
-    def __call__(self, outputs: Array, target: Array) -> Array:
-        """The divergence of one sample, a scalar."""
+    def __call__(self, outputs: Float[Array, " k"], target: Float[Array, " k"]) -> Float[Array, ""]:
+        """The divergence of one sample."""
 
     @property
     def categorical(self) -> bool:
@@ -64,11 +71,11 @@ class Loss(eqx.Module):
 
     def own(self, name: str) -> bool:
         """Whether an attribute comes from the class that computes the loss, or from one made from it."""
-        there, value = (
-            next(i for i, one in enumerate(type(self).__mro__) if word in vars(one))
-            for word in (name, "__call__")
+        given, computed = (
+            next(i for i, kind in enumerate(type(self).__mro__) if attribute in vars(kind))
+            for attribute in (name, "__call__")
         )
-        return there <= value
+        return given <= computed
 
     @property
     def floor(self) -> float:
@@ -85,24 +92,26 @@ class Loss(eqx.Module):
         """The largest derivative by one output; infinite where there is none."""
         return np.inf
 
-    def dual(self, slope: Array, target: Array) -> tuple[Array, Array]:
+    def dual(
+        self, slope: Float[Array, " k"], target: Float[Array, " k"]
+    ) -> tuple[Float[Array, ""], Float[Array, ""]]:
         """Minus the conjugate, ``inf_z loss(z, target) − <slope, z>``, and the size of the terms added up.
 
-        Every slope (k,) that `inside` returns gives ``loss(z, target) ≥ <slope, z> + dual`` for all z. That
+        Every slope that `inside` returns gives ``loss(z, target) ≥ <slope, z> + dual`` for all z. That
         is to be shown; a value that is too small makes the interval wider, and one that is too large makes it
         false. `regret.stated` tries it on the data of every game, which finds mistakes and proves nothing.
         """
         raise TypeError(f"the loss {type(self).__name__} gives no conjugate")
 
-    def inside(self, slope: Array, target: Array) -> Array:
+    def inside(self, slope: Float[Array, " k"], target: Float[Array, " k"]) -> Float[Array, " k"]:
         """A slope near `slope` at which the conjugate is finite."""
         raise TypeError(f"the loss {type(self).__name__} gives no conjugate")
 
-    def room(self, slope: Array, target: Array) -> Array:
-        """How freely a slope can move inside the conjugate's domain, a positive semi-definite (k, k)."""
+    def room(self, slope: Float[Array, " k"], target: Float[Array, " k"]) -> Float[Array, "k k"]:
+        """How freely a slope can move inside the conjugate's domain: a positive semi-definite matrix."""
         raise TypeError(f"the loss {type(self).__name__} gives no conjugate")
 
-    def targets(self, answers: Any, outputs: int | None = None) -> np.ndarray:
+    def targets(self, answers: ArrayLike, outputs: int | None = None) -> np.ndarray:
         """The expert's answers as rows of floats (n, k); raises `UserError` when they cannot be."""
         return columns(answers)
 
@@ -111,11 +120,11 @@ def check_loss(loss: Loss, outputs: int) -> None:
     """Refuses a loss of a user's own that does not return one number for (outputs,) and (outputs,)."""
     if not is_own(loss):
         return
-    one = jax.ShapeDtypeStruct((outputs,), jnp.result_type(float))
+    vector = jax.ShapeDtypeStruct((outputs,), jnp.result_type(float))
     with calling("loss", loss, "call with (outputs, target)"):
-        found = eqx.filter_eval_shape(loss, one, one)
-    if not (isinstance(found, jax.ShapeDtypeStruct) and found.shape == ()):
-        kind = f"an array of shape {found.shape}" if hasattr(found, "shape") else type(found).__name__
+        value = eqx.filter_eval_shape(loss, vector, vector)
+    if not (isinstance(value, jax.ShapeDtypeStruct) and value.shape == ()):
+        kind = f"an array of shape {value.shape}" if hasattr(value, "shape") else type(value).__name__
         raise ContractError(
             f"loss {name_of(loss)!r}: it returned {kind} for outputs and target of shape ({outputs},); one "
             "number is expected, as jnp.sum returns it."
@@ -131,17 +140,17 @@ def computes(part: Any, *kinds: type) -> bool:
 
 
 @functools.lru_cache(maxsize=1024)
-def overridden(made: type, kind: type) -> str:
+def overridden(subclass: type, kind: type) -> str:
     """The first attribute of `kind` that a class made from it has from elsewhere; empty where there is none.
 
     >>> from understudy.losses import Huber
     >>> overridden(type("Mine", (Huber,), {"room": lambda self, slope, target: None}), Huber)
     'room'
     """
-    fields = getattr(kind, "__dataclass_fields__", {})
+    fields: dict[str, Any] = getattr(kind, "__dataclass_fields__", {})
     names = {name for name in (*dir(kind), *fields) if not name.startswith(("__", "_abc_"))} - {"name"}
     for name in (*sorted(names), "__call__", "__getattribute__", "__getattr__"):
-        if inspect.getattr_static(made, name, None) is not inspect.getattr_static(kind, name, None):
+        if inspect.getattr_static(subclass, name, None) is not inspect.getattr_static(kind, name, None):
             return name
     return ""
 
@@ -276,7 +285,7 @@ class CrossEntropy(Loss):
             return _choice(outputs, target)
         edges = list(np.cumsum(self.groups)[:-1])
         pairs = zip(jnp.split(outputs, edges), jnp.split(target, edges), strict=True)
-        return jnp.sum(jnp.stack([_choice(*one) for one in pairs]))
+        return jnp.sum(jnp.stack([_choice(*pair) for pair in pairs]))
 
     def _together(self, size: int) -> np.ndarray:
         """(k, k), 1 where two outputs belong to one choice."""
@@ -303,7 +312,7 @@ class CrossEntropy(Loss):
         c = together @ target
         return jnp.diag(p) - together * jnp.outer(p, p) / jnp.where(c > 0, c, 1.0)[:, None]
 
-    def targets(self, answers: Any, outputs: int | None = None) -> np.ndarray:
+    def targets(self, answers: ArrayLike, outputs: int | None = None) -> np.ndarray:
         rows = np.asarray(answers)
         if rows.ndim == 2 and rows.shape[1] == 1 and outputs != 1:
             rows = rows[:, 0]
@@ -351,7 +360,7 @@ class BinaryCrossEntropy(Loss):
         p = jnp.clip(slope + target, 0.0, 1.0)
         return jnp.diag(p * (1.0 - p))
 
-    def targets(self, answers: Any, outputs: int | None = None) -> np.ndarray:
+    def targets(self, answers: ArrayLike, outputs: int | None = None) -> np.ndarray:
         rows = columns(answers)
         if rows.size and not (rows.min() >= 0 and rows.max() <= 1):
             bad = rows[~((rows >= 0) & (rows <= 1))][0]
@@ -379,13 +388,13 @@ def _entropic(p: Array) -> Array:
     return p * jnp.log(jnp.where(p > 0, p, 1.0))
 
 
-def columns(answers: Any) -> np.ndarray:
+def columns(answers: ArrayLike) -> np.ndarray:
     """Answers as rows of floats (n, k), a list of numbers as one column."""
     rows = numbers(answers)
     return rows[:, None] if rows.ndim == 1 else rows
 
 
-def numbers(answers: Any) -> np.ndarray:
+def numbers(answers: ArrayLike) -> np.ndarray:
     """Answers as an array of floats, (n,) or (n, k)."""
     try:
         rows = np.asarray(answers, dtype=np.float64)

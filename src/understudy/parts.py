@@ -18,7 +18,7 @@ from .experts.answers import mode
 from .experts.networks import start
 from .losses import check_loss
 from .machine import total_memory
-from .online import Game, make_game, remembering
+from .online import Game, make_game, with_memory
 from .policies import Actions, Encoded, Normaliser, Observations, Params, Recalled, Seen
 from .policies.base import first_params
 from .policies.sight import Sight
@@ -111,7 +111,7 @@ def make_parts(world: Spaces, spec: RunSpec, before: Mapping[str, Any] | None = 
             params, normaliser = start(spec.init, architecture, params, seen, actions.outputs, **spaces)
         learner = resolved.learner
         if spec.memory != "all":
-            learner = remembering(spec.memory, learner, resolved.loss)
+            learner = with_memory(spec.memory, learner, resolved.loss)
         game = make_game(
             architecture, resolved.loss, learner, resolved.solver, params, **resolved.solver_options
         )

@@ -1,33 +1,43 @@
 """Play a recorded stream of losses to any learner, in float64, and say how well it did."""
 
+# pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false, reportUnknownLambdaType=false
+# pyright: reportUnknownVariableType=false
+# pyright: reportUnnecessaryIsInstance=false
+# JAX says little of the types of its trees, and users pass anything.
+
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.typing import ArrayLike
+from jax import Array
+from numpy.typing import ArrayLike
 
 from .errors import UserError
-from .learners import LEARNERS, AnyLearner
+from .learners import LEARNERS, AnyLearner, Learner, ftl
 from .losses import LOSSES, Loss, check_loss
 from .objectives import Batch, batch, limited, plain
-from .online import Game, GameState, certify, make_game, remembering
+from .online import Game, GameState, certify, make_game, with_memory
 from .policies import POLICIES, Params, Policy, Tabular
 from .policies.base import first_params
 from .programs import compiled_stream
 from .regret import COLUMNS, Certificate, Ledger, bounds
 from .regret.bounds import Bound
-from .solvers import AnySolver, Status
-from .spec import comparator_rounds as judged_rounds
+from .solvers import AnySolver, InBall, Status
+from .spec import comparator_rounds
 
 ROOMS, BYTES, SECONDS = (1024, 256, 64, 16, 4, 1), 2**25, 0.2
 """Rounds that a compiled loop has room for, the bytes they may take, and how long a call should last."""
+
+Pair = tuple[np.ndarray, np.ndarray]
+"""A recorded round: its inputs and its targets."""
 
 
 @dataclasses.dataclass(eq=False, repr=False)
@@ -48,7 +58,7 @@ class Replay:
     """
 
     game: Game
-    _rounds: list[tuple[np.ndarray, np.ndarray]]
+    _rounds: list[Pair]
     ledger: Ledger
     certificate: Certificate
     params: Params
@@ -69,13 +79,14 @@ class Replay:
     def interpolation(self) -> np.ndarray:
         """ε_t² = l_t(w*) − min_w l_t(w) of every round (T,), w* the best in hindsight over all rounds."""
         self._needs_comparator("interpolation")
-        exact = getattr(self.game.hindsight, "solver", self.game.hindsight)  # unconstrained, also on a ball
-        alone = Game(self.game.policy, self.game.loss, None, exact, exact)
+        solver = self.game.comparator_solver
+        exact = solver.solver if isinstance(solver, InBall) else solver
+        alone = dataclasses.replace(self.game, learner=ftl(), solver=exact, comparator_solver=exact)
         with jax.enable_x64(True):
             best = jax.device_put(self.comparator)
             rows = max(len(X) for X, _ in self._rounds)
             batches = (batch(X, Y, rows=rows) for X, Y in self._rounds)
-            return np.array([max(float(_excess(alone, one, best)), 0.0) for one in batches])
+            return np.array([max(float(_excess(alone, round, best)), 0.0) for round in batches])
 
     def bounds(self) -> list[Bound]:
         """The theorems that apply to this run, with constants measured on it; needs `keep_iterates=True`."""
@@ -83,7 +94,7 @@ class Replay:
             raise UserError("bounds: the theorems need all iterates; replay with keep_iterates=True.")
         self._needs_comparator("bounds")
         learner, rounds = self.game.learner, self.ledger.rounds
-        if not self.game.certified:
+        if not (self.game.certified and isinstance(learner, Learner)):
             return []
         away = np.array([np.linalg.norm(w - self.comparator) for w in self.iterates[:-1]])
         norms, schedule = self.ledger["gradient_norm"], learner.schedule
@@ -91,28 +102,31 @@ class Replay:
         left = np.concatenate([[0.0], self.ledger["residual"][:-1]])
         exact = bool(left.max() <= 1e-6 * norms.max())
         slopes = norms + left
-        distance, steepest = float(away.max()), float(slopes.max())
-        found = []
+        distance = float(away.max())
+        lipschitz = {"G": float(slopes.max()), "D": distance}
+        theorems: list[Bound] = []
         if not learner.diagonal:
-            found.append(bounds.lemma(gradient_norms=slopes, weights=self.ledger["weight"], distances=away))
+            theorems.append(
+                bounds.lemma(gradient_norms=slopes, weights=self.ledger["weight"], distances=away)
+            )
         if learner.diagonal or int(schedule.first) != 1:
-            return found  # the theorems below are about one number η_t, from round 1 on
+            return theorems  # the theorems below are about one number η_t, from round 1 on
         root, adaptive, constant = (float(x) for x in (schedule.root, schedule.adaptive, schedule.constant))
         if root > 0:
-            found.append(bounds.ftrl_lipschitz(alpha=1 / root, G=steepest, D=distance, rounds=rounds))
+            theorems.append(bounds.ftrl_lipschitz(alpha=1 / root, rounds=rounds, **lipschitz))
         if not exact or (adaptive == 0 and constant == 0):
-            return found
+            return theorems
         if adaptive > 0:
-            found.append(bounds.adaftrl_lipschitz(alpha=1 / adaptive, G=steepest, D=distance, rounds=rounds))
+            theorems.append(bounds.adaftrl_lipschitz(alpha=1 / adaptive, rounds=rounds, **lipschitz))
         smooth = self.smoothness()
         if smooth is None:
-            return found
+            return theorems
         constants = {"L": smooth, "D": distance, "interpolation": float(self.interpolation().sum())}
         if adaptive > 0:
-            found.append(bounds.adaftrl_smooth(alpha=1 / adaptive, **constants))
+            theorems.append(bounds.adaftrl_smooth(alpha=1 / adaptive, **constants))
         if smooth < constant:
-            found.append(bounds.ftrl_smooth_constant(eta=1 / constant, **constants))
-        return found
+            theorems.append(bounds.ftrl_smooth_constant(eta=1 / constant, **constants))
+        return theorems
 
     def smoothness(self) -> float | None:
         """L, the largest curvature any round's loss can have; None for losses that are not smooth."""
@@ -128,9 +142,9 @@ class Replay:
 
 
 @eqx.filter_jit
-def _excess(game: Game, one: Batch, best: Params) -> jax.Array:
+def _excess(game: Game, round: Batch, best: Params) -> Array:
     """``l(w) − min l`` of one round."""
-    losses = game.empty(best, one, one.inputs.shape[0]).add(one)
+    losses = game.empty(best, round, round.inputs.shape[0]).add(round)
     return losses.value(best) - game.solver(plain(losses, best), best, None).value
 
 
@@ -183,19 +197,27 @@ def replay(
     checked = check_rounds(rounds, loss)
     policy = _policy(policy, checked)
     resolved = LEARNERS.resolve(learner)
-    judged = judged_rounds(comparator, len(checked))
-    judged |= {len(checked)} if judged else set()  # which the certificate is about
-    resolved = remembering(memory, resolved, loss)
+    compared = comparator_rounds(comparator, len(checked))
+    compared |= {len(checked)} if compared else set()  # which the certificate is about
+    resolved = with_memory(memory, resolved, loss)
     if isinstance(seed, bool) or not isinstance(seed, (int, np.integer)) or not 0 <= seed < 2**63:
         raise UserError(f"seed: {seed!r} is not a whole number from 0 to 2⁶³ − 1.")
-    options = {"tolerance": tolerance, "max_iterations": max_iterations, "batch_size": batch_size}
     with jax.enable_x64(True):
         rows, samples = max(len(X) for X, _ in checked), sum(len(X) for X, _ in checked)
         key = jax.random.key(int(seed))
         features, outputs = int(np.prod(checked[0][0].shape[1:])), checked[0][1].shape[1]
         check_loss(loss, outputs)
         params = first_params(policy, jax.random.fold_in(key, 0), features, outputs, jnp.float64)
-        game = make_game(policy, loss, resolved, solver, params, **options)
+        game = make_game(
+            policy,
+            loss,
+            resolved,
+            solver,
+            params,
+            tolerance=tolerance,
+            max_iterations=max_iterations,
+            batch_size=batch_size,
+        )
         like = batch(*checked[0], rows=rows)
         losses = limited(
             memory,
@@ -206,12 +228,14 @@ def replay(
             key=jax.random.fold_in(key, 2**32 - 1),
         )
         state = game.init(params, losses)
-        kept: dict[str, list[Any]] = {name: [] for name in COLUMNS}
-        predictions, iterates, times = [], [], []
-        played = play_rounds(game, state, checked, key, judged=judged, keep=keep_iterates)
+        table: dict[str, list[float | str]] = {name: [] for name in COLUMNS}
+        predictions: list[np.ndarray] = []
+        iterates: list[Params] = []
+        times: list[float] = []
+        played = play_rounds(game, state, checked, key, compared=compared, keep=keep_iterates)
         for state, record, seconds in played:  # noqa: B007 - the last state is read below
             first, count = len(times) + 1, len(record["loss"])
-            sizes = np.array([len(X) for X, _ in checked[first - 1 : first - 1 + count]])
+            sizes = np.array([len(inputs) for inputs, _ in checked[first - 1 : first - 1 + count]])
             predictions.append(record["outputs"][np.arange(rows) < sizes[:, None]])
             if keep_iterates:
                 # Copies: a view would keep the whole buffer of the call, most of it empty, alive.
@@ -219,33 +243,36 @@ def replay(
                     jax.tree.map(lambda leaf, i=i: leaf[i].copy(), record["params"]) for i in range(count)
                 ]
             times += [seconds / count] * count
-            new = columns(first, sizes, record, judged)
+            new = columns(first, sizes, record, compared)
             for name, values in new.items():
-                kept[name] += values
+                table[name] += values
             if progress is not None:
                 for i in range(count):
                     progress(first + i, {name: values[i] for name, values in new.items()})
-        ledger = Ledger(kept)
-        verdict = certify(game, {name: values[-1] for name, values in kept.items()})
+        last = {name: values[-1] for name, values in table.items() if not isinstance(values[-1], str)}
         final, best = (jax.tree.map(np.array, tree) for tree in (state.learner.params, state.comparator))
-        best = best if judged else None
         return Replay(
-            game, checked, ledger, verdict, final, best,
-            np.concatenate(predictions),
-            [*iterates, jax.tree.map(np.copy, final)] if keep_iterates else None,
-            np.asarray(times),
-        )  # fmt: skip
+            game=game,
+            _rounds=checked,
+            ledger=Ledger(table),
+            certificate=certify(game, last),
+            params=final,
+            comparator=best if compared else None,
+            predictions=np.concatenate(predictions),
+            iterates=[*iterates, jax.tree.map(np.copy, final)] if keep_iterates else None,
+            times=np.asarray(times),
+        )
 
 
-def _policy(policy: str | Policy, checked: list[tuple[np.ndarray, np.ndarray]]) -> Policy:
+def _policy(policy: str | Policy, checked: list[Pair]) -> Policy:
     if policy == "tabular":
-        states = max(int(X.max()) for X, _ in checked) + 1
+        states = max(int(inputs.max()) for inputs, _ in checked) + 1
         policy = Tabular(states=states)
     policy = POLICIES.resolve(policy)
     if isinstance(policy, Tabular):
-        for t, (X, _) in enumerate(checked, 1):
-            whole = X.size == len(X) and np.array_equal(X, np.round(X))
-            if not whole or X.min() < 0 or X.max() >= policy.states:
+        for t, (inputs, _) in enumerate(checked, 1):
+            whole = inputs.size == len(inputs) and np.array_equal(inputs, np.round(inputs))
+            if not whole or inputs.min() < 0 or inputs.max() >= policy.states:
                 raise UserError(f"rounds: X of round {t} must be states 0 … {policy.states - 1}, one each.")
     return policy
 
@@ -253,21 +280,21 @@ def _policy(policy: str | Policy, checked: list[tuple[np.ndarray, np.ndarray]]) 
 def play_rounds(
     game: Game,
     state: GameState,
-    rounds: Sequence[tuple[np.ndarray, np.ndarray]],
-    key: jax.Array,
+    rounds: Sequence[Pair],
+    key: Array,
     *,
-    judged: Collection[int],
+    compared: Collection[int],
     keep: bool,
-) -> Iterator[tuple[GameState, dict[str, Any], float]]:
+) -> Iterator[tuple[GameState, dict[str, np.ndarray], float]]:
     """Plays rounds (X, Y) and yields, call by call, the state after them, their records and the seconds.
 
-    The best in hindsight is found in the rounds `judged`; with `keep` a record holds the parameters played.
+    The best in hindsight is found in the rounds `compared`; with `keep` a record holds the parameters played.
     The compiled loop has room for one of a few numbers of rounds, so streams of any length share a few
     programs. The first call plays one round, later ones as many as fit into SECONDS: long runs show progress
     and can be interrupted.
     """
-    (X, Y), rows = rounds[0], max(len(X) for X, _ in rounds)
-    each = rows * (X[0].nbytes + 2 * Y[0].nbytes)
+    (inputs, targets), rows = rounds[0], max(len(inputs) for inputs, _ in rounds)
+    each = rows * (inputs[0].nbytes + 2 * targets[0].nbytes)
     each += sum(leaf.nbytes for leaf in jax.tree.leaves(state.learner.params)) if keep else 0
     room = next((n for n in ROOMS if n * each <= BYTES and (n <= 64 or n <= len(rounds))), 1)
     run, count = compiled_stream(game, keep=keep), 1
@@ -275,11 +302,11 @@ def play_rounds(
         part = rounds[begin : begin + room]
         numbers = np.arange(begin + 1, begin + room + 1)
         batches, keys = stack(part, rows=rows, room=room), _keys(key, numbers)
-        asked, at = np.isin(numbers, list(judged)) if judged else None, 0
+        asked, at = np.isin(numbers, list(compared)) if compared else None, 0
         while at < len(part):
             stop, began = min(at + count, len(part)), time.perf_counter()
-            state, record = run(state, batches, keys, asked, at, stop)
-            record = jax.device_get(record)
+            state, played = run(state, batches, keys, asked, at, stop)
+            record: dict[str, np.ndarray] = jax.device_get(played)
             seconds = time.perf_counter() - began
             yield state, jax.tree.map(lambda leaf, a=at, b=stop: leaf[a:b], record), seconds
             count = max(1, min(8 * count, int(count * SECONDS / seconds)))
@@ -287,39 +314,34 @@ def play_rounds(
 
 
 @jax.jit
-def _keys(key: jax.Array, numbers: jax.Array) -> jax.Array:
+def _keys(key: Array, numbers: Array | np.ndarray) -> Array:
     return jax.vmap(lambda t: jax.random.fold_in(key, t))(numbers)
 
 
 def columns(
-    first: int, sizes: np.ndarray, record: dict[str, Any], judged: Collection[int]
+    first: int, sizes: np.ndarray, record: Mapping[str, np.ndarray], compared: Collection[int]
 ) -> dict[str, list[Any]]:
     """The ledger's columns for the rounds of a record, the first of which is round `first`."""
-    numbers = list(range(first, first + len(sizes)))
-    found: dict[str, list[Any]] = {"round": numbers, "samples": sizes.tolist()}
+    numbers = range(first, first + len(sizes))
+    listed: dict[str, list[Any]] = {"round": list(numbers), "samples": sizes.tolist()}
+    listed |= {name: record[name].tolist() for name in COLUMNS if name in record}
     names = [status.name.lower() for status in Status]
-    for name in COLUMNS:
-        if name not in record:
-            continue
-        found[name] = record[name].tolist()
-        if name.endswith("_status"):
-            asked = [name == "solver_status" or t in judged for t in numbers]
-            found[name] = [
-                names[code] if known else "" for code, known in zip(found[name], asked, strict=True)
-            ]
-    return {name: found[name] for name in COLUMNS if name in found}
+    for name in [name for name in listed if name.endswith("_status")]:
+        known = [name == "solver_status" or t in compared for t in numbers]
+        listed[name] = [names[code] if told else "" for code, told in zip(listed[name], known, strict=True)]
+    return {name: listed[name] for name in COLUMNS if name in listed}
 
 
-def stack(rounds: Sequence[tuple[np.ndarray, np.ndarray]], *, rows: int, room: int) -> Batch:
+def stack(rounds: Sequence[Pair], *, rows: int, room: int) -> Batch:
     """Rounds (X, Y) as one `Batch` with rounds in front: `room` of them, the rest without samples.
 
-    >>> made = stack([(np.ones((2, 3)), np.ones((2, 1)))], rows=4, room=8)
-    >>> made.inputs.shape, made.size.tolist()
+    >>> rounds = stack([(np.ones((2, 3)), np.ones((2, 1)))], rows=4, room=8)
+    >>> rounds.inputs.shape, rounds.size.tolist()
     ((8, 4, 3), [2, 0, 0, 0, 0, 0, 0, 0])
     """
-    (X, Y), sizes = rounds[0], np.zeros(room, np.int32)
-    sizes[: len(rounds)] = [len(X) for X, _ in rounds]
-    inputs, targets = (np.zeros((room, rows, *one.shape[1:]), one.dtype) for one in (X, Y))
+    sizes = np.zeros(room, np.int32)
+    sizes[: len(rounds)] = [len(inputs) for inputs, _ in rounds]
+    inputs, targets = (np.zeros((room, rows, *like.shape[1:]), like.dtype) for like in rounds[0])
     for t, (X, Y) in enumerate(rounds):
         inputs[t, : len(X)], targets[t, : len(Y)] = X, Y
     used = np.arange(rows) < sizes[:, None]
@@ -327,7 +349,7 @@ def stack(rounds: Sequence[tuple[np.ndarray, np.ndarray]], *, rows: int, room: i
     return Batch(*jax.device_put((inputs, targets, weights, sizes)))
 
 
-def check_rounds(rounds: Iterable[Any], loss: Loss) -> list[tuple[np.ndarray, np.ndarray]]:
+def check_rounds(rounds: Iterable[Any], loss: Loss) -> list[Pair]:
     """Recorded rounds [(X, Y), …] as arrays (m, …) and target rows (m, k), or one clear sentence.
 
     >>> from understudy.losses import Squared
@@ -347,7 +369,7 @@ def check_rounds(rounds: Iterable[Any], loss: Loss) -> list[tuple[np.ndarray, np
         inputs = [X.astype(np.float64) for X in inputs]
     answers = [_answers(pair, t) for t, pair in enumerate(listed, 1)]
     outputs, targets = _outputs(answers, loss), loss.targets  # Equinox binds a method anew at each access
-    checked = []
+    checked: list[Pair] = []
     for t, (X, answer) in enumerate(zip(inputs, answers, strict=True), 1):
         if answer.ndim == 0 or len(answer) != len(X):
             raise UserError(f"rounds: round {t} has {len(X)} inputs but answers of shape {answer.shape}.")
@@ -382,17 +404,14 @@ def _answers(pair: Any, t: int) -> np.ndarray:
 
 
 def _array(name: str, values: Any, t: int) -> np.ndarray:
-    try:
-        found = np.asarray(values)
-        real = np.issubdtype(found.dtype, np.number) and not np.issubdtype(found.dtype, np.complexfloating)
-        real = real or found.dtype == bool
-    except (TypeError, ValueError):
-        real = False
-    if not real:
+    array = np.asarray("")
+    with contextlib.suppress(TypeError, ValueError):
+        array = np.asarray(values)
+    if array.dtype.kind not in "biuf":
         raise UserError(f"rounds: {name} of round {t} is not an array of numbers.")
-    if not np.isfinite(found).all():
+    if not np.isfinite(array).all():
         raise UserError(f"rounds: {name} of round {t} holds a value that is not a finite number.")
-    return found
+    return array
 
 
 def _outputs(answers: list[np.ndarray], loss: Loss) -> int | None:

@@ -34,7 +34,7 @@ from .errors import UserError, damaged
 from .machine import count_cores
 from .nested import batch_size
 from .objectives import Batch, Limited, Losses, Samples, Statistics, batch, empty_samples, limited, plain
-from .online import LARGE, Game, GameState, certify, copies
+from .online import LARGE, Game, GameState, certify, copy_leaves
 from .parts import Parts, parts_of
 from .policies import MLP, Committee, Normaliser, Params, Policy, TrainedPolicy
 from .programs import apart, compiled, compiled_solver, keys_again, plain_keys, stacked, to_one_device
@@ -671,7 +671,7 @@ class Understudy:
             self.visited.restore(plain["visited"])
         with precision(self.game):
             leaves, structure = jax.tree.flatten(self._small())
-            kept = copies([arrays[f"state.{i:03d}"] for i in range(len(leaves))])
+            kept = copy_leaves([arrays[f"state.{i:03d}"] for i in range(len(leaves))])
             if any(a.shape != b.shape or a.dtype != b.dtype for a, b in zip(kept, leaves, strict=True)):
                 raise UserError("run: the checkpoint is damaged: its arrays are not those of this run.")
             self._refill(jax.tree.unflatten(structure, kept))

@@ -5,6 +5,10 @@ steps of a solver do. With other keys than JAX's usual ones, and for other numbe
 `jax.random` itself draws; so it does for `fold_in` and `uniform` inside a traced function.
 """
 
+# pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false, reportUnknownLambdaType=false
+# pyright: reportUnknownVariableType=false, reportAttributeAccessIssue=false
+# JAX says little of the types of its settings and trees.
+
 from __future__ import annotations
 
 from typing import Any
@@ -14,7 +18,10 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 from jax.core import Tracer
+from jax.typing import DTypeLike
 
+Words = Array | np.ndarray
+"""Numbers of 32 bits, traced or on the host."""
 IMPLEMENTATION = "threefry2x32"
 ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
 
@@ -25,7 +32,7 @@ def key(seed: int) -> Array:
     >>> jax.random.key_data(key(3)).tolist()
     [0, 3]
     """
-    if str(jax.config.jax_default_prng_impl) != IMPLEMENTATION:  # pyright: ignore[reportAttributeAccessIssue]
+    if str(jax.config.jax_default_prng_impl) != IMPLEMENTATION:
         return jax.random.key(seed)
     return _wrapped(np.array([0, seed], np.uint32))
 
@@ -56,7 +63,7 @@ def split(key: Array, count: int) -> list[Array]:
     if isinstance(words, Tracer):
         both = jnp.stack(_apart(_traced_hash(words, *_counters(count))), axis=1)
         return [jax.random.wrap_key_data(both[i], impl=IMPLEMENTATION) for i in range(count)]
-    return [_wrapped(one) for one in np.stack(_hash(words, *_counters(count)), axis=1)]
+    return [_wrapped(words) for words in np.stack(_hash(words, *_counters(count)), axis=1)]
 
 
 def below(key: Array, count: int, limit: Array) -> Array:
@@ -78,7 +85,7 @@ def below(key: Array, count: int, limit: Array) -> Array:
     return (((high % span) * (share * share % span) + low % span) % span).astype(jnp.int32)
 
 
-def uniform(key: Array, shape: tuple[int, ...], dtype: Any, limit: float) -> Array:
+def uniform(key: Array, shape: tuple[int, ...], dtype: DTypeLike, limit: float) -> Array:
     """``jax.random.uniform(key, shape, dtype, -limit, limit)``; ``share·2·limit − limit`` is rounded once, as
     XLA does where it optimises and the processor has such an operation.
 
@@ -102,16 +109,16 @@ def _wrapped(words: np.ndarray) -> Array:
     return jax.random.wrap_key_data(jax.device_put(words), impl=IMPLEMENTATION)
 
 
-def _words(key: Array) -> Any:
+def _words(key: Array) -> Tracer[Any] | np.ndarray | None:
     """The two numbers of a key, by NumPy where it is no tracer; None where `jax.random` has to draw."""
-    usual = jax.config.jax_threefry_partitionable  # pyright: ignore[reportAttributeAccessIssue]
+    usual = jax.config.jax_threefry_partitionable
     if not usual or str(jax.random.key_impl(key)) != IMPLEMENTATION:
         return None
     words = jax.random.key_data(key)
     return words if isinstance(words, Tracer) else np.asarray(words)
 
 
-def _apart(words: Any) -> Any:
+def _apart(words: tuple[Array, Array]) -> tuple[Array, Array]:
     """`words`, computed once: the compiler would fuse them into every number that is drawn with them."""
     return jax.lax.optimization_barrier(words)
 
@@ -121,10 +128,10 @@ def _counters(count: int) -> tuple[np.ndarray, np.ndarray]:
     return (numbers >> np.uint64(32)).astype(np.uint32), numbers.astype(np.uint32)
 
 
-def _hash(key: Any, first: Any, second: Any) -> tuple[Any, Any]:
+def _hash(key: Words, first: Words, second: Words) -> tuple[Words, Words]:
     """Threefry-2x32 with 20 rounds (Salmon et al. 2011) of the counters ``first·2³² + second``."""
-    one, two = key[:1], key[1:]  # arrays, which overflow without a warning
-    keys = [one, two, one ^ two ^ np.uint32(0x1BD11BDA)]
+    high, low = key[:1], key[1:]  # arrays, which overflow without a warning
+    keys = [high, low, high ^ low ^ np.uint32(0x1BD11BDA)]
     first, second = first + keys[0], second + keys[1]
     for turn in range(5):
         for distance in ROTATIONS[turn % 2]:

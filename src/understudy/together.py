@@ -6,6 +6,10 @@ says what it wants to compute (`call`), waits until every other run that goes on
 part of the result. On a CPU runs are faster one after another, and then have the bits they have alone.
 """
 
+# pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false, reportUnknownLambdaType=false
+# pyright: reportUnknownVariableType=false, reportMissingTypeStubs=false
+# JAX and optax say little of the types of their trees.
+
 from __future__ import annotations
 
 import threading
@@ -13,10 +17,14 @@ from collections.abc import Callable, Hashable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple, Protocol, TypeVar, final
 
-from .online import Game, GameState
+from jax import Array
+
+from .objectives import Batch
+from .online import Game, GameState, Record
 from .programs import apart, compiled, compiled_together, kind, over_devices, program, stacked, to_one_device
 from .student import precision
 
+A = TypeVar("A")
 R = TypeVar("R")
 
 
@@ -49,16 +57,16 @@ class Together:
     def each(self, runs: Sequence[Callable[[], R]]) -> list[R]:
         """What each of the runs returns; one that raises ends all of them, after the others have ended."""
 
-        def one(run: Callable[[], R]) -> R:
+        def run_and_leave(run: Callable[[], R]) -> R:
             try:
                 return run()
             finally:
                 self._leave()
 
         with ThreadPoolExecutor(len(runs)) as pool:
-            return [future.result() for future in [pool.submit(one, run) for run in runs]]
+            return [future.result() for future in [pool.submit(run_and_leave, run) for run in runs]]
 
-    def call(self, same: Hashable, args: Any, run: Callable[[list[Any]], Sequence[Any]]) -> Any:
+    def call(self, same: Hashable, args: A, run: Callable[[list[A]], Sequence[R]]) -> R:
         """One run's part of ``run(arguments of all runs)``. Calls of the `same` are played at once: as many
         as at first, so that a program is compiled once; where there are fewer by now, the first stands in.
         """
@@ -90,38 +98,41 @@ class Together:
                 part = group[at : at + width]
                 spare = [part[0].args] * (width - len(part))
                 try:
-                    found: Sequence[Any] = part[0].run([*(wish.args for wish in part), *spare])
+                    answers: Sequence[Any] = part[0].run([*(wish.args for wish in part), *spare])
                 except BaseException as error:
-                    found = [error] * len(part)
-                for wish, answer in zip(part, found, strict=False):
+                    answers = [error] * len(part)
+                for wish, answer in zip(part, answers, strict=False):
                     wish.answer.append(answer)
                     wish.done.set()
 
-    def play(self, game: Game, state: GameState, one: Any, key: Any, judge: Any) -> Any:
+    def play(
+        self, game: Game, state: GameState, round: Batch, key: Array, compare: Array | None
+    ) -> tuple[GameState, Record]:
         """A round of a game, with those of other runs that have the same program."""
-        due = None if judge is None else bool(judge)
-        same = "play", program(game), kind((state, one)), due, id(getattr(state.losses, "reader", None))
-        return self.call(same, (game, state, one, key, judge), _played)
+        due = None if compare is None else bool(compare)
+        same = "play", program(game), kind((state, round)), due, id(getattr(state.losses, "reader", None))
+        return self.call(same, (game, state, round, key, compare), _play_all)
 
 
-def _played(asked: list[Any]) -> Sequence[Any]:
+def _play_all(
+    asked: list[tuple[Game, GameState, Batch, Array, Array | None]],
+) -> list[tuple[GameState, Record]]:
     """Rounds of games of one program, in one call."""
-    games = [game for game, *_ in asked]
+    games, compare = [game for game, *_ in asked], asked[0][4]
     with precision(games[0]):
+        given = [(to_one_device(state), round, key) for _, state, round, key, _ in asked]
         if len(asked) == 1:
-            return [compiled(games[0])(to_one_device(asked[0][1]), *asked[0][2:])]
-        play = compiled_together(games)
-        given = [(to_one_device(state), one, key) for _, state, one, key, _ in asked]
+            return [compiled(games[0])(*given[0], compare)]
         states, batches, keys = over_devices(stacked(given))
-        return apart(play(states, batches, keys, asked[0][4]), len(asked))
+        return apart(compiled_together(games)(states, batches, keys, compare), len(asked))
 
 
 class Call(Protocol):
     """`Together.call`, or the same alone."""
 
-    def __call__(self, same: Hashable, args: Any, run: Callable[[list[Any]], Sequence[Any]]) -> Any: ...
+    def __call__(self, same: Hashable, args: A, run: Callable[[list[A]], Sequence[R]]) -> R: ...
 
 
-def alone(same: Hashable, args: Any, run: Callable[[list[Any]], Sequence[Any]]) -> Any:
+def alone(same: Hashable, args: A, run: Callable[[list[A]], Sequence[R]]) -> R:
     """A call of one run by itself."""
     return run([args])[0]

@@ -17,7 +17,7 @@ from reference import FEW, gradient, stream, value
 from understudy.losses import LOSSES
 from understudy.objectives import batch, empty_samples
 from understudy.policies import Linear
-from understudy.regret.interval import above, below, measured
+from understudy.regret.interval import above, below, measure
 from understudy.solvers import Solution, Status
 
 
@@ -203,7 +203,7 @@ def round_of(one, w, loss):
     found = jax.value_and_grad(lambda w: jnp.sum(one.weights * jax.vmap(loss)(one.inputs @ w, one.targets)))(
         w
     )
-    return *found, measured(Linear(), loss, w, one)
+    return *found, measure(Linear(), loss, w, one)
 
 
 @pytest.mark.parametrize("where", ["met to rounding", "a long sum", "vanishing"])

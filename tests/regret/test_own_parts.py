@@ -10,10 +10,10 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+import own_parts as own
 import understudy
 from understudy.asking.visited import largest
-from understudy.checks import own
-from understudy.checks.search import Kind, Search
+from understudy.checks.certificates import Kind
 from understudy.learners import Learner, Schedule
 from understudy.losses import SHIPPED, Absolute, Huber, Loss, Squared, computes, overridden
 from understudy.policies import MLP, Actions, Linear
@@ -239,7 +239,7 @@ def with_schedule(kind):
     ids=str,
 )
 def test_one_rule_says_why_a_game_is_not_certified(parts, words):
-    usual = {"policy": Linear(), "loss": Squared(), "learner": understudy.ftl(), "hindsight": None}
+    usual = {"policy": Linear(), "loss": Squared(), "learner": understudy.ftl(), "comparator_solver": None}
     found = why_not(**usual | parts)
     assert found.startswith(words) and bool(found) == bool(words)
     assert found.count(".") == bool(words)  # one sentence
@@ -260,7 +260,7 @@ def test_a_class_that_changes_a_helper_is_another_class():
 
 @pytest.mark.parametrize("kind", [Kind("huber", "offline"), Kind("squared", "offline", True)], ids=str)
 def test_a_solver_that_lies_widens_the_bound_and_falsifies_nothing(kind):
-    finding = Search(kind._replace(own="liar")).restart(0, generations=3)
+    finding = own.search_in(kind._replace(parts="liar")).restart(0, generations=3)
     assert finding.evaluations > 48 and not finding.false
 
 
@@ -301,22 +301,26 @@ def test_a_certificate_says_that_its_numbers_contradict_each_other(monkeypatch):
 
 @pytest.mark.parametrize("name", ["ascent", "haste", "jumps"])
 def test_without_the_rule_the_search_finds_false_bounds(monkeypatch, name):
-    search = Search(Kind("squared", "online", own=name))
+    search = own.search_in(Kind("squared", "online", parts=name))
     assert search.uncertified.startswith("the learner") and search.restart(0).evaluations == 0
     monkeypatch.setattr("understudy.online.why_not", lambda *_: "")
     assert not search.restart(0, generations=1).false  # the interval is above the bound, which shows
-    monkeypatch.setattr("understudy.checks.search.contradictory", lambda *ends: np.zeros(len(ends[0]), bool))
+    monkeypatch.setattr(
+        "understudy.checks.certificates.contradictory", lambda *ends: np.zeros(len(ends[0]), bool)
+    )
     assert search.restart(0, generations=4).false
 
 
 @pytest.mark.parametrize("name", ["forgetting", "bending"])
 def test_without_a_look_at_its_values_a_false_conjugate_makes_false_certificates(monkeypatch, name):
-    kind = Kind("huber", "offline", own=name)
-    assert not Search(kind).restart(1, generations=2).false
+    kind = Kind("huber", "offline", parts=name)
+    assert not own.search_in(kind).restart(1, generations=2).false
     for check in ("contradicted", "refuted"):
         monkeypatch.setattr(f"understudy.regret.interval.{check}", lambda *_: jnp.asarray(False))
-    monkeypatch.setattr("understudy.checks.search.contradictory", lambda *ends: np.zeros(len(ends[0]), bool))
-    assert Search(kind).restart(1, generations=2).false
+    monkeypatch.setattr(
+        "understudy.checks.certificates.contradictory", lambda *ends: np.zeros(len(ends[0]), bool)
+    )
+    assert own.search_in(kind).restart(1, generations=2).false
 
 
 def test_the_largest_loss_is_known_of_shipped_losses_and_networks_only():

@@ -12,7 +12,7 @@ from problems import COLUMNS as FEATURES
 from problems import ROWS, ended, objective, padded, solve
 from reference import FEATURES as WIDTH
 from reference import FEW, OUTPUTS, SAMPLES
-from understudy.checks import truth
+from understudy.checks.certificates import least_by_scipy
 from understudy.solvers import Descent, Status, interior_point
 from understudy.solvers.base import NewtonStep
 
@@ -146,7 +146,7 @@ def test_newton_on_features_of_any_condition(loss):
     y = (y > 0).astype(float) if loss == "cross-entropy" else y
     Y = np.stack([1 - y, y], axis=1) if loss == "cross-entropy" else y[:, None]
     problem = objective(loss, [(X, Y)])
-    best, _ = truth.least_by_scipy(loss, X, y, np.full(40, 1 / 40), np.inf, np.zeros(4))
+    best, _ = least_by_scipy(loss, X, y, np.full(40, 1 / 40), np.inf, np.zeros(4))
     values = {
         direction: float(
             solve(Descent(direction=direction(), tolerance=1e-12, max_iterations=200), problem)[1].value

@@ -17,8 +17,9 @@ from understudy.losses import Huber, Squared
 from understudy.objectives import Objective, batch, plain
 from understudy.online import make_game
 from understudy.policies import Linear
-from understudy.programs import Task, alike, compiled, program, solved_in_turn
+from understudy.programs import compiled, program
 from understudy.solvers import SOLVERS, Solution, adam, closed_form, lbfgs, newton, sls
+from understudy.solvers.base import Task, same_program, solve_in_turn
 
 SHAPES = ("batch_size", "memory")
 """Numbers that decide shapes, and so the program."""
@@ -56,9 +57,9 @@ def test_two_tasks_in_one_loop_are_the_tasks_alone():
         losses = game(newton()).empty(params, rows, 8).add(rows)
         heavy = Objective(losses, far, far, jnp.asarray(2.0))
         tasks = Task(newton(tolerance=1e-3), plain(losses, far), far), Task(newton(), heavy, params)
-        assert alike(*tasks) and not alike(tasks[0], tasks[1]._replace(solver=lbfgs()))
-        assert not alike(tasks[0], tasks[1]._replace(objective=plain(losses.add(rows), far)))
-        found = jax.jit(lambda wanted: solved_in_turn(*tasks, wanted, None))
+        assert same_program(*tasks) and not same_program(tasks[0], tasks[1]._replace(solver=lbfgs()))
+        assert not same_program(tasks[0], tasks[1]._replace(objective=plain(losses.add(rows), far)))
+        found = jax.jit(lambda wanted: solve_in_turn(*tasks, wanted, None))
         alone = [jax.jit(lambda task=task: task.solver(*task[1:]))() for task in tasks]
         for solution, single in zip(found(True), alone, strict=True):
             assert int(solution.iterations) == int(single.iterations)
@@ -91,7 +92,7 @@ def played(learner, solver, hindsight, loss):
     """The state and the record after two judged rounds, compiled."""
     with jax.enable_x64(True):
         params, rows = jnp.zeros((3, 2)), [batch(*one) for one in stream("squared", rounds=2)]
-        made = make_game(Linear(), loss, learner, solver, params, hindsight=hindsight)
+        made = make_game(Linear(), loss, learner, solver, params, comparator_solver=hindsight)
         state, play = made.init(params, made.empty(params, rows[0], 8)), compiled(made)
         for number, one in enumerate(rows):
             state, record = play(state, one, jax.random.key(number), np.asarray(True))
@@ -114,9 +115,9 @@ def test_solvers_that_differ_in_more_than_data_are_solved_apart(own, best):
         rows = batch(*stream("huber", rounds=1)[0])
         losses = game(newton()).empty(params, rows, 8).add(rows)
         tasks = Task(own, plain(losses, params), params), Task(best, plain(losses, params), params)
-        assert alike(*tasks) == (own == best)
+        assert same_program(*tasks) == (own == best)
         if own == best:
-            both = jax.jit(lambda: solved_in_turn(*tasks, True, None)[0].params)()
+            both = jax.jit(lambda: solve_in_turn(*tasks, True, None)[0].params)()
             np.testing.assert_allclose(both, jax.jit(own)(*tasks[0][1:]).params, rtol=1e-12)
             return
     state, record = played(ftl(), own, best, Huber())

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import jax
 import numpy as np
 
 from ..errors import ContractError, UserError
+
+Subject = TypeVar("Subject")
 
 
 class Row(NamedTuple):
@@ -38,12 +40,12 @@ class Report:
 
 def name_of(subject: Any) -> str:
     """What a learner or a solver, an object or a registered name, is called."""
-    return subject if isinstance(subject, str) else getattr(subject, "name", type(subject).__name__)
+    return subject if isinstance(subject, str) else str(getattr(subject, "name", type(subject).__name__))
 
 
-def equal(one: Any, other: Any) -> bool:
+def equal(first: Any, second: Any) -> bool:
     """Whether two trees have the same numbers, to the bit."""
-    leaves = zip(jax.tree.leaves(one), jax.tree.leaves(other), strict=True)
+    leaves = zip(jax.tree.leaves(first), jax.tree.leaves(second), strict=True)
     return all(np.array_equal(a, b) for a, b in leaves)
 
 
@@ -59,25 +61,26 @@ Progress = Callable[[int, int, str], None]
 """Called before each check: how many are done, of how many, and the name of the next."""
 
 
-def run(
-    subject: str,
-    thing: Any,
-    checks: Mapping[str, Callable[[Any], tuple[bool | None, str]]],
-    progress: Progress | None = None,
+Check = Callable[[Subject], tuple[bool | None, str]]
+"""A check of one suite: whether its subject passed (None: it does not apply), and what was seen."""
+
+
+def run_checks(
+    title: str, subject: Subject, checks: Mapping[str, Check[Subject]], progress: Progress | None = None
 ) -> Report:
-    """Runs every check on `thing`; a check that raises has failed, and the rest still run."""
-    rows = []
+    """Runs every check on the subject; a check that raises has failed, and the rest still run."""
+    rows: list[Row] = []
     for name, check in checks.items():
         if progress is not None:
             progress(len(rows), len(checks), name)
         try:
-            passed, detail = check(thing)
+            passed, detail = check(subject)
         except Exception as error:  # a foreign object may fail in any way: that is what is being found out
             passed, detail = False, f"raised {type(error).__name__}: {error}"
             if isinstance(error, UserError) and not isinstance(error, ContractError):
                 passed, detail = None, f"does not apply ({error})"
         rows.append(Row(name, passed, detail))
-    report = Report(subject, rows)
+    report = Report(title, rows)
     if not report.passed:
         raise CheckError(report)
     return report

@@ -1,27 +1,191 @@
-"""Put certificates through a search for streams on which they are false."""
+"""A search for streams on which a certificate is false.
+
+A restart draws a population of small streams with the numbers of a learner and moves them by a pattern search
+towards a regret beyond a claim of the library. The regret is counted here, against comparators whose loss is
+counted here too: each of them exists, so the regret can come out too small and never too large, and what
+exceeds a claim by it exceeds the claim. While it searches the comparator is the library's own; the end of
+each restart is judged against one that SciPy finds.
+"""
+
+# pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false, reportUnknownLambdaType=false
+# pyright: reportUnknownVariableType=false, reportMissingTypeStubs=false
+# JAX says little of the types of its trees, and SciPy nothing of its results.
 
 from __future__ import annotations
 
+import dataclasses
+import functools
 import itertools
 import json
 import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
+import equinox as eqx
+import jax
+import jax.numpy as jnp
 import numpy as np
+from jax import Array
+from jaxtyping import Float64, Int
+from scipy import optimize
 
 from .. import disk
 from ..errors import UserError, check_int
-from ..learners import LEARNERS, Learner
+from ..learners import LEARNERS, AnyLearner, Learner, adaftrl, adagrad, alt_ftrl, ftl, ftrl, linearised, ogd
+from ..losses import LOSSES, Loss
+from ..objectives import Batch, limited
+from ..online import Game, around_mean, make_game
+from ..policies import Linear, Policy
+from ..solvers import SOLVERS, AnySolver
 from ..streams import replay
 from .base import CheckError, Report, Row, name_of
-from .search import SOLVING, Finding, Search, kinds
+
+POPULATION, PARENTS, GENERATIONS = 48, 8, 30
+PLAIN = 0.01
+"""A claim exceeded by this share of the losses needs no further search."""
+TOLERANCE = 1e-11
+"""How far beyond a claim a regret may look, relative to both and a thousandth of the losses."""
+CLAIMS = {"bound": 1.0, "regret_high": 1.0, "regret_low": -1.0}
+"""What the last row of the ledger claims: numbers above (1) and below (−1) the regret.
+
+A restart aims at one of them, by its seed in turn, and is judged by all.
+"""
+
+
+class Candidate(NamedTuple):
+    """One point of the search: T rounds of at most m samples with d features and one answer each."""
+
+    inputs: Float64[np.ndarray, "T m d"]
+    answers: Float64[np.ndarray, "T m"]
+    """For cross-entropy the probability of the second label."""
+    sizes: Int[np.ndarray, " T"]
+    """Samples in use."""
+    numbers: Float64[np.ndarray, " 3"]
+    """log10 of the step, log10 of the radius, the schedule's first round."""
+    learner: int
+    """Which learner of the family."""
+
+    def rounds(self, labels: bool) -> list[tuple[np.ndarray, np.ndarray]]:
+        """The rounds [(X, Y), …] as `replay` takes them."""
+        columns = zip(self.inputs, self.answers, self.sizes, strict=True)
+        pairs = [(rows[:size], answers[:size, None]) for rows, answers, size in columns]
+        return [(rows, np.hstack([1 - column, column]) if labels else column) for rows, column in pairs]
+
+    @property
+    def step(self) -> float:
+        return float(10.0 ** self.numbers[0])
+
+    @property
+    def radius(self) -> float:
+        return float(10.0 ** self.numbers[1])
+
+    @property
+    def start(self) -> int:
+        return int(self.numbers[2])
+
+
+Make = Callable[[Candidate, float | None], Learner]
+"""A learner of a candidate's numbers, on a ball of a radius or on all of space."""
+FAMILIES: dict[str, tuple[Make, ...]] = {
+    "offline": (
+        lambda c, r: ftl(radius=r),
+        lambda c, r: ftrl(eta=c.step, start=c.start, radius=r),
+        lambda c, r: ftrl(eta=c.step, schedule="constant", start=c.start, radius=r),
+        lambda c, r: alt_ftrl(eta=c.step, start=c.start, radius=r),
+        lambda c, r: adaftrl(alpha=c.step, start=c.start, radius=r),
+    ),
+    "online": (
+        lambda c, r: ogd(eta=c.step, radius=r),
+        lambda c, r: ogd(eta=c.step, schedule="constant", radius=r),
+        lambda c, r: adagrad(alpha=c.step, radius=r),
+        lambda c, r: linearised(ftrl(eta=c.step, start=c.start, radius=r)),
+        lambda c, r: linearised(alt_ftrl(eta=c.step, start=c.start, radius=r)),
+        lambda c, r: linearised(adaftrl(alpha=c.step, start=c.start, radius=r)),
+    ),
+    "diagonal": (lambda c, r: adagrad(alpha=c.step, diagonal=True, radius=r),),
+}
+"""What shares one compiled program: learners that differ by numbers."""
+SHAPES = {"offline": (8, 2, 2), "online": (24, 1, 2), "diagonal": (24, 1, 2)}
+"""Rounds, samples a round and features: few, so that thousands are played in a second."""
+SOLVING: dict[str, tuple[str, dict[str, float]]] = {
+    "auto": ("auto", {}),
+    "gd": ("gd", {"max_iterations": 2, "tolerance": 0.0}),
+    "adam": ("adam", {"learning_rate": 0.1, "max_iterations": 5}),
+    "sls": ("sls", {"max_iterations": 3}),
+    "sls on minibatches": ("sls", {"max_iterations": 3, "batch_size": 2}),
+    "proximal-sgd": ("proximal-sgd", {"learning_rate": 0.1, "max_iterations": 5}),
+    "interior-point stopped early": ("interior-point", {"max_iterations": 3}),
+    "newton stopped early": ("newton", {"max_iterations": 1}),
+}
+"""Solvers by the name of their kind: exact, and stopped long before they are done."""
+
+
+class Kind(NamedTuple):
+    """One kind of game, compiled once: the search moves within it."""
+
+    loss: str
+    family: str
+    ball: bool = False
+    solver: str = "auto"
+    memory: str = "all"
+    parts: str = ""
+    """What the parts are called that take the place of shipped ones."""
+
+    def __str__(self) -> str:
+        words = [self.loss, self.family]
+        words += ["ball"] if self.ball else []
+        return ", ".join(
+            words
+            + [word for word in (self.solver, self.memory, self.parts) if word not in ("auto", "all", "")]
+        )
+
+
+def kinds() -> list[Kind]:
+    """Every kind of game of shipped parts."""
+    losses = ("squared", "absolute", "huber", "cross-entropy")
+    listed = [Kind(loss, family, ball) for loss in losses for family in FAMILIES for ball in (False, True)]
+    for loss in losses:
+        listed += [Kind(loss, "offline", memory=memory) for memory in ("window:2", "reservoir:3")]
+        listed += [Kind(loss, "offline", solver=solver) for solver in ("gd", "adam", "sls", "proximal-sgd")]
+        listed += [Kind(loss, "offline", solver="sls on minibatches")]
+    listed += [
+        Kind("squared", "offline", True, memory="window:2"),
+        Kind("huber", "offline", True, solver="gd"),
+    ]
+    listed += [Kind(loss, "offline", solver="interior-point stopped early") for loss in ("absolute", "huber")]
+    return listed + [Kind(loss, "offline", True, "newton stopped early") for loss in losses[2:]]
+
+
+class Parts(NamedTuple):
+    """What takes the place of a game's parts: makers from the shipped part, or from nothing."""
+
+    loss: Callable[[Loss], Loss] | None = None
+    learner: Callable[[Learner], Learner] | None = None
+    solver: Callable[[], AnySolver] | None = None
+    policy: Callable[[], Policy] = Linear
+
+
+class Finding(NamedTuple):
+    """The worst that a restart found: by how much a claim was exceeded, which claim, and where."""
+
+    kind: Kind
+    worst: float
+    claim: str
+    seed: int
+    evaluations: int
+    seconds: float
+    candidate: Candidate
+
+    @property
+    def false(self) -> bool:
+        """Whether a claim is false: exceeded by more than rounding."""
+        return not self.worst <= TOLERANCE
 
 
 def certificate(
-    subject: Any = None,
+    subject: str | AnyLearner | None = None,
     *,
     minutes: float = 1.0,
     restarts: int | None = None,
@@ -34,8 +198,7 @@ def certificate(
 
     Args:
       subject: a learner (an object or a registered name), on all four losses; None stands for every shipped
-        learner, exact and inexact solvers, limited memories, with and without a ball, and for losses,
-        learners, schedules, solvers and policies as users may make them, honest and false ones.
+        learner, exact and inexact solvers, limited memories, with and without a ball.
       minutes: how long to search. Each kind of game is compiled once, which takes some seconds of it.
       restarts: instead of minutes, how many searches of each kind.
       seed: of the first restart. A restart depends on its kind and its seed alone.
@@ -50,45 +213,56 @@ def certificate(
     >>> report.passed
     True
     """
+    searches = {str(kind): Search(kind) for kind in kinds()} if subject is None else _searches(subject)
+    title = "certificates" if subject is None else f"certificate of {name_of(subject)}"
+    return search_all(title, searches, minutes, restarts, seed, kind, out, progress)
+
+
+def search_all(
+    title: str,
+    searches: Mapping[str, Search],
+    minutes: float,
+    restarts: int | None = None,
+    seed: int = 0,
+    kind: str | None = None,
+    out: Path | None = None,
+    progress: Callable[[Finding], None] | None = None,
+) -> Report:
+    """`certificate` with these searches, by the names of their kinds, in turn."""
     check_int("seed", seed, 0)
     if restarts is not None:
         check_int("restarts", restarts)
     elif not minutes > 0:
         raise UserError(f"minutes: {minutes!r} is not a number > 0.")
-    searches = _searches(subject)
     if kind is not None:
         if kind not in searches:
             raise UserError(f"kind: there is no {kind!r}; known: {'; '.join(searches)}.")
         searches = {kind: searches[kind]}
-    began, found = time.monotonic(), {name: [] for name in searches}
+    began = time.monotonic()
+    findings: dict[str, list[Finding]] = {name: [] for name in searches}
     turns = itertools.count() if restarts is None else range(restarts)
     for turn, name in ((turn, name) for turn in turns for name in searches):
-        found[name].append(searches[name].restart(seed + turn))
+        findings[name].append(searches[name].restart(seed + turn))
         if progress is not None:
-            progress(found[name][-1])
+            progress(findings[name][-1])
         if restarts is None and time.monotonic() - began >= 60 * minutes:
             break
-    rows = [_row(searches[name], findings, out) for name, findings in found.items()]
-    title = "certificates" if subject is None else f"certificate of {name_of(subject)}"
-    report = Report(title, rows)
-    if any(row.passed is False for row in rows):
+    report = Report(title, [_row(searches[name], listed, out) for name, listed in findings.items()])
+    if any(row.passed is False for row in report.rows):
         raise CheckError(report)
     return report
 
 
-def _searches(subject: Any) -> dict[str, Search]:
-    if subject is None:
-        return {str(kind): Search(kind) for kind in kinds()}
-    found = LEARNERS.resolve(subject)
-    if not isinstance(found, Learner):
+def _searches(subject: str | AnyLearner) -> dict[str, Search]:
+    learner = LEARNERS.resolve(subject)
+    if not isinstance(learner, Learner):
         raise UserError(f"learner: {name_of(subject)!r} is not of the family that the certificate covers.")
-    learner: Learner = found
     family = "diagonal" if learner.diagonal else "online" if learner.linear else "offline"
-    asked = [one for one in kinds() if one.family == family and not one.own]
-    asked = [one for one in asked if one.ball == (learner.radius is not None)]
+    asked = [kind for kind in kinds() if kind.family == family and kind.ball == (learner.radius is not None)]
     if learner.linear:
-        asked = [one for one in asked if one.solver == "auto" and one.memory == "all"]
-    searches = {str(one): Search(one, (lambda candidate, radius: learner,)) for one in asked}
+        asked = [kind for kind in asked if kind.solver == "auto" and kind.memory == "all"]
+    given: Learner = learner
+    searches = {str(kind): Search(kind, (lambda candidate, radius: given,)) for kind in asked}
     if reason := next(iter(searches.values())).uncertified:
         raise UserError(f"learner: nothing is certified of {name_of(subject)!r}: {reason}")
     return searches
@@ -97,10 +271,10 @@ def _searches(subject: Any) -> dict[str, Search]:
 def _row(search: Search, findings: list[Finding], out: Path | None) -> Row:
     if not findings:
         return Row(str(search.kind), None, "not reached in the time given")
-    if not any(one.evaluations for one in findings):
+    if not any(finding.evaluations for finding in findings):
         return Row(str(search.kind), True, f"claims nothing: {search.uncertified}")
-    worst = max(findings, key=lambda one: one.worst)
-    plays, seconds = sum(one.evaluations for one in findings), sum(one.seconds for one in findings)
+    worst = max(findings, key=lambda finding: finding.worst)
+    plays, seconds = (sum(column) for column in zip(*((f.evaluations, f.seconds) for f in findings)))
     detail = f"{plays:,} plays in {seconds:.0f} s; worst {worst.worst:+.1e} of the losses, seed {worst.seed}"
     if not worst.false:
         return Row(str(search.kind), True, detail)
@@ -111,12 +285,17 @@ def _row(search: Search, findings: list[Finding], out: Path | None) -> Row:
 
 def confirm(search: Search, finding: Finding) -> tuple[str, dict[str, Any]]:
     """What `replay` prints on the stream, in words, and the settings that it was played with."""
-    one, kind = finding.candidate, search.kind
-    learner = search.learner(one)
-    how: dict[str, Any] = {"memory": kind.memory, "comparator": "last", "solver": search.solver()}
-    how |= {"policy": search.own.policy(), "loss": search.loss()}
-    result = replay(one.rounds(search.labels), learner=learner, **how)
-    made, (name, options) = result.certificate, SOLVING[kind.solver]
+    kind, learner = search.kind, search.learner(finding.candidate)
+    printed = replay(
+        finding.candidate.rounds(search.labels),
+        policy=search.parts.policy(),
+        loss=search.loss(),
+        learner=learner,
+        solver=search.solver(),
+        memory=kind.memory,
+        comparator="last",
+    ).certificate
+    name, options = SOLVING[kind.solver]
     schedule = {part: float(getattr(learner.schedule, part)) for part in ("constant", "root", "adaptive")}
     settings = {
         "kind": str(kind),
@@ -131,16 +310,400 @@ def confirm(search: Search, finding: Finding) -> tuple[str, dict[str, Any]]:
         "radius": None if learner.radius is None else float(learner.radius),
         "solver": {"name": name} | options,
         "memory": kind.memory,
-        "own": kind.own,
+        "own": kind.parts,
     }
-    return f"replay prints regret {made.regret:.6g} and bound {made.bound:.6g}", settings
+    return f"replay prints regret {printed.regret:.6g} and bound {printed.bound:.6g}", settings
 
 
 def save(search: Search, finding: Finding, settings: dict[str, Any], out: Path) -> Path:
     """Writes the stream (npz, as `understudy replay` reads it) and its settings (JSON) into a folder."""
     rounds = finding.candidate.rounds(search.labels)
     file = out / f"{re.sub('(, |[ :])', '-', str(finding.kind))}-{finding.seed}.npz"
-    X, Y = (np.concatenate([pair[i] for pair in rounds]) for i in (0, 1))
-    disk.write_npz(file, {"X": X, "Y": Y, "sizes": np.array([len(x) for x, _ in rounds])})
+    inputs, targets = (np.concatenate([pair[i] for pair in rounds]) for i in (0, 1))
+    disk.write_npz(file, {"X": inputs, "Y": targets, "sizes": np.array([len(x) for x, _ in rounds])})
     disk.write_file(file.with_suffix(".json"), json.dumps(settings, indent=2) + "\n")
     return file
+
+
+class Search:
+    """The search within one kind of game. `learners` replaces the family's by others of one program, `parts`
+    other parts of the game.
+    """
+
+    def __init__(self, kind: Kind, learners: tuple[Make, ...] | None = None, parts: Parts | None = None):
+        self.kind, self.shape = kind, SHAPES[kind.family]
+        self.learners = FAMILIES[kind.family] if learners is None else learners
+        self.labels, self.parts = kind.loss == "cross-entropy", Parts() if parts is None else parts
+        self.outputs = 2 if self.labels else 1
+        self._program: Callable[[Game, Batch], dict[str, Array]] | None = None
+
+    def learner(self, candidate: Candidate) -> Learner:
+        shipped = self.learners[candidate.learner](candidate, candidate.radius if self.kind.ball else None)
+        return shipped if self.parts.learner is None else self.parts.learner(shipped)
+
+    def loss(self) -> Loss:
+        shipped = LOSSES.resolve(self.kind.loss)
+        return shipped if self.parts.loss is None else self.parts.loss(shipped)
+
+    def solver(self) -> str | AnySolver:
+        if self.parts.solver is not None:
+            return self.parts.solver()
+        name, options = SOLVING[self.kind.solver]
+        return name if name == "auto" else SOLVERS.maker(name)(**options)
+
+    def game(self, candidate: Candidate) -> Game:
+        """The game that `replay` would play with these settings."""
+        learner = self.learner(candidate)
+        if self.kind.memory != "all":
+            learner = around_mean(learner)
+        learner = dataclasses.replace(learner, name="")  # the name would select another program
+        zero = jnp.zeros((self.shape[2], self.outputs))
+        return make_game(self.parts.policy(), self.loss(), learner, self.solver(), zero)
+
+    @property
+    def uncertified(self) -> str:
+        """Why games of this kind claim nothing, in one sentence; empty where they do."""
+        return self.game(self._draw(np.random.default_rng(0))).uncertified
+
+    def _draw(self, rng: np.random.Generator) -> Candidate:
+        return draw(rng, self.shape, self.labels, len(self.learners))
+
+    def restart(self, seed: int, generations: int = GENERATIONS) -> Finding:
+        """One population from its first draw to its last generation; the same seed, the same finding. Games
+        that claim nothing are not played.
+        """
+        began = time.perf_counter()
+        rng = np.random.default_rng(seed)
+        with jax.enable_x64(True):
+            if self.uncertified:
+                return Finding(self.kind, -np.inf, "", seed, 0, 0.0, self._draw(rng))
+            crowd = [self._draw(rng) for _ in range(POPULATION)]
+            goal = list(CLAIMS)[seed % len(CLAIMS)]
+            scores, evaluations = self.scores(crowd, goal), POPULATION
+            for _ in range(generations):
+                if scores.max() > PLAIN:
+                    break
+                order = np.argsort(-scores, kind="stable")[:PARENTS]
+                crowd, scores = [crowd[i] for i in order], scores[order]
+                children = [self._child(crowd, rng) for _ in range(POPULATION - PARENTS)]
+                scores = np.concatenate([scores, self.scores(children, goal)])
+                crowd += children
+                evaluations += len(children)
+            best = [int(i) for i in np.argsort(-scores, kind="stable")[:2]]
+            (worst, claim), where = max((self.judge(crowd[i]), i) for i in best)
+        spent = time.perf_counter() - began
+        return Finding(self.kind, worst, claim, seed, evaluations, spent, crowd[where])
+
+    def _child(self, parents: list[Candidate], rng: np.random.Generator) -> Candidate:
+        # The better a parent, the more children: the least of two draws.
+        first = min(rng.integers(len(parents), size=2))
+        other = parents[int(rng.integers(len(parents)))]
+        return change(parents[int(first)], other, rng, self.labels, len(self.learners))
+
+    def scores(self, crowd: list[Candidate], goal: str = "bound") -> Float64[np.ndarray, " p"]:
+        """How far each candidate is on the way to a regret beyond the claim `goal`, against the comparator
+        that the library found.
+        """
+        (rows, answers, weights), claims, limit = self._claims(crowd)
+        comparator = into(limit, _difference(claims["comparator"]))
+        least = total(self.kind.loss, rows, answers, weights, comparator)
+        return excess(claims, goal if goal in claims else "bound", least, 0.0)
+
+    def judge(self, candidate: Candidate) -> tuple[float, str]:
+        """By how much a candidate exceeds its worst claim, by SciPy's comparator, and which claim that is."""
+        data, claims, limit = self._claims([candidate])
+        rows, answers, weights = (part[0] for part in data)
+        start = into(limit, _difference(claims["comparator"]))[0]
+        least, _ = least_by_scipy(self.kind.loss, rows, answers, weights, float(limit[0]), start)
+        worst = {
+            name: float(excess(claims, name, np.array([least]), 1e-3)[0]) for name in CLAIMS if name in claims
+        }
+        claim = max(worst, key=lambda name: worst[name])
+        return worst[claim], claim
+
+    def _play(self, crowd: list[Candidate]) -> dict[str, np.ndarray]:
+        """What the library says: iterates, its comparator, the last row of its ledger."""
+        count = len(crowd)
+        crowd = crowd + crowd[:1] * (POPULATION - count)  # one shape, one program
+        games = [eqx.partition(self.game(candidate), eqx.is_array) for candidate in crowd]
+        stacked: Game = jax.tree.map(lambda *leaves: np.stack(leaves), *(numbers for numbers, _ in games))
+        inputs, answers, sizes, weights = _stacked(crowd)
+        used = weights[..., None] > 0
+        targets = np.stack([1 - answers, answers], axis=-1) if self.labels else answers[..., None]
+        data = Batch(
+            *(jnp.asarray(part) for part in (inputs * used, targets * used, weights)),
+            size=jnp.asarray(sizes, jnp.int32),
+        )
+        if self._program is None:
+            self._program = jax.jit(functools.partial(_play_all, games[0][1], self.kind.memory))
+        played = jax.device_get(self._program(stacked, data))
+        played = {name: np.asarray(value)[:count] for name, value in played.items()}
+        return played | {"silent": contradictory(*(played[name] for name in CLAIMS))}
+
+    def _claims(
+        self, crowd: list[Candidate]
+    ) -> tuple[tuple[np.ndarray, ...], dict[str, np.ndarray], np.ndarray]:
+        """All samples of each candidate, (p, n, d) and (p, n), with their weights in the sum of losses; what
+        the library claims, and the cumulative loss of the iterates it played, counted here; the norm up to
+        which comparators count, for the difference of outputs where there are two.
+        """
+        inputs, answers, _, weights = _stacked(crowd)
+        rows = inputs.reshape(len(crowd), -1, inputs.shape[-1])
+        answers, weights = (part.reshape(len(crowd), -1) for part in (answers, weights))
+        claims = self._play(crowd)
+        each = np.repeat(_difference(claims["iterates"]), self.shape[1], axis=1)  # (p, n, d)
+        outputs = np.einsum("pnd,pnd->pn", rows, each)
+        claims["cost"] = np.sum(weights * sample_losses(self.kind.loss, outputs, answers), axis=1)
+        radii = [self.learner(candidate).radius for candidate in crowd]
+        limit = np.array([np.inf if radius is None else float(radius) for radius in radii])
+        limit = np.fmin(limit, claims.get("norm", np.inf))
+        return (rows, answers, weights), claims, limit * (np.sqrt(2.0) if self.labels else 1.0)
+
+
+def draw(rng: np.random.Generator, shape: tuple[int, int, int], labels: bool, learners: int) -> Candidate:
+    """A stream of one of several kinds: features all alike, one at a time, repeated or of low rank, at scales
+    that differ; answers from a teacher, from one that changes its sign, or far away.
+    """
+    T, m, d = shape
+    rows = rng.normal(size=(T, m, d))
+    kind = rng.integers(5)
+    if kind == 0:
+        rows = rows * (rng.integers(d, size=(T, m, 1)) == np.arange(d))
+    elif kind == 1:
+        rows = rows[:1] + 0.1 * rng.normal() * rows
+    elif kind == 2:
+        rows = rows[rng.integers(max(T // 3, 1), size=T)]
+    elif kind == 3:
+        rows = rows[..., :1] * rng.normal(size=d) + 10.0 ** rng.uniform(-12, 0) * rows
+    if rng.random() < 0.6:
+        rows = rows * 10.0 ** rng.uniform(-3, 3, size=d)
+    teacher = rng.normal(size=d) / np.maximum(np.abs(rows).mean(axis=(0, 1)), 1e-6)
+    sides = np.where(rng.random(T) < rng.choice([0.0, 0.3, 0.5]), -1.0, 1.0)[:, None]
+    answers = (rows @ teacher) * sides + rng.choice([0.0, 0.1, 1.0]) * rng.normal(size=(T, m))
+    answers = answers * 10.0 ** rng.uniform(-2, 2) + rng.choice([0.0, 0.0, 1.0]) * 10.0 ** rng.uniform(0, 3)
+    sizes = np.full(T, m) if rng.random() < 0.5 else rng.integers(1, m + 1, size=T)
+    numbers = np.array([rng.uniform(-2, 2), rng.uniform(-1.5, 1.5), rng.choice([1, 1, 1, 2, 3])])
+    return _legal(rows, answers, sizes, numbers, int(rng.integers(learners)), labels)
+
+
+def change(
+    candidate: Candidate, other: Candidate, rng: np.random.Generator, labels: bool, learners: int
+) -> Candidate:
+    """The candidate after one to three small or large moves of a pattern search; `other` may lend it
+    rounds.
+    """
+    rows, answers, sizes, numbers = (np.array(part) for part in candidate[:4])
+    learner, (T, m, d) = candidate.learner, rows.shape
+    for _ in range(rng.integers(1, 4)):
+        move, size = rng.integers(9), rng.choice([0.03, 0.3, 1.0])
+        t, i, j = (int(rng.integers(most)) for most in (T, m, d))
+        span = slice(t, int(rng.integers(t, T)) + 1)
+        factor = rng.choice([-1.0, 1.0], p=[0.2, 0.8]) * 10.0 ** (size * rng.normal())
+        if move == 0:
+            rows[t, i, j] *= factor
+        elif move == 1:
+            rows[span, :, j] *= factor
+        elif move == 2:
+            rows[..., j] *= factor
+        elif move == 3:
+            small = rng.random() < 0.7
+            answers[t, i] = answers[t, i] * factor if small else answers[t, i] + size * rng.normal()
+        elif move == 4:
+            answers[span] *= factor
+        elif move == 5:
+            source = candidate if rng.random() < 0.7 else other
+            u = int(rng.integers(T))
+            rows[t], answers[t], sizes[t] = source.inputs[u], source.answers[u], source.sizes[u]
+        elif move == 6:
+            rows[t, i, j] = rng.choice([0.0, rows[t, i, j] + size * rng.normal()])
+        elif move == 7:
+            numbers[:2] += size * rng.normal(size=2) * rng.integers(2, size=2)
+        elif rng.random() < 0.5:
+            sizes[t], numbers[2] = rng.integers(1, m + 1), rng.choice([1, 1, 1, 2, 3])
+        else:
+            learner = int(rng.integers(learners))
+    return _legal(rows, answers, sizes, numbers, learner, labels)
+
+
+def _legal(
+    rows: np.ndarray, answers: np.ndarray, sizes: np.ndarray, numbers: np.ndarray, learner: int, labels: bool
+) -> Candidate:
+    """Numbers kept where double precision separates a false bound from rounding; shares within [0, 1]."""
+    answers = np.clip(answers, -1e6, 1e6)
+    if labels:
+        outside = (answers < 0) | (answers > 1)
+        answers = np.where(outside, (answers > 0).astype(float), answers)
+    numbers = np.clip(numbers, [-4, -3, 1], [4, 3, 3])
+    return Candidate(np.clip(rows, -1e4, 1e4), answers, sizes, numbers, learner)
+
+
+def _stacked(crowd: list[Candidate]) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Inputs (p, T, m, d), answers (p, T, m), the sizes of rounds (p, T), and samples' weights (p, T, m)."""
+    inputs, answers, sizes = (np.stack([candidate[i] for candidate in crowd]) for i in range(3))
+    return inputs, answers, sizes, (np.arange(inputs.shape[2]) < sizes[..., None]) / sizes[..., None]
+
+
+def _difference(params: np.ndarray) -> np.ndarray:
+    """Parameters (…, d, k) as the vector the truth reads: the only column, or the second less the first."""
+    return params[..., 0] if params.shape[-1] == 1 else params[..., 1] - params[..., 0]
+
+
+def _play_all(static: Game, memory: str, numbers: Game, rounds: Batch) -> dict[str, Array]:
+    """Every candidate in turn, inside one program: a CPU loses more by letting lanes wait for each other."""
+    T, m = rounds.weights.shape[1:]
+    key = jax.random.key(0)
+
+    def play(candidate: tuple[Game, Batch]) -> dict[str, Array]:
+        game: Game = eqx.combine(candidate[0], static)
+        first: Batch = jax.tree.map(lambda leaf: leaf[0], candidate[1])
+        zero = jnp.zeros((rounds.inputs.shape[-1], rounds.targets.shape[-1]))
+        losses = limited(
+            memory,
+            game.empty(zero, first, T * m),
+            first,
+            rounds=T,
+            samples=T * m,
+            key=jax.random.fold_in(key, 2**32 - 1),
+        )
+
+        def draw_round(now: tuple[Array, Batch], params: Array) -> tuple[Any, dict[str, Array]]:
+            t, batch = now
+            return (batch, jax.random.fold_in(key, t), t == T), {"iterates": params}
+
+        elements = (jnp.arange(1, T + 1), candidate[1])
+        state, record = game.play_all(game.init(zero, losses), elements, draw_round)
+        last = {name: record[name][-1] for name in (*CLAIMS, "norm") if name in record}
+        return last | {"iterates": record["iterates"], "comparator": state.comparator}
+
+    return jax.lax.map(play, (numbers, rounds))
+
+
+def contradictory(bound: np.ndarray, high: np.ndarray, low: np.ndarray) -> np.ndarray:
+    """Where numbers contradict each other and claim nothing, as `Certificate.contradictory` says of one."""
+    return (low > high) | (low > bound)
+
+
+def excess(claims: dict[str, np.ndarray], name: str, least: np.ndarray, floor: float) -> np.ndarray:
+    """By how much the claim is exceeded, relative to its size and to `floor` times the losses.
+
+    −inf where nothing is claimed, +inf for a bound that is not a number.
+    """
+    regret, claim, sign = claims["cost"] - least, claims[name], CLAIMS[name]
+    with np.errstate(invalid="ignore", divide="ignore"):
+        size = np.abs(regret) + np.abs(claim)
+        share = sign * (regret - claim) / (size + floor * claims["cost"] + 1e-300)
+    silent = np.inf if name == "bound" else -np.inf  # an end of the interval is nan where nothing is proved
+    share = np.where(np.isnan(claim), silent, np.where(claim == sign * np.inf, -np.inf, share))
+    share = np.where(claims["cost"] < 1e100, share, -np.inf)  # a learner that left the numbers' range
+    share = np.where(claims.get("silent", False), -np.inf, share)
+    return share if floor else np.where(size < 1e-8 * claims["cost"], -1.0, share)
+
+
+def sample_losses(loss: str, z: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """The loss of the answer z to y, elementwise; for cross-entropy z = o₁ − o₀ and y is the share of 1.
+
+    >>> sample_losses("huber", np.array([0.5, 3.0]), np.zeros(2)).tolist()
+    [0.125, 2.5]
+    """
+    if loss == "cross-entropy":
+        # Not log(1 + e^z) − y z, which cancels for large z.
+        return y * np.logaddexp(0.0, -z) + (1.0 - y) * np.logaddexp(0.0, z)
+    error = np.abs(z - y)
+    if loss == "squared":
+        return error**2
+    return error if loss == "absolute" else np.where(error <= 1, 0.5 * error**2, error - 0.5)
+
+
+def slopes(loss: str, z: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """The derivative of `sample_losses` by z."""
+    if loss == "cross-entropy":
+        return 0.5 * (1.0 + np.tanh(0.5 * z)) - y
+    if loss == "squared":
+        return 2.0 * (z - y)
+    return np.sign(z - y) if loss == "absolute" else np.clip(z - y, -1.0, 1.0)
+
+
+def total(loss: str, rows: np.ndarray, y: np.ndarray, weights: np.ndarray, w: np.ndarray) -> np.ndarray:
+    """``Σ_i weights_i loss(x_iᵀw, y_i)``: rows (…, n, d), y and weights (…, n), w (…, d)."""
+    return np.sum(weights * sample_losses(loss, np.einsum("...nd,...d->...n", rows, w), y), axis=-1)
+
+
+def into(radius: np.ndarray, w: np.ndarray) -> np.ndarray:
+    """w, or the nearest point of the ball, a last digit inside."""
+    size = np.linalg.norm(w, axis=-1, keepdims=True)
+    limit = np.asarray(radius)[..., None] * (1 - 1e-15)
+    outside = size > limit
+    return w * np.where(outside, limit / np.where(outside, size, 1.0), 1.0)
+
+
+def least_by_scipy(
+    loss: str, X: np.ndarray, y: np.ndarray, weights: np.ndarray, radius: float, start: np.ndarray
+) -> tuple[float, np.ndarray]:
+    """The least `total` over ``||w|| ≤ radius`` that SciPy finds for X (n, d), and where, (d,): by a linear
+    program, BFGS, or SLSQP on the ball; no more than at `start`.
+
+    All but the ball are solved in an orthonormal basis of the features, so that their scales do not matter.
+    """
+    used = weights > 0
+    rows, y, weights = X[used], y[used], weights[used]
+    left, size, right = np.linalg.svd(rows, full_matrices=False)
+    rank = size > 1e-15 * size[0] if size[0] > 0 else np.zeros(len(size), bool)
+    basis, back = left[:, rank], right[rank].T / size[rank]
+    tried = [start]
+    if loss == "absolute":
+        tried.append(back @ _linear_program(basis, y, weights))
+    elif loss != "squared" and rank.any():
+
+        def value_and_slope(v: np.ndarray) -> tuple[float, np.ndarray]:
+            z = basis @ v
+            return float(weights @ sample_losses(loss, z, y)), basis.T @ (weights * slopes(loss, z, y))
+
+        first = (right[rank] @ start) * size[rank]
+        tried.append(back @ optimize.minimize(value_and_slope, first, jac=True, method="BFGS", tol=1e-12).x)
+    else:
+        tried.append(back @ (np.linalg.lstsq(basis * np.sqrt(weights)[:, None], y * np.sqrt(weights))[0]))
+    if np.isfinite(radius):
+        tried.append(_on_ball(loss, rows, y, weights, radius, into(np.asarray(radius), start)))
+    inside = [into(np.asarray(radius), w) for w in tried if np.isfinite(w).all()]
+    values = [float(total(loss, rows, y, weights, w)) for w in inside]
+    best = int(np.argmin(values))
+    return values[best], inside[best]
+
+
+def _linear_program(rows: np.ndarray, y: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    n, d = rows.shape
+    cost = np.concatenate([np.zeros(d), weights, weights])
+    equal = np.hstack([rows, np.eye(n), -np.eye(n)])
+    bounds = [(None, None)] * d + [(0, None)] * (2 * n)
+    least = optimize.linprog(cost, A_eq=equal, b_eq=y, bounds=bounds, method="highs").x
+    return np.full(d, np.nan) if least is None else least[:d]
+
+
+def _on_ball(
+    loss: str, rows: np.ndarray, y: np.ndarray, weights: np.ndarray, radius: float, start: np.ndarray
+) -> np.ndarray:
+    """SLSQP; the absolute loss in its smooth form, with slacks s ≥ |Xw − y| behind the parameters."""
+    n, d = rows.shape
+
+    def room(v: np.ndarray) -> float:
+        return float(radius**2 - v[:d] @ v[:d])
+
+    def value(v: np.ndarray) -> float:
+        return float(weights @ (v[d:] if loss == "absolute" else sample_losses(loss, rows @ v, y)))
+
+    def gradient(v: np.ndarray) -> np.ndarray:
+        if loss == "absolute":
+            return np.concatenate([np.zeros(d), weights])
+        return rows.T @ (weights * slopes(loss, rows @ v, y))
+
+    inside: list[dict[str, Any]] = [
+        {"type": "ineq", "fun": room, "jac": lambda v: np.concatenate([-2 * v[:d], np.zeros(len(v) - d)])}
+    ]
+    if loss == "absolute":
+        sides = np.block([[-rows, np.eye(n)], [rows, np.eye(n)]])
+        right = np.concatenate([-y, y])
+        inside.append({"type": "ineq", "fun": lambda v: sides @ v - right, "jac": lambda v: sides})
+        start = np.concatenate([start, np.abs(rows @ start - y)])
+    options = {"ftol": 1e-15, "maxiter": 300 if loss == "absolute" else 200}
+    least = optimize.minimize(value, start, jac=gradient, constraints=inside, method="SLSQP", options=options)
+    return least.x[:d]

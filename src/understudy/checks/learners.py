@@ -1,5 +1,9 @@
 """The conformance suite of learners: what every one of them must do."""
 
+# pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false, reportUnknownLambdaType=false
+# pyright: reportUnknownVariableType=false
+# JAX says little of the types of its trees.
+
 from __future__ import annotations
 
 from typing import Any
@@ -8,74 +12,76 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ..learners import LEARNERS
-from ..losses import CrossEntropy, Squared
-from ..objectives import Batch, batch
+from ..learners import LEARNERS, AnyLearner, Playable, Solve
+from ..losses import CrossEntropy, Loss, Squared
+from ..objectives import Batch, Losses, batch
 from ..online import Game, GameState, make_game
-from ..policies import Linear
+from ..policies import Linear, Params
 from ..programs import compiled
 from ..regret.certificate import why_not
-from .base import Progress, Report, equal, name_of, run
+from .base import Check, Progress, Report, equal, name_of, run_checks
 
 ROUNDS, SAMPLES, FEATURES, OUTPUTS = 24, 4, 3, 2
 
 
-def learner(subject: Any, *, progress: Progress | None = None) -> Report:
+def learner(subject: str | AnyLearner, *, progress: Progress | None = None) -> Report:
     """Puts a learner (an object or a registered name) through its suite; raises `CheckError` if it fails.
 
     A learner has ``init(params) -> state`` and ``update(state, losses, gradient, solve) -> (state,
     solution)``, both pure functions over pytrees, with ``state.params`` the parameters to play. The solution
-    is what ``solve`` gave, or None where nothing was solved.
+    is what ``solve`` gave, or None where nosubject was solved.
 
     >>> import understudy
     >>> understudy.checks.learner(understudy.ftl()).passed
     True
     """
-    thing = LEARNERS.resolve(subject)
     with jax.enable_x64(True):
-        return run(f"learner {name_of(subject)}", thing, CHECKS, progress)
+        return run_checks(f"learner {name_of(subject)}", LEARNERS.resolve(subject), CHECKS, progress)
 
 
 def _stream(seed: int, *, noise: float = 0.0, labels: bool = False, calm: int = 0) -> list[Batch]:
     """Rounds from a linear expert: exact, noisy, or as labels; in the first `calm` rounds it answers 0."""
     rng = np.random.default_rng(seed)
     expert = rng.normal(size=(FEATURES, OUTPUTS))
-    rounds = []
+    rounds: list[Batch] = []
     for t in range(ROUNDS):
-        X = rng.normal(size=(SAMPLES, FEATURES))
-        Y = np.zeros((SAMPLES, OUTPUTS))
+        inputs = rng.normal(size=(SAMPLES, FEATURES))
+        targets = np.zeros((SAMPLES, OUTPUTS))
         if t >= calm:
-            Y = X @ expert + noise * rng.normal(size=Y.shape)
+            targets = inputs @ expert + noise * rng.normal(size=targets.shape)
         if labels:
-            Y = np.eye(OUTPUTS)[np.argmax(Y + rng.gumbel(size=Y.shape), axis=1)]
-        rounds.append(batch(X, Y))
+            targets = np.eye(OUTPUTS)[np.argmax(targets + rng.gumbel(size=targets.shape), axis=1)]
+        rounds.append(batch(inputs, targets))
     return rounds
 
 
-def _start(thing: Any, rounds: list[Batch], loss: Any) -> tuple[Game, GameState]:
+def _start(subject: AnyLearner, rounds: list[Batch], loss: Loss) -> tuple[Game, GameState]:
     params = jnp.zeros((FEATURES, OUTPUTS))
-    game = make_game(Linear(), loss, thing, "auto", params)
+    game = make_game(Linear(), loss, subject, "auto", params)
     return game, game.init(params, game.empty(params, rounds[0], ROUNDS * SAMPLES))
 
 
-def _play(thing: Any, rounds: list[Batch], loss: Any) -> tuple[list[dict[str, Any]], list[Any]]:
+def _play(
+    subject: AnyLearner, rounds: list[Batch], loss: Loss
+) -> tuple[list[dict[str, np.ndarray]], list[Playable]]:
     """Records and states (on the host) of playing all rounds."""
-    game, state = _start(thing, rounds, loss)
+    game, state = _start(subject, rounds, loss)
     play = compiled(game)
-    records, states = [], [jax.device_get(state.learner)]
-    for t, one in enumerate(rounds):
-        state, record = play(state, one, jax.random.key(t), jnp.asarray(True))
+    records: list[dict[str, np.ndarray]] = []
+    states: list[Playable] = [jax.device_get(state.learner)]
+    for t, round in enumerate(rounds):
+        state, record = play(state, round, jax.random.key(t), jnp.asarray(True))
         records.append(jax.device_get(record))
         states.append(jax.device_get(state.learner))
     return records, states
 
 
-def _shape(tree: Any) -> list[tuple[Any, Any]]:
+def _shape(tree: Any) -> list[tuple[tuple[int, ...], np.dtype[Any]]]:
     return [(np.shape(leaf), np.asarray(leaf).dtype) for leaf in jax.tree.leaves(tree)]
 
 
-def _keeps_its_size(thing: Any) -> tuple[bool, str]:
-    _, states = _play(thing, _stream(0, noise=0.1), Squared())
+def _keeps_its_size(subject: AnyLearner) -> tuple[bool, str]:
+    _, states = _play(subject, _stream(0, noise=0.1), Squared())
     same = all(
         _shape(state) == _shape(states[0]) and jax.tree.structure(state) == jax.tree.structure(states[0])
         for state in states
@@ -84,89 +90,89 @@ def _keeps_its_size(thing: Any) -> tuple[bool, str]:
     return same, f"{size} bytes in every round" if same else "the state's shapes change from round to round"
 
 
-def _compiles_once(thing: Any) -> tuple[bool, str]:
+def _compiles_once(subject: AnyLearner) -> tuple[bool, str]:
     rounds = _stream(0, noise=0.1)
-    game, state = _start(thing, rounds, Squared())
+    game, state = _start(subject, rounds, Squared())
     play, programs = compiled(game), []
-    for t, one in enumerate(rounds):
-        state, _ = play(state, one, jax.random.key(t), jnp.asarray(True))
+    for t, round in enumerate(rounds):
+        state, _ = play(state, round, jax.random.key(t), jnp.asarray(True))
         # Other games of this process may share the function: what counts is that it does not grow any more.
         programs.append(play.func._cache_size())  # type: ignore[attr-defined]
     new = programs[-1] - programs[0]
     return new == 0, f"{new} new program(s) after the first of {ROUNDS} rounds"
 
 
-def _repeats_itself(thing: Any) -> tuple[bool, str]:
-    first, second = (_play(thing, _stream(1, noise=0.1), Squared())[1][-1] for _ in range(2))
+def _repeats_itself(subject: AnyLearner) -> tuple[bool, str]:
+    first, second = (_play(subject, _stream(1, noise=0.1), Squared())[1][-1] for _ in range(2))
     same = equal(first, second)
     return same, "same input, same bits" if same else "two runs on the same stream differ"
 
 
-def _leaves_its_input(thing: Any) -> tuple[bool, str]:
+def _leaves_its_input(subject: AnyLearner) -> tuple[bool, str]:
     """`update` is pure: the state it was given is as it was."""
     rounds = _stream(2, noise=0.1)
-    game, state = _start(thing, rounds, Squared())
+    game, state = _start(subject, rounds, Squared())
     before = jax.device_get(state.learner)
     losses, gradient, solve = _posed(game, state, rounds[0])
-    thing.update(state.learner, losses, gradient, solve)  # not compiled: a program cannot reach its input
+    subject.update(state.learner, losses, gradient, solve)  # not compiled: a program cannot reach its input
     after = jax.device_get(state.learner)
     same = equal(before, after)
     return same, "the old state is untouched" if same else "update changed the state it was given"
 
 
-def _posed(game: Game, state: GameState, one: Batch) -> tuple[Any, Any, Any]:
+def _posed(game: Game, state: GameState, round: Batch) -> tuple[Losses, Params, Solve]:
     """What a learner is given after a round: the losses with it, its gradient, and a solver, compiled."""
 
     @jax.jit
-    def given(losses: Any, params: Any) -> tuple[Any, Any]:
-        kept = losses.add(one)
-        return kept, jax.tree.map(jnp.subtract, kept.gradient(params), losses.gradient(params))
+    def given(losses: Losses, params: Params) -> tuple[Losses, Params]:
+        after = losses.add(round)
+        return after, jax.tree.map(jnp.subtract, after.gradient(params), losses.gradient(params))
 
     solve = jax.jit(lambda objective, params: game.solver(objective, params, jax.random.key(0)))
     return *given(state.losses, state.learner.params), solve
 
 
-def _survives_calm(thing: Any) -> tuple[bool, str]:
+def _survives_calm(subject: AnyLearner) -> tuple[bool, str]:
     """The first gradients may be exactly zero."""
-    _, states = _play(thing, _stream(3, calm=3), Squared())
+    _, states = _play(subject, _stream(3, calm=3), Squared())
     finite = all(np.isfinite(leaf).all() for state in states for leaf in jax.tree.leaves(state.params))
     return finite, f"{'' if finite else 'not '}finite after rounds without gradient"
 
 
-def _learns(thing: Any) -> tuple[bool, str]:
+def _learns(subject: AnyLearner) -> tuple[bool, str]:
     """On a stream that some parameters fit exactly, it ends up better than where it started."""
     rounds = _stream(4)
-    records, _ = _play(thing, rounds, Squared())
+    records, _ = _play(subject, rounds, Squared())
     late = slice(-ROUNDS // 4, None)
     played = np.mean([float(record["loss"]) for record in records[late]])
     # The first parameters are zero, so standing still costs ||Y||² a sample.
-    still = np.mean([float(jnp.sum(one.weights[:, None] * one.targets**2)) for one in rounds[late]])
+    still = np.mean([float(jnp.sum(batch.weights[:, None] * batch.targets**2)) for batch in rounds[late]])
     return bool(played < still - 1e-9), f"late mean loss {played:.3g}, {still:.3g} for standing still"
 
 
-def _stays_inside(thing: Any) -> tuple[bool | None, str]:
-    radius = getattr(thing, "radius", None)
+def _stays_inside(subject: AnyLearner) -> tuple[bool | None, str]:
+    radius = getattr(subject, "radius", None)
     if radius is None:
         return None, "it has no domain"
-    _, states = _play(thing, _stream(5, noise=0.5), Squared())
+    _, states = _play(subject, _stream(5, noise=0.5), Squared())
     largest = max(float(np.sqrt(sum((leaf**2).sum() for leaf in jax.tree.leaves(s.params)))) for s in states)
     return largest <= float(radius) * (1 + 1e-9), f"largest norm {largest:.6g}, radius {float(radius):.6g}"
 
 
-def _certified(thing: Any) -> tuple[bool | None, str]:
+def _certified(subject: AnyLearner) -> tuple[bool | None, str]:
     """The measured regret stays within the live certificate, round by round, on three kinds of stream."""
-    if reason := why_not(Linear(), Squared(), thing, None):
-        return None, f"nothing is certified: {reason}"
+    if reason := why_not(Linear(), Squared(), subject, None):
+        return None, f"nosubject is certified: {reason}"
     worst = -np.inf
     noisy, labels = _stream(6, noise=0.5), _stream(6, labels=True)
     for loss, rounds in ((Squared(), _stream(6)), (Squared(), noisy), (CrossEntropy(), labels)):
-        records, _ = _play(thing, rounds, loss)
-        regret, bound = (np.array([float(one[name]) for one in records]) for name in ("regret", "bound"))
+        records, _ = _play(subject, rounds, loss)
+        regret, bound = (np.array([float(row[name]) for row in records]) for name in ("regret", "bound"))
         worst = max(worst, float(np.max(regret - bound - 1e-9 * (1 + np.abs(regret)))))
     return worst <= 0, f"largest (regret − bound) {worst:.3g}"
 
 
-CHECKS = {
+CHECKS: dict[str, Check[AnyLearner]] = {
     "keeps its size": _keeps_its_size,
     "compiles once": _compiles_once,
     "repeats itself": _repeats_itself,

@@ -10,8 +10,10 @@ from .objective import (
     Samples,
     batch,
     empty_samples,
+    epsilon,
     orthonormal,
     plain,
+    tiny,
     triangle,
     zeros,
     zeros_like,
@@ -29,5 +31,6 @@ __all__ = [
     "Statistics",
     "Unkept",
 ]
-__all__ += ["Window", "batch", "empty_counts", "empty_samples", "empty_statistics", "limited", "orthonormal"]
-__all__ += ["parse_memory", "plain", "reservoir", "triangle", "window", "zeros", "zeros_like"]
+__all__ += ["Window", "batch", "empty_counts", "empty_samples", "empty_statistics", "epsilon", "limited"]
+__all__ += ["orthonormal", "parse_memory", "plain", "reservoir", "tiny", "triangle", "window", "zeros"]
+__all__ += ["zeros_like"]

@@ -5,7 +5,13 @@ remembered is scaled up to the number of rounds. FTL does not notice a scale; a 
 since its weight Λ_t grows with the rounds while a bare window's sum does not.
 """
 
+# pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false, reportUnknownLambdaType=false
+# pyright: reportUnknownVariableType=false, reportMissingTypeStubs=false
+# JAX and optax say little of the types of their trees.
+
 from __future__ import annotations
+
+import dataclasses
 
 import equinox as eqx
 import jax
@@ -26,22 +32,22 @@ class Window(eqx.Module):
     compiled program.
     """
 
-    kept: Samples
+    samples: Samples
     size: Array
 
     def add(self, batch: Batch) -> Window:
         """The window with one more round, in the place of the oldest."""
-        kept, rows = self.kept, batch.inputs.shape[0]
-        rounds = kept.rounds + 1
+        old, rows = self.samples, batch.inputs.shape[0]
+        rounds = old.rounds + 1
         # Padding weighs nothing, so a ring of whole rounds may hold it.
-        kept = kept.put(batch, (kept.rounds % self.size) * rows)
-        counts = jnp.minimum(rounds, self.size) * rows, rounds
-        return Window(eqx.tree_at(lambda one: (one.filled, one.rounds), kept, counts), self.size)
+        new = old.put(batch, (old.rounds % self.size) * rows)
+        filled = jnp.minimum(rounds, self.size) * rows
+        return Window(dataclasses.replace(new, filled=filled, rounds=rounds), self.size)
 
     def recall(self) -> Samples:
         """The estimate of F_t."""
-        held = jnp.minimum(self.kept.rounds, self.size)
-        return _scaled(self.kept, self.kept.rounds, held)
+        held = jnp.minimum(self.samples.rounds, self.size)
+        return _scaled(self.samples, self.samples.rounds, held)
 
 
 class Reservoir(eqx.Module):
@@ -53,7 +59,7 @@ class Reservoir(eqx.Module):
     estimate of F_t, also where rounds differ in size.
     """
 
-    kept: Samples
+    samples: Samples
     luck: Array
     """The numbers drawn by the samples kept, in order; infinite where the buffer is empty."""
     seen: Array
@@ -63,8 +69,8 @@ class Reservoir(eqx.Module):
 
     def add(self, batch: Batch) -> Reservoir:
         """The reservoir after one more round."""
-        kept, rows = self.kept, batch.inputs.shape[0]
-        new = jax.random.uniform(jax.random.fold_in(self.key, kept.rounds), (rows,), self.luck.dtype)
+        old, rows = self.samples, batch.inputs.shape[0]
+        new = jax.random.uniform(jax.random.fold_in(self.key, old.rounds), (rows,), self.luck.dtype)
         new = jnp.where(jnp.arange(rows) < batch.size, new, jnp.inf)  # padding is never kept
         luck = jnp.concatenate([self.luck, new])
         order = jnp.argsort(luck)[: self.luck.shape[0]]
@@ -74,19 +80,21 @@ class Reservoir(eqx.Module):
             return jnp.concatenate([buffer, more.astype(buffer.dtype)])[order]
 
         seen = self.seen + batch.size
-        weights = pick(kept.weights, batch.weights)  # of samples, or of the rows of sequences
-        weights = jnp.where(alive.reshape(-1, *[1] * (weights.ndim - 1)), weights, 0.0)
-        inputs, targets = pick(kept.inputs, batch.inputs), pick(kept.targets, batch.targets)
-        kept = eqx.tree_at(
-            lambda one: (one.inputs, one.targets, one.weights, one.filled, one.rounds),
-            kept,
-            (inputs, targets, weights, jnp.minimum(seen, self.size), kept.rounds + 1),
+        weights = pick(old.weights, batch.weights)  # of samples, or of the rows of sequences
+        samples = dataclasses.replace(
+            old,
+            inputs=pick(old.inputs, batch.inputs),
+            targets=pick(old.targets, batch.targets),
+            weights=jnp.where(alive.reshape(-1, *[1] * (weights.ndim - 1)), weights, 0.0),
+            filled=jnp.minimum(seen, self.size),
+            rounds=old.rounds + 1,
         )
-        return Reservoir(kept, jnp.where(alive, luck[order], jnp.inf), seen, self.size, self.key)
+        luck = jnp.where(alive, luck[order], jnp.inf)
+        return dataclasses.replace(self, samples=samples, luck=luck, seen=seen)
 
     def recall(self) -> Samples:
         """The estimate of F_t."""
-        return _scaled(self.kept, self.seen, jnp.minimum(self.seen, self.size))
+        return _scaled(self.samples, self.seen, jnp.minimum(self.seen, self.size))
 
 
 class Limited(eqx.Module):
@@ -104,16 +112,16 @@ class Limited(eqx.Module):
 
     def recall(self) -> Samples | Statistics:
         """What is remembered, in the form of the whole: samples, or their statistics."""
-        kept = self.memory.recall()
-        return condensed(kept, self.whole) if isinstance(self.whole, Statistics) else kept
+        samples = self.memory.recall()
+        return condense(samples, self.whole) if isinstance(self.whole, Statistics) else samples
 
 
-def condensed(kept: Samples, like: Statistics) -> Statistics:
-    """The statistics of kept samples (linear policy, squared loss)."""
-    rows = jnp.concatenate([like.policy.design(kept.inputs), kept.targets], axis=1)
-    rows = rows * jnp.sqrt(like.loss.scale * kept.weights)[:, None]
+def condense(samples: Samples, like: Statistics) -> Statistics:
+    """The statistics of samples (linear policy, squared loss)."""
+    rows = jnp.concatenate([like.policy.design(samples.inputs), samples.targets], axis=1)
+    rows = rows * jnp.sqrt(like.loss.scale * samples.weights)[:, None]
     factor = triangle(jnp.zeros_like(like.factor), rows.astype(like.factor.dtype))
-    return Statistics(like.policy, like.loss, factor, kept.rounds, like.rounding, like.features)
+    return dataclasses.replace(like, factor=factor, rounds=samples.rounds)
 
 
 def window(
@@ -125,10 +133,10 @@ def window(
     >>> from understudy.policies import Linear
     >>> from understudy.objectives import batch
     >>> rounds = [batch(np.full((1, 1), float(t)), np.zeros((1, 1))) for t in (1, 2, 3)]
-    >>> kept = window(Linear(), Squared(), rounds[0], 2)
+    >>> memory = window(Linear(), Squared(), rounds[0], 2)
     >>> for one in rounds:
-    ...     kept = kept.add(one)
-    >>> float(kept.recall().value(np.ones((1, 1))))  # 3/2 · (2² + 3²)
+    ...     memory = memory.add(one)
+    >>> float(memory.recall().value(np.ones((1, 1))))  # 3/2 · (2² + 3²)
     19.5
     """
     capacity = (size if room is None else room) * like.inputs.shape[0]
@@ -141,10 +149,9 @@ def reservoir(
     """A reservoir of `size` samples shaped like the rows of `like`; `room` (default `size`) as for
     `window`.
     """
-    kept = empty_samples(policy, loss, like, capacity=size if room is None else room)
-    luck = jnp.full(kept.weights.shape[:1], jnp.inf, kept.weights.dtype)
-    number = jnp.asarray(size, jnp.int32)
-    return Reservoir(kept, luck, jnp.zeros((), jnp.int32), number, key)
+    samples = empty_samples(policy, loss, like, capacity=size if room is None else room)
+    luck = jnp.full(samples.weights.shape[:1], jnp.inf, samples.weights.dtype)
+    return Reservoir(samples, luck, jnp.zeros((), jnp.int32), jnp.asarray(size, jnp.int32), key)
 
 
 def parse_memory(memory: str) -> tuple[str, int] | None:
@@ -155,7 +162,7 @@ def parse_memory(memory: str) -> tuple[str, int] | None:
     """
     if memory == "all":
         return None
-    kind, _, number = memory.partition(":") if isinstance(memory, str) else ("", "", "")
+    kind, _, number = str(memory).partition(":")
     if kind not in ("window", "reservoir") or not number.isdecimal() or int(number) < 1:
         raise UserError(f"memory: {memory!r} is not 'all', 'window:ROUNDS' or 'reservoir:SAMPLES'.")
     return kind, int(number)
@@ -176,6 +183,6 @@ def limited(
     return Limited(whole, reservoir(whole.policy, whole.loss, like, min(size, samples), key=key))
 
 
-def _scaled(kept: Samples, total: Array, held: Array) -> Samples:
-    share = total.astype(kept.weights.dtype) / jnp.maximum(held, 1)
-    return eqx.tree_at(lambda one: one.weights, kept, kept.weights * share)
+def _scaled(samples: Samples, total: Array, held: Array) -> Samples:
+    share = total.astype(samples.weights.dtype) / jnp.maximum(held, 1)
+    return dataclasses.replace(samples, weights=samples.weights * share)

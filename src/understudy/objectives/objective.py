@@ -5,11 +5,17 @@ rounds' losses in one buffer that a single compiled program reads whatever the r
 sum with a penalty.
 """
 
+# pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false, reportUnknownLambdaType=false
+# pyright: reportUnknownVariableType=false, reportMissingTypeStubs=false
+# JAX and optax say little of the types of their trees.
+
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import weakref
-from typing import TYPE_CHECKING, Any, TypeAlias
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Protocol, TypeAlias, TypeVar
 
 import equinox as eqx
 import jax
@@ -19,6 +25,8 @@ import optax
 from jax import Array
 from jax.core import Tracer
 from jax.flatten_util import ravel_pytree
+from jax.typing import DTypeLike
+from jaxtyping import Float, Int, Shaped
 
 from .. import threefry
 from ..losses import Loss
@@ -27,6 +35,9 @@ from ..policies import Params, Policy, flat
 if TYPE_CHECKING:
     from .statistics import Counts, Statistics
 
+Tree = TypeVar("Tree")
+Rows: TypeAlias = "tuple[Array, Array, Array]"
+"""Inputs, targets and weights of some samples."""
 Losses: TypeAlias = "Samples | Statistics | Counts"
 """The sum of the rounds' losses so far: kept as data, as streaming statistics, or as label counts."""
 WIDE = 1000
@@ -43,15 +54,23 @@ class Batch(eqx.Module):
     π_e(s))``.
     """
 
-    inputs: Array
+    inputs: Shaped[Array, "m ..."]
     """(m, 0) where they are read from the reader of the losses (see `Samples`)."""
-    targets: Array
-    weights: Array
-    size: Array
+    targets: Float[Array, "m ... k"]
+    weights: Float[Array, "m ..."]
+    size: Int[Array, ""]
+
+
+Column = Array | np.ndarray
 
 
 def batch(
-    inputs: Any, targets: Any, weights: Any = None, *, rows: int | None = None, dtype: Any = None
+    inputs: Column,
+    targets: Column,
+    weights: Column | None = None,
+    *,
+    rows: int | None = None,
+    dtype: DTypeLike | None = None,
 ) -> Batch:
     """A `Batch` of `rows` rows (default: no padding); equal weights 1/m unless given. Arrays that are on the
     device stay there.
@@ -60,7 +79,7 @@ def batch(
     rows = size if rows is None else rows
     weights = np.full(size, 1.0 / size) if weights is None else weights
 
-    def padded(values: Any) -> Array:
+    def padded(values: Column) -> Array:
         if isinstance(values, Array):
             kind = dtype if jnp.issubdtype(values.dtype, jnp.floating) else None
             more = [(0, rows - size)] + [(0, 0)] * (values.ndim - 1)
@@ -74,32 +93,50 @@ def batch(
     return Batch(padded(inputs), padded(targets), padded(weights), jax.device_put(np.int32(size)))
 
 
-def zeros(shape: tuple[int, ...], like: Any) -> Array:
+def zeros(shape: tuple[int, ...], like: Array) -> Array:
     """Zeros of the dtype of `like`. On a CPU they come from the host: there is no program to compile."""
     if isinstance(like, Tracer) or jax.default_backend() != "cpu":
         return jnp.zeros(shape, like.dtype)
     return jax.device_put(np.zeros(shape, like.dtype))
 
 
-def zeros_like(tree: Any) -> Any:
+def zeros_like(tree: Tree) -> Tree:
     """The tree with `zeros` for leaves."""
     return jax.tree.map(lambda leaf: zeros(leaf.shape, leaf), tree)
 
 
-_readers: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()
+def epsilon(values: Array) -> float:
+    """The rounding unit of the values' type: 1 and 1 + epsilon are neighbours."""
+    return float(jnp.finfo(values.dtype).eps)
+
+
+def tiny(values: Array) -> float:
+    """The smallest normal number of the values' type; what is smaller counts as zero."""
+    return float(jnp.finfo(values.dtype).tiny)
+
+
+class Reader(Protocol):
+    """Samples that are kept elsewhere, in files too large for memory."""
+
+    def take(self, index: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Inputs, targets and weights of the rows asked for; weight 0 for those beyond the last."""
+        ...
+
+
+_readers: weakref.WeakValueDictionary[int, Reader] = weakref.WeakValueDictionary()
 _numbers = itertools.count()
 
 
-def _number(reader: Any) -> Array:
+def _number(reader: Reader) -> Array:
     """The number of a reader, by which a program finds it on the host."""
-    found = next((number for number, one in _readers.items() if one is reader), None)
-    if found is None:
-        _readers[found := next(_numbers)] = reader
-    return jax.device_put(np.asarray(found, np.int32))
+    number = next((number for number, known in _readers.items() if known is reader), None)
+    if number is None:
+        _readers[number := next(_numbers)] = reader
+    return jax.device_put(np.asarray(number, np.int32))
 
 
-def _taken(number: Any, index: Any) -> Any:
-    return _readers[int(number)].take(index)
+def _take(number: Array, index: Array) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    return _readers[int(number)].take(np.asarray(index))
 
 
 class Samples(eqx.Module):
@@ -131,32 +168,34 @@ class Samples(eqx.Module):
 
     def add(self, batch: Batch) -> Samples:
         """The sum with one more round: its rows go after those in use, its padding is overwritten next."""
-        kept = self if self.reader is not None else self.put(batch, self.filled)
-        counts = self.filled + batch.size, self.rounds + 1
-        return eqx.tree_at(lambda one: (one.filled, one.rounds), kept, counts)
+        held = self if self.reader is not None else self.put(batch, self.filled)
+        return dataclasses.replace(held, filled=self.filled + batch.size, rounds=self.rounds + 1)
 
     def put(self, batch: Batch, first: Array) -> Samples:
         """The buffer with the rows of a round from row `first` on."""
-        names = ("inputs", "targets", "weights")
 
         def at(buffer: Array, rows: Array) -> Array:
             start = (first,) + (jnp.zeros((), first.dtype),) * (buffer.ndim - 1)
             return jax.lax.dynamic_update_slice(buffer, rows.astype(buffer.dtype), start)
 
-        new = [at(getattr(self, name), getattr(batch, name)) for name in names]
-        return eqx.tree_at(lambda one: [getattr(one, name) for name in names], self, new)
+        return dataclasses.replace(
+            self,
+            inputs=at(self.inputs, batch.inputs),
+            targets=at(self.targets, batch.targets),
+            weights=at(self.weights, batch.weights),
+        )
 
-    def read(self, index: Array) -> tuple[Array, Array, Array]:
+    def read(self, index: Array) -> Rows:
         """Rows from the reader: a call back to the host, in any order, which always gives the same."""
         buffers = (self.inputs, self.targets, self.weights)
         shapes = tuple(jax.ShapeDtypeStruct((index.shape[0], *b.shape[1:]), b.dtype) for b in buffers)
-        return jax.pure_callback(_taken, shapes, self.reader, index, vmap_method="sequential")
+        return jax.pure_callback(_take, shapes, self.reader, index, vmap_method="sequential")
 
     def _loss(self, params: Params, inputs: Array, targets: Array, weights: Array) -> Array:
         outputs = flat(self.policy.apply(params, inputs))
         return jnp.sum(weights.reshape(-1) * jax.vmap(self.loss)(outputs, flat(targets)))
 
-    def _chunk(self, index: Array) -> tuple[Array, Array, Array]:
+    def _chunk(self, index: Array) -> Rows:
         if self.reader is not None:
             return self.read(index * self.chunk + jnp.arange(self.chunk, dtype=index.dtype))
 
@@ -167,16 +206,16 @@ class Samples(eqx.Module):
 
         return take(self.inputs), take(self.targets), take(self.weights)
 
-    def _over_chunks(self, function: Any) -> Any:
+    def _over_chunks(self, function: Callable[[Array, Array, Array], Tree]) -> Tree:
         """Σ over the chunks in use of ``function(inputs, targets, weights)``, a pytree."""
-        function = jax.jit(function, inline=True)  # traced once, for its shapes and for the loop
-        shapes = jax.eval_shape(function, *self._chunk(jnp.zeros((), self.filled.dtype)))
+        compiled = jax.jit(function, inline=True)  # traced once, for its shapes and for the loop
+        shapes = jax.eval_shape(compiled, *self._chunk(jnp.zeros((), self.filled.dtype)))
         zero = jax.tree.map(lambda s: jnp.zeros(s.shape, s.dtype), shapes)
         used = jax.lax.div(self.filled + (self.chunk - 1), jnp.full_like(self.filled, self.chunk))
         return jax.lax.fori_loop(
             jnp.zeros_like(used),
             used,
-            lambda i, total: optax.tree.add(total, function(*self._chunk(i))),
+            lambda i, total: optax.tree.add(total, compiled(*self._chunk(i))),
             zero,
         )
 
@@ -225,15 +264,15 @@ class Samples(eqx.Module):
             curvature = jax.vmap(jax.hessian(self.loss))(rows @ params, targets) * weights[:, None, None]
             rows = rows if basis is None else rows @ basis
             columns = rows.T
-            return jax.lax.map(lambda one: (columns * one) @ rows, curvature[:, first, second].T)
+            return jax.lax.map(lambda share: (columns * share) @ rows, curvature[:, first, second].T)
 
         number = np.zeros((k, k), int)
         number[first, second] = number[second, first] = np.arange(len(first))
-        found = self._over_chunks(pairs)[number]  # (k, k, d, d)
-        return found.transpose(2, 0, 3, 1).reshape(d * k, d * k)
+        blocks = self._over_chunks(pairs)[number]  # (k, k, d, d)
+        return blocks.transpose(2, 0, 3, 1).reshape(d * k, d * k)
 
-    def blocks(self, params: Params) -> Array:
-        """The Hessian's diagonal blocks of a linear policy, one an output: (k, d, d), summed in float32."""
+    def blocks(self, params: Float[Array, "d k"]) -> Float[Array, "k d d"]:
+        """The Hessian's diagonal blocks of a linear policy, one an output, summed in float32."""
 
         def block(inputs: Array, targets: Array, weights: Array) -> Array:
             rows = self.policy.design(inputs)
@@ -246,7 +285,7 @@ class Samples(eqx.Module):
 
         return self._over_chunks(block)
 
-    def minibatch(self, key: Array, size: int) -> tuple[Array, Array, Array]:
+    def minibatch(self, key: Array, size: int) -> Rows:
         """`size` rows drawn with replacement; their weights make the sum an estimate of ``F_t``, unbiased."""
         index = threefry.below(key, size, jnp.maximum(self.filled, 1))
         scale = self.filled.astype(self.weights.dtype) / size
@@ -255,14 +294,18 @@ class Samples(eqx.Module):
             return inputs, targets, weights * scale
         return self.inputs[index], self.targets[index], self.weights[index] * scale
 
-    def minibatch_value_and_gradient(
-        self, params: Params, rows: tuple[Array, Array, Array]
-    ) -> tuple[Array, Params]:
+    def minibatch_value_and_gradient(self, params: Params, rows: Rows) -> tuple[Array, Params]:
         return jax.value_and_grad(self._loss)(params, *rows)
 
 
 def empty_samples(
-    policy: Policy, loss: Loss, like: Batch, *, capacity: int, chunk: int | None = None, reader: Any = None
+    policy: Policy,
+    loss: Loss,
+    like: Batch,
+    *,
+    capacity: int,
+    chunk: int | None = None,
+    reader: Reader | None = None,
 ) -> Samples:
     """A buffer for `capacity` rows shaped like those of `like`, plus room for one padded round.
 
@@ -277,9 +320,17 @@ def empty_samples(
     def empty(column: Array) -> Array:
         return zeros((rows, *column.shape[1:]), column)
 
-    none, number = zeros((), like.size), None if reader is None else _number(reader)
+    none = zeros((), like.size)
     return Samples(
-        policy, loss, empty(like.inputs), empty(like.targets), empty(like.weights), none, none, chunk, number
+        policy=policy,
+        loss=loss,
+        inputs=empty(like.inputs),
+        targets=empty(like.targets),
+        weights=empty(like.weights),
+        filled=none,
+        rounds=none,
+        chunk=chunk,
+        reader=None if reader is None else _number(reader),
     )
 
 
@@ -338,15 +389,13 @@ class Objective(eqx.Module):
         dense = self.losses.hessian(params)
         return (dense + self.weight * jnp.eye(dense.shape[0], dtype=dense.dtype)) / self.rounds
 
-    def blocks(self, params: Params) -> Array:
-        """The Hessian's diagonal blocks (k, d, d) of a linear policy on kept samples."""
+    def blocks(self, params: Float[Array, "d k"]) -> Float[Array, "k d d"]:
+        """The Hessian's diagonal blocks of a linear policy on kept samples."""
         assert isinstance(self.losses, Samples)
         dense = self.losses.blocks(params)
         return (dense + self.weight * jnp.eye(dense.shape[1], dtype=dense.dtype)) / self.rounds
 
-    def minibatch_value_and_gradient(
-        self, params: Params, rows: tuple[Array, Array, Array]
-    ) -> tuple[Array, Params]:
+    def minibatch_value_and_gradient(self, params: Params, rows: Rows) -> tuple[Array, Params]:
         """An unbiased estimate from `rows`; tilt and weight belong to the sum, so they are divided by t."""
         assert isinstance(self.losses, Samples)
         value, gradient = self.losses.minibatch_value_and_gradient(params, rows)
@@ -370,7 +419,7 @@ def plain(losses: Losses, params: Params) -> Objective:
     return Objective(losses, params, optax.tree.zeros_like(params), weight, penalised=False)
 
 
-def triangle(factor: Array, rows: Array) -> Array:
+def triangle(factor: Float[Array, "d d"], rows: Float[Array, "n d"]) -> Float[Array, "d d"]:
     """The triangular factor of `factor` with `rows` below it: QR of blocks of rows, then of their factors.
 
     As stable as one QR, and its blocks are too small for LAPACK to share among threads: for a thousand rows
@@ -386,11 +435,11 @@ def triangle(factor: Array, rows: Array) -> Array:
     return jnp.linalg.qr(jnp.concatenate([factor, rows]), mode="r")
 
 
-def orthonormal(rows: Array, weight: Array) -> tuple[Array, Array]:
-    """Right singular vectors of the rows, (d, d), and their scales, (d, 1): 0 for what nothing reaches."""
+def orthonormal(rows: Float[Array, "n d"], weight: Array) -> tuple[Float[Array, "d d"], Float[Array, "d 1"]]:
+    """Right singular vectors of the rows, and their scales: 0 for what nothing reaches."""
     features = rows.shape[1]
     square = triangle(jnp.zeros((features, features), rows.dtype), rows)
     finite = jnp.all(jnp.isfinite(square))
     _, size, right = jnp.linalg.svd(jnp.where(finite, square, jnp.eye(features, dtype=rows.dtype)))
-    size = jnp.where(size > size[0] * features * jnp.finfo(size.dtype).eps, size, 0.0)
+    size = jnp.where(size > size[0] * features * epsilon(size), size, 0.0)
     return right.T, jnp.sqrt(size**2 + weight)[:, None]

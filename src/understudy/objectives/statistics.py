@@ -2,8 +2,13 @@
 label counts (tabular policy, cross-entropy).
 """
 
+# pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false, reportUnknownLambdaType=false
+# pyright: reportUnknownVariableType=false, reportMissingTypeStubs=false
+# JAX and optax say little of the types of their trees.
+
 from __future__ import annotations
 
+import dataclasses
 import math
 
 import equinox as eqx
@@ -12,10 +17,11 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 from jax import Array
+from jaxtyping import Float
 
 from ..losses import CrossEntropy, Squared
 from ..policies import Params, Policy
-from .objective import Batch, triangle, zeros
+from .objective import Batch, epsilon, tiny, triangle, zeros
 
 
 class Statistics(eqx.Module):
@@ -36,25 +42,25 @@ class Statistics(eqx.Module):
 
     policy: Policy
     loss: Squared
-    factor: Array
+    factor: Float[Array, "d+k d+k"]
     rounds: Array
-    rounding: Array
+    rounding: Float[Array, " 2"]
     features: int = eqx.field(static=True)
 
     def add(self, batch: Batch) -> Statistics:
         rows = jnp.concatenate([self.policy.design(batch.inputs), batch.targets], axis=1)
         scaled = rows * jnp.sqrt(self.loss.scale * batch.weights)[:, None]
         factor = triangle(self.factor, scaled.astype(self.factor.dtype))
-        lost = 2.0 * (rows.shape[0] + factor.shape[0]) * factor.shape[0] * jnp.finfo(factor.dtype).eps
+        lost = 2.0 * (rows.shape[0] + factor.shape[0]) * factor.shape[0] * epsilon(factor)
         rounding = self.rounding + lost * _sizes(factor, self.features)
-        return Statistics(self.policy, self.loss, factor, self.rounds + 1, rounding, self.features)
+        return dataclasses.replace(self, factor=factor, rounds=self.rounds + 1, rounding=rounding)
 
     @property
-    def triangle(self) -> Array:
+    def triangle(self) -> Float[Array, "d d"]:
         return self.factor[: self.features, : self.features]
 
     @property
-    def image(self) -> Array:
+    def image(self) -> Float[Array, "d k"]:
         return self.factor[: self.features, self.features :]
 
     @property
@@ -78,9 +84,11 @@ class Statistics(eqx.Module):
         return jnp.kron(2.0 * self.triangle.T @ self.triangle, jnp.eye(params.shape[1], dtype=params.dtype))
 
     def spectrum(self) -> tuple[Array, Array, Array, Array]:
-        """SVD of R and which singular values count, (U, s, Vᵀ, kept): those above d·eps times the largest."""
+        """SVD of R and which singular values count, (U, s, Vᵀ, counts): those above d·eps times the
+        largest.
+        """
         left, size, right = jnp.linalg.svd(self.triangle)
-        cutoff = size[0] * self.features * jnp.finfo(size.dtype).eps
+        cutoff = size[0] * self.features * epsilon(size)
         return left, size, right, size > cutoff
 
     def minimiser(self, centre: Params, tilt: Params, weight: Array) -> tuple[Params, Array]:
@@ -89,10 +97,10 @@ class Statistics(eqx.Module):
         In the singular basis of R each coordinate of W − C is ``(2 s (Uᵀ(Z − R C)) + Vᵀ tilt) / (2 s² + λ)``
         with λ the weight; directions without curvature stay where the centre is.
         """
-        left, size, right, kept = self.spectrum()
+        left, size, right, counts = self.spectrum()
         error = left.T @ (self.image - self.triangle @ centre)
         push = right @ tilt
-        s = jnp.where(kept, size, 0.0)[:, None]
+        s = jnp.where(counts, size, 0.0)[:, None]
         curvature = 2.0 * s**2 + weight
         flat = curvature <= 0
         safe = jnp.where(flat, 1.0, curvature)
@@ -100,7 +108,7 @@ class Statistics(eqx.Module):
         plain = jnp.where(s > 0, error / jnp.where(s > 0, s, 1.0), 0.0) + push / safe
         damped = (2.0 * s * error + push) / safe
         step = jnp.where(flat, 0.0, jnp.where(weight > 0, damped, plain))
-        limit = 1e3 * jnp.finfo(size.dtype).eps * jnp.max(jnp.abs(tilt))
+        limit = 1e3 * epsilon(size) * jnp.max(jnp.abs(tilt))
         exists = ~jnp.any(flat & (jnp.abs(push) > limit))
         return centre + right.T @ step, exists
 
@@ -112,16 +120,16 @@ class Statistics(eqx.Module):
         Vᵀ(W − C): no gradient is divided by a small singular value. Without weight, a direction whose
         singular value is rounding falls by ``2 |ρ| s`` a unit of distance, which is next to nothing.
         """
-        left, size, right, kept = self.spectrum()
+        left, size, right, counts = self.spectrum()
         error = left.T @ (self.triangle @ params - self.image)
         away = right @ (params - centre)
-        s, kept = size[:, None], kept[:, None]
+        s, counts = size[:, None], counts[:, None]
         curvature = 2.0 * s**2 + weight
         # Without weight the quotient is ρ²: dividing by s² would square the condition number.
-        push = jnp.abs(2.0 * s * error + weight * away) + math.sqrt(jnp.finfo(size.dtype).tiny)
+        push = jnp.abs(2.0 * s * error + weight * away) + math.sqrt(tiny(size))
         damped = push**2 / jnp.where(curvature > 0, 2.0 * curvature, 1.0)
-        terms = jnp.where(weight > 0, damped, jnp.where(kept, error**2, 0.0))
-        flat = jnp.where((weight > 0) | kept, 0.0, 2.0 * s * error)
+        terms = jnp.where(weight > 0, damped, jnp.where(counts, error**2, 0.0))
+        flat = jnp.where((weight > 0) | counts, 0.0, 2.0 * s * error)
         return (jnp.sqrt(jnp.sum(terms)) + self.error(optax.tree.norm(params))) ** 2, jnp.linalg.norm(flat)
 
     def fall_in_ball(self, gradient: Params, weight: Array, params: Params, radius: Array) -> Array:
@@ -135,8 +143,8 @@ class Statistics(eqx.Module):
         whole = jnp.linalg.norm(self.factor)
         off = (
             2.0 * whole * self.error(optax.tree.norm(params))
-            + 32 * jnp.finfo(size.dtype).eps * weight * radius
-            + math.sqrt(gradient.size * jnp.finfo(size.dtype).tiny)
+            + 32 * epsilon(size) * weight * radius
+            + math.sqrt(gradient.size * tiny(size))
         )
         push = jnp.linalg.norm(right @ gradient, axis=1) + off
         curvature = 2.0 * size**2 + weight
@@ -145,10 +153,10 @@ class Statistics(eqx.Module):
 
     def error(self, norm: Array) -> Array:
         """How far the computed √F(W) may be from the true one where ||W|| = `norm`."""
-        size, kind = 4.0 * self.factor.shape[0], jnp.finfo(self.factor.dtype)
-        features, answers = self.rounding + size * kind.eps * _sizes(self.factor, self.features)
+        size = 4.0 * self.factor.shape[0]
+        features, answers = self.rounding + size * epsilon(self.factor) * _sizes(self.factor, self.features)
         # A square below `tiny` counts as zero.
-        return features * norm + answers + size * math.sqrt(kind.tiny)
+        return features * norm + answers + size * math.sqrt(tiny(self.factor))
 
     def above(self, params: Params) -> Array:
         """F at `params`, from above."""
@@ -163,23 +171,23 @@ class Statistics(eqx.Module):
         """
         left, size, _, _ = self.spectrum()
         answer = jnp.sum((left.T @ self.image) ** 2, axis=1)
-        eps = jnp.finfo(size.dtype).eps
-        tiny = 2.0 * (2.0 * self.features * eps * size[0]) ** 2
-        pulls = jnp.stack([jnp.zeros_like(tiny), tiny, jnp.linalg.norm(self.gradient(params)) / norm])
+        eps = epsilon(size)
+        rounding = 2.0 * (2.0 * self.features * eps * size[0]) ** 2
+        pulls = jnp.stack([jnp.zeros_like(rounding), rounding, jnp.linalg.norm(self.gradient(params)) / norm])
 
         def dual(nu: Array) -> Array:
             half = 0.5 * nu
             left_over = jnp.where(half > 0, half / (size**2 + jnp.where(half > 0, half, 1.0)), 0.0)
             whole = self.rest + jnp.sum(answer * left_over)
             least = jnp.maximum(jnp.sqrt(whole) - self.error(norm), 0.0) ** 2
-            return least - half * norm**2 * (1.0 + 16 * eps) - jnp.finfo(size.dtype).tiny
+            return least - half * norm**2 * (1.0 + 16 * eps) - tiny(size)
 
         return jnp.maximum(jnp.max(jax.vmap(dual)(pulls)), 0.0)
 
 
 def _sizes(factor: Array, features: int) -> Array:
     """||X|| and ||Y||, (2,), from above where squares underflow."""
-    least = math.sqrt(factor.size * jnp.finfo(factor.dtype).tiny)
+    least = math.sqrt(factor.size * tiny(factor))
     sizes = jnp.linalg.norm(factor[:, :features]), jnp.linalg.norm(factor[:, features:])
     return jnp.stack(sizes) + least
 
@@ -201,7 +209,7 @@ class Counts(eqx.Module):
 
     policy: Policy
     loss: CrossEntropy
-    table: Array
+    table: Float[Array, "states actions"]
     rounds: Array
 
     def add(self, batch: Batch) -> Counts:
@@ -209,10 +217,10 @@ class Counts(eqx.Module):
         states = batch.inputs.reshape(batch.inputs.shape[0]).astype(jnp.int32)
         rows = batch.weights[:, None] * batch.targets.astype(self.table.dtype)
         new = jnp.zeros_like(self.table).at[states].add(rows)
-        return Counts(self.policy, self.loss, self.table + new, self.rounds + 1)
+        return dataclasses.replace(self, table=self.table + new, rounds=self.rounds + 1)
 
     @property
-    def totals(self) -> Array:
+    def totals(self) -> Float[Array, "states 1"]:
         """n_s (states, 1): how much every state weighs."""
         return jnp.sum(self.table, axis=1, keepdims=True)
 
@@ -247,7 +255,7 @@ class Counts(eqx.Module):
         """
         seen = self.table > 0
         ratio = jnp.where(seen, self.totals, 1.0) / jnp.where(seen, self.table, 1.0)
-        floor = jnp.log(jnp.finfo(self.table.dtype).tiny)
+        floor = jnp.log(tiny(self.table))
         logits = jnp.where(seen, -jnp.log(ratio), jnp.where(self.totals > 0, floor, 0.0))
         least = jnp.sum(jnp.where(seen, self.table * jnp.log(ratio), 0.0))
         return logits, least, jnp.all(seen | (self.totals <= 0))
@@ -271,7 +279,7 @@ class Counts(eqx.Module):
         were additions to the table and numbers in it.
         """
         mass = jnp.sum(self.table)
-        return 64.0 * (self.rounds + self.table.size) * jnp.finfo(mass.dtype).eps * mass * (40.0 + size)
+        return 64.0 * (self.rounds + self.table.size) * epsilon(mass) * mass * (40.0 + size)
 
 
 class Unkept(eqx.Module):

@@ -11,6 +11,7 @@ import math
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from ..errors import UserError
 
@@ -24,9 +25,7 @@ class Bound(NamedTuple):
     constants: dict[str, float]
 
 
-def lemma(
-    *, gradient_norms: np.ndarray, weights: np.ndarray, distances: np.ndarray, mu: float = 0.0
-) -> Bound:
+def lemma(*, gradient_norms: ArrayLike, weights: ArrayLike, distances: ArrayLike, mu: float = 0.0) -> Bound:
     """The lemma behind all of them: ``Σ_t ||g_t||²/(2(Λ_t + μ t)) + Σ_t (σ_t/2)||w* − w_t||²``.
 
     `weights` are Λ_1 … Λ_T, `distances` ||w* − w_t||, each loss μ-strongly convex. As printed, D²/2 Σσ_t.
@@ -134,7 +133,7 @@ def _positive(**values: float) -> None:
             raise UserError(f"{name}: {value!r} is not a positive finite number.")
 
 
-def _bound(theorem: str, value: float, paper: float | None = None, **constants: float) -> Bound:
+def _bound(theorem: str, bound: float, paper: float | None = None, **constants: float) -> Bound:
     """The bound; `paper`: where another value was printed."""
-    used = {name: float(one) for name, one in constants.items()}
-    return Bound(theorem, value, value if paper is None else paper, used)
+    used = {name: float(value) for name, value in constants.items()}
+    return Bound(theorem, bound, bound if paper is None else paper, used)

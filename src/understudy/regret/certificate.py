@@ -28,8 +28,13 @@ bound large and not false. What rounding can have done is added: to the losses, 
 (at most `reach` times the roundings of a sum), to the steps of linearised learners, to the mean c_t.
 """
 
+# pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false, reportUnknownLambdaType=false
+# pyright: reportUnknownVariableType=false, reportMissingTypeStubs=false
+# JAX and optax say little of the types of their trees.
+
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Mapping
 from typing import Any, NamedTuple
@@ -40,22 +45,22 @@ import numpy as np
 import optax
 from jax import Array
 from jax.core import Tracer
+from jaxtyping import Float
 
-from ..learners import Learner, LearnerState, Schedule
-from ..learners.base import broadcast
+from ..learners import AnyLearner, Learner, LearnerState, Schedule, broadcast
 from ..losses import Loss, overridden
-from ..objectives import Losses, Samples, Statistics, zeros
+from ..objectives import Losses, Samples, Statistics, epsilon, tiny, zeros
 from ..policies import Linear, Params, Policy, Tabular, count
 from ..policies import norm as norm_of
-from ..solvers import Unsolved
-from .interval import Measured, vanished
+from ..solvers import AnySolver, Unsolved
+from .interval import Measured, slopes_at, vanished
 
 FACTOR = 10.0
 """Without a domain, intervals and bounds are against comparators up to this many times as long as the longest
 parameters seen: a learner's iterates or the best in hindsight."""
 
 
-def why_not(policy: Policy, loss: Loss, learner: Any, hindsight: Any) -> str:
+def why_not(policy: Policy, loss: Loss, learner: AnyLearner, comparator_solver: AnySolver | None) -> str:
     """Why regret and bound of a game of these parts prove nothing, in one sentence; empty where they do.
 
     The proof is about the steps, weights and outputs that the shipped classes compute: a learner, a schedule
@@ -83,7 +88,7 @@ def why_not(policy: Policy, loss: Loss, learner: Any, hindsight: Any) -> str:
         return f"the loss {type(loss).__name__} gives no conjugate, which a proof needs."
     if not isinstance(learner, Learner):
         return "the learner is not one of the family that the proof is about."
-    if isinstance(hindsight, Unsolved):
+    if isinstance(comparator_solver, Unsolved):
         return "the best policy in hindsight is looked for elsewhere."
     shipped = Linear if isinstance(policy, Linear) else Tabular
     parts = (
@@ -127,7 +132,7 @@ class Running(NamedTuple):
 
 def start(params: Params) -> Running:
     zero = zeros((), jax.tree.leaves(params)[0])
-    return Running(zero, zero, zero, _first_norm(params), zero, zero, zero, zero, zero, zero)
+    return Running(**dict.fromkeys(Running._fields, zero) | {"norm": _first_norm(params)})
 
 
 def _first_norm(params: Params) -> Array:
@@ -135,14 +140,16 @@ def _first_norm(params: Params) -> Array:
     leaves = jax.tree.leaves(params)
     if any(isinstance(leaf, Tracer) for leaf in leaves):
         return optax.tree.norm(params)
-    found = np.sqrt(sum(np.sum(np.square(np.asarray(leaf))) for leaf in leaves))
-    return jax.device_put(found.astype(leaves[0].dtype))
+    squares = sum(np.sum(np.square(np.asarray(leaf))) for leaf in leaves)
+    return jax.device_put(np.sqrt(squares).astype(leaves[0].dtype))
 
 
-def residual(learner: Learner, state: LearnerState, losses: Losses, dual: Any) -> tuple[LearnerState, Array]:
+def residual(
+    learner: Learner, state: LearnerState, losses: Losses, dual: Float[Array, "n k"] | None
+) -> tuple[LearnerState, Array]:
     """The state with r_{t+1} = ∇G_t(w_{t+1}), measured on all losses; and the gap of its slopes.
 
-    `dual` are slopes (n, k) that the solver offers for a loss with kinks, each times its sample's weight.
+    `dual` are slopes that the solver offers for a loss with kinks, each times its sample's weight.
     """
     w, gap = state.params, jnp.zeros((), jnp.result_type(state.params))
     if dual is None or not isinstance(losses, Samples):
@@ -167,10 +174,10 @@ def _minorant(losses: Samples, w: Array, dual: Array) -> tuple[Array, Array]:
     slopes = jax.vmap(loss.inside)(slopes, losses.targets)
     rows = losses.policy.design(losses.inputs)
     outputs = rows @ w
-    found, size = jax.vmap(loss.dual)(slopes, losses.targets)
+    below, size = jax.vmap(loss.dual)(slopes, losses.targets)
     values = jax.vmap(loss)(outputs, losses.targets)
-    gap = jnp.sum(weights * jnp.maximum(values - jnp.sum(slopes * outputs, axis=1) - found, 0.0))
-    lost = (losses.filled + 16) * jnp.finfo(gap.dtype).eps * jnp.sum(weights * (jnp.abs(values) + size))
+    gap = jnp.sum(weights * jnp.maximum(values - jnp.sum(slopes * outputs, axis=1) - below, 0.0))
+    lost = (losses.filled + 16) * epsilon(gap) * jnp.sum(weights * (jnp.abs(values) + size))
     lost += vanished(losses.filled + 16, weights, outputs)
     return (rows * weights[:, None]).T @ slopes, gap + lost
 
@@ -193,8 +200,8 @@ def advance(
     """
     proved, none = seen is not None, jnp.zeros_like(running.norm)
     seen = Measured(*[none] * 5) if seen is None else seen
-    kind = jnp.finfo(running.norm.dtype)
-    eps, small = kind.eps, math.sqrt(kind.tiny) if proved else 0.0  # a square below `tiny` counts as zero
+    eps = epsilon(running.norm)
+    small = math.sqrt(tiny(running.norm)) if proved else 0.0  # a square below `tiny` counts as zero
     less = small * math.sqrt(count(old.params))  # which a norm may be too small by
     here, there = none, norm_of(new.params)
     if proved or learner.linear:
@@ -234,7 +241,7 @@ def advance(
         share = jnp.where(product > 0, product / safe, (b - a) * (a / safe))  # the product may underflow
         return jnp.sum(share * (jnp.abs(w - c) + small) ** 2)
 
-    spread: Any = none
+    spread: Array | int = none
     if not learner.schedule.zero:
         spread = sum(jax.tree.leaves(jax.tree.map(moved, old.params, old.centre, before, after)))
     return Running(
@@ -255,8 +262,8 @@ def _off(
     losses: Losses, old: LearnerState, new: LearnerState, reach: Array, squares: Array, samples: Array
 ) -> tuple[Array, Array]:
     """How far the computed g_t + r_t may be from the gradient of G_t at w_t, and from belonging to w_t."""
-    loss, kind, outputs = losses.loss, jnp.finfo(reach.dtype), old.params.shape[-1]
-    terms, small = samples + old.params.shape[0] + 16, math.sqrt(kind.tiny)
+    loss, eps, outputs = losses.loss, epsilon(reach), old.params.shape[-1]
+    terms, small = samples + old.params.shape[0] + 16, math.sqrt(tiny(reach))
     here = optax.tree.norm(old.params) + small * math.sqrt(old.params.size)
     if math.isfinite(loss.steepness):
         slopes = loss.steepness * math.sqrt(outputs) * reach
@@ -268,11 +275,11 @@ def _off(
     bent = loss.curvature if math.isfinite(loss.curvature) else 0.0
     each = (old.params.shape[0] + 2) * here  # an output's roundings, for each unit of its features
     # Near a kink the computed slope is that of a point nearby.
-    kinks: Any = (
-        0.0 if math.isfinite(loss.curvature) else 2 * loss.steepness * math.sqrt(outputs) * each * reach
-    )
-    off = kind.eps * (terms * slopes + bent * each * squares + steps)
-    return off + (terms + outputs) * small, kind.eps * kinks
+    kinks = jnp.zeros_like(reach)
+    if not math.isfinite(loss.curvature):
+        kinks = 2 * loss.steepness * math.sqrt(outputs) * each * reach
+    off = eps * (terms * slopes + bent * each * squares + steps)
+    return off + (terms + outputs) * small, eps * kinks
 
 
 def _steep(losses: Losses, params: Params) -> Array:
@@ -280,11 +287,11 @@ def _steep(losses: Losses, params: Params) -> Array:
     if not isinstance(losses, Samples) or losses.reader is not None:
         return jnp.full((), jnp.inf, params.dtype)
     outputs = losses.policy.design(losses.inputs) @ params
-    slopes = jax.vmap(jax.grad(losses.loss))(outputs, losses.targets)
+    slopes = slopes_at(losses.loss, outputs, losses.targets)
     return jnp.sum(jnp.where(losses.used, losses.weights, 0.0) * jnp.sum(slopes**2, axis=1))
 
 
-def norm(running: Running, radius: Array | None, comparator: Params) -> Array:
+def norm(running: Running, radius: Array | np.ndarray | None, comparator: Params) -> Array:
     """B: the interval and the bound are against every comparator of at most this norm.
 
     The radius of the domain, or `FACTOR` times the largest norm seen; 1 where all parameters are zero.
@@ -301,31 +308,30 @@ def bound(running: Running, state: LearnerState, comparator: Params, excess: Arr
     `comparator` is any point of the domain, F there at most `excess` above the least; `state` is that of the
     learner after the round.
     """
-    weight, kind = broadcast(state.weight, comparator), jnp.finfo(excess.dtype)
+    weight, eps, small = broadcast(state.weight, comparator), epsilon(excess), tiny(excess)
 
     def far(u: Array, c: Array, a: Array) -> Array:
-        return jnp.sum(a * (jnp.abs(u - c) + math.sqrt(kind.tiny)) ** 2)
+        return jnp.sum(a * (jnp.abs(u - c) + math.sqrt(small)) ** 2)
 
     away = jax.tree.map(far, comparator, state.centre, weight)
     value = running.stability + 0.5 * (sum(jax.tree.leaves(away)) + running.spread)
     heaviest = jnp.max(jnp.stack([jnp.max(leaf) for leaf in jax.tree.leaves(state.weight)]))
     terms = state.round + count(comparator) + 16
     centre = 4 * heaviest * running.norm * (running.norm + optax.tree.norm(comparator))
-    rounding = (
-        running.rounding + running.slope * norm + 2 * running.wrong + terms * kind.eps * (value + centre)
-    )
-    return value + excess + rounding + terms * kind.tiny
+    rounding = running.rounding + running.slope * norm + 2 * running.wrong + terms * eps * (value + centre)
+    return value + excess + rounding + terms * small
 
 
 def _fall(gradient: Params, weight: Params, small: float) -> Array:
     """``Σ_j g_j² / 2Λ_j``, infinite where there is a gradient and no weight; g_j may be `small` too small."""
 
-    def one(g: Array, each: Array) -> Array:
+    def fall(g: Array, each: Array) -> Array:
         square = (jnp.abs(g) + small) ** 2
         light = jnp.where(g == 0, 0.0, jnp.inf)
         return jnp.sum(jnp.where(each > 0, square / jnp.where(each > 0, 2 * each, 1.0), light))
 
-    return sum(jax.tree.leaves(jax.tree.map(one, gradient, broadcast(weight, gradient))))  # type: ignore[return-value]
+    falls: list[Array] = jax.tree.leaves(jax.tree.map(fall, gradient, broadcast(weight, gradient)))
+    return functools.reduce(jnp.add, falls)
 
 
 class Certificate(NamedTuple):
@@ -368,11 +374,11 @@ class Certificate(NamedTuple):
         """The certificate as plain data for JSON, numbers that are not finite as words; `read` is the way
         back."""
 
-        def spelled(value: Any) -> Any:
+        def spelled(value: str | float) -> str | float:
             return str(value) if isinstance(value, float) and not math.isfinite(value) else value
 
-        constants = {name: spelled(value) for name, value in self.constants.items()}
-        return {name: spelled(value) for name, value in self._asdict().items()} | {"constants": constants}
+        plain = {name: spelled(value) for name, value in self._asdict().items() if name != "constants"}
+        return plain | {"constants": {name: spelled(value) for name, value in self.constants.items()}}
 
     @classmethod
     def read(cls, described: Mapping[str, Any]) -> Certificate:

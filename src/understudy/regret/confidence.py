@@ -19,9 +19,10 @@ state j is the draw ``l_j/p`` if asked and 0 if not.
 
 from __future__ import annotations
 
-from typing import Any, final
+from typing import final
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 GRID = 24
 
@@ -35,9 +36,9 @@ class Confidence:
       scale: about the largest draw, ``top / (labels of a round)``; it decides only which λ are tried.
       delta: the probability with which the bound may fail in some round.
 
-    >>> made = Confidence(top=1.0, scale=0.1)
-    >>> made.know(0.5)
-    >>> made.bound() - 0.5 < 0.4
+    >>> confidence = Confidence(top=1.0, scale=0.1)
+    >>> confidence.know(0.5)
+    >>> confidence.bound() - 0.5 < 0.4
     True
     """
 
@@ -59,7 +60,7 @@ class Confidence:
         """Adds what is known for certain, such as the loss of a round whose states were all asked about."""
         self.estimate += float(loss)
 
-    def without_replacement(self, losses: Any, of: int, size: float) -> None:
+    def without_replacement(self, losses: ArrayLike, of: int, size: float) -> None:
         """Adds k losses (k,) in the order in which they were drawn, from `of` states of a round of `size`; of
         one that weighs twice, half of that.
         """
@@ -75,7 +76,7 @@ class Confidence:
             self._pay(each * (self._guess - x), each * self.top)
         self._learn(x)
 
-    def independent(self, losses: Any, p: float, of: int, size: float) -> None:
+    def independent(self, losses: ArrayLike, p: float, of: int, size: float) -> None:
         """Adds the losses (k,) of those of `of` states that were asked, each with probability p."""
         x = np.asarray(losses, float) / (p * size)
         self.estimate += x.sum()
@@ -104,8 +105,8 @@ class Confidence:
 
     def numbers(self) -> list[str]:
         """Its state as text, to the last bit."""
-        kept = (*self._spent, self._sum, self._drawn, self._chance, self.estimate)
-        return [float(one).hex() for one in kept]
+        state = (*self._spent, self._sum, self._drawn, self._chance, self.estimate)
+        return [float(number).hex() for number in state]
 
     def restore(self, numbers: list[str]) -> None:
         *spent, self._sum, drawn, chance, self.estimate = (float.fromhex(text) for text in numbers)

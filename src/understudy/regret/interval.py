@@ -20,19 +20,24 @@ a few points a sample refute what is false there. That none is refuted proves no
 author's. Shipped losses are not tried.
 """
 
+# pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false, reportUnknownLambdaType=false
+# pyright: reportUnknownVariableType=false, reportMissingTypeStubs=false
+# JAX and optax say little of the types of their trees.
+
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
+from jaxtyping import Bool, Float
 
 from ..losses import SHIPPED, Loss, computes
-from ..objectives import Batch, Losses, Samples, triangle
+from ..objectives import Batch, Losses, Samples, epsilon, tiny, triangle
 from ..policies import Params, Policy
 
 TURNS = 5
@@ -60,12 +65,17 @@ class Measured(NamedTuple):
     """How many numbers were added up for it."""
 
 
-def measured(policy: Policy, loss: Loss, params: Params, batch: Batch) -> Measured:
+def slopes_at(loss: Loss, outputs: Float[Array, "n k"], targets: Float[Array, "n k"]) -> Float[Array, "n k"]:
+    """The derivative of the loss by each sample's outputs."""
+    return jax.vmap(jax.grad(loss))(outputs, targets)
+
+
+def measure(policy: Policy, loss: Loss, params: Params, batch: Batch) -> Measured:
     """How far the computed loss and gradient of a round may be from the true ones, for a linear policy."""
-    rows, kind = policy.design(batch.inputs), jnp.finfo(batch.weights.dtype)
-    outputs, eps, small = rows @ params, kind.eps, math.sqrt(kind.tiny)
+    rows, eps = policy.design(batch.inputs), epsilon(batch.weights)
+    outputs, small = rows @ params, math.sqrt(tiny(batch.weights))
     off = _off(rows, params)
-    slopes = jax.vmap(jax.grad(loss))(outputs, batch.targets)
+    slopes = slopes_at(loss, outputs, batch.targets)
     count = batch.inputs.shape[0] + rows.shape[1] + 16
     values = jax.vmap(loss)(outputs, batch.targets)
     wrong = jnp.sum(batch.weights * (_wobble(loss, slopes, off) + count * eps * _size(loss, values)))
@@ -77,7 +87,11 @@ def measured(policy: Policy, loss: Loss, params: Params, batch: Batch) -> Measur
     tilted += 2 * math.sqrt(outputs.shape[1]) * small
     tilt, reach, squares = (jnp.sum(batch.weights * part) for part in (lengths * tilted, lengths, lengths**2))
     return Measured(
-        wrong, tilt + count * small, reach, squares, jnp.asarray(batch.inputs.shape[0], wrong.dtype)
+        loss=wrong,
+        gradient=tilt + count * small,
+        reach=reach,
+        squares=squares,
+        samples=jnp.asarray(batch.inputs.shape[0], wrong.dtype),
     )
 
 
@@ -90,40 +104,39 @@ def above(losses: Losses, params: Params) -> Array:
     loss, rows = losses.loss, losses.policy.design(losses.inputs)
     weights = jnp.where(losses.used, losses.weights, 0.0)
     outputs = rows @ params
-    slopes = jax.vmap(jax.grad(loss))(outputs, losses.targets)
-    wobble = _wobble(loss, slopes, _off(rows, params))
-    kind, count = jnp.finfo(outputs.dtype), losses.filled + rows.shape[1] + 16
+    wobble = _wobble(loss, slopes_at(loss, outputs, losses.targets), _off(rows, params))
+    count = losses.filled + rows.shape[1] + 16
     values, lost = jax.vmap(loss)(outputs, losses.targets), vanished(count, weights, outputs)
-    lost += count * kind.eps * (jnp.sum(weights * (_size(loss, values) + wobble)) + lost)
+    lost += count * epsilon(outputs) * (jnp.sum(weights * (_size(loss, values) + wobble)) + lost)
     return jnp.sum(weights * (values + wobble)) + lost
 
 
-def below(losses: Losses, params: Params, dual: Any, norm: Array) -> Array:
+def below(losses: Losses, params: Params, dual: Float[Array, "n k"] | None, norm: Array) -> Array:
     """A bound below on ``min F(u)`` over ||u|| ≤ `norm`, from a point near its minimiser.
 
-    `dual` (n, k) are slopes that the solver offers, of the whole objective (each times its sample's
+    `dual` are slopes that the solver offers, of the whole objective (each times its sample's
     weight), or None. Infinite where the data refute what the loss states: from a contradiction follows
     everything, and an interval with its ends the wrong way round says so.
     """
     if not isinstance(losses, Samples):
         return losses.below(params, norm)
-    loss, kind = losses.loss, jnp.finfo(losses.weights.dtype)
+    loss, eps = losses.loss, epsilon(losses.weights)
     if losses.reader is not None:  # whose weights are in files
         return jnp.full((), -jnp.inf if loss.floor else 0.0, params.dtype)
     used, weights = losses.used, jnp.where(losses.used, losses.weights, 0.0)
     rows, targets = losses.policy.design(losses.inputs), losses.targets
     outputs = rows @ params
-    slopes = jax.vmap(jax.grad(loss))(outputs, targets)
+    slopes = slopes_at(loss, outputs, targets)
     count = losses.filled + rows.shape[1] + 16
     mass = jnp.linalg.norm(weights @ jnp.abs(rows))
 
     def value(slopes: Array) -> Array:
-        found, size = jax.vmap(loss.dual)(slopes, targets)
-        left = jnp.linalg.norm((rows * weights[:, None]).T @ slopes) + math.sqrt(params.size * kind.tiny)
+        dual, size = jax.vmap(loss.dual)(slopes, targets)
+        left = jnp.linalg.norm((rows * weights[:, None]).T @ slopes) + math.sqrt(params.size * tiny(weights))
         steepest = jnp.max(jnp.abs(slopes), initial=0.0, where=used[:, None])
         steepest = loss.steepness if math.isfinite(loss.steepness) else steepest
         lost = jnp.sum(weights * size) + norm * (left + mass * steepest * math.sqrt(slopes.shape[1]))
-        value = jnp.sum(weights * found) - norm * left - count * kind.eps * lost
+        value = jnp.sum(weights * dual) - norm * left - count * eps * lost
         return value - vanished(count, weights, slopes)
 
     if dual is not None:
@@ -143,7 +156,7 @@ def below(losses: Losses, params: Params, dual: Any, norm: Array) -> Array:
 
     least = jnp.full_like(norm, -jnp.inf)
     if math.isfinite(loss.floor):
-        least = (loss.floor - count * kind.eps * abs(loss.floor)) * jnp.sum(weights)
+        least = (loss.floor - count * eps * abs(loss.floor)) * jnp.sum(weights)
     if own:
         least = jnp.where(contradicted(loss, outputs, targets, losses.filled), jnp.inf, least)
     start = (slopes, least)
@@ -156,18 +169,18 @@ def _correction(losses: Samples, rows: Array, weights: Array) -> Callable[[Array
     In a basis Z of the features that is orthonormal in the weights, however ill-conditioned the features
     are, the change is ``room_i Z_i Δ`` with ``(Σ a_i Z_iᵀ room_i Z_i) Δ = −Σ a_i Z_i s_i``.
     """
-    loss, targets, (d, k) = losses.loss, losses.targets, (rows.shape[1], losses.targets.shape[1])
+    loss, targets = losses.loss, losses.targets
+    d, k = rows.shape[1], targets.shape[1]
     tied = loss.categorical and k > 1
     if tied and d * k > LARGEST:
         return None
-    eps = jnp.finfo(rows.dtype).eps
     factor = triangle(jnp.zeros((d, d), rows.dtype), rows * jnp.sqrt(weights)[:, None])
     _, size, right = jnp.linalg.svd(factor)
-    scale = jnp.where(size > d * eps * size[0], 1.0 / jnp.where(size > 0, size, 1.0), 0.0)
+    scale = jnp.where(size > d * epsilon(rows) * size[0], 1.0 / jnp.where(size > 0, size, 1.0), 0.0)
     basis = (rows @ right.T) * scale
 
     def solve(matrix: Array, right: Array) -> Array:
-        ridge = 1e-14 * jnp.trace(matrix) + jnp.finfo(matrix.dtype).tiny
+        ridge = 1e-14 * jnp.trace(matrix) + tiny(matrix)
         whole = matrix + ridge * jnp.eye(matrix.shape[0], dtype=matrix.dtype)
         return jax.scipy.linalg.cho_solve((jnp.linalg.cholesky(whole), True), right)
 
@@ -192,13 +205,14 @@ def _correction(losses: Samples, rows: Array, weights: Array) -> Callable[[Array
 
 def _off(rows: Array, params: Array) -> Array:
     """How far each computed output ``x @ params`` may be from the true one."""
-    terms, kind, sizes = rows.shape[1] + 2, jnp.finfo(rows.dtype), jnp.abs(params)
-    return terms * kind.eps * (jnp.abs(rows) @ sizes) + terms * kind.tiny * (1.0 + jnp.sum(sizes, axis=0))
+    terms, sizes = rows.shape[1] + 2, jnp.abs(params)
+    vanishing = terms * tiny(rows) * (1.0 + jnp.sum(sizes, axis=0))
+    return terms * epsilon(rows) * (jnp.abs(rows) @ sizes) + vanishing
 
 
-def vanished(count: Any, weights: Array, outputs: Array) -> Array:
+def vanished(count: int | Array, weights: Array, outputs: Array) -> Array:
     """What underflow can have taken from a sum of losses: numbers below `tiny` count as zero."""
-    return count * jnp.finfo(weights.dtype).tiny * (1.0 + outputs.shape[1] * jnp.sum(weights))
+    return count * tiny(weights) * (1.0 + outputs.shape[1] * jnp.sum(weights))
 
 
 def _size(loss: Loss, values: Array) -> Array:
@@ -217,15 +231,15 @@ def refuted(loss: Loss, slopes: Array, outputs: Array, targets: Array, used: Arr
     """Whether a line ``<s, ·> + dual(s)`` of the slopes (n, k) is above the loss at the outputs (n, k), at
     the targets, at zero, or where a step from the outputs towards the line's own point leads.
     """
-    found, size = jax.vmap(loss.dual)(slopes, targets)
+    dual, size = jax.vmap(loss.dual)(slopes, targets)
     points = [outputs, targets, jnp.zeros_like(outputs)]
     if 0 < loss.curvature < math.inf:
-        points.append(outputs + (slopes - jax.vmap(jax.grad(loss))(outputs, targets)) / loss.curvature)
+        points.append(outputs + (slopes - slopes_at(loss, outputs, targets)) / loss.curvature)
 
     def above(z: Array) -> Array:
         value, linear = jax.vmap(loss)(z, targets), slopes * z
         scale = jnp.abs(value) + size + jnp.sum(jnp.abs(linear) + jnp.abs(slopes * targets), axis=1)
-        return jnp.any(used & (jnp.sum(linear, axis=1) + found > value + _slack(loss, value, scale)))
+        return jnp.any(used & (jnp.sum(linear, axis=1) + dual > value + _slack(loss, value, scale)))
 
     return jnp.any(jnp.stack([above(z) for z in points]))
 
@@ -237,13 +251,13 @@ def contradicted(loss: Loss, outputs: Array, targets: Array, filled: Array) -> A
     outputs, targets, k = outputs[index], targets[index], outputs.shape[1]
     ways = jnp.asarray(np.random.default_rng(0).normal(size=(len(REACH), k)) * REACH[:, None], outputs.dtype)
 
-    def one(output: Array, target: Array) -> Array:
+    def contradicts(output: Float[Array, " k"], target: Float[Array, " k"]) -> Bool[Array, ""]:
         unit = 1.0 + jnp.abs(output) + jnp.abs(target)
         middle = 0.5 * (output + target)
         points = jnp.concatenate([output + unit * ways, jnp.stack([target, middle, jnp.zeros_like(output)])])
         values, slopes = jax.vmap(jax.value_and_grad(loss), (0, None))(points, target)
         inside = jax.vmap(loss.inside, (0, None))(slopes, target)
-        found, size = jax.vmap(loss.dual, (0, None))(inside, target)
+        dual, size = jax.vmap(loss.dual, (0, None))(inside, target)
         far = jnp.abs(points[:, None] - points)  # (p, q, k)
         spread = jnp.sum(jnp.abs(slopes) * (jnp.abs(points) + jnp.abs(target)), axis=1)
         scale = jnp.abs(values) + size + spread + jnp.sum(jnp.abs(slopes)[:, None] * far, axis=2).T
@@ -252,7 +266,7 @@ def contradicted(loss: Loss, outputs: Array, targets: Array, filled: Array) -> A
             return jnp.any(lines > values[:, None] + _slack(loss, values[:, None], scale))
 
         tangent = values + jnp.einsum("qpk,pk->qp", points[:, None] - points, slopes)
-        wrong = over(tangent) | over(points @ inside.T + found)
+        wrong = over(tangent) | over(points @ inside.T + dual)
         wrong |= jnp.any(values < loss.floor - _slack(loss, values, jnp.abs(values)))
         more = 1.0 + _slack(loss, jnp.zeros(()), jnp.ones(()))
         wrong |= jnp.any(jnp.abs(slopes) > loss.steepness * more)
@@ -264,10 +278,10 @@ def contradicted(loss: Loss, outputs: Array, targets: Array, filled: Array) -> A
             wrong |= jnp.any(bent > loss.curvature * jnp.linalg.norm(far, axis=2) + (more - 1.0) * least)
         return wrong
 
-    return jnp.any(jax.vmap(one)(outputs, targets)) & (filled > 0)
+    return jnp.any(jax.vmap(contradicts)(outputs, targets)) & (filled > 0)
 
 
 def _slack(loss: Loss, value: Array, scale: Array) -> Array:
     """What rounding may have done, and much more."""
     shift = abs(loss.floor) if math.isfinite(loss.floor) else 0.0
-    return 1e4 * jnp.finfo(value.dtype).eps * (scale + shift)
+    return 1e4 * epsilon(value) * (scale + shift)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -61,7 +61,7 @@ class Ledger(Mapping[str, np.ndarray]):
         check_name("ledger column", name, self._columns)
         return self._columns[name]
 
-    def __iter__(self):
+    def __iter__(self) -> Iterator[str]:
         return iter(self._columns)
 
     def __len__(self) -> int:
@@ -89,7 +89,7 @@ class Ledger(Mapping[str, np.ndarray]):
 def to_pandas(columns: Mapping[str, Any]) -> Any:
     """Columns as a pandas DataFrame (pandas must be installed)."""
     try:
-        import pandas  # pyright: ignore[reportMissingImports] # an extra
+        import pandas  # pyright: ignore[reportMissingImports, reportMissingTypeStubs] # an extra
     except ImportError:
         raise UserError("to_pandas: pandas is not installed: pip install pandas.") from None
     return pandas.DataFrame(dict(columns))

@@ -17,8 +17,8 @@ import numpy as np
 from ..errors import UserError, check_name
 from ..losses import Absolute, Squared, computes
 from ..machine import total_memory
-from ..online import draws
 from ..policies import Actions, Normaliser, Seen, TrainedPolicy
+from ..solvers import draws
 from ..spec import FIELDS
 from .images import ImageRows, Rows, add_part, image_columns, in_pieces, split_rows
 from .records import Record, Sum, Sums

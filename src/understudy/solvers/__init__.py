@@ -3,27 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Protocol, runtime_checkable
-
-from jax import Array
 
 from ..losses import Absolute, Loss, Squared, computes
-from ..objectives import Objective
-from ..policies import Params, Policy
+from ..policies import Policy
 from ..registry import Registry
 from .ball import InBall, project
 from .base import (
+    AnySolver,
     Descent,
     Direction,
     Progress,
     Solution,
     Solver,
     Status,
+    Task,
     Unsolved,
     block_lbfgs,
+    check_number,
+    draws,
     gd,
+    is_data,
     lbfgs,
     newton,
+    same_program,
+    solve_in_turn,
 )
 from .closed_form import ClosedForm, Frequencies, cell_newton, closed_form
 from .interior_point import InteriorPoint, interior_point
@@ -34,13 +37,6 @@ NEWTON_LIMIT = 1500
 preconditioned by the Hessian's blocks. (512 × 6, 2,000 samples: Newton needs 9 steps of many seconds on two
 cores.)
 """
-
-
-@runtime_checkable
-class AnySolver(Protocol):
-    """What a solver must be: a callable from (objective, params, key) to a `Solution`, under jit."""
-
-    def __call__(self, objective: Objective, params: Params, key: Array | None = None) -> Solution: ...
 
 
 _MAKERS: dict[str, Callable[..., AnySolver]] = {
@@ -74,7 +70,7 @@ def auto_name(policy: Policy, loss: Loss, parameters: int) -> str:
     return "newton" if parameters <= NEWTON_LIMIT else "block-lbfgs"
 
 
-def auto(policy: Policy, loss: Loss, parameters: int) -> Any:
+def auto(policy: Policy, loss: Loss, parameters: int) -> AnySolver:
     """An exact solver where one exists (closed form, interior point, Newton, L-BFGS), else Adam."""
     name = auto_name(policy, loss, parameters)
     return adam(batch_size=256) if name == "adam" else SOLVERS.make(name, {})
@@ -82,15 +78,6 @@ def auto(policy: Policy, loss: Loss, parameters: int) -> Any:
 
 __all__ = ["NEWTON_LIMIT", "SLS", "SOLVERS", "Adam", "AnySolver", "ClosedForm", "Descent", "Direction"]
 __all__ += ["Frequencies", "InBall", "InteriorPoint", "Progress", "ProximalSGD", "Solution", "Solver"]
-__all__ += [
-    "Status",
-    "Unsolved",
-    "adam",
-    "auto",
-    "auto_name",
-    "block_lbfgs",
-    "cell_newton",
-    "closed_form",
-    "gd",
-]
-__all__ += ["interior_point", "lbfgs", "newton", "project", "proximal_sgd", "sls"]
+__all__ += ["Status", "Task", "Unsolved", "adam", "auto", "auto_name", "block_lbfgs", "cell_newton"]
+__all__ += ["check_number", "closed_form", "draws", "gd", "interior_point", "is_data", "lbfgs", "newton"]
+__all__ += ["project", "proximal_sgd", "same_program", "sls", "solve_in_turn"]

@@ -1,8 +1,12 @@
 """Any solver on an L2 ball: the multiplier of the constraint is one more weight."""
 
+# pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false, reportUnknownLambdaType=false
+# pyright: reportUnknownVariableType=false, reportMissingTypeStubs=false
+# JAX and optax say little of the types of their trees.
+
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import equinox as eqx
 import jax
@@ -12,13 +16,16 @@ import optax
 from jax import Array
 from jax.flatten_util import ravel_pytree
 
-from ..objectives import Objective
+from ..objectives import Objective, epsilon, tiny
 from ..policies import Params
-from .base import Solution, Status, solved, zeros_of
+from .base import AnySolver, Solution, Status, draws, solve_traced_once, zeros_of
 
 NEWTON_TURNS = 60
 """Turns of the search for the weighted projection's multiplier; ten are enough, a bisection needs them
 all."""
+
+
+Number = Array | np.ndarray | float
 
 
 class Bracket(NamedTuple):
@@ -45,13 +52,13 @@ class InBall(eqx.Module):
     All solves are turns of one loop, the first with ν = 0: the solver is compiled once.
     """
 
-    solver: object
-    radius: float | Array | np.ndarray
+    solver: AnySolver
+    radius: Number
     max_turns: int = 100
 
     @property
     def minibatch(self) -> bool:
-        return getattr(self.solver, "minibatch", False)
+        return draws(self.solver)
 
     @property
     def measure(self) -> bool:
@@ -61,12 +68,12 @@ class InBall(eqx.Module):
         push = objective.rounds * optax.tree.norm(objective.gradient(optax.tree.zeros_like(params)))
         zero = jnp.zeros_like(push)
         # There the minimiser lies inside, by monotonicity of the gradient; at 0 it lies outside (or nowhere).
-        high = jnp.maximum(push / self.radius, jnp.finfo(push.dtype).tiny)
-        close = 64 * jnp.finfo(push.dtype).eps
+        high = jnp.maximum(push / self.radius, tiny(push))
+        close = 64 * epsilon(push)
         near = project(params, self.radius)
 
         def solve(multiplier: Array, start: Params) -> Solution:
-            return solved(self.solver, objective.within(multiplier), start, key)
+            return solve_traced_once(self.solver, objective.within(multiplier), start, key)
 
         def going(b: Bracket) -> Array:
             size = optax.tree.norm(b.solution.params)
@@ -84,20 +91,20 @@ class InBall(eqx.Module):
             start = jax.tree.map(
                 lambda w, p, a: jnp.where(free, w, jnp.where(end, p, a)), params, near, ahead
             )
-            found = solve(middle, start)
-            error = self._error(found)
+            solution = solve(middle, start)
+            error = self._error(solution)
             outside = (error < 0) & ~end | free
             # Illinois: an end that stays put twice has its error halved, so that both ends move.
             return Bracket(
-                found,
-                jnp.where(outside, middle, b.low),
-                jnp.where(outside, b.high, middle),
-                jnp.where(outside, error, jnp.where(end, b.low_error, 0.5 * b.low_error)),
-                jnp.where(outside, 0.5 * b.high_error, error),
-                middle,
-                b.iterations + found.iterations,
-                b.evaluations + found.evaluations,
-                b.solves + 1,
+                solution=solution,
+                low=jnp.where(outside, middle, b.low),
+                high=jnp.where(outside, b.high, middle),
+                low_error=jnp.where(outside, error, jnp.where(end, b.low_error, 0.5 * b.low_error)),
+                high_error=jnp.where(outside, 0.5 * b.high_error, error),
+                multiplier=middle,
+                iterations=b.iterations + solution.iterations,
+                evaluations=b.evaluations + solution.evaluations,
+                solves=b.solves + 1,
             )
 
         none = jnp.zeros((), jnp.int32)
@@ -111,33 +118,37 @@ class InBall(eqx.Module):
         """Negative outside the ball, positive inside."""
         return 1.0 / jnp.maximum(optax.tree.norm(solution.params), 1e-300) - 1.0 / self.radius
 
-    def _free(self, found: Solution) -> Solution:
+    def _free(self, solution: Solution) -> Solution:
         """The solution without a constraint, which lies inside. Where only infinity is better, a bounded
         domain has a minimiser: this point, to the tolerance.
         """
-        status = jnp.where(found.status == Status.NO_MINIMISER, Status.CONVERGED, found.status)
-        return eqx.tree_at(lambda one: one.status, found, status.astype(jnp.int32))
+        status = jnp.where(solution.status == Status.NO_MINIMISER, Status.CONVERGED, solution.status)
+        return eqx.tree_at(lambda s: s.status, solution, status.astype(jnp.int32))
 
-    def _bound(self, objective: Objective, last: Bracket, close: Any) -> Solution:
+    def _bound(self, objective: Objective, last: Bracket, close: float) -> Solution:
         """The solution on the sphere."""
-        found, full = last.solution, last.solves >= self.max_turns + 2
-        params = project(found.params, self.radius)
+        solution, full = last.solution, last.solves >= self.max_turns + 2
+        params = project(solution.params, self.radius)
         value = objective.value(params)
         # An inexact solver may end inside: there the constraint pulls at nothing, and its multiplier is 0.
         multiplier = jnp.where(optax.tree.norm(params) >= self.radius * (1 - close), last.multiplier, 0.0)
         residual = objective.within(multiplier).gradient(params)
         # A solver with duals knows the optimal subgradient, which the gradient formula does not.
-        residual = jax.tree.map(lambda a, b: jnp.where(found.gap == 0, a, b), residual, found.residual)
-        status = jnp.where(full, Status.ITERATION_CAP, found.status).astype(jnp.int32)
-        norm = optax.tree.norm(residual)
+        residual = jax.tree.map(lambda a, b: jnp.where(solution.gap == 0, a, b), residual, solution.residual)
         return Solution(
-            params, status, value, norm, last.iterations, last.evaluations, residual, found.gap, found.dual
+            params=params,
+            status=jnp.where(full, Status.ITERATION_CAP, solution.status).astype(jnp.int32),
+            value=value,
+            grad_norm=optax.tree.norm(residual),
+            iterations=last.iterations,
+            evaluations=last.evaluations,
+            residual=residual,
+            gap=solution.gap,
+            dual=solution.dual,
         )
 
 
-def project(
-    params: Params, radius: float | Array | np.ndarray | None, weight: Params | None = None
-) -> Params:
+def project(params: Params, radius: Number | None, weight: Params | None = None) -> Params:
     """The nearest point of the ball ``||w|| ≤ radius``; all of space when the radius is None.
 
     With a `weight` Λ, a pytree like the parameters with Λ_j ≥ 0, nearest in the norm Σ_j Λ_j (w_j − z_j)²:
@@ -145,7 +156,7 @@ def project(
     are as near to where they were as the others leave room for.
 
     >>> near = project(jnp.array([2.0, 2.0]), 2.0, jnp.array([100.0, 1.0]))
-    >>> [round(float(one), 2) for one in near]  # the heavy coordinate hardly moves
+    >>> [round(float(number), 2) for number in near]  # the heavy coordinate hardly moves
     [1.94, 0.49]
     """
     if radius is None:
@@ -156,7 +167,7 @@ def project(
     return optax.tree.scale(jnp.where(size > radius, radius / jnp.maximum(size, 1e-300), 1.0), params)
 
 
-def _weighted(params: Params, radius: float | Array | np.ndarray, weight: Params) -> Params:
+def _weighted(params: Params, radius: Number, weight: Params) -> Params:
     """The projection in the norm of the weights, to rounding; the multiplier by a safeguarded Newton search.
 
     ``1/||w(ν)||`` is concave and close to a straight line in ν, so Newton's steps from the left end of the

@@ -2,6 +2,11 @@
 direction (steepest, L-BFGS or Newton) and an Armijo line search.
 """
 
+# pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false, reportUnknownLambdaType=false
+# pyright: reportUnknownVariableType=false, reportMissingTypeStubs=false
+# pyright: reportUnnecessaryIsInstance=false
+# JAX and optax say little of the types of their trees, and users pass anything.
+
 from __future__ import annotations
 
 import abc
@@ -9,7 +14,7 @@ import enum
 import functools
 from collections.abc import Callable
 from dataclasses import KW_ONLY
-from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
+from typing import Any, ClassVar, Generic, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 import equinox as eqx
 import jax
@@ -18,9 +23,11 @@ import numpy as np
 import optax
 from jax import Array
 from jax.flatten_util import ravel_pytree
+from jax.typing import ArrayLike
+from jaxtyping import Float
 
 from ..errors import ContractError, UserError, check_int, kind_of, name_of
-from ..objectives import Counts, Objective, Samples, orthonormal
+from ..objectives import Counts, Objective, Samples, epsilon, orthonormal, tiny
 from ..policies import Params
 
 
@@ -54,8 +61,15 @@ class Solution(eqx.Module):
     """The gradient left at `params`: of J, of its Lagrangian on a domain; absolute loss: the subgradient."""
     gap: Array
     """For non-smooth losses, how far J may still be above its minimum by the residual's account; else 0."""
-    dual: Any = None
+    dual: Array | None = None
     """Slopes (n, k) of the samples' terms of J, from solvers that have them: a proof of how low J can be."""
+
+
+@runtime_checkable
+class AnySolver(Protocol):
+    """What a solver must be: a callable from (objective, params, key) to a `Solution`, under jit."""
+
+    def __call__(self, objective: Objective, params: Params, key: Array | None = None) -> Solution: ...
 
 
 class Progress(NamedTuple):
@@ -101,7 +115,7 @@ class Solver(eqx.Module, Generic[State]):
         """Whether samples must be kept, as minibatches are drawn from them."""
         return False
 
-    def limit(self, objective: Objective) -> Any:
+    def limit(self, objective: Objective) -> int | Array:
         """The most iterations on `objective`."""
         return self.max_iterations
 
@@ -109,14 +123,14 @@ class Solver(eqx.Module, Generic[State]):
         """The solution at the end of the loop."""
         done = self.progress(state)
         return Solution(
-            done.params,
-            done.status,
-            done.value,
-            optax.tree.norm(done.gradient),
-            done.iterations,
-            done.evaluations,
-            done.gradient,
-            jnp.zeros_like(done.value),
+            params=done.params,
+            status=done.status,
+            value=done.value,
+            grad_norm=optax.tree.norm(done.gradient),
+            iterations=done.iterations,
+            evaluations=done.evaluations,
+            residual=done.gradient,
+            gap=jnp.zeros_like(done.value),
         )
 
     def __call__(self, objective: Objective, params: Params, key: Array | None = None) -> Solution:
@@ -143,19 +157,90 @@ class Solver(eqx.Module, Generic[State]):
 
 
 @eqx.filter_jit
-def solved(solver: Any, objective: Objective, params: Params, key: Array | None) -> Solution:
+def solve_traced_once(solver: AnySolver, objective: Objective, params: Params, key: Array | None) -> Solution:
     """``solver(objective, params, key)``. Inside a program: traced and lowered once, however often objectives
     of one form are minimised in it.
     """
     return solver(objective, params, key)
 
 
-def zeros_of(solve: Callable[..., Solution], *args: Any) -> Solution:
+def zeros_of(solve: Callable[..., Solution], *args: Params) -> Solution:
     """All zeros in the form of ``solve(*args)``, which is not computed: a loop over solves begins with it."""
     return jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), jax.eval_shape(solve, *args))
 
 
-def check_number(field: str, value: Any, *, zero: bool = False) -> None:
+def is_data(tree: Any) -> Any:
+    """Which leaves of a tree are data of a program: all arrays, and the numbers of a `Solver` (not its
+    switches). Numbers elsewhere, as in a solver of one's own that is no `Solver`, select the program.
+    """
+
+    def number(value: Any) -> bool:
+        return eqx.is_array(value) or (isinstance(value, (int, float)) and not isinstance(value, bool))
+
+    def part(value: Any) -> Any:
+        return jax.tree.map(number if isinstance(value, Solver) else eqx.is_array, value)
+
+    return jax.tree.map(part, tree, is_leaf=lambda value: isinstance(value, Solver))
+
+
+class Task(NamedTuple):
+    """A solver, what it minimises and from where."""
+
+    solver: AnySolver
+    objective: Objective
+    params: Params
+
+
+def same_program(first: Task, second: Task) -> bool:
+    """Whether two tasks are on the same losses and differ in data only (see `is_data`)."""
+
+    def form(task: Task) -> tuple[Any, ...]:
+        parts = task.solver, task.params
+        numbers, rest = eqx.partition(parts, is_data(parts))
+        # Where a number stands in one solver and None in the other, the structures differ.
+        return rest, jax.tree.structure(numbers), [jnp.shape(leaf) for leaf in jax.tree.leaves(numbers)]
+
+    (rest, *shapes), (other_rest, *other_shapes) = form(first), form(second)
+    same = first.objective.losses is second.objective.losses and shapes == other_shapes
+    return same and bool(eqx.tree_equal(rest, other_rest))
+
+
+def solve_in_turn(
+    first: Task, second: Task, wanted: ArrayLike, key: Array | None
+) -> tuple[Solution, Solution]:
+    """Solutions of two tasks of the `same_program`, in one loop, which compiles their solver once. Without
+    `wanted` (a boolean array) the first is not solved, and its solution is all zeros.
+    """
+    penalised = first.objective.penalised or second.objective.penalised
+
+    def split(task: Task) -> tuple[Any, Any]:
+        parts = task.solver, task.params, task.objective.centre, task.objective.tilt, task.objective.weight
+        return eqx.partition(parts, is_data(parts))
+
+    (numbers, rest), (others, _) = split(first), split(second)
+
+    def task(number: Array) -> Solution:
+        def pick(a: Any, b: Any) -> Any:
+            return a if a is b else jnp.where(number == 0, a, b)
+
+        solver, params, *penalty = eqx.combine(jax.tree.map(pick, numbers, others), rest)
+        objective = Objective(first.objective.losses, *penalty, penalised=penalised)
+        return solve_traced_once(solver, objective, params, key)
+
+    def turn(number: Array, solutions: tuple[Solution, Solution]) -> tuple[Solution, Solution]:
+        return solutions[1], task(number)
+
+    none = zeros_of(task, jnp.zeros((), jnp.int32))
+    begin = jnp.where(wanted, 0, 1).astype(jnp.int32)
+    return jax.lax.fori_loop(begin, jnp.int32(2), turn, (none, none))
+
+
+def draws(solver: AnySolver) -> bool:
+    """Whether a solver draws minibatches; a plain function does not."""
+    return getattr(solver, "minibatch", False)
+
+
+def check_number(field: str, value: float | np.ndarray | Array, *, zero: bool = False) -> None:
     """Refuses what is not a positive finite number (or zero, where allowed); arrays pass."""
     if isinstance(value, Array):
         return
@@ -166,7 +251,7 @@ def check_number(field: str, value: Any, *, zero: bool = False) -> None:
         )
 
 
-def check_count(field: str, value: Any) -> None:
+def check_count(field: str, value: int | Array) -> None:
     """Refuses what is not a whole number ≥ 1."""
     if not isinstance(value, Array):
         check_int(field, value)
@@ -191,7 +276,7 @@ def escapes(objective: Objective, solution: Solution) -> Array:
     if not (isinstance(losses, (Samples, Counts)) and losses.loss.logits):
         return jnp.zeros((), bool)
     gradient = solution.residual
-    norm = jnp.maximum(optax.tree.norm(gradient), jnp.finfo(solution.value.dtype).tiny)
+    norm = jnp.maximum(optax.tree.norm(gradient), tiny(solution.value))
     unit = optax.tree.scale(1.0 / norm, gradient)
     curvature = optax.tree.vdot(unit, objective.hessian_vector(solution.params, unit))
     size = 1.0 + optax.tree.norm(solution.params)
@@ -208,16 +293,23 @@ class Unsolved(eqx.Module):
     def __call__(self, objective: Objective, params: Params, key: Array | None = None) -> Solution:
         nan = jnp.full((), jnp.nan, jax.tree.leaves(params)[0].dtype)
         none = jnp.zeros((), jnp.int32)
-        status = jnp.full((), Status.RUNNING, jnp.int32)
-        return Solution(params, status, nan, nan, none, none, optax.tree.zeros_like(params), nan)
+        return Solution(
+            params=params,
+            status=jnp.full((), Status.RUNNING, jnp.int32),
+            value=nan,
+            grad_norm=nan,
+            iterations=none,
+            evaluations=none,
+            residual=optax.tree.zeros_like(params),
+            gap=nan,
+        )
 
 
-Aim = tuple[Params, Any]
-"""A direction, and the memory for the next one."""
+Memory = TypeVar("Memory")
 
 
-class Direction(eqx.Module):
-    """Where to go from here; `memory` is whatever it needs to remember."""
+class Direction(eqx.Module, Generic[Memory]):
+    """Where to go from here, and the memory for the next direction: whatever it needs to remember."""
 
     warm_step: bool = eqx.field(static=True, default=False)
     """Whether the first step tried is the last one accepted, grown, rather than 1."""
@@ -226,39 +318,59 @@ class Direction(eqx.Module):
         """Where to begin, given the parameters of the round before."""
         return params
 
-    def init(self, objective: Objective, params: Params) -> Any:
-        return ()
+    @abc.abstractmethod
+    def init(self, objective: Objective, params: Params) -> Memory: ...
 
     @abc.abstractmethod
-    def __call__(self, objective: Objective, params: Params, gradient: Params, memory: Any) -> Aim: ...
+    def __call__(
+        self, objective: Objective, params: Params, gradient: Params, memory: Memory
+    ) -> tuple[Params, Memory]: ...
 
 
-class Steepest(Direction):
+class Steepest(Direction[tuple[()]]):
     """The steepest descent, ``−g``."""
 
     warm_step: bool = eqx.field(static=True, default=True)
 
-    def __call__(self, objective: Objective, params: Params, gradient: Params, memory: Any) -> Aim:
+    def init(self, objective: Objective, params: Params) -> tuple[()]:
+        return ()
+
+    def __call__(
+        self, objective: Objective, params: Params, gradient: Params, memory: tuple[()]
+    ) -> tuple[Params, tuple[()]]:
         return optax.tree.scale(-1.0, gradient), memory
 
 
-class LimitedMemory(Direction):
+def lbfgs_rule(memory: int) -> optax.GradientTransformation:
+    """A gradient times the L-BFGS inverse Hessian of the last `memory` steps."""
+    return optax.scale_by_lbfgs(memory_size=memory, scale_init_precond=True)
+
+
+class LimitedMemory(Direction[optax.OptState]):
     """``−H g`` with the L-BFGS inverse Hessian of the last `memory` steps."""
 
     memory: int = eqx.field(static=True, default=10)
 
-    def _rule(self) -> optax.GradientTransformation:
-        return optax.scale_by_lbfgs(memory_size=self.memory, scale_init_precond=True)
+    def init(self, objective: Objective, params: Params) -> optax.OptState:
+        return lbfgs_rule(self.memory).init(params)
 
-    def init(self, objective: Objective, params: Params) -> Any:
-        return self._rule().init(params)
-
-    def __call__(self, objective: Objective, params: Params, gradient: Params, memory: Any) -> Aim:
-        scaled, memory = self._rule().update(gradient, memory, params)
+    def __call__(
+        self, objective: Objective, params: Params, gradient: Params, memory: optax.OptState
+    ) -> tuple[Params, optax.OptState]:
+        scaled, memory = lbfgs_rule(self.memory).update(gradient, memory, params)
         return optax.tree.scale(-1.0, scaled), memory
 
 
-class Blocks(LimitedMemory):
+class BlocksMemory(NamedTuple):
+    """Steps so far, the factors L_a of the blocks and their inverses, (k, d, d), and L-BFGS's memory."""
+
+    steps: Array
+    lower: Array
+    inverse: Array
+    lbfgs: optax.OptState
+
+
+class Blocks(Direction[BlocksMemory]):
     """L-BFGS for linear policies, preconditioned by the Hessian's diagonal blocks, one (d, d) an output.
 
     A feature that is rarely on and an action that is rarely likely make flat directions: plain L-BFGS crawls
@@ -270,10 +382,10 @@ class Blocks(LimitedMemory):
     memory: int = eqx.field(static=True, default=20)
     every: int = 40
 
-    def init(self, objective: Objective, params: Params) -> Any:
+    def init(self, objective: Objective, params: Float[Array, "d k"]) -> BlocksMemory:
         d, k = params.shape
         none = jnp.zeros((k, d, d), params.dtype)
-        return jnp.zeros((), jnp.int32), none, none, self._rule().init(params)
+        return BlocksMemory(_count(0), none, none, lbfgs_rule(self.memory).init(params))
 
     def _factor(self, objective: Objective, params: Params) -> tuple[Array, Array]:
         blocks = objective.blocks(params).astype(params.dtype)
@@ -281,21 +393,23 @@ class Blocks(LimitedMemory):
         eye = jnp.eye(blocks.shape[1], dtype=blocks.dtype)
         lower = jnp.linalg.cholesky(blocks + jnp.maximum(1e-6 * size, 1e-12) * eye)
         lower = jnp.where(jnp.all(jnp.isfinite(lower)), lower, eye)
-        return lower, jax.vmap(lambda one: jax.scipy.linalg.solve_triangular(one, eye, lower=True))(lower)
+        return lower, jax.vmap(lambda L: jax.scipy.linalg.solve_triangular(L, eye, lower=True))(lower)
 
-    def __call__(self, objective: Objective, params: Params, gradient: Params, memory: Any) -> Aim:
-        count, lower, inverse, kept = memory
-        fresh = count % self.every == 0
+    def __call__(
+        self, objective: Objective, params: Params, gradient: Params, memory: BlocksMemory
+    ) -> tuple[Params, BlocksMemory]:
+        fresh, rule = memory.steps % self.every == 0, lbfgs_rule(self.memory)
         lower, inverse = jax.lax.cond(
-            fresh, lambda: self._factor(objective, params), lambda: (lower, inverse)
+            fresh, lambda: self._factor(objective, params), lambda: (memory.lower, memory.inverse)
         )
-        kept = jax.tree.map(lambda new, old: jnp.where(fresh, new, old), self._rule().init(params), kept)
+        past = jax.tree.map(lambda new, old: jnp.where(fresh, new, old), rule.init(params), memory.lbfgs)
         there = jnp.einsum("aji,ja->ia", lower, params)
-        scaled, kept = self._rule().update(jnp.einsum("aij,ja->ia", inverse, gradient), kept, there)
-        return -jnp.einsum("aji,ja->ia", inverse, scaled), (count + 1, lower, inverse, kept)
+        scaled, past = rule.update(jnp.einsum("aij,ja->ia", inverse, gradient), past, there)
+        step = -jnp.einsum("aji,ja->ia", inverse, scaled)
+        return step, BlocksMemory(memory.steps + 1, lower, inverse, past)
 
 
-class NewtonStep(Direction):
+class NewtonStep(Direction[Array | None]):
     """``−(H + τ I)⁻¹ g`` with τ = 0.01 ||g||: it bounds flat directions and vanishes at the solution.
 
     The Hessian's condition is the square of the features'. Where theirs is beyond 1e5 (linear policies), H
@@ -313,7 +427,7 @@ class NewtonStep(Direction):
         lower = objective.value(zero) < objective.value(params)
         return jax.tree.map(functools.partial(jnp.where, lower), zero, params)
 
-    def init(self, objective: Objective, params: Params) -> Any:
+    def init(self, objective: Objective, params: Params) -> Array | None:
         losses = objective.losses
         if not (isinstance(losses, Samples) and losses.policy.linear and losses.reader is None):
             return None
@@ -324,16 +438,22 @@ class NewtonStep(Direction):
         straight = basis / jnp.where(scale > 0, scale, 1.0).T
         return jnp.where(small < 1e-5 * jnp.max(scale), straight, jnp.eye(len(basis), dtype=basis.dtype))
 
-    def __call__(self, objective: Objective, params: Params, gradient: Params, memory: Any) -> Aim:
+    def __call__(
+        self, objective: Objective, params: Params, gradient: Params, memory: Array | None
+    ) -> tuple[Params, Array | None]:
         basis = memory
         flat, unravel = ravel_pytree(gradient if basis is None else basis.T @ gradient)
         hessian = objective.hessian(params, basis)
-        floor = 32 * flat.size * jnp.finfo(flat.dtype).eps * jnp.max(jnp.abs(jnp.diagonal(hessian)))
+        floor = 32 * flat.size * epsilon(flat) * jnp.max(jnp.abs(jnp.diagonal(hessian)))
         shift = 0.01 * jnp.linalg.norm(flat) + floor
         lower = jnp.linalg.cholesky(hessian + shift * jnp.eye(flat.size, dtype=flat.dtype))
         step = -jax.scipy.linalg.cho_solve((lower, True), flat)
         step = unravel(jnp.where(jnp.all(jnp.isfinite(step)), step, -flat))
         return step if basis is None else basis @ step, memory
+
+
+def _count(number: int) -> Array:
+    return jnp.asarray(number, jnp.int32)
 
 
 class DescentState(NamedTuple):
@@ -356,7 +476,7 @@ class Descent(Solver[DescentState]):
     """
 
     _: KW_ONLY
-    direction: Direction = eqx.field(default_factory=Steepest)
+    direction: Direction[Any] = eqx.field(default_factory=Steepest)
     tolerance: float = 1e-8
     max_iterations: int = 1000
     c: float = 1e-4
@@ -368,15 +488,26 @@ class Descent(Solver[DescentState]):
     def init(self, objective: Objective, params: Params, key: Array) -> DescentState:
         params = self.direction.start(objective, params)
         value, gradient = objective.value_and_gradient(params)
-        status = first_status(value, gradient, self.tolerance)
-        progress = Progress(params, value, gradient, _count(0), _count(1), status)
+        progress = Progress(
+            params=params,
+            value=value,
+            gradient=gradient,
+            iterations=_count(0),
+            evaluations=_count(1),
+            status=first_status(value, gradient, self.tolerance),
+        )
         step = jnp.asarray(self.first_step, value.dtype)
         if not self.direction.warm_step and not isinstance(self.direction, NewtonStep):
             # A first quasi-Newton direction is the bare gradient: its length means nothing yet.
             step = jnp.minimum(step, 1.0 / jnp.maximum(optax.tree.norm(gradient), 1e-30))
-        memory, floor = self.direction.init(objective, params), -1e20 * (1.0 + jnp.abs(value))
         return DescentState(
-            progress, optax.tree.zeros_like(gradient), jnp.zeros_like(value), step, memory, _count(0), floor
+            progress=progress,
+            direction=optax.tree.zeros_like(gradient),
+            slope=jnp.zeros_like(value),
+            step=step,
+            memory=self.direction.init(objective, params),
+            backtracks=_count(0),
+            floor=-1e20 * (1.0 + jnp.abs(value)),
         )
 
     def _aim(
@@ -402,7 +533,7 @@ class Descent(Solver[DescentState]):
         finite = jnp.isfinite(value) & jnp.isfinite(norm)
         enough = value <= old.value + self.c * state.step * slope
         # Close to the minimum differences of J are rounding; there the gradient shows whether a step is good.
-        rounding = 16 * jnp.finfo(value.dtype).eps * jnp.abs(old.value)
+        rounding = 16 * epsilon(value) * jnp.abs(old.value)
         level = (value <= old.value + rounding) & (norm < before)
         accepted = finite & (enough | level)
 
@@ -419,10 +550,6 @@ class Descent(Solver[DescentState]):
 
     def progress(self, state: DescentState) -> Progress:
         return state.progress
-
-
-def _count(number: int) -> Array:
-    return jnp.asarray(number, jnp.int32)
 
 
 gd = Descent

@@ -2,9 +2,13 @@
 policies on label counts the best table in hindsight and Newton's step.
 """
 
+# pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false, reportUnknownLambdaType=false
+# pyright: reportUnknownVariableType=false, reportMissingTypeStubs=false
+# JAX and optax say little of the types of their trees.
+
 from __future__ import annotations
 
-from typing import Any
+from typing import ClassVar
 
 import equinox as eqx
 import jax
@@ -15,7 +19,7 @@ from jax import Array
 from ..errors import UserError
 from ..objectives import Counts, Objective, Statistics
 from ..policies import Params
-from .base import Aim, Descent, Direction, Solution, Status
+from .base import Descent, Direction, Solution, Status
 
 
 class ClosedForm(eqx.Module):
@@ -24,7 +28,7 @@ class ClosedForm(eqx.Module):
     Singular values of the features below d·eps times the largest count as zero.
     """
 
-    minibatch = False
+    minibatch: ClassVar[bool] = False
 
     def __call__(self, objective: Objective, params: Params, key: Array | None = None) -> Solution:
         losses = objective.losses
@@ -32,18 +36,30 @@ class ClosedForm(eqx.Module):
             raise UserError("solver: 'closed-form' needs a linear policy and the squared loss.")
         best, exists = losses.minimiser(objective.centre, objective.tilt, objective.weight)
         value, gradient = objective.value_and_gradient(best)
-        norm = optax.tree.norm(gradient)
-        finite = jnp.isfinite(norm) & jnp.isfinite(value)
+        finite = jnp.isfinite(optax.tree.norm(gradient)) & jnp.isfinite(value)
         status = jnp.where(exists, Status.CONVERGED, Status.NO_MINIMISER)
-        status = jnp.where(finite, status, Status.NOT_FINITE).astype(jnp.int32)
-        one = jnp.ones((), jnp.int32)
-        return Solution(best, status, value, norm, one, one, gradient, jnp.zeros_like(value))
+        status = jnp.where(finite, status, Status.NOT_FINITE)
+        return _by_formula(best, status, value, gradient)
 
 
 closed_form = ClosedForm
 
 
-class CellNewton(Direction):
+def _by_formula(params: Params, status: Array, value: Array, gradient: Params) -> Solution:
+    once = jnp.ones((), jnp.int32)
+    return Solution(
+        params=params,
+        status=status.astype(jnp.int32),
+        value=value,
+        grad_norm=optax.tree.norm(gradient),
+        iterations=once,
+        evaluations=once,
+        residual=gradient,
+        gap=jnp.zeros_like(value),
+    )
+
+
+class CellNewton(Direction[tuple[()]]):
     """``−(H + τI)⁻¹ g`` state by state: H = n(diag p − p pᵀ) + λI is inverted by the Sherman–Morrison
     formula.
 
@@ -51,7 +67,12 @@ class CellNewton(Direction):
     τ = 0.01 ||g|| keeps flat directions in bounds and vanishes at the solution.
     """
 
-    def __call__(self, objective: Objective, params: Params, gradient: Params, memory: Any) -> Aim:
+    def init(self, objective: Objective, params: Params) -> tuple[()]:
+        return ()
+
+    def __call__(
+        self, objective: Objective, params: Params, gradient: Params, memory: tuple[()]
+    ) -> tuple[Params, tuple[()]]:
         assert isinstance(objective.losses, Counts)
         chance = jax.nn.softmax(params, axis=1)
         totals = objective.losses.totals / objective.rounds
@@ -72,13 +93,10 @@ class Frequencies(eqx.Module):
     frequencies. Its value is the infimum, and the status says whether a table attains it.
     """
 
-    minibatch = False
+    minibatch: ClassVar[bool] = False
 
     def __call__(self, objective: Objective, params: Params, key: Array | None = None) -> Solution:
         assert isinstance(objective.losses, Counts)
         best, least, attained = objective.losses.frequencies()
-        gradient = objective.gradient(best)
-        status = jnp.where(attained, Status.CONVERGED, Status.NO_MINIMISER).astype(jnp.int32)
-        one, zero = jnp.ones((), jnp.int32), jnp.zeros_like(least)
-        norm = optax.tree.norm(gradient)
-        return Solution(best, status, least / objective.rounds, norm, one, one, gradient, zero)
+        status = jnp.where(attained, Status.CONVERGED, Status.NO_MINIMISER)
+        return _by_formula(best, status, least / objective.rounds, objective.gradient(best))

@@ -3,6 +3,10 @@ form of the problem that it reads, and from a point close to the minimiser of an
 minimiser itself.
 """
 
+# pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false, reportUnknownLambdaType=false
+# pyright: reportUnknownVariableType=false, reportMissingTypeStubs=false
+# JAX and optax say little of the types of their trees.
+
 from __future__ import annotations
 
 from dataclasses import KW_ONLY
@@ -12,10 +16,11 @@ import jax
 import jax.numpy as jnp
 import optax
 from jax import Array
+from jaxtyping import Bool, Float, Int
 
 from ..errors import UserError
 from ..losses import Absolute, Huber, computes
-from ..objectives import Objective, Samples, orthonormal
+from ..objectives import Objective, Samples, epsilon, orthonormal
 from ..policies import Params
 from .base import Progress, Solution, Solver, Status
 
@@ -37,22 +42,22 @@ class Problem(NamedTuple):
     of zeros. The basis is orthogonal, so ``||W||² = Σ (V / scale)²``.
     """
 
-    rows: Array  # (n, d)
-    targets: Array  # (n, k)
-    used: Array  # (n, 1), 1 where the sample counts
-    bound: Array  # (n, k)
-    curvature: Array  # (n, 1)
-    centre: Array  # (d, k)
-    tilt: Array  # (d, k)
-    weight: Array  # (d, k)
-    basis: Array  # (d, d)
-    scale: Array  # (d, 1)
+    rows: Float[Array, "n d"]
+    targets: Float[Array, "n k"]
+    used: Float[Array, "n 1"]  # 1 where the sample counts
+    bound: Float[Array, "n k"]
+    curvature: Float[Array, "n 1"]
+    centre: Float[Array, "d k"]
+    tilt: Float[Array, "d k"]
+    weight: Float[Array, "d k"]
+    basis: Float[Array, "d d"]
+    scale: Float[Array, "d 1"]
 
-    def inside(self, params: Array) -> Array:
+    def inside(self, params: Float[Array, "d k"]) -> Float[Array, "d k"]:
         """V of parameters W."""
         return self.scale * (self.basis.T @ params)
 
-    def outside(self, params: Array) -> Array:
+    def outside(self, params: Float[Array, "d k"]) -> Float[Array, "d k"]:
         """W of parameters V."""
         return self.basis @ (params / self.scale)
 
@@ -70,16 +75,16 @@ def piecewise(objective: Objective) -> Problem:
     basis, scale = orthonormal(rows * jnp.sqrt(bound), objective.weight / t)
     tall = jnp.where(scale > 0, scale, 1.0)
     straight = Problem(
-        (rows @ basis) * jnp.where(scale > 0, 1.0 / tall, 0.0)[:, 0],
-        losses.targets * used,
-        used,
-        bound * jnp.ones_like(losses.targets),
-        1.0 / share if isinstance(losses.loss, Huber) else jnp.zeros_like(share),
-        objective.centre,
-        basis.T @ (objective.tilt / t) / tall,
-        objective.weight / t / tall**2 * jnp.ones_like(objective.centre),
-        basis,
-        tall,
+        rows=(rows @ basis) * jnp.where(scale > 0, 1.0 / tall, 0.0)[:, 0],
+        targets=losses.targets * used,
+        used=used,
+        bound=bound * jnp.ones_like(losses.targets),
+        curvature=1.0 / share if isinstance(losses.loss, Huber) else jnp.zeros_like(share),
+        centre=objective.centre,
+        tilt=basis.T @ (objective.tilt / t) / tall,
+        weight=objective.weight / t / tall**2 * jnp.ones_like(objective.centre),
+        basis=basis,
+        scale=tall,
     )
     return straight._replace(centre=straight.inside(objective.centre))
 
@@ -96,21 +101,21 @@ class Point(NamedTuple):
     end.
     """
 
-    params: Array  # (d, k)
-    dual: Array  # (n, k)
-    over: Array
-    under: Array
-    above: Array
-    below: Array
+    params: Float[Array, "d k"]
+    dual: Float[Array, "n k"]
+    over: Float[Array, "n k"]
+    under: Float[Array, "n k"]
+    above: Float[Array, "n k"]
+    below: Float[Array, "n k"]
 
 
-def gap_of(problem: Problem, point: Point) -> Array:
-    """The duality gap of each column, (k,)."""
+def gap_of(problem: Problem, point: Point) -> Float[Array, " k"]:
+    """The duality gap of each column."""
     return jnp.sum(problem.used * (point.over * point.above + point.under * point.below), axis=0)
 
 
-def stiffness_of(problem: Problem, point: Point) -> Array:
-    """The curvature of the smoothed loss at each sample, (n, k): without limit on a kink."""
+def stiffness_of(problem: Problem, point: Point) -> Float[Array, "n k"]:
+    """The curvature of the smoothed loss at each sample: without limit on a kink."""
     return 1.0 / (problem.curvature + point.over / point.above + point.under / point.below)
 
 
@@ -185,12 +190,12 @@ def next_point(problem: Problem, point: Point, slow: Array, trust: Array) -> Poi
     # Near the end the full step, almost: the gap then falls with its square.
     length = jnp.minimum(1.0, (1.0 - jnp.minimum(0.005, gap)) * reach(turn, over, under))
     return Point(
-        point.params + length * move,
-        point.dual + length * turn,
-        point.over + length * over,
-        point.under + length * under,
-        above - length * turn,
-        below + length * turn,
+        params=point.params + length * move,
+        dual=point.dual + length * turn,
+        over=point.over + length * over,
+        under=point.under + length * under,
+        above=above - length * turn,
+        below=below + length * turn,
     )
 
 
@@ -236,16 +241,16 @@ def polish(
     def going(state: tuple[Array, Pass]) -> Array:
         return (state[0] < PASSES) & ~jnp.all(state[1].fits & state[1].nearest)
 
-    def once(state: tuple[Array, Pass]) -> tuple[Array, Pass]:
+    def improve(state: tuple[Array, Pass]) -> tuple[Array, Pass]:
         turn, best = state
         new = columns(problem, best.place, dual, stiffness, size, scale)
         better = ~(best.fits & best.nearest) & (new.fits >= best.fits)
-        kept = jax.tree.map(lambda a, b: jnp.where(better, a, b), new, best)
-        return turn + 1, kept._replace(place=new.place)
+        best = jax.tree.map(lambda a, b: jnp.where(better, a, b), new, best)
+        return turn + 1, best._replace(place=new.place)
 
     none = jnp.zeros(params.shape[1], bool)
     start = jnp.zeros((), jnp.int32), Pass(place, params, dual, none | smooth, none | smooth)
-    _, best = jax.lax.while_loop(going, once, start)
+    _, best = jax.lax.while_loop(going, improve, start)
     return best.params, best.dual, best.fits & ~smooth, best.fits & best.nearest & ~smooth
 
 
@@ -264,7 +269,7 @@ def _pass(problem: Problem, place: Array, dual: Array, stiffness: Array, size: A
     rows, used, targets, bound = problem.rows, problem.used[:, 0] > 0, problem.targets, problem.bound
     centre, tilt, weight = problem.centre, problem.tilt, problem.weight
     features, most = rows.shape[1], min(rows.shape[0], 2 * rows.shape[1] + 2)
-    eps = jnp.finfo(targets.dtype).eps
+    eps = epsilon(targets)
     near = 1e4 * eps
     heavy = jnp.any(weight > 0)
     # Distances are those of the parameters outside, in units of the least.
@@ -278,21 +283,21 @@ def _pass(problem: Problem, place: Array, dual: Array, stiffness: Array, size: A
     held = jnp.where(used, jnp.where(kink, dual, jnp.clip(place, -1.0, 1.0) * bound), 0.0)
     push = tilt + rows.T @ held
     few = rows[index] * taken[:, None]
-    tiny = 64 * eps * (1.0 + jnp.max(jnp.sum(few**2, axis=1))) / jnp.max(penalty)
+    small = 64 * eps * (1.0 + jnp.max(jnp.sum(few**2, axis=1))) / jnp.max(penalty)
     whole = jnp.block([[jnp.diag(penalty), -few.T], [few, jnp.diag(1.0 - taken)]])
-    firm = whole + jnp.diag(jnp.concatenate([jnp.zeros_like(penalty), tiny * taken]))
+    firm = whole + jnp.diag(jnp.concatenate([jnp.zeros_like(penalty), small * taken]))
     # Without a penalty the second right side gives the duals: the part of the push that the kinks bear.
     first = jnp.concatenate([penalty * centre + jnp.where(heavy, push, 0.0), targets[index] * taken])
     second = jnp.concatenate([push, jnp.zeros_like(taken)])
     right = jnp.stack([first, second], axis=1)
     factor = jax.scipy.linalg.lu_factor(firm)
 
-    def refine(_: Array, found: Array) -> Array:
-        return found + jax.scipy.linalg.lu_solve(factor, right - whole @ found)
+    def refine(_: Array, guess: Array) -> Array:
+        return guess + jax.scipy.linalg.lu_solve(factor, right - whole @ guess)
 
-    found = jax.lax.fori_loop(0, 3, refine, jnp.zeros_like(right))
-    params, pull = found[:features, 0], found[features:, 0] * taken
-    turned = held.at[index].add(jnp.where(heavy, pull, -found[features:, 1] * taken))
+    solved = jax.lax.fori_loop(0, 3, refine, jnp.zeros_like(right))
+    params, pull = solved[:features, 0], solved[features:, 0] * taken
+    turned = held.at[index].add(jnp.where(heavy, pull, -solved[features:, 1] * taken))
     error = jnp.where(chosen, 0.0, targets - rows @ params)
     answered = jnp.abs(targets - rows @ params) <= near * size
     sided = jnp.where(kink, answered, error * jnp.sign(held) >= -near * size)
@@ -301,30 +306,36 @@ def _pass(problem: Problem, place: Array, dual: Array, stiffness: Array, size: A
     most_pull = jnp.max(jnp.abs(pull) / bound[index]) + 1e-300
     leaning = turned.at[index].add(jnp.where(heavy, 0.0, LEAN * pull / most_pull))
     nearest = jnp.all((jnp.abs(leaning) <= bound * (1.0 + 1e-3 * LEAN)) | ~used)
-    return Pass(leaning / bound + error / scale, params, jnp.clip(turned, -bound, bound), fits, nearest)
+    return Pass(
+        place=leaning / bound + error / scale,
+        params=params,
+        dual=jnp.clip(turned, -bound, bound),
+        fits=fits,
+        nearest=nearest,
+    )
 
 
 class InteriorState(NamedTuple):
     progress: Progress
     problem: Problem
     point: Point
-    status: Array  # (k,), how each column stands
-    norm: Array  # (k,), its dual residual
-    gap: Array  # (k,), its duality gap
-    slow: Array  # (k,), whether the last step left more than half of the gap
-    trust: Array  # (k,), how much of the second-order correction is taken
-    goal: Array  # where the gap should end, in tolerances
+    status: Int[Array, " k"]  # how each column stands
+    norm: Float[Array, " k"]  # its dual residual
+    gap: Float[Array, " k"]  # its duality gap
+    slow: Bool[Array, " k"]  # whether the last step left more than half of the gap
+    trust: Float[Array, " k"]  # how much of the second-order correction is taken
+    goal: Float[Array, ""]  # where the gap should end, in tolerances
 
 
-class Found(NamedTuple):
+class Best(NamedTuple):
     """The best so far of each column, and whether it is the nearest minimiser to the centre."""
 
-    params: Array  # (d, k)
-    dual: Array  # (n, k)
-    norm: Array  # (k,)
-    gap: Array
-    status: Array
-    nearest: Array
+    params: Float[Array, "d k"]
+    dual: Float[Array, "n k"]
+    norm: Float[Array, " k"]
+    gap: Float[Array, " k"]
+    status: Int[Array, " k"]
+    nearest: Bool[Array, " k"]
 
 
 class InteriorPoint(Solver[InteriorState]):
@@ -358,9 +369,17 @@ class InteriorPoint(Solver[InteriorState]):
         point = Point(params, zero, over, under, zero + problem.bound, zero + problem.bound)
         goal = jnp.asarray(depth, error.dtype)
         gradient, norm, gap, status = self._judge(problem, point, goal, Status.NOT_FINITE)
-        progress = Progress(params, jnp.zeros((), norm.dtype), gradient, count, count + 1, _overall(status))
+        value = jnp.zeros((), norm.dtype)
         return InteriorState(
-            progress, problem, point, status, norm, gap, jnp.zeros_like(norm, bool), jnp.ones_like(norm), goal
+            progress=Progress(params, value, gradient, count, count + 1, _overall(status)),
+            problem=problem,
+            point=point,
+            status=status,
+            norm=norm,
+            gap=gap,
+            slow=jnp.zeros_like(norm, bool),
+            trust=jnp.ones_like(norm),
+            goal=goal,
         )
 
     def _judge(
@@ -393,11 +412,11 @@ class InteriorPoint(Solver[InteriorState]):
         ended = jnp.where(good, Status.CONVERGED, jnp.where(close, Status.STALLED, Status.DIVERGED))
         running = state.status == Status.RUNNING
         old = (state.point, state.progress.gradient, state.norm, state.gap)
-        kept = jax.tree.map(lambda a, b: jnp.where(running & ~worse, a, b), (point, gradient, norm, gap), old)
+        new = (point, gradient, norm, gap)
         slow = gap > 0.5 * state.gap
         trust = jnp.where(slow, 0.25 * state.trust, state.trust)
         status = jnp.where(running, jnp.where(worse, ended, status), state.status)
-        point, gradient, norm, gap = kept
+        point, gradient, norm, gap = jax.tree.map(lambda a, b: jnp.where(running & ~worse, a, b), new, old)
         count = state.progress.iterations + 1
         progress = Progress(point.params, state.progress.value, gradient, count, count + 1, _overall(status))
         return InteriorState(progress, problem, point, status, norm, gap, slow, trust, state.goal)
@@ -407,9 +426,9 @@ class InteriorPoint(Solver[InteriorState]):
 
     def __call__(self, objective: Objective, params: Params, key: Array | None = None) -> Solution:
         """Minimises `objective` from `params`; `key` is not read."""
-        state = self.init(objective, params, key)  # type: ignore[arg-type]
+        state = self.init(objective, params, jax.random.key(0) if key is None else key)
         problem = state.problem
-        found = _raw(state)
+        best = _unpolished(state)
 
         def going(state: InteriorState) -> Array:
             return (state.progress.status == Status.RUNNING) & (
@@ -418,23 +437,23 @@ class InteriorPoint(Solver[InteriorState]):
 
         if isinstance(objective.losses.loss, Huber):  # no kinks: nothing to polish
             state = jax.lax.while_loop(going, lambda state: self.step(objective, state), state)
-            return self._solution(objective, problem, _raw(state), state.progress)
+            return self._solution(objective, problem, _unpolished(state), state.progress)
 
-        def again(carry: tuple[Array, InteriorState, Found]) -> Array:
-            turn, _, found = carry
-            many = ~found.nearest & (found.gap <= 1e-6) & jnp.all(problem.weight <= 0, axis=0)
+        def again(carry: tuple[Array, InteriorState, Best]) -> Array:
+            turn, _, best = carry
+            many = ~best.nearest & (best.gap <= 1e-6) & jnp.all(problem.weight <= 0, axis=0)
             return (turn == 0) | ((turn < TURNS) & jnp.any(many & jnp.all(problem.curvature <= 0)))
 
-        def solve(carry: tuple[Array, InteriorState, Found]) -> tuple[Array, InteriorState, Found]:
-            turn, state, found = carry
-            state = jax.lax.cond(turn == 0, lambda: state, lambda: self._second(problem, state, found))
+        def solve(carry: tuple[Array, InteriorState, Best]) -> tuple[Array, InteriorState, Best]:
+            turn, state, best = carry
+            state = jax.lax.cond(turn == 0, lambda: state, lambda: self._second(problem, state, best))
             state = jax.lax.while_loop(going, lambda state: self.step(objective, state), state)
-            return turn + 1, state, self._polished(problem, state, found, turn)
+            return turn + 1, state, self._polished(problem, state, best, turn)
 
-        _, state, found = jax.lax.while_loop(again, solve, (jnp.zeros((), jnp.int32), state, found))
-        return self._solution(objective, problem, found, state.progress)
+        _, state, best = jax.lax.while_loop(again, solve, (jnp.zeros((), jnp.int32), state, best))
+        return self._solution(objective, problem, best, state.progress)
 
-    def _polished(self, problem: Problem, state: InteriorState, old: Found, turn: Array) -> Found:
+    def _polished(self, problem: Problem, state: InteriorState, old: Best, turn: Array) -> Best:
         """What is kept after a run: its polished end where that is a minimiser, else the end itself.
 
         After the second run the duals are still those of the first, which had no penalty.
@@ -448,13 +467,13 @@ class InteriorPoint(Solver[InteriorState]):
         gap = jnp.sum(problem.used * (problem.bound * jnp.abs(error) - dual * error), axis=0)
         norm, limit = _norm(problem, gradient), self._share(gap)
         better = fits & (norm <= limit) & (gap <= limit) & (state.gap <= 1e-6)
-        old = jax.tree.map(lambda a, b: jnp.where(first, a, b), _raw(state), old)
+        old = jax.tree.map(lambda a, b: jnp.where(first, a, b), _unpolished(state), old)
         ended = jnp.full_like(state.status, Status.CONVERGED)
-        new = Found(params, dual, norm, gap, ended, nearest & better)
+        new = Best(params, dual, norm, gap, ended, nearest & better)
         take = better & (first | ~old.nearest)
         return jax.tree.map(lambda a, b: jnp.where(take, a, b), new, old)
 
-    def _second(self, problem: Problem, state: InteriorState, found: Found) -> InteriorState:
+    def _second(self, problem: Problem, state: InteriorState, best: Best) -> InteriorState:
         """The start of a run that ends at the nearest minimiser, for the columns that need it."""
         away = jnp.linalg.norm((state.point.params - problem.centre) / problem.scale**2, axis=0)
         each = problem.bound * jnp.linalg.norm(problem.rows, axis=1, keepdims=True)
@@ -462,35 +481,35 @@ class InteriorPoint(Solver[InteriorState]):
         small = 1e-4 * force / jnp.maximum(away, 1e-300)
         weak = problem._replace(weight=small / problem.scale**2)
         begun = self._begin(weak, problem.centre, state.progress.iterations, 1e-10)
-        status = jnp.where(found.nearest, Status.CONVERGED, begun.status)
+        status = jnp.where(best.nearest, Status.CONVERGED, begun.status)
         return begun._replace(status=status, progress=begun.progress._replace(status=_overall(status)))
 
-    def _solution(self, objective: Objective, problem: Problem, found: Found, done: Progress) -> Solution:
+    def _solution(self, objective: Objective, problem: Problem, best: Best, done: Progress) -> Solution:
         """The solution in the parameters outside."""
-        params = problem.outside(found.params)
-        gradient = dual_residual(problem, found.params, found.dual)
+        params = problem.outside(best.params)
+        gradient = dual_residual(problem, best.params, best.dual)
         residual = problem.basis @ (problem.scale * gradient)
-        status = _overall(found.status)
+        status = _overall(best.status)
         # Where nothing is left of the gap, its rounding is.
-        eps = jnp.finfo(params.dtype).eps
+        eps = epsilon(params)
         rounding = eps * jnp.sum(problem.used * problem.bound * jnp.abs(problem.targets)) + 1e-300
         return Solution(
-            params,
-            jnp.where(status == Status.RUNNING, Status.ITERATION_CAP, status).astype(jnp.int32),
-            objective.value(params),
-            optax.tree.norm(residual),
-            done.iterations,
-            done.evaluations,
-            residual,
-            jnp.maximum(jnp.sum(found.gap), rounding),
-            -found.dual,
+            params=params,
+            status=jnp.where(status == Status.RUNNING, Status.ITERATION_CAP, status).astype(jnp.int32),
+            value=objective.value(params),
+            grad_norm=optax.tree.norm(residual),
+            iterations=done.iterations,
+            evaluations=done.evaluations,
+            residual=residual,
+            gap=jnp.maximum(jnp.sum(best.gap), rounding),
+            dual=-best.dual,
         )
 
 
-def _raw(state: InteriorState) -> Found:
+def _unpolished(state: InteriorState) -> Best:
     """The end of a run as it is."""
     point, no = state.point, jnp.zeros_like(state.norm, bool)
-    return Found(point.params, point.dual, state.norm, state.gap, state.status, no)
+    return Best(point.params, point.dual, state.norm, state.gap, state.status, no)
 
 
 def _norm(problem: Problem, gradient: Array) -> Array:

@@ -1,4 +1,5 @@
-"""Parts that a user might make, honest and false ones, for the search for false certificates.
+"""Parts that a user might make, honest and false ones, and the kinds of games with them that the search for
+false certificates plays.
 
 Each is a shipped part with one thing changed. A shifted loss has the regret of the loss that it was made
 from, so the truth of the search is that of the shipped loss.
@@ -8,19 +9,20 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jax import Array
 
-from ..learners import Learner, Schedule
-from ..losses import Loss
-from ..objectives import Samples
-from ..policies import Linear
-from ..solvers import Solution, newton
-from ..solvers.base import Status
+from understudy.checks.certificates import Kind, Parts, Search
+from understudy.learners import Learner, Schedule
+from understudy.losses import Loss
+from understudy.objectives import Samples
+from understudy.policies import Linear
+from understudy.solvers import Solution, newton
+from understudy.solvers.base import Status
 
 
 class Shifted(Loss):
@@ -189,15 +191,6 @@ class Centred(Linear):
         return rows - jnp.mean(rows, axis=0)
 
 
-class Part(NamedTuple):
-    """What takes the place of a game's parts: makers from the shipped part, or from nothing."""
-
-    loss: Callable[[Loss], Loss] | None = None
-    learner: Callable[[Learner], Learner] | None = None
-    solver: Callable[[], Any] | None = None
-    policy: Callable[[], Any] = Linear
-
-
 def remade(kind: type[Learner], **more: Any) -> Callable[[Learner], Learner]:
     """From a learner to one of another class with the same fields."""
     return lambda like: kind(**{name: getattr(like, name) for name in like.__dataclass_fields__} | more)
@@ -216,14 +209,32 @@ def scheduled(kind: type[Schedule]) -> Callable[[Learner], Learner]:
 
 
 LOSSES_OF_OWN = (Shifted, Stating, Denying, Forgetting, Bending, Nearly, Unclipped, Understated)
-OWN: dict[str, Part] = {
-    **{kind.__name__.lower(): Part(loss=kind) for kind in LOSSES_OF_OWN},
-    **{way: Part(learner=remade(Moved, way=way)) for way in MOVES},
-    "heavy": Part(learner=remade(Heavy)),
-    "falling": Part(learner=scheduled(Falling)),
-    "silent": Part(learner=scheduled(Silent)),
-    "liar": Part(solver=Liar),
-    "squashed": Part(policy=Squashed),
-    "centred": Part(policy=Centred),
+OWN: dict[str, Parts] = {
+    **{kind.__name__.lower(): Parts(loss=kind) for kind in LOSSES_OF_OWN},
+    **{way: Parts(learner=remade(Moved, way=way)) for way in MOVES},
+    "heavy": Parts(learner=remade(Heavy)),
+    "falling": Parts(learner=scheduled(Falling)),
+    "silent": Parts(learner=scheduled(Silent)),
+    "liar": Parts(solver=Liar),
+    "squashed": Parts(policy=Squashed),
+    "centred": Parts(policy=Centred),
 }
 """Parts by the name that the kinds of the search give them."""
+
+
+def own_kinds() -> list[Kind]:
+    """Every kind of game with one of these parts that the long search plays."""
+    kinds = [Kind("huber", "offline", parts=name) for name in OWN]
+    kinds += [Kind("squared", "online", parts=name) for name in OWN]
+    names = sorted(kind.__name__.lower() for kind in LOSSES_OF_OWN)
+    kinds += [Kind(loss, "offline", parts=name) for name in names for loss in ("absolute", "squared")]
+    kinds += [
+        Kind("cross-entropy", "offline", True, parts=name) for name in ("stating", "forgetting", "liar")
+    ]
+    kinds += [Kind("squared", "offline", True, parts="liar")]
+    return [*kinds, Kind("huber", "online", True, parts="shifted")]
+
+
+def search_in(kind: Kind) -> Search:
+    """The search within a kind, with the parts that it names."""
+    return Search(kind, parts=OWN[kind.parts] if kind.parts else None)

@@ -1,9 +1,19 @@
-"""The algebra: every learner of the paper is a surrogate, a schedule and a centre."""
+"""Learners: from the losses so far to the next parameters.
+
+The algebra: every learner of the paper is a surrogate, a schedule and a centre. The functions at the end read
+like the paper's table.
+"""
+
+# pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false, reportUnknownLambdaType=false
+# pyright: reportUnknownVariableType=false, reportMissingTypeStubs=false
+# JAX and optax say little of the types of their trees.
 
 from __future__ import annotations
 
+import contextlib
+import dataclasses
 from collections.abc import Callable
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import Any, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 import equinox as eqx
 import jax
@@ -13,12 +23,14 @@ import optax
 from jax import Array
 from jax.core import Tracer
 
-from ..errors import ContractError, UserError, calling, check_int, check_name
-from ..objectives import Losses, Objective, plain, zeros, zeros_like
-from ..policies import Params
-from ..solvers import Solution, project
-from ..solvers.base import Status, check_number
+from .errors import ContractError, UserError, calling, check_int, check_name
+from .objectives import Losses, Objective, plain, zeros, zeros_like
+from .policies import Params
+from .registry import Registry
+from .solvers import Solution, Status, check_number, project
 
+Tree = TypeVar("Tree")
+"""A pytree: one array, or arrays in containers."""
 Number = Array | np.ndarray | float
 Solve = Callable[[Objective, Params], Solution]
 
@@ -27,7 +39,7 @@ LEAST = 1e-140
 (from 1e-146 on) or is zero: a point outside would count as inside, and a bound would miss its last term."""
 
 
-def _weight(value: Any) -> Any:
+def _part_of_weight(value: Number) -> Array | np.ndarray:
     """A part of Λ_t as an array: numbers would select a program of their own."""
     if isinstance(value, Array):
         return value
@@ -35,12 +47,12 @@ def _weight(value: Any) -> Any:
     return np.asarray(value, np.float64)
 
 
-def first_round(value: Any) -> Any:
+def _first_round(value: Number | None) -> Array | np.ndarray | None:
     """A round's number as an array, None where it was not given, or one sentence."""
     if value is None or isinstance(value, (Array, np.ndarray)):
         return value
     check_int("start", value)
-    return np.asarray(min(value, 2**31 - 1), np.int32)
+    return np.asarray(min(int(value), 2**31 - 1), np.int32)
 
 
 class Schedule(eqx.Module):
@@ -52,42 +64,40 @@ class Schedule(eqx.Module):
     one compiled program. The first gradients may be zero: nothing here divides by Λ.
     """
 
-    constant: Number = eqx.field(converter=_weight, default=0.0)
-    root: Number = eqx.field(converter=_weight, default=0.0)
-    adaptive: Number = eqx.field(converter=_weight, default=0.0)
-    start: Number | None = eqx.field(converter=first_round, default=None)
+    constant: Number = eqx.field(converter=_part_of_weight, default=0.0)
+    root: Number = eqx.field(converter=_part_of_weight, default=0.0)
+    adaptive: Number = eqx.field(converter=_part_of_weight, default=0.0)
+    start: Number | None = eqx.field(converter=_first_round, default=None)
 
     @property
     def zero(self) -> bool:
         """Whether Λ_t = 0 in every round, as for FTL, and that is known: arguments of a program are not."""
         numbers = (self.constant, self.root, self.adaptive)
-        return not any(isinstance(one, Array) or np.any(one) for one in numbers)
+        return not any(isinstance(number, Array) or np.any(number) for number in numbers)
 
     @property
     def first(self) -> Number:
         """The first round that counts."""
         return 1 if self.start is None else self.start
 
-    def weight(self, t: Array, squares: Any) -> Any:
+    def weight(self, t: Array, squares: Tree) -> Tree:
         """Λ_t after t rounds, shaped as `squares` (a number, or a pytree of squared gradients)."""
 
-        def one(square: Array) -> Array:
+        def weigh(square: Array) -> Array:
             rounds = jnp.maximum(t - self.first + 1, 0).astype(square.dtype)
             total = self.root * jnp.sqrt(rounds) + self.adaptive * jnp.sqrt(square)
             return jnp.where(t >= self.first, self.constant + total, jnp.zeros_like(square))
 
-        return jax.tree.map(one, squares)
+        return jax.tree.map(weigh, squares)
 
 
-def positive(field: str, value: Any) -> np.ndarray:
+def positive(field: str, value: Number) -> np.ndarray:
     """`value` as a float64 number greater than zero, or one sentence."""
-    try:
+    number = np.asarray(np.nan)
+    with contextlib.suppress(TypeError, ValueError):
         number = np.asarray(value, dtype=np.float64)
-        # One that is smaller counts as zero, and has no inverse.
-        good = number.ndim == 0 and np.isfinite(number) and number >= np.finfo(np.float64).tiny
-    except (TypeError, ValueError):
-        good = False
-    if not good:
+    # One that is smaller than `tiny` counts as zero, and has no inverse.
+    if number.ndim or not (np.isfinite(number) and number >= np.finfo(np.float64).tiny):
         raise UserError(f"{field}: {value!r} is not a positive finite number.")
     return number
 
@@ -109,6 +119,9 @@ def schedule(kind: str | Schedule, step: Number, *, field: str = "eta", start: i
     return Schedule(**{SCHEDULES[kind]: 1.0 / positive(field, step)}, start=start)
 
 
+_schedule = schedule  # where an argument has its name
+
+
 def theorem(*, smoothness: float, interpolation: float) -> Schedule:
     """The schedule of the paper's FTRL theorem: constant ``η = min{(Σε_t²)^(−1/2), 1/(2L)}``.
 
@@ -117,7 +130,7 @@ def theorem(*, smoothness: float, interpolation: float) -> Schedule:
     >>> float(theorem(smoothness=2.0, interpolation=25.0).constant)
     5.0
     """
-    if not isinstance(interpolation, (int, float, np.number)) or not 0 <= interpolation < np.inf:
+    if isinstance(interpolation, str) or not 0 <= interpolation < np.inf:
         raise UserError(f"interpolation: {interpolation!r} is not a finite number ≥ 0.")
     weight = max(float(np.sqrt(interpolation)), 2.0 * float(positive("smoothness", smoothness)))
     return Schedule(weight, start=1)
@@ -141,16 +154,25 @@ class LearnerState(NamedTuple):
     round: Array
 
 
+class Playable(Protocol):
+    """The state of a learner: a pytree that holds the parameters to play."""
+
+    @property
+    def params(self) -> Params: ...
+
+
 @runtime_checkable
 class AnyLearner(Protocol):
     """What a learner must be: pure functions over pytrees, to be run under jit. ``state.params`` are the
-    parameters to play; `update` gives (state, solution), with what `solve` gave or, where it solved nothing,
-    None.
+    parameters to play; `update` returns (state, solution), with what `solve` returned or, where it solved
+    nothing, None.
     """
 
-    def init(self, params: Params) -> Any: ...
+    def init(self, params: Params) -> Playable: ...
 
-    def update(self, state: Any, losses: Losses, gradient: Params, solve: Solve) -> tuple[Any, Any]: ...
+    def update(
+        self, state: Any, losses: Losses, gradient: Params, solve: Solve
+    ) -> tuple[Playable, Solution | None]: ...
 
 
 class Learner(eqx.Module):
@@ -185,9 +207,16 @@ class Learner(eqx.Module):
         if self.radius is not None:
             params = project(params, self.radius)
         none = zeros_like(params)
-        number = zeros((), jax.tree.leaves(params)[0])
-        each = none if self.diagonal else number
-        return LearnerState(params, params, none, each, each, none, jax.device_put(np.int32(0)))
+        each = none if self.diagonal else zeros((), jax.tree.leaves(params)[0])
+        return LearnerState(
+            params=params,
+            centre=params,
+            gradients=none,
+            squares=each,
+            weight=each,
+            residual=none,
+            round=jax.device_put(np.int32(0)),
+        )
 
     def update(
         self, state: LearnerState, losses: Losses, gradient: Params, solve: Solve
@@ -261,41 +290,55 @@ class Learner(eqx.Module):
 
 
 def _stepped(params: Params) -> Solution:
-    """What a step by a formula comes to: there was nothing to solve, so nothing is left."""
+    """The solution of a step by a formula: nothing was solved, so no residual is left."""
     zeros = optax.tree.zeros_like(params)
     none = jnp.zeros((), jax.tree.leaves(params)[0].dtype)
-    one = jnp.ones((), jnp.int32)
-    ok = jnp.where(jnp.isfinite(optax.tree.norm(params)), Status.CONVERGED, Status.NOT_FINITE)
-    return Solution(params, ok.astype(jnp.int32), none * jnp.nan, none, one, one, zeros, none)
+    once = jnp.ones((), jnp.int32)
+    status = jnp.where(jnp.isfinite(optax.tree.norm(params)), Status.CONVERGED, Status.NOT_FINITE)
+    return Solution(
+        params=params,
+        status=status.astype(jnp.int32),
+        value=none * jnp.nan,
+        grad_norm=none,
+        iterations=once,
+        evaluations=once,
+        residual=zeros,
+        gap=none,
+    )
 
 
-def first_state(learner: AnyLearner, params: Params) -> Any:
+def first_state(learner: AnyLearner, params: Params) -> Playable:
     """The learner's state before round 1, which must hold the parameters to play."""
     with calling("learner", learner, "init"):
         state = learner.init(params)
-    _playable(learner, "init", state, params)
+    _check_playable(learner, "init", state, params)
     return state
 
 
-def answered(learner: AnyLearner, answer: Any, params: Params) -> tuple[Any, Solution]:
-    """What `update` gave: a state that holds parameters like `params`, and how they were found."""
+def next_state(
+    learner: AnyLearner, state: Playable, losses: Losses, gradient: Params, solve: Solve
+) -> tuple[Playable, Solution]:
+    """The learner's state after a round, which must hold parameters like those before, and how they were
+    found.
+    """
+    with calling("learner", learner, "update"):
+        answer: Any = learner.update(state, losses, gradient, solve)
     if not isinstance(answer, tuple) or len(answer) != 2 or not isinstance(answer[1], Solution | None):
         given = type(answer).__name__
         if type(answer) is tuple:
-            given = f"({', '.join(type(one).__name__ for one in answer)})"
+            given = f"({', '.join(type(part).__name__ for part in answer)})"
         raise ContractError(
             f"learner {_name(learner)}: its update gave {given}; a pair is expected: the new state, and what "
             "solve gave or None."
         )
-    state, solution = answer
-    _playable(learner, "update", state, params)
-    return state, _stepped(state.params) if solution is None else solution
+    new, solution = answer
+    _check_playable(learner, "update", new, state.params)
+    return new, _stepped(new.params) if solution is None else solution
 
 
-def _playable(learner: AnyLearner, where: str, state: Any, params: Params) -> None:
+def _check_playable(learner: AnyLearner, where: str, state: Playable, params: Params) -> None:
     has = getattr(state, "params", None)
-    shapes = ([np.shape(leaf) for leaf in jax.tree.leaves(tree)] for tree in (has, params))
-    if jax.tree.structure(has) != jax.tree.structure(params) or len(set(map(tuple, shapes))) != 1:
+    if jax.tree.map(np.shape, has) != jax.tree.map(np.shape, params):
         wrong = "are not shaped like the first ones" if hasattr(state, "params") else "are missing"
         raise ContractError(
             f"learner {_name(learner)}: state.params, the parameters to play, {wrong} in the state that its "
@@ -307,7 +350,7 @@ def _name(learner: AnyLearner) -> str:
     return repr(str(getattr(learner, "name", type(learner).__name__)))
 
 
-def broadcast(weight: Any, like: Params) -> Params:
+def broadcast(weight: Params, like: Params) -> Params:
     """The weight as a pytree shaped like the parameters: itself, or one number everywhere."""
     if isinstance(weight, (Array, np.ndarray)) and weight.ndim == 0:
         return jax.tree.map(lambda _: weight, like)
@@ -321,5 +364,128 @@ def _toward(state: LearnerState, weight: Params) -> Params:
         share = jnp.where(new > 0, (new - old) / jnp.where(new > 0, new, 1.0), 0.0)
         return c + share * (w - c)
 
-    old, new = (broadcast(one, state.params) for one in (state.weight, weight))
+    old, new = (broadcast(tree, state.params) for tree in (state.weight, weight))
     return jax.tree.map(blend, state.centre, state.params, old, new)
+
+
+LAST, MEAN = np.asarray(True), np.asarray(False)
+
+
+def _radius(radius: float | None) -> np.ndarray | None:
+    return None if radius is None else positive("radius", radius)
+
+
+def ftl(*, radius: float | None = None) -> Learner:
+    """Follow the leader (DAgger): ``w_{t+1} ∈ argmin_w Σ_{i≤t} l_i(w)``, of several the nearest to w_t.
+
+    >>> ftl().name
+    'ftl'
+    """
+    return Learner(Schedule(start=1), around_last=MEAN, radius=_radius(radius), name="ftl")
+
+
+def ftrl(
+    *, eta: Number, schedule: str | Schedule = "sqrt", start: int | None = None, radius: float | None = None
+) -> Learner:
+    """FTRL, the memory-efficient reformulation, with ``η_t = eta/√t`` by default:
+
+    ``w_{t+1} = argmin_w Σ_{i≤t} l_i(w) − <w, Σ_{i<t} ∇l_i(w_t)> + 1/(2η_t) ||w − w_t||²``.
+
+    Residuals of inexact solves add up in it; the ledger reports the sum. With a `radius`, and on the absolute
+    loss, where it would not be FTRL any more, it takes the centre of `alt_ftrl` by itself.
+
+    >>> ftrl(eta=0.1).name
+    'ftrl'
+    """
+    centre = LAST if radius is None else MEAN
+    return Learner(
+        _schedule(schedule, eta, start=start), around_last=centre, radius=_radius(radius), name="ftrl"
+    )
+
+
+def alt_ftrl(
+    *, eta: Number, schedule: str | Schedule = "sqrt", start: int | None = None, radius: float | None = None
+) -> Learner:
+    """Alt-FTRL, the same update around the weighted mean c_t of past iterates, ``σ_i = 1/η_i − 1/η_{i−1}``:
+
+    ``w_{t+1} = argmin_w Σ_{i≤t} l_i(w) + 1/(2η_t) ||w − c_t||²``, ``c_t = η_t Σ_{i≤t} σ_i w_i``.
+
+    >>> alt_ftrl(eta=0.1).name
+    'alt_ftrl'
+    """
+    return Learner(
+        _schedule(schedule, eta, start=start), around_last=MEAN, radius=_radius(radius), name="alt_ftrl"
+    )
+
+
+def adaftrl(*, alpha: Number = 1.0, start: int | None = None, radius: float | None = None) -> Learner:
+    """AdaFTRL: FTRL with ``η_t = alpha/√(Σ_{i≤t} ||∇l_i(w_i)||²)``; needs no knowledge of the problem.
+
+    >>> adaftrl().name
+    'adaftrl'
+    """
+    centre = LAST if radius is None else MEAN
+    return Learner(
+        _schedule("adaptive", alpha, field="alpha", start=start),
+        around_last=centre,
+        radius=_radius(radius),
+        name="adaftrl",
+    )
+
+
+def ogd(*, eta: Number, schedule: str | Schedule = "sqrt", radius: float | None = None) -> Learner:
+    """Online gradient descent: ``w_{t+1} = w_t − η_t ∇l_t(w_t)``, projected onto the ball of a `radius`.
+
+    It is `ftrl` on linearised losses.
+
+    >>> ogd(eta=0.1, schedule="constant").name
+    'ogd'
+    """
+    return Learner(
+        _schedule(schedule, eta, start=1), linear=True, around_last=LAST, radius=_radius(radius), name="ogd"
+    )
+
+
+def adagrad(*, alpha: Number, diagonal: bool = False, radius: float | None = None) -> Learner:
+    """AdaGrad: ``w_{t+1} = w_t − alpha g_t / √(Σ_{i≤t} ||g_i||²)``, `diagonal` with a sum per coordinate.
+
+    It is `adaftrl` on linearised losses. The accumulator starts at 0. On the ball of a `radius` the
+    diagonal form projects in the norm ``||x||²_Λ = Σ_j Λ_j x_j²`` of its own weights Λ_t = √(Σ g²)/alpha.
+    That is what its bound needs: with z = w_t − g_t/Λ_t and u in the ball, ``||w_{t+1} − u||_Λ ≤ ||z −
+    u||_Λ`` gives ``<g_t, w_t − u> ≤ ½||w_t − u||²_Λ − ½||w_{t+1} − u||²_Λ + ½ Σ_j g_j²/Λ_j``, and the sum
+    over rounds telescopes. The Euclidean projection does not satisfy the first inequality, and its regret
+    can exceed the bound.
+
+    >>> adagrad(alpha=0.1, diagonal=True).name
+    'adagrad'
+    """
+    step = _schedule("adaptive", alpha, field="alpha", start=1)
+    return Learner(step, True, LAST, _radius(radius), diagonal=bool(diagonal), name="adagrad")
+
+
+def linearised(learner: Learner) -> Learner:
+    """The same learner on linearised losses ``<g_i, w>``: a formula instead of a solver.
+
+    Around the mean centre it is FTRL's lazy form, which on an active ball differs from OGD's greedy one.
+    """
+    return dataclasses.replace(learner, linear=True, name=f"linearised_{learner.name}")
+
+
+def started(learner: AnyLearner, start: int) -> AnyLearner:
+    """The learner with `start` for the first round of its schedule, where none was given.
+
+    >>> int(started(ftrl(eta=0.1), 2).schedule.start), int(started(ftrl(eta=0.1, start=5), 2).schedule.start)
+    (2, 5)
+    """
+    if not isinstance(learner, Learner) or learner.schedule.start is not None:
+        return learner
+    return dataclasses.replace(learner, schedule=dataclasses.replace(learner.schedule, start=start))
+
+
+LEARNERS: Registry[AnyLearner] = Registry(
+    "learner",
+    AnyLearner,
+    {"ftl": ftl, "ftrl": ftrl, "alt_ftrl": alt_ftrl, "adaftrl": adaftrl, "ogd": ogd, "adagrad": adagrad},
+    aliases={"dagger": "ftl", "alt-ftrl": "alt_ftrl"},
+    group="learners",
+)
