@@ -127,7 +127,7 @@ def test_another_order_of_the_table_is_seen():
     [
         "from ..learners import ftl",
         "import understudy.learners",
-        "from understudy.losses.squared import Squared",
+        "from understudy.learners.named import ftl",
         "from understudy import learners",
         "from understudy import ftl",
         "from .. import learners",
