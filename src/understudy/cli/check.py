@@ -17,7 +17,7 @@ from .options import Folder, Name, Options
 
 if TYPE_CHECKING:
     from ..checks.base import Report
-    from ..checks.search import Finding
+    from ..checks.certificates import Finding
     from ..learners import AnyLearner
     from ..solvers import AnySolver
 
