@@ -234,41 +234,35 @@ def mujoco() -> Iterator[str]:
 
 
 def atari() -> Iterator[str]:
-    offline = ["ftl", "ftrl", "adaftrl"]
-    linear = rows("atari/summary", policy="linear", learner=offline)
+    """The rows of one table: agreement, and shares of the expert's return in both games."""
+    offline, games = ["ftl", "ftrl", "adaftrl"], ("pong", "breakout")
+    linear, here = rows("atari/summary", policy="linear", learner=offline), "atari/linear"
+    low, high = 100 * linear["agreement_least"].min(), 100 * linear["agreement_least"].max()
+    shares = [
+        rows("atari/summary", policy="linear", learner=offline, game=game)["share_of_expert"]
+        for game in games
+    ]
+    assert f"{shares[0].min():.2f}" == f"{shares[0].max():.2f}" == "1.00"
     yield (
-        f"agree with it on {100 * linear['agreement_least'].min():.1f} to "
-        f"{100 * linear['agreement_least'].max():.0f} % of fresh states"
+        f"| linear on the expert's features | FTL, FTRL, AdaFTRL | {low:.1f} to {high:.0f} % | 1.00 | "
+        f"{span(shares[1], '.2f')} |"
     )
-    shares = {
-        game: rows("atari/summary", policy="linear", learner=offline, game=game)["share_of_expert"]
-        for game in ("pong", "breakout")
-    }
-    assert f"{shares['pong'].min():.2f}" == f"{shares['pong'].max():.2f}" == "1.00"
-    yield f"have 1.00 of its return in Pong and {span(shares['breakout'], '.2f')} in Breakout"
-    games, here = ("pong", "breakout"), "atari/linear"
     agreed = [
         100 * one for game in games for one in on_atari_now.last(here, "agreement", game, "adaftrl_untuned")
     ]
-    untuned = " and ".join(
+    untuned = " | ".join(
         bounds(on_atari_now.shared(here, game, "adaftrl_untuned")[:3], ".2f") for game in games
     )
-    ogd, adagrad = (
-        [on_atari_now.shared(here, game, learner).middle for game in games] for learner in ("ogd", "adagrad")
-    )
-    yield (
-        f"AdaFTRL untuned agrees on {span(agreed)} % and has as much of it in the mean "
-        f"({untuned}); OGD has {ogd[0]:.2f} and "
-        f"{ogd[1]:.2f}, AdaGrad {adagrad[0]:.2f} and {adagrad[1]:.2f}"
-    )
+    yield f"| linear | AdaFTRL untuned | {span(agreed)} % | {untuned} |"
+    for learner, name in (("ogd", "OGD"), ("adagrad", "AdaGrad")):
+        means = " | ".join(f"{on_atari_now.shared(here, game, learner).middle:.2f}" for game in games)
+        yield f"| linear | {name} | not stated | {means} |"
     both = [(f"atari/{game}-nature_cnn", game, learner) for game in games for learner in offline]
     agreed = [100 * x for here, game, one in both for x in on_atari_now.last(here, "agreement", game, one)]
-    yield f"agree on {span(agreed)} % of the states"
-    parts = (rows(f"{here}/summary", learner=one).iloc[0] for here, _, one in both)
-    yield (
-        "FTL, FTRL and AdaFTRL have {:.2f}, {:.2f} and {:.2f} of the expert's return in Pong, and {:.2f}, "
-        "{:.2f} and {:.2f} in Breakout".format(*(one["return"] / one["expert_return"] for one in parts))
-    )
+    for learner, name in zip(offline, ("FTL", "FTRL", "AdaFTRL"), strict=True):
+        parts = [rows(f"{here}/summary", learner=one).iloc[0] for here, _, one in both if one == learner]
+        returns = " | ".join(f"{one['return'] / one['expert_return']:.2f}" for one in parts)
+        yield f"| NatureCNN, end to end | {name} | {span(agreed)} % (all three) | {returns} |"
 
 
 def questions() -> Iterator[str]:

@@ -81,7 +81,7 @@ def play_inline(shards: Sequence[Shard], work: Work) -> None:
 
 
 class Task(TypedDict):
-    """What a worker is told: a shard."""
+    """What a worker gets: a shard."""
 
     runs: Shard
     threads: int
