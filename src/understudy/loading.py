@@ -69,6 +69,6 @@ def _folder(place: Path) -> Any:
         from .policies import TrainedPolicy
 
         return TrainedPolicy.load(place)
-    inner = next((one for one in ("full", "coarse") if (place / one / "study.json").is_file()), None)
+    inner = next((part for part in ("full", "coarse") if (place / part / "study.json").is_file()), None)
     hint = f"; it was tuned, and the studies are in {inner}/ and its like" if inner else ""
     raise UserError(f"load: the folder {str(place)!r} holds neither a run, a study nor a policy{hint}.")

@@ -16,7 +16,7 @@ from runs.counting import Counting, answering, half
 from runs.pieces import Stop, stopping
 from understudy import Study, UserError, cli, imitate, register
 from understudy.errors import MissingExtra
-from understudy.sinks import SINKS, Sink, Started, sink, sinks
+from understudy.sinks import SINKS, Sink, Started, make_sinks, sink
 
 SMALL = {"policy": "linear", "rounds": 2, "steps_per_round": 20, "episodes": 1, "expert_episodes": 0}
 
@@ -80,7 +80,7 @@ def test_what_is_no_sink_is_refused_in_one_sentence(monkeypatch):
     with pytest.raises(UserError, match="sink: expected a name"):
         sink(3)
     with pytest.raises(UserError, match="sinks: 'wandb' is not a list"):
-        sinks("wandb")
+        make_sinks("wandb")
     with pytest.raises(UserError, match="'notebook' does not take place"):
         sink("notebook:here")
     wanted = {"tensorboard": "tensorboard", "wandb": "wandb", "notebook": "IPython"}

@@ -13,8 +13,7 @@ from typing import Any, ParamSpec, TypeVar
 from ..defaults import Timetable
 from ..errors import interruptible
 from ..progress import Rounds, show_bar
-from ..sinks import Started, Watch
-from ..sinks import sinks as made_sinks
+from ..sinks import Started, Watch, make_sinks
 from ..spec import Environment, RunSpec, Settings
 from .evaluate import LIMIT
 from .record import Record
@@ -82,7 +81,7 @@ def imitate(
     >>> run.ledger["labels"].tolist(), run.policy([0.0, 0.0, 0.1, 0.0])
     ([40, 80, 120], np.int64(1))
     """
-    watch = Watch(made_sinks(sinks))
+    watch = Watch(make_sinks(sinks))
     with contextlib.ExitStack() as opened:
         run = opened.enter_context(Run(env, out=out, resume=resume, **settings))
         if run.finished:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import sys
 import warnings
 from collections.abc import Callable, Iterable, Mapping
@@ -11,6 +12,9 @@ from typing import Any, NamedTuple, Protocol, final, runtime_checkable
 
 from ..errors import UserError, shorten
 from ..registry import Registry
+
+Row = Mapping[str, float | str]
+"""A row of the ledger: numbers, nan where one was not measured, and words."""
 
 
 class Started(NamedTuple):
@@ -42,7 +46,7 @@ class Sink(Protocol):
     def begin(self, started: Started) -> None:
         """The run begins, or goes on after round ``started.round``."""
 
-    def row(self, number: int, row: Mapping[str, Any]) -> None:
+    def row(self, number: int, row: Row) -> None:
         """Round `number` has ended with this row of the ledger: numbers, nan where one was not measured, and
         two words, `solver_status` and `comparator_status`.
         """
@@ -55,10 +59,10 @@ class Sink(Protocol):
 class Calling(Sink):
     """A function of (number, row) as a sink."""
 
-    def __init__(self, function: Callable[[int, Mapping[str, Any]], Any]):
+    def __init__(self, function: Callable[[int, Row], Any]):
         self._function = function
 
-    def row(self, number: int, row: Mapping[str, Any]) -> None:
+    def row(self, number: int, row: Row) -> None:
         self._function(number, row)
 
 
@@ -75,7 +79,7 @@ class Watch:
     def begin(self, started: Started) -> None:
         self._tell("begin", started)
 
-    def row(self, number: int, row: Mapping[str, Any]) -> None:
+    def row(self, number: int, row: Row) -> None:
         self._tell("row", number, dict(row))
 
     def end(self) -> None:
@@ -94,23 +98,25 @@ class Watch:
                 warnings.warn(f"sink: {name} failed and is left out ({shorten(error)}).", stacklevel=4)
 
 
-def numbers(row: Mapping[str, Any]) -> dict[str, float]:
+def finite_numbers(row: Row) -> dict[str, float]:
     """The finite numbers of a row.
 
-    >>> numbers({"loss": 0.5, "return_mean": float("nan"), "round": 2, "solver_status": "converged"})
+    >>> finite_numbers({"loss": 0.5, "return_mean": float("nan"), "round": 2, "solver_status": "converged"})
     {'loss': 0.5, 'round': 2.0}
     """
-    found = {name: float(one) for name, one in row.items() if isinstance(one, int | float)}
-    return {name: one for name, one in found.items() if abs(one) < float("inf")}
+    numbers = {name: float(value) for name, value in row.items() if isinstance(value, int | float)}
+    return {name: number for name, number in numbers.items() if math.isfinite(number)}
 
 
 HOMES = {"tensorboard": "TensorBoard", "wandb": "WeightsAndBiases", "notebook": "Notebook"}
-SINKS: Registry[Any] = Registry(
-    "sink", Sink, {name: f"{__name__}.{name}:{one}" for name, one in HOMES.items()}, group="sinks"
+SINKS: Registry[Sink] = Registry(
+    "sink", Sink, {name: f"{__name__}.{name}:{kind}" for name, kind in HOMES.items()}, group="sinks"
 )
+Source = str | Sink | Callable[[int, Row], Any]
+"""What `sink` makes a sink of."""
 
 
-def sink(value: Any) -> Sink:
+def sink(value: Source) -> Sink:
     """The sink of a name, with its place after a colon: ``tensorboard``, ``tensorboard:logs/one``,
     ``wandb:my-project``, ``notebook``, ``my_module:my_sink``. Objects with `begin`, `row` and `end` are what
     they are, and a function is called with (number, row) after every round.
@@ -130,11 +136,11 @@ notebook, tensorboard, wandb.
     return SINKS.make(value, {})
 
 
-def sinks(values: Any) -> list[Sink]:
+def make_sinks(values: Iterable[Source]) -> list[Sink]:
     """Several of them; what they need is looked for at once, long before a round has ended."""
-    if isinstance(values, str) or not isinstance(values, Iterable):
+    if isinstance(values, str) or not isinstance(values, Iterable):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise UserError(f"sinks: {values!r} is not a list; give one, as in ['tensorboard'].")
-    return [sink(one) for one in values]
+    return [sink(value) for value in values]
 
 
 __all__ = ["Sink", "Started", "sink"]

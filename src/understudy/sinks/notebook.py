@@ -1,12 +1,16 @@
 """A plot in a notebook that grows with the run."""
 
+# pyright: reportUnknownMemberType=false
+
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, final
+from typing import TYPE_CHECKING, Any, final
 
 from ..errors import import_extra
-from . import Sink, Started, numbers
+from . import Row, Sink, Started, finite_numbers
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 PANELS = {
     "loss": {"loss": "of the round, before learning from it", "average_loss": "average"},
@@ -26,20 +30,20 @@ class Notebook(Sink):
         self._display = import_extra("IPython.display", "sink: 'notebook'", "notebook").display
         self._title = ""
         self._handle: Any = None
-        self._rows: list[dict[str, Any]] = []
+        self._rows: list[dict[str, float]] = []
 
     def begin(self, started: Started) -> None:
         self._title, self._rows, self._handle = started.title, [], None
 
-    def row(self, number: int, row: Mapping[str, Any]) -> None:
-        self._rows.append({**numbers(row), "round": number})
+    def row(self, number: int, row: Row) -> None:
+        self._rows.append({**finite_numbers(row), "round": number})
         picture = self.figure()
         if self._handle is None:
             self._handle = self._display(picture, display_id=True)
         else:
             self._handle.update(picture)
 
-    def figure(self) -> Any:
+    def figure(self) -> Figure:
         """The plot of the rows so far, as a figure of matplotlib."""
         from matplotlib.figure import Figure
 

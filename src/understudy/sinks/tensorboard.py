@@ -1,5 +1,8 @@
 """Event files for TensorBoard, written by its own package; PyTorch and TensorFlow are not needed."""
 
+# pyright: reportUnknownVariableType=false, reportUnknownMemberType=false
+# TensorBoard is an extra, which may be absent where types are checked.
+
 from __future__ import annotations
 
 import json
@@ -9,7 +12,7 @@ from pathlib import Path
 from typing import Any, final
 
 from ..errors import UserError, import_extra
-from . import Sink, Started, numbers
+from . import Row, Sink, Started, finite_numbers
 
 
 @final
@@ -22,10 +25,8 @@ class TensorBoard(Sink):
 
     def __init__(self, place: str | None = None):
         module = "tensorboard.summary.writer.event_file_writer"
-        self.place, self._make = (
-            place,
-            import_extra(module, "sink: 'tensorboard'", "tensorboard").EventFileWriter,
-        )
+        self._make = import_extra(module, "sink: 'tensorboard'", "tensorboard").EventFileWriter
+        self.place = place
         self._writer: Any = None
 
     def begin(self, started: Started) -> None:
@@ -47,10 +48,12 @@ class TensorBoard(Sink):
         text = json.dumps(dict(started.settings), indent=2, default=str)
         self._add(started.round, summary=text_pb(started.title, f"```\n{text}\n```"))
 
-    def row(self, number: int, row: Mapping[str, Any]) -> None:
+    def row(self, number: int, row: Row) -> None:
         from tensorboard.compat.proto.summary_pb2 import Summary  # pyright: ignore[reportMissingImports]
 
-        values = [Summary.Value(tag=name, simple_value=one) for name, one in numbers(row).items()]
+        values = [
+            Summary.Value(tag=name, simple_value=number) for name, number in finite_numbers(row).items()
+        ]
         self._add(number, summary=Summary(value=values))
         self._writer.flush()
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, final
 
 from ..errors import UserError, import_extra, shorten
-from . import Sink, Started, numbers
+from . import Row, Sink, Started, finite_numbers
 
 
 @final
@@ -34,11 +34,11 @@ class WeightsAndBiases(Sink):
         except Exception as error:
             raise UserError(f"sink: 'wandb' does not begin ({shorten(error)}).") from error
 
-    def row(self, number: int, row: Mapping[str, Any]) -> None:
-        self._run.log(numbers(row), step=number)
+    def row(self, number: int, row: Row) -> None:
+        self._run.log(finite_numbers(row), step=number)
 
     def end(self, summary: Mapping[str, Any] | None) -> None:
         if self._run is None:
             return
-        self._run.summary.update({f"final/{name}": one for name, one in (summary or {}).items()})
+        self._run.summary.update({f"final/{name}": value for name, value in (summary or {}).items()})
         self._run.finish(exit_code=0 if summary is not None else 1)

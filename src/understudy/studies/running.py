@@ -22,8 +22,7 @@ from ..policies import Actions
 from ..progress import format_duration
 from ..regret.ledger import to_pandas
 from ..runs import spaces_of
-from ..sinks import Started, Watch
-from ..sinks import sinks as sinks_of
+from ..sinks import Started, Watch, make_sinks
 from ..spec import FIELDS, WORLD, RunSpec
 from .engines import ENGINES, Work, check_engine, has_accelerator, play_local
 from .folder import (
@@ -256,7 +255,7 @@ def count_workers(workers: int | None) -> int:
 
 def check_sinks(sinks: Sequence[str]) -> list[str]:
     """The names of sinks, all of which can be made here."""
-    sinks_of(sinks)
+    make_sinks(sinks)
     for sink in sinks:
         if not isinstance(sink, str):  # pyright: ignore[reportUnnecessaryIsInstance] # callers may be wrong
             raise UserError(
@@ -277,7 +276,7 @@ def _tell_sinks(sinks: Iterable[str], folder: Path, entry: Entry, result: Result
     place = folder / "sinks" / name
     with reporting(folder):
         place.mkdir(parents=True, exist_ok=True)
-    watch = Watch(sinks_of(places))
+    watch = Watch(make_sinks(places))
     watch.begin(Started(name, entry.settings, place))
     for number, row in enumerate(result.rows, 1):
         watch.row(number, row)
