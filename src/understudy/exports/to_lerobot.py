@@ -37,7 +37,7 @@ whatever ffmpeg has written by then."""
 FPS = 30
 """Frames a second, where the environment does not say."""
 QUANTILES = {"q01": 0.01, "q10": 0.1, "q50": 0.5, "q90": 0.9, "q99": 0.99}
-LOOKED_AT = 100, 150
+LOOKED_AT = 50, 64
 """Frames of an episode, and rows and columns of pixels, by which statistics of pictures are measured."""
 LOSSLESS = ["-c:v", "libx264rgb", "-crf", "0", "-g", "10", "-bf", "0"]
 """RGB without loss, so that what is read is what was seen; at most ten frames are decoded to see one."""

@@ -29,7 +29,7 @@ VERSION = "v3.0"
 FILE = "chunk-{chunk_index:03d}/file-{file_index:03d}"
 DATA_PATH, EPISODES_PATH = f"data/{FILE}.parquet", f"meta/episodes/{FILE}.parquet"
 VIDEO_PATH = f"videos/{{video_key}}/{FILE}.mp4"
-PIECE = 2**26
+PIECE = 2**24
 """Bytes of steps, with their pictures, that are read at once."""
 SIDE = 16
 """The least height and width of what is a picture and not an array of bytes."""
