@@ -287,7 +287,16 @@ SETTINGS = {
     "seed": ["--seed", "5"],
 }
 # Those that need an archive, a hub or images have their tests with them; the others are read by `imitate`.
-ELSEWHERE = {"env", "activation", "vec_normalize", "revision", "encoder", "label_kind", "expert_options"}
+ELSEWHERE = {
+    "env",
+    "stagger",
+    "activation",
+    "vec_normalize",
+    "revision",
+    "encoder",
+    "label_kind",
+    "expert_options",
+}
 ELSEWHERE |= {"num_envs", "expert_card", "init", "memory", "memory_limit", "expert_episodes"}
 ELSEWHERE |= {"ask", "ask_options", "average", "first_steps", "random_share", "moment"}
 ELSEWHERE |= {"demos", "expert_workers", "expert_timeout", "expert_retries"}
