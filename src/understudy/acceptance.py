@@ -32,9 +32,15 @@ T_n Student's t with n degrees of freedom. It depends on the data by u alone, an
 mean is μ < 0 the differences are D_i = μ + N(0, σ²): each is less than the normal number in it, t falls, and
 with it u. So path by path M_n is at most the martingale of those numbers, and H_j may hold any mean ≤ 0.
 Differences with rare failures are far from normal: a policy that falls in one episode of twelve may not fall
-in the first ten, and `normal` then accepts it. `bounded` asks for as many episodes as make such luck unlikely
-(about 85 at a score of 0.95, 44 at 0.9, where every episode is as good as the expert's). So say the limits
-wherever there are some.
+in the first ten, and `normal` then accepts it. So the approximate test accepts after `guard` episodes at the
+earliest: a policy that loses everything in 1 − q of its episodes, which alone makes it miss the score q, has
+shown that by then with probability 1 − δ_j (69 episodes at a score of 0.95, 34 at 0.9). `bounded` needs no such
+rule: about 85 episodes at 0.95, 44 at 0.9, where every episode is as good as the expert's.
+
+Where returns say nothing, the same test has other numbers. **Agreement**: x_i is 1 where the policy's most
+likely action is the expert's in a state drawn at random from episode i, else 0, and D_i(q) = x_i − q; exact.
+**Loss**: x_i is minus the policy's loss in such a state, and D_i = L + x_i for the wanted loss L; exact where no
+loss is larger than a known number.
 """
 
 from __future__ import annotations
@@ -47,7 +53,7 @@ from numpy.typing import ArrayLike
 from scipy import special
 
 from .errors import UserError
-from .intervals import Interval
+from .intervals import Interval, difference
 
 DELTA = 0.05
 """The probability with which a run may accept a policy below the wanted score."""
@@ -62,8 +68,22 @@ ROUNDING = 1e-12
 """What rounding can add to the logarithm of an e-process in one episode, with much to spare."""
 SCORES = np.round(np.arange(-100, 301) / 200.0, 3)
 """The scores among which an interval has its ends."""
+EARLIEST = 20
+"""The least episodes after which two are compared without limits of their returns."""
+RARE = 0.05
+"""`guard` shows failures that happen at least so often: of a score above 0.95 it asks no more than of that."""
+LEAST, PATIENCE, MOST = 10, 3, 500
+"""A test is given up after `LEAST` episodes or later, where it would need `PATIENCE` times the episodes of a
+policy as good as its expert, or more than `MOST`."""
 
 State = Literal["open", "accepted", "rejected"]
+Kind = Literal["share", "agreement", "loss"]
+WORDS = {
+    "share": ("has at least {} of the expert's return", "score ", "common episodes"),
+    "agreement": ("plays the expert's action in at least {} of its own states", "", "fresh labels"),
+    "loss": ("has a loss of at most {} in its own states", "", "fresh labels"),
+}
+"""What an accepted policy does, and what the numbers in brackets are, by the kind of a test."""
 
 
 def level_of(candidate: int, delta: float = DELTA) -> float:
@@ -73,6 +93,17 @@ def level_of(candidate: int, delta: float = DELTA) -> float:
     (0.0304, 0.05)
     """
     return 6.0 * delta / (math.pi * candidate) ** 2
+
+
+def guard(score: ArrayLike, level: float) -> np.ndarray:
+    """The least episodes after which the approximate test accepts a score: total failures that alone would
+    make a policy miss it have shown up by then with probability 1 − `level`.
+
+    >>> guard([0.5, 0.9, 0.95, 1.0], level_of(1)).tolist()
+    [6, 34, 69, 69]
+    """
+    survives = np.clip(np.asarray(score, float), 1e-3, 1.0 - RARE)
+    return np.ceil(math.log(level) / np.log(survives)).astype(int)
 
 
 def bounded(differences: ArrayLike, least: float) -> np.ndarray:
@@ -133,45 +164,51 @@ class Played(NamedTuple):
 
 @final
 class Acceptance:
-    """Whether one candidate has at least the wanted score; may be looked at after every episode.
+    """Whether one candidate is good enough; may be looked at after every episode.
 
     Args:
-      score: the wanted score q: a share of the expert's return, above that of random actions where those are
-        played too.
+      wanted: the wanted score, a share of the expert's return, above that of random actions where those are
+        played too; or the wanted agreement, or loss.
+      kind: what is wanted.
       candidate: its number j = 1, 2, … in the run: every candidate gets a level of its own.
-      limits: the least and the largest return that an episode can have, if they are known: then the test is
-        exact. Without them it is approximate.
+      limits: the least and the largest return that an episode can have, if they are known, or the least and
+        the largest of the numbers: then the test is exact. Without them it is approximate.
       delta: the probability with which any candidate of the run may be wrongly accepted.
 
     >>> test = Acceptance(0.95)
     >>> rng = np.random.default_rng(0)
-    >>> expert = 100 + rng.normal(size=12)
-    >>> test.add(expert + rng.normal(size=12), expert)
+    >>> expert = 100 + rng.normal(size=80)
+    >>> test.add(expert + rng.normal(size=80), expert)
     'accepted'
     >>> print(test)
-    with 95 % confidence the score is at least 0.95 (0.985 to 1.01 over 12 common episodes; approximate)
+    with 95 % confidence the policy has at least 0.95 of the expert's return (score 0.99 to 1.01 over 80 common \
+episodes; approximate)
     """
 
     def __init__(
         self,
-        score: float,
+        wanted: float,
         *,
+        kind: Kind = "share",
         candidate: int = 1,
         limits: tuple[float, float] | None = None,
         delta: float = DELTA,
     ):
-        if not score > 0:
-            raise UserError(f"score: {score!r} is not above 0.")
+        if not wanted > 0:
+            raise UserError(f"score: {wanted!r} is not above 0.")
         if limits is not None and not -math.inf < limits[0] < limits[1] < math.inf:
             raise UserError(f"limits: {limits!r} is not a least and a larger greatest return.")
-        self.wanted, self.candidate, self.limits, self.delta = float(score), candidate, limits, delta
+        self.kind: Kind = kind
+        self.candidate, self.limits, self.delta = candidate, limits, delta
+        # A loss is the same as the negative number that must not be less.
+        self.wanted = -float(wanted) if kind == "loss" else float(wanted)
         self.level = level_of(candidate, delta)
         self.played = Played(np.zeros(0), np.zeros(0))
         self.state: State = "open"
 
     @property
     def exact(self) -> bool:
-        """Whether the test rests on nothing but the range of the returns."""
+        """Whether the test rests on nothing but the range of the numbers."""
         return self.limits is not None
 
     @property
@@ -179,32 +216,44 @@ class Acceptance:
         """Episodes so far."""
         return len(self.played.policy)
 
-    def add(self, policy: ArrayLike, expert: ArrayLike, random: ArrayLike | None = None) -> State:
+    def add(
+        self, policy: ArrayLike, expert: ArrayLike | None = None, random: ArrayLike | None = None
+    ) -> State:
         """Adds episodes in their order, the returns (m,) of all on the same ones; what the test says now.
+        Of agreement and loss there is one number (m,) an episode, and no expert.
 
         Episodes after the one that decides are recorded, and change nothing of the decision.
         """
-        more = Played(_row(policy), _row(expert), None if random is None else _row(random))
-        if (
-            not len(more.policy)
-            == len(more.expert)
-            == len(more.policy if more.random is None else more.random)
-        ):
+        mine = _row(policy)
+        theirs = np.ones(len(mine)) if expert is None else _row(expert)
+        more = Played(mine, theirs, None if random is None else _row(random))
+        if any(part is not None and len(part) != len(mine) for part in more):
             raise UserError("returns: those of policy, expert and random actions are of the same episodes.")
         if self.limits is not None:
-            everything = np.concatenate([part for part in more if part is not None])
-            outside = everything[~((everything >= self.limits[0]) & (everything <= self.limits[1]))]
+            shares = [part for part in (more if self.kind == "share" else more[:1]) if part is not None]
+            everything, (least, greatest) = np.concatenate(shares), self.limits
+            outside = everything[~((everything >= least) & (everything <= greatest))]
             if len(outside):
-                least, greatest = self.limits
                 raise UserError(f"limits: a return of {outside[0]:g} is outside {least:g} to {greatest:g}.")
         first, self.played = self.count, self.played.then(more) if self.count else more
         differences = self.played.differences(self.wanted)
-        above = self._log(differences, self.wanted) >= -math.log(self.level)
+        above = self._accepts(differences, self.wanted)
         below = self._log(-differences, self.wanted, below=True) >= -math.log(self.delta)
         for n in range(first, self.count):
             if self.state == "open" and (above[n] or below[n]):
                 self.state = "accepted" if above[n] else "rejected"
         return self.state
+
+    def _accepts(self, differences: np.ndarray, score: ArrayLike) -> np.ndarray:
+        """Whether a look after each of the episodes says that the policy is above a score, or several."""
+        enough = self._log(differences, score) >= -math.log(self.level)
+        return enough & (np.arange(1, differences.shape[-1] + 1) >= self._guard(score)[..., None])
+
+    def _guard(self, score: ArrayLike) -> np.ndarray:
+        """The episodes before which nothing is accepted."""
+        if self.exact:
+            return np.zeros(np.shape(score), int)
+        return guard(np.ones(np.shape(score)) if self.kind == "loss" else score, self.level)
 
     def _log(self, differences: np.ndarray, score: ArrayLike, *, below: bool = False) -> np.ndarray:
         """log M_n of the differences, or, `below`, of minus the differences, for one score or for several."""
@@ -222,69 +271,173 @@ class Acceptance:
             -(1.0 - score) if self.played.random is not None else 0.0 * score,
         ]
         sign = -1.0 if below else 1.0
-        least = np.sum([np.min(sign * weight * ends, axis=0) for weight in weights], axis=0)
+        if self.kind != "share":  # the one number an episode is compared with a constant
+            least = np.min(sign * ends, axis=0) - sign * score
+        else:
+            least = np.sum([np.min(sign * weight * ends, axis=0) for weight in weights], axis=0)
         return np.minimum(least, -1e-9 * (self.limits[1] - self.limits[0]))
 
     def interval(self) -> Interval:
         """The score with its interval, each end of which is wrong with probability at most δ_j, however long
-        the test has gone on: all scores that no look has refused. Its ends are multiples of 0.005.
+        the test has gone on: all scores that no look has refused. Its ends are multiples of 0.005, those of a
+        loss of a hundredth of what is wanted.
         """
         if not self.count:
             return Interval(math.nan)
         scores = np.union1d(SCORES, self.wanted)
+        if self.kind == "loss":
+            scores = self.wanted * np.arange(1000, -1, -1) / 100.0
         differences = self.played.differences(scores)
-        least = -math.log(self.level)
-        above = self._log(differences, scores).max(axis=-1) >= least
-        below = self._log(-differences, scores, below=True).max(axis=-1) >= least
+        above = self._accepts(differences, scores).any(axis=-1)
+        below = self._log(-differences, scores, below=True).max(axis=-1) >= -math.log(self.level)
         low = float(scores[np.flatnonzero(above)[-1]]) if above.any() else -math.inf
         high = float(scores[np.flatnonzero(below)[0]]) if below.any() else math.inf
         random = 0.0 if self.played.random is None else float(self.played.random.mean())
         gap = float(self.played.expert.mean()) - random
         middle = (float(self.played.policy.mean()) - random) / gap if gap else math.nan
+        if self.kind == "loss":
+            return Interval(-middle, -high, -low, self.count)
+        if self.kind == "agreement":
+            high = min(high, 1.0)
         return Interval(middle, low, high, self.count)
 
     def needed(self, most: int = 1_000_000) -> float:
         """About how many episodes decide, were all those to come like those so far; infinite above `most`."""
         if self.state != "open":
             return self.count
-        if not self.count:
-            return math.inf
-        differences, ends = self.played.differences(self.wanted), math.log(self.level)
+        return self._decides(self.played.differences(self.wanted), most)
 
-        def decided(n: int) -> bool:
-            shares = n / self.count
-            if self.limits is None:
-                squares = float(np.sum(differences**2)) * shares
-                u = float(differences.sum()) * shares / math.sqrt(squares) if squares else 0.0
-                return bool(_normal(float(n), u) >= -ends or _normal(float(n), -u) >= -ends)
-            for sign in (1.0, -1.0):
-                scaled = sign * differences / -self._least(np.array(self.wanted), below=sign < 0)
-                wealth = np.log1p(RATES[:, None] * scaled).sum(axis=1) * shares
-                if float(np.logaddexp.reduce(wealth + np.log(SHARES))) >= -ends:
-                    return True
+    @property
+    def hopeless(self) -> bool:
+        """Whether the test is to be given up: it would take much longer than that of a policy that plays as
+        its expert. This accepts nothing, so that it needs no level.
+        """
+        if self.state != "open" or self.count < LEAST:
             return False
+        as_good = np.ones(self.count) if self.kind == "agreement" else np.zeros(self.count)
+        same = Played(as_good, *self.played[1:])
+        if self.kind == "share":
+            same = self.played._replace(policy=self.played.expert)
+        least = self._decides(same.differences(self.wanted), MOST)
+        return self.needed(MOST) > min(max(PATIENCE * least, LEAST), MOST)
 
-        if not decided(most):
-            return math.inf
-        low, high = self.count, most
-        while high - low > 1:
-            middle = (low + high) // 2
-            low, high = (low, middle) if decided(middle) else (middle, high)
-        return high
+    def _decides(self, differences: np.ndarray, most: int) -> float:
+        """After how many episodes such differences decide, if they repeat; infinite above `most`."""
+        least = None
+        if self.exact:
+            wanted = np.array(self.wanted)
+            least = float(self._least(wanted, below=False)), float(self._least(wanted, below=True))
+        return decides(differences, self.level, int(self._guard(self.wanted)), least, most)
 
-    def __str__(self) -> str:
-        score = self.interval()
+    def sentence(self, who: str = "the policy", labels: int | None = None) -> str:
+        """What the test says, of a policy that has learnt from so many labels."""
+        score, (does, named, over) = self.interval(), WORDS[self.kind]
+        spent = "" if labels is None else f"{labels:,} label{'s' * (labels != 1)}"
+        about = f"{named}{spanned(score)} over {self.count} {over}"
         how = "exact" if self.exact else "approximate"
-        over = f"({score.low:g} to {score.high:g} over {self.count} common episodes; {how})"
         if self.state == "accepted":
-            return (
-                f"with {100 * (1 - self.delta):g} % confidence the score is at least {self.wanted:g} {over}"
-            )
+            done = does.format(f"{abs(self.wanted):g}")
+            about += f", {spent}" if spent else ""
+            return f"with {100 * (1 - self.delta):g} % confidence {who} {done} ({about}; {how})"
+        spent = f" with {spent}" if spent else ""
         if self.state == "rejected":
-            return f"the score is below {self.wanted:g} {over}"
+            below = "above" if self.kind == "loss" else "below"
+            return f"not reached{spent}: {score.middle:.3g}, {below} {abs(self.wanted):g} ({about}; {how})"
         more = self.needed() - self.count
         rest = f"about {more:,.0f} more would decide" if math.isfinite(more) else "more would hardly decide"
-        return f"not yet decided whether the score is at least {self.wanted:g} {over}; {rest}"
+        return f"not yet {abs(self.wanted):g}{spent}: {score.middle:.3g} ({about}; {how}); {rest}"
+
+    def __str__(self) -> str:
+        return self.sentence()
+
+
+class Comparison(NamedTuple):
+    """Whether the first of two is better: yes, no (the second is), or not yet; the mean difference with its
+    interval, and after about how many common episodes that is decided.
+    """
+
+    answer: Literal["yes", "no", "not yet"]
+    difference: Interval
+    needed: float
+
+    def __str__(self) -> str:
+        if self.answer != "not yet":
+            return self.answer
+        if not math.isfinite(self.needed):
+            return "not yet; more episodes would hardly decide"
+        return f"not yet; about {self.needed:,.0f} episodes in all would decide"
+
+
+def compare(mine: ArrayLike, theirs: ArrayLike, *, limits: tuple[float, float] | None = None) -> Comparison:
+    """Whether `mine` (n,) have a larger mean than `theirs` (n,), returns of common episodes. It may be asked
+    after every episode: each of the two wrong answers has probability at most 2.5 %. Without the limits of
+    the returns it is approximate, and says nothing before the `EARLIEST` episode.
+
+    >>> rng = np.random.default_rng(0)
+    >>> a, b = 100 + rng.normal(size=(2, 30))
+    >>> compare(a + 2.0, b).answer, compare(a, b + 2.0).answer, compare(a, b).answer
+    ('yes', 'no', 'not yet')
+    """
+    gap, level = difference(mine, theirs), DELTA / 2
+    differences = np.subtract(mine, theirs, dtype=float)
+    if gap.count < 2 or not np.isfinite(differences).all():
+        return Comparison("not yet", gap, math.inf)
+    least = None if limits is None else (limits[0] - limits[1],) * 2
+    first = EARLIEST if least is None else 1
+    up, down = (normal(d) if least is None else bounded(d, least[0]) for d in (differences, -differences))
+    for answer, log in (("yes", up), ("no", down)):
+        if (log[first - 1 :] >= -math.log(level)).any():
+            return Comparison(answer, gap, gap.count)
+    return Comparison("not yet", gap, max(decides(differences, level, first, least), first))
+
+
+def decides(
+    differences: np.ndarray,
+    level: float,
+    first: int,
+    least: tuple[float, float] | None,
+    most: int = 1_000_000,
+) -> float:
+    """After about how many episodes such differences (m,) decide whether their mean is above or below zero,
+    if they repeat; infinite above `most`. least: of the differences and of minus the differences, for the
+    exact test; first: before that nothing is found above zero.
+    """
+    count, ends = len(differences), -math.log(level)
+    if not count:
+        return math.inf
+
+    def reached(n: int, sign: float) -> bool:
+        shares = n / count
+        if least is None:
+            squares = float(np.sum(differences**2)) * shares
+            u = sign * float(differences.sum()) * shares / math.sqrt(squares) if squares else 0.0
+            return bool(_normal(float(n), u) >= ends)
+        scaled = sign * differences / -least[0 if sign > 0 else 1]
+        wealth = np.log1p(RATES[:, None] * scaled).sum(axis=1) * shares
+        return float(np.logaddexp.reduce(wealth + np.log(SHARES))) >= ends
+
+    def decided(n: int) -> bool:
+        return (n >= first and reached(n, 1.0)) or reached(n, -1.0)
+
+    if not decided(most):
+        return math.inf
+    low, high = 0, most
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if decided(middle) else (middle, high)
+    return high
+
+
+def spanned(interval: Interval) -> str:
+    """An interval's ends in words.
+
+    >>> spanned(Interval(1.0, 0.97, 1.01)), spanned(Interval(1.0, high=1.01)), spanned(Interval(1.0))
+    ('0.97 to 1.01', 'at most 1.01', 'unknown')
+    """
+    low, high = interval.low, interval.high
+    if math.isfinite(low):
+        return f"{low:g} to {high:g}" if math.isfinite(high) else f"at least {low:g}"
+    return f"at most {high:g}" if math.isfinite(high) else "unknown"
 
 
 def _row(values: ArrayLike) -> np.ndarray:

@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple, final
 
 from .errors import UserError
-from .spec import OPTIONS, Mixing, RunSpec, comparator_rounds, describe, is_pure, mixing
+from .spec import OPTIONS, Goal, Mixing, RunSpec, comparator_rounds, describe, is_pure, mixing
 
 if TYPE_CHECKING:  # importing this file is cheap
     from .losses import Loss
@@ -29,6 +29,9 @@ STEPS, EACH = 1000, 50
 LOOKS, JUDGING, CHOSEN = 10, 20, 50
 """Episodes where nothing is said: of a look on the way; of the policy that is kept; of the one that was
 chosen by looks of up to `CHOSEN` episodes."""
+CEILING, SMALL, GROWTH = 5000, 20, 0.15
+"""With `until`: the most labels where nothing is said; the labels of a round, a share of those so far, and at
+least so many."""
 MOST_ROUNDS = 100_000
 """No plan has more rounds."""
 SAID = "as you said"
@@ -94,7 +97,8 @@ class Timetable:
     steps. comparator_rounds, evaluated: the rounds after which the best in hindsight is found and the
     policy evaluated.
     looks, judging: episodes of an evaluation on the way, and of the policy that is kept.
-    insists: whether even an expensive expert is measured.
+    insists: whether even an expensive expert is measured. goal: what ends the run before. grows: whether a
+    round asks for the more labels the more there are.
     """
 
     rounds: tuple[tuple[int, int], ...]
@@ -112,6 +116,8 @@ class Timetable:
     judging: int
     expert_episodes: int
     insists: bool
+    goal: Goal | None
+    grows: bool
 
     @functools.cached_property
     def sizes(self) -> tuple[int, ...]:
@@ -228,8 +234,8 @@ def resolve(
     count = ensemble(decisions, chosen, learning)
     weigh = weights(decisions, chosen, plan)
     encoder, stack, standardise, noise = views(decisions, space, chosen, actions, teacher)
-    check(decisions, plan, chosen, teacher)
-    asks = None if plan.rule is None else plan.rule.count
+    check(decisions, plan, chosen, actions, teacher)
+    asks = SMALL if plan.grows else None if plan.rule is None else plan.rule.count
     seconds = math.inf if spec.expert_timeout is None else spec.expert_timeout
     return Resolved(
         spec=spec,
@@ -289,6 +295,7 @@ class Decisions:
 
 def _planned(decisions: Decisions) -> Timetable:
     person(decisions)
+    goal(decisions)
     budget(decisions)
     preset(decisions)
     return timetable(decisions)
@@ -329,25 +336,57 @@ def person(decisions: Decisions) -> None:
             decide("max_iterations", 500, "a short training, while you wait")
 
 
+def goal(decisions: Decisions) -> None:
+    """With `until`: a ceiling of labels, and evaluations after every round, which say what is to be tested. Where
+    the goal is an agreement or a loss, labels at random say it, and returns do not count.
+    """
+    spec, decide, wanted = decisions.spec, decisions.decide, decisions.spec.goal
+    if wanted is None:
+        return
+    decisions.note("until", str(wanted), "a test that may be looked at at any time ends the run")
+    if spec.rounds is None:
+        decide("budget", CEILING, "no more labels than this, wherever the test stands")
+    if wanted.kind != "share":
+        decide("evaluate_every", 0, "labels decide, and not returns")
+        decide("keep_best", False, "the policy that is tested is kept")
+        return
+    if spec.episodes == 0 or spec.expert_episodes == 0:
+        raise UserError(
+            "until: a share of the expert's return needs episodes of policy and expert, and "
+            f"{'episodes' if spec.episodes == 0 else 'expert_episodes'} is 0."
+        )
+    decide("evaluate_every", 1, "every policy is evaluated, to find one that is worth a test")
+    decide("keep_best", True, "a later policy may be worse than an earlier one")
+    decide("episodes", JUDGING, "of the policy that is kept, beside those of its test")
+
+
 def budget(decisions: Decisions) -> None:
     """Where the preset practical has a budget and nothing was said about asking: a quarter of the labels, but
     at least 200 or half, on a first, expert-driven round, the rest in twentieths. With so few labels a policy
     may stumble again in a later round: all are evaluated, which costs no labels, and the best one is kept.
-    Demonstrations take the place of the large first round.
+    Demonstrations take the place of the large first round. With `until` nobody knows how many labels it takes:
+    the first round has 200, every other `GROWTH` of those so far.
     """
     spec, labels, decide = decisions.spec, decisions["budget"], decisions.decide
     free = decisions["ask"] is None and decisions["rounds"] is None and spec.beta == 0.0
     free = free and spec.learner != "bc" and spec.preset == "practical" and spec.moment == "after"
     if labels is None or not free:
         return
-    each = max(1, labels // 20)
-    if spec.policy in ("nature_cnn", "tabular", "gru"):  # distances between its inputs mean nothing
-        decide("ask", f"random:{each}", f"{each} labels a round, a twentieth of the budget, at random")
+    wanted = spec.goal
+    each = max(1, labels // 20) if wanted is None else max(SMALL, math.ceil(GROWTH * labels))
+    many = f"{each} labels a round, a twentieth of the budget"
+    if wanted is not None:
+        many = f"{GROWTH:.0%} of the labels so far, at least {SMALL} and at most {each} a round"
+    if (wanted is not None and wanted.kind != "share") or spec.policy in ("nature_cnn", "tabular", "gru"):
+        # Distances between its inputs mean nothing, or the labels say how good the policy is.
+        decide("ask", f"random:{each}", f"{many}, at random")
     else:
-        decide("ask", f"distance:{each}", f"{each} labels a round, a twentieth of the budget, on new states")
-    if spec.demos is None:
+        decide("ask", f"distance:{each}", f"{many}, on new states")
+    if spec.demos is None and wanted is None:
         first = max(1, min(labels // 2, max(200, labels // 4)))
         decide("first_steps", first, "a quarter of the budget, at least 200 labels or half of it")
+    elif spec.demos is None:
+        decide("first_steps", max(1, min(200, labels // 2)), "200 labels, or half of the most")
     if spec.keep_best is not False and spec.episodes != 0:
         decide("keep_best", True, "with few labels a later policy may be worse than an earlier one")
         decide("evaluate_every", 1, "every policy is evaluated, to keep the best; that costs no labels")
@@ -399,7 +438,8 @@ def timetable(decisions: Decisions) -> Timetable:
         last = decisions.decide("rounds", None, "as many as the budget takes")
     each, demos = decisions["steps_per_round"], int(spec.demos is not None)
     most, left = (math.inf if limit is None else limit for limit in (last, labels))
-    rounds = _rounds(decisions["first_steps"] or each, each, most, demos, left, who, every, count)
+    grows = spec.goal is not None and spec.ask is None and count is not None and last is None
+    rounds = _rounds(decisions["first_steps"] or each, each, most, demos, left, who, every, count, grows)
     if rounds is None:
         named = f"budget: {labels}" if last is None else f"rounds: {last}"
         raise UserError(f"{named} takes more than {MOST_ROUNDS:,} rounds; let a round be larger.")
@@ -437,15 +477,25 @@ def timetable(decisions: Decisions) -> Timetable:
         judging=judging,
         expert_episodes=decisions["expert_episodes"],
         insists=spec.expert_episodes is not None,
+        goal=spec.goal,
+        grows=grows,
     )
 
 
 @functools.lru_cache(maxsize=64)  # thousands of runs of a study have the same rounds
 def _rounds(
-    first: int, each: int, last: float, before: int, left: float, who: Mixing, every: bool, count: int | None
+    first: int,
+    each: int,
+    last: float,
+    before: int,
+    left: float,
+    who: Mixing,
+    every: bool,
+    count: int | None,
+    grows: bool,
 ) -> tuple[tuple[int, int], ...] | None:
     """Interactions and the most labels of every round; None where there would be more than `MOST_ROUNDS`."""
-    rounds = [(0, 0)] * before
+    rounds, whole_budget = [(0, 0)] * before, left
     while len(rounds) < last + before and left > 0:
         size = first if len(rounds) == before else each
         if len(rounds) >= MOST_ROUNDS:
@@ -454,7 +504,8 @@ def _rounds(
         most, whole = min(size, left), every or beta == 1.0
         exact = whole or (beta == 0.0 and count is not None)
         if count is not None and beta == 0.0 and not whole:
-            most = min(most, count)
+            portion = max(SMALL, int(GROWTH * (whole_budget - left))) if grows else count
+            most = min(most, count, portion)
         rounds.append((int(most if whole else size), int(most)))
         left -= most if exact else 0
     return tuple(rounds)
@@ -818,12 +869,30 @@ def views(
     return encoder, stack, standardise, noise
 
 
-def check(decisions: Decisions, plan: Timetable, policy: Policy, teacher: Any) -> None:
+def _reachable(wanted: Goal, plan: Timetable, policy: Policy, actions: Actions, teacher: Any) -> None:
+    """Refuses what nothing here could test."""
+    why = ""
+    if wanted.kind == "share" and plan.measures(expensive=teacher.workers is not None) == 0:
+        why = (
+            "needs episodes of the expert, and it is slow or expensive; agreement and loss need labels only,"
+        )
+        why += " and --expert-episodes 20 plays it all the same"
+    elif wanted.kind != "share" and (policy.memory or teacher.on_reset is not None):
+        why = f"is asked about single states, and the {'policy' if policy.memory else 'expert'} remembers"
+    elif wanted.kind == "agreement" and actions.kind != "discrete":
+        why = "is of one choice among several; loss:0.05 is accepted for these actions"
+    if why:
+        raise UserError(f"until: {str(wanted)!r} {why}.")
+
+
+def check(decisions: Decisions, plan: Timetable, policy: Policy, actions: Actions, teacher: Any) -> None:
     """Refuses a rule that the policy does not fit, and settings with which an expert that remembers would not
     be asked state after state.
     """
     if hasattr(plan.rule, "fits"):
         plan.rule.fits(policy)
+    if plan.goal is not None:
+        _reachable(plan.goal, plan, policy, actions, teacher)
     if teacher.on_reset is None:
         return
     spec = decisions.spec

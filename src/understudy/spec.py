@@ -18,7 +18,7 @@ import sys
 import tomllib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeGuard, final
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeGuard, final
 
 from . import disk
 from .errors import UserError, check_int, check_name, unknown
@@ -152,7 +152,15 @@ class Settings:
     """Whether pure environments side by side begin at different ages, so that a round shows all phases of an
     episode (default: yes, but in the preset paper)."""
     budget: int | None = _least(None, 1)
-    """Stop after so many labels; the last round asks for what is left."""
+    """Stop after so many labels; the last round asks for what is left. With `until`, the most labels that it
+    may take (5000)."""
+    until: float | str | None = None
+    """Train until the policy is proved to be this good: 0.95 (that share of the expert's return),
+    agreement:0.98 (the expert's action in that share of its own states) or loss:0.05 (its loss there). The
+    run ends with the statement, or with how far it came. Labels of the test count."""
+    return_limits: tuple[float, ...] | None = None
+    """The least and the largest return that an episode can have, where you know them: then what `until` says
+    of returns is exact, else approximate. Some environments have known ones."""
     ask: str | Rule | None = None
     """Which states of a round the expert is asked about: all (the default, but with a budget and without
     rounds the preset practical spreads it), random:K, fraction:P, distance:K,
@@ -304,6 +312,12 @@ class RunSpec(Settings):
             what = "none was named; give" if self.env is None else f"{self.env!r} is not"
             raise UserError(f"env: {what} the id of an environment, such as 'Hopper-v5'.")
         self._spell("beta", number_or_word(self.beta))
+        self._spell("until", None if self.until is None else number_or_word(self.until))
+        if self.goal is not None and self.by_person:
+            raise UserError(f"until: a person says when it is enough; {self.until!r} is not accepted.")
+        limits = self.return_limits
+        if limits is not None and (len(limits) != 2 or not limits[0] < limits[1]):
+            raise UserError(f"return_limits: {limits!r} are not a least and a larger return, as in (0, 500).")
         self._spell("encoder", "none" if self.encoder is None else self.encoder)
         if not isinstance(self.comparator, str) or self.comparator not in COMPARATORS:
             self._spell("comparator", tuple(sorted(comparator_rounds(self.comparator))))
@@ -379,6 +393,11 @@ class RunSpec(Settings):
     def by_person(self) -> bool:
         """Whether the expert is a person."""
         return self.expert == "person" or getattr(self.expert, "person", None) is not None
+
+    @property
+    def goal(self) -> Goal | None:
+        """What `until` says."""
+        return None if self.until is None else goal(self.until)
 
     @property
     def workers(self) -> tuple[int, bool] | None:
@@ -544,6 +563,40 @@ def mixing(beta: Any, *, first_round: str = "expert") -> Mixing:
     return Mixing(kind, value, first)
 
 
+@final
+@dataclasses.dataclass(frozen=True)
+class Goal:
+    """How good a policy has to be: a share of the expert's return, its agreement with the expert in its own
+    states, or its loss there.
+    """
+
+    kind: Literal["share", "agreement", "loss"]
+    wanted: float
+
+    def __str__(self) -> str:
+        return f"{self.wanted:g}" if self.kind == "share" else f"{self.kind}:{self.wanted:g}"
+
+
+def goal(until: Any) -> Goal:
+    """From a share, "agreement:SHARE" or "loss:LOSS".
+
+    >>> goal(0.95), str(goal("agreement:0.98"))
+    (Goal(kind='share', wanted=0.95), 'agreement:0.98')
+    """
+    kind, _, text = until.partition(":") if isinstance(until, str) else ("share", "", until)
+    try:
+        wanted = math.nan if isinstance(text, bool) else float(text)
+    except (TypeError, ValueError, OverflowError):
+        wanted = math.nan
+    most = {"share": 100.0, "agreement": 1.0, "loss": math.inf}.get(kind, 0.0)
+    if not 0.0 < wanted <= most or wanted in (math.inf, most):
+        raise UserError(
+            f"until: {until!r} is not a share of the expert's return above 0, as in 0.95, agreement:0.98 "
+            "(below 1) or loss:0.05."
+        )
+    return Goal(kind, wanted)  # type: ignore[arg-type]
+
+
 _KNOWN: set[tuple[str, str, str]] = set()
 """Names and options that were found to fit; a study has many runs and few learners."""
 
@@ -667,6 +720,11 @@ def _widths(name: str, value: Any, rules: Mapping[str, Any]) -> tuple[int, ...]:
     return tuple(int(width) for width in listed)
 
 
+def _numbers(name: str, value: Any, rules: Mapping[str, Any]) -> tuple[float, ...]:
+    listed: Sequence[Any] = value if is_sequence(value) else (value,)
+    return tuple(_number(name, one, rules) for one in listed)
+
+
 def mapping(name: str, value: Any, rules: Mapping[str, Any] | None = None) -> dict[str, Any]:
     """A mapping, or the JSON of one."""
     if isinstance(value, str):
@@ -683,6 +741,7 @@ READERS: dict[str, Callable[[str, Any, Mapping[str, Any]], Any]] = {
     "bool": _truth,
     "str": _word,
     "tuple[int, ...]": _widths,
+    "tuple[float, ...]": _numbers,
     "Mapping[str, Any]": mapping,
 }
 """By the type of a field; what has no type here, such as a learner, is checked with its registry."""

@@ -58,6 +58,9 @@ EXTRA = {
     "labelled or not, is at most this; nan where cumulative_loss is an estimate of it without a proof",
     "return_mean": "mean return of the policy after the round; nan where it was not evaluated",
     "return_std": "its standard deviation over episodes",
+    "score_low": "the policy after the round has at least this share of the expert's return (this agreement, "
+    "this loss), where it was tested as `until` says; nan where it was not",
+    "score_high": "and at most this",
 }
 """Columns of a run's ledger beside `understudy.regret.COLUMNS`."""
 NAMES = ["round", "samples", *EXTRA, *(name for name in COLUMNS if name not in ("round", "samples"))]
@@ -149,6 +152,7 @@ class Understudy:
         self.automatic = None if scale is None else Automatic(scale)
         self.round = self.steps = self.labels = self.unanswered = self.breaks = 0
         self.rows: list[dict[str, Any]] = []
+        self.ended = False  # before the last planned round
         self._dtype = jnp.float64 if game.policy.linear else jnp.float32
         self._key = threefry.key(derive(spec.seed, "solver"))
         self.reader: Any = None
@@ -190,8 +194,8 @@ class Understudy:
 
     @property
     def finished(self) -> bool:
-        """Whether all planned rounds are learnt, or the budget is spent."""
-        return self.timetable.ends(self.round, self.labels)
+        """Whether all planned rounds are learnt, the budget is spent, or the goal is reached."""
+        return self.ended or self.timetable.ends(self.round, self.labels)
 
     @property
     def coming(self) -> int:
@@ -370,6 +374,8 @@ class Understudy:
             game = self.game if self.automatic is None else self.automatic.tuned(self.game)
             judge = None
             due = self.timetable.due(self.timetable.comparator_rounds, t, self.labels + found.labels)
+            # A round that may turn out to be the last; of networks the best is searched for when it has.
+            due |= self._last_compared and self.timetable.goal is not None and self.game.policy.linear
             if self.timetable.comparator_rounds and self.game.policy.linear:
                 judge = np.asarray(due)
             self.state, record = self._play(game, self.state, one, threefry.fold_in(self._key, t), judge)
@@ -462,6 +468,19 @@ class Understudy:
         with precision(self.game):
             return sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(jax.eval_shape(kept)))
 
+    @property
+    def _last_compared(self) -> bool:
+        """Whether the best in hindsight of all rounds is asked for."""
+        return len(self.timetable.sizes) in self.timetable.comparator_rounds
+
+    def compare_last(self) -> None:
+        """The best network in hindsight of a run that has ended before its last planned round."""
+        row = self.rows[-1]
+        if self._last_compared and not row["comparator_status"]:
+            for name, value in self._search(self.round, row).items():
+                last = name == "comparator_status"
+                row[name] = Status(int(value)).name.lower() if last else float(value)
+
     def searches(self, t: int) -> bool:
         """Whether the best in hindsight is searched for after round t, as that of a network is, and not
         solved for.
@@ -497,8 +516,7 @@ class Understudy:
             "beta": self.timetable.mixing.beta(self.round),
             **counts._asdict(),
             "visited_high": np.nan if self.unanswered else high,
-            "return_mean": np.nan,
-            "return_std": np.nan,
+            **dict.fromkeys(("return_mean", "return_std", "score_low", "score_high"), np.nan),
         }
         for name in NAMES:
             if name in ("solver_status", "comparator_status"):

@@ -34,6 +34,7 @@ KINDS: dict[str, tuple[Any, Any]] = {
     "float | None": (float | None, None),
     "bool": (bool, False),
     "tuple[int, ...] | None": (tuple[int, ...], ()),
+    "tuple[float, ...] | None": (tuple[float, ...], ()),
 }
 """Types of settings and what stands for not given; all others are words, which the spec reads."""
 

@@ -342,6 +342,12 @@ class Actions:
             played = own.stack([group.argmax(axis=1) for group in groups], axis=1) + np.array(self.starts)
         return played.astype(dtype, copy=False).reshape(len(outputs), *self.shape)
 
+    def spread(self, drawn: Any) -> Any:
+        """Outputs (n, outputs) that `plays` makes random actions of, from numbers drawn uniformly from 0 to 1:
+        uniform within the bounds, or equal chances for all choices.
+        """
+        return drawn if self.categorical else self.low + (self.high - self.low) * drawn  # type: ignore[operator]
+
     def targets(self, labels: Any, kind: str = "action") -> Any:
         """Answers (n, …), of NumPy or, inside programs, of JAX, as target rows (n, outputs): actions, one-hot
         choices, or a distribution.

@@ -31,6 +31,9 @@ from .collect import Tick, drawn, noise_of
 from .evaluate import LIMIT, Asked, Evaluation, endless
 from .world import World
 
+POLICY, TAUGHT, RANDOM = range(3)
+"""Who plays an evaluation."""
+
 
 def possible(env: Any, parts: Parts, expert: Expert) -> bool:
     """Whether a run can stay on the device."""
@@ -262,12 +265,19 @@ class Kit:
         limit: int | None,
         actor: Actor,
         seed: Array,
-        expert: Array,
+        player: Array,
         number: Array,
     ) -> tuple[Array, Array, Array, Array]:
         seeds = derived(seed, "evaluate", number, jnp.arange(episodes))
         state = self._reset(seeds)
+        chance = derived(seed, "random", number, jnp.arange(episodes))
         zero, yes = jnp.zeros(episodes), jnp.ones(episodes, bool)
+
+        def drawn(step: Array) -> Array:
+            """Outputs of random actions."""
+            keys = jax.vmap(lambda one: jax.random.fold_in(key_of(one), step))(chance)
+            each = jax.vmap(lambda key: jax.random.uniform(key, (self.actions.outputs,)))(keys)
+            return self.actions.spread(each).astype(jnp.float32)
 
         def going(carry: Any) -> Array:
             _, _, lengths, live, sound, _, _ = carry
@@ -278,8 +288,9 @@ class Kit:
             state, returns, lengths, live, sound, past, memory = carry
             inputs = self._rows(state.observation, past)
             memory, outputs = self.outputs(policy, actor, memory, inputs)
-            own = self.actions.plays(outputs)
-            action = jnp.where(expert, self.taught(state.observation)[1], own)
+            own = jax.lax.cond(player == RANDOM, drawn, lambda _: outputs, lengths.max())
+            own = self.actions.plays(own)
+            action = jnp.where(player == TAUGHT, self.taught(state.observation)[1], own)
             if inputs.dtype.kind == "f":
                 sound &= jnp.isfinite(inputs).all(axis=1) | ~live
             new = self._step(state, action)
@@ -352,7 +363,7 @@ class DeviceCollector:
         if self._lanes is not None or student.resolved.ensemble > 1 or self._call is not alone:
             return
         policy, args, episodes = self._playing(
-            student, (self.spec.seed, self.student.timetable.looks, 0), False
+            student, (self.spec.seed, self.student.timetable.looks, 0), POLICY
         )
         if episodes:
             self._kit.compile_aside(policy, episodes, self.spec.episode_limit, True, args)
@@ -369,29 +380,32 @@ class DeviceCollector:
         return Actor(single, *(jnp.asarray(one, jnp.float32) for one in (seen.mean, seen.scale)))
 
     def of_student(self, student: Understudy, asked: Asked) -> Evaluation:
-        return self._play(student, asked, False)
+        return self._play(student, asked, POLICY)
 
     def of_expert(self, asked: Asked) -> Evaluation:
         # Through the program of the policy, whose answers it does not take: a second program would take as
         # long to compile as the first.
-        return self._play(self.student, asked, True)
+        return self._play(self.student, asked, TAUGHT)
 
-    def _playing(self, student: Understudy, asked: Asked, expert: bool) -> tuple[Any, Any, int]:
+    def of_random(self, asked: Asked) -> Evaluation:
+        return self._play(self.student, asked, RANDOM)
+
+    def _playing(self, student: Understudy, asked: Asked, player: int) -> tuple[Any, Any, int]:
         """The policy whose program plays these episodes, its arguments, and how many it plays: as many in
         looks as in the last evaluation, since more of them take no longer and another program would.
         """
         seed, episodes, number = asked
         policy, params = student.shown()
-        args = self._actor(params), words(seed), np.bool_(expert), np.uint32(number)
+        args = self._actor(params), words(seed), np.int32(player), np.uint32(number)
         return (
             policy,
             args,
             episodes and max(episodes, self.student.timetable.looks, self.student.timetable.judging),
         )
 
-    def _play(self, student: Understudy, asked: Asked, expert: bool) -> Evaluation:
+    def _play(self, student: Understudy, asked: Asked, player: int) -> Evaluation:
         """Whole episodes: as `evaluate.play_episodes`, all of them side by side."""
-        policy, args, most = self._playing(student, asked, expert)
+        policy, args, most = self._playing(student, asked, player)
         seed, episodes, number = asked
         if not episodes:
             return Evaluation(np.zeros(0), np.zeros(0, np.int64))

@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import inspect
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple, Protocol, final
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, final
 
 import numpy as np
 
@@ -27,6 +27,9 @@ from ..samples import not_finite_rows
 from ..spec import FIELDS, Environment, checked
 from ..student import Understudy
 from .world import World
+
+if TYPE_CHECKING:
+    from .proof import Proof
 
 LIMIT = 100_000
 JUDGED = 0, 1 << 31
@@ -190,10 +193,20 @@ def play_episodes(
     return Evaluation(returns, lengths, np.asarray(seeds))
 
 
+Look = Callable[[Seen, np.ndarray, np.ndarray, np.ndarray], None]
+"""Told what some lanes show, as rows too (n, width), which they are, and where an episode begins."""
+
+
 def by_policy(
-    policy: Policy, params: Params, normaliser: Normaliser, seen: Sees, actions: Actions, lanes: int
+    policy: Policy,
+    params: Params,
+    normaliser: Normaliser,
+    seen: Sees,
+    actions: Actions,
+    lanes: int,
+    look: Look | None = None,
 ) -> Act:
-    """The deterministic actions of a policy, in so many lanes."""
+    """The deterministic actions of a policy, in so many lanes; `look` is told of every state."""
     actor = Actor(policy, params, normaliser, lanes)
     history = History(seen, lanes) if isinstance(seen, Recalled) else None
 
@@ -205,9 +218,27 @@ def by_policy(
             rows = history.see(slots, shown.batch)
         for i in not_finite_rows(rows):
             raise not_finite(rows[i])
+        if look is not None:
+            look(shown, rows, slots, fresh)
         if history is not None:
             history.advance(slots, rows)
         return actions.plays(actor.outputs(rows, slots))
+
+    return act
+
+
+def by_chance(actions: Actions, asked: Asked) -> Act:
+    """Random actions: uniform within their bounds, or among the choices; those of an episode are its own."""
+    lanes: dict[int, np.random.Generator] = {}
+    begun = 0
+
+    def act(shown: Seen, slots: np.ndarray, fresh: np.ndarray) -> Any:
+        nonlocal begun
+        for slot in slots[fresh].tolist():  # as `play_episodes` begins them
+            lanes[slot] = np.random.default_rng(derive(asked[0], "random", asked[2], begun))
+            begun += 1
+        drawn = np.stack([lanes[slot].random(actions.outputs) for slot in slots.tolist()])
+        return actions.plays(actions.spread(drawn))
 
     return act
 
@@ -233,6 +264,10 @@ class Arena(Protocol):
         """Those of the expert."""
         ...
 
+    def of_random(self, asked: Asked) -> Evaluation:
+        """Those of random actions, which have bounds or are choices."""
+        ...
+
 
 @final
 class Stage:
@@ -247,22 +282,31 @@ class Stage:
         self._world, self._expert, self._limit, self._light = world, expert, limit, light
         self._lent, self._opened = dict[int, VectorEnv](), opened
 
-    def of_student(self, student: Understudy, asked: Asked) -> Evaluation:
+    def of_student(self, student: Understudy, asked: Asked, look: Look | None = None) -> Evaluation:
         parts, shown = student.parts, student.shown()
         about = *shown, student.normaliser, parts.observations, parts.actions
-        return self._play(asked, lambda lanes: by_policy(*about, lanes), deterministic=True)
+        return self._play(asked, lambda lanes: by_policy(*about, lanes, look), deterministic=True)
 
     def of_expert(self, asked: Asked) -> Evaluation:
-        known, same = self._world.cache, ("expert", asked, self._limit)
-        if same not in known:
+        def play() -> Evaluation:
             hook = self._expert.on_reset
             deterministic = self._expert.deterministic and hook is None
             try:
-                known[same] = self._play(
-                    asked, lambda lanes: self._taught, deterministic=deterministic, hook=hook
-                )
+                return self._play(asked, lambda lanes: self._taught, deterministic=deterministic, hook=hook)
             except Exception as error:
                 raise failure("expert", error) from error
+
+        return self._once("expert", asked, play)
+
+    def of_random(self, asked: Asked) -> Evaluation:
+        act = by_chance(Actions.of(self._world.spaces.action_space), asked)
+        return self._once("random", asked, lambda: self._play(asked, lambda lanes: act, deterministic=True))
+
+    def _once(self, who: str, asked: Asked, play: Callable[[], Evaluation]) -> Evaluation:
+        """What is the same in all runs of a world is played once."""
+        known, same = self._world.cache, (who, asked, self._limit)
+        if same not in known:
+            known[same] = play()
         return known[same]
 
     def _taught(self, seen: Seen, slots: np.ndarray, fresh: np.ndarray) -> Any:
@@ -288,8 +332,9 @@ class Judge:
     all of them count. What is kept in the end is judged by episodes that have chosen nothing.
     """
 
-    def __init__(self, student: Understudy, arena: Arena):
+    def __init__(self, student: Understudy, arena: Arena, proof: Proof | None = None):
         self.student, self.arena, self.spec, self.plan = student, arena, student.spec, student.timetable
+        self.proof = proof
         self.best: Best | None = None
         self.evaluation: Evaluation | None = None
         self.expert_evaluation: Evaluation | None = None
@@ -315,9 +360,23 @@ class Judge:
         return self.plan.due(self.plan.evaluated, self.student.round, self.student.labels)
 
     def after(self, row: dict[str, Any], clock: Callable[[str], None]) -> None:
-        """Evaluates the policy after a round whose row this is, where that is due."""
-        if not self.due():
+        """Evaluates the policy after a round whose row this is, where that is due, and tests it where a goal
+        may be reached; then the run ends.
+        """
+        student = self.student
+        found = self._look(row, clock) if self.due() else None
+        if self.proof is None:
             return
+        self.proof.after(row, found)
+        if self.proof.accepted:
+            if self.chooses and found is not None:
+                self._keep(found)
+            student.ended = True
+        row["labels"] = student.labels
+        clock("evaluate")
+
+    def _look(self, row: dict[str, Any], clock: Callable[[str], None]) -> Evaluation:
+        """The evaluation after a round: its returns are entered, and the best policy is kept."""
         student = self.student
         student.complete()
         clock("solve")
@@ -336,8 +395,13 @@ class Judge:
         found = found if self.chooses else found.first(self.plan.looks)
         row |= {"return_mean": found.mean, "return_std": found.std}
         if self._leads(found):
-            self.best = Best(found.mean, student.round, student.ensemble or student.last)
+            self._keep(found)
         clock("evaluate")
+        return found
+
+    def _keep(self, found: Evaluation) -> None:
+        """Keeps the policy of now, which has these returns."""
+        self.best = Best(found.mean, self.student.round, self.student.ensemble or self.student.last)
 
     def _leads(self, found: Evaluation) -> bool:
         """Whether the policy with these returns is the best so far; never where the best one is not to be
@@ -350,10 +414,14 @@ class Judge:
     def finish(self, clock: Callable[[str], None]) -> None:
         """The rounds are over: judges the policy that is kept, where that is not done yet."""
         student = self.student
-        if self.evaluation is None and self.plan.judging:
+        open_test = self.proof is not None and not self.proof.accepted
+        if open_test or (self.evaluation is None and self.plan.judging):
             student.ensemble = student.ensemble if self.best is None else self.best.members
             student.complete()
             clock("solve")
+        if self.proof is not None and open_test:
+            self.proof.settle(self.kept_round)
+        if self.evaluation is None and self.plan.judging:
             self.evaluation = self.arena.of_student(student, (JUDGED[0], self.plan.judging, JUDGED[1]))
         student.complete()
         clock("evaluate")

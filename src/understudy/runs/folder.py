@@ -251,6 +251,7 @@ class Folder:
                 "measuring": run.calls,
                 "episodes": [slot["episode"] for slot in slots],
                 "best": judge.best and [judge.best.mean, judge.best.round],
+                "proof": judge.proof and judge.proof.plain(),
             }
             file = f"{records.name_of(student.round)}.safetensors"
             disk.write_tensors(self.path / file, arrays, {"run": json.dumps(plain)})
@@ -278,6 +279,9 @@ class Folder:
                 if plain["best"] is not None:
                     mean, number = plain["best"]
                     run.judge.best = Best(mean, number, student.unlisted("best", arrays))
+                if run.judge.proof is not None:
+                    run.judge.proof.restore(plain["proof"])
+                    student.ended = run.judge.proof.accepted
                 slots: list[dict[str, Any]] = [{"episode": n} for n in plain["episodes"]]
                 for name, kept in arrays.items():
                     if name.startswith("slot."):

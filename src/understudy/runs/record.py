@@ -17,6 +17,7 @@ from ..samples.records import verified
 from .evaluate import Evaluation, judged
 from .folder import write_run
 from .reading import TIMES, read_config, read_ledger, read_summary
+from .statement import Statement
 
 if TYPE_CHECKING:
     import numpy as np
@@ -42,6 +43,7 @@ class Record:
       kept_round: the round after which `policy` was learnt; the last one, but for ``keep_best=True``.
       expert_calls: calls of the expert that gave no label: to measure it, to find out its kind, or to see
         whether it is deterministic.
+      statement: what the run says of its goal (`until`); None where it has none, or is not finished.
     """
 
     policy: TrainedPolicy
@@ -55,6 +57,7 @@ class Record:
     folder: Path | None = None
     expert_calls: int = 0
     kept_round: int = 0
+    statement: Statement | None = None
 
     def samples(self, column: str) -> np.ndarray:
         """One column of all samples: inputs, targets, executed, rewards, flags, slots or weights."""
@@ -93,8 +96,9 @@ class Record:
             "steps": int(last["steps"]),
             "labels": int(last["labels"]),
             "expert_evaluation_calls": self.expert_calls,
-            **{name: value if math.isfinite(value) else None for name, value in numbers.items()},
+            **finite(numbers),
             "run": None if self.folder is None else str(self.folder),
+            **({} if self.statement is None else finite(self.statement.numbers())),
         }
 
     def outcome(self) -> dict[str, Any]:
@@ -105,6 +109,7 @@ class Record:
             "seconds": self.seconds,
             "evaluation": self.evaluation and self.evaluation.listed(),
             "expert_evaluation": self.expert_evaluation and self.expert_evaluation.listed(),
+            "statement": self.statement and self.statement.plain(),
         }
 
     def save(self, path: str | os.PathLike[str]) -> Path:
@@ -134,7 +139,8 @@ class Record:
             mine, theirs = (
                 Evaluation.read(outcome.get(name)) for name in ("evaluation", "expert_evaluation")
             )
-            seconds = outcome["seconds"]
+            seconds, said = outcome["seconds"], outcome.get("statement")
+            statement = None if said is None else Statement.read(said)
             kept = outcome.get("summary", {})
             calls, number = int(kept.get("expert_evaluation_calls", 0)), kept.get("kept_round", ledger.rounds)
         policy = TrainedPolicy.load(folder)
@@ -150,11 +156,22 @@ class Record:
             folder=folder,
             expert_calls=calls,
             kept_round=number,
+            statement=statement,
         )
+
+    @property
+    def said(self) -> str:
+        """The statement, for a line about the run."""
+        return "" if self.statement is None else f": {self.statement.text}"
 
     def __repr__(self) -> str:
         shown = f", return {self.evaluation.mean:.1f}" if self.evaluation else ""
-        return f"Record({self.settings['env']}, {self.settings['name']}, {self.ledger.rounds} rounds{shown})"
+        return f"Record({self.settings['env']}, {self.settings['name']}, {self.ledger.rounds} rounds{shown}{self.said})"
+
+
+def finite(numbers: Mapping[str, Any]) -> dict[str, Any]:
+    """The same with None for numbers that are not finite, as JSON has them."""
+    return {k: None if isinstance(v, float) and not math.isfinite(v) else v for k, v in numbers.items()}
 
 
 def unmeasured(settings: Mapping[str, Any]) -> str:

@@ -9,7 +9,7 @@ import contextlib
 import os
 import time
 from collections.abc import Callable, Iterator
-from typing import Any, final
+from typing import TYPE_CHECKING, Any, final
 
 from ..errors import UserError
 from ..parts import make_parts
@@ -29,6 +29,9 @@ from .labelling import labelling
 from .reading import TIMES
 from .record import Record
 from .world import World
+
+if TYPE_CHECKING:
+    from .proof import Proof
 
 Progress = Callable[..., None]
 """Called as ``progress(stage)``, and in the midst of a round also with its steps and labels."""
@@ -120,7 +123,7 @@ class Run:
             )
             self.measuring = parts.expert.probed
             self.collector, arena = self._place(threads, call_alone if together is None else together.call)
-            self.judge = Judge(self.student, arena)
+            self.judge = Judge(self.student, arena, self._proof(arena))
             self._record: Record | None = None
             if self.folder is not None and self.folder.finished:
                 self._record = Record.load(self.folder.path)
@@ -140,8 +143,22 @@ class Run:
         if expert.person is not None:
             expert.person.open(world.make, env.observation_space, env.action_space)
             self._opened.callback(expert.person.close)
-        stage = Stage(world, expert, self.spec.episode_limit, light=env.many, opened=self._opened)
-        return HostCollector(env, student, self.labelling), stage
+        return HostCollector(env, student, self.labelling), self._stage(light=env.many)
+
+    def _stage(self, *, light: bool) -> Stage:
+        world, expert, limit = self.world, self.student.parts.expert, self.spec.episode_limit
+        return Stage(world, expert, limit, light=light, opened=self._opened)
+
+    def _proof(self, arena: Arena) -> Proof | None:
+        """The tests of a run that has a goal."""
+        if self.student.timetable.goal is None:
+            return None
+        from .proof import Proof
+
+        def stage() -> Stage:
+            return arena if isinstance(arena, Stage) else self._stage(light=False)
+
+        return Proof(self.student, arena, self.labelling, stage, self.world.make.name)
 
     def _go_on(self, folder: Folder) -> None:
         """Restores the run where its folder holds rounds already, and makes the files of a new one."""
@@ -186,6 +203,9 @@ class Run:
                 row = student.learn(question, clock=clock)
         self._tick("evaluating")
         self.judge.after(row, clock)
+        if student.ended:
+            student.compare_last()
+            clock("comparator")
         self.times.append(clock.laps)
         if self.folder is not None:
             self.folder.keep(self)
@@ -231,6 +251,7 @@ class Run:
             seconds=seconds,
             folder=None if self.folder is None else self.folder.path,
             expert_calls=calls + (0 if theirs is None else int(theirs.lengths.sum())),
+            statement=None if self.judge.proof is None else self.judge.proof.statement(self.judge.kept_round),
         )
 
     @property
@@ -251,7 +272,8 @@ class Run:
     @property
     def calls(self) -> int:
         """Calls of the expert that gave no label, but for those of its evaluation."""
-        return self.measuring + self.labelling.calls
+        tested = 0 if self.judge.proof is None else self.judge.proof.calls
+        return self.measuring + self.labelling.calls + tested
 
     def evaluate(self, episodes: int = 20, **how: Any) -> Evaluation:
         """Returns of the policy as of now, see `understudy.evaluate`."""
@@ -307,7 +329,8 @@ class Run:
 
     def __repr__(self) -> str:
         done = f"{self.ledger.rounds} of {len(self.student.timetable.sizes)} rounds"
-        return f"Run({self.student.parts.settings['env']}, {self.spec.name}, {done})"
+        said = "" if self._record is None else self._record.said
+        return f"Run({self.student.parts.settings['env']}, {self.spec.name}, {done}{said})"
 
 
 def spec_of(env: Any, settings: dict[str, Any], out: Any, ways: frozenset[str]) -> RunSpec:

@@ -22,6 +22,7 @@ from ..policies import Actions
 from ..progress import format_duration
 from ..regret.ledger import to_pandas
 from ..runs import spaces_of
+from ..runs.proof import longest_episode
 from ..sinks import Started, Watch, make_sinks
 from ..spec import FIELDS, WORLD, RunSpec
 from .engines import ENGINES, Work, check_engine, has_accelerator, play_local
@@ -408,12 +409,7 @@ def plan(
 
 def evaluation_steps(spec: RunSpec) -> int:
     """Most environment steps of a run's evaluations, the expert's included; 0 where there is no limit."""
-    import gymnasium
-
-    plan = plan_of(spec)
-    known = gymnasium.registry.get(str(spec.env).rpartition(":")[2])
-    own: int | None = spec.env_kwargs.get("max_episode_steps") or getattr(known, "max_episode_steps", None)
-    limit = min(filter(None, (own, spec.episode_limit)), default=0)
+    plan, limit = plan_of(spec), longest_episode(spec)
     # Where nothing is chosen the last look is a part of the evaluation at the end.
     looks = len(plan.evaluated) - (not plan.keep_best)
     return limit * (looks * plan.looks + plan.judging + plan.expert_episodes)

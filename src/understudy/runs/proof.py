@@ -1,0 +1,283 @@
+"""Whether a run has reached what `until` says: its candidates, their tests, and the statement at the end.
+
+A policy that looks good enough after a round is a candidate. It is fixed then, and tested on fresh episodes,
+which nothing else of the run plays, until `acceptance.Acceptance` says something: the run ends where it is
+accepted and goes on where it is rejected or given up. All of a test happens in its round, so that a run which
+is killed plays it again, and every outcome is in the checkpoint.
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Callable
+from typing import Any, final
+
+import numpy as np
+
+from ..acceptance import Acceptance
+from ..asking.visited import largest, per_sample
+from ..envs.gymnasium import Seen, derive
+from ..errors import UserError
+from ..nested import join
+from ..student import Understudy
+from .evaluate import JUDGED, LANES, Arena, Evaluation, Stage
+from .labelling import Labelling, some_of
+from .statement import Statement
+
+TESTED = 1 << 29
+"""Added to the number of a test, it gives those of its episodes."""
+CHUNKS = 1 << 10
+"""Most pieces in which the episodes of a test are played."""
+MARGIN = 0.25
+"""A policy is a candidate where its score is above the wanted one by this share of what is missing to 1."""
+WIDE = 20.0
+"""A loss is tested exactly where the largest possible one is at most so many times the wanted one."""
+REWARDS = {
+    "CartPole-v0": (0.0, 1.0),
+    "CartPole-v1": (0.0, 1.0),
+    "MountainCar-v0": (-1.0, 0.0),
+    "Acrobot-v1": (-1.0, 0.0),
+    "Pendulum-v1": (-16.2736045, 0.0),
+    "FrozenLake-v1": (0.0, 1.0),
+    "FrozenLake8x8-v1": (0.0, 1.0),
+    "CliffWalking-v1": (-100.0, 0.0),
+    "Taxi-v3": (-10.0, 20.0),
+}
+"""The least and the largest reward of a step, by environment, where Gymnasium's code bounds it."""
+
+
+@final
+class Proof:
+    """The candidates of a run and their tests, by the round after which they were learnt.
+
+    calls: of the expert, in episodes of tests. stage: environments on the host, for tests by labels.
+    """
+
+    def __init__(
+        self, student: Understudy, arena: Arena, labelling: Labelling, stage: Callable[[], Stage], env: str
+    ):
+        goal = student.timetable.goal
+        assert goal is not None
+        self.student, self.arena, self.goal, self.calls = student, arena, goal, 0
+        self.tests: dict[int, Acceptance] = {}
+        self._labelling, self._stage = labelling, stage
+        self._limits = self._known_limits(env)
+        self._mark = math.nan  # the mean return from which a policy is a candidate
+
+    def _known_limits(self, env: str) -> tuple[float, float] | None:
+        spec, game = self.student.spec, self.student.game
+        if self.goal.kind == "agreement":
+            return 0.0, 1.0
+        if self.goal.kind == "loss":
+            top = largest(self.student.shown()[0], game.loss, self.student.parts.actions)
+            return None if top > WIDE * self.goal.wanted else (-top, 0.0)
+        if spec.return_limits is not None:
+            return spec.return_limits[0], spec.return_limits[1]
+        steps, known = longest_episode(spec, env), set(spec.env_kwargs) <= {"max_episode_steps"}
+        if env not in REWARDS or not steps or not known:
+            return None
+        return steps * REWARDS[env][0], steps * REWARDS[env][1]
+
+    @property
+    def accepted(self) -> bool:
+        """Whether a candidate was accepted: the last one."""
+        return any(test.state == "accepted" for test in self.tests.values())
+
+    def after(self, row: dict[str, Any], found: Evaluation | None) -> None:
+        """Tests the policy after a round, whose row this is, where it looks good enough; `found`: its look."""
+        if not self._looks_good(row, found):
+            return
+        self.student.complete()
+        test = self._test()
+        _, row["score_low"], row["score_high"], *_ = test.interval()
+
+    def settle(self, number: int) -> None:
+        """Tests the policy of a round, which is kept though none was accepted, where it was not tested."""
+        if self.goal.kind == "share" and number not in self.tests:
+            self._test(number)
+
+    # ------------------------------------------------------------------------------------ candidates
+
+    def _looks_good(self, row: dict[str, Any], found: Evaluation | None) -> bool:
+        if self.goal.kind == "share":
+            if math.isnan(self._mark):
+                self._mark = self._goal_return()
+            return found is not None and found.mean >= self._mark
+        ordinary = self.student.resolved.ordinary
+        share = 1.0 if ordinary is None else row["samples"] / ordinary
+        if row["by_expert"] == 1.0:  # its states are the expert's
+            return False
+        if self.goal.kind == "agreement":
+            return row["agreement"] >= self.goal.wanted + MARGIN * (1.0 - self.goal.wanted)
+        return row["loss"] / share <= (1.0 - MARGIN) * self.goal.wanted
+
+    def _goal_return(self) -> float:
+        """The mean return of a candidate, by the expert and random actions on the episodes that judge."""
+        plan, wanted = self.student.timetable, self.goal.wanted
+        asked = JUDGED[0], plan.expert_episodes, JUDGED[1]
+        theirs, chance = self.arena.of_expert(asked).mean, self._random(asked)
+        least = 0.0 if chance is None else chance.mean
+        if not theirs > least:
+            raise UserError(
+                f"until: the expert's mean return is {theirs:.4g} and that of "
+                f"{'nothing' if chance is None else 'random actions'} {least:.4g}, so a share of it says "
+                "nothing; say agreement:0.98 or loss:0.05."
+            )
+        wanted += MARGIN * max(0.0, 1.0 - wanted)
+        return wanted * theirs + (1.0 - wanted) * least
+
+    # ----------------------------------------------------------------------------------------- tests
+
+    def _test(self, number: int | None = None) -> Acceptance:
+        """Tests the policy that is shown, which was learnt after round `number` (default: the last one)."""
+        student, goal = self.student, self.goal
+        candidate = 1 + len(self.tests)
+        test = Acceptance(goal.wanted, kind=goal.kind, candidate=candidate, limits=self._limits)
+        self.tests[student.round if number is None else number] = test
+        first = TESTED + candidate * CHUNKS + (0 if number is None else CHUNKS // 2)
+        for chunk in range(CHUNKS // 2):
+            count = LANES
+            if goal.kind != "share" and student.timetable.budget is not None:
+                count = min(LANES, student.timetable.budget - student.labels)
+            if test.state != "open" or test.hopeless or count < 1:
+                break
+            asked = student.spec.seed, count, first + chunk
+            if goal.kind == "share":
+                self._add_episodes(test, asked)
+            else:
+                test.add(self._answers(asked))
+        return test
+
+    def _add_episodes(self, test: Acceptance, asked: tuple[int, int, int]) -> None:
+        mine, theirs = self.arena.of_student(self.student, asked), self.arena.of_expert(asked)
+        self.calls += int(theirs.lengths.sum())
+        chance = self._random(asked)
+        test.add(mine.returns, theirs.returns, None if chance is None else chance.returns)
+
+    def _random(self, asked: tuple[int, int, int]) -> Evaluation | None:
+        """The episodes of random actions; None where nobody can draw them."""
+        actions = self.student.parts.actions
+        return self.arena.of_random(asked) if actions.categorical or actions.bounded else None
+
+    def _answers(self, asked: tuple[int, int, int]) -> np.ndarray:
+        """The policy against the expert in one state of each of these episodes: whether they agree, or minus
+        the loss. States without an answer are left out.
+        """
+        student, stage = self.student, self._stage()
+        if student.on_device:  # its labels come with the round
+            self._labelling.begin(student.round)
+        drawn = Drawn(asked)
+        stage.of_student(student, asked, drawn)
+        found, rows = drawn.states()
+        given = self._labelling.label(found, rows)
+        student.labels += int(given.new.sum())
+        has = np.flatnonzero(given.answered)
+        targets = student.parts.actions.targets(np.asarray(given.values)[has], student.parts.kind)
+        policy, params = student.shown()
+        inputs = student.normaliser(rows[has])
+        if self.goal.kind == "agreement":
+            outputs = np.asarray(policy.apply(params, inputs))
+            return (outputs.argmax(axis=1) == np.asarray(targets).argmax(axis=1)).astype(float)
+        return -np.asarray(per_sample(policy, student.game.loss, params, inputs, targets), float)
+
+    # ------------------------------------------------------------------------------------- statement
+
+    def statement(self, kept: int) -> Statement:
+        """What the run says of its goal; `kept`: the round of the policy that is kept."""
+        labels, number = self.student.labels, max(self.tests, default=0)
+        test = self.tests.get(kept, self.tests.get(number))
+        about = {"until": str(self.goal), "labels": labels, "candidates": len(self.tests)}
+        if test is None:
+            text = f"not reached with {labels:,} labels: no policy looked good enough for a test; {self._advice()}"
+            nothing = dict.fromkeys(("score", "more"), math.nan) | {"low": -math.inf, "high": math.inf}
+            return Statement(reached=False, episodes=0, exact=False, text=text, **nothing, **about)
+        score, reached = test.interval(), test.state == "accepted"
+        text = test.sentence("the kept policy", labels)
+        return Statement(
+            reached=reached,
+            score=score.middle,
+            low=score.low,
+            high=score.high,
+            episodes=test.count,
+            exact=test.exact,
+            more=test.needed() - test.count,
+            text=text if reached else f"{text}; {self._advice()}",
+            **about,
+        )
+
+    def _advice(self) -> str:
+        """What would help a run that has not reached its goal, by whether it was still getting better."""
+        rows, budget = self.student.rows, self.student.timetable.budget
+        name, sign = {"share": ("return_mean", 1), "agreement": ("agreement", 1)}.get(
+            self.goal.kind, ("loss", -1)
+        )
+        values = np.array([sign * row[name] for row in rows], float)
+        late = max(1, len(values) // 3)
+        before, after = values[:-late], values[-late:]
+        rising = len(before) == 0 or not np.nanmax(after, initial=-np.inf) <= np.nanmax(
+            before, initial=-np.inf
+        )
+        if rising and budget is not None:
+            return f"it was still getting better: --budget {2 * budget} would help"
+        if rising:
+            return "it was still getting better: more rounds would help"
+        return (
+            "more labels alone did not help in the last third of the rounds; wider networks (--widths) or "
+            "what came before (--frame-stack 3) may"
+        )
+
+    # ------------------------------------------------------------------------------------ checkpoints
+
+    def plain(self) -> list[list[Any]]:
+        """All tests as plain data, from which `restore` goes on."""
+        return [
+            [number, test.candidate, *(None if part is None else part.tolist() for part in test.played)]
+            for number, test in self.tests.items()
+        ]
+
+    def restore(self, plain: list[list[Any]]) -> None:
+        """Back to what `plain` gave."""
+        self.tests.clear()
+        for number, candidate, *played in plain:
+            limits, goal = self._limits, self.goal
+            test = Acceptance(goal.wanted, kind=goal.kind, candidate=candidate, limits=limits)
+            if played[0]:
+                test.add(*played)
+            self.tests[number] = test
+
+
+def longest_episode(spec: Any, env: str | None = None) -> int:
+    """Most steps of an episode of a spec's environment; 0 where there is no limit that Gymnasium knows."""
+    import gymnasium
+
+    known = gymnasium.registry.get((env or str(spec.env)).rpartition(":")[2])
+    own: int | None = spec.env_kwargs.get("max_episode_steps") or getattr(known, "max_episode_steps", None)
+    return min(filter(None, (own, spec.episode_limit)), default=0)
+
+
+@final
+class Drawn:
+    """One state of every episode, each of them with the same probability, and its row."""
+
+    def __init__(self, asked: tuple[int, int, int]):
+        self._asked, self._begun = asked, 0
+        self._lanes: dict[int, tuple[int, int, np.random.Generator]] = {}
+        self._kept: dict[int, tuple[Seen, np.ndarray]] = {}
+
+    def __call__(self, seen: Seen, rows: np.ndarray, slots: np.ndarray, fresh: np.ndarray) -> None:
+        seed, _, number = self._asked
+        for i, slot in enumerate(slots.tolist()):
+            if fresh[i]:
+                rng = np.random.default_rng(derive(seed, "ask", number, self._begun))
+                self._lanes[slot], self._begun = (self._begun, 0, rng), self._begun + 1
+            episode, steps, rng = self._lanes[slot]
+            self._lanes[slot] = episode, steps + 1, rng
+            if rng.random() * (steps + 1) < 1.0:
+                self._kept[episode] = copy.deepcopy(some_of(seen, [i])), rows[i].copy()
+
+    def states(self) -> tuple[Seen, np.ndarray]:
+        """The states in the order of their episodes, and their rows (m, width)."""
+        chosen = [self._kept[episode] for episode in range(self._begun)]
+        infos = [info for seen, _ in chosen for info in seen.infos]
+        return Seen(join([seen.batch for seen, _ in chosen]), infos), np.stack([row for _, row in chosen])
