@@ -337,8 +337,8 @@ def person(decisions: Decisions) -> None:
 
 
 def goal(decisions: Decisions) -> None:
-    """With `until`: a ceiling of labels, and evaluations after every round, which say what is to be tested. Where
-    the goal is an agreement or a loss, labels at random say it, and returns do not count.
+    """With `until`: a ceiling of labels, and evaluations after every round, which say what is to be tested.
+    Where the goal is an agreement or a loss, labels at random say it, and returns do not count.
     """
     spec, decide, wanted = decisions.spec, decisions.decide, decisions.spec.goal
     if wanted is None:
@@ -364,8 +364,8 @@ def budget(decisions: Decisions) -> None:
     """Where the preset practical has a budget and nothing was said about asking: a quarter of the labels, but
     at least 200 or half, on a first, expert-driven round, the rest in twentieths. With so few labels a policy
     may stumble again in a later round: all are evaluated, which costs no labels, and the best one is kept.
-    Demonstrations take the place of the large first round. With `until` nobody knows how many labels it takes:
-    the first round has 200, every other `GROWTH` of those so far.
+    Demonstrations take the place of the large first round. With `until` nobody knows how many labels it
+    takes: the first round has 200, every other `GROWTH` of those so far.
     """
     spec, labels, decide = decisions.spec, decisions["budget"], decisions.decide
     free = decisions["ask"] is None and decisions["rounds"] is None and spec.beta == 0.0

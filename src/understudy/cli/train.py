@@ -114,6 +114,8 @@ def outcome(result: Record) -> Table:
             rows.append(("expert's return", f"{card} (its card, other episodes; --expert-episodes 20 plays)"))
     elif result.settings["expert_episodes"] is None and result.settings["episodes"] != 0:
         rows.append(("expert's return", f"not measured: {unmeasured(result.settings)}"))
+    if (said := result.statement) is not None:
+        rows += [(f"until {said.until}" if not i else "", part) for i, part in enumerate(said.lines())]
     rows.append(("average loss", summary["average_loss"]))
     ledger = result.ledger
     if ledger["asked"].min() < 1.0:

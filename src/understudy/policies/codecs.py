@@ -343,8 +343,8 @@ class Actions:
         return played.astype(dtype, copy=False).reshape(len(outputs), *self.shape)
 
     def spread(self, drawn: Any) -> Any:
-        """Outputs (n, outputs) that `plays` makes random actions of, from numbers drawn uniformly from 0 to 1:
-        uniform within the bounds, or equal chances for all choices.
+        """Outputs (n, outputs) that `plays` makes random actions of, from numbers drawn uniformly from 0 to
+        1: uniform within the bounds, or equal chances for all choices.
         """
         return drawn if self.categorical else self.low + (self.high - self.low) * drawn  # type: ignore[operator]
 

@@ -187,11 +187,12 @@ class Proof:
         """What the run says of its goal; `kept`: the round of the policy that is kept."""
         labels, number = self.student.labels, max(self.tests, default=0)
         test = self.tests.get(kept, self.tests.get(number))
-        about = {"until": str(self.goal), "labels": labels, "candidates": len(self.tests)}
+        about: dict[str, Any] = {"until": str(self.goal), "labels": labels, "candidates": len(self.tests)}
         if test is None:
-            text = f"not reached with {labels:,} labels: no policy looked good enough for a test; {self._advice()}"
-            nothing = dict.fromkeys(("score", "more"), math.nan) | {"low": -math.inf, "high": math.inf}
-            return Statement(reached=False, episodes=0, exact=False, text=text, **nothing, **about)
+            text = f"not reached with {labels:,} labels: no policy looked good enough for a test"
+            return Statement(
+                reached=False, episodes=0, exact=False, text=f"{text}; {self._advice()}", **about
+            )
         score, reached = test.interval(), test.state == "accepted"
         text = test.sentence("the kept policy", labels)
         return Statement(
@@ -209,15 +210,10 @@ class Proof:
     def _advice(self) -> str:
         """What would help a run that has not reached its goal, by whether it was still getting better."""
         rows, budget = self.student.rows, self.student.timetable.budget
-        name, sign = {"share": ("return_mean", 1), "agreement": ("agreement", 1)}.get(
-            self.goal.kind, ("loss", -1)
-        )
-        values = np.array([sign * row[name] for row in rows], float)
-        late = max(1, len(values) // 3)
-        before, after = values[:-late], values[-late:]
-        rising = len(before) == 0 or not np.nanmax(after, initial=-np.inf) <= np.nanmax(
-            before, initial=-np.inf
-        )
+        name = "return_mean" if self.goal.kind == "share" else self.goal.kind
+        values = np.array([row[name] for row in rows], float) * (-1.0 if name == "loss" else 1.0)
+        late, values = max(1, len(values) // 3), np.nan_to_num(values, nan=-np.inf)
+        rising = values[-late:].max() > values[:-late].max(initial=-np.inf)
         if rising and budget is not None:
             return f"it was still getting better: --budget {2 * budget} would help"
         if rising:

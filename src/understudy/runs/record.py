@@ -166,7 +166,8 @@ class Record:
 
     def __repr__(self) -> str:
         shown = f", return {self.evaluation.mean:.1f}" if self.evaluation else ""
-        return f"Record({self.settings['env']}, {self.settings['name']}, {self.ledger.rounds} rounds{shown}{self.said})"
+        shown = f"{self.ledger.rounds} rounds{shown}{self.said}"
+        return f"Record({self.settings['env']}, {self.settings['name']}, {shown})"
 
 
 def finite(numbers: Mapping[str, Any]) -> dict[str, Any]:
