@@ -206,7 +206,7 @@ def test_it_does_not_matter_in_which_pieces_episodes_come():
 
 def test_what_is_decided_stays_decided():
     test = Acceptance(0.9)
-    assert test.add(np.full(20, 10.0) + 0.01 * np.arange(20), np.full(20, 10.0)) == "accepted"
+    assert test.add(np.full(40, 10.0) + 0.01 * np.arange(40), np.full(40, 10.0)) == "accepted"
     assert test.add(np.zeros(50), np.full(50, 10.0)) == "accepted"
 
 

@@ -68,6 +68,8 @@ ROUNDING = 1e-12
 """What rounding can add to the logarithm of an e-process in one episode, with much to spare."""
 SCORES = np.round(np.arange(-100, 301) / 200.0, 3)
 """The scores among which an interval has its ends."""
+FINAL = 50
+"""A test of a policy that is kept anyway goes on so long, and twice as long where that decides."""
 EARLIEST = 20
 """The least episodes after which two are compared without limits of their returns."""
 RARE = 0.05
@@ -180,10 +182,10 @@ class Acceptance:
     >>> expert = 100 + rng.normal(size=80)
     >>> test.add(expert + rng.normal(size=80), expert)
     'accepted'
-    >>> str(test)[:72]
+    >>> str(test).partition(" (")[0]
     "with 95 % confidence the policy has at least 0.95 of the expert's return"
     >>> test.interval().count, round(test.interval().low, 3), test.exact
-    (80, 0.99, False)
+    (80, 0.995, False)
     """
 
     def __init__(
@@ -309,18 +311,28 @@ class Acceptance:
         return self._decides(self.played.differences(self.wanted), most)
 
     @property
-    def hopeless(self) -> bool:
-        """Whether the test is to be given up: it would take much longer than that of a policy that plays as
-        its expert. This accepts nothing, so that it needs no level.
+    def over(self) -> bool:
+        """Whether the test is over, or is to be given up: were the mean a standard error above what it is, it
+        would still take much longer than that of a policy that plays as its expert. Giving up accepts
+        nothing, so that it needs no level.
         """
         if self.state != "open" or self.count < LEAST:
-            return False
+            return self.state != "open"
         as_good = np.ones(self.count) if self.kind == "agreement" else np.zeros(self.count)
         same = Played(as_good, *self.played[1:])
         if self.kind == "share":
             same = self.played._replace(policy=self.played.expert)
         least = self._decides(same.differences(self.wanted), MOST)
-        return self.needed(MOST) > min(max(PATIENCE * least, LEAST), MOST)
+        differences = self.played.differences(self.wanted)
+        hoped = differences + differences.std() / math.sqrt(self.count)
+        longest = min(max(PATIENCE * least, LEAST), MOST)
+        return self.count >= longest or self._decides(hoped, MOST) > longest or not hoped.mean() > 0
+
+    @property
+    def settled(self) -> bool:
+        """Whether a test that is to say how good a policy is, whatever comes of it, has gone on enough."""
+        many = self.count >= 2 * FINAL or (self.count >= FINAL and self.needed(MOST) > 2 * FINAL)
+        return self.state != "open" or many
 
     def _decides(self, differences: np.ndarray, most: int) -> float:
         """After how many episodes such differences decide, if they repeat; infinite above `most`."""
@@ -413,7 +425,7 @@ def decides(
             squares = float(np.sum(differences**2)) * shares
             u = sign * float(differences.sum()) * shares / math.sqrt(squares) if squares else 0.0
             return bool(_normal(float(n), u) >= ends)
-        scaled = sign * differences / -least[0 if sign > 0 else 1]
+        scaled = np.maximum(sign * differences / -least[0 if sign > 0 else 1], -1.0)
         wealth = np.log1p(RATES[:, None] * scaled).sum(axis=1) * shares
         return float(np.logaddexp.reduce(wealth + np.log(SHARES))) >= ends
 

@@ -346,6 +346,9 @@ def goal(decisions: Decisions) -> None:
     decisions.note("until", str(wanted), "a test that may be looked at at any time ends the run")
     if spec.rounds is None:
         decide("budget", CEILING, "no more labels than this, wherever the test stands")
+    most = decisions["budget"]
+    if most is not None and spec.rounds is None and spec.demos is None and spec.preset == "practical":
+        decide("first_steps", max(1, min(200, most // 2)), "200 labels, or half of the most")
     if wanted.kind != "share":
         decide("evaluate_every", 0, "labels decide, and not returns")
         decide("keep_best", False, "the policy that is tested is kept")
@@ -385,8 +388,6 @@ def budget(decisions: Decisions) -> None:
     if spec.demos is None and wanted is None:
         first = max(1, min(labels // 2, max(200, labels // 4)))
         decide("first_steps", first, "a quarter of the budget, at least 200 labels or half of it")
-    elif spec.demos is None:
-        decide("first_steps", max(1, min(200, labels // 2)), "200 labels, or half of the most")
     if spec.keep_best is not False and spec.episodes != 0:
         decide("keep_best", True, "with few labels a later policy may be worse than an earlier one")
         decide("evaluate_every", 1, "every policy is evaluated, to keep the best; that costs no labels")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
@@ -22,7 +23,8 @@ class Evaluate(Options):
     """Play episodes with the policies of runs, in fresh seeded environments."""
 
     runs: Positional[Annotated[tuple[Path, ...], arg(metavar="RUN…")]]
-    """The folder of a run; of several, all play the same episodes, and are compared on them."""
+    """The folder of a run; of several, all play the same episodes, and are compared on them: whether the
+    first is better than each of the others (yes, no, or not yet, with the episodes that would decide)."""
     env: Name = None
     """Another environment than the run's: an id, or module:function that makes one."""
     env_kwargs: Name = None
@@ -38,8 +40,9 @@ class Evaluate(Options):
 
 
 def run(options: Evaluate) -> int:
-    """Plays the episodes and prints their returns, and of several runs their differences from the first."""
+    """Plays the episodes and prints their returns, and of several runs how they compare with the first."""
     from .. import intervals
+    from ..acceptance import compare
     from ..runs import paired
 
     if not options.runs:
@@ -54,9 +57,14 @@ def run(options: Evaluate) -> int:
     for run, about in zip(played[1:], told[1:], strict=True):
         if about["env"] != env:
             raise UserError(f"run: {about['run']!r} is of {about['env']}, the first of {env}.")
-        gap = intervals.difference(*paired(run.evaluation, first))
+        mine, theirs = paired(run.evaluation, first)
+        gap = intervals.difference(mine, theirs)
         about |= dict(zip(("difference", "difference_low", "difference_high"), gap[:3], strict=True))
+        found = compare(theirs, mine, limits=played[0].limits)
+        needed = found.needed if math.isfinite(found.needed) else None
+        about |= {"first_is_better": found.answer, "episodes_needed": needed}
         rows.append((about["run"], tables.within(*gap[:3])))
+        rows.append(("  is the first better?", str(found)))
     title = f"less {told[0]['run']}, in pairs of {tables.many(options.episodes, 'episode')}"
     tables.show(tables.facts(title, rows))
     tables.json_line({"runs": told})
@@ -68,6 +76,7 @@ class Played(NamedTuple):
 
     evaluation: Evaluation
     told: dict[str, Any]
+    limits: tuple[float, float] | None
 
 
 def _play_run(options: Evaluate, folder: Path) -> Played:
@@ -75,6 +84,7 @@ def _play_run(options: Evaluate, folder: Path) -> Played:
     from .. import intervals
     from ..runs import Evaluation, judged, maker_of, paired, read_config, read_policy, read_summary
     from ..runs.evaluate import evaluate
+    from ..runs.proof import known_limits
 
     settings = read_config(folder)["settings"]
     policy = read_policy(folder)
@@ -103,4 +113,6 @@ def _play_run(options: Evaluate, folder: Path) -> Played:
     tables.show(tables.facts(f"{title}: {tables.many(options.episodes, 'episode')}", rows))
     numbers = judged(evaluation, theirs) | {"episodes": options.episodes}
     told = {"env": make.name, "run": str(folder), **numbers, "returns": evaluation.returns.tolist()}
-    return Played(evaluation, told)
+    same = (options.env, options.env_kwargs) == (None, None)
+    limits = known_limits({**settings, "episode_limit": limit}, make.name) if same else None
+    return Played(evaluation, told, limits)

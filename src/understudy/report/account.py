@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from .. import intervals
+from ..acceptance import compare
 from ..intervals import LEVEL, Interval
 from ..progress import format_duration
 from ..runs import NAMES, Evaluation, paired, unmeasured
@@ -520,7 +521,7 @@ def _verdict(env: str, groups: Sequence[Group]) -> dict[str, str]:
     if len(runs) == 1 and unfinished:
         of = f" of {runs[0].planned}" if runs[0].planned else ""
         text = f"Round {runs[0].rounds}{of} is done. So far {text}"
-    notes = [_over(best)]
+    notes = [_goals(best), _over(best)]
     same = sum(bool(run.rounds) and run.state in ("finished", "unfinished") for run in best.sources)
     if same > counted:
         notes.append(f"Runs of the same seed with the same losses count once: {same} runs are {counted}.")
@@ -532,6 +533,16 @@ def _verdict(env: str, groups: Sequence[Group]) -> dict[str, str]:
         more = f", {stopped} of them stopped" if stopped else ""
         notes.append(f"{many(len(unfinished), 'run')} of {len(runs)} {are} not finished{more}.")
     return {"env": env, "text": text + ".", "note": " ".join(filter(None, [*notes, trouble]))}
+
+
+def _goals(best: Group) -> str:
+    """What the runs say of the goal that they were trained to reach."""
+    said = [run for run in distinct(best.sources) if run.reached is not None]
+    if len(said) == 1:
+        text = said[0].statement
+        return f"{text[0].upper()}{text[1:]}."
+    reached = sum(bool(run.reached) for run in said)
+    return f"{reached} of {len(said)} runs reached their goal, each with its own proof." if said else ""
 
 
 def _reached(best: Group) -> str:
@@ -598,6 +609,7 @@ def _rivals(best: Group, others: Sequence[Group]) -> str:
     # The best was found by these returns, so that the intervals hold for all pairs at once.
     pairs = len(known) * (len(known) + 1) // 2
     gaps = [(group.name, *between(best.sources, group.sources, 1 - (1 - LEVEL) / pairs)) for group in known]
+    by_name = {group.name: group for group in known}
     more = [each for each in gaps if each[1].low > 0]
     near = [each for each in gaps if each[1].low <= 0]
     said = "95 % interval " if pairs == 1 else f"95 % interval for all {pairs} pairs at once "
@@ -611,10 +623,22 @@ def _rivals(best: Group, others: Sequence[Group]) -> str:
             if not math.isfinite(gap.low):
                 shown = f"by {spell(gap.middle)} over {over}, without an interval"
             notes.append(f"{words} {_list_names([name for name, *_ in rivals])}{least}: {shown}.")
+            if near is rivals and (more_of := _undecided(best, by_name[name])):
+                notes.append(more_of)
     apart = [(name, why) for name, gap, why in gaps if math.isnan(gap.middle)]
     for why in dict.fromkeys(why for _, why in apart):
         notes.append(f"Not compared with {_list_names([name for name, w in apart if w == why])}: {why}.")
     return " ".join(notes)
+
+
+def _undecided(best: Group, other: Group) -> str:
+    """How many more episodes would say which of two single runs is better."""
+    played = [distinct(group.sources)[0].evaluation for group in (best, other) if group.measured == 1]
+    pairs = _pairs([(played[0], played[1])]) if len(played) == 2 else []
+    found = compare(*pairs[0]) if pairs else None
+    if found is None or found.answer != "not yet" or not math.isfinite(found.needed):
+        return ""
+    return f"About {found.needed:,.0f} common episodes would decide (understudy evaluate)."
 
 
 def _list_names(names: Sequence[str]) -> str:

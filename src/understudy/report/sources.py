@@ -43,7 +43,8 @@ class Source:
     columns: of the ledger, by name. seconds: per round, by part (None: only `spent`, the sums, are kept).
     evaluation, expert_evaluation: the episodes of the last evaluations. expert: the expert's mean return, or
     what its card says. settings: those that are not defaults.
-    own: those of them that were objects or functions of a script, which cannot be typed.
+    own: those of them that were objects or functions of a script, which cannot be typed. reached, statement:
+    whether the goal was reached, None without one, and what the run says of it.
     """
 
     name: str
@@ -64,6 +65,8 @@ class Source:
     planned: int | None = None
     study: Path | None = None
     going: bool = False
+    reached: bool | None = None
+    statement: str = ""
 
     @property
     def env(self) -> str:
@@ -187,6 +190,7 @@ def _run(path: Path, *, check: bool) -> Source:
         expert_evaluation=theirs,
         expert=theirs.mean if theirs is not None else math.nan if card is None else float(card),
         certificate={} if proof is None else Certificate.read(proof)._asdict(),
+        **_goal(outcome.get("summary", {})),
         **about,
     )
 
@@ -228,10 +232,16 @@ def _entry(path: Path, name: str, settings: Mapping[str, Any], versions: Mapping
                 expert=float(summary.get("expert_return", math.nan)),
                 certificate=proof,
                 planned=None if error is None else _planned(settings),
+                **_goal(summary),
                 **about,
             )
     except UserError as error:
         return Source(shown, path, "unreadable", str(error), **about)
+
+
+def _goal(summary: Mapping[str, Any]) -> dict[str, Any]:
+    """What a run's summary says of its goal."""
+    return {"reached": summary.get("reached"), "statement": summary.get("statement") or ""}
 
 
 def _changes(settings: Mapping[str, Any]) -> dict[str, Any]:

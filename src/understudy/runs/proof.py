@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, final
 
 import numpy as np
@@ -31,6 +31,8 @@ CHUNKS = 1 << 10
 """Most pieces in which the episodes of a test are played."""
 MARGIN = 0.25
 """A policy is a candidate where its score is above the wanted one by this share of what is missing to 1."""
+RISING = 0.1
+"""A run was still getting better where its last third took off this share of what was missing before."""
 WIDE = 20.0
 """A loss is tested exactly where the largest possible one is at most so many times the wanted one."""
 REWARDS = {
@@ -72,12 +74,7 @@ class Proof:
         if self.goal.kind == "loss":
             top = largest(self.student.shown()[0], game.loss, self.student.parts.actions)
             return None if top > WIDE * self.goal.wanted else (-top, 0.0)
-        if spec.return_limits is not None:
-            return spec.return_limits[0], spec.return_limits[1]
-        steps, known = longest_episode(spec, env), set(spec.env_kwargs) <= {"max_episode_steps"}
-        if env not in REWARDS or not steps or not known:
-            return None
-        return steps * REWARDS[env][0], steps * REWARDS[env][1]
+        return known_limits(spec.plain(), env)
 
     @property
     def accepted(self) -> bool:
@@ -85,7 +82,9 @@ class Proof:
         return any(test.state == "accepted" for test in self.tests.values())
 
     def after(self, row: dict[str, Any], found: Evaluation | None) -> None:
-        """Tests the policy after a round, whose row this is, where it looks good enough; `found`: its look."""
+        """Tests the policy after a round, where it looks good enough by the round's row, or by the episodes
+        of its look.
+        """
         if not self._looks_good(row, found):
             return
         self.student.complete()
@@ -140,7 +139,7 @@ class Proof:
             count = LANES
             if goal.kind != "share" and student.timetable.budget is not None:
                 count = min(LANES, student.timetable.budget - student.labels)
-            if test.state != "open" or test.hopeless or count < 1:
+            if (test.over if number is None else test.settled) or count < 1:
                 break
             asked = student.spec.seed, count, first + chunk
             if goal.kind == "share":
@@ -213,7 +212,10 @@ class Proof:
         name = "return_mean" if self.goal.kind == "share" else self.goal.kind
         values = np.array([row[name] for row in rows], float) * (-1.0 if name == "loss" else 1.0)
         late, values = max(1, len(values) // 3), np.nan_to_num(values, nan=-np.inf)
-        rising = values[-late:].max() > values[:-late].max(initial=-np.inf)
+        # A mean return, an agreement, or minus a loss.
+        goal = self._mark if name == "return_mean" else self.goal.wanted * (-1.0 if name == "loss" else 1.0)
+        before = values[:-late].max(initial=-np.inf)
+        rising = values[-late:].max() - before > RISING * (goal - before)
         if rising and budget is not None:
             return f"it was still getting better: --budget {2 * budget} would help"
         if rising:
@@ -243,13 +245,27 @@ class Proof:
             self.tests[number] = test
 
 
-def longest_episode(spec: Any, env: str | None = None) -> int:
-    """Most steps of an episode of a spec's environment; 0 where there is no limit that Gymnasium knows."""
+def known_limits(settings: Mapping[str, Any], env: str) -> tuple[float, float] | None:
+    """The least and the largest return of an episode that a run's settings, or the environment, say."""
+    if (said := settings.get("return_limits")) is not None:
+        return said[0], said[1]
+    steps, more = longest_episode(settings, env), set(settings["env_kwargs"]) - {"max_episode_steps"}
+    if env not in REWARDS or not steps or more:
+        return None
+    return steps * REWARDS[env][0], steps * REWARDS[env][1]
+
+
+def longest_episode(settings: Mapping[str, Any], env: str) -> int:
+    """Most steps of an episode; 0 where there is no limit that Gymnasium knows.
+
+    >>> longest_episode({"env_kwargs": {}, "episode_limit": 300}, "CartPole-v1")
+    300
+    """
     import gymnasium
 
-    known = gymnasium.registry.get((env or str(spec.env)).rpartition(":")[2])
-    own: int | None = spec.env_kwargs.get("max_episode_steps") or getattr(known, "max_episode_steps", None)
-    return min(filter(None, (own, spec.episode_limit)), default=0)
+    kwargs, known = settings["env_kwargs"], gymnasium.registry.get(env.rpartition(":")[2])
+    own: int | None = kwargs.get("max_episode_steps") or getattr(known, "max_episode_steps", None)
+    return min(filter(None, (own, settings["episode_limit"])), default=0)
 
 
 @final

@@ -409,7 +409,7 @@ def plan(
 
 def evaluation_steps(spec: RunSpec) -> int:
     """Most environment steps of a run's evaluations, the expert's included; 0 where there is no limit."""
-    plan, limit = plan_of(spec), longest_episode(spec)
+    plan, limit = plan_of(spec), longest_episode(spec.plain(), str(spec.env))
     # Where nothing is chosen the last look is a part of the evaluation at the end.
     looks = len(plan.evaluated) - (not plan.keep_best)
     return limit * (looks * plan.looks + plan.judging + plan.expert_episodes)

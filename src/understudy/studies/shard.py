@@ -221,6 +221,7 @@ def _result(run: Run, error: UserError | None) -> Result:
             "certificate": certificate.kind,
             "memory_bytes": run.student.memory_bytes(),
         }
+        summary |= run.record.statement.numbers() if run.record.statement else {}
     seconds = {name: sum(laps[name] for laps in run.times) for name in TIMES}
     seconds["first_round"] = sum(run.times[0][name] for name in ("collect", "solve")) if run.times else 0.0
     seconds["total"] = time.perf_counter() - run.began
