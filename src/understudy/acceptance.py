@@ -35,7 +35,10 @@ Differences with rare failures are far from normal: a policy that falls in one e
 in the first ten, and `normal` then accepts it. So the approximate test accepts after `guard` episodes at the
 earliest: a policy that loses everything in 1 − q of its episodes, which alone makes it miss the score q, has
 shown that by then with probability 1 − δ_j (69 episodes at a score of 0.95, 34 at 0.9). `bounded` needs no
-such rule: about 85 episodes at 0.95, 44 at 0.9, where every episode is as good as the expert's.
+such rule: about 85 episodes at 0.95, 44 at 0.9, where every episode is as good as the expert's. For so little
+more it is hardly ever fooled, so that runs use `bounded` throughout: where no range is known, with the range
+of all returns that were seen before the test, those of random actions among them, and call that approximate.
+It is wrong where a policy can do worse than anything that was seen.
 
 Where returns say nothing, the same test has other numbers. **Agreement**: x_i is 1 where the policy's most
 likely action is the expert's in a state drawn at random from episode i, else 0, and D_i(q) = x_i − q; exact.
@@ -175,6 +178,8 @@ class Acceptance:
       candidate: its number j = 1, 2, … in the run: every candidate gets a level of its own.
       limits: the least and the largest return that an episode can have, if they are known, or the least and
         the largest of the numbers: then the test is exact. Without them it is approximate.
+      assumed: the limits are not known, but those of all episodes that were seen before: the test is
+        approximate, and returns may be beyond them.
       delta: the probability with which any candidate of the run may be wrongly accepted.
 
     >>> test = Acceptance(0.95)
@@ -195,6 +200,7 @@ class Acceptance:
         kind: Kind = "share",
         candidate: int = 1,
         limits: tuple[float, float] | None = None,
+        assumed: bool = False,
         delta: float = DELTA,
     ):
         if not wanted > 0:
@@ -202,7 +208,7 @@ class Acceptance:
         if limits is not None and not -math.inf < limits[0] < limits[1] < math.inf:
             raise UserError(f"limits: {limits!r} is not a least and a larger greatest return.")
         self.kind: Kind = kind
-        self.candidate, self.limits, self.delta = candidate, limits, delta
+        self.candidate, self.limits, self.assumed, self.delta = candidate, limits, assumed, delta
         # A loss is the same as the negative number that must not be less.
         self.wanted = -float(wanted) if kind == "loss" else float(wanted)
         self.level = level_of(candidate, delta)
@@ -212,7 +218,7 @@ class Acceptance:
     @property
     def exact(self) -> bool:
         """Whether the test rests on nothing but the range of the numbers."""
-        return self.limits is not None
+        return self.limits is not None and not self.assumed
 
     @property
     def count(self) -> int:
@@ -232,7 +238,7 @@ class Acceptance:
         more = Played(mine, theirs, None if random is None else _row(random))
         if any(part is not None and len(part) != len(mine) for part in more):
             raise UserError("returns: those of policy, expert and random actions are of the same episodes.")
-        if self.limits is not None:
+        if self.limits is not None and not self.assumed:
             shares = [part for part in (more if self.kind == "share" else more[:1]) if part is not None]
             everything, (least, greatest) = np.concatenate(shares), self.limits
             outside = everything[~((everything >= least) & (everything <= greatest))]
@@ -254,7 +260,7 @@ class Acceptance:
 
     def _guard(self, score: ArrayLike) -> np.ndarray:
         """The episodes before which nothing is accepted."""
-        if self.exact:
+        if self.limits is not None:
             return np.zeros(np.shape(score), int)
         return guard(np.ones(np.shape(score)) if self.kind == "loss" else score, self.level)
 
@@ -262,7 +268,8 @@ class Acceptance:
         """log M_n of the differences, or, `below`, of minus the differences, for one score or for several."""
         if self.limits is None:
             return normal(differences)
-        return bounded(differences / -self._least(np.asarray(score, float), below=below)[..., None], -1.0)
+        scaled = differences / -self._least(np.asarray(score, float), below=below)[..., None]
+        return bounded(np.maximum(scaled, -1.0), -1.0)  # beyond what was assumed nearly all is lost
 
     def _least(self, score: np.ndarray, *, below: bool) -> np.ndarray:
         """The least that D(q), or, `below`, −D(q), can be where all returns are within the limits."""
@@ -337,7 +344,7 @@ class Acceptance:
     def _decides(self, differences: np.ndarray, most: int) -> float:
         """After how many episodes such differences decide, if they repeat; infinite above `most`."""
         least = None
-        if self.exact:
+        if self.limits is not None:
             wanted = np.array(self.wanted)
             least = float(self._least(wanted, below=False)), float(self._least(wanted, below=True))
         return decides(differences, self.level, int(self._guard(self.wanted)), least, most)

@@ -9,7 +9,7 @@ is killed plays it again, and every outcome is in the checkpoint.
 from __future__ import annotations
 
 import copy
-import math
+import functools
 from collections.abc import Callable, Mapping
 from typing import Any, final
 
@@ -65,7 +65,7 @@ class Proof:
         self.tests: dict[int, Acceptance] = {}
         self._labelling, self._stage = labelling, stage
         self._limits = self._known_limits(env)
-        self._mark = math.nan  # the mean return from which a policy is a candidate
+        self._seen: tuple[float, float] | None = None  # the least and the largest return so far
 
     def _known_limits(self, env: str) -> tuple[float, float] | None:
         spec, game = self.student.spec, self.student.game
@@ -100,9 +100,9 @@ class Proof:
 
     def _looks_good(self, row: dict[str, Any], found: Evaluation | None) -> bool:
         if self.goal.kind == "share":
-            if math.isnan(self._mark):
-                self._mark = self._goal_return()
-            return found is not None and found.mean >= self._mark
+            looks_good = found is not None and found.mean >= self._mark
+            self._see(() if found is None else found.returns)
+            return looks_good
         ordinary = self.student.resolved.ordinary
         share = 1.0 if ordinary is None else row["samples"] / ordinary
         if row["by_expert"] == 1.0:  # its states are the expert's
@@ -111,12 +111,19 @@ class Proof:
             return row["agreement"] >= self.goal.wanted + MARGIN * (1.0 - self.goal.wanted)
         return row["loss"] / share <= (1.0 - MARGIN) * self.goal.wanted
 
-    def _goal_return(self) -> float:
+    def _see(self, returns: Any) -> None:
+        """Widens the range of the returns that were seen."""
+        ends = (*(self._seen or ()), *(float(each) for each in returns if np.isfinite(each)))
+        self._seen = (min(ends), max(ends)) if len(set(ends)) > 1 else self._seen
+
+    @functools.cached_property
+    def _mark(self) -> float:
         """The mean return of a candidate, by the expert and random actions on the episodes that judge."""
         plan, wanted = self.student.timetable, self.goal.wanted
         asked = JUDGED[0], plan.expert_episodes, JUDGED[1]
-        theirs, chance = self.arena.of_expert(asked).mean, self._random(asked)
-        least = 0.0 if chance is None else chance.mean
+        expert, chance = self.arena.of_expert(asked), self._random(asked)
+        self._see((*expert.returns, *(() if chance is None else chance.returns)))
+        theirs, least = expert.mean, 0.0 if chance is None else chance.mean
         if not theirs > least:
             raise UserError(
                 f"until: the expert's mean return is {theirs:.4g} and that of "
@@ -132,7 +139,8 @@ class Proof:
         """Tests the policy that is shown, which was learnt after round `number` (default: the last one)."""
         student, goal = self.student, self.goal
         candidate = 1 + len(self.tests)
-        test = Acceptance(goal.wanted, kind=goal.kind, candidate=candidate, limits=self._limits)
+        limits = self._limits if self._limits is not None else self._seen
+        test = self._acceptance(candidate, limits)
         self.tests[student.round if number is None else number] = test
         first = TESTED + candidate * CHUNKS + (0 if number is None else CHUNKS // 2)
         for chunk in range(CHUNKS // 2):
@@ -146,7 +154,13 @@ class Proof:
                 self._add_episodes(test, asked)
             else:
                 test.add(self._answers(asked))
+        if goal.kind == "share":
+            self._see(test.played.policy)
         return test
+
+    def _acceptance(self, candidate: int, limits: tuple[float, float] | None) -> Acceptance:
+        goal, assumed = self.goal, self._limits is None
+        return Acceptance(goal.wanted, kind=goal.kind, candidate=candidate, limits=limits, assumed=assumed)
 
     def _add_episodes(self, test: Acceptance, asked: tuple[int, int, int]) -> None:
         mine, theirs = self.arena.of_student(self.student, asked), self.arena.of_expert(asked)
@@ -227,19 +241,25 @@ class Proof:
 
     # ------------------------------------------------------------------------------------ checkpoints
 
-    def plain(self) -> list[list[Any]]:
+    def plain(self) -> dict[str, Any]:
         """All tests as plain data, from which `restore` goes on."""
-        return [
-            [number, test.candidate, *(None if part is None else part.tolist() for part in test.played)]
+        tests = [
+            [
+                number,
+                test.candidate,
+                test.limits,
+                *(None if part is None else part.tolist() for part in test.played),
+            ]
             for number, test in self.tests.items()
         ]
+        return {"tests": tests, "seen": self._seen}
 
-    def restore(self, plain: list[list[Any]]) -> None:
+    def restore(self, plain: Mapping[str, Any]) -> None:
         """Back to what `plain` gave."""
         self.tests.clear()
-        for number, candidate, *played in plain:
-            limits, goal = self._limits, self.goal
-            test = Acceptance(goal.wanted, kind=goal.kind, candidate=candidate, limits=limits)
+        self._seen = plain["seen"] and (plain["seen"][0], plain["seen"][1])
+        for number, candidate, limits, *played in plain["tests"]:
+            test = self._acceptance(candidate, limits)
             if played[0]:
                 test.add(*played)
             self.tests[number] = test
