@@ -3,11 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from .errors import UserError
+
+if TYPE_CHECKING:
+    from typing import TypeAlias
+
+    from numpy.typing import ArrayLike
+
+    Nested: TypeAlias = ArrayLike | Mapping[str, "Nested"] | tuple["Nested", ...]
+    """Observations: an array, or dicts and tuples of arrays."""
 
 
 def batch_size(observations: Any) -> int:

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     import gymnasium
     from numpy.typing import ArrayLike
 
+    from ..nested import Nested as Nested
     from ..policies import Network
     from .answers import checked, seeing
     from .callables import Predictor, batched, from_callable, from_predictor, from_remote, pure
@@ -39,8 +40,7 @@ if TYPE_CHECKING:
     from .training import train
 
     Space: TypeAlias = gymnasium.Space[Any]
-    Nested: TypeAlias = ArrayLike | Mapping[str, "Nested"] | tuple["Nested", ...]
-    """Observations: an array, or dicts and tuples of arrays."""
+
     Infos: TypeAlias = Sequence[Mapping[str, Any]] | Mapping[str, Any] | None
     """Infos of n environments: one dict each, or the dict of arrays of a vector environment."""
     Named: TypeAlias = str | os.PathLike[str] | Callable[..., Any] | Predictor | tuple[Any, ...] | None
