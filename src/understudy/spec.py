@@ -41,7 +41,7 @@ if TYPE_CHECKING:  # importing this file is cheap
     Said: TypeAlias = bool | int | float | str | Sequence["Setting"] | Mapping[str, "Setting"] | None
     Made: TypeAlias = "Environment" | Source | AnyLearner | Policy | Loss | AnySolver | Rule
     Setting: TypeAlias = Said | Made | np.generic | np.ndarray
-    """What may be said of a setting: plain data, or the object that stands in place of a name."""
+    """What may be said of a setting: plain data, or what stands in place of a name."""
 
 Environment: TypeAlias = "str | Callable[..., Any] | gymnasium.Env[Any, Any] | PureEnv"
 """An id, a function that makes an environment, or an environment."""

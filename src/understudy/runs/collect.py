@@ -198,8 +198,8 @@ class Episodes:
             if np.asarray(now["row"]).tobytes() != np.asarray(before["row"]).tobytes():
                 raise UserError(
                     f"resume: the environment does not replay: after {len(np.asarray(before['actions']))} "
-                    f"actions of episode {before['episode']} its observation is another one now, so it cannot be "
-                    "continued exactly; --resume=new-episode goes on with a new one."
+                    f"actions of episode {before['episode']} its observation is another one now, so it "
+                    "cannot be continued exactly; --resume=new-episode goes on with a new one."
                 )
         return asked
 

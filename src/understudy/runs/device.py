@@ -198,7 +198,7 @@ class Kit:
         alone: bool,
         donated: int | None = None,
     ) -> Callable[..., R]:
-        """``function(policy, *sizes, …)`` compiled, for one run or player, or for a stack of them; made once."""
+        """``function(policy, *sizes, …)`` compiled, for one run or player, or for a stack of them; once."""
         key = function.__name__, architecture(policy), *sizes, alone
         if key not in self._made:
             played = functools.partial(function, policy, *sizes)

@@ -31,7 +31,8 @@ EVERY = 0.1
 """Least seconds between two syncs. A kill loses nothing that was written, and of a power cut an expert that
 takes longer than this over a label loses none."""
 
-State: TypeAlias = "Mapping[str, State] | tuple[State, ...] | list[State] | np.ndarray | np.generic | bool | float | str | bytes | None"
+Leaf: TypeAlias = np.ndarray | np.generic | bool | float | str | bytes | None
+State: TypeAlias = "Mapping[str, State] | tuple[State, ...] | list[State] | Leaf"
 """What a state may be made of: arrays, numbers and words, in dicts, tuples and lists."""
 
 

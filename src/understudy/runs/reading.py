@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict, TypeGuard
 
@@ -71,7 +70,7 @@ def read_policy(path: Path) -> TrainedPolicy:
     return TrainedPolicy.load(path)
 
 
-def read_summary(path: Path) -> Mapping[str, Any] | None:
+def read_summary(path: Path) -> dict[str, Any] | None:
     """summary.json of a finished run, None for one that is not."""
     file = Path(path) / "summary.json"
     return disk.read_json(file, "run") if file.is_file() else None

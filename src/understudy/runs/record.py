@@ -76,7 +76,7 @@ class Record:
         stated = self.settings["resolved"].get("card_return")
         return math.nan if stated is None else float(stated)
 
-    def summary(self) -> dict[str, Json]:
+    def summary(self) -> dict[str, Any]:
         """The outcome in numbers, as `understudy train --json` prints it; None for what was not measured."""
         last = {name: self.ledger[name][-1] for name in ("round", "steps", "labels", "average_loss")}
         mine, theirs = self.evaluation, self.expert_evaluation
