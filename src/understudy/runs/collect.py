@@ -254,8 +254,8 @@ def noise_of(student: Understudy, plan: Plan) -> np.ndarray | None:
         return None
     rng = np.random.default_rng(derive(student.spec.seed, "noise", plan.number))
     shape = plan.size, actions.outputs
-    drawn = rng.gumbel(size=shape) if actions.categorical else rng.standard_normal(shape)
-    return (size * drawn).astype(np.float32)
+    noise = rng.gumbel(size=shape) if actions.categorical else rng.standard_normal(shape)
+    return (size * noise).astype(np.float32)
 
 
 @final
