@@ -42,7 +42,7 @@ class Statement:
         named = {"until": self.until, "reached": self.reached, "score": self.score, "score_low": self.low}
         return named | {"score_high": self.high, "tested": self.episodes, "statement": self.text}
 
-    def lines(self, width: int = 56) -> list[str]:
+    def lines(self, width: int = 50) -> list[str]:
         """The sentence in lines of at most so many characters."""
         return textwrap.wrap(self.text, width)
 
