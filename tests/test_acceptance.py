@@ -167,6 +167,102 @@ def test_a_policy_as_good_as_its_expert_is_accepted_after_so_many_episodes(wante
     assert test.state == "accepted" and np.argmax(log >= -math.log(level_of(1))) + 1 == episodes
 
 
+def test_the_approximate_test_waits_until_rare_failures_would_have_shown():
+    """A policy that loses everything in 1 − q of its episodes looks perfect so long with probability δ."""
+    for score, level in ((0.95, level_of(1)), (0.8, 0.01), (0.95, level_of(7))):
+        first = int(acceptance.guard(score, level))
+        assert score**first <= level < score ** (first - 1)
+    test = Acceptance(0.9)
+    assert test.add(np.full(33, 10.0), np.full(33, 10.0)) == "open"
+    assert test.add([10.0], [10.0]) == "accepted" and test.needed() == 34
+
+
+def test_a_range_that_was_seen_is_nearly_as_good_as_one_that_is_known():
+    """The range is that of random actions, the expert and a look; a policy that fails rarely is seldom
+    wrongly accepted by it, and the mixture of t-tests takes it in every fourth run.
+    """
+    walk, rng = Walk(), np.random.default_rng(6)
+    x, wrong = walk.exactly(0.9), np.zeros(2)
+    for _ in range(150):
+        numbers = [rng.random((count, HORIZON)) for count in (20, 20, 10, 150)]
+        seen = np.concatenate([walk.returns(y, n) for y, n in zip((0.5, 1.0, x), numbers, strict=False)])
+        limits = float(seen.min()), float(seen.max())
+        played = [walk.returns(y, numbers[3]) for y in (x, 1.0, 0.5)]
+        test = Acceptance(0.9, limits=limits, assumed=True)
+        wrong += (test.add(*played) == "accepted", Acceptance(0.9).add(*played) == "accepted")
+    assert not test.exact and "approximate" in str(test)
+    assert wrong[0] <= 0.03 * 150 and wrong[1] > 0.05 * 150
+
+
+def test_returns_beyond_an_assumed_range_are_no_error_and_cost_nearly_all():
+    known, assumed = (Acceptance(0.9, limits=(0.0, 10.0), assumed=a) for a in (False, True))
+    with pytest.raises(UserError, match="limits"):
+        known.add([-5.0], [10.0])
+    assumed.add(np.full(30, 10.0), np.full(30, 10.0))
+    before = assumed.needed()
+    assumed.add([-50.0], [10.0])
+    assert assumed.state == "open" and assumed.needed() > before + 20
+
+
+def test_agreement_and_loss_are_tested_as_scores_are():
+    agree = Acceptance(0.9, kind="agreement", limits=(0.0, 1.0))
+    # The same numbers as a policy whose every episode returns one, beside an expert that always does.
+    score = Acceptance(0.9, limits=(0.0, 1.0))
+    x = (np.random.default_rng(1).random(200) < 0.99).astype(float)
+    assert agree.add(x) == score.add(x, np.ones(200)) == "accepted"
+    assert "agreement" not in str(agree) and "plays the expert's action in at least 0.9" in str(agree)
+    assert 0.9 <= agree.interval().low < x.mean() <= agree.interval().high <= 1.0
+    for limits in (None, (-1.0, 0.0)):
+        loss = Acceptance(0.1, kind="loss", limits=limits)
+        assert loss.add(-0.05 * np.random.default_rng(2).random(400)) == "accepted"
+        assert 0 <= loss.interval().low < 0.025 < loss.interval().high <= 0.1
+        worse = Acceptance(0.1, kind="loss", limits=limits)
+        assert worse.add(np.full(60, -0.5)) == "rejected" and "above 0.1" in str(worse)
+
+
+def test_the_agreement_of_bad_policies_is_hardly_ever_accepted():
+    """At the edge, with a state an episode: 400 labels, looked at after each."""
+    x = (np.random.default_rng(3).random((2000, 400)) < 0.95).astype(float)
+    logs = bounded(x - 0.95, -0.95)
+    assert (logs >= -math.log(level_of(1))).any(axis=1).mean() <= level_of(1)
+    fixed = peeking(np.where(x > 0, 0.05, -0.95) + 1e-9)[:, 19:]
+    assert (fixed >= -math.log(0.05)).any(axis=1).mean() > 0.2, "peeking would accept many"
+
+
+def test_a_hopeless_test_is_given_up_and_one_with_bad_luck_is_not():
+    rng = np.random.default_rng(0)
+    good, poor = Acceptance(0.95, limits=(0.0, 1.0)), Acceptance(0.95, limits=(0.0, 1.0))
+    for test in (good, poor):
+        assert not test.over
+    good.add([0.3, *np.ones(11)], np.ones(12))
+    assert good.state == "open" and not good.over, "one bad episode of twelve may be luck"
+    poor.add(0.95 + 0.001 * rng.normal(size=12), np.ones(12))
+    assert poor.state == "open" and poor.over and not poor.settled
+    poor.add(np.full(38, 0.95), np.ones(38))
+    assert poor.settled
+
+
+def test_two_are_compared_after_any_number_of_episodes():
+    rng = np.random.default_rng(5)
+    luck = 100 + 30 * rng.normal(size=60)  # common to both
+    better = luck + 2 + rng.normal(size=60)
+    assert [acceptance.compare(better[:n], luck[:n]).answer for n in (10, 60)] == ["not yet", "yes"]
+    assert acceptance.compare(luck, better).answer == "no"
+    near = acceptance.compare(luck[:30] + rng.normal(size=30), luck[:30])
+    assert near.answer == "not yet" and near.needed > 30 and "would decide" in str(near)
+    exact = acceptance.compare(np.ones(40), np.zeros(40), limits=(0.0, 1.0))
+    assert exact.answer == "yes"
+    assert acceptance.compare([1.0, np.nan], [0.0, 0.0]).answer == "not yet"
+
+
+def test_comparing_equals_is_seldom_wrong_and_peeking_often_is():
+    d = np.random.default_rng(9).normal(size=(1000, 200))
+    sequential = [(normal(s * d)[:, 19:] >= -math.log(0.025)).any(axis=1) for s in (1, -1)]
+    assert np.any(sequential, axis=0).mean() <= 0.05
+    fixed = [(peeking(s * d)[:, 19:] >= -math.log(0.025)).any(axis=1) for s in (1, -1)]
+    assert np.any(fixed, axis=0).mean() > 0.15
+
+
 @pytest.mark.slow
 def test_coverage_and_power_over_many_runs():
     assert false_acceptances(exact, 5000, 10, 150, seed=1) <= 0.05

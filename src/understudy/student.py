@@ -408,6 +408,7 @@ class Understudy:
                 judge = np.asarray(due)
             self.state, record = self._play(game, self.state, one, threefry.fold_in(self._key, t), judge)
             record, params = jax.device_get(record), jax.tree.map(np.array, self.state.learner.params)
+            record["agreement"] = record["agreement"] / share  # of this round, whatever it weighs
         self.params, self._robot = params, None
         self.recent, self.ensemble = [*self.recent, params][-self.resolved.average :], []
         if self.automatic is not None and not self.automatic.settled:

@@ -103,12 +103,12 @@ class Proof:
             looks_good = found is not None and found.mean >= self._mark
             self._see(() if found is None else found.returns)
             return looks_good
-        ordinary = self.student.resolved.ordinary
-        share = 1.0 if ordinary is None else row["samples"] / ordinary
         if row["by_expert"] == 1.0:  # its states are the expert's
             return False
         if self.goal.kind == "agreement":
             return row["agreement"] >= self.goal.wanted + MARGIN * (1.0 - self.goal.wanted)
+        ordinary = self.student.resolved.ordinary
+        share = 1.0 if ordinary is None else row["samples"] / ordinary
         return row["loss"] / share <= (1.0 - MARGIN) * self.goal.wanted
 
     def _see(self, returns: Any) -> None:
