@@ -199,7 +199,7 @@ def play_episodes(
 
 
 Look = Callable[[Seen, np.ndarray, np.ndarray, np.ndarray], None]
-"""Told what some lanes show, as rows too (n, width), which they are, and where an episode begins."""
+"""Called with what some lanes show, as rows too (n, width), which they are, and where an episode begins."""
 
 
 def by_policy(
@@ -211,7 +211,7 @@ def by_policy(
     lanes: int,
     look: Look | None = None,
 ) -> Act:
-    """The deterministic actions of a policy, in so many lanes; `look` is told of every state."""
+    """The deterministic actions of a policy, in so many lanes; `look` is called with every state."""
     actor = Actor(policy, params, normaliser, lanes)
     history = History(seen, lanes) if isinstance(seen, Recalled) else None
 
