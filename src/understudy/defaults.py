@@ -898,7 +898,9 @@ def views(
 def _reachable(wanted: Goal, plan: Timetable, policy: Policy, actions: Actions, teacher: Expert) -> None:
     """Refuses what nothing here could test."""
     why = ""
-    if wanted.kind == "share" and plan.measures(expensive=teacher.workers is not None) == 0:
+    if teacher.name == "none":
+        why = "needs an expert to compare with, and there are demonstrations alone"
+    elif wanted.kind == "share" and plan.measures(expensive=teacher.workers is not None) == 0:
         why = (
             "needs episodes of the expert, and it is slow or expensive; agreement and loss need labels only,"
         )

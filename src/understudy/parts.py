@@ -203,7 +203,7 @@ def parts_of(
     observation_space: Space, action_space: Space, kind: Kind, settings: Mapping[str, Setting]
 ) -> Parts:
     """The parts of a student that somebody else's loop asks and teaches."""
-    foreign = [name for name in settings if name in WORLD or name not in FIELDS]
+    foreign = [name for name in settings if name in (*WORLD, "until", "return_limits") or name not in FIELDS]
     if foreign:
         refuse_old_name(foreign[0])
         raise UserError(f"{foreign[0]}: an Understudy has no such setting; it has no environment, no expert.")

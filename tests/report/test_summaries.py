@@ -214,6 +214,28 @@ def test_the_expert_has_an_interval_and_is_compared_in_pairs_with_the_least_retu
     assert "the expert's was not measured: it is a person." in verdicts(group_runs([person]))[0]["note"]
 
 
+def test_the_verdict_has_the_sentence_of_a_run_that_had_a_goal():
+    accepted = "with 95 % confidence the kept policy has at least 0.95 of the expert's return (exact)"
+    one = source(reached=True, statement=accepted)
+    assert account([one])["verdicts"][0]["note"].startswith(accepted.replace("with", "With", 1) + ".")
+    two = [source(str(k), reached=k == 0, statement="x", settings={"seed": k}) for k in range(2)]
+    for k, run in enumerate(two):
+        run.columns["loss"][0] = k  # else they would count once
+    assert "1 of 2 runs reached their goal" in account(two)["verdicts"][0]["note"]
+    assert "goal" not in account([source()])["verdicts"][0]["note"]
+
+
+def test_two_runs_that_are_not_told_apart_say_what_would():
+    rng = np.random.default_rng(0)
+    luck = 100 + 20 * rng.normal(size=30)
+    runs = [
+        source("a", returns=luck, expert=None),
+        source("b", returns=luck - 1 + 4 * rng.normal(size=30), expert=None, settings={"learner": "bc"}),
+    ]
+    note = account(runs)["verdicts"][0]["note"]
+    assert "It is not clearly above" in note and "common episodes would decide (understudy evaluate)" in note
+
+
 def test_a_loss_on_the_experts_states_is_behind_those_of_policies_that_acted():
     made = [source(who, returns=None, expert=None, settings={"learner": who}) for who in ("ftl", "ogd")]
     bc = source("bc", returns=None, expert=None, driven=1.0, settings={"learner": "bc"})

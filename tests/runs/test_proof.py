@@ -14,7 +14,7 @@ from gymnasium import spaces
 
 from drift import Drift, back
 from runs.pieces import resumed
-from understudy import Run, UserError, evaluate, explain, imitate, load
+from understudy import Run, Understudy, UserError, evaluate, explain, imitate, load
 from understudy.cli import main
 from understudy.defaults import plan_of
 from understudy.envs.gymnasium import Seen, maker, vector
@@ -176,6 +176,7 @@ def test_networks_are_compared_with_the_best_in_hindsight_of_where_they_ended():
         ({"until": 0.9, "expert_episodes": 0}, "and expert_episodes is 0"),
         ({"until": 0.9, "expert": "person"}, "a person says when it is enough"),
         ({"until": 0.9, "expert_workers": 2}, "it is slow or expensive; agreement and loss need labels only"),
+        ({"env": "MountainCar-v0", "until": 0.9, "demos": "DEMOS", "rounds": 0}, "demonstrations alone"),
         ({"until": 0.9, "return_limits": (3, 1)}, "not a least and a larger return"),
         ({"until": 0.9, "return_limits": (0, 400)}, "limits: a return of 500 is outside 0 to 400"),
         ({"env": "Pendulum-v1", "until": "agreement:0.9"}, "loss:0.05 is accepted for these actions"),
@@ -183,10 +184,35 @@ def test_networks_are_compared_with_the_best_in_hindsight_of_where_they_ended():
         ({"until": 0.9, "env_kwargs": {"max_episode_steps": 8}}, "so a share of it says nothing"),
     ],
 )
-def test_what_cannot_be_tested_is_refused_in_a_sentence(settings, sentence):
+def test_what_cannot_be_tested_is_refused_in_a_sentence(settings, sentence, tmp_path):
+    if "demos" in settings:
+        settings["demos"] = str(tmp_path / "demos.npz")
+        np.savez(settings["demos"], observations=np.zeros((4, 2), np.float32), actions=np.zeros(4, int))
     settings = {"env": "CartPole-v1", "policy": "linear", "rounds": 2, "steps_per_round": 40} | settings
     with pytest.raises(UserError, match=sentence):
         imitate(**settings)
+
+
+def test_a_student_without_an_environment_has_no_goal():
+    with pytest.raises(UserError, match="until: an Understudy has no such setting"):
+        Understudy(spaces.Box(-1, 1, (2,)), spaces.Discrete(2), until=0.9)
+
+
+def test_evaluating_two_says_whether_the_first_is_better(tmp_path, capsys):
+    good = {"policy": "linear", "rounds": 2, "steps_per_round": 200, "episodes": 0, "comparator": "none"}
+    imitate("CartPole-v1", out=tmp_path / "good", **good)
+    imitate("CartPole-v1", out=tmp_path / "bad", **good | {"steps_per_round": 4})
+    names = [str(tmp_path / name) for name in ("good", "bad", "good")]
+    for order, episodes, answer in (((0, 1), 20, "yes"), ((1, 0), 20, "no"), ((0, 2), 20, "not yet")):
+        runs = [names[i] for i in order]
+        assert main(["evaluate", *runs, "--episodes", str(episodes), "--json"]) == 0
+        out = capsys.readouterr()
+        told = json.loads(out.out)["runs"][1]
+        [said] = [
+            line.split("?")[1].strip() for line in out.err.splitlines() if "is the first better?" in line
+        ]
+        assert told["first_is_better"] == answer and said.startswith(answer)
+        assert (told["episodes_needed"] is None) == (order == (0, 2)), "equals are never told apart"
 
 
 def test_limits_are_known_where_gymnasium_bounds_the_rewards():
