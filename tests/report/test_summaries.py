@@ -217,12 +217,12 @@ def test_the_expert_has_an_interval_and_is_compared_in_pairs_with_the_least_retu
 def test_the_verdict_has_the_sentence_of_a_run_that_had_a_goal():
     accepted = "with 95 % confidence the kept policy has at least 0.95 of the expert's return (exact)"
     one = source(reached=True, statement=accepted)
-    assert account([one])["verdicts"][0]["note"].startswith(accepted.replace("with", "With", 1) + ".")
+    assert verdicts(group_runs([one]))[0]["note"].startswith(accepted.replace("with", "With", 1) + ".")
     two = [source(str(k), reached=k == 0, statement="x", settings={"seed": k}) for k in range(2)]
     for k, run in enumerate(two):
         run.columns["loss"][0] = k  # else they would count once
-    assert "1 of 2 runs reached their goal" in account(two)["verdicts"][0]["note"]
-    assert "goal" not in account([source()])["verdicts"][0]["note"]
+    assert "1 of 2 runs reached their goal" in verdicts(group_runs(two))[0]["note"]
+    assert "goal" not in verdicts(group_runs([source()]))[0]["note"]
 
 
 def test_two_runs_that_are_not_told_apart_say_what_would():
@@ -232,7 +232,7 @@ def test_two_runs_that_are_not_told_apart_say_what_would():
         source("a", returns=luck, expert=None),
         source("b", returns=luck - 1 + 4 * rng.normal(size=30), expert=None, settings={"learner": "bc"}),
     ]
-    note = account(runs)["verdicts"][0]["note"]
+    note = verdicts(group_runs(runs))[0]["note"]
     assert "It is not clearly above" in note and "common episodes would decide (understudy evaluate)" in note
 
 
