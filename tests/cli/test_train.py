@@ -25,6 +25,7 @@ from understudy.regret import Ledger
 from understudy.report import tables, video
 from understudy.runs import World
 from understudy.runs.imitate import _warn_spent
+from understudy.runs.statement import Statement
 from understudy.spec import FIELDS, RunSpec
 
 SMALL = ["--policy", "linear", "--rounds", "3", "--steps-per-round", "40", "--episodes", "1"]
@@ -88,6 +89,7 @@ def test_the_outcome_has_no_broken_line_at_80_columns(capsys, monkeypatch):
         seconds=dict.fromkeys(("collect", "solve", "comparator", "evaluate"), 1234.56),
         folder=None,
         expert_evaluation=True,
+        statement=None,
     )
     tables.show(outcome(run))
     lines = [line.split() for line in capsys.readouterr().out.splitlines() if line.strip()]
@@ -96,6 +98,14 @@ def test_the_outcome_has_no_broken_line_at_80_columns(capsys, monkeypatch):
     told = vars(run) | {"expert_evaluation": None}
     tables.show(outcome(SimpleNamespace(**told)))
     assert "expert's return 10000.0 (its card, other episodes" in " ".join(capsys.readouterr().out.split())
+    sentence = "not reached with 1,500 labels: 0.93, below 0.95 " * 3
+    about = {"until": "agreement:0.98", "reached": False, "labels": 1, "candidates": 1, "exact": True}
+    said = Statement(episodes=30, text=sentence.strip(), **about)
+    tables.show(outcome(SimpleNamespace(**vars(run) | {"statement": said})))
+    out = capsys.readouterr().out
+    begun = [line for line in out.splitlines() if line.startswith(" " * 20) or "until" in line]
+    assert " ".join(" ".join(begun).split()[1:]) == f"agreement:0.98 {sentence.strip()}"
+    assert all(len(line.split()) > 2 for line in begun), "no word stands alone on a line"
 
 
 def test_train_prints_one_line_of_json(capsys):
