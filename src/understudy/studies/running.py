@@ -435,7 +435,12 @@ def calibrate_rate(
     first = [entry.spec for shard in shards for entry in shard][:CALIBRATION]
     short = [
         spec.replace(
-            rounds=CALIBRATED_ROUNDS, budget=None, episodes=0, expert_episodes=0, comparator="none"
+            rounds=CALIBRATED_ROUNDS,
+            budget=None,
+            until=None,
+            episodes=0,
+            expert_episodes=0,
+            comparator="none",
         ).changes()
         for spec in first
     ]
