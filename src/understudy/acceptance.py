@@ -79,7 +79,7 @@ RARE = 0.05
 """`guard` shows failures that happen at least so often: it asks no more of a score above 0.95."""
 LEAST, PATIENCE, MOST = 10, 3, 500
 """A test is given up after `LEAST` episodes or later, where it would need `PATIENCE` times the episodes of a
-policy as good as its expert, or more than `MOST`."""
+policy as good as its expert, or, where such a policy would not be accepted either, more than `MOST`."""
 
 State = Literal["open", "accepted", "rejected"]
 Kind = Literal["share", "agreement", "loss"]
@@ -329,11 +329,11 @@ class Acceptance:
         same = Played(as_good, *self.played[1:])
         if self.kind == "share":
             same = self.played._replace(policy=self.played.expert)
-        least = self._decides(same.differences(self.wanted), MOST)
+        least = self._decides(same.differences(self.wanted), 1_000_000)
         differences = self.played.differences(self.wanted)
         hoped = differences + differences.std() / math.sqrt(self.count)
-        longest = min(max(PATIENCE * least, LEAST), MOST)
-        return self.count >= longest or self._decides(hoped, MOST) > longest or not hoped.mean() > 0
+        longest = int(PATIENCE * least) if math.isfinite(least) else MOST
+        return self.count >= longest or not hoped.mean() > 0 or self._decides(hoped, longest) > longest
 
     @property
     def settled(self) -> bool:

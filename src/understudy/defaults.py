@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict, final
 
 from .errors import UserError
 from .spec import OPTIONS, Goal, Mixing, RunSpec, comparator_rounds, describe, is_pure, mixing
+from .spec import goal as goal_of
 
 if TYPE_CHECKING:  # importing this file is cheap
     from .asking import Rule
@@ -35,9 +36,16 @@ STEPS, EACH = 1000, 50
 LOOKS, JUDGING, CHOSEN = 10, 20, 50
 """Episodes where nothing is said: of a look on the way; of the policy that is kept; of the one that was
 chosen by looks of up to `CHOSEN` episodes."""
+SHARE = 0.95
+"""The share of the expert's return that a run has to reach where nothing is said of how long it is."""
 CEILING, SMALL, GROWTH = 5000, 20, 0.15
 """With `until`: the most labels where nothing is said; the labels of a round, a share of those so far, and at
 least so many."""
+LENGTH = (
+    *("rounds", "budget", "until", "ask", "steps_per_round", "first_steps", "num_envs", "learner", "beta"),
+    *("preset", "moment", "memory", "demos", "expert_workers", "episodes", "expert_episodes", "keep_best"),
+)
+"""Settings that say how long a run is, or what it is for: where one is said, `until` is none by itself."""
 MOST_ROUNDS = 100_000
 """No plan has more rounds."""
 SAID = "as you said"
@@ -48,6 +56,7 @@ PORTIONS = ("ask", "first_steps", "steps_per_round", "evaluate_every", "keep_bes
 RECORDED = (
     *PORTIONS,
     "budget",
+    "until",
     "rounds",
     "first_round",
     "noise",
@@ -283,7 +292,7 @@ class Decisions:
 
     def __init__(self, spec: RunSpec, before: Mapping[str, Setting] | None = None):
         self.spec, self.preset, self.by = spec, PRESETS[spec.preset], f"the preset {spec.preset}"
-        self._before = before or {}
+        self._before, self.before, self.goal = before or {}, before or None, spec.goal
         self.made: dict[str, Choice] = {}
 
     def __getitem__(self, name: str) -> Any:
@@ -361,16 +370,37 @@ def person(decisions: Decisions) -> None:
             decide("max_iterations", 500, "a short training, while you wait")
 
 
-def goal(decisions: Decisions) -> None:
-    """With `until`: a ceiling of labels, and evaluations after every round, which say what is to be tested.
-    Where the goal is an agreement or a loss, labels at random say it, and returns do not count.
+def open_ended(spec: RunSpec) -> bool:
+    """Whether nothing was said of how long a run is, and a network learns what its expert does.
+
+    >>> open_ended(RunSpec(env="Hopper-v5", seed=3)), open_ended(RunSpec(env="Hopper-v5", rounds=5))
+    (True, False)
     """
-    spec, decide, wanted = decisions.spec, decisions.decide, decisions.spec.goal
+    network = spec.policy in ("auto", "mlp") and not is_pure(spec.env) and not spec.by_person
+    played = not (isinstance(spec.env, str) and spec.env.startswith("ALE/"))  # episodes are long
+    return network and played and all(spec.unsaid(name) for name in LENGTH)
+
+
+def goal(decisions: Decisions) -> None:
+    """With `until`, or where nothing was said of how long a run is (`open_ended`): a ceiling of labels, and
+    evaluations after every round, which say what is to be tested. Where the goal is an agreement or a loss,
+    labels at random say it, and returns do not count.
+    """
+    spec, decide = decisions.spec, decisions.decide
+    wanted, why = spec.goal, "a test that may be looked at at any time ends the run"
+    if wanted is None and decisions.before is not None:
+        begun = decisions.before.get("until")
+        wanted, why = None if begun is None else goal_of(begun), BEGUN
+    elif wanted is None and open_ended(spec):
+        wanted = Goal("share", SHARE)
+        why = f"nothing was said of how long: {why}; --rounds {ROUNDS} plays as many rounds instead"
+    decisions.goal = wanted
     if wanted is None:
         return
-    decisions.note("until", str(wanted), "a test that may be looked at at any time ends the run")
-    if spec.rounds is None:
-        decide("budget", CEILING, "no more labels than this, wherever the test stands")
+    decisions.note("until", str(wanted), why)
+    most = CEILING if spec.rounds is None else None
+    if (most := (decisions.before or {"budget": most})["budget"]) is not None:
+        decide("budget", most, "no more labels than this, wherever the test stands")
     most = decisions["budget"]
     if most is not None and spec.rounds is None and spec.demos is None and spec.preset == "practical":
         decide("first_steps", max(1, min(200, most // 2)), "200 labels, or half of the most")
@@ -400,7 +430,7 @@ def budget(decisions: Decisions) -> None:
     free = free and spec.learner != "bc" and spec.preset == "practical" and spec.moment == "after"
     if labels is None or not free:
         return
-    wanted = spec.goal
+    wanted = decisions.goal
     each = max(1, labels // 20) if wanted is None else max(SMALL, math.ceil(GROWTH * labels))
     many = f"{each} labels a round, a twentieth of the budget"
     if wanted is not None:
@@ -428,6 +458,7 @@ def preset(decisions: Decisions) -> None:
     many = EACH * spec.num_envs if is_pure(spec.env) else 0
     decide("ask", "all", "every state of a round is asked about, as in DAgger")
     decide("budget", None, "labels are not limited")
+    decide("until", None, "the run ends after its last round")
     long = f"{EACH} steps of each of {spec.num_envs:,} environments" if many > STEPS else "the usual length"
     decide("steps_per_round", max(STEPS, many), long)
     ages = "a round shows all phases of an episode" if is_pure(spec.env) else "each has its own pace"
@@ -464,7 +495,7 @@ def timetable(decisions: Decisions) -> Timetable:
         last = decisions.decide("rounds", None, "as many as the budget takes")
     each, demos = decisions["steps_per_round"], int(spec.demos is not None)
     most, left = (math.inf if limit is None else limit for limit in (last, labels))
-    grows = spec.goal is not None and spec.ask is None and count is not None and last is None
+    grows = decisions.goal is not None and spec.ask is None and None not in (count, labels)
     rounds = _rounds(decisions["first_steps"] or each, each, most, demos, left, who, every, count, grows)
     if rounds is None:
         named = f"budget: {labels}" if last is None else f"rounds: {last}"
@@ -503,7 +534,7 @@ def timetable(decisions: Decisions) -> Timetable:
         judging=judging,
         expert_episodes=decisions["expert_episodes"],
         insists=spec.expert_episodes is not None,
-        goal=spec.goal,
+        goal=decisions.goal,
         grows=grows,
     )
 

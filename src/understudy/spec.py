@@ -593,6 +593,7 @@ def goal(until: Any) -> Goal:
     >>> goal(0.95), str(goal("agreement:0.98"))
     (Goal(kind='share', wanted=0.95), 'agreement:0.98')
     """
+    until = number_or_word(until)
     kind, _, text = until.partition(":") if isinstance(until, str) else ("share", "", until)
     try:
         wanted = math.nan if isinstance(text, bool) else float(text)

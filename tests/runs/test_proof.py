@@ -8,12 +8,14 @@ import itertools
 import json
 from functools import partial
 
+import gymnasium as gym
 import numpy as np
 import pytest
 from gymnasium import spaces
 
 from drift import Drift, back
 from runs.pieces import resumed
+from test_acceptance import peeking
 from understudy import Run, Understudy, UserError, evaluate, explain, imitate, load
 from understudy.cli import main
 from understudy.defaults import plan_of
@@ -118,6 +120,48 @@ def test_a_ceiling_is_not_passed_and_rounds_grow_with_the_labels():
     assert {labels for _, labels in said.rounds[1:]} == {30}, "what was said stays"
     [why] = [one for one in explain("Hopper-v5", until=0.95) if one.setting == "until"]
     assert why.value == "0.95" and "test" in why.reason
+
+
+class Brittle(gym.Env):
+    """One step an episode, of a place between 0 and 1: action 1 is paid, but below 0.04 action 0. So the score
+    of a policy is known exactly from where it plays what.
+    """
+
+    observation_space = spaces.Box(0.0, 1.0, (1,))
+    action_space = spaces.Discrete(2)
+    least = 0.04
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.place = self.np_random.random()
+        return np.float32([self.place]), {}
+
+    def step(self, action):
+        return np.float32([0.5]), float(action == (self.place > self.least)), True, False, {}
+
+
+def knows(observation):
+    return np.int64(observation[0] > Brittle.least)
+
+
+def test_a_run_that_peeking_would_have_stopped_with_too_bad_a_policy_goes_on():
+    """The first policies have not seen the places where the other action pays, and fail there: seldom enough
+    for Student's test, looked at after every episode, to take one that is not good enough.
+    """
+    settings = {"expert": knows, "policy": "linear", "steps_per_round": 8, "comparator": "none"}
+    fooled, places = [], np.linspace(0, 0.2, 1001, dtype=np.float32)
+    with Run(Brittle, until=0.95, rounds=30, return_limits=(0, 1), seed=2, **settings) as run:
+        for row in run:
+            if (test := run.judge.proof.tests.get(row["round"])) is None:
+                continue
+            plays = np.array([run.student.policy([place]) for place in places])
+            paid = 0.8 + 0.2 * (plays == (places > Brittle.least)).mean()
+            looks = peeking(test.played.differences(0.95)[None])[0, 4:]
+            # Random actions are paid every second time.
+            fooled.append((2 * paid - 1, bool((looks >= -np.log(0.05)).any()), test.state))
+    wrong = [state for score, taken, state in fooled if taken and score < 0.95]
+    assert wrong and "accepted" not in wrong
+    assert fooled[-1][0] >= 0.95 and fooled[-1][2] == "accepted"
 
 
 def test_labels_of_a_test_are_paid_for():

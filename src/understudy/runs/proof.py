@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import copy
 import functools
+import math
 from collections.abc import Callable, Mapping
 from typing import Any, final
 
@@ -93,7 +94,7 @@ class Proof:
 
     def settle(self, number: int) -> None:
         """Tests the policy of a round, which is kept though none was accepted, where it was not tested."""
-        if self.goal.kind == "share" and number not in self.tests:
+        if self.goal.kind == "share" and number not in self.tests and self._mark < math.inf:
             self._test(number)
 
     # ------------------------------------------------------------------------------------ candidates
@@ -124,6 +125,8 @@ class Proof:
         expert, chance = self.arena.of_expert(asked), self._random(asked)
         self._see((*expert.returns, *(() if chance is None else chance.returns)))
         theirs, least = expert.mean, 0.0 if chance is None else chance.mean
+        if not theirs > least and self.student.spec.goal is None:
+            return math.inf  # nobody asked for a goal, and no policy is a candidate
         if not theirs > least:
             raise UserError(
                 f"until: the expert's mean return is {theirs:.4g} and that of "
@@ -203,6 +206,8 @@ class Proof:
         about: dict[str, Any] = {"until": str(self.goal), "labels": labels, "candidates": len(self.tests)}
         if test is None:
             text = f"not reached with {labels:,} labels: no policy looked good enough for a test"
+            if self.goal.kind == "share" and self._mark == math.inf:
+                text = f"not tested with {labels:,} labels: the expert returns no more than random actions"
             return Statement(
                 reached=False, episodes=0, exact=False, text=f"{text}; {self._advice()}", **about
             )

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, cast, final
 import numpy as np
 
 from .. import disk
-from ..defaults import Timetable, plan_of
+from ..defaults import ROUNDS, Timetable, open_ended, plan_of
 from ..errors import UserError, unknown
 from ..spec import FIELDS, OPTIONS, RunSpec, fits, read_toml, refuse_old_name, registries, stated
 
@@ -117,6 +117,8 @@ class Study:
             asked: dict[str, Any] = self.settings | dict(zip(self.grid, combination, strict=True))
             settings, dropped = _taken_settings(asked)
             specs = [RunSpec.of(settings | {"seed": seed}) for seed in self.seeds]
+            # Runs that are compared have equal rounds where nothing is said.
+            specs = [spec.replace(rounds=ROUNDS) if open_ended(spec) else spec for spec in specs]
             learner = specs[0].name
             for name in dropped:
                 learners = self.left_out.setdefault(name, [])
