@@ -123,7 +123,7 @@ def test_a_ceiling_is_not_passed_and_rounds_grow_with_the_labels():
 
 
 class Brittle(gym.Env):
-    """One step an episode, of a place between 0 and 1: action 1 is paid, but below 0.04 action 0. So the score
+    """One step an episode, of a place between 0 and 1: action 1 is paid, but below 0.04 action 0: the score
     of a policy is known exactly from where it plays what.
     """
 
