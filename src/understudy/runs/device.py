@@ -22,7 +22,7 @@ from ..envs.pure import PureEnv, State, chosen, derived, key_of, words
 from ..errors import UserError
 from ..experts import Expert
 from ..parts import Parts
-from ..policies import Observations, Policy, Recalled
+from ..policies import Observations, Params, Policy, Recalled
 from ..programs import apart, architecture, keys_again, kind, over_devices, plain_keys, stacked, to_one_device
 from ..samples import EXPERT, TERMINATED, TRUNCATED, Counts, Path
 from ..student import Plan, Understudy
@@ -302,6 +302,8 @@ class DeviceCollector:
     call: how a program is called: alone, or together with those of other runs.
     """
 
+    few = 1 << 30
+
     def __init__(self, world: World, student: Understudy, expert: Expert, call: Call = alone):
         parts = student.parts
         seen: Any = parts.observations
@@ -352,7 +354,7 @@ class DeviceCollector:
         if self._lanes is not None or student.resolved.ensemble > 1 or self._call is not alone:
             return
         policy, args, episodes = self._playing(
-            student, (self.spec.seed, self.student.timetable.looks, 0), False
+            student.shown(), (self.spec.seed, student.timetable.looks, 0), False
         )
         if episodes:
             self._kit.compile_aside(policy, episodes, self.spec.episode_limit, True, args)
@@ -368,20 +370,20 @@ class DeviceCollector:
         single = jax.tree.map(lambda leaf: jnp.asarray(leaf, jnp.float32), params)
         return Actor(single, *(jnp.asarray(one, jnp.float32) for one in (seen.mean, seen.scale)))
 
-    def of_student(self, student: Understudy, asked: Asked) -> Evaluation:
-        return self._play(student, asked, False)
+    def of_policy(self, shown: tuple[Policy, Params], asked: Asked) -> Evaluation:
+        return self._play(shown, asked, False)
 
     def of_expert(self, asked: Asked) -> Evaluation:
         # Through the program of the policy, whose answers it does not take: a second program would take as
         # long to compile as the first.
-        return self._play(self.student, asked, True)
+        return self._play(self.student.shown(), asked, True)
 
-    def _playing(self, student: Understudy, asked: Asked, expert: bool) -> tuple[Any, Any, int]:
+    def _playing(self, shown: tuple[Policy, Params], asked: Asked, expert: bool) -> tuple[Any, Any, int]:
         """The policy whose program plays these episodes, its arguments, and how many it plays: as many in
         looks as in the last evaluation, since more of them take no longer and another program would.
         """
         seed, episodes, number = asked
-        policy, params = student.shown()
+        policy, params = shown
         args = self._actor(params), words(seed), np.bool_(expert), np.uint32(number)
         return (
             policy,
@@ -389,9 +391,9 @@ class DeviceCollector:
             episodes and max(episodes, self.student.timetable.looks, self.student.timetable.judging),
         )
 
-    def _play(self, student: Understudy, asked: Asked, expert: bool) -> Evaluation:
+    def _play(self, shown: tuple[Policy, Params], asked: Asked, expert: bool) -> Evaluation:
         """Whole episodes: as `evaluate.play_episodes`, all of them side by side."""
-        policy, args, most = self._playing(student, asked, expert)
+        policy, args, most = self._playing(shown, asked, expert)
         seed, episodes, number = asked
         if not episodes:
             return Evaluation(np.zeros(0), np.zeros(0, np.int64))

@@ -243,14 +243,16 @@ class Folder:
             self._sums.append("times.csv", "".join(map(csv_line, laps)))
             judge.policy.save(self.path / "next" / "policy")
             arrays, plain = student.arrays()
-            arrays |= {} if judge.best is None else listed("best", judge.best.members)
+            if (best := judge.best) is not None:
+                arrays |= listed("best", best.members) | {"raced": best.returns}
             for i, slot in enumerate(slots):
                 arrays |= {f"slot.{i:03d}.{name}": kept for name, kept in slot.items() if name != "episode"}
             plain |= {
                 "format": FORMAT,
                 "measuring": run.calls,
                 "episodes": [slot["episode"] for slot in slots],
-                "best": judge.best and [judge.best.mean, judge.best.round],
+                "best": best and [best.round, best.equal],
+                "compared": judge.compared,
             }
             file = f"{records.name_of(student.round)}.safetensors"
             disk.write_tensors(self.path / file, arrays, {"run": json.dumps(plain)})
@@ -275,9 +277,10 @@ class Folder:
                     for one in disk.read_csv(self.path / "times.csv", "run")
                 ]
                 run.measuring += plain["measuring"]
+                run.judge.compared = plain["compared"]
                 if plain["best"] is not None:
-                    mean, number = plain["best"]
-                    run.judge.best = Best(mean, number, student.unlisted("best", arrays))
+                    number, equal = plain["best"]
+                    run.judge.best = Best(arrays["raced"], number, student.unlisted("best", arrays), equal)
                 slots: list[dict[str, Any]] = [{"episode": n} for n in plain["episodes"]]
                 for name, kept in arrays.items():
                     if name.startswith("slot."):

@@ -140,7 +140,7 @@ class Run:
         if expert.person is not None:
             expert.person.open(world.make, env.observation_space, env.action_space)
             self._opened.callback(expert.person.close)
-        stage = Stage(world, expert, self.spec.episode_limit, light=env.many, opened=self._opened)
+        stage = Stage(world, student, self.spec.episode_limit, light=env.many, opened=self._opened)
         return HostCollector(env, student, self.labelling), stage
 
     def _go_on(self, folder: Folder) -> None:
@@ -251,7 +251,7 @@ class Run:
     @property
     def calls(self) -> int:
         """Calls of the expert that gave no label, but for those of its evaluation."""
-        return self.measuring + self.labelling.calls
+        return self.measuring + self.labelling.calls + self.judge.calls
 
     def evaluate(self, episodes: int = 20, **how: Any) -> Evaluation:
         """Returns of the policy as of now, see `understudy.evaluate`."""
