@@ -129,6 +129,14 @@ def test_the_ensemble_is_trained_until_the_best_is_as_good_as_the_expert():
     assert played[:2] == [LOOKS, ALL]
 
 
+def test_how_bad_a_policy_is_need_not_be_known_well():
+    rounds = (FALLING - 20, None), (FALLING - 19, None), (FALLING, None)  # 62, 63 and 82 of 100
+    _, _, _, played, _ = race(*rounds, expert=STEADY)
+    assert played == [LOOKS, LOOKS, ALL]
+    _, _, _, played, _ = race(*rounds)
+    assert played == [ALL] * 3, "nobody to compare with"
+
+
 def test_the_network_that_acts_may_be_better_than_the_mean():
     judge, pupil, _, played, rows = race((STEADY, STEADY - 70), (STEADY - 90, STEADY - 80))
     assert judge.best.members == [STEADY] or np.array_equal(judge.best.members[0], STEADY)

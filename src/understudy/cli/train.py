@@ -102,7 +102,7 @@ def outcome(result: Record) -> Table:
         rows.append(("  over", f"{tables.many(summary['episodes'], 'episode')}, the least {least}"))
         if summary["kept_round"] != summary["rounds"]:
             rows.append(("  of the policy of", f"round {summary['kept_round']}, the best (--keep-best no)"))
-        if (many := result.settings["resolved"].get("ensemble", 1)) > 1:
+        if (many := getattr(result.policy.policy, "members", 1)) > 1:
             rows.append(("  of the mean of", f"{many} networks (--ensemble 1 is quicker)"))
     if theirs is not None:
         if result.expert_evaluation:

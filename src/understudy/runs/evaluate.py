@@ -48,6 +48,8 @@ PRECISE = 0.01
 """A mean return whose standard error is at most this share of it needs no more episodes; as good as another
 is one that is at most this share of it behind.
 """
+NEAR = 0.2
+"""How good a policy is that is farther behind the expert, as a share, one look says well enough."""
 Asked = tuple[int, int, int]
 """Which episodes are played: a seed, how many, and the number of the evaluation."""
 Act = Callable[[Seen, np.ndarray, np.ndarray], "np.ndarray | Sequence[ArrayLike]"]
@@ -391,11 +393,12 @@ class Judge:
         shown, asked = self.student.mean(members), self._portions()
         found = self.arena.of_policy(shown, asked[0])
         for portion in asked[1:]:
-            if self._behind(found) or (self._known(found) and not self._equal(found)):
+            if self._behind(found) or (self._known(found) and not self._reaches(found, PRECISE)):
                 break
             found = found.with_more(self.arena.of_policy(shown, portion))
         if not self._behind(found):
-            equal = len(found.returns) == sum(count for _, count, _ in asked) and self._equal(found)
+            whole = len(found.returns) == sum(count for _, count, _ in asked)
+            equal = whole and self._reaches(found, PRECISE) is True
             self.best = Best(found.returns, self.student.round, members, equal)
         return found
 
@@ -407,9 +410,11 @@ class Judge:
         return [(self.spec.seed, n, number) for n, number in zip(counts, LOOKED, strict=True) if n]
 
     def _known(self, found: Evaluation) -> bool:
-        """Whether more episodes would hardly change the mean, which the best one's are enough to say."""
+        """Whether the mean need not be known better: where the best one's was, in a look at least."""
         best = 0 if self.best is None else len(self.best.returns)
-        return len(found.returns) >= max(self.plan.looks, best) and found.precise
+        if len(found.returns) < max(self.plan.looks, best):
+            return False
+        return found.precise or self._reaches(found, NEAR) is False
 
     def _behind(self, found: Evaluation) -> bool:
         """Whether the policy with these returns is behind the best: clearly, or in all that the best has
@@ -424,13 +429,13 @@ class Judge:
             return intervals.difference(mine, theirs[: len(mine)]).high < 0
         return not mine[: len(theirs)].mean() >= theirs.mean()
 
-    def _equal(self, found: Evaluation) -> bool:
-        """Whether the policy with these returns is as good as the expert in the same episodes; no where the
-        expert is not to be played, or where that might take long.
+    def _reaches(self, found: Evaluation, share: float) -> bool | None:
+        """Whether the policy with these returns is at most a share behind the expert in the same episodes;
+        None where the expert is not to be played, or where that might take long.
         """
         expert = self.student.parts.expert
         if not expert.deterministic or not self.plan.measures(expensive=expert.workers is not None):
-            return False
+            return None
         theirs = np.zeros(0)
         for k, asked in enumerate(self._portions()):
             if len(theirs) < len(found.returns):
@@ -438,7 +443,7 @@ class Judge:
                 theirs = np.append(theirs, played.returns)
                 if k >= self.compared:
                     self.compared, self.calls = k + 1, self.calls + int(played.lengths.sum())
-        return found.mean >= theirs.mean() - PRECISE * abs(theirs.mean())
+        return bool(found.mean >= theirs.mean() - share * abs(theirs.mean()))
 
     def finish(self, clock: Callable[[str], None]) -> None:
         """The rounds are over: judges the policy that is kept, where that is not done yet."""
