@@ -320,9 +320,10 @@ class Judge:
 
     Where the best policy is to be kept, every round is a race: its policies play the episodes that the best
     one so far has played, a few, then more. Whoever is clearly behind it stops; who is not plays on until
-    its own mean return is known, up to `COURSE` looks, so that luck does not choose. Where the best is as
-    good as the expert, the mean of several networks is not even trained, and a few episodes are for the
-    record. What is kept in the end is judged by episodes that have chosen nothing.
+    its own mean return is known, up to `COURSE` looks, so that luck does not choose; far behind the expert
+    one look is enough. Where the best is as good as the expert, the mean of several networks is not even
+    trained, and a few episodes are for the record. What is kept in the end is judged by episodes that have
+    chosen nothing.
 
     compared, calls: the portions of a race that the expert has played, and its steps in them since the run
     was begun or resumed.
