@@ -129,6 +129,15 @@ def test_the_ensemble_is_trained_until_the_best_is_as_good_as_the_expert():
     assert played[:2] == [LOOKS, ALL]
 
 
+def test_a_policy_that_is_quicker_than_the_expert_and_falls_is_not_as_good():
+    quick = np.where(np.arange(ALL) == ALL - 1, 20.0, 106.0)
+    judge, pupil, *_ = race((quick, STEADY - 90), (STEADY, STEADY), expert=STEADY)
+    assert judge.best.mean > 100 and not judge.best.equal and pupil.trained == [1, 2]
+    quick = np.where(np.arange(ALL) == ALL - 1, 90.0, 106.0)
+    judge, pupil, *_ = race((quick, STEADY - 90), (STEADY, STEADY), expert=STEADY)
+    assert judge.best.equal and pupil.trained == [], "a slow episode is no fall"
+
+
 def test_how_bad_a_policy_is_need_not_be_known_well():
     rounds = (FALLING - 20, None), (FALLING - 19, None), (FALLING, None)  # 62, 63 and 82 of 100
     _, _, _, played, _ = race(*rounds, expert=STEADY)

@@ -394,12 +394,12 @@ class Judge:
         shown, asked = self.student.mean(members), self._portions()
         found = self.arena.of_policy(shown, asked[0])
         for portion in asked[1:]:
-            if self._behind(found) or (self._known(found) and not self._reaches(found, PRECISE)):
+            if self._behind(found) or (self._known(found) and not self._equal(found)):
                 break
             found = found.with_more(self.arena.of_policy(shown, portion))
         if not self._behind(found):
             whole = len(found.returns) == sum(count for _, count, _ in asked)
-            equal = whole and self._reaches(found, PRECISE) is True
+            equal = whole and self._equal(found)
             self.best = Best(found.returns, self.student.round, members, equal)
         return found
 
@@ -415,7 +415,8 @@ class Judge:
         best = 0 if self.best is None else len(self.best.returns)
         if len(found.returns) < max(self.plan.looks, best):
             return False
-        return found.precise or self._reaches(found, NEAR) is False
+        theirs = self._taught(found)
+        return found.precise or (theirs is not None and found.mean < theirs.mean() - _share(NEAR, theirs))
 
     def _behind(self, found: Evaluation) -> bool:
         """Whether the policy with these returns is behind the best: clearly, or in all that the best has
@@ -430,9 +431,18 @@ class Judge:
             return intervals.difference(mine, theirs[: len(mine)]).high < 0
         return not mine[: len(theirs)].mean() >= theirs.mean()
 
-    def _reaches(self, found: Evaluation, share: float) -> bool | None:
-        """Whether the policy with these returns is at most a share behind the expert in the same episodes;
-        None where the expert is not to be played, or where that might take long.
+    def _equal(self, found: Evaluation) -> bool:
+        """Whether the policy with these returns is as good as the expert in the same episodes: as a mean, and
+        far behind in none, since a policy that is quicker than the expert may fall now and then.
+        """
+        theirs = self._taught(found)
+        if theirs is None or found.mean < theirs.mean() - _share(PRECISE, theirs):
+            return False
+        return bool((found.returns >= theirs - _share(NEAR, theirs)).all())
+
+    def _taught(self, found: Evaluation) -> np.ndarray | None:
+        """The expert's returns in the same episodes of the race; None where it is not to be played, or where
+        that might take long.
         """
         expert = self.student.parts.expert
         if not expert.deterministic or not self.plan.measures(expensive=expert.workers is not None):
@@ -444,7 +454,7 @@ class Judge:
                 theirs = np.append(theirs, played.returns)
                 if k >= self.compared:
                     self.compared, self.calls = k + 1, self.calls + int(played.lengths.sum())
-        return bool(found.mean >= theirs.mean() - share * abs(theirs.mean()))
+        return theirs
 
     def finish(self, clock: Callable[[str], None]) -> None:
         """The rounds are over: judges the policy that is kept, where that is not done yet."""
@@ -462,6 +472,11 @@ class Judge:
         """Plays the expert on the first of the episodes that judge the policy."""
         self.expert_evaluation = self.arena.of_expert((JUDGED[0], episodes, JUDGED[1]))
         clock("evaluate")
+
+
+def _share(share: float, returns: np.ndarray) -> float:
+    """A share of a mean return, which may be negative."""
+    return share * abs(float(returns.mean()))
 
 
 def evaluate(
