@@ -39,6 +39,7 @@ from ...policies.mlp import ACTIVATIONS
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
+    from ...policies.acting import Forward
     from .. import Space
 
 STACKS: dict[str, tuple[str, tuple[str, ...]]] = {
@@ -225,7 +226,7 @@ def _unexpected(x: np.ndarray, shape: tuple[int, ...], what: str) -> UserError:
 
 def _head(
     family: str, outputs: int, settings: Settings, limited: bool, what: str
-) -> tuple[dict[str, Any], See]:
+) -> tuple[dict[str, Any], Forward]:
     """The options of `MLP` that bound its outputs, and how answers are made of outputs (n, k)."""
     space, limit = settings.action_space, np.float32(settings.clip_mean)
     if not isinstance(space, spaces.Box | spaces.Discrete | spaces.MultiDiscrete):
