@@ -32,8 +32,9 @@ if TYPE_CHECKING:
 
 Numeric = TypeVar("Numeric", np.ndarray, Array)
 """An array of NumPy or of JAX; a function of one returns one of the same kind."""
-_NUMPY: ModuleType = np
-_JAX: ModuleType = jnp
+NUMPY: ModuleType = np
+JAX: ModuleType = jnp
+"""The functions that both have: which of them a function calls is known when it runs."""
 OBSERVATIONS = "Box, Discrete, MultiDiscrete, MultiBinary, and Dict or Tuple of these"
 
 
@@ -127,7 +128,7 @@ class Observations:
         if len(parts) > 1:
             _count(parts)
         rows = [_encoded(leaf, part, self.dtype) for leaf, part in zip(self.leaves, parts, strict=True)]
-        own = _JAX if on_device(rows[0]) else _NUMPY
+        own = JAX if on_device(rows[0]) else NUMPY
         joined: Any = rows[0] if len(rows) == 1 else own.concatenate(rows, axis=1)
         return joined.astype(self.dtype, copy=False)
 
@@ -353,9 +354,9 @@ class Actions:
 
     def plays(self, outputs: Numeric) -> Numeric:
         """`play` for many rows of outputs, of NumPy or, inside programs, of JAX: actions with n in front."""
-        own, dtype = _NUMPY, self.dtype
+        own, dtype = NUMPY, self.dtype
         if not isinstance(outputs, np.ndarray):  # numbers on the device have 32 bits
-            own, dtype = _JAX, "int32" if self.counts else "float32"
+            own, dtype = JAX, "int32" if self.counts else "float32"
         if self.kind == "box":
             played: Any = own.minimum(own.maximum(outputs, self.low), self.high)
         elif self.kind == "discrete":
@@ -468,7 +469,7 @@ class Normaliser:
             return rows
         rows = (rows - self.mean) / self.scale
         if self.limit < math.inf:
-            own = _NUMPY if isinstance(rows, np.ndarray) else _JAX
+            own = NUMPY if isinstance(rows, np.ndarray) else JAX
             rows = own.minimum(own.maximum(rows, -self.limit), self.limit)
         return rows if rows.dtype == np.float32 else rows.astype(np.float32)
 
@@ -535,7 +536,7 @@ class Recalled(Wrapped):
         (n, depth − 1, inner), and whether an episode begins (n,): then what came before does not count.
         Arrays of NumPy or of JAX.
         """
-        own = _NUMPY if isinstance(now, np.ndarray) else _JAX
+        own = NUMPY if isinstance(now, np.ndarray) else JAX
         parts = [now]
         if self.depth > 1:
             changes = own.concatenate([past[:, :-1], now[:, None] - past[:, -1:]], axis=1)
