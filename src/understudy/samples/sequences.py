@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, final
+from typing import TYPE_CHECKING, Any, final
 
 import jax
 import numpy as np
@@ -42,9 +42,7 @@ class Sequences:
 
     def __init__(self, length: int, burn: int):
         self.length, self.burn = length, burn
-        self._last: np.ndarray | Array | None = (
-            None  # (slots, burn, width): the rows before the next, the last at the end
-        )
+        self._last: Any = None  # (slots, burn, width): the rows before the next, the last at the end
         self._have = np.zeros(0, np.int64)  # how many of them there are
 
     def of(
