@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     import numpy as np
 
 File = str | os.PathLike[str]
-Value: TypeAlias = "bool | int | float | str | Sequence[Value] | Mapping[str, Value] | None"
-"""Plain data: what JSON can express."""
+Json: TypeAlias = "bool | int | float | str | Sequence[Json] | Mapping[str, Json] | None"
+"""Plain data."""
 _waits = contextvars.ContextVar("waits", default=True)
 
 

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from .errors import UserError
 
 if TYPE_CHECKING:
+    from typing import TypeAlias
+
     import gymnasium
     from numpy.typing import ArrayLike
 

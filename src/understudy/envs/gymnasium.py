@@ -31,7 +31,7 @@ from ..registry import module, place_of
 from ..spec import Environment, is_pure
 
 if TYPE_CHECKING:
-    from ..disk import Value
+    from ..disk import Json
     from ..nested import Nested, Space
 
     Env = gym.Env[Any, Any]
@@ -67,7 +67,7 @@ class Maker:
     make: Callable[..., Any]
     by_id: bool
 
-    def __call__(self, **keywords: Value) -> Any:
+    def __call__(self, **keywords: Json) -> Any:
         """One environment; a function gets those of `keywords` (render_mode, …) that are its parameters."""
         if not self.by_id:
             keywords = {name: one for name, one in keywords.items() if _takes(self.make, name)}
@@ -100,7 +100,7 @@ class Maker:
 
 
 def maker(
-    env: Environment | None, env_kwargs: Mapping[str, Value] | None = None, infos: Sequence[str] = ()
+    env: Environment | None, env_kwargs: Mapping[str, Json] | None = None, infos: Sequence[str] = ()
 ) -> Maker:
     """How to make `env`: an id or a function with `env_kwargs`, or an environment with a spec.
 
@@ -178,7 +178,7 @@ class WithInfos(gym.Wrapper):
         return {INFO + name: np.asarray(info[name], np.float32) for name in self._infos}
 
 
-def _with_infos(made: Maker, infos: tuple[str, ...], **keywords: Value) -> WithInfos:
+def _with_infos(made: Maker, infos: tuple[str, ...], **keywords: Json) -> WithInfos:
     inner = made(**keywords)
     try:
         return WithInfos(inner, infos)

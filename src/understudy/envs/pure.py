@@ -28,7 +28,7 @@ Tree = TypeVar("Tree")
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
-    from ..disk import Value
+    from ..disk import Json
     from ..nested import Nested, Space
     from ..policies.codecs import Slots
 
@@ -232,13 +232,13 @@ def brax_style(env: BraxLike, name: str, *, limit: int | None = LIMIT) -> PureEn
     return PureEnv(name, begin, play, seen, acts, getattr(env, "limit", limit))
 
 
-def brax(name: str, *, max_episode_steps: int = LIMIT, **keywords: Value) -> PureEnv:
+def brax(name: str, *, max_episode_steps: int = LIMIT, **keywords: Json) -> PureEnv:
     """An environment of Brax, such as ant; `keywords` (backend, …) are its own."""
     envs = import_extra("brax.envs", f"env: brax:{name}", "brax")
     return brax_style(envs.get_environment(name, **keywords), f"brax:{name}", limit=max_episode_steps)
 
 
-def playground(name: str, *, max_episode_steps: int | None = None, **overrides: Value) -> PureEnv:
+def playground(name: str, *, max_episode_steps: int | None = None, **overrides: Json) -> PureEnv:
     """An environment of MuJoCo Playground, such as CartpoleBalance; `overrides` are entries of its config."""
     registry = import_extra("mujoco_playground", f"env: playground:{name}", "brax").registry
     config = registry.get_default_config(name)
@@ -249,7 +249,7 @@ def playground(name: str, *, max_episode_steps: int | None = None, **overrides: 
     return brax_style(made, f"playground:{name}", limit=max_episode_steps or int(config.episode_length))
 
 
-def gymnax(name: str, **settings: Value) -> PureEnv:
+def gymnax(name: str, **settings: Json) -> PureEnv:
     """An environment of gymnax, such as CartPole-v1; `settings` replace numbers of its parameters.
 
     Its own `step` resets, so its two halves are called here: `step_env`, and `is_truncated` for the limit.

@@ -24,7 +24,7 @@ from .mlp import ACTIVATIONS, MLP, Committee, sigmoid
 from .nature_cnn import NatureCNN
 
 if TYPE_CHECKING:
-    from ..disk import Value
+    from ..disk import Json
     from ..nested import Nested
     from .codecs import Slots
 
@@ -283,7 +283,7 @@ class Encoded(Wrapped):
         """The features (n, width) of a batch, each image to the bits of `row`."""
         return np.stack([self.row(one) for one in self.split(batch)])
 
-    def config(self) -> dict[str, Value]:
+    def config(self) -> dict[str, Json]:
         return {
             "inner": self.inner.config(),
             "encoder": self.encoder.network.config(),

@@ -18,7 +18,7 @@ from jax.typing import DTypeLike
 from ..errors import ContractError, UserError, calling, check_int, is_own, kind_of, name_of
 
 if TYPE_CHECKING:
-    from ..disk import Value
+    from ..disk import Json
 
 Params = Any
 """A pytree of arrays. For a linear policy it is one array of shape (features, outputs)."""
@@ -77,7 +77,7 @@ class Policy(eqx.Module):
         """
         raise UserError(f"lasso: the policy {self.name!r} has no weights of single inputs; mlp has.")
 
-    def config(self) -> dict[str, Value]:
+    def config(self) -> dict[str, Json]:
         """The architecture as plain data; `policies.from_config` reads it back.
 
         A class goes by the name under which it is registered, else by its own. One that only inherits a name

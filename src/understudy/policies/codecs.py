@@ -22,7 +22,7 @@ from ..nested import batch_size, part_at, take
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike
 
-    from ..disk import Value
+    from ..disk import Json
     from ..nested import Nested, Space
     from .acting import Encoded, Seen
     from .base import Params
@@ -145,12 +145,12 @@ class Observations:
         """A Gymnasium space of such observations; bounds of numbers are not known."""
         return _space([(leaf.path, leaf) for leaf in self.leaves])
 
-    def config(self) -> list[dict[str, Value]]:
+    def config(self) -> list[dict[str, Json]]:
         return [dataclasses.asdict(leaf) for leaf in self.leaves]
 
     @classmethod
-    def from_config(cls, config: Sequence[Mapping[str, Value]]) -> Observations:
-        def read(leaf: Mapping[str, Value]) -> Leaf:
+    def from_config(cls, config: Sequence[Mapping[str, Json]]) -> Observations:
+        def read(leaf: Mapping[str, Json]) -> Leaf:
             fields: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in leaf.items()}
             return Leaf(**fields)
 
@@ -385,14 +385,14 @@ class Actions:
         """How many numbers a played action is."""
         return math.prod(self.shape)
 
-    def config(self) -> dict[str, Value]:
+    def config(self) -> dict[str, Json]:
         plain = dataclasses.asdict(self)
         return {
             k: v.astype(np.float64).tolist() if isinstance(v, np.ndarray) else v for k, v in plain.items()
         }
 
     @classmethod
-    def from_config(cls, config: Mapping[str, Value]) -> Actions:
+    def from_config(cls, config: Mapping[str, Json]) -> Actions:
         check_name("actions", config["kind"], ("box", "discrete", "multi"))
         fields: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in config.items()}
         for name, endless in (("low", -np.inf), ("high", np.inf)):
@@ -571,7 +571,7 @@ class Recalled(Wrapped):
             history.advance([0], found[-1])
         return np.concatenate(found)
 
-    def config(self) -> dict[str, Value]:
+    def config(self) -> dict[str, Json]:
         return {"recalled": self.inner.config(), "changes": self.depth - 1, "mark": self.mark}
 
     @property

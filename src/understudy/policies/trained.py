@@ -22,7 +22,7 @@ from .nature_cnn import NatureCNN
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
-    from ..disk import Value
+    from ..disk import Json
     from ..nested import Nested
 
     Memory = tuple[np.ndarray, np.ndarray]
@@ -44,7 +44,7 @@ def place(path: str | os.PathLike[str]) -> Path:
     return path.with_name(f"{stem}.safetensors")
 
 
-def write(path: str | os.PathLike[str], arrays: Mapping[str, np.ndarray], card: Mapping[str, Value]) -> Path:
+def write(path: str | os.PathLike[str], arrays: Mapping[str, np.ndarray], card: Mapping[str, Json]) -> Path:
     """Writes both files, each whole and synced (see `disk.write_file`). The header of the safetensors file
     holds the card too, but for `training`, so that it can be read without the other.
     """
@@ -58,7 +58,7 @@ def write(path: str | os.PathLike[str], arrays: Mapping[str, np.ndarray], card: 
 
 def _read(
     path: str | os.PathLike[str], field: str, given: str | os.PathLike[str] | None = None
-) -> tuple[dict[str, np.ndarray], dict[str, Value]]:
+) -> tuple[dict[str, np.ndarray], dict[str, Json]]:
     """The arrays and the card: the .json, or the one in the header, with what the file `given` says instead.
     Refused where there is none, or it is damaged or of a newer format.
     """
@@ -199,12 +199,12 @@ class TrainedPolicy:
             raise UserError("policy: it remembers; call predict with the state that the last call returned.")
         return self.act(observation) if self.remembers else self.predict(observation)[0]
 
-    def save(self, path: str | os.PathLike[str], **extra: Value) -> Path:
+    def save(self, path: str | os.PathLike[str], **extra: Json) -> Path:
         """Writes `path`.safetensors and `path`.json; `extra` is plain data for the card."""
         arrays, card = self.packed()
         return write(path, arrays, card | extra)
 
-    def packed(self) -> tuple[dict[str, np.ndarray], dict[str, Value]]:
+    def packed(self) -> tuple[dict[str, np.ndarray], dict[str, Json]]:
         """The policy as named arrays and its card, plain data: what `save` writes and `unpacked` reads."""
         tensors = {"network": self.params, "mean": self.normaliser.mean, "scale": self.normaliser.scale}
         if (frozen := getattr(self.observations, "tensors", None)) is not None:
@@ -240,7 +240,7 @@ class TrainedPolicy:
         return cls.unpacked(arrays, about, f"{field}: {base}"), about
 
     @classmethod
-    def unpacked(cls, arrays: Mapping[str, np.ndarray], card: Value, what: str = "policy") -> TrainedPolicy:
+    def unpacked(cls, arrays: Mapping[str, np.ndarray], card: Json, what: str = "policy") -> TrainedPolicy:
         """The policy that `packed` described, half-precision tensors widened; errors begin with `what`."""
         from . import from_config
 
