@@ -15,8 +15,8 @@ from .options import Flag, Folder, Json, Name, Options, Repeated
 if TYPE_CHECKING:
     from rich.table import Table
 
+    from ..disk import Json as Value
     from ..runs import Record
-    from ..studies.study import Value
 
 
 class Train(Options, settings=(name for name in FIELDS if name != "env")):

@@ -15,6 +15,7 @@ import numpy as np
 
 from .. import disk
 from ..defaults import plan_of
+from ..disk import Json
 from ..errors import UserError, damaged
 from ..experts import EXPERTS
 from ..regret import Certificate
@@ -22,7 +23,6 @@ from ..runs import NAMES, TIMES, Evaluation, read_config, read_ledger, read_summ
 from ..runs.folder import FREE
 from ..samples import records
 from ..spec import FIELDS, PARTS, RunSpec, default
-from ..studies.study import Value
 
 DEEP = 3
 """How many folders below a named one are looked into for runs and studies."""
@@ -245,7 +245,7 @@ def _changes(settings: Mapping[str, Any]) -> dict[str, Any]:
     return changes
 
 
-def _is_own(name: str, kept: Value) -> bool:
+def _is_own(name: str, kept: Json) -> bool:
     """Whether a part of a run was an object or a function of a script or a notebook.
 
     >>> _is_own("expert", "__main__:act"), _is_own("expert", "my_module:act"), _is_own("expert", "PPO")

@@ -27,14 +27,14 @@ from pathlib import Path
 from typing import Any, TextIO, TypeAlias, TypedDict
 
 from .. import disk
+from ..disk import Json
 from ..errors import UserError, check_name, import_extra
 from ..machine import count_cores, use_cache
 from ..registry import register_again, registered
 from ..runs import Worlds
 from .shard import Result, play
-from .study import Value
 
-Shard: TypeAlias = Sequence[dict[str, Value]]
+Shard: TypeAlias = Sequence[dict[str, Json]]
 """The settings of runs that one process plays."""
 Names: TypeAlias = dict[str, dict[str, str | None]]
 """Parts that were registered, which a worker registers again."""

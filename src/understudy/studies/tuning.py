@@ -16,12 +16,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, cast, final
 
-from ..disk import lock, reporting, to_columns
+from ..disk import Json, lock, reporting, to_columns
 from ..errors import UserError, check_int, check_name
 from ..regret.ledger import to_pandas
 from .folder import Columns, column_of, refuse_foreign, write_tables
 from .running import Plan, Results, folder_or_temporary, plan, run
-from .study import Entry, Study, Value, check_table
+from .study import Entry, Study, check_table
 
 if TYPE_CHECKING:
     import pandas  # pyright: ignore[reportMissingTypeStubs]
@@ -38,8 +38,8 @@ COARSE: dict[str, int | str | None] = {
 """The coarse pass: 2,000 steps at M = 100, without evaluation and without the best in hindsight."""
 KEPT = 3
 """Candidates of the coarse pass that are played in full."""
-Labels: TypeAlias = Mapping[str, Value]
-Values: TypeAlias = tuple[Value, ...]
+Labels: TypeAlias = Mapping[str, Json]
+Values: TypeAlias = tuple[Json, ...]
 """A candidate: its values along the tuned axes."""
 Means: TypeAlias = dict[Values, float]
 """The mean score over seeds of each candidate."""
@@ -60,7 +60,7 @@ class Choice(NamedTuple):
     tried: int
 
     @property
-    def labels(self) -> dict[str, Value]:
+    def labels(self) -> dict[str, Json]:
         """What the chosen runs have in common."""
         return self.setting | self.values
 
@@ -90,7 +90,7 @@ class Tuned:
 
     def table(self) -> Columns:
         """The choices as columns."""
-        rows: list[dict[str, Value]] = []
+        rows: list[dict[str, Json]] = []
         for choice in self.choices:
             row = {column_of(name): value for name, value in choice.setting.items()}
             for name, value in choice.values.items():
@@ -276,7 +276,7 @@ def _as_tried(entry: Entry, over: Sequence[str], tried: Results) -> str:
 # -------------------------------------------------------------- the rule of choice, whatever played the runs
 
 
-def setting_of(labels: Labels, over: Sequence[str]) -> dict[str, Value]:
+def setting_of(labels: Labels, over: Sequence[str]) -> dict[str, Json]:
     """A run's labels without what is tuned and without its seed.
 
     >>> setting_of({"learner": "ogd", "step": 0.1, "seed": 3}, ("step",))
