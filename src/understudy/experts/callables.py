@@ -26,6 +26,8 @@ from ..nested import batch_size, copy_batch, parts, stack, take
 from . import Expert, Kind
 
 if TYPE_CHECKING:
+    from collections.abc import Coroutine
+
     from numpy.typing import ArrayLike
 
     from . import Infos, Nested, Space
@@ -232,16 +234,16 @@ def stack_answers(name: str, answers: Sequence[ArrayLike]) -> np.ndarray:
         raise UserError(f"expert {name!r}: its answers do not all have the same shape.") from None
 
 
-def _name(function: Callable[..., Any]) -> str:
+def _name(function: Callable[..., T]) -> str:
     name: str = getattr(function, "__qualname__", type(function).__qualname__)
     return name.replace("<locals>.", "").strip("<>")
 
 
-def _is_coroutine(function: Callable[..., Any]) -> bool:
+def _is_coroutine(function: Callable[..., T]) -> bool:
     return any(map(inspect.iscoroutinefunction, (function, type(function).__call__)))
 
 
-def _parameters(function: Callable[..., Any]) -> Mapping[str, inspect.Parameter]:
+def _parameters(function: Callable[..., T]) -> Mapping[str, inspect.Parameter]:
     try:
         return inspect.signature(function).parameters
     except (TypeError, ValueError):  # some functions written in C do not say
@@ -303,9 +305,9 @@ def from_remote(
     start = _on_loop if _is_coroutine(function) else in_thread
 
     def ask(observations: Nested, infos: Infos) -> np.ndarray:
-        answers: dict[int, Any] = {}
+        answers: dict[int, ArrayLike] = {}
 
-        def begin(i: int) -> Future[Any]:  # each attempt with numbers of its own, to which it may write
+        def begin(i: int) -> Future[ArrayLike]:  # each attempt with numbers of its own, to which it may write
             return start(function, take(copy_batch(take(observations, [i])), 0))
 
         count, limits = batch_size(observations), {"timeout": timeout, "backoff": backoff}
@@ -335,7 +337,7 @@ def from_remote(
 Future = concurrent.futures.Future
 
 
-def _on_loop(function: Callable[..., Any], observation: Nested) -> Future[Any]:
+def _on_loop(function: Callable[..., Coroutine[None, None, T]], observation: Nested) -> Future[T]:
     return asyncio.run_coroutine_threadsafe(function(observation), _loop())
 
 

@@ -6,7 +6,7 @@ import contextlib
 import math
 import sys
 from collections import Counter
-from collections.abc import Generator, Iterable, Mapping, Sequence
+from collections.abc import Generator, Iterable
 from typing import TYPE_CHECKING, Any, TextIO, TypeAlias
 
 from rich.box import SIMPLE_HEAD
@@ -51,7 +51,7 @@ def json_only() -> Generator[None]:
         _outputs.pop()
 
 
-def json_line(value: Mapping[str, Any] | Sequence[Mapping[str, Any]]) -> None:
+def json_line(value: Any) -> None:
     """Inside `json_only`: prints `value` as one line of JSON, after whatever the error stream still holds."""
     if _outputs:
         sys.stderr.flush()

@@ -113,7 +113,7 @@ class Study:
     def _expand(self) -> list[Entry]:
         entries: dict[str, Entry] = {}
         for combination in itertools.product(*self.grid.values()):
-            asked: dict[str, Any] = self.settings | dict(zip(self.grid, combination, strict=True))
+            asked: dict[str, Json] = self.settings | dict(zip(self.grid, combination, strict=True))
             settings, dropped = _taken_settings(asked)
             specs = [RunSpec.of(settings | {"seed": seed}) for seed in self.seeds]
             learner = specs[0].name
@@ -189,7 +189,7 @@ def check_table(field: str, table: Axis | Mapping[str, Axis], what: str) -> None
         raise UserError(f"{field}: {table!r} is not a table of {what}.")
 
 
-def _refuse_several(name: str, value: Any) -> None:
+def _refuse_several(name: str, value: Axis) -> None:
     """Several values, and a plural such as learners, are an axis."""
     axis = name if name in ACCEPTED else name.removesuffix("s")
     lists = axis == "comparator" or (axis in FIELDS and "tuple" in str(FIELDS[axis].type))
@@ -208,7 +208,7 @@ def digest(settings: Mapping[str, Json]) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
-def _taken_settings(asked: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
+def _taken_settings(asked: Mapping[str, Json]) -> tuple[dict[str, Json], list[str]]:
     """Settings that the learner takes, and the names of those that it does not."""
     learner = asked.get("learner", "ftl")
     if not isinstance(learner, str):
@@ -217,7 +217,7 @@ def _taken_settings(asked: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]
         raise UserError(f"{STEP}: it is another word for {named[0]}; leave one of them.")
     takes, solves = _accepted(learner)
     step = next((name for name in ("eta", "alpha") if name in takes), None)
-    settings: dict[str, Any] = {"learner": learner}
+    settings: dict[str, Json] = {"learner": learner}
     dropped: list[str] = []
     for name, value in asked.items():
         wanted = step if name == STEP else name

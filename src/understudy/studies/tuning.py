@@ -108,7 +108,7 @@ def tune(
     out: str | os.PathLike[str] | None = None,
     *,
     keep: int = KEPT,
-    coarse: Mapping[str, Any] | None = None,
+    coarse: Mapping[str, Json] | None = None,
     seeds: int | Sequence[int] | None = None,
     sinks: Sequence[str] = (),
     progress: Callable[[str, int, int], None] | None = None,
@@ -163,7 +163,7 @@ def plans(
     out: str | os.PathLike[str] | None = None,
     *,
     keep: int = KEPT,
-    coarse: Mapping[str, Any] | None = None,
+    coarse: Mapping[str, Json] | None = None,
     seeds: int | Sequence[int] | None = None,
     **options: Any,
 ) -> dict[str, Plan]:
@@ -183,7 +183,7 @@ def plans(
 
 
 def coarse_study(
-    study: Study, over: Sequence[str], changes: Mapping[str, Any], seeds: int | Sequence[int]
+    study: Study, over: Sequence[str], changes: Mapping[str, Json], seeds: int | Sequence[int]
 ) -> Study | None:
     """The coarse pass: the settings of `study` with more than one candidate; None where there is none."""
     short = study.with_settings(**{**COARSE, "seeds": seeds, **changes})
@@ -227,7 +227,7 @@ def _prepare(
     over: str | Sequence[str],
     out: str | os.PathLike[str] | None,
     keep: int,
-    coarse: Mapping[str, Any] | None,
+    coarse: Mapping[str, Json] | None,
     seeds: int | Sequence[int] | None,
 ) -> tuple[tuple[str, ...], Study | None]:
     """The tuned axes and the coarse pass, checked, as is the folder."""
@@ -332,7 +332,7 @@ def choose(
     runs: Sequence[tuple[Labels, float]],
     over: Sequence[str],
     *,
-    grid: Mapping[str, Sequence[Any]] | None = None,
+    grid: Mapping[str, Sequence[Json]] | None = None,
     tried: Mapping[str, int] | None = None,
 ) -> list[Choice]:
     """The best candidate of every setting, in the order in which the settings first appear.

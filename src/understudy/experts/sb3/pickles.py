@@ -126,10 +126,10 @@ class _Reader:
 
     def __init__(self):
         self.stack: list[Any] = []
-        self.memo: dict[int, Any] = {}
+        self.memo: dict[int, Record] = {}
         self.globals: dict[Global, None] = {}
 
-    def read(self, data: bytes) -> Any:
+    def read(self, data: bytes) -> Record:
         for number, (opcode, argument, _) in enumerate(pickletools.genops(data)):
             if number > LIMIT:
                 raise ValueError(f"more than {LIMIT} instructions")
@@ -146,17 +146,17 @@ class _Reader:
     def put(self, number: int) -> None:
         self.memo[number] = self.stack[-1]
 
-    def last(self, count: int) -> list[Any]:
+    def last(self, count: int) -> list[Record]:
         if len(self.stack) < count or any(item is _MARK for item in self.stack[-count:]):
             raise ValueError("the stack is too short")
         return self.stack[-count:]
 
-    def pop(self, count: int) -> list[Any]:
+    def pop(self, count: int) -> list[Record]:
         items = self.last(count)
         del self.stack[-count:]
         return items
 
-    def since_mark(self) -> list[Any]:
+    def since_mark(self) -> list[Record]:
         place = len(self.stack) - 1 - next(i for i, item in enumerate(reversed(self.stack)) if item is _MARK)
         items = self.stack[place + 1 :]
         del self.stack[place:]
