@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike
 
+    from ..spec import Setting
+
     Step = tuple[np.ndarray, float, bool, bool, dict[str, np.ndarray]]
     """Observation, reward, terminated, truncated and info."""
 
@@ -225,7 +227,7 @@ def _single(infos: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
     return {key: value[0] for key, value in infos.items()}
 
 
-def atari_maker(name: str, env_kwargs: Mapping[str, Any] | None = None) -> Maker:
+def atari_maker(name: str, env_kwargs: Mapping[str, Setting] | None = None) -> Maker:
     """How to make one game as often as needed, under the id that experts' cards use."""
     made = settings(env_kwargs)
     spelled = env_id(name)

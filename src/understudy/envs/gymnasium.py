@@ -32,7 +32,8 @@ from ..spec import Environment, is_pure
 
 if TYPE_CHECKING:
     from ..disk import Json
-    from ..nested import Nested, Space
+    from ..nested import Info, Nested, Space
+    from ..spec import Setting
 
     Env = gym.Env[Any, Any]
     """Any environment of Gymnasium's."""
@@ -100,7 +101,7 @@ class Maker:
 
 
 def maker(
-    env: Environment | None, env_kwargs: Mapping[str, Json] | None = None, infos: Sequence[str] = ()
+    env: Environment | None, env_kwargs: Mapping[str, Setting] | None = None, infos: Sequence[str] = ()
 ) -> Maker:
     """How to make `env`: an id or a function with `env_kwargs`, or an environment with a spec.
 
@@ -159,18 +160,18 @@ class WithInfos(gym.Wrapper):
             parts[name] = gym.spaces.Box(-np.inf, np.inf, value.shape)
         self.observation_space, self._plain = gym.spaces.Dict(parts), OWN in parts
 
-    def reset(self, **options: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+    def reset(self, **options: Any) -> tuple[dict[str, Nested], dict[str, Any]]:
         seen, info = self.env.reset(**options)
         return self._beside(seen, info), info
 
-    def step(self, action: Nested) -> tuple[dict[str, Any], SupportsFloat, bool, bool, dict[str, Any]]:
+    def step(self, action: Nested) -> tuple[dict[str, Nested], SupportsFloat, bool, bool, dict[str, Any]]:
         seen, reward, terminated, truncated, info = self.env.step(action)
         return self._beside(seen, info), reward, terminated, truncated, info
 
-    def _beside(self, seen: Any, info: Mapping[str, Any]) -> dict[str, Any]:
-        return ({OWN: seen} if self._plain else dict(seen)) | self._entries(info)
+    def _beside(self, seen: Any, info: Info) -> dict[str, Nested]:
+        return {**({OWN: seen} if self._plain else seen), **self._entries(info)}
 
-    def _entries(self, info: Mapping[str, Any]) -> dict[str, np.ndarray]:
+    def _entries(self, info: Info) -> dict[str, np.ndarray]:
         for name in self._infos:
             if name not in info:
                 known = ", ".join(sorted(map(str, info))) or "none"
@@ -255,7 +256,7 @@ class Seen(NamedTuple):
     """What n slots show: n infos, and the observations as a batch (nested arrays with n in front)."""
 
     batch: Nested
-    infos: Sequence[Mapping[str, Any]]
+    infos: Sequence[Info]
 
 
 class VectorEnv(Protocol):
@@ -277,7 +278,7 @@ class VectorEnv(Protocol):
         """What these slots show now."""
         ...
 
-    def step(self, slots: np.ndarray, actions: Any) -> Steps:
+    def step(self, slots: np.ndarray, actions: Sequence[Nested] | np.ndarray) -> Steps:
         """Plays one action in each of these slots: rewards (float64), terminated and truncated, (n,) each.
 
         A slot whose episode has ended must be begun before its next step.
@@ -314,7 +315,7 @@ class GymnasiumVector:
         self.many = make.by_id and entry.startswith(LIGHT)
         self._threads = threads
         self._seen: list[Nested | None] = [None] * count
-        self._infos: list[Mapping[str, Any]] = [{}] * count
+        self._infos: list[Info] = [{}] * count
         self.broken: dict[int, Exception] = {}
 
     def begin(self, slots: Sequence[int] | np.ndarray, seeds: Sequence[int]) -> None:
@@ -325,7 +326,7 @@ class GymnasiumVector:
             except Exception as error:  # an error in one environment must not end the other runs
                 self.broken[int(slot)] = error
 
-    def _show(self, slot: int, seen: Nested, info: Mapping[str, Any]) -> None:
+    def _show(self, slot: int, seen: Nested, info: Info) -> None:
         """Takes what an environment shows, or raises: what cannot be stacked is the fault of one slot."""
         _fit(seen, self.observation_space)
         self._seen[slot], self._infos[slot] = seen, info
@@ -335,7 +336,7 @@ class GymnasiumVector:
         infos = [self._infos[slot] for slot in chosen]
         return Seen(stack([self._seen[slot] for slot in chosen]), infos)
 
-    def step(self, slots: np.ndarray, actions: Any) -> Steps:
+    def step(self, slots: np.ndarray, actions: Sequence[Nested] | np.ndarray) -> Steps:
         rewards, ended = np.empty(len(slots)), np.zeros((2, len(slots)), bool)
         ahead, envs = self._threads, [self._envs[slot] for slot in slots.tolist()]
         for env, action in zip(envs[:ahead], actions, strict=False):

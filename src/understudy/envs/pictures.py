@@ -17,6 +17,8 @@ from ..spec import is_pure
 from .gymnasium import Maker
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from ..nested import Nested
     from .gymnasium import Env
 
@@ -27,7 +29,7 @@ class Scene:
     """The state after the first `steps` of `actions` in the episode with this seed; the list may grow on."""
 
     seed: int
-    actions: list[Nested]
+    actions: Sequence[Nested]
     steps: int
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Scene:

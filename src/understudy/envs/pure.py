@@ -372,7 +372,9 @@ class PureVector:
             self._seen = jax.device_get(self._state.observation)
         return Seen(jax.tree.map(lambda leaf: leaf[slots], self._seen), [{}] * len(slots))
 
-    def step(self, slots: np.ndarray, actions: ArrayLike) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def step(
+        self, slots: np.ndarray, actions: Sequence[Nested] | np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         played = np.asarray(actions)
         played = played.astype(np.int32 if played.dtype.kind in "iu" else np.float32)
         self._state = self._step(self._state, *self._spread(slots, played))

@@ -24,7 +24,7 @@ from ..nested import batch_size, part_at
 from .codecs import Observations, as_array, on_device
 
 if TYPE_CHECKING:
-    from ..nested import Infos, Nested, Space
+    from ..nested import Info, Infos, Nested, Space
 
 INFO = "info:"
 OWN = "observation"
@@ -85,7 +85,7 @@ class Sight:
         """The entries of the info that are seen."""
         return tuple(dict.fromkeys(part.path[0] for part in self.parts if part.info))
 
-    def space(self, whole: Space) -> Space | None:
+    def space(self, whole: Space) -> Any:
         """The space of what is seen of `whole`; None where entries of the info are seen that it lacks."""
         if self.infos and not _merged(whole):
             return None
@@ -168,7 +168,7 @@ def entries(infos: Infos, key: str, count: int) -> np.ndarray:
         raise UserError(f"info[{key!r}] does not have the same shape everywhere.") from None
 
 
-def info_at(infos: Infos, index: int) -> Mapping[str, Any]:
+def info_at(infos: Infos, index: int) -> Info:
     """The info of environment `index`, from a sequence of dicts or a vector environment's dict of arrays.
 
     A vector environment marks with a boolean array `_key` which environments have given the key.
@@ -188,7 +188,7 @@ def info_at(infos: Infos, index: int) -> Mapping[str, Any]:
     raise UserError(f"infos: one dict per environment is expected, got {type(infos).__name__}.")
 
 
-def without_infos(batch: Mapping[str, Nested], plain: bool) -> Nested:
+def without_infos(batch: Any, plain: bool) -> Nested:
     """A batch without the entries of the info beside its observations; `plain`: these are no dicts."""
     own = {key: value for key, value in batch.items() if not str(key).startswith(INFO)}
     return own[OWN] if plain else own

@@ -12,7 +12,7 @@ from .. import disk
 from ..errors import UserError, check_name
 
 if TYPE_CHECKING:
-    import pandas
+    import pandas  # pyright: ignore[reportMissingTypeStubs]
 
 COLUMNS: dict[str, str] = {
     "round": "t, from 1",

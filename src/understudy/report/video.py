@@ -21,9 +21,9 @@ from ..policies import Actions
 from .tables import returned
 
 if TYPE_CHECKING:
-    from ..nested import Infos, Nested
+    from ..nested import Info, Nested
 
-Act: TypeAlias = "Callable[[Nested, Infos], np.ndarray]"
+Act: TypeAlias = "Callable[[Nested, Info], np.ndarray | np.int64]"
 SUFFIXES = (".mp4", ".mkv", ".mov", ".webm", ".gif")
 SMALL = 240
 """Pictures lower than this are enlarged by a whole factor: the text would hide them."""

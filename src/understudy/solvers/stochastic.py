@@ -2,6 +2,10 @@
 minibatches share.
 """
 
+# pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false, reportUnknownLambdaType=false
+# pyright: reportUnknownVariableType=false, reportMissingTypeStubs=false
+# JAX and optax say little of the types of their trees.
+
 from __future__ import annotations
 
 from dataclasses import KW_ONLY
@@ -263,7 +267,7 @@ class SLS(Stochastic):
     max_iterations: int = 1000
     measure: bool = True
 
-    def init(self, objective: Objective, params: Params, key: Array) -> SearchState:
+    def init(self, objective: Objective, params: Params, key: Array) -> Any:
         rows, key = draw(objective, key, self.batch_size)
         value, gradient = evaluate(objective, params, rows)
         status = first_status(value, gradient, -1.0 if self.minibatch else self.tolerance)
@@ -271,7 +275,7 @@ class SLS(Stochastic):
         done = Progress(params, value, gradient, zero, zero + 1, status)
         return SearchState(done, rows, jnp.asarray(self.first_step, value.dtype), zero, key)
 
-    def step(self, objective: Objective, state: SearchState) -> SearchState:
+    def step(self, objective: Objective, state: Any) -> Any:
         old = state.progress
         trial = optax.tree.add_scale(old.params, -state.step, old.gradient)
         value, gradient = evaluate(objective, trial, state.rows)
