@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from ..nested import Nested, Space
     from ..policies.codecs import Slots
 
+    Running = tuple[Any, Array]
+    """A state of gymnax, and a key."""
     Played = tuple[Inner, Nested, ArrayLike, ArrayLike, ArrayLike]
     """What an environment keeps after a step, the observation, the reward, terminated and truncated."""
 
@@ -260,12 +262,12 @@ def gymnax(name: str, **settings: Json) -> PureEnv:
     if settings:
         params = params.replace(**settings)
 
-    def begin(key: Array) -> tuple[tuple[Any, Array], Nested]:
+    def begin(key: Array) -> tuple[Running, Nested]:
         first, later = jax.random.split(key)
         seen, state = env.reset_env(first, params)
         return (state, jax.random.key_data(later)), seen
 
-    def play(inner: tuple[Any, Array], action: Array) -> Played[tuple[Any, Array]]:
+    def play(inner: Running, action: Array) -> Played[Running]:
         state, data = inner
         now, later = jax.random.split(jax.random.wrap_key_data(data, impl="threefry2x32"))
         seen, state, reward, terminated, _ = env.step_env(now, state, action, params)

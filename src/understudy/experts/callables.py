@@ -17,7 +17,7 @@ import math
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, TypeVarTuple, runtime_checkable
 
 import numpy as np
 
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
 LIKE_SB3 = (
     "expected is predict(observation, deterministic=True) -> (action, state), as Stable-Baselines3 has it; a "
     "method that gives the action alone is an expert by itself (expert=model.predict, module:model.predict)"
@@ -74,7 +75,7 @@ def pure(function: Function) -> Function:
 
 
 def from_callable(
-    function: Callable[..., Any],
+    function: Callable[..., ArrayLike],
     *,
     batched: bool | None = None,
     kind: Kind | None = None,
@@ -182,7 +183,7 @@ def from_predictor(
     alone = False  # whether it turned out to take one observation at a time
 
     def answer(observations: Nested) -> np.ndarray:
-        pair: Any = call(copy_batch(observations), deterministic=True)
+        pair = call(copy_batch(observations), deterministic=True)
         if not isinstance(pair, tuple) or len(pair) != 2:
             raise UserError(
                 f"expert {name!r}: its predict gave {type(pair).__name__}, not a pair; {LIKE_SB3}."
@@ -253,7 +254,7 @@ def _parameters(function: Callable[..., T]) -> Mapping[str, inspect.Parameter]:
 def _reporting(function: Callable[..., T], name: str) -> Callable[..., T]:
     """The function, whose exceptions become a `UserError` that names the expert; the cause is attached."""
 
-    def call(observation: Nested, **keywords: Any) -> T:
+    def call(observation: Nested, **keywords: Infos | bool) -> T:
         try:
             return function(observation, **keywords)
         except UserError:
@@ -405,7 +406,7 @@ def outcomes(
                 waiting.append((time.monotonic() + pause, i, attempt + 1))
 
 
-def in_thread(function: Callable[..., T], *args: Any) -> Future[T]:
+def in_thread(function: Callable[[*Ts], T], *args: *Ts) -> Future[T]:
     """The call under way in a thread of its own.
 
     A pool would be joined when the program ends, and one call that hangs would hang it; a daemon thread is

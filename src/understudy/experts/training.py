@@ -28,7 +28,7 @@ import time
 import tomllib
 from collections.abc import Callable, Generator, Mapping
 from pathlib import Path
-from types import FrameType
+from types import FrameType, ModuleType
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias, final
 
 import jax
@@ -40,11 +40,13 @@ from ..envs.gymnasium import Maker, derive, maker
 from ..errors import UserError, check_int, check_name, damaged, import_extra
 from ..machine import versions
 from ..policies import MLP, Actions, Normaliser, Observations, TrainedPolicy
+from ..policies.mlp import Bounds
 from ..policies.trained import place
 from . import Expert, networks
 
 if TYPE_CHECKING:
-    Step = Callable[[dict[str, Any], dict[str, Any]], bool]
+    Scope = dict[str, Any]
+    Step = Callable[[Scope, Scope], bool]
     from ..disk import Json
 
 _RECIPES = tomllib.loads(Path(__file__).with_name("recipes.toml").read_text("utf-8"))
@@ -90,6 +92,14 @@ def _check_setting(key: str, value: Any, usual: Json) -> None:
         wanted = "a number in (0, 1]" if share else "a positive number"
     if not good:
         raise UserError(f"settings: {key} = {value!r} is not {wanted}.")
+
+
+class Moments(Protocol):
+    """Running statistics of observations or returns."""
+
+    mean: np.ndarray
+    var: np.ndarray
+    count: float
 
 
 class Model(Protocol):
@@ -179,7 +189,7 @@ def extract(model: Model, algo: str, make: Maker) -> tuple[TrainedPolicy, dict[s
     count = sum(name.startswith("Dense_") for name in layers) - (algo == "sac")
     dense = [layers[f"Dense_{i}"] for i in range(count)]
     params = [{"weight": np.asarray(each["kernel"]), "bias": np.asarray(each["bias"])} for each in dense]
-    bounds: dict[str, Any] = {}
+    bounds: Bounds = {}
     if isinstance(action, spaces.Box) and algo != "ppo":
         bounds = {"head": "tanh", "low": tuple(action.low.tolist()), "high": tuple(action.high.tolist())}
     widths = tuple(int(layer["bias"].size) for layer in params[:-1])
@@ -233,7 +243,7 @@ def trees(model: Model) -> dict[str, dict[str, Any]]:
     }
 
 
-def _statistics(model: Model) -> dict[str, Any]:
+def _statistics(model: Model) -> dict[str, Moments]:
     """The running means and variances of observations and returns, where there are any."""
     env = model.get_vec_normalize_env()
     return {} if env is None else {"obs_rms": env.obs_rms, "ret_rms": env.ret_rms}
@@ -444,7 +454,7 @@ class Trained:
     ended: str
 
 
-def require_sbx() -> Any:
+def require_sbx() -> ModuleType:
     """SBX, or one sentence that says how to get it."""
     return import_extra("sbx", "expert train", "train")
 
@@ -498,7 +508,7 @@ def train(
         done, reached = model.num_timesteps, False
         next_look = (done // every + 1) * every
 
-        def step(_locals: dict[str, Any], _globals: dict[str, Any]) -> bool:
+        def step(_locals: Scope, _globals: Scope) -> bool:
             nonlocal reached, next_look
             if progress is not None:
                 progress(model.num_timesteps, total, looks.curve)

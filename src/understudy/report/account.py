@@ -421,7 +421,7 @@ def detailed(groups: Sequence[Group]) -> list[tuple[Source, int]]:
     return [(run, place) for _, place, run in sorted(first, key=lambda each: (each[1], each[2].name))]
 
 
-def describe_run(run: Source, group: int) -> dict[str, Any]:
+def describe_run(run: Source, group: int) -> dict[str, Json]:
     """One run: its columns, at most at some hundred rounds, its certificate, its solves, its time."""
     rows = thin(run.rounds, 300) if run.rounds else np.zeros(0, int)
     columns = {name: shorten_numbers(run.columns[name][rows]) for name in SHOWN if name in run.columns}

@@ -241,7 +241,9 @@ class SampleLog:
             "slots": (np.int32, ()),
             "weights": (np.float64, ()),
         }
-        self._columns: dict[str, Any] = {name: Column(name, *kind, self.sums) for name, kind in kinds.items()}
+        self._columns: dict[str, Column | FrameColumn | ImageColumn] = {
+            name: Column(name, *kind, self.sums) for name, kind in kinds.items()
+        }
         self.frames = stack_shape(observations)
         self.images = image_columns(observations)
         if self.frames is not None:

@@ -511,8 +511,8 @@ class Descent(Solver[DescentState]):
         )
 
     def _aim(
-        self, objective: Objective, params: Params, gradient: Params, memory: Any
-    ) -> tuple[Params, Array, Any]:
+        self, objective: Objective, params: Params, gradient: Params, memory: Memory
+    ) -> tuple[Params, Array, Memory]:
         direction, memory = self.direction(objective, params, gradient, memory)
         slope = jnp.asarray(optax.tree.vdot(gradient, direction))
         downhill = jnp.isfinite(slope) & (slope < 0)

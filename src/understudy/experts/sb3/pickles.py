@@ -59,8 +59,9 @@ class Persistent:
     key: Record
 
 
-Plain = bool | int | float | str | bytes | bytearray | list[Any] | tuple[Any, ...] | dict[Any, Any] | set[Any]
-Record: TypeAlias = Plain | Global | Call | Persistent | None
+Container: TypeAlias = "list[Record] | tuple[Record, ...] | dict[Record, Record] | set[Record]"
+Plain: TypeAlias = "bool | int | float | str | bytes | bytearray | Container"
+Record: TypeAlias = "Plain | Global | Call | Persistent | None"
 """What a pickle holds, read as data."""
 
 
@@ -349,7 +350,7 @@ def _dtype(record: Record, what: str) -> np.dtype:
 
 def attributes(record: Record, what: str) -> Mapping[str, Any]:
     """The attributes of an object, as the state that the pickle would have given it."""
-    state = record.state if isinstance(record, Call) else None
+    state: Any = record.state if isinstance(record, Call) else None
     if isinstance(state, tuple) and len(state) == 2 and isinstance(state[0], Mapping):
         state = state[0]  # (attributes, slots)
     if not isinstance(state, Mapping):

@@ -136,7 +136,8 @@ def _tensor(record: Record, storage: Callable[[str], bytes], what: str) -> np.nd
     if not isinstance(key, str):
         raise refused(what, key)
     numbers = (offset, count, *shape, *strides)
-    if not all(type(n) is int and n >= 0 for n in numbers) or len(shape) != len(strides) or len(shape) > 8:
+    whole = all(type(n) is int and n >= 0 for n in numbers)
+    if not isinstance(count, int) or not whole or len(shape) != len(strides) or len(shape) > 8:
         raise UserError(f"{what}: holds a tensor of shape {reprlib.repr(shape)}, which is none.")
     data = storage(key)
     flat = np.frombuffer(data, STORAGES[kind.name], count=len(data) // np.dtype(STORAGES[kind.name]).itemsize)
