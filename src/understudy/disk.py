@@ -18,14 +18,16 @@ import time
 import zipfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, TypeAlias
+from typing import IO, TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from .errors import UserError
 from .machine import total_memory
 
 if TYPE_CHECKING:
     import numpy as np
+    from numpy.typing import ArrayLike
 
+T = TypeVar("T")
 File = str | os.PathLike[str]
 Json: TypeAlias = "bool | int | float | str | Sequence[Json] | Mapping[str, Json] | None"
 """Plain data."""
@@ -99,7 +101,7 @@ def _sync_folder(folder: Path) -> None:
         os.close(handle)
 
 
-def write_npz(path: File, arrays: Mapping[str, Any]) -> None:
+def write_npz(path: File, arrays: Mapping[str, ArrayLike]) -> None:
     """Writes named arrays as an npz archive."""
     import numpy as np
 
@@ -191,7 +193,7 @@ def new_folder(path: Path) -> Iterator[Path]:
 # CSV.
 
 
-def to_columns(rows: Iterable[Mapping[str, Any]]) -> dict[str, list[Any]]:
+def to_columns(rows: Iterable[Mapping[str, T]]) -> dict[str, list[T]]:
     """Rows with the same names as columns; none where there is no row.
 
     >>> to_columns([{"round": 1, "loss": 0.5}, {"round": 2, "loss": 0.25}])
@@ -201,7 +203,7 @@ def to_columns(rows: Iterable[Mapping[str, Any]]) -> dict[str, list[Any]]:
     return {name: [row[name] for row in rows] for name in rows[0]} if rows else {}
 
 
-def to_csv(columns: Mapping[str, Iterable[Any]], spell: Callable[[Any], str] = str) -> str:
+def to_csv(columns: Mapping[str, Iterable[T]], spell: Callable[[T], str] = str) -> str:
     """Columns of equal length as CSV, a header first. `str` spells a float with every digit.
 
     >>> to_csv({"round": [1, 2], "loss": [0.1, math.inf]})
@@ -215,7 +217,7 @@ def to_csv(columns: Mapping[str, Iterable[Any]], spell: Callable[[Any], str] = s
     return stream.getvalue()
 
 
-def csv_line(values: Iterable[Any]) -> str:
+def csv_line(values: Iterable[float | str | np.generic]) -> str:
     """One line of CSV.
 
     >>> csv_line([1, 0.1, "a,b"])
@@ -278,7 +280,7 @@ def to_plain(value: Any, *, lossless: bool = False) -> Any:
     return value if listed is None else to_plain(listed(), lossless=lossless)
 
 
-def _numbers(value: Any) -> Any:
+def _numbers(value: Json) -> Json:
     if isinstance(value, dict):
         return {name: _numbers(one) for name, one in value.items()}
     if isinstance(value, list):

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple, TypeVar
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import NamedTuple, TypeVar
 
 import equinox as eqx
 import jax
@@ -443,10 +443,10 @@ def with_memory(memory: str, learner: AnyLearner, loss: Loss) -> AnyLearner:
 
 
 def _with(solver: AnySolver, options: Mapping[str, float]) -> AnySolver:
-    fields: Mapping[str, Any] = getattr(solver, "__dataclass_fields__", {})
+    fields: Iterable[str] = getattr(solver, "__dataclass_fields__", {})
     for name in options:
         # The closed form has neither a tolerance nor a limit: it is exact.
         if name not in (*fields, "tolerance", "max_iterations"):
             raise UserError(f"solver: 'auto' does not take {name}.")
-    changes: dict[str, Any] = {name: value for name, value in options.items() if name in fields}
+    changes: dict[str, float] = {name: value for name, value in options.items() if name in fields}
     return dataclasses.replace(solver, **changes) if isinstance(solver, eqx.Module) else solver

@@ -13,7 +13,8 @@ import inspect
 import os
 import sys
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Generic, TypeVar
+from types import ModuleType
+from typing import Any, Generic, NoReturn, TypeVar
 
 from .errors import UserError, shorten, unknown
 
@@ -194,8 +195,8 @@ def register_again(names: Mapping[str, Mapping[str, str | None]]) -> None:
                 _REGISTRIES[field].register(name, maker)
 
 
-def _unreachable(field: str, name: str) -> Callable[..., Any]:
-    def refuse() -> Any:
+def _unreachable(field: str, name: str) -> Callable[..., NoReturn]:
+    def refuse() -> NoReturn:
         raise UserError(
             f"{field}: {name!r} was registered from no module that a worker process can import; put its "
             "maker into a module, or use the engine 'inline'."
@@ -254,7 +255,7 @@ def load(field: str, text: str) -> Any:
     return found
 
 
-def module(field: str, name: str) -> Any:
+def module(field: str, name: str) -> ModuleType:
     """The module of this name, installed or in the current folder.
 
     >>> module("number", "math").pi > 3
