@@ -250,9 +250,9 @@ def to_json(value: Any, *, lossless: bool = False, indent: int | None = None, so
     >>> to_json({"bound": math.inf}), to_json({"bound": math.inf}, lossless=True)
     ('{"bound": null}', '{"bound": "#inf"}')
     """
-    kept = to_plain(value, lossless=lossless)
+    plain = to_plain(value, lossless=lossless)
     # Indented text is for people and files; a line may go to a terminal that knows ASCII only.
-    return json.dumps(kept, indent=indent, sort_keys=sort, allow_nan=False, ensure_ascii=indent is None)
+    return json.dumps(plain, indent=indent, sort_keys=sort, allow_nan=False, ensure_ascii=indent is None)
 
 
 def from_json(text: str) -> Any:
@@ -313,10 +313,10 @@ def read_npz(path: File, field: str) -> dict[str, np.ndarray]:
         if size > (total_memory() or math.inf) / 2:
             raise ValueError(f"its {size:,} bytes are more than half of this machine's memory")
         with np.load(path, allow_pickle=False) as file:
-            found = {name: file[name] for name in file.files}
-        if odd := [name for name, one in found.items() if not isinstance(one, np.ndarray)]:
+            arrays = {name: file[name] for name in file.files}
+        if odd := [name for name, one in arrays.items() if not isinstance(one, np.ndarray)]:
             raise ValueError(f"{odd[0]!r} is no array")
-        return found
+        return arrays
     except Exception as error:  # what a damaged or hostile archive makes of NumPy is the archive's fault
         raise UserError(f"{field}: {path} is no .npz archive of plain arrays ({error}).") from None
 
@@ -330,8 +330,8 @@ def write_tensors(
 
     # Not by save_file: it makes files that only their owner can read, whatever the umask.
     # ascontiguousarray makes one number an array of one, so the shape is put back.
-    kept = {name: np.ascontiguousarray(one).reshape(np.shape(one)) for name, one in arrays.items()}
-    write_file(path, save(kept, None if metadata is None else dict(metadata)))
+    whole = {name: np.ascontiguousarray(one).reshape(np.shape(one)) for name, one in arrays.items()}
+    write_file(path, save(whole, None if metadata is None else dict(metadata)))
 
 
 def read_tensors(path: File, field: str) -> tuple[dict[str, np.ndarray], dict[str, str]]:

@@ -82,18 +82,18 @@ def parts(
     [('a',), ('b', 0)]
     """
     if isinstance(batch, Mapping | tuple):
-        for key, one in batch.items() if isinstance(batch, Mapping) else enumerate(batch):
-            yield from parts(one, (*path, key))
+        for key, inner in batch.items() if isinstance(batch, Mapping) else enumerate(batch):
+            yield from parts(inner, (*path, key))
     else:
         yield path, np.asarray(batch)
 
 
-def nest(found: Sequence[tuple[tuple[str | int, ...], Any]]) -> Any:
+def nest(leaves: Sequence[tuple[tuple[str | int, ...], Any]]) -> Any:
     """The batch that `parts` took apart."""
-    if not found[0][0]:
-        return found[0][1]
-    keys = list(dict.fromkeys(path[0] for path, _ in found))
-    inner = {key: nest([(path[1:], one) for path, one in found if path[0] == key]) for key in keys}
+    if not leaves[0][0]:
+        return leaves[0][1]
+    keys = list(dict.fromkeys(path[0] for path, _ in leaves))
+    inner = {key: nest([(path[1:], leaf) for path, leaf in leaves if path[0] == key]) for key in keys}
     return tuple(inner.values()) if isinstance(keys[0], int) else inner
 
 

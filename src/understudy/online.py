@@ -279,12 +279,12 @@ class Game(eqx.Module):
         that act in the round, and a dict of what to keep beside the round's record.
         """
 
-        def play(state: GameState, element: Element) -> tuple[GameState, Record]:
+        def play_next(state: GameState, element: Element) -> tuple[GameState, Record]:
             arguments, more = draw(element, state.learner.params)
             new, record = self.play(state, *arguments)
             return new, record | more
 
-        return jax.lax.scan(play, state, rounds)
+        return jax.lax.scan(play_next, state, rounds)
 
     def _measured(
         self, params: Params, batch: Batch, losses: Losses | Limited | None = None
