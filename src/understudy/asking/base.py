@@ -15,6 +15,8 @@ if TYPE_CHECKING:  # importing this room is cheap
     from ..disk import Json
     from ..losses import Loss
     from ..policies import Params, Policy
+    from .leverage import Leverage
+    from .scored import Scored
 
 
 class Asked(NamedTuple):
@@ -181,7 +183,7 @@ def beside(
     return Asked(index, p[index])
 
 
-def at_random(rule: Any, chosen: int) -> int:
+def at_random(rule: Leverage | Scored, chosen: int) -> int:
     """How many states are drawn at random beside so many that a rule with a threshold has chosen: the share
     of all labels that its `random_share`, or its `mix`, asks for; none where it has neither.
     """

@@ -21,7 +21,7 @@ import re
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import equinox as eqx
 import jax
@@ -698,7 +698,7 @@ def _on_ball(
             return np.concatenate([np.zeros(d), weights])
         return rows.T @ (weights * slopes(loss, rows @ v, y))
 
-    inside: list[dict[str, Any]] = [
+    inside: list[dict[str, str | Callable[[np.ndarray], np.ndarray | float]]] = [
         {"type": "ineq", "fun": room, "jac": lambda v: np.concatenate([-2 * v[:d], np.zeros(len(v) - d)])}
     ]
     if loss == "absolute":

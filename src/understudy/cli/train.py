@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 from tyro.conf import Positional, arg
 
@@ -81,7 +81,7 @@ def asked(options: Train) -> RunSpec:
     return spec.replace(expert_options={**spec.expert_options, "browser": False})
 
 
-def _within(summary: Mapping[str, Any], mean: str, ends: str) -> str:
+def _within(summary: Mapping[str, float], mean: str, ends: str) -> str:
     low, high = summary[f"{ends}_low"], summary[f"{ends}_high"]
     return tables.within(summary[mean], -math.inf if low is None else low, math.inf if high is None else high)
 

@@ -22,6 +22,7 @@ from .gymnasium import Maker
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from types import ModuleType
 
     from numpy.typing import ArrayLike
 
@@ -97,7 +98,7 @@ def settings(given: Mapping[str, Any] | None = None) -> Settings:
     return Settings(**dict(given or {}))
 
 
-def _ale() -> Any:
+def _ale() -> tuple[ModuleType, ModuleType]:
     import_extra("ale_py", "env: Atari", "atari")
     import ale_py
     from ale_py import roms, vector_env

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from ..spec import Setting
 
     Env = gym.Env[Any, Any]
-    """Any environment of Gymnasium's."""
+    """An environment of Gymnasium's."""
     Steps = tuple[np.ndarray, np.ndarray, np.ndarray]
 
 PURPOSES = ("collect", "evaluate", "mixing", "noise", "params", "solver", "random", "video", "ask")
@@ -296,7 +296,7 @@ def raise_broken(env: VectorEnv) -> None:
 
 @final
 class GymnasiumVector:
-    """Any Gymnasium environments, one object a slot, stepped one after another. Those that step in threads of
+    """Gymnasium environments, one object a slot, stepped one after another. Those that step in threads of
     their own (`AtariEnv.send` and `receive`) are stepped `threads` at a time; 0: there are none.
     """
 

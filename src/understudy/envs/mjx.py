@@ -59,7 +59,7 @@ def make(
     def model() -> tuple[Any, Any]:
         # Not before the first step: it takes the accelerator.
         with jax.ensure_compile_time_eval():
-            put: Any = mjx.put_model(physics)
+            put = mjx.put_model(physics)
             return put, mjx.make_data(put)
 
     def pushed(place: Array, speed: Array, warm: Array, action: Array) -> Array:
@@ -119,7 +119,7 @@ def make(
 
 def _bytes(physics: Any) -> bytes:
     """Everything about a model of MuJoCo."""
-    library: Any = importlib.import_module("mujoco")
+    library = importlib.import_module("mujoco")
     found = np.empty(library.mj_sizeModel(physics), np.uint8)
     library.mj_saveModel(physics, None, found)
     return found.tobytes()

@@ -180,7 +180,7 @@ def _judge_humanoid(env: HumanoidEnv, data: Simulation, speed: float, action: np
 
 def _judge_standup(env: HumanoidStandupEnv, data: Simulation, speed: float, action: np.ndarray) -> Judged:
     low, high = env._impact_cost_range
-    timestep: Any = env.model.opt.timestep
+    timestep = env.model.opt.timestep
     control = env._ctrl_cost_weight * np.square(data.ctrl).sum()
     impact = min(max(env._impact_cost_weight * np.square(data.cfrc_ext).sum(), low), high)
     return data.qpos[2] / timestep - control - impact + 1, False

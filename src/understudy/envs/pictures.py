@@ -177,7 +177,7 @@ class Camera:
         # Without a graphics card shadows and mirrors take two thirds of the time.
         import mujoco
 
-        flags: Any = mujoco.mjtRndFlag  # type: ignore[attr-defined]
+        flags = mujoco.mjtRndFlag  # type: ignore[attr-defined]
         for flag in (flags.mjRND_SHADOW, flags.mjRND_REFLECTION):
             viewer.scn.flags[int(flag)] = 0
 

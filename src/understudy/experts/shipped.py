@@ -228,7 +228,7 @@ def dynamic_programming(
     equally good actions the first is played.
     """
     with contextlib.closing(maker(env_id, env_kwargs)()) as env:
-        table: Any = getattr(env.unwrapped, "P", None)
+        table = getattr(env.unwrapped, "P", None)
         if not isinstance(table, Mapping) or not hasattr(env.observation_space, "n"):
             raise UserError(f"expert: dynamic programming needs a transition table; {env_id!r} has none.")
         q = value_iteration(table, discount=discount)

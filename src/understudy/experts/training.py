@@ -150,7 +150,7 @@ def build(algo: str, chosen: Recipe, make: Maker, seed: int) -> Model:
             f"algo: {algo!r} does not train for the {type(action).__name__} actions of {make.name}; "
             f"accepted here: {', '.join(accepted)}."
         )
-    venv: Any = VecMonitor(DummyVecEnv([make for _ in range(chosen["envs"])]))
+    venv = VecMonitor(DummyVecEnv([make for _ in range(chosen["envs"])]))
     if chosen.get("standardise"):
         venv = VecNormalize(venv, gamma=chosen["gamma"], clip_obs=CLIP)
     options = {theirs: chosen[ours] for ours, theirs in TO_SBX.items() if ours in chosen}
@@ -170,7 +170,7 @@ def build(algo: str, chosen: Recipe, make: Maker, seed: int) -> Model:
         options["ent_coef"] = f"auto_{chosen['temperature']}"
     if chosen.get("decay"):
         options["learning_rate"] = lambda left: left * chosen["learning_rate"]
-    model: Any = getattr(sbx, algo.upper())("MlpPolicy", venv, **options)
+    model = getattr(sbx, algo.upper())("MlpPolicy", venv, **options)
     if "temperature" in chosen:  # SBX lets it learn at the actor's rate; ours has one of its own
         import optax
         from flax.training.train_state import TrainState  # pyright: ignore[reportMissingImports]

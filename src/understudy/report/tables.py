@@ -7,7 +7,7 @@ import math
 import sys
 from collections import Counter
 from collections.abc import Generator, Iterable
-from typing import TYPE_CHECKING, Any, TextIO, TypeAlias
+from typing import TYPE_CHECKING, TextIO, TypeAlias
 
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
@@ -18,6 +18,7 @@ from .. import disk
 
 if TYPE_CHECKING:
     from ..disk import Json
+    from ..experts.shipped import Card
     from ..regret import Certificate
     from ..streams import Replay
 
@@ -51,7 +52,7 @@ def json_only() -> Generator[None]:
         _outputs.pop()
 
 
-def json_line(value: Any) -> None:
+def json_line(value: Json | Mapping[str, Card]) -> None:
     """Inside `json_only`: prints `value` as one line of JSON, after whatever the error stream still holds."""
     if _outputs:
         sys.stderr.flush()

@@ -24,6 +24,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from types import ModuleType
 from typing import Any, TextIO, TypeAlias, TypedDict
 
 from .. import disk
@@ -328,7 +329,7 @@ def _play_task(runs: Shard, names: Names, keep: Path | None) -> tuple[list[tuple
     return [tuple(result) for result in play(runs, threads=1, keep=keep)], time.perf_counter() - began
 
 
-def connect_to_ray(address: str | None) -> Any:
+def connect_to_ray(address: str | None) -> ModuleType:
     """Ray, connected to the cluster at `address`, or to one of this machine alone that ends with us."""
     ray = import_extra("ray", "engine: ray", "ray")
     if ray.is_initialized():

@@ -2,7 +2,7 @@
 
 Such a file is a zip: `…/data.pkl`, a pickle that names tensors, and `…/data/0`, `…/data/1`, … with their raw
 bytes. The pickle is read as records, nothing is run; accepted are torch._utils._rebuild_tensor_v2 (and its
-_rebuild_parameter), the storage types below, OrderedDict and plain containers. Any other name is refused. Zip
+_rebuild_parameter), the storage types below, OrderedDict and plain containers. All others are refused. Zip
 files are not trusted: a damaged one is one sentence, and no member unpacks without end.
 """
 
