@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 class Train(Options, settings=(name for name in FIELDS if name != "env")):
     """Imitate an expert in a Gymnasium environment, round by round."""
 
+    main = ("expert", "learner", "policy", "loss", "rounds", "steps_per_round", "budget", "episodes", "seed")
+    main += ("out", "resume", "explain")
+
     env: Positional[Annotated[str | None, arg(metavar="[ENV]", help_behavior_hint="")]] = None
     """A Gymnasium id such as Hopper-v5, module:Id to import a package first, or module:function."""
     config: Folder = None

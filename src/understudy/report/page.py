@@ -245,7 +245,7 @@ class Live:
         self._details: dict[Path, tuple[Mark, dict[str, Any]]] = {}
         self._ended: list[tuple[Path, Mark]] = []
         self._lock, self._wanted, self._closing = threading.Lock(), threading.Event(), threading.Event()
-        sources.find_folders(self._paths)  # a folder without runs is refused at once
+        sources.find_folders(self._paths, "watch")  # a folder without runs is refused at once
         self._thread = threading.Thread(target=self._inspect, name="moments", daemon=True)
         self._thread.start()
 

@@ -23,6 +23,7 @@ from ..policies import Actions, History, Normaliser, Params, Policy, Recalled, T
 from ..policies import Seen as Sees
 from ..policies.acting import Actor
 from ..policies.sight import Sight
+from ..progress import EVALUATING, KEEPING, TRAINING
 from ..samples import not_finite_rows
 from ..spec import FIELDS, Environment, checked
 from ..student import Understudy
@@ -288,7 +289,8 @@ class Judge:
     all of them count. What is kept in the end is judged by episodes that have chosen nothing.
     """
 
-    def __init__(self, student: Understudy, arena: Arena):
+    def __init__(self, student: Understudy, arena: Arena, tell: Callable[[str], None]):
+        self._tell = tell
         self.student, self.arena, self.spec, self.plan = student, arena, student.spec, student.timetable
         self.best: Best | None = None
         self.evaluation: Evaluation | None = None
@@ -319,8 +321,7 @@ class Judge:
         if not self.due():
             return
         student = self.student
-        student.complete()
-        clock("solve")
+        self._complete(clock, EVALUATING)
         last = student.finished and not self.chooses
         if self.chooses:
             asked = self.spec.seed, self.plan.looks, student.round
@@ -352,11 +353,17 @@ class Judge:
         student = self.student
         if self.evaluation is None and self.plan.judging:
             student.ensemble = student.ensemble if self.best is None else self.best.members
-            student.complete()
-            clock("solve")
+            self._complete(clock, KEEPING)
             self.evaluation = self.arena.of_student(student, (JUDGED[0], self.plan.judging, JUDGED[1]))
         student.complete()
         clock("evaluate")
+
+    def _complete(self, clock: Callable[[str], None], then: str) -> None:
+        if self.student.resolved.ensemble > 1 and not self.student.ensemble:
+            self._tell(TRAINING)
+            self.student.complete()
+            self._tell(then)
+        clock("solve")
 
     def measure_expert(self, episodes: int, clock: Callable[[str], None]) -> None:
         """Plays the expert on the first of the episodes that judge the policy."""

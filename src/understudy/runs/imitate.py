@@ -4,21 +4,26 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import hashlib
 import inspect
+import json
 import os
 import warnings
 from collections.abc import Callable, Iterable
 from typing import Any, ParamSpec, TypeVar
 
 from ..defaults import Timetable
-from ..errors import interruptible
-from ..progress import Rounds, show_bar
+from ..errors import UserError, interruptible
+from ..machine import keep_pace, recall_pace
+from ..progress import EVALUATING, EXPERT, KEEPING, SEARCHING, SOLVING, TRAINING, Rounds, show_bar
 from ..sinks import Started, Watch, make_sinks
 from ..spec import Environment, RunSpec, Settings
 from .evaluate import LIMIT
 from .record import Record
 from .run import Run
 
+SAME_PACE = ("seed", "rounds", "budget", "eta", "alpha", "episodes", "expert_episodes", "evaluate_every")
+"""Settings on which the time that a unit of a phase takes hardly depends."""
 LONG = 1000
 """Steps from which an episode that has not ended is worth a word: the limit of most environments."""
 P = ParamSpec("P")
@@ -81,6 +86,8 @@ def imitate(
     >>> run.ledger["labels"].tolist(), run.policy([0.0, 0.0, 0.1, 0.0])
     ([40, 80, 120], np.int64(1))
     """
+    if resume and out is not None and not os.path.exists(out):
+        raise UserError(f"resume: there is no folder {str(out)!r}; without resume a new run begins there.")
     watch = Watch(make_sinks(sinks))
     with contextlib.ExitStack() as opened:
         run = opened.enter_context(Run(env, out=out, resume=resume, **settings))
@@ -89,11 +96,7 @@ def imitate(
         _warn_spent(run.spec, run.student.timetable)
         _warn_short(run)
         title = f"{run.spec.name} on {run.world.make.name}"
-        tell = (
-            opened.enter_context(show_bar(Rounds(title, run.student.timetable.sizes)))
-            if progress is True
-            else progress
-        )
+        tell = opened.enter_context(show_bar(_bar(title, run))) if progress is True else progress
         run.progress = getattr(tell, "tick", run.progress)
         with interruptible(lambda: _left(run)):
             opened.callback(watch.end)
@@ -108,7 +111,35 @@ def imitate(
         if (person := run.labelling.expert.person) is not None:
             person.close(_farewell(record))
         watch.summary = record.summary()
+        if isinstance(tell, Rounds):
+            keep_pace(_kind(run.spec), tell.finish())
         return record
+
+
+def _bar(title: str, run: Run) -> Rounds:
+    """The progress of a run, with what is due in each round and behind the last."""
+    student, spec = run.student, run.spec
+    plan, several = student.timetable, student.resolved.ensemble > 1
+    work: list[dict[str, float]] = []
+    for number, (steps, labels) in enumerate(plan.rounds, 1):
+        here: dict[str, float] = {"collecting": steps, SEARCHING if student.searches(number) else SOLVING: 1}
+        if run.labelling.expensive:
+            here["asking"] = labels
+        if number in plan.evaluated:
+            last = number == len(plan.rounds) and not plan.keep_best
+            here |= {TRAINING: 1} if several else {}
+            here[EVALUATING] = plan.judging if last else plan.looks
+        work.append(here)
+    judged = len(plan.rounds) in plan.evaluated and not plan.keep_best
+    last = {KEEPING: 0 if judged else plan.judging, EXPERT: plan.measures(expensive=run.labelling.expensive)}
+    how: dict[str, Any] = {"rounds": len(plan.rounds), "rows": student.rows, "search": spec.comparator_steps}
+    return Rounds(title, [*work, last], known=recall_pace(_kind(spec)), **how)
+
+
+def _kind(spec: RunSpec) -> str:
+    """A name for the runs that take as long as this one: its settings, but for those that hardly matter."""
+    told = {name: text for name, text in spec.plain().items() if name not in SAME_PACE}
+    return hashlib.sha256(json.dumps(told, sort_keys=True, default=str).encode()).hexdigest()[:16]
 
 
 def _farewell(record: Record) -> str:

@@ -308,7 +308,7 @@ class Slow:
 
     def _put(self, seen: Seen, rows: np.ndarray, keys: list[bytes], asked: list[int]) -> dict[int, Any]:
         labels: dict[int, Any] = {}
-        size, began, done = self.expert.batch, time.perf_counter(), 0
+        size, done = self.expert.batch, 0
         left = [asked[at : at + size] for at in range(0, len(asked), size)]
 
         def call(part: list[int]) -> Any:
@@ -332,8 +332,7 @@ class Slow:
                 self._count(len(parts[p]), reason, attempts)
                 done += len(parts[p])
                 if self._progress is not None:
-                    seconds = time.perf_counter() - began
-                    self._progress(done, len(asked), seconds * (len(asked) - done) / done)
+                    self._progress(done, len(asked))
         return labels
 
     def _count(self, states: int, reason: Any, attempts: int) -> None:

@@ -156,6 +156,30 @@ class Record:
         shown = f", return {self.evaluation.mean:.1f}" if self.evaluation else ""
         return f"Record({self.settings['env']}, {self.settings['name']}, {self.ledger.rounds} rounds{shown})"
 
+    def __str__(self) -> str:
+        told = self.summary()
+        counts = f"{told['rounds']} rounds, {told['labels']:,} labels, seed {told['seed']}"
+        lines = [f"{told['learner']} on {told['env']}: {counts}"]
+        if self.evaluation:
+            ends = [told[name] for name in ("return_low", "return_high")]
+            within = "" if None in ends else f", 95 % interval {ends[0]:.5g} to {ends[1]:.5g}"
+            lines.append(
+                f"  return       {told['return_mean']:.5g} ({told['episodes']:.0f} episodes{within})"
+            )
+        if (theirs := told["expert_return_mean"]) is not None:
+            card = "" if self.expert_evaluation else " (by its card)"
+            lines.append(f"  the expert's {theirs:.5g}{card}")
+        lines.append(f"  average loss {told['average_loss']:.5g}")
+        if told["regret"] is not None:
+            sort = "" if self.certificate.kind == "certificate" else " (an estimate)"
+            lines.append(f"  regret       {told['regret']:.5g}{sort}")
+        kept = f"round {self.kept_round} of {told['rounds']}"
+        lines.append(f"  policy       that of {kept}, {self.policy.policy.name}")
+        lines.append(
+            f"  kept in      {'no folder: save(path) makes one' if self.folder is None else self.folder}"
+        )
+        return "\n".join(lines)
+
 
 def unmeasured(settings: Mapping[str, Any]) -> str:
     """Why the expert of a run with these settings was not played, in a few words."""
