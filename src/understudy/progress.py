@@ -71,27 +71,22 @@ def format_duration(seconds: float) -> str:
 
 
 class Piece(NamedTuple):
-    """A part of a line: its spellings, from long to short, and how early it goes where room is short."""
+    """A part of a line: its spellings, from long to short, and when each goes where room is short."""
 
-    rank: int
     spellings: Sequence[str]
+    ranks: Sequence[int]
 
 
 def fit(pieces: Sequence[Piece], width: int) -> list[str]:
-    """The pieces in one line of at most `width`, two spaces apart: those of the lowest rank become shorter
-    and go first.
+    """The pieces in one line of at most `width`, two spaces apart; spellings of low rank go first.
 
-    >>> fit([Piece(1, ["ftl on Hopper-v5", "ftl"]), Piece(2, ["loss 0.5"])], 16)
+    >>> fit([Piece(["ftl on Hopper-v5", "ftl"], [0, 2]), Piece(["loss 0.5"], [1])], 16)
     ['ftl', 'loss 0.5']
     """
-    left = [[*reversed(piece.spellings)] for piece in pieces]
-    order = sorted(range(len(pieces)), key=lambda place: pieces[place].rank)
-    while len("  ".join(shown := [one[-1] for one in left if one])) > width:
-        place = next((place for place in order if left[place]), None)
-        if place is None:
-            break
-        left[place].pop()
-    return shown
+    left = [[*zip(piece.ranks, piece.spellings, strict=True)] for piece in pieces]
+    while len("  ".join(one[0][1] for one in left if one)) > width:
+        min((one for one in left if one), key=lambda one: one[0][0]).pop(0)
+    return [one[0][1] for one in left if one]
 
 
 class Bar:
@@ -130,8 +125,8 @@ class Bar:
 
     def pieces(self) -> list[Piece]:
         """What a line shows, but for the time that is left."""
-        notes = [Piece(-place, [note]) for place, note in enumerate(self._notes)]
-        return [Piece(1, [self.title]), Piece(3, [f"{self.done:,}/{self.total:,}"]), *notes]
+        notes = [Piece([note], [-place]) for place, note in enumerate(self._notes)]
+        return [Piece([self.title], [1]), Piece([f"{self.done:,}/{self.total:,}"], [2]), *notes]
 
     def line(self, width: int) -> str:
         """One line of at most `width` characters: what matters least is left out where they do not fit, and
@@ -140,12 +135,12 @@ class Bar:
         left, over = self.left, self.done >= self.total
         pieces = self.pieces()
         if left is not None and not over:
-            pieces.append(Piece(9, [f"{format_clock(left)} left", format_clock(left)]))
+            pieces.append(Piece([f"{format_clock(left)} left", format_clock(left)], [9, 30]))
         shown = fit(pieces, width)
         cells = min(20, width - len("  ".join(shown)) - 2)
         if cells >= 4:
             full = round(cells * min(1.0, self.done / max(self.total, 1)))
-            shown.insert(1, "━" * full + "─" * (cells - full))
+            shown.insert(1 if self.title.startswith(shown[0]) else 0, "━" * full + "─" * (cells - full))
         return "  ".join(shown)
 
     def spoken(self) -> str:
@@ -442,7 +437,7 @@ class Rounds(Bar):
             return None
         if math.isnan(self._end):
             self._end = now + rest
-        share = -math.expm1(-(now - self._looked) / (1.0 + 0.2 * rest))
+        share = -math.expm1(-(now - self._looked) / (0.5 + 0.1 * rest))
         self._end, self._looked = self._end + share * (now + rest - self._end), now
         return max(0.0, self._end - now)
 
@@ -465,18 +460,18 @@ class Rounds(Bar):
         done, number = row["round"], min(row["round"] + 1, self._rounds)
         where, short = f"{number}/{self._rounds}", stage.partition(",")[0]
         spelt = [f"round {where} {stage}", f"round {where} {short}", f"{where} {short}"]
-        title = [self.title, self.title.partition(" on ")[0]]
-        shown = [Piece(5, title), Piece(8, [one.rstrip() for one in spelt])]
-        words = summarise_row(row) if done else []
-        ranks = {"loss": 7, "return": 6, "average": 1, "regret": 0}
-        for word in words:
+        shown = [Piece([self.title, self.title.partition(" on ")[0]], [4, 6])]
+        shown.append(Piece([one.rstrip() for one in spelt], [2, 7, 12]))
+        ranks = {"loss": [8, 11], "return": [10], "average": [0], "regret": [0]}
+        for word in summarise_row(row) if done else []:
             name, _, value = word.partition(" ")
-            brief = f"{name} {float(value):.2g}" if name == "loss" else word
-            shown.append(Piece(ranks[name], [word, brief]))
-        return [*shown, Piece(3, [f"{asked:,} labels"]), Piece(2, [f"{self.done:,}/{self.total:,} steps"])]
+            brief = [f"{name} {float(value):.2g}"] if name == "loss" else []
+            shown.append(Piece([word, *brief], ranks[name]))
+        shown.append(Piece([f"{asked:,} labels"], [3]))
+        return [*shown, Piece([f"{self.done:,}/{self.total:,} steps"], [1])]
 
     def spoken(self) -> str:
-        words = [one.spellings[0] for one in self.pieces()[1:]]
+        words = [piece.spellings[0] for piece in self.pieces()[1:]]
         words += [f"{format_clock(self._now() - self.began)}"]
         left = self.left
         return f"{self.title}: {'  '.join(words)}" + ("" if left is None else f", {format_clock(left)} left")

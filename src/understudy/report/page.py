@@ -23,11 +23,11 @@ from .. import __version__, disk, web
 from ..errors import UserError
 from ..runs import NAMES
 from . import sources
-from .account import account
+from .account import account, overview
 from .details import inspect
 from .sources import Source
 
-SCRIPTS = ("base.js", "charts.js", "compare.js", "run.js", "moments.js", "page.js")
+SCRIPTS = ("base.js", "charts.js", "overview.js", "compare.js", "run.js", "moments.js", "page.js")
 LOOKED_INTO = 12
 """Most runs whose samples are looked at."""
 LAST = ("average_loss", "regret", "regret_low", "regret_high", "bound")
@@ -280,7 +280,7 @@ class Live:
                 if path not in self._read or self._read[path][0] != now:
                     self._read[path] = now, sources.read_folder(path, check=False)
                 read += self._read[path][1]
-            page = account(read)
+            page = account(read) | {"overview": overview(read)}
             self._ended = []
             for run in chosen(page["runs"]):
                 path = Path(run["folder"])

@@ -109,6 +109,7 @@ def imitate(
                 _warn_endless(run)
             record = run.finish()
         if (person := run.labelling.expert.person) is not None:
+            person.tell("the end", score=None if record.evaluation is None else record.evaluation.mean)
             person.close(_farewell(record))
         watch.summary = record.summary()
         if isinstance(tell, Rounds):
@@ -144,9 +145,12 @@ def _kind(spec: RunSpec) -> str:
 
 def _farewell(record: Record) -> str:
     """What a person who was the expert reads last."""
-    got = record.evaluation
-    score = "" if got is None else f", and your student's return is {got.mean:.4g}"
-    return f"The run has ended: {record.ledger['labels'][-1]:,} labels{score}."
+    got, rounds, kept = record.evaluation, record.ledger.rounds, record.kept_round
+    which = f"round {kept} of {rounds} (the best)" if kept < rounds else "the last round"
+    text = f"The run has ended: {record.ledger['labels'][-1]:,} labels. The student of {which} is kept."
+    if got is None:
+        return text
+    return f"{text} Its return is {got.mean:.3g}, the mean of {len(got.returns)} new episodes."
 
 
 def _warn_spent(spec: RunSpec, plan: Timetable) -> None:

@@ -294,6 +294,7 @@ class Run:
             labels=student.labels + here,
             budget=self.student.timetable.budget,
             returns=returns,
+            best=None if self.judge.best is None else self.judge.best.mean,
         )
 
     def close(self) -> None:
