@@ -155,9 +155,10 @@ function covered(series) {
   const said = [];
   series.forEach((one, at) => {
     const over = series.slice(at + 1).find((other) => {
+      const level = one.level && one.y.length ? other.y.map((theirs) => [one.y[0], theirs]) : null;  // as the expert's is
       const places = new Map(other.x.map((x, place) => [x, other.y[place]]));
-      const both = one.x.map((x, place) => [one.y[place], places.get(x)]).filter(([mine, theirs]) => known(mine) && known(theirs));
-      return both.length && both.length >= 0.9 * one.x.length && both.every(([mine, theirs]) => Math.abs(mine - theirs) <= 0.005 * (size || 1));
+      const both = level || one.x.map((x, place) => [one.y[place], places.get(x)]).filter(([mine, theirs]) => known(mine) && known(theirs));
+      return both.length && (level || both.length >= 0.9 * one.x.length) && both.every(([mine, theirs]) => Math.abs(mine - theirs) <= 0.005 * (size || 1));
     });
     if (over) said.push(`${one.label} lies under ${over.label}`);
   });

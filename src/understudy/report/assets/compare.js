@@ -76,7 +76,7 @@ function curves(data) {
     const two = [Math.min(...places), Math.max(...places)];
     if (metric === "return" && series.length) {
       for (const [expert, name] of experts) {
-        series.unshift({ label: experts.size > 1 ? `expert of ${name}` : "expert", x: two[0] === two[1] ? [two[0]] : two, y: two[0] === two[1] ? [expert] : [expert, expert], colour: ink("--ink"), dashes: [2, 4], width: 1.4 });
+        series.unshift({ label: experts.size > 1 ? `expert of ${name}` : "expert", x: two[0] === two[1] ? [two[0]] : two, y: two[0] === two[1] ? [expert] : [expert, expert], colour: ink("--ink"), dashes: [2, 4], width: 1.4, level: true });
       }
     }
     const ends = found.map((one) => `${one.short} ends at ${num(one.curves[metric][axis].middle.slice(-1)[0])}`).slice(0, 8);
