@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, final
 
-from ..errors import UserError, damaged
+from ..errors import UserError, check_name, damaged
 from ..policies import TrainedPolicy
 from ..regret import Certificate, Ledger
 from ..samples import SampleLog
@@ -20,7 +20,10 @@ from .reading import TIMES, read_config, read_ledger, read_summary
 
 if TYPE_CHECKING:
     import numpy as np
+    from matplotlib.figure import Figure
 
+NUMBERS = ("round", "steps", "labels", "loss", "average_loss", "return_mean", "regret", "bound")
+"""Columns of the ledger that a plot draws."""
 UNFINISHED = Certificate(math.nan, math.nan, {}, "estimate", reason="the run is not finished.")
 
 
@@ -106,6 +109,26 @@ class Record:
             "evaluation": self.evaluation and self.evaluation.listed(),
             "expert_evaluation": self.expert_evaluation and self.expert_evaluation.listed(),
         }
+
+    def plot(self, against: str = "labels") -> Figure:
+        """Loss, return and regret of the rounds as a figure of matplotlib, which a notebook shows and
+        ``savefig("run.png")`` writes.
+
+        Args:
+          against: labels, steps or round.
+
+        >>> import understudy
+        >>> how = {"policy": "linear", "rounds": 3, "steps_per_round": 40, "episodes": 2}
+        >>> figure = understudy.imitate("CartPole-v1", **how).plot()
+        >>> [axes.get_title() for axes in figure.axes]
+        ['loss', 'return', 'regret']
+        """
+        from ..sinks.notebook import draw
+
+        check_name("against", against, ("labels", "steps", "round"))
+        columns = {name: self.ledger[name].tolist() for name in NUMBERS}
+        rows = [dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)]
+        return draw(f"{self.settings['name']} on {self.settings['env']}", rows, against)
 
     def save(self, path: str | os.PathLike[str]) -> Path:
         """Writes config, ledger, policy and summary to a new folder, from which `Run.load` and the commands
