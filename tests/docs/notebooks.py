@@ -1,5 +1,5 @@
-"""The notebooks of examples/: their cells are run as Python here, and `python tests/docs/notebooks.py` writes what
-they show into them.
+"""The notebooks of examples/: their cells are run as Python here, and `python tests/docs/notebooks.py` writes
+what they show into them.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def execute(source: str, names: dict[str, Any]) -> list[dict[str, Any]]:
     last = body.pop() if body and isinstance(body[-1], ast.Expr) else None
     said, value = io.StringIO(), None
     with contextlib.redirect_stdout(said):
-        exec(compile(ast.Module(body, []), "cell", "exec"), names)
+        exec(compile(ast.Module(body, []), "cell", "exec"), names)  # noqa: S102
         if last is not None:
             value = eval(compile(ast.Expression(last.value), "cell", "eval"), names)  # noqa: S307
     outputs: list[dict[str, Any]] = []
@@ -48,20 +48,6 @@ def execute(source: str, names: dict[str, Any]) -> list[dict[str, Any]]:
             {"data": data, "execution_count": None, "metadata": {}, "output_type": "execute_result"}
         )
     return outputs
-
-
-def cells(text: str) -> dict[str, Any]:
-    """A notebook from text: cells stand between lines of %%, those of words begin with #."""
-    made: list[dict[str, Any]] = []
-    for number, part in enumerate(text.strip().split("\n%%\n")):
-        source = part.strip("\n").splitlines(keepends=True)
-        about: dict[str, Any] = {"id": f"cell-{number}", "metadata": {}, "source": source}
-        if source[0].startswith("#"):
-            made.append({"cell_type": "markdown", **about})
-        else:
-            made.append({"cell_type": "code", "execution_count": None, "outputs": [], **about})
-    kernel = {"display_name": "Python 3", "language": "python", "name": "python3"}
-    return {"cells": made, "metadata": {"kernelspec": kernel}, "nbformat": 4, "nbformat_minor": 5}
 
 
 def write(path: Path, notebook: dict[str, Any]) -> None:

@@ -184,11 +184,10 @@ class Record:
         counts = f"{told['rounds']} rounds, {told['labels']:,} labels, seed {told['seed']}"
         lines = [f"{told['learner']} on {told['env']}: {counts}"]
         if self.evaluation:
-            ends = [told[name] for name in ("return_low", "return_high")]
-            within = "" if None in ends else f", 95 % interval {ends[0]:.5g} to {ends[1]:.5g}"
-            lines.append(
-                f"  return       {told['return_mean']:.5g} ({told['episodes']:.0f} episodes{within})"
-            )
+            ends = [f"{told[name]:.5g}" for name in ("return_low", "return_high") if told[name] is not None]
+            within = f", 95 % interval {ends[0]} to {ends[1]}" if len({*ends}) == 2 else ""
+            episodes = f"{told['episodes']:.0f} episodes"
+            lines.append(f"  return       {told['return_mean']:.5g} ({episodes}{within})")
         if (theirs := told["expert_return_mean"]) is not None:
             card = "" if self.expert_evaluation else " (by its card)"
             lines.append(f"  the expert's {theirs:.5g}{card}")
