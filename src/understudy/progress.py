@@ -96,7 +96,7 @@ class Bar:
     >>> bar = Bar("ftl on Hopper-v5", 2000, "steps", now=lambda: 0.0)
     >>> bar.update(500, "500 labels", "loss 0.25")
     >>> bar.line(60)
-    'ftl on Hopper-v5  ━━───────  500/2,000  500 labels  loss 0.25'
+    'ftl on Hopper-v5  ━━──────  500/2,000  500 labels  loss 0.25'
     """
 
     def __init__(

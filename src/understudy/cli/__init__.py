@@ -47,6 +47,7 @@ COMMANDS: dict[str, dict[str, str]] = {
         "evaluate": "play episodes with the policy of a run",
         "play": "make a video of a run's policy beside its expert",
         "export": "take a run along: ONNX, NumPy, episodes for Minari and LeRobot",
+        "card": "a model card beside a run's policy, or a folder for a hub",
         "report": "one HTML page about runs and studies, without a network",
         "watch": "the same page on this machine, while runs go on",
         "experts list": "the experts that come with the package",

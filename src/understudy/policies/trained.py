@@ -105,11 +105,9 @@ class TrainedPolicy:
         return f"TrainedPolicy({self.policy.name}, {self.observations.space()} to {self.actions.space()})"
 
     def __str__(self) -> str:
-        config = {k: v for k, v in self.policy.config().items() if k != "policy"}
+        config = self.policy.config()
         size = sum(np.size(leaf) for leaf in jax.tree.leaves(self.params))
-        told = ", ".join(
-            f"{name} {value}" for name, value in config.items() if isinstance(value, int | str | list)
-        )
+        told = ", ".join(f"{name} {config[name]}" for name in ("widths", "activation") if name in config)
         remembers = "; it remembers the episode: reset() before each" if self.remembers else ""
         return "\n".join(
             [
