@@ -114,7 +114,7 @@ def entropy(run: Record) -> dict[str, list[float]] | None:
         for number, a, b in zip(rounds, edges, edges[1:], strict=False)
         if weights[a:b].sum() > 0
     ]
-    shown = [found[place] for place in thin(len(found), 300)] if found else []
+    shown: list[tuple[float, float]] = [found[place] for place in thin(len(found), 300)] if found else []
     return {"x": [x for x, _ in shown], "y": [round(y, 6) for _, y in shown]} if shown else None
 
 
