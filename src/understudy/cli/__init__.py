@@ -325,10 +325,8 @@ def _refuse(words: str, args: list[str]) -> None:
                 from ..spec import refuse_old_name
 
                 refuse_old_name(name[2:].replace("-", "_"), option=True)
-            near = suggest(typed, [*fields])
-            raise UserError(
-                f"option: unknown value {typed!r}{near} understudy {words} {HELP_ALL} lists them."
-            )
+            listed = f"`understudy {words} {HELP_ALL}` lists all."
+            raise UserError(f"option: unknown value {typed!r}{suggest(typed, [*fields])} {listed}")
         kind, many = _kind(fields[name].type)
         if kind is bool:
             if equals:

@@ -50,9 +50,10 @@ def text(words: str, options: type[Options], kinds: dict[str, tuple[type, bool]]
     if full or not options.main:
         groups = {"Options": [name for name in named if name not in options.from_run]}
         title = "Options"
-        for name in sorted(options.from_run, key=[*FIELDS].index):
+        for name in FIELDS:
             title = GROUPS.get(name, title)
-            groups.setdefault(title, []).append(name)
+            if name in options.from_run:
+                groups.setdefault(title, []).append(name)
         parts += [_block(title, [rows[name] for name in names]) for title, names in groups.items() if names]
     else:
         parts.append(_block("The options that matter to most", [rows[name] for name in options.main]))
