@@ -215,7 +215,7 @@ def stages(unit: str = "rounds") -> Iterator[Callable[[str, int, int], None]]:
         yield update
 
 
-def summarise_row(row: dict[str, Any]) -> list[str]:
+def summarise_row(row: Mapping[str, float | str]) -> list[str]:
     """A round in a few words: loss, and return and regret where they were measured.
 
     >>> row = {"loss": 0.25, "average_loss": 0.5, "regret": math.nan, "return_mean": 12.0}
@@ -223,7 +223,8 @@ def summarise_row(row: dict[str, Any]) -> list[str]:
     ['loss 0.25', 'return 12', 'average 0.5']
     """
     words = {"loss": "loss", "return_mean": "return", "average_loss": "average", "regret": "regret"}
-    return [f"{word} {row[name]:.4g}" for name, word in words.items() if math.isfinite(row[name])]
+    numbers = {word: float(row[name]) for name, word in words.items()}
+    return [f"{word} {number:.4g}" for word, number in numbers.items() if math.isfinite(number)]
 
 
 @final
@@ -266,9 +267,13 @@ class Forecast:
             return
         units = self._units(self.place, self.phase)
         if units > 0:
-            seen, spent = self.pace.setdefault(self.phase, []), (self._now() - self._began) / units
-            before = seen.pop()[1] if seen and seen[-1][0] == self.place else 0.0
-            seen.append((self.place, before + spent))
+            seen, spent = self.pace.get(self.phase, []), (self._now() - self._began) / units
+            here = sum(each for at, each in seen if at == self.place)
+            # A new list: the thread that shows it may be reading the old one.
+            self.pace[self.phase] = [
+                *(one for one in seen if one[0] < self.place),
+                (self.place, here + spent),
+            ]
         self._over = {*self._over, self.phase} - {phase} if place == self.place else set()
         self.place, self.phase, self._began, self._share = place, phase, self._now(), 0.0
         both = [self._compared(one) for one in self._known]
@@ -317,7 +322,7 @@ class Forecast:
             return change * _along(before, place)
         if later:
             return _along(later, place)
-        if seen and seen[0][1] * self._units(*seen[0][:1], phase) > LONG:
+        if seen and seen[0][1] * self._units(seen[0][0], phase) > LONG:
             return seen[0][1]
         if phase not in self.guesses:
             return None
