@@ -117,7 +117,9 @@ def test_what_is_not_there_is_neither_watched_nor_resumed(tmp_path, capsys):
     out = tmp_path / "run"
     code, _, err = call(capsys, "train", "CartPole-v1", "--out", str(out), "--resume")
     assert code == 2 and not out.exists()
-    assert err == f"error: resume: there is no folder {str(out)!r}; without resume a new run begins there.\n"
+    assert (
+        err == f"error: resume: there is no folder {str(out)!r}; without --resume a new run begins there.\n"
+    )
     out.mkdir()  # as a run leaves it that was killed before its first file
     done = call(capsys, "train", "CartPole-v1", "--rounds", "0", "--out", str(out), "--resume")
     assert "no folder" not in done[2]

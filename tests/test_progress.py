@@ -161,7 +161,7 @@ def test_the_pace_of_a_run_is_kept_for_the_next_and_what_is_damaged_is_left(tmp_
     assert machine.recall_pace("x") == {}
     machine.keep_pace("x", {"solving": [(0, 1.0)]})  # nowhere
     file = tmp_path / "paces.json"
-    monkeypatch.setattr(machine, "_paces", file)
+    monkeypatch.setattr(machine, "paces", file)
     for number in range(machine.MOST_KINDS + 5):
         machine.keep_pace(f"kind {number}", {"solving": [(0, 1.0), (3, number + 0.5)]})
     assert machine.recall_pace("kind 104") == {"solving": [(0, 1.0), (3, 104.5)]}
@@ -174,7 +174,7 @@ def test_the_pace_of_a_run_is_kept_for_the_next_and_what_is_damaged_is_left(tmp_
 
 
 def test_a_second_run_knows_from_its_first_step_and_has_the_same_bytes(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(machine, "_paces", tmp_path / "paces.json")
+    monkeypatch.setattr(machine, "paces", tmp_path / "paces.json")
     runs = [imitate("CartPole-v1", policy="linear", episodes=1, progress=True, **SIZE) for _ in range(2)]
     first, second = (lines.splitlines() for lines in capsys.readouterr().err.split("round 3 of 3")[:2])
     assert "left" not in first[0] and "left" in second[1]

@@ -61,7 +61,8 @@ MOST_BYTES = 2**30
 """Bytes above which the oldest programs go, down to three quarters."""
 MOST_KINDS = 100
 """Kinds of runs whose pace is kept."""
-_paces: Path | None = None
+paces: Path | None = None
+"""The file that keeps how long runs took; None where nothing is kept."""
 
 
 def use_cache(folder: str | os.PathLike[str] | None = None) -> Path | None:
@@ -82,7 +83,7 @@ def use_cache(folder: str | os.PathLike[str] | None = None) -> Path | None:
         folder = os.environ.get(VARIABLE, _platform_folder())
         if str(folder).strip().lower() in OFF:
             return None
-    global _paces
+    global paces
     try:
         place = Path(folder).expanduser() / f"programs-{_machine()}"
         place.mkdir(parents=True, exist_ok=True)
@@ -91,7 +92,7 @@ def use_cache(folder: str | os.PathLike[str] | None = None) -> Path | None:
         _prune(place, MOST_BYTES)
     except (OSError, RuntimeError):  # the latter where a user, as in some containers, has no home
         return None
-    _paces = place.parent / f"paces-{_machine()}.json"
+    paces = place.parent / f"paces-{_machine()}.json"
     # JAX warns of entries that it cannot read or write, and goes on.
     warnings.filterwarnings("ignore", message="Error (reading|writing) persistent compilation cache")
     settings = {"jax_compilation_cache_dir": str(place), "jax_persistent_cache_min_compile_time_secs": 0.0}
@@ -116,14 +117,14 @@ def keep_pace(kind: str, pace: dict[str, Any]) -> None:
     """Keeps the pace of a run for the next of its kind, where `use_cache` keeps programs. Only the time that
     is shown as left depends on it.
     """
-    if _paces is None or not pace:
+    if paces is None or not pace:
         return
     kept = {name: one for name, one in _read_paces().items() if name != kind} | {kind: pace}
     latest = dict([*kept.items()][-MOST_KINDS:])
-    draft = _paces.with_suffix(f".{os.getpid()}.tmp")
+    draft = paces.with_suffix(f".{os.getpid()}.tmp")
     with contextlib.suppress(OSError):
         draft.write_text(json.dumps(latest))
-        os.replace(draft, _paces)
+        os.replace(draft, paces)
 
 
 def _read_paces() -> dict[str, Any]:
@@ -135,7 +136,7 @@ def _read_paces() -> dict[str, Any]:
                 for phase, points in pace.items()
                 if points
             }
-            for kind, pace in json.loads(Path(_paces or os.devnull).read_text()).items()
+            for kind, pace in json.loads(Path(paces or os.devnull).read_text()).items()
         }
     return {}
 

@@ -67,6 +67,10 @@ def run(options: Train) -> int:
 
 def asked(options: Train) -> RunSpec:
     """The spec that was typed, over the file's where there is one."""
+    if options.resume and options.out is not None and not options.out.exists():
+        raise UserError(
+            f"resume: there is no folder {str(options.out)!r}; without --resume a new run begins there."
+        )
     given = options.given() | ({} if options.env is None else {"env": options.env})
     if options.config is not None:
         spec = RunSpec.read(options.config, **given)

@@ -12,9 +12,9 @@ import warnings
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
+from .. import machine
 from ..defaults import Timetable
-from ..errors import UserError, interruptible
-from ..machine import keep_pace, recall_pace
+from ..errors import interruptible
 from ..progress import EVALUATING, EXPERT, KEEPING, SEARCHING, SOLVING, TRAINING, Rounds, show_bar
 from ..sinks import Source, Started, Watch, make_sinks
 from ..spec import Environment, RunSpec, Settings
@@ -70,7 +70,7 @@ def imitate(
     Args:
       env: a Gymnasium id, a function that makes an environment, or a whole `understudy.RunSpec`.
       out: the folder that keeps the run.
-      resume: continue the run in `out`. Settings that are not given are those it was begun with, and the end
+      resume: continue the run in `out`, or begin it where there is none. Settings that are not given are those it was begun with, and the end
         is the same, bit for bit. More rounds or a larger budget extend it. "new-episode" goes on with a new
         episode where the old one cannot be played again (real machines), and "other-machine" on other cores
         or libraries, whose last bits may differ.
@@ -89,8 +89,6 @@ def imitate(
     >>> run.ledger["labels"].tolist(), run.policy([0.0, 0.0, 0.1, 0.0])
     ([40, 80, 120], np.int64(1))
     """
-    if resume and out is not None and not os.path.exists(out):
-        raise UserError(f"resume: there is no folder {str(out)!r}; without resume a new run begins there.")
     watch = Watch(make_sinks(sinks))
     with contextlib.ExitStack() as opened:
         run = opened.enter_context(Run(env, out=out, resume=resume, **settings))
@@ -115,8 +113,8 @@ def imitate(
             person.tell("the end", score=None if record.evaluation is None else record.evaluation.mean)
             person.close(_farewell(record))
         watch.summary = record.summary()
-        if isinstance(tell, Rounds):
-            keep_pace(_kind(run.spec), tell.finish())
+        if isinstance(tell, Rounds) and machine.paces is not None:
+            machine.keep_pace(_kind(run.spec), tell.finish())
         return record
 
 
@@ -137,7 +135,8 @@ def _bar(title: str, run: Run) -> Rounds:
     judged = len(plan.rounds) in plan.evaluated and not plan.keep_best
     last = {KEEPING: 0 if judged else plan.judging, EXPERT: plan.measures(expensive=run.labelling.expensive)}
     how: dict[str, Any] = {"rounds": len(plan.rounds), "rows": student.rows, "search": spec.comparator_steps}
-    return Rounds(title, [*work, last], known=recall_pace(_kind(spec)), **how)
+    known = None if machine.paces is None else machine.recall_pace(_kind(spec))
+    return Rounds(title, [*work, last], known=known, **how)
 
 
 def _kind(spec: RunSpec) -> str:
