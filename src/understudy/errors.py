@@ -106,7 +106,7 @@ def shorten(error: BaseException | str) -> str:
 
 
 def failure(who: str, error: BaseException) -> UserError:
-    """Any error as a sentence of `who`, with the error behind it.
+    """An error as a sentence of `who`, with the error behind it.
 
     >>> str(failure("expert", KeyError("torso")))
     "expert: KeyError: 'torso'"

@@ -54,7 +54,6 @@ if TYPE_CHECKING:
     from .experts import Kind, Nested, Space
     from .learners import Playable
     from .objectives import Reservoir, Window
-    from .objectives.objective import Column
     from .objectives.objective import Reader as Rows
     from .regret.certificate import Running
     from .spec import Setting
@@ -443,7 +442,7 @@ class Understudy:
             travelled = float(_distance(self.params, self._first))
         automatic.see(t, distance=travelled, gradient=float(record["gradient_norm"]))
 
-    def batch(self, inputs: Column, targets: Column, weights: np.ndarray, slots: np.ndarray) -> Batch:
+    def batch(self, inputs: Any, targets: Any, weights: np.ndarray, slots: np.ndarray) -> Batch:
         """The samples of a round that have a label, as the learner sees them; of a policy with memory all, in
         sequences.
         """

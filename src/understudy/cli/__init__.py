@@ -344,7 +344,7 @@ def _refuse(words: str, args: list[str]) -> None:
                 raise UserError(f"{name}: {text!r} is not {wanted}.") from None
 
 
-def _kind(kind: Any) -> tuple[type, bool]:
+def _kind(kind: str | type) -> tuple[type, bool]:
     """Whether an option is a flag (bool), a number or a word, and whether it takes several; `kind` is an
     annotation, or the name of one.
     """

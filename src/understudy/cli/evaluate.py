@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 from tyro.conf import Positional, arg
 
@@ -13,6 +13,7 @@ from ..report import tables
 from .options import Json, Name, Options, Whole
 
 if TYPE_CHECKING:
+    from ..disk import Json as Plain
     from ..runs import Evaluation
 
 TOLD = ("env", "run", "episodes", "return_mean", "return_std", "return_low", "return_high", "returns")
@@ -56,7 +57,7 @@ def run(options: Evaluate) -> int:
             raise UserError(f"run: {about['run']!r} is of {about['env']}, the first of {env}.")
         gap = intervals.difference(*paired(run.evaluation, first))
         about |= dict(zip(("difference", "difference_low", "difference_high"), gap[:3], strict=True))
-        rows.append((about["run"], tables.within(*gap[:3])))
+        rows.append((str(about["run"]), tables.within(*gap[:3])))
     title = f"less {told[0]['run']}, in pairs of {tables.many(options.episodes, 'episode')}"
     tables.show(tables.facts(title, rows))
     tables.json_line({"runs": told})
@@ -67,7 +68,7 @@ class Played(NamedTuple):
     """What one run returned, and the same as plain data."""
 
     evaluation: Evaluation
-    told: dict[str, Any]
+    told: dict[str, Plain]
 
 
 def _play_run(options: Evaluate, folder: Path) -> Played:

@@ -10,11 +10,14 @@ import itertools
 import textwrap
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, dataclass_transform
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, dataclass_transform
 
 from tyro.conf import UseAppendAction, arg
 
 from ..spec import FIELDS, Settings
+
+if TYPE_CHECKING:
+    from types import GenericAlias, UnionType
 
 # No "(default: None)" in the help: an option that was not given leaves the choice to its reader.
 UNSET = arg(help_behavior_hint="")
@@ -28,7 +31,7 @@ Folder = Annotated[Path | None, UNSET]
 Names = Annotated[tuple[str, ...], UNSET]
 Repeated = UseAppendAction[Annotated[tuple[str, ...], UNSET]]
 
-KINDS: dict[str, tuple[Any, Any]] = {
+KINDS: dict[str, tuple[type | UnionType | GenericAlias, bool | tuple[()] | None]] = {
     "int": (int | None, None),
     "int | None": (int | None, None),
     "float | None": (float | None, None),

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Annotated, Any
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Annotated
 
 from tyro.conf import Positional, arg
 
@@ -15,8 +16,8 @@ from .options import Flag, Folder, Json, Name, Options, Repeated
 if TYPE_CHECKING:
     from rich.table import Table
 
+    from ..disk import Json as Value
     from ..runs import Record
-    from ..studies.study import Value
 
 
 class Train(Options, settings=(name for name in FIELDS if name != "env")):
@@ -87,7 +88,7 @@ def asked(options: Train) -> RunSpec:
     return spec.replace(expert_options={**spec.expert_options, "browser": False})
 
 
-def _within(summary: dict[str, Any], mean: str, ends: str) -> str:
+def _within(summary: Mapping[str, float], mean: str, ends: str) -> str:
     low, high = summary[f"{ends}_low"], summary[f"{ends}_high"]
     return tables.within(summary[mean], -math.inf if low is None else low, math.inf if high is None else high)
 

@@ -37,7 +37,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -54,6 +54,9 @@ from ..policies import Linear, Params, Policy, Tabular, count
 from ..policies import norm as norm_of
 from ..solvers import AnySolver, Unsolved
 from .interval import Measured, slopes_at, vanished
+
+if TYPE_CHECKING:
+    from ..disk import Json
 
 FACTOR = 10.0
 """Without a domain, intervals and bounds are against comparators up to this many times as long as the longest
@@ -382,14 +385,16 @@ class Certificate(NamedTuple):
         """
         return bool(self.low > self.high or self.low > self.bound)
 
-    def described(self) -> dict[str, Any]:
+    def described(self) -> dict[str, Json]:
         """The certificate as plain data for JSON, numbers that are not finite as words; `read` is the way
         back."""
 
         def spelled(value: str | float) -> str | float:
             return str(value) if isinstance(value, float) and not math.isfinite(value) else value
 
-        plain = {name: spelled(value) for name, value in self._asdict().items() if name != "constants"}
+        plain: dict[str, Json] = {
+            name: spelled(value) for name, value in self._asdict().items() if name != "constants"
+        }
         return plain | {"constants": {name: spelled(value) for name, value in self.constants.items()}}
 
     @classmethod

@@ -14,9 +14,9 @@ import json
 import math
 import shlex
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, final
+from typing import TYPE_CHECKING, Any, TypeAlias, final
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -26,13 +26,15 @@ from ..intervals import LEVEL, Interval
 from ..progress import format_duration
 from ..runs import NAMES, Evaluation, paired, unmeasured
 from ..spec import FIELDS
-from .sources import UNKNOWN, Source, labels
+from .sources import UNKNOWN, Labels, Source, labels
 from .style import DASHDOT, DASHED, DOTTED, LOOKS, OTHERS, SOLID, look
 from .tables import many, returned
 
 if TYPE_CHECKING:
+    from ..disk import Json
     from ..studies import Entry, Result
 
+Curve: TypeAlias = dict[str, list[float] | int]
 AXES = ("labels", "steps", "rounds", "seconds")
 CURVES = {"return": "return_mean", "loss": "loss", "average loss": "average_loss"}
 POINTS, SPARK = 160, 24
@@ -73,7 +75,7 @@ class Group:
     states. counted: runs that count; measured: those of them with a return.
     """
 
-    labels: dict[str, Any]
+    labels: Labels
     sources: list[Source]
     name: str
     returned: Interval
@@ -141,9 +143,9 @@ def group_runs(sources: Sequence[Source]) -> list[Group]:
     return sorted(_gather(zip(labels(sources), sources, strict=True)), key=rank)
 
 
-def _gather(runs: Iterable[tuple[dict[str, Any], Source]]) -> list[Group]:
+def _gather(runs: Iterable[tuple[Labels, Source]]) -> list[Group]:
     """Runs of equal labels, together."""
-    gathered: dict[str, tuple[dict[str, Any], list[Source]]] = {}
+    gathered: dict[str, tuple[Labels, list[Source]]] = {}
     for mine, run in runs:
         key = json.dumps(mine, sort_keys=True, default=str)
         gathered.setdefault(key, (mine, []))[1].append(run)
@@ -187,7 +189,7 @@ def rank(group: Group) -> tuple[bool | str | float, ...]:
     return group.env == UNKNOWN, group.env, *known, group.by_expert, loss
 
 
-def name_group(mine: Mapping[str, Any]) -> str:
+def name_group(mine: Labels) -> str:
     """A group's name: its learner and what else sets it apart.
 
     >>> name_group({"env": "E", "learner": "ftrl", "eta": 0.1})
@@ -215,11 +217,11 @@ def short_names(groups: Sequence[Group]) -> list[str]:
     return found
 
 
-def _sets_apart(names: Sequence[str], labels: Sequence[Mapping[str, Any]]) -> bool:
+def _sets_apart(names: Sequence[str], labels: Sequence[Labels]) -> bool:
     return len({json.dumps([one.get(name) for name in names], default=str) for one in labels}) == len(labels)
 
 
-def _word(name: str, value: Any) -> str:
+def _word(name: str, value: Json) -> str:
     """A setting in a word or two.
 
     >>> _word("learner", "ftl"), _word("budget", 400), _word("keep_best", False), _word("eta", 0.1)
@@ -227,7 +229,7 @@ def _word(name: str, value: Any) -> str:
     """
     said = SPELLED.get(name, name.replace("_", " "))
     if name == "learner":
-        return look(value).label
+        return look(str(value)).label
     return f"{'' if value else 'no '}{said}" if isinstance(value, bool) else f"{said} {_short(value)}"
 
 
@@ -261,13 +263,13 @@ def overview(sources: Sequence[Source]) -> list[dict[str, Any]]:
     return sorted(lines, key=lambda line: order.index(line["state"]))
 
 
-def _short(value: Any) -> str:
+def _short(value: Json) -> str:
     text = f"{value:g}" if isinstance(value, float) else value
     text = text if isinstance(text, str) else json.dumps(text)
     return text if len(text) <= 40 else text[:39] + "…"
 
 
-def summarise(mine: dict[str, Any], runs: list[Source]) -> Group:
+def summarise(mine: Labels, runs: list[Source]) -> Group:
     """What runs of these labels came to."""
     good = distinct(runs)
     measured = [run for run in good if math.isfinite(run.score)]
@@ -398,12 +400,12 @@ def _looks(groups: Sequence[Group]) -> list[tuple[str, list[int]]]:
     return [(PALETTE[place % colours], styles[place // colours % len(styles)]) for place in places]
 
 
-def curves(runs: Sequence[Source]) -> dict[str, dict[str, Any]]:
+def curves(runs: Sequence[Source]) -> dict[str, dict[str, Curve]]:
     """Return and loss along every axis, of runs that have not failed and are half as far as the longest."""
     good = distinct(runs)
     most = max((run.rounds for run in good), default=0)
     good = [run for run in good if 2 * run.rounds >= most]
-    drawn: dict[str, dict[str, Any]] = {name: {} for name in CURVES}
+    drawn: dict[str, dict[str, Curve]] = {name: {} for name in CURVES}
     for name, column in CURVES.items():
         for axis in AXES:
             timed = [run for run in good if axis != "seconds" or run.seconds is not None]
@@ -421,7 +423,7 @@ def places(run: Source, axis: str) -> np.ndarray:
     return run.columns[{"rounds": "round"}.get(axis, axis)]
 
 
-def curve(xs: Sequence[ArrayLike], ys: Sequence[ArrayLike]) -> dict[str, list[float] | int] | None:
+def curve(xs: Sequence[ArrayLike], ys: Sequence[ArrayLike]) -> Curve | None:
     """The mean of several curves and the band between their 5 % and 95 % quantiles, at most at `POINTS`.
 
     Where the curves have the same places, those are taken, else places where all of them are, between which
@@ -487,7 +489,7 @@ def detailed(groups: Sequence[Group]) -> list[tuple[Source, int]]:
     return [(run, place) for _, place, run in sorted(first, key=lambda each: (each[1], each[2].name))]
 
 
-def describe_run(run: Source, group: int) -> dict[str, Any]:
+def describe_run(run: Source, group: int) -> dict[str, Json]:
     """One run: its columns, at most at some hundred rounds, its certificate, its solves, its time."""
     rows = thin(run.rounds, 300) if run.rounds else np.zeros(0, int)
     columns = {name: shorten_numbers(run.columns[name][rows]) for name in SHOWN if name in run.columns}

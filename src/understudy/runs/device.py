@@ -133,10 +133,12 @@ class Kit:
 
     def _rows(self, observation: Nested, past: Past | None) -> Array:
         """What a policy sees, (e, width)."""
+        seen = self.seen.inner if isinstance(self.seen, Recalled) else self.seen
+        now: Any = seen.rows(observation)  # of JAX: this is inside a program
         if not isinstance(self.seen, Recalled):
-            return self.seen.rows(observation)
+            return now
         assert past is not None  # see `_nothing`
-        return self.seen.join(self.seen.inner.rows(observation), past.rows, past.fresh)
+        return self.seen.join(now, past.rows, past.fresh)
 
     def _later(self, past: Past | None, inputs: Array, ended: Array) -> Past | None:
         """The past in the step after these rows."""

@@ -70,10 +70,10 @@ def imitate(
     Args:
       env: a Gymnasium id, a function that makes an environment, or a whole `understudy.RunSpec`.
       out: the folder that keeps the run.
-      resume: continue the run in `out`, or begin it where there is none. Settings that are not given are those it was begun with, and the end
-        is the same, bit for bit. More rounds or a larger budget extend it. "new-episode" goes on with a new
-        episode where the old one cannot be played again (real machines), and "other-machine" on other cores
-        or libraries, whose last bits may differ.
+      resume: continue the run in `out`, or begin it where there is none. Settings that are not given are
+        those it was begun with, and the end is the same, bit for bit. More rounds or a larger budget extend
+        it. "new-episode" goes on with a new episode where the old one cannot be played again (real machines),
+        and "other-machine" on other cores or libraries, whose last bits may differ.
       progress: True shows a bar on a terminal and a line per round elsewhere; a function is called after
         every round with its number and its row of the ledger.
       sinks: who else gets every row, see `understudy.sinks.sink`: ``["tensorboard", "wandb:mine"]``, objects
