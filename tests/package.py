@@ -1,6 +1,6 @@
 """What is handed out: `make package` builds sdist and wheel in dist/ and calls this to look into both.
 
-The wheel has the package and nothing else, the sdist what makes and tests it; neither has the paper or recorded
+The wheel has the package and nothing else, the sdist what makes and tests it; neither has the paper or its
 results. The wheel, unpacked, says its version.
 """
 
