@@ -8,7 +8,11 @@ import importlib
 import traceback
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from pathlib import Path
+from types import ModuleType
 from typing import Any
+
+MANY = 25
+"""Most names that a sentence lists."""
 
 
 class UserError(ValueError):
@@ -29,7 +33,7 @@ class MissingExtra(UserError):
         super().__init__(f"{feature} needs the extra '{extra}': pip install 'understudy[{extra}]'.")
 
 
-def import_extra(module: str, feature: str, extra: str) -> Any:
+def import_extra(module: str, feature: str, extra: str) -> ModuleType:
     """An optional module, or the sentence that says how to install it.
 
     >>> import_extra("math", "counting", "numbers").floor(1.5)
@@ -48,7 +52,11 @@ def unknown(field: str, value: object, accepted: Iterable[str]) -> UserError:
     "loss: unknown value 'sqared', did you mean 'squared'? Accepted: huber, squared."
     """
     names = sorted(accepted)
-    return UserError(f"{field}: unknown value {value!r}{suggest(value, names)} Accepted: {', '.join(names)}.")
+    listed = f"Accepted: {', '.join(names)}."
+    if len(names) > MANY:
+        close = difflib.get_close_matches(str(value), names, n=5, cutoff=0.3) or names[:5]
+        listed = f"Accepted are {len(names)}, such as {', '.join(close)}."
+    return UserError(f"{field}: unknown value {value!r}{suggest(value, names)} {listed}")
 
 
 def check_name(field: str, value: Any, accepted: Collection[str]) -> None:
@@ -98,7 +106,7 @@ def shorten(error: BaseException | str) -> str:
 
 
 def failure(who: str, error: BaseException) -> UserError:
-    """Any error as a sentence of `who`, with the error behind it.
+    """An error as a sentence of `who`, with the error behind it.
 
     >>> str(failure("expert", KeyError("torso")))
     "expert: KeyError: 'torso'"

@@ -203,13 +203,15 @@ class Settings:
     regret are those of the last policy alone."""
     ensemble: int | None = _least(None, 1)
     """Evaluate and keep the mean of so many networks. The learner trains one, which acts and whose losses and
-    regret the ledger has; the others are trained apart, from starts of their own, on the same labels."""
+    regret the ledger has; the others are trained apart, from starts of their own, on the same labels. Where
+    the best policy is kept, the mean and the network that acts are both judged."""
     keep_best: bool | None = None
     """Keep the policy with the highest mean return of those that were evaluated, not the last one: yes or no.
-    What would be the best plays on until it is behind or its mean is known to 1 %, for up to five times the
-    episodes; what is kept is then evaluated anew, as long, on episodes that did not choose it."""
+    All play the same episodes: one that is clearly behind the best stops soon, the others play on until they
+    are behind or known to 1 %, for up to three times the episodes; what is kept is then evaluated anew, as
+    long, on episodes that did not choose it."""
     episodes: int | None = _least(None, 0, 1_000_000)
-    """Evaluation episodes (default: 10 on the way, and of the policy that is kept 20, or 50 where it is the
+    """Evaluation episodes (default: 10 on the way, and of the policy that is kept 20, or 30 where it is the
     best one). The policy that is kept plays the same ones in every run of an environment."""
     evaluate_every: int = _least(0, 0)
     """Evaluate also after every so many rounds."""

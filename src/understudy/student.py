@@ -54,7 +54,6 @@ if TYPE_CHECKING:
     from .experts import Kind, Nested, Space
     from .learners import Playable
     from .objectives import Reservoir, Window
-    from .objectives.objective import Column
     from .objectives.objective import Reader as Rows
     from .regret.certificate import Running
     from .spec import Setting
@@ -92,6 +91,8 @@ COUNTS = ("round", "steps", "labels", "unanswered", "breaks")
 KEPT = ("inputs", "targets", "executed", "rewards", "flags", "slots", "weights")
 OPEN = ("inputs", "targets", "executed", "rewards", "flags", "labelled", "new", "silent", "by_expert")
 """What a file keeps of the path of an open question."""
+ANEW = 3
+"""So many times a network that is new in an ensemble is trained in its first round."""
 FORMAT = 2
 """Of the files of `Understudy.save`."""
 
@@ -209,6 +210,7 @@ class Understudy:
         self.params = self._first = jax.tree.map(np.array, parts.params)
         self.recent: list[Params] = []
         self.ensemble: list[Params] = []
+        self.members: list[Params] = []
         self.visited: Visited | None = None
         self.open: dict[int, Question] = {}
         self._asked = 0
@@ -450,7 +452,7 @@ class Understudy:
             travelled = float(_distance(self.params, self._first))
         automatic.see(t, distance=travelled, gradient=float(record["gradient_norm"]))
 
-    def batch(self, inputs: Column, targets: Column, weights: np.ndarray, slots: np.ndarray) -> Batch:
+    def batch(self, inputs: Any, targets: Any, weights: np.ndarray, slots: np.ndarray) -> Batch:
         """The samples of a round that have a label, as the learner sees them; of a policy with memory all, in
         sequences.
         """
@@ -622,27 +624,42 @@ class Understudy:
         return policy, jax.tree.map(lambda *leaves: np.mean(leaves, axis=0, dtype=leaves[0].dtype), *members)
 
     def complete(self) -> None:
-        """Trains the networks of the ensemble that are missing: each from a start of its own, on the losses
-        that the learner saw.
+        """Trains the networks of the ensemble that are missing, on the losses that the learner saw. Where the
+        best policy is kept they go on from round to round, as the learner's own; one that is new begins at a
+        start of its own, and is trained `ANEW` times.
+
+        Scores of the mean of five, 128-128, in the rounds with the last 30 % of the labels, seeds 1 to 3, ten
+        episodes each: Walker2d 0.14, 0.34, 0.89 where all begin anew and have 1,500 steps, 0.69, 0.75, 0.93
+        with 4,500, 0.79, 0.94, 0.92 where they go on with 1,500. Hopper 0.94, 0.76, 0.71; 0.95, 0.85, 0.79;
+        0.87, 0.77, 0.86.
         """
-        parts, policy = self.parts, self.game.policy
-        if self.resolved.ensemble < 2 or self.ensemble:
+        parts, policy, count = self.parts, self.game.policy, self.resolved.ensemble - 1
+        if count < 1 or self.ensemble:
             return
         losses = self.state.losses
         seen = losses.recall() if isinstance(losses, Limited) else losses
-        seeds = [derive(self.spec.seed, "members", self.round, k) for k in range(self.resolved.ensemble - 1)]
-        pairs = [threefry.split(threefry.key(seed), 2) for seed in seeds]
-        starts = [policy.init(first, parts.observations.width, parts.actions.outputs) for first, _ in pairs]
-        keys = [key for _, key in pairs]
+        seeds = [derive(self.spec.seed, "members", self.round, k) for k in range(count)]
+        first, key = zip(*(threefry.split(threefry.key(seed), 2) for seed in seeds), strict=True)
+        found, turns = self.members, 1
+        if not found:
+            found = [policy.init(one, parts.observations.width, parts.actions.outputs) for one in first]
+            turns = ANEW
+        for turn in range(turns):
+            found = self._solved(seen, found, [threefry.fold_in(one, turn) for one in key])
+        self.members = found if self.timetable.keep_best else []
+        self.ensemble = [*found, self.params]
+
+    def _solved(self, losses: Losses, starts: list[Params], keys: list[Array]) -> list[Params]:
+        """Where the game's solver comes to from each of these starts."""
         if jax.default_backend() != "cpu" and self.reader is None:
             solve = compiled_solver(self.game, mapped=True)
-            found = apart(solve(seen, *stacked(list(zip(starts, keys, strict=True)))), len(seeds))
+            found = apart(solve(losses, *stacked(list(zip(starts, keys, strict=True)))), len(starts))
         else:
             solve = compiled_solver(self.game)
             # A small network keeps one core busy, so that members are solved side by side.
-            with ThreadPoolExecutor(min(len(seeds), count_cores())) as pool:
-                found = list(pool.map(lambda start, key: solve(seen, start, key), starts, keys))
-        self.ensemble = [*(jax.tree.map(np.array, params) for params in found), self.params]
+            with ThreadPoolExecutor(min(len(starts), count_cores())) as pool:
+                found = list(pool.map(lambda start, key: solve(losses, start, key), starts, keys))
+        return [jax.tree.map(np.array, params) for params in found]
 
     # ------------------------------------------------------------------------------- on the disk
 
@@ -703,7 +720,7 @@ class Understudy:
         """
         arrays = {f"state.{i:03d}": np.asarray(leaf) for i, leaf in enumerate(jax.tree.leaves(self._small()))}
         arrays |= {"mean": self.normaliser.mean, "scale": self.normaliser.scale}
-        arrays |= listed("recent", self.recent)
+        arrays |= listed("recent", self.recent) | listed("members", self.members)
         arrays |= {} if self.cut is None else self.cut.arrays()
         plain: dict[str, Json] = {name: getattr(self, name) for name in COUNTS}
         plain |= {
@@ -732,7 +749,7 @@ class Understudy:
             if self.cut is not None:
                 self.cut.restore(dict(arrays))
             self.params = jax.tree.map(np.array, self.state.learner.params)
-        self.recent = self.unlisted("recent", arrays)
+        self.recent, self.members = self.unlisted("recent", arrays), self.unlisted("members", arrays)
 
     def unlisted(self, name: str, arrays: Mapping[str, np.ndarray]) -> list[Params]:
         """The parameters that `listed` gave."""

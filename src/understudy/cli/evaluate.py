@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 from tyro.conf import Positional, arg
 
@@ -14,6 +14,7 @@ from ..report import tables
 from .options import Json, Name, Options, Whole
 
 if TYPE_CHECKING:
+    from ..disk import Json as Plain
     from ..runs import Evaluation
 
 TOLD = ("env", "run", "episodes", "return_mean", "return_std", "return_low", "return_high", "returns")
@@ -63,7 +64,7 @@ def run(options: Evaluate) -> int:
         found = compare(theirs, mine, limits=played[0].limits)
         needed = found.needed if math.isfinite(found.needed) else None
         about |= {"first_is_better": found.answer, "episodes_needed": needed}
-        rows.append((about["run"], tables.within(*gap[:3])))
+        rows.append((str(about["run"]), tables.within(*gap[:3])))
         rows.append(("  is the first better?", str(found)))
     title = f"less {told[0]['run']}, in pairs of {tables.many(options.episodes, 'episode')}"
     tables.show(tables.facts(title, rows))
@@ -75,7 +76,7 @@ class Played(NamedTuple):
     """What one run returned, and the same as plain data."""
 
     evaluation: Evaluation
-    told: dict[str, Any]
+    told: dict[str, Plain]
     limits: tuple[float, float] | None
 
 

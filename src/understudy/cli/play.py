@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from tyro.conf import Positional
 
@@ -15,6 +15,7 @@ from ..spec import WORLD, RunSpec
 from .options import Flag, Name, Options
 
 if TYPE_CHECKING:
+    from ..disk import Json
     from ..experts import Expert
     from ..policies import TrainedPolicy
     from ..report.video import Act
@@ -70,7 +71,7 @@ def _begin(player: TrainedPolicy | Expert) -> Act:
     return acting(player)
 
 
-def _expert(settings: Mapping[str, Any]) -> Expert | None:
+def _expert(settings: Mapping[str, Json]) -> Expert | None:
     """The run's expert, where it can be had again from its name alone."""
     from ..runs import spaces_of
 

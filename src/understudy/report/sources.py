@@ -9,12 +9,13 @@ import math
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, final
+from typing import Any, TypeAlias, final
 
 import numpy as np
 
 from .. import disk
 from ..defaults import plan_of
+from ..disk import Json
 from ..errors import UserError, damaged
 from ..experts import EXPERTS
 from ..regret import Certificate
@@ -22,11 +23,12 @@ from ..runs import NAMES, TIMES, Evaluation, read_config, read_ledger, read_summ
 from ..runs.folder import FREE
 from ..samples import records
 from ..spec import FIELDS, PARTS, RunSpec, default
-from ..studies.study import Value
 
 DEEP = 3
 """How many folders below a named one are looked into for runs and studies."""
 APART = ("env", "learner")
+Labels: TypeAlias = dict[str, Any]
+"""What sets a run apart: its environment, its learner, and settings."""
 UNKNOWN = "?"
 """The environment and the learner of a run whose settings cannot be read."""
 SAME = {*APART, *FREE, "seed", "revision", "expert_card"}
@@ -51,15 +53,15 @@ class Source:
     folder: Path
     state: str
     trouble: str = ""
-    settings: Mapping[str, Any] = dataclasses.field(default_factory=dict[str, Any])
+    settings: Mapping[str, Json] = dataclasses.field(default_factory=dict[str, Json])
     columns: Mapping[str, np.ndarray] = dataclasses.field(default_factory=dict[str, np.ndarray])
     seconds: Mapping[str, np.ndarray] | None = None
     spent: Mapping[str, float] = dataclasses.field(default_factory=dict[str, float])
     evaluation: Evaluation | None = None
     expert_evaluation: Evaluation | None = None
     expert: float = math.nan
-    certificate: Mapping[str, Any] = dataclasses.field(default_factory=dict[str, Any])
-    resolved: Mapping[str, Any] = dataclasses.field(default_factory=dict[str, Any])
+    certificate: Mapping[str, Json] = dataclasses.field(default_factory=dict[str, Json])
+    resolved: Mapping[str, Json] = dataclasses.field(default_factory=dict[str, Json])
     versions: Mapping[str, str] = dataclasses.field(default_factory=dict[str, str])
     own: tuple[str, ...] = ()
     planned: int | None = None
@@ -110,16 +112,18 @@ class Source:
         return float(self.spent.get("total", math.nan))
 
 
-def find_folders(paths: Iterable[str | os.PathLike[str]]) -> list[Path]:
-    """The folders of runs and of studies at and below `paths`, in order, each once."""
+def find_folders(paths: Iterable[str | os.PathLike[str]], who: str = "report") -> list[Path]:
+    """The folders of runs and of studies at and below `paths`, in order, each once; errors begin with
+    `who`.
+    """
     known: dict[Path, Path] = {}
     for given in paths:
         path = Path(given)
         if not path.is_dir():
-            raise UserError(f"report: there is no folder {str(given)!r}.")
+            raise UserError(f"{who}: there is no folder {str(given)!r}.")
         below = list(_below(path, DEEP))
         if not below:
-            raise UserError(f"report: {str(given)!r} holds neither a run nor a study.")
+            raise UserError(f"{who}: {str(given)!r} holds neither a run nor a study.")
         for folder in below:
             known.setdefault(folder.resolve(), folder)
     return list(known.values())
@@ -144,7 +148,7 @@ def read_folder(path: Path, *, check: bool = True) -> list[Source]:
         with damaged(f"{'study' if study else 'run'}: {str(path)!r}"):
             return _study(path) if study else [_run(path, check=check)]
     except (UserError, OSError) as error:
-        settings: Mapping[str, Any] = {}
+        settings: Mapping[str, Json] = {}
         with contextlib.suppress(UserError), damaged("settings"):
             settings = _changes(read_config(path)["settings"])
         return [Source(path.name, path, "unreadable", str(error), settings)]
@@ -203,7 +207,7 @@ def _study(path: Path) -> list[Source]:
     return runs
 
 
-def _entry(path: Path, name: str, settings: Mapping[str, Any], versions: Mapping[str, str]) -> Source:
+def _entry(path: Path, name: str, settings: Mapping[str, Json], versions: Mapping[str, str]) -> Source:
     """One run of a study."""
     file = path / "runs" / f"{name}.json"
     about: dict[str, Any] = {"settings": settings, "versions": versions, "study": path}
@@ -244,7 +248,7 @@ def _goal(summary: Mapping[str, Any]) -> dict[str, Any]:
     return {"reached": summary.get("reached"), "statement": summary.get("statement") or ""}
 
 
-def _changes(settings: Mapping[str, Any]) -> dict[str, Any]:
+def _changes(settings: Mapping[str, Json]) -> dict[str, Json]:
     """The settings of a config that are not defaults, learner and seed always."""
     named = (*APART, "seed")
     given = {name: settings.get(name) for name in FIELDS}
@@ -255,7 +259,7 @@ def _changes(settings: Mapping[str, Any]) -> dict[str, Any]:
     return changes
 
 
-def _is_own(name: str, kept: Value) -> bool:
+def _is_own(name: str, kept: Json) -> bool:
     """Whether a part of a run was an object or a function of a script or a notebook.
 
     >>> _is_own("expert", "__main__:act"), _is_own("expert", "my_module:act"), _is_own("expert", "PPO")
@@ -272,7 +276,7 @@ def _is_own(name: str, kept: Value) -> bool:
     return bare and not any(Path(file).exists() for file in (kept, f"{kept}.zip"))
 
 
-def _planned(settings: Mapping[str, Any]) -> int | None:
+def _planned(settings: Mapping[str, Json]) -> int | None:
     """How many rounds were asked for, where that is known before."""
     try:
         spec = RunSpec.of({name: settings[name] for name in FIELDS if name in settings})
@@ -282,7 +286,7 @@ def _planned(settings: Mapping[str, Any]) -> int | None:
         return None
 
 
-def labels(sources: Sequence[Source]) -> list[dict[str, Any]]:
+def labels(sources: Sequence[Source]) -> list[Labels]:
     """What sets each run apart from the others, but for its seed: environment, learner, and the settings that
     differ among runs of its environment.
 

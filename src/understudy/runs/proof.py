@@ -6,6 +6,8 @@ accepted and goes on where it is rejected or given up. All of a test happens in 
 is killed plays it again, and every outcome is in the checkpoint.
 """
 
+# pyright: reportUnknownMemberType=false
+
 from __future__ import annotations
 
 import copy
@@ -14,6 +16,7 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Any, final
 
+import jax.numpy as jnp
 import numpy as np
 
 from ..acceptance import Acceptance
@@ -21,11 +24,14 @@ from ..asking.visited import largest, per_sample
 from ..envs.gymnasium import Seen, derive
 from ..errors import UserError
 from ..nested import join
-from ..student import Understudy
-from .evaluate import JUDGED, LANES, Arena, Evaluation, Stage
+from ..policies import Params, Policy
+from ..student import Row, Understudy
+from .evaluate import JUDGED, LANES, Arena, Asked, Evaluation, Stage
 from .labelling import Labelling, some_of
 from .statement import Statement
 
+Shown = tuple[Policy, Params]
+"""A policy and its parameters."""
 TESTED = 1 << 29
 """Added to the number of a test, it gives those of its episodes."""
 CHUNKS = 1 << 10
@@ -82,35 +88,35 @@ class Proof:
         """Whether a candidate was accepted: the last one."""
         return any(test.state == "accepted" for test in self.tests.values())
 
-    def after(self, row: dict[str, Any], found: Evaluation | None) -> None:
-        """Tests the policy after a round, where it looks good enough by the round's row, or by the episodes
-        of its look.
-        """
-        if not self._looks_good(row, found):
-            return
-        self.student.complete()
-        test = self._test()
+    def test(self, row: Row, shown: Shown) -> None:
+        """Tests a policy, which was learnt in the round whose row this is."""
+        test = self._test(shown)
         _, row["score_low"], row["score_high"], *_ = test.interval()
 
-    def settle(self, number: int) -> None:
+    def settle(self, shown: Shown, number: int) -> None:
         """Tests the policy of a round, which is kept though none was accepted, where it was not tested."""
         if self.goal.kind == "share" and number not in self.tests and self._mark < math.inf:
-            self._test(number)
+            self._test(shown, number)
 
     # ------------------------------------------------------------------------------------ candidates
 
-    def _looks_good(self, row: dict[str, Any], found: Evaluation | None) -> bool:
+    def looks_good(
+        self, row: Row, found: Evaluation | None, looked: Evaluation | None, theirs: np.ndarray | None
+    ) -> bool:
+        """Whether the policy after a round is worth a test, by the round's row, or by the episodes `looked`,
+        in which the expert had `theirs`, if it has played them. `found`: all that was played in the round.
+        """
         if self.goal.kind == "share":
-            looks_good = found is not None and found.mean >= self._mark
+            good = looked is not None and looked.mean >= self._mark_beside(theirs)
             self._see(() if found is None else found.returns)
-            return looks_good
+            return good
         if row["by_expert"] == 1.0:  # its states are the expert's
             return False
         if self.goal.kind == "agreement":
-            return row["agreement"] >= self.goal.wanted + MARGIN * (1.0 - self.goal.wanted)
+            return float(row["agreement"]) >= self.goal.wanted + MARGIN * (1.0 - self.goal.wanted)
         ordinary = self.student.resolved.ordinary
-        share = 1.0 if ordinary is None else row["samples"] / ordinary
-        return row["loss"] / share <= (1.0 - MARGIN) * self.goal.wanted
+        share = 1.0 if ordinary is None else float(row["samples"]) / ordinary
+        return float(row["loss"]) / share <= (1.0 - MARGIN) * self.goal.wanted
 
     def _see(self, returns: Any) -> None:
         """Widens the range of the returns that were seen."""
@@ -118,28 +124,38 @@ class Proof:
         self._seen = (min(ends), max(ends)) if len(set(ends)) > 1 else self._seen
 
     @functools.cached_property
-    def _mark(self) -> float:
-        """The mean return of a candidate, by the expert and random actions on the episodes that judge."""
-        plan, wanted = self.student.timetable, self.goal.wanted
-        asked = JUDGED[0], plan.expert_episodes, JUDGED[1]
+    def _judged(self) -> tuple[float, float]:
+        """The mean returns of the expert and of random actions in the episodes that judge."""
+        asked = JUDGED[0], self.student.timetable.expert_episodes, JUDGED[1]
         expert, chance = self.arena.of_expert(asked), self._random(asked)
         self._see((*expert.returns, *(() if chance is None else chance.returns)))
         theirs, least = expert.mean, 0.0 if chance is None else chance.mean
-        if not theirs > least and self.student.spec.goal is None:
-            return math.inf  # nobody asked for a goal, and no policy is a candidate
-        if not theirs > least:
+        if not theirs > least and self.student.spec.goal is not None:
             raise UserError(
                 f"until: the expert's mean return is {theirs:.4g} and that of "
                 f"{'nothing' if chance is None else 'random actions'} {least:.4g}, so a share of it says "
                 "nothing; say agreement:0.98 or loss:0.05."
             )
-        wanted += MARGIN * max(0.0, 1.0 - wanted)
-        return wanted * theirs + (1.0 - wanted) * least
+        return theirs, least
+
+    def _mark_beside(self, theirs: np.ndarray | None) -> float:
+        """The mean return of a candidate, beside returns of the expert in the same episodes."""
+        expert, least = self._judged
+        if not expert > least:
+            return math.inf  # nobody asked for a goal, and no policy is a candidate
+        expert = expert if theirs is None or not len(theirs) else float(theirs.mean())
+        wanted = self.goal.wanted + MARGIN * max(0.0, 1.0 - self.goal.wanted)
+        return wanted * expert + (1.0 - wanted) * least
+
+    @property
+    def _mark(self) -> float:
+        """The same beside the episodes that judge."""
+        return self._mark_beside(None)
 
     # ----------------------------------------------------------------------------------------- tests
 
-    def _test(self, number: int | None = None) -> Acceptance:
-        """Tests the policy that is shown, which was learnt after round `number` (default: the last one)."""
+    def _test(self, shown: Shown, number: int | None = None) -> Acceptance:
+        """Tests a policy, which was learnt after round `number` (default: the last one)."""
         student, goal = self.student, self.goal
         candidate = 1 + len(self.tests)
         limits = self._limits if self._limits is not None else self._seen
@@ -154,9 +170,9 @@ class Proof:
                 break
             asked = student.spec.seed, count, first + chunk
             if goal.kind == "share":
-                self._add_episodes(test, asked)
+                self._add_episodes(test, shown, asked)
             else:
-                test.add(self._answers(asked))
+                test.add(self._answers(shown, asked))
         if goal.kind == "share":
             self._see(test.played.policy)
         return test
@@ -165,18 +181,18 @@ class Proof:
         goal, assumed = self.goal, self._limits is None
         return Acceptance(goal.wanted, kind=goal.kind, candidate=candidate, limits=limits, assumed=assumed)
 
-    def _add_episodes(self, test: Acceptance, asked: tuple[int, int, int]) -> None:
-        mine, theirs = self.arena.of_student(self.student, asked), self.arena.of_expert(asked)
+    def _add_episodes(self, test: Acceptance, shown: Shown, asked: Asked) -> None:
+        mine, theirs = self.arena.of_policy(shown, asked), self.arena.of_expert(asked)
         self.calls += int(theirs.lengths.sum())
         chance = self._random(asked)
         test.add(mine.returns, theirs.returns, None if chance is None else chance.returns)
 
-    def _random(self, asked: tuple[int, int, int]) -> Evaluation | None:
+    def _random(self, asked: Asked) -> Evaluation | None:
         """The episodes of random actions; None where nobody can draw them."""
         actions = self.student.parts.actions
         return self.arena.of_random(asked) if actions.categorical or actions.bounded else None
 
-    def _answers(self, asked: tuple[int, int, int]) -> np.ndarray:
+    def _answers(self, shown: Shown, asked: Asked) -> np.ndarray:
         """The policy against the expert in one state of each of these episodes: whether they agree, or minus
         the loss. States without an answer are left out.
         """
@@ -184,18 +200,18 @@ class Proof:
         if student.on_device:  # its labels come with the round
             self._labelling.begin(student.round)
         drawn = Drawn(asked)
-        stage.of_student(student, asked, drawn)
+        stage.of_policy(shown, asked, drawn)
         found, rows = drawn.states()
         given = self._labelling.label(found, rows)
         student.labels += int(given.new.sum())
         has = np.flatnonzero(given.answered)
         targets = student.parts.actions.targets(np.asarray(given.values)[has], student.parts.kind)
-        policy, params = student.shown()
-        inputs = student.normaliser(rows[has])
+        policy, params = shown
+        inputs = jnp.asarray(student.normaliser(rows[has]))
         if self.goal.kind == "agreement":
             outputs = np.asarray(policy.apply(params, inputs))
             return (outputs.argmax(axis=1) == np.asarray(targets).argmax(axis=1)).astype(float)
-        return -np.asarray(per_sample(policy, student.game.loss, params, inputs, targets), float)
+        return -np.asarray(per_sample(policy, student.game.loss, params, inputs, jnp.asarray(targets)), float)
 
     # ------------------------------------------------------------------------------------- statement
 
@@ -297,7 +313,7 @@ def longest_episode(settings: Mapping[str, Any], env: str) -> int:
 class Drawn:
     """One state of every episode, each of them with the same probability, and its row."""
 
-    def __init__(self, asked: tuple[int, int, int]):
+    def __init__(self, asked: Asked):
         self._asked, self._begun = asked, 0
         self._lanes: dict[int, tuple[int, int, np.random.Generator]] = {}
         self._kept: dict[int, tuple[Seen, np.ndarray]] = {}

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, final
 from ..errors import UserError
 from ..parts import make_parts
 from ..policies import TrainedPolicy
-from ..progress import format_clock as shown_clock
+from ..progress import EVALUATING, EXPERT, KEEPING, SEARCHING, SOLVING, summarise_row
 from ..regret import Certificate, Ledger
 from ..samples import storage
 from ..spec import Environment, RunSpec
@@ -118,7 +118,9 @@ class Run:
                 folder = Folder(out, parts.settings, resume=ways, slow=slow, pace=pace)
                 self.folder = self._opened.enter_context(folder)
             samples = storage(parts, None if self.folder is None else self.folder.path, keep=keep)
-            self.student = Understudy.of(parts, samples, play=alone if together is None else together.play)
+            self.student = Understudy.of(
+                parts, samples, play=alone if together is None else together.play_round
+            )
             self.labelling = labelling(
                 parts.expert,
                 None if self.folder is None else self.folder.journal,
@@ -128,7 +130,7 @@ class Run:
             )
             self.measuring = parts.expert.probed
             self.collector, arena = self._place(threads, call_alone if together is None else together.call)
-            self.judge = Judge(self.student, arena, self._proof(arena))
+            self.judge = Judge(self.student, arena, self._tick, self._proof(arena))
             self._record: Record | None = None
             if self.folder is not None and self.folder.finished:
                 self._record = Record.load(self.folder.path)
@@ -151,8 +153,7 @@ class Run:
         return HostCollector(env, student, self.labelling), self._stage(light=env.many)
 
     def _stage(self, *, light: bool) -> Stage:
-        world, expert, limit = self.world, self.student.parts.expert, self.spec.episode_limit
-        return Stage(world, expert, limit, light=light, opened=self._opened)
+        return Stage(self.world, self.student, self.spec.episode_limit, light=light, opened=self._opened)
 
     def _proof(self, arena: Arena) -> Proof | None:
         """The tests of a run that has a goal."""
@@ -204,9 +205,9 @@ class Run:
                 question = student.choose(path)
                 self.labelling.answer(path, question.weights)
                 clock("collect")
-                self._tick("solving, then the best in hindsight" if student.searches(number) else "solving")
+                self._tick(SEARCHING if student.searches(number) else SOLVING)
                 row = student.learn(question, clock=clock)
-        self._tick("evaluating")
+        self._tick(EVALUATING)
         self.judge.after(row, clock)
         if student.ended:
             student.compare_last()
@@ -221,9 +222,10 @@ class Run:
         if self._record is not None:
             return self._record
         clock = Clock()
+        self._tick(KEEPING)
         self.judge.finish(clock)
         if episodes := self.student.timetable.measures(expensive=self.labelling.expensive):
-            self._tick("measuring the expert")
+            self._tick(EXPERT)
             self.judge.measure_expert(episodes, clock)
         if self.times:
             for part, seconds in clock.laps.items():
@@ -278,7 +280,7 @@ class Run:
     def calls(self) -> int:
         """Calls of the expert that gave no label, but for those of its evaluation."""
         tested = 0 if self.judge.proof is None else self.judge.proof.calls
-        return self.measuring + self.labelling.calls + tested
+        return self.measuring + self.labelling.calls + self.judge.calls + tested
 
     def evaluate(self, episodes: int = 20, **how: Any) -> Evaluation:
         """Returns of the policy as of now, see `understudy.evaluate`."""
@@ -296,9 +298,9 @@ class Run:
         if self.labelling.expert.person is not None:
             self.labelling.expert.person.tell(stage)
 
-    def _asked(self, done: int, wanted: int, left: float) -> None:
+    def _asked(self, done: int, wanted: int) -> None:
         if wanted > 1:
-            self.progress(f"asking, {done:,} of {wanted:,} labels, {shown_clock(left)} left")
+            self.progress(f"asking, {done:,} of {wanted:,} labels", None, done)
 
     @property
     def _watched(self) -> bool:
@@ -321,6 +323,7 @@ class Run:
             labels=student.labels + here,
             budget=self.student.timetable.budget,
             returns=returns,
+            best=None if self.judge.best is None else self.judge.best.mean,
         )
 
     def close(self) -> None:
@@ -337,6 +340,18 @@ class Run:
         done = f"{self.ledger.rounds} of {len(self.student.timetable.sizes)} rounds"
         said = "" if self._record is None else self._record.said
         return f"Run({self.student.parts.settings['env']}, {self.spec.name}, {done}{said})"
+
+    def __str__(self) -> str:
+        if self._record is not None:
+            return str(self._record)
+        student, place = self.student, "nothing" if self.folder is None else self.folder.path
+        done = f"{student.round} of {len(student.timetable.sizes)} rounds, {student.labels:,} labels"
+        row = summarise_row(student.rows[-1]) if student.rows else ["iterate over it to play it"]
+        lines = [
+            f"{self.spec.name} on {student.parts.settings['env']}: {done}",
+            f"  last round  {', '.join(row)}",
+        ]
+        return "\n".join([*lines, f"  kept in     {place}"])
 
 
 def spec_of(

@@ -5,12 +5,22 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Sequence
-from typing import Any, NamedTuple, final
+from typing import TYPE_CHECKING, Any, NamedTuple, final
 
 import numpy as np
 
 from ..errors import UserError
 from ..policies import Actions, Seen
+
+if TYPE_CHECKING:
+    from jax import Array
+    from numpy.typing import ArrayLike
+
+    from ..envs.gymnasium import Seen as Shown
+    from ..runs.journal import Kept
+
+    Numbers = np.ndarray | Array
+    """An array of NumPy, or on the device."""
 
 TERMINATED, TRUNCATED, EXPERT, BREAK = 1, 2, 4, 8
 NOTHING = np.zeros(0, np.int64)
@@ -42,10 +52,10 @@ class Round:
     """
 
     inputs: Any
-    targets: Any
-    executed: Any
-    rewards: Any
-    flags: Any
+    targets: Numbers
+    executed: Numbers
+    rewards: Numbers
+    flags: Numbers
     slots: np.ndarray
     weights: np.ndarray
     labels: int
@@ -84,12 +94,12 @@ class Labels(NamedTuple):
     is one; new (k,): which of them were asked for now, and not known from before.
     """
 
-    values: Any
+    values: np.ndarray
     answered: np.ndarray
     new: np.ndarray
 
     @classmethod
-    def of(cls, values: Any) -> Labels:
+    def of(cls, values: np.ndarray) -> Labels:
         """All answered, and all new."""
         return cls(values, np.ones(len(values), bool), np.ones(len(values), bool))
 
@@ -115,12 +125,12 @@ class Path:
         self.flags: Any = np.zeros(size, np.uint8)
         self.labelled, self.new, self.silent = (np.zeros(size, bool) for _ in range(3))
         self.by_expert = np.zeros(size, bool)
-        self.waiting: list[tuple[Any, np.ndarray | range]] = []
-        self._steps: list[tuple[np.ndarray, Any, Any]] = []  # entered a few at a time
+        self.waiting: list[tuple[Shown, np.ndarray | range]] = []
+        self._steps: list[tuple[np.ndarray, ArrayLike, ArrayLike]] = []  # entered a few at a time
         self.row = self.begun = 0
         self.known: Counts | None = None
 
-    def recover(self, found: Sequence[Any]) -> None:
+    def recover(self, found: Sequence[Kept]) -> None:
         """Enters labels from before a break (`runs.journal.Kept`) as the first samples. What was played in
         their states is not known.
         """
@@ -132,14 +142,19 @@ class Path:
             self.labelled[:count] = self.new[:count] = True
 
     def record(
-        self, rows: np.ndarray, actions: Any, rewards: Any, terminated: Any = None, truncated: Any = None
+        self,
+        rows: np.ndarray,
+        actions: ArrayLike,
+        rewards: ArrayLike,
+        terminated: np.ndarray | None = None,
+        truncated: np.ndarray | None = None,
     ) -> None:
         """Enters a step: what the environments showed, what was played there, and what came of it.
         terminated, truncated (n,): where an episode ended; None where none did.
         """
         row, self.row = self.row, self.row + len(rows)
         self._steps.append((rows, actions, rewards))
-        if terminated is not None:
+        if terminated is not None and truncated is not None:
             self.flags[row : self.row] = TERMINATED * terminated + TRUNCATED * truncated
         if len(self._steps) >= STEPS:
             self.settle()
@@ -155,7 +170,7 @@ class Path:
         self.executed[here] = np.concatenate([np.asarray(one) for one in actions]).reshape(len(inputs), -1)
         self.rewards[here] = rewards if np.ndim(rewards[0]) == 0 else np.concatenate(rewards)
 
-    def enter(self, index: Any, labels: Labels) -> None:
+    def enter(self, index: ArrayLike, labels: Labels) -> None:
         """Enters the expert's answers to the samples `index` (k,)."""
         has, index = labels.answered, np.asarray(index)
         if has.all():
@@ -192,7 +207,7 @@ class Path:
         self.flags[self.begun :][self.by_expert[self.begun :]] |= EXPERT
         return self._round(np.where(has, weights, 0.0), self.targets)
 
-    def _round(self, weights: np.ndarray, targets: Any) -> Round:
+    def _round(self, weights: np.ndarray, targets: Numbers) -> Round:
         asked = weights > 0 if self.known is not None else self.new
         return Round(
             inputs=self.inputs,

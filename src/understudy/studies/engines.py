@@ -24,17 +24,18 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from types import ModuleType
 from typing import Any, TextIO, TypeAlias, TypedDict
 
 from .. import disk
+from ..disk import Json
 from ..errors import UserError, check_name, import_extra
 from ..machine import count_cores, use_cache
 from ..registry import register_again, registered
 from ..runs import Worlds
 from .shard import Result, play
-from .study import Value
 
-Shard: TypeAlias = Sequence[dict[str, Value]]
+Shard: TypeAlias = Sequence[dict[str, Json]]
 """The settings of runs that one process plays."""
 Names: TypeAlias = dict[str, dict[str, str | None]]
 """Parts that were registered, which a worker registers again."""
@@ -328,7 +329,7 @@ def _play_task(runs: Shard, names: Names, keep: Path | None) -> tuple[list[tuple
     return [tuple(result) for result in play(runs, threads=1, keep=keep)], time.perf_counter() - began
 
 
-def connect_to_ray(address: str | None) -> Any:
+def connect_to_ray(address: str | None) -> ModuleType:
     """Ray, connected to the cluster at `address`, or to one of this machine alone that ends with us."""
     ray = import_extra("ray", "engine: ray", "ray")
     if ray.is_initialized():

@@ -24,13 +24,13 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias, TypedDict
 
 from .. import disk
-from ..disk import reporting
+from ..disk import Json, reporting
 from ..errors import UserError, damaged
 from ..machine import versions
 from ..runs import NAMES
 from ..spec import RunSpec
 from .shard import Result, partial
-from .study import Entry, Study, Value
+from .study import Entry, Study
 
 FORMAT = 3
 SUMMARY = (
@@ -40,7 +40,7 @@ SUMMARY = (
     *("difference", "difference_low", "difference_high"),
 )
 """The first columns of summary.csv, in this order; other entries of a run's summary follow."""
-Columns: TypeAlias = dict[str, list[Value]]
+Columns: TypeAlias = dict[str, list[Json]]
 
 
 class ShardRecord(TypedDict):
@@ -221,7 +221,7 @@ def write_tables(folder: Path, **tables: Columns) -> None:
                 disk.write_file(folder / f"{name}.parquet", packed)
 
 
-def to_csv(columns: Mapping[str, Sequence[Value]]) -> str:
+def to_csv(columns: Mapping[str, Sequence[Json]]) -> str:
     """Columns as CSV: floats with every digit, nothing where nothing was measured.
 
     >>> to_csv({"step": [0.1, None], "bound": [math.inf, math.nan]})
@@ -230,7 +230,7 @@ def to_csv(columns: Mapping[str, Sequence[Value]]) -> str:
     return disk.to_csv(columns, _spell)
 
 
-def to_parquet(columns: Mapping[str, Sequence[Value]]) -> bytes | None:
+def to_parquet(columns: Mapping[str, Sequence[Json]]) -> bytes | None:
     """Columns as Parquet, with nulls where the CSV has nothing; None without pyarrow."""
     try:
         pyarrow, parquet = map(importlib.import_module, ("pyarrow", "pyarrow.parquet"))
@@ -254,11 +254,11 @@ def to_parquet(columns: Mapping[str, Sequence[Value]]) -> bytes | None:
     return sink.getvalue()
 
 
-def _is_missing(value: Value) -> bool:
+def _is_missing(value: Json) -> bool:
     return value is None or (isinstance(value, float) and math.isnan(value))
 
 
-def _spell(value: Value) -> str:
+def _spell(value: Json) -> str:
     if _is_missing(value):
         return ""
     if isinstance(value, float):

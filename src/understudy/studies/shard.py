@@ -55,7 +55,7 @@ class Result(NamedTuple):
 
 
 def play(
-    runs: Sequence[RunSpec | Mapping[str, Any]],
+    runs: Sequence[RunSpec | Mapping[str, disk.Json]],
     *,
     threads: int = 1,
     together: bool | None = None,

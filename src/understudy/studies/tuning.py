@@ -16,12 +16,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, cast, final
 
-from ..disk import lock, reporting, to_columns
+from ..disk import Json, lock, reporting, to_columns
 from ..errors import UserError, check_int, check_name
 from ..regret.ledger import to_pandas
 from .folder import Columns, column_of, refuse_foreign, write_tables
 from .running import Plan, Results, folder_or_temporary, plan, run
-from .study import Entry, Study, Value, check_table
+from .study import Entry, Study, check_table
 
 if TYPE_CHECKING:
     import pandas  # pyright: ignore[reportMissingTypeStubs]
@@ -38,8 +38,8 @@ COARSE: dict[str, int | str | None] = {
 """The coarse pass: 2,000 steps at M = 100, without evaluation and without the best in hindsight."""
 KEPT = 3
 """Candidates of the coarse pass that are played in full."""
-Labels: TypeAlias = Mapping[str, Value]
-Values: TypeAlias = tuple[Value, ...]
+Labels: TypeAlias = Mapping[str, Json]
+Values: TypeAlias = tuple[Json, ...]
 """A candidate: its values along the tuned axes."""
 Means: TypeAlias = dict[Values, float]
 """The mean score over seeds of each candidate."""
@@ -60,7 +60,7 @@ class Choice(NamedTuple):
     tried: int
 
     @property
-    def labels(self) -> dict[str, Value]:
+    def labels(self) -> dict[str, Json]:
         """What the chosen runs have in common."""
         return self.setting | self.values
 
@@ -90,7 +90,7 @@ class Tuned:
 
     def table(self) -> Columns:
         """The choices as columns."""
-        rows: list[dict[str, Value]] = []
+        rows: list[dict[str, Json]] = []
         for choice in self.choices:
             row = {column_of(name): value for name, value in choice.setting.items()}
             for name, value in choice.values.items():
@@ -108,7 +108,7 @@ def tune(
     out: str | os.PathLike[str] | None = None,
     *,
     keep: int = KEPT,
-    coarse: Mapping[str, Any] | None = None,
+    coarse: Mapping[str, Json] | None = None,
     seeds: int | Sequence[int] | None = None,
     sinks: Sequence[str] = (),
     progress: Callable[[str, int, int], None] | None = None,
@@ -163,7 +163,7 @@ def plans(
     out: str | os.PathLike[str] | None = None,
     *,
     keep: int = KEPT,
-    coarse: Mapping[str, Any] | None = None,
+    coarse: Mapping[str, Json] | None = None,
     seeds: int | Sequence[int] | None = None,
     **options: Any,
 ) -> dict[str, Plan]:
@@ -183,7 +183,7 @@ def plans(
 
 
 def coarse_study(
-    study: Study, over: Sequence[str], changes: Mapping[str, Any], seeds: int | Sequence[int]
+    study: Study, over: Sequence[str], changes: Mapping[str, Json], seeds: int | Sequence[int]
 ) -> Study | None:
     """The coarse pass: the settings of `study` with more than one candidate; None where there is none."""
     short = study.with_settings(**{**COARSE, "seeds": seeds, **changes})
@@ -227,7 +227,7 @@ def _prepare(
     over: str | Sequence[str],
     out: str | os.PathLike[str] | None,
     keep: int,
-    coarse: Mapping[str, Any] | None,
+    coarse: Mapping[str, Json] | None,
     seeds: int | Sequence[int] | None,
 ) -> tuple[tuple[str, ...], Study | None]:
     """The tuned axes and the coarse pass, checked, as is the folder."""
@@ -276,7 +276,7 @@ def _as_tried(entry: Entry, over: Sequence[str], tried: Results) -> str:
 # -------------------------------------------------------------- the rule of choice, whatever played the runs
 
 
-def setting_of(labels: Labels, over: Sequence[str]) -> dict[str, Value]:
+def setting_of(labels: Labels, over: Sequence[str]) -> dict[str, Json]:
     """A run's labels without what is tuned and without its seed.
 
     >>> setting_of({"learner": "ogd", "step": 0.1, "seed": 3}, ("step",))
@@ -332,7 +332,7 @@ def choose(
     runs: Sequence[tuple[Labels, float]],
     over: Sequence[str],
     *,
-    grid: Mapping[str, Sequence[Any]] | None = None,
+    grid: Mapping[str, Sequence[Json]] | None = None,
     tried: Mapping[str, int] | None = None,
 ) -> list[Choice]:
     """The best candidate of every setting, in the order in which the settings first appear.
