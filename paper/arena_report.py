@@ -243,10 +243,10 @@ def profile(every: Sequence[Curve]) -> Any:
                 ratios = np.concatenate(shares)
                 y = [(ratios <= factor).mean() for factor in factors]
                 ours = RULES[rule].source == "ours"
-                style = {"color": look("ftl").colour if rule == OURS else COLOURS[number % len(COLOURS)]}
-                dashes = (0, (4, 2)) if ours and rule != OURS else "-"
-                width = 2.8 if rule == OURS else 1.4
-                axes.plot(factors, y, label=RULES[rule].title, linewidth=width, linestyle=dashes, **style)
+                colour = look("ftl").colour if rule == OURS else COLOURS[number % len(COLOURS)]
+                (line,) = axes.plot(factors, y, label=RULES[rule].title, color=colour)
+                line.set_linewidth(2.8 if rule == OURS else 1.4)
+                line.set_linestyle((0, (4, 2)) if ours and rule != OURS else "-")
             axes.set(title=f"score {score}", xscale="log", ylim=(0, 1.02))
             axes.set_xticks([0.5, 1, 2, 4, 8], ["0.5", "1", "2", "4", "8"])
             axes.minorticks_off()

@@ -14,6 +14,7 @@ import numpy as np
 from gymnasium import spaces
 
 from understudy import Understudy
+from understudy.asking import Radius
 
 from .arena_worlds import Act, Teacher, Trace, Walk, World
 
@@ -251,11 +252,11 @@ class Dart(Rule):
 
 class Stagger(Rule):
     """STAGGER: one random state of each of many episodes of the student's, without demonstrations. A round
-    has as many episodes as a portion has labels, or as fit into five rounds' steps; then further states are
+    has as many episodes as a portion has labels, or as fit into three rounds' steps; then further states are
     drawn from those.
     """
 
-    factor: ClassVar[int] = 5
+    factor: ClassVar[int] = 3
 
     def begin(self) -> int:
         space = self.walk.action_space  # nothing is learnt yet: the first round acts at random
@@ -282,28 +283,28 @@ def _random(space: Any, rng: np.random.Generator) -> Any:
     return int(rng.integers(space.n))
 
 
-class Radius(Rule):
-    """CRSAIL: after an episode's states, those are asked about whose distance to the K-th nearest labelled
-    one exceeds a radius: the (1 − α) quantile of such distances in the first round of the student's, once
-    and for all. Distances are between standardised observations.
+class Crsail(Rule):
+    """CRSAIL: after a round those states are asked about whose distance to the K-th nearest labelled one
+    exceeds a radius: the (1 − α) quantile of such distances in the first round of the student's, once and
+    for all.
     """
 
     alpha: ClassVar[float] = 0.05
-    neighbour: ClassVar[int] = 1
+    near: ClassVar[Radius] = Radius(number=1.0, neighbour=1)  # it measures the distances
 
     def __init__(self, stage: Stage):
         super().__init__(stage)
         self.radius: float | None = None
-        self._known = np.zeros((0, 0))
+        self.known = np.zeros((0, *np.shape(stage.walk.observation_space.sample())))
 
     def teach(self, states: np.ndarray, labels: np.ndarray) -> None:
-        self._known = np.append(self._known.reshape(-1, states.shape[1]), states, axis=0)
+        self.known = np.append(self.known, states, axis=0)
         super().teach(states, labels)
 
     def round(self) -> int:
         for _ in range(10):
             trace = self.walk.go(self.world.steps, self.act)
-            away = self._away(trace.states)
+            away = self.away(trace.states)
             if self.radius is None:
                 self.radius = float(np.quantile(away, 1.0 - self.alpha))
             far = np.flatnonzero(away > self.radius)
@@ -317,12 +318,9 @@ class Radius(Rule):
         self.teach(trace.states[index], self.label(trace.states[index]))
         return len(index)
 
-    def _away(self, states: np.ndarray) -> np.ndarray:
-        """The distance of each state to its K-th nearest labelled one."""
-        rows, known = (np.asarray(self.student.normaliser(part), float) for part in (states, self._known))
-        squares = (rows**2).sum(axis=1)[:, None] - 2.0 * rows @ known.T + (known**2).sum(axis=1)
-        k = min(self.neighbour, len(known)) - 1
-        return np.sqrt(np.maximum(np.partition(squares, k, axis=1)[:, k], 0.0))
+    def away(self, states: np.ndarray) -> np.ndarray:
+        """How far each state is from its K-th nearest labelled one, both standardised."""
+        return self.near.distances(*map(self.student.normaliser, (states, self.known)))
 
 
 class Ensemble(Rule):
@@ -513,7 +511,7 @@ RULES = {
     "thrifty": Entrant("ThriftyDAgger", Thrifty, "Hoque et al. 2021"),
     "stagger": Entrant("STAGGER", Stagger, "Li and Zhang 2025"),
     "warm-stagger": Entrant("WARM-STAGGER", Random, "Li and Zhang 2025"),
-    "crsail": Entrant("CRSAIL", Radius, "Firouzkouhi et al. 2025"),
+    "crsail": Entrant("CRSAIL", Crsail, "Firouzkouhi et al. 2025"),
     "distance": Entrant("distance, one network", Distance, "ours"),
     "early": Entrant("distance, few demonstrations", Early, "ours"),
     "ours": Entrant("ours (distance, five networks)", Ours, "ours"),

@@ -185,9 +185,11 @@ class Walk:
             self._over = bool(terminated or truncated)
             ended += self._over
             played.append((state, np.asarray(action), float(reward), terminated, truncated, fresh))
-        columns = [np.asarray(column) for column in zip(*played, strict=True)]
+        columns: Any = [np.asarray(column) for column in zip(*played, strict=True)]
         by, said = zip(*asked, strict=True) if asked else ((), ())
-        return Trace(*columns, np.asarray(by, int), np.asarray(said))
+        names = Trace._fields[: len(columns)]
+        about = dict(zip(names, columns, strict=True))
+        return Trace(**about, by=np.asarray(by, int), labels=np.asarray(said))
 
     def close(self) -> None:
         self._env.close()

@@ -155,7 +155,7 @@ class Settings:
     """Stop after so many labels; the last round asks for what is left."""
     ask: str | Rule | None = None
     """Which states of a round the expert is asked about: all (the default, but with a budget and without
-    rounds the preset practical spreads it), random:K, fraction:P, distance:K,
+    rounds the preset practical spreads it), random:K, fraction:P, distance:K, radius:R,
     disagreement:K, leverage:C (linear policies), or module:function. A state where the expert acts is asked
     about whatever the rule."""
     random_share: float | None = _of("ask")
