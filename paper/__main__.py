@@ -303,7 +303,9 @@ def arena(options: Options) -> int:
     with tempfile.TemporaryDirectory(prefix="understudy-") as temporary:
         folder = options.keep or Path(temporary)
         with stages() as show:
-            arena.study(settings, folder, jobs=jobs, minutes=minutes, progress=show)
+            ended = arena.study(settings, folder, jobs=jobs, minutes=minutes, progress=show)
+        if not ended and not (folder / arena.FOLDER).is_dir():
+            raise UserError(f"minutes: none of {len(settings)} runs has ended in {minutes:g}; give more.")
         names = {one.id for one in settings}
         done = [run for run in arena_report.read(folder) if arena.id_of(run) in names]
         _report(options, arena_report, done, [*shown, ("asked for", f"{len(settings):,} runs")], began)

@@ -41,9 +41,11 @@ LOOK, BATCH = 3, 4
 """Episodes of a look at a policy, and those that are added to a test at once."""
 LEAST = 12
 """No candidate is given up before so many episodes."""
-LOOKS, TESTS = 71, 72
-"""Seeds of the episodes of looks and of tests, which are the same for all rules; no candidate of a run has
-episodes that an earlier one had."""
+LOOKS, TESTS, AFTER = 71, 72, 73
+"""Seeds of the episodes of looks, of tests, and of those that are played after an acceptance. They are the
+same for all rules; no candidate of a run has episodes that an earlier one had."""
+MORE = 20
+"""Episodes that an accepted policy plays on: they change nothing, and say how often the test was wrong."""
 OFFLINE, HUNDRED = 1000, 100
 """CRSAIL's protocol: the states that are given, and the episodes over which the mean return counts."""
 PROTOCOLS = {
@@ -77,7 +79,7 @@ class Scale:
     """How much of the arena is played."""
 
     parts: tuple[str, ...] = tuple(WORLDS)
-    rules: tuple[str, ...] = tuple(RULES)
+    rules: tuple[str, ...] = tuple(name for name in RULES if name != "alt-ftrl")  # on networks it is FTRL
     seeds: tuple[int, ...] = tuple(range(101, 111))
     experts: tuple[str, ...] = ("clean",)
     students: tuple[str, ...] = ("network",)
@@ -123,17 +125,17 @@ class Judge:
         return len(self.done) == len(self.wanted)
 
     def see(self, player: Callable[[Any], Any], number: int, labels: int, seconds: float) -> float:
-        """Looks at the policy after round `number`, tests it where it seems good enough; its score in the
-        look.
-        """
-        mine, expert, random = self._play(player, LOOKS, number, LOOK)
-        gap = float(np.mean(expert) - np.mean(random))
-        score = (float(np.mean(mine)) - float(np.mean(random))) / gap if gap else math.nan
-        for wanted in self._test(
-            player, [q for q in self.wanted if q not in self.done and score >= q], labels
-        ):
+        """Looks at the policy after round `number`, and tests it where it seems good; its score there."""
+        score = self._score(player, LOOKS, number, LOOK)
+        promised = [wanted for wanted in self.wanted if wanted not in self.done and score >= wanted]
+        for wanted in self._test(player, promised, labels):
             self.done[wanted] = labels, seconds
         return score
+
+    def _score(self, player: Callable[[Any], Any], seed: int, number: int, episodes: int) -> float:
+        """The share of the expert's return above that of random actions, in the same episodes."""
+        mine, expert, random = (float(np.mean(one)) for one in self._play(player, seed, number, episodes))
+        return (mine - random) / (expert - random)
 
     def _test(self, player: Callable[[Any], Any], scores: Sequence[float], labels: int) -> list[float]:
         """Which of these scores are accepted of a new candidate."""
@@ -151,6 +153,8 @@ class Judge:
                 test.add(*more)
             if all(self._settled(test) for test in tests):
                 break
+        accepted = [test.wanted for test in tests if test.state == "accepted"]
+        after = self._score(player, AFTER, 0, MORE) if accepted else None
         for test in tests:
             score, low, high, *_ = test.interval()
             self.tests.append(
@@ -164,9 +168,10 @@ class Judge:
                     "low": _finite(low),
                     "high": _finite(high),
                     "exact": test.exact,
+                    "after": after,
                 }
             )
-        return [test.wanted for test in tests if test.state == "accepted"]
+        return accepted
 
     def _settled(self, test: Acceptance) -> bool:
         """Whether a test is decided, or will hardly be by as many episodes as there are."""
@@ -205,9 +210,7 @@ class Judge:
 
 
 def play(setting: Setting, folder: Path | None = None, until: float = math.inf) -> dict[str, Any] | None:
-    """Plays a run and, with a folder, writes its file; None where the time `until` has come before its
-    end.
-    """
+    """Plays a run and, with a folder, writes its file; None where the time `until` came before its end."""
     try:
         return _play(setting, folder, until)
     except Late:

@@ -108,9 +108,19 @@ def fewer(claim: str, one: Curve, other: Curve) -> claims.Claim:
     return claims.judge(claim, setting, measure, (value, low, high), below=1.0)
 
 
+def below(runs: Sequence[Run]) -> tuple[int, int]:
+    """Of how many accepted policies the score in the episodes after their tests was below the wanted one,
+    and how many there were.
+    """
+    tests = (test for run in runs for test in run["tests"] if "after" in test)
+    scores = [test for test in tests if test["state"] == "accepted"]
+    return sum(test["after"] < test["wanted"] for test in scores), len(scores)
+
+
 def facts(runs: Sequence[Run]) -> list[tuple[str, str]]:
     """How many runs there are, and per group the rules in the order of their labels to 0.95."""
-    found: list[tuple[str, str]] = [("runs", f"{len(runs):,}")]
+    wrong, accepted = below(runs)
+    found = [("runs", f"{len(runs):,}"), ("accepted, and below in 20 more episodes", f"{accepted}, {wrong}")]
     every = [one for one in curves(runs) if one.wanted == "0.95"]
     for group in dict.fromkeys(one.group for one in every):
         mine = sorted((one for one in every if one.group == group), key=lambda one: one.middle.middle)

@@ -20,6 +20,8 @@ from .arena_worlds import Act, Teacher, Trace, Walk, World
 
 MEMBERS = 5
 """Networks of an ensemble, as in the papers."""
+MOST = 100
+"""No run has as many rounds."""
 
 
 class Sizes(NamedTuple):
@@ -68,14 +70,18 @@ class Rule:
 
     def make(self, seed: int, **settings: Any) -> Understudy:
         """A student that learns what it is given, each label as much as every other."""
-        world, labels = self.world, 4 * self.world.portion
-        most = max(labels, world.first, self.stage.offline)
-        plan = {"ask": "all", "rounds": 400, "steps_per_round": most}
-        return self._student(seed, plan | {"weigh": "labels"} | settings)
+        plan = {"ask": "all", "steps_per_round": self.world.portion}
+        return self._student(seed, plan | {"first_steps": self._first} | settings)
+
+    @property
+    def _first(self) -> int:
+        """The most labels of the first round."""
+        return self.stage.offline or max(self.world.first if self.warm else 0, 2 * self.world.portion)
 
     def _student(self, seed: int, settings: Mapping[str, Any]) -> Understudy:
-        given: dict[str, Any] = {"budget": 10 * self.world.budget, "ensemble": 1, "comparator": "none"}
-        given |= {**settings, **self.stage.sizes.settings, **self.changes}
+        budget = self._first + MOST * self.world.portion
+        given: dict[str, Any] = {"rounds": MOST, "budget": budget, "ensemble": 1, "weigh": "labels"}
+        given |= {"comparator": "none", **settings, **self.stage.sizes.settings, **self.changes}
         if self.stage.sizes.settings.get("policy") == "linear":
             given = {name: value for name, value in given.items() if name not in ("ensemble", "weigh")}
         return Understudy(self.walk.observation_space, self.walk.action_space, seed=seed, **given)
@@ -129,9 +135,8 @@ class Asking(Rule):
 
     def make(self, seed: int, **settings: Any) -> Understudy:
         world = self.world
-        plan = {"ask": f"{self.rule}:{world.portion}", "rounds": 400, "steps_per_round": world.steps}
-        first = self.stage.offline or (world.first if self.warm else 2 * world.portion)
-        return self._student(seed, plan | {"first_steps": first, "weigh": "labels"} | settings)
+        plan = {"ask": f"{self.rule}:{world.portion}", "steps_per_round": world.steps}
+        return self._student(seed, plan | {"first_steps": self._first} | settings)
 
     def demonstrate(self, count: int) -> int:
         return self._ask(self.walk.go(count, self.expert))
@@ -313,8 +318,7 @@ class Crsail(Rule):
         else:
             self.done = True  # nothing is new in ten rounds
             return 0
-        most = min(len(far), 4 * self.world.portion)
-        index = np.sort(self.rng.choice(far, most, replace=False))
+        index = np.sort(self.rng.choice(far, min(len(far), self.world.portion), replace=False))
         self.teach(trace.states[index], self.label(trace.states[index]))
         return len(index)
 
@@ -368,19 +372,18 @@ class Ensemble(Rule):
 
 
 class Bootstrap(Ensemble):
-    """Bootstrap-DAgger: in every step a member that is drawn acts, and a portion of the states that this
-    mixture visits in a row is labelled. The mixture is judged.
+    """Bootstrap-DAgger: in every step a member that is drawn acts, and random states of this mixture's are
+    labelled. The mixture is judged.
     """
-
-    warm = False
 
     def act(self, state: np.ndarray) -> tuple[Any, Any]:
         return self.members[int(self.rng.integers(MEMBERS))].act(state), None
 
     def round(self) -> int:
-        trace = self.walk.go(self.world.portion, self.act)
-        self.teach(trace.states, self.label(trace.states))
-        return len(trace.states)
+        trace = self.walk.go(self.world.steps, self.act)
+        index = np.sort(self.rng.choice(len(trace.states), self.world.portion, replace=False))
+        self.teach(trace.states[index], self.label(trace.states[index]))
+        return len(index)
 
     @property
     def player(self) -> Callable[[Any], Any]:
@@ -423,11 +426,11 @@ class Thrifty(Ensemble):
     0.97 to the power of the steps to the fall.
     """
 
-    DISCOUNT, TAIL = 0.97, 100
+    DISCOUNT, TAIL, SHOWN = 0.97, 100, 300
 
     def __init__(self, stage: Stage):
         super().__init__(stage)
-        plan = {"budget": None, "ask": "all", "rounds": 400, "steps_per_round": self.world.steps}
+        plan: dict[str, Any] = {"rounds": MOST, "steps_per_round": self.SHOWN}
         plan |= {"widths": (64, 64), "max_iterations": 1000, "ensemble": 1, "comparator": "none"}
         self._risk = Understudy(
             self.walk.observation_space, spaces.Box(0.0, 1.0, (1,)), seed=stage.seed, **plan
@@ -484,8 +487,9 @@ class Thrifty(Ensemble):
                 values[steps] = self.DISCOUNT ** np.arange(len(steps))[::-1]
             elif not trace.truncated[steps[-1]]:
                 known[steps[-self.TAIL :]] = False  # what becomes of them is not known yet
-        index = np.flatnonzero(known)[-self.world.steps :]
+        index = np.flatnonzero(known)
         if len(index):
+            index = np.sort(self.rng.choice(index, min(len(index), self.SHOWN), replace=False))
             _teach(self._risk, trace.states[index], values[index, None].astype(np.float32))
             self._rounds += 1
 

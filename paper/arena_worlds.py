@@ -147,7 +147,7 @@ class Trace(NamedTuple):
     @property
     def episodes(self) -> list[np.ndarray]:
         """The numbers of the steps of each episode."""
-        return np.split(np.arange(len(self.states)), np.flatnonzero(self.first)[1:])
+        return np.split(np.arange(len(self.states)), 1 + np.flatnonzero(self.first[1:]))
 
 
 Act = Callable[[np.ndarray], tuple[Any, Any]]

@@ -73,6 +73,7 @@ def test_the_judge_accepts_the_expert_and_counts_no_later_labels(tmp_path):
     with pytest.raises(UserError, match=r"arena: .* is damaged"):
         for number in range(2):
             again.see(guide.player, number, 10, 1.0)
+    assert {test["after"] for test in judge.tests} == {1.0}
 
 
 def test_a_policy_that_is_lucky_in_a_look_is_not_accepted():
@@ -113,6 +114,7 @@ def test_each_candidate_has_a_level_of_its_own_and_fresh_episodes(monkeypatch):
     for number in range(3):
         judge.see(guide.player, number, 10 * number, 1.0)
     assert seen == [(0.9, 1), (0.95, 1), (0.9, 2), (0.95, 2), (0.9, 3), (0.95, 3)]
+    numbers = [one for one in numbers if one[0] != arena.AFTER]
     assert len(set(numbers)) == len(numbers) and judge.done[0.9][0] == judge.done[0.95][0] == 20
 
 
@@ -202,6 +204,8 @@ def test_a_walk_is_its_seed_and_its_actions():
     rest = walk.go(45, lambda state: (1, 0))
     assert (np.append(begun.states, rest.states, axis=0) == first.states).all()
     assert len(rest.by) == 45 and not rest.first[0]
+    ends = np.flatnonzero(rest.terminated)
+    assert [steps[-1] for steps in rest.episodes][: len(ends)] == ends.tolist()
     assert len(walk.go(100, lambda state: (1, 0), labels=3).states) == 3
 
 

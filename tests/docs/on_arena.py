@@ -11,13 +11,13 @@ from paper.arena_worlds import WORLDS
 PAGE = "docs/studies/arena.md"
 STATED = [
     r"rule wants|order statistics that hold the true median with 95 %",
-    r"look of three episodes|is at most 5 %|when 0\.95 is accepted",
+    r"look of three episodes|is at most 5 %|when 0\.95 is accepted|then play 20 more",
     r"decided after 40 episodes \(exact tests: 200\)",
     r"1,000 expert-driven states|mean return of 100 episodes is 0\.95",
     r"128 × 128 with 1,500 steps|is 8 × 8|a tenth of half the range|nine tenths of its action",
     r"\((?:Foster|Laskey|Ross|Menda|Li|Hoque|Firouzkouhi)[^)]*\d{4}\)",
     r"\(1 − α\) quantile|K = 1, α = 0\.05|the 90 % quantile|β = 0",
-    r"round of 1,000 states|states of 1,000 steps",
+    r"round of 1,000 states|states of 1,000",
 ]
 
 
