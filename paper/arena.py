@@ -86,10 +86,11 @@ class Scale:
     protocols: tuple[str, ...] = ("done",)
 
     def settings(self) -> Iterator[Setting]:
-        """Every run, seed after seed, so that what is played first is a table of all rules."""
-        order = (self.seeds, self.protocols, self.experts, self.students, self.parts, self.rules)
-        for seed, protocol, expert, student, part, rule in itertools.product(*order):
-            yield Setting(part, rule, seed, expert, student, protocol)
+        """Every run: a part with all seeds and rules before the next one."""
+        groups = itertools.product(self.protocols, self.experts, self.students, self.parts)
+        for protocol, expert, student, part in groups:
+            for seed, rule in itertools.product(self.seeds, self.rules):
+                yield Setting(part, rule, seed, expert, student, protocol)
 
 
 NAMES = {"part": WORLDS, "rule": RULES, "expert": EXPERTS, "student": STUDENTS, "protocol": PROTOCOLS}
@@ -226,26 +227,28 @@ def _play(setting: Setting, folder: Path | None, until: float) -> dict[str, Any]
     walk = Walk(world.env, setting.seed)
     began, seconds, labels, idle = time.perf_counter(), 0.0, 0, 0
     rows: list[dict[str, Any]] = []
-    rule: Rule = RULES[setting.rule].begin(
-        Stage(world, guide, walk, STUDENTS[setting.student], setting.seed, offline)
-    )
-    for number in range(ROUNDS):
-        if time.time() > until:
-            raise Late
-        start = time.perf_counter()
-        if number:
-            asked = rule.round()
-        elif offline:
-            asked = 0 * rule.demonstrate(offline)  # they are given
-        else:
-            asked = rule.begin()
-        player = rule.player
-        seconds += time.perf_counter() - start
-        labels, idle = labels + asked, 0 if asked else idle + 1
-        score = judge.see(player, number, labels, seconds)
-        rows.append({"labels": labels, "seconds": round(seconds, 3), "score": _finite(score)})
-        if judge.over or labels >= world.budget or rule.done or idle > IDLE:
-            break
+    error = None
+    try:
+        rule: Rule = RULES[setting.rule].begin(
+            Stage(world, guide, walk, STUDENTS[setting.student], setting.seed, offline)
+        )
+        for number in range(ROUNDS):
+            if time.time() > until:
+                raise Late
+            start = time.perf_counter()
+            if number:
+                asked = rule.round()
+            else:
+                asked = 0 * rule.demonstrate(offline) if offline else rule.begin()  # offline states are given
+            player = rule.player
+            seconds += time.perf_counter() - start
+            labels, idle = labels + asked, 0 if asked else idle + 1
+            score = judge.see(player, number, labels, seconds)
+            rows.append({"labels": labels, "seconds": round(seconds, 3), "score": _finite(score)})
+            if judge.over or labels >= world.budget or rule.done or idle > IDLE:
+                break
+    except UserError as wrong:  # such as a solver that left the finite numbers: the run is not done
+        error = str(wrong)
     walk.close()
     made = {
         **setting._asdict(),
@@ -255,6 +258,7 @@ def _play(setting: Setting, folder: Path | None, until: float) -> dict[str, Any]
         "exact": world.limits is not None,
         "rounds": rows,
         "tests": judge.tests,
+        "error": error,
         "total_seconds": round(time.perf_counter() - began, 3),
     }
     if folder is not None:

@@ -72,7 +72,7 @@ def curves(runs: Sequence[Run]) -> list[Curve]:
                     np.array([math.inf if (x := run[name][wanted]) is None else float(x) for run in mine])
                     for name in ("labels_to", "seconds_to")
                 )
-                spent = np.array([run["rounds"][-1]["labels"] + 1.0 for run in mine])
+                spent = np.array([run["budget"] + 1.0 for run in mine])
                 seeds = tuple(run["seed"] for run in mine)
                 had = np.where(np.isfinite(labels), labels, spent)
                 found.append(Curve(group, rule, wanted, seeds, labels, seconds, had))
@@ -120,7 +120,13 @@ def below(runs: Sequence[Run]) -> tuple[int, int]:
 def facts(runs: Sequence[Run]) -> list[tuple[str, str]]:
     """How many runs there are, and per group the rules in the order of their labels to 0.95."""
     wrong, accepted = below(runs)
-    found = [("runs", f"{len(runs):,}"), ("accepted, and below in 20 more episodes", f"{accepted}, {wrong}")]
+    failed = [run["error"] for run in runs if run.get("error")]
+    first = f"{len(failed)}, the first: {failed[0]}" if failed else "0"
+    found = [
+        ("runs", f"{len(runs):,}"),
+        ("runs that failed", first),
+        ("accepted, and below in 20 more episodes", f"{accepted}, {wrong}"),
+    ]
     every = [one for one in curves(runs) if one.wanted == "0.95"]
     for group in dict.fromkeys(one.group for one in every):
         mine = sorted((one for one in every if one.group == group), key=lambda one: one.middle.middle)

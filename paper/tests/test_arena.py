@@ -128,6 +128,17 @@ def test_offline_states_cost_nothing_and_a_hundred_episodes_decide(monkeypatch):
     assert judge.done == {0.95: (0, 1.0)} and judge.tests[0]["episodes"] == 100
 
 
+def test_a_run_that_fails_is_a_run_that_is_not_done(monkeypatch):
+    def fails(self):
+        raise UserError("round 2: the solver left the finite numbers")
+
+    monkeypatch.setattr(arena_rules.Dagger, "round", fails)
+    made = arena.play(Setting("cartpole", "dagger", 3))
+    assert made["error"].startswith("round 2") and made["labels_to"] == {"0.9": None, "0.95": None}
+    assert len(made["rounds"]) == 1
+    assert dict(arena_report.facts([made]))["runs that failed"].startswith("1, the first: round 2")
+
+
 def test_a_run_whose_time_is_over_leaves_no_file(tmp_path):
     assert arena.play(Setting("cartpole", "bc", 1), tmp_path, until=0.0) is None
     assert not (tmp_path / "runs").exists()
@@ -180,14 +191,14 @@ def test_bad_options_are_refused_before_any_work(options, sentence, capsys):
     assert capsys.readouterr().err.startswith(f"error: {sentence}")
 
 
-def test_seeds_come_one_after_the_other_with_all_rules():
+def test_a_part_has_all_seeds_before_the_next_one():
     scale = arena.Scale(parts=("cartpole", "hopper"), rules=("bc", "ours"), seeds=(1, 2))
-    assert [(one.seed, one.part, one.rule) for one in scale.settings()][:5] == [
-        (1, "cartpole", "bc"),
-        (1, "cartpole", "ours"),
-        (1, "hopper", "bc"),
-        (1, "hopper", "ours"),
-        (2, "cartpole", "bc"),
+    assert [(one.part, one.seed, one.rule) for one in scale.settings()][:5] == [
+        ("cartpole", 1, "bc"),
+        ("cartpole", 1, "ours"),
+        ("cartpole", 2, "bc"),
+        ("cartpole", 2, "ours"),
+        ("hopper", 1, "bc"),
     ]
     assert arena.SCALES["full"].seeds == tuple(range(101, 111))
 
