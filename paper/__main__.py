@@ -302,7 +302,7 @@ def arena(options: Options) -> int:
         raise UserError(f"minutes: {minutes:g} is not above 0.")
     with tempfile.TemporaryDirectory(prefix="understudy-") as temporary:
         folder = options.keep or Path(temporary)
-        with stages() as show:
+        with stages("runs") as show:
             ended = arena.study(settings, folder, jobs=jobs, minutes=minutes, progress=show)
         if not ended and not (folder / arena.FOLDER).is_dir():
             raise UserError(f"minutes: none of {len(settings)} runs has ended in {minutes:g}; give more.")

@@ -27,7 +27,7 @@ Run = dict[str, Any]
 
 class Curve(NamedTuple):
     """The runs of a rule in a group: labels (n,) and seconds (n,) to done, infinite where it was not; had
-    (n,): the fewest labels that a run can need, one more than it had where it did not get there.
+    (n,): the fewest labels that a run can need, one more than it may ask for where it is not done.
     """
 
     group: str
@@ -198,7 +198,8 @@ def draw(every: Sequence[Curve]) -> Any:
     wide = min(3, len(groups))
     grid = [groups[first : first + wide] for first in range(0, len(groups), wide)]
     shape = range(len(grid)), range(wide)
-    with plots.panels(*shape, size=(4.4, 0.8 + 0.3 * len(rules)), xlabel="labels to done") as (made, panels):
+    size = 4.4, 1.0 + 0.3 * len(rules)
+    with plots.panels(*shape, size=size, xlabel="labels to done", below=4) as (made, panels):
         for axes, row, column in panels:
             if column >= len(grid[row]):
                 axes.set_axis_off()
@@ -209,6 +210,9 @@ def draw(every: Sequence[Curve]) -> Any:
             for one in mine:
                 _row(axes, one, rules.index(one.rule), edge)
             axes.axvline(edge, color="#999999", linewidth=0.8, linestyle=":")
+            for source, colour in SOURCES.items():
+                for score, face in (("0.9", "none"), ("0.95", colour)):
+                    axes.scatter([], [], s=24, facecolors=face, edgecolors=colour, label=f"{source}, {score}")
             names = [RULES[rule].title for rule in rules] if column == 0 else [""] * len(rules)
             axes.set_yticks(range(len(rules)), names)
             axes.set(title=group, xlim=(0, 1.05 * edge), ylim=(-0.6, len(rules) - 0.4))
@@ -269,7 +273,7 @@ def profile(every: Sequence[Curve]) -> Any:
     return made
 
 
-COLOURS = ("#999999", "#E69F00", "#56B4E9", "#009E73", "#CC79A7", "#D55E00", "#8C510A", "#6A3D9A")
+COLOURS = ("#999999", "#E69F00", "#56B4E9", "#009E73", "#CC79A7", "#D55E00", "#8C510A", "#6A3D9A", "#000000")
 
 
 def write(folder: Path, runs: Sequence[Run], found: list[claims.Claim]) -> list[str]:
