@@ -18,8 +18,8 @@ import subprocess
 import sys
 import threading
 import weakref
-from collections.abc import Mapping
-from typing import IO, Any, final
+from collections.abc import Iterable, Mapping
+from typing import IO, TYPE_CHECKING, final
 
 import numpy as np
 
@@ -27,8 +27,12 @@ from ..errors import UserError
 from ..nested import nest, parts
 from ..spec import RunSpec
 
+if TYPE_CHECKING:
+    from ..experts import Expert, Infos
+    from ..nested import Nested
 
-def in_processes(expert: Any, spec: RunSpec, count: int) -> Any:
+
+def in_processes(expert: Expert, spec: RunSpec, count: int) -> Expert:
     """The expert, answered by `count` processes; it must be one that has a name."""
     if expert.needs_infos:
         raise UserError(
@@ -38,7 +42,7 @@ def in_processes(expert: Any, spec: RunSpec, count: int) -> Any:
     settings = json.dumps(spec.changes() | {"expert_workers": None})
     pool = _Pool(settings, count, spec.expert_timeout)
 
-    def ask(observations: Any, infos: Any) -> Any:
+    def ask(observations: Nested, infos: Infos) -> np.ndarray:
         return pool.ask(observations)
 
     return dataclasses.replace(expert, ask=ask)
@@ -51,63 +55,63 @@ class _Pool:
         self._free: queue.LifoQueue[subprocess.Popen[bytes] | None] = queue.LifoQueue()
         for _ in range(count):
             self._free.put(None)  # started when they are needed
-        self._all: weakref.WeakSet[Any] = weakref.WeakSet()
+        self._all: weakref.WeakSet[subprocess.Popen[bytes]] = weakref.WeakSet()
         self._end = weakref.finalize(self, _end, self._all)
 
     def _start(self) -> subprocess.Popen[bytes]:
         command = [sys.executable, "-m", "understudy.runs.processes"]
         # Where this process finds modules, the expert's own among them.
-        where = os.pathsep.join(one or os.getcwd() for one in sys.path)
-        one = subprocess.Popen(
+        where = os.pathsep.join(place or os.getcwd() for place in sys.path)
+        process = subprocess.Popen(
             command,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             env=os.environ | {"PYTHONPATH": where, "JAX_PLATFORMS": "cpu"},
         )
-        self._all.add(one)
+        self._all.add(process)
         try:
-            _send(one.stdin, {"settings": np.frombuffer(self._settings.encode(), np.uint8)})
-            _raised(_receive(one.stdout))
+            _send(process.stdin, {"settings": np.frombuffer(self._settings.encode(), np.uint8)})
+            _raised(_receive(process.stdout))
         except BaseException:  # it could not make its expert
-            one.kill()
+            process.kill()
             raise
-        return one
+        return process
 
-    def ask(self, observations: Any) -> np.ndarray:
+    def ask(self, observations: Nested) -> np.ndarray:
         """The labels of a batch, from whichever process is free."""
-        one, late = self._free.get(), threading.Event()
+        process, late = self._free.get(), threading.Event()
         timer: threading.Timer | None = None
         try:
-            one = self._start() if one is None or one.poll() is not None else one
+            process = self._start() if process is None or process.poll() is not None else process
             if self._timeout is not None:
-                timer = threading.Timer(self._timeout, _kill, (one, late))
+                timer = threading.Timer(self._timeout, _kill, (process, late))
                 timer.daemon = True
                 timer.start()
-            _send(one.stdin, named(observations))
-            answer = _receive(one.stdout)
+            _send(process.stdin, named(observations))
+            answer = _receive(process.stdout)
         except (OSError, EOFError) as error:
-            if one is not None:
-                one.kill()
-            one = None
+            if process is not None:
+                process.kill()
+            process = None
             what = f"no answer within {self._timeout:g} s" if late.is_set() else "its process ended"
             raise TimeoutError(what) if late.is_set() else RuntimeError(what) from error
         finally:
             if timer is not None:
                 timer.cancel()
-            self._free.put(one)
+            self._free.put(process)
         _raised(answer)
         return answer["labels"]
 
 
-def _kill(one: subprocess.Popen[bytes], late: threading.Event) -> None:
+def _kill(process: subprocess.Popen[bytes], late: threading.Event) -> None:
     late.set()
-    one.kill()
+    process.kill()
 
 
-def _end(processes: Any) -> None:
-    for one in list(processes):
-        one.kill()
-        one.wait()
+def _end(processes: Iterable[subprocess.Popen[bytes]]) -> None:
+    for process in list(processes):
+        process.kill()
+        process.wait()
 
 
 def _raised(answer: Mapping[str, np.ndarray]) -> None:
@@ -115,12 +119,12 @@ def _raised(answer: Mapping[str, np.ndarray]) -> None:
         raise UserError(answer["error"].tobytes().decode())
 
 
-def named(batch: Any) -> dict[str, np.ndarray]:
+def named(batch: Nested) -> dict[str, np.ndarray]:
     """The arrays of a batch, each under its place as JSON."""
     return {json.dumps(path): one for path, one in parts(batch)}
 
 
-def unnamed(arrays: Mapping[str, np.ndarray]) -> Any:
+def unnamed(arrays: Mapping[str, np.ndarray]) -> Nested:
     """The batch that `named` took apart."""
     return nest([(tuple(json.loads(name)), one) for name, one in arrays.items()])
 
@@ -150,7 +154,7 @@ def main() -> None:
     # What the expert prints goes to the error stream: the output is for answers.
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
-    expert: Any = None
+    expert: Expert | None = None
     with contextlib.suppress(EOFError, BrokenPipeError, KeyboardInterrupt):
         while True:
             arrays = _receive(sys.stdin.buffer)
