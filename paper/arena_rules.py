@@ -448,7 +448,7 @@ class Thrifty(Ensemble):
 
     def danger(self, state: np.ndarray) -> float:
         """How near a fall is, from 0 to 1."""
-        return float(self._risk.act(state)[0]) if self._rounds else 0.0
+        return float(np.ravel(self._risk.act(state))[0]) if self._rounds else 0.0
 
     def _bound(self, doubts: list[float], dangers: list[float]) -> None:
         share = 1.0 - self.world.portion / self.world.steps
