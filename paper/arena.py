@@ -19,6 +19,7 @@ import json
 import math
 import multiprocessing
 import os
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -323,7 +324,10 @@ def study(
 
 
 def _alone(cores: Any) -> None:
-    """Gives a worker process one core, so that neither its numbers nor its seconds depend on the others."""
+    """Gives a worker process one core, so that neither its numbers nor its seconds depend on the others; it
+    ends with its parent.
+    """
+    threading.Thread(target=_follow, daemon=True).start()
     use_cache()
     if not hasattr(os, "sched_setaffinity"):
         return
@@ -331,3 +335,9 @@ def _alone(cores: Any) -> None:
         number, cores.value = cores.value, cores.value + 1
     mine = sorted(os.sched_getaffinity(0))
     os.sched_setaffinity(0, {mine[number % len(mine)]})
+
+
+def _follow() -> None:
+    if (parent := multiprocessing.parent_process()) is not None:
+        parent.join()
+        os._exit(1)
