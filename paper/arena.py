@@ -315,11 +315,13 @@ def study(
     pool = concurrent.futures.ProcessPoolExecutor(
         min(jobs, len(missing)), mp_context=context, initializer=_alone, initargs=(cores,)
     )
-    with pool:
+    try:
         tasks = [pool.submit(functools.partial(play, one, folder, until)) for one in missing]
         for task in concurrent.futures.as_completed(tasks):
             ended += task.result() is not None
             progress("arena", ended, len(missing))
+    finally:
+        pool.shutdown(cancel_futures=True)
     return ended
 
 
