@@ -155,8 +155,13 @@ class Asking(Rule):
         missing = [i for i in question.index.tolist() if i not in known]
         if missing:
             known |= dict(zip(missing, self.label(trace.states[missing]), strict=True))
-        student.learn(question, np.asarray([known[i] for i in question.index.tolist()]))
-        return len(question.index)
+        labels = np.asarray([known[i] for i in question.index.tolist()])
+        student.learn(question, labels)
+        self.teach(trace.states[question.index], labels)
+        return len(labels)
+
+    def teach(self, states: np.ndarray, labels: np.ndarray) -> None:
+        """The student has learnt; whoever else there is learns here."""
 
 
 class Distance(Asking):
@@ -164,14 +169,23 @@ class Distance(Asking):
 
 
 class Ours(Asking):
-    """Ours as the preset practical has it: the mean of five networks is judged; one of them acts."""
+    """Ours as the preset practical has it: the mean of five networks is judged, each from a start of its own
+    and trained on from round to round; one of them acts.
+    """
 
-    settings: ClassVar[Mapping[str, Any]] = {"ensemble": MEMBERS}
+    def __init__(self, stage: Stage):
+        super().__init__(stage)
+        seeds = np.random.SeedSequence([stage.seed, 3]).generate_state(MEMBERS - 1)
+        self.others = [Rule.make(self, int(seed)) for seed in seeds]
+
+    def teach(self, states: np.ndarray, labels: np.ndarray) -> None:
+        for other in self.others:
+            _teach(other, states, labels)
 
     @property
     def player(self) -> Callable[[Any], Any]:
-        self.student.complete()
-        return self.student.trained(*self.student.shown())
+        members = [self.student, *self.others]
+        return self.student.trained(*self.student.mean([member.params for member in members]))
 
 
 class Early(Asking):
