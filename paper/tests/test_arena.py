@@ -62,6 +62,21 @@ def test_rules_of_ours_here_play_box_actions_too(rule):
     assert first and one.student.labels >= first and np.shape(one.player(np.zeros(3, np.float32))) == (1,)
 
 
+@pytest.mark.parametrize("rule", ["ours", "bootstrap", "alt-ftrl", "adaftrl"])
+@pytest.mark.parametrize("part", ["cartpole", "pendulum"])
+def test_a_linear_student_of_a_noisy_expert_plays(rule, part):
+    made = arena.play(Setting(part, rule, 3, expert="noisy", student="linear"))
+    assert made["error"] is None and made["rounds"][-1]["labels"] >= 40
+
+
+def test_regularised_learners_play_otherwise_than_ftl():
+    found = {
+        rule: [row["score"] for row in arena.play(Setting("pendulum", rule, 3, student="linear"))["rounds"]]
+        for rule in ("distance", "ftrl", "adaftrl")
+    }
+    assert found["distance"] != found["ftrl"] != found["adaftrl"]
+
+
 def test_a_run_is_the_same_numbers_again():
     first, second = (arena.play(Setting("cartpole", "bootstrap", 5)) for _ in range(2))
     assert [row["score"] for row in first["rounds"]] == [row["score"] for row in second["rounds"]]
