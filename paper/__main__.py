@@ -10,7 +10,6 @@ import contextlib
 import dataclasses
 import functools
 import importlib
-import math
 import os
 import sys
 import tempfile
@@ -99,7 +98,7 @@ OF_ARENA = {
     "--protocol": (list, "done (labels to a proof, the default) or offline (1,000 states are given)"),
     "--seeds": (str, "seeds, as in 101-105 or 1,2,3; by default 101-110, in the small arena 1-3"),
     "--jobs": (int, "worker processes of one core each (default: one per core)"),
-    "--minutes": (float, "begin no run after so many minutes, and end those under way without a result"),
+    "--minutes": (float, "end the runs under way after so many minutes, without a result (small: 14)"),
     "--keep": (Path, "keep every run in this folder, from which the same command goes on"),
     "--tables": (Path, "play nothing: judge and draw what an earlier --keep holds"),
 }
@@ -297,7 +296,7 @@ def arena(options: Options) -> int:
         _report(options, arena_report, arena_report.read(options.tables), [], began)
         return 0
     check_int("jobs", jobs := count_cores() if options.jobs is None else options.jobs)
-    minutes = math.inf if options.minutes is None else options.minutes
+    minutes = scale.minutes if options.minutes is None else options.minutes
     if not minutes > 0:
         raise UserError(f"minutes: {minutes:g} is not above 0.")
     with tempfile.TemporaryDirectory(prefix="understudy-") as temporary:

@@ -85,6 +85,7 @@ class Scale:
     experts: tuple[str, ...] = ("clean",)
     students: tuple[str, ...] = ("network",)
     protocols: tuple[str, ...] = ("done",)
+    minutes: float = math.inf
 
     def settings(self) -> Iterator[Setting]:
         """Every run: a part with all seeds and rules before the next one."""
@@ -98,7 +99,7 @@ NAMES = {"part": WORLDS, "rule": RULES, "expert": EXPERTS, "student": STUDENTS, 
 """By field of a `Setting` what it may be."""
 SCALES = {
     "full": Scale(),
-    "small": Scale(parts=("cartpole", "double-pendulum", "hopper"), seeds=(1, 2, 3)),
+    "small": Scale(parts=("cartpole", "double-pendulum", "hopper"), seeds=(1, 2, 3), minutes=14.0),
 }
 """The seeds of the small arena are for development: they chose settings, and nothing is published of them."""
 
