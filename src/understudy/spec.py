@@ -64,7 +64,7 @@ class Settings:
     expert: Any = None
     """A shipped expert's name (default: the one for the environment), a .zip archive, a .safetensors file,
     org/repo on the hub, module:function, or person: you, on a page (person:page) or in a terminal
-    (person:terminal)."""
+    (person:terminal). ray: before a name asks it on a Ray cluster, with expert_workers actors."""
     expert_sees: str | None = _of("expert")
     """What the expert is asked about, where it is not the whole observation: keys, slices and entries of the
     info, as in joints,camera[0:3],info:target (a dict of these) or joints+info:target (one vector)."""
@@ -82,9 +82,9 @@ class Settings:
     revision: str | None = _of("expert")
     """Which revision of a hub's repository."""
     expert_workers: int | str | None = None
-    """Questions under way at once, for an expert that is slow or expensive: a number (threads), or
-    processes:N. Such an expert is asked about a state once, after the round, and is not played for its
-    return."""
+    """Questions under way at once, for an expert that is slow or expensive: a number (threads), processes:N,
+    or ray:N (actors on a Ray cluster). Such an expert is asked about a state once, after the round, and is
+    not played for its return."""
     expert_timeout: float | None = _least(None, 0.0)
     """Seconds after which a slow expert's answer is given up (default: none)."""
     expert_retries: int = _least(2, 0)
@@ -300,6 +300,15 @@ class RunSpec(Settings):
             door = self.expert.removeprefix("person:")
             self._spell("expert_options", {**self.expert_options, "door": door})
             self._spell("expert", "person")
+        if isinstance(self.expert, str) and self.expert.startswith("ray:"):
+            count = str(self.expert_workers)
+            if not count.isdecimal():
+                raise UserError(
+                    f"expert_workers: {self.expert!r} needs a number of actors, as in expert_workers 32; it "
+                    f"is {self.expert_workers!r}."
+                )
+            self._spell("expert", self.expert.removeprefix("ray:"))
+            self._spell("expert_workers", f"ray:{count}")
         if not isinstance(self.env, str) and not callable(self.env) and not hasattr(self.env, "reset"):
             what = "none was named; give" if self.env is None else f"{self.env!r} is not"
             raise UserError(f"env: {what} the id of an environment, such as 'Hopper-v5'.")
@@ -381,16 +390,18 @@ class RunSpec(Settings):
         return self.expert == "person" or getattr(self.expert, "person", None) is not None
 
     @property
-    def workers(self) -> tuple[int, bool] | None:
-        """How many questions to a slow expert are under way at once, and whether in processes."""
+    def workers(self) -> tuple[int, str] | None:
+        """How many questions to a slow expert are under way at once, and where: in threads, processes or
+        actors of ray.
+        """
         if self.expert_workers is None:
             return None
         kind, _, count = str(self.expert_workers).rpartition(":")
-        if kind not in ("", "threads", "processes") or not count.isdecimal() or int(count) < 1:
+        if kind not in ("", "threads", "processes", "ray") or not count.isdecimal() or int(count) < 1:
             raise UserError(
-                f"expert_workers: {self.expert_workers!r} is not a whole number ≥ 1 or processes:N."
+                f"expert_workers: {self.expert_workers!r} is not a whole number ≥ 1, processes:N or ray:N."
             )
-        return int(count), kind == "processes"
+        return int(count), kind or "threads"
 
     @property
     def name(self) -> str:

@@ -133,11 +133,11 @@ def spaces_in(make: Maker, spaces: Any, spec: RunSpec, *, probe: bool = True) ->
             raise
         teacher = nobody(acts)  # demonstrations alone need no expert
     if spec.workers is not None:
-        count, processes = spec.workers
-        if processes:
-            from .processes import in_processes
+        count, kind = spec.workers
+        if kind != "threads":
+            from .processes import in_workers
 
-            teacher = in_processes(teacher, spec, count)
+            teacher = in_workers(teacher, spec, count, kind)
         teacher = dataclasses.replace(teacher, workers=count)
     if spec.student_infos:
         ask, plain = teacher.ask, not isinstance(getattr(seen, "spaces", None), Mapping)

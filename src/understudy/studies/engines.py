@@ -16,7 +16,6 @@ import dataclasses
 import importlib.metadata
 import os
 import queue
-import socket
 import subprocess
 import sys
 import tempfile
@@ -27,10 +26,11 @@ from pathlib import Path
 from typing import Any, TextIO, TypeAlias, TypedDict
 
 from .. import disk
-from ..errors import UserError, check_name, import_extra
+from ..errors import UserError, check_name
 from ..machine import count_cores, use_cache
 from ..registry import register_again, registered
 from ..runs import Worlds
+from ..runs.cluster import THREADS, connect_to_ray, passed_on
 from .shard import Result, play
 from .study import Value
 
@@ -39,7 +39,6 @@ Shard: TypeAlias = Sequence[dict[str, Value]]
 Names: TypeAlias = dict[str, dict[str, str | None]]
 """Parts that were registered, which a worker registers again."""
 FINISHED_STAY = "finished runs are kept, and the same command goes on from them"
-THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 PASSED_ON = (*THREADS, "NPROC", "JAX_PLATFORMS")
 """Variables that a task of Ray gets."""
 SERVE = "from understudy.studies.engines import serve_shards; serve_shards()"
@@ -293,13 +292,11 @@ def play_on_ray(shards: Sequence[Shard], work: Work) -> None:
     ray = connect_to_ray(work.address)
     environment = worker_environment()
     variables = {name: environment[name] for name in PASSED_ON if name in environment}
-    if "PYTHONPATH" in os.environ:  # as it was set, not our own places: those are this machine's
-        variables["PYTHONPATH"] = os.environ["PYTHONPATH"]
     task = ray.remote(
         num_cpus=1,
         num_gpus=1 if has_accelerator() else 0,
         max_retries=work.retries,
-        runtime_env={"env_vars": variables},
+        runtime_env=passed_on(variables),
     )(_play_task)
     keep = work.keep and work.keep.absolute()
     waiting = {task.remote(list(shard), registered(), keep): n for n, shard in enumerate(shards)}
@@ -326,25 +323,6 @@ def _play_task(runs: Shard, names: Names, keep: Path | None) -> tuple[list[tuple
     register_again(names)
     began = time.perf_counter()
     return [tuple(result) for result in play(runs, threads=1, keep=keep)], time.perf_counter() - began
-
-
-def connect_to_ray(address: str | None) -> Any:
-    """Ray, connected to the cluster at `address`, or to one of this machine alone that ends with us."""
-    ray = import_extra("ray", "engine: ray", "ray")
-    if ray.is_initialized():
-        return ray
-    host, _, port = (address or "").rpartition("://")[2].rpartition(":")
-    if host and port.isdigit():  # Ray itself would wait for minutes where no server answers
-        try:
-            socket.create_connection((host, int(port)), timeout=10).close()
-        except OSError as error:
-            raise UserError(f"address: no Ray cluster at {address!r} ({error.strerror or error}).") from None
-    try:
-        ray.init(address=address, log_to_driver=False, logging_level="ERROR", configure_logging=True)
-    except (ConnectionError, ValueError, RuntimeError) as error:
-        first = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-        raise UserError(f"address: no Ray cluster at {address!r} ({first}).") from None
-    return ray
 
 
 ENGINES: dict[str, Callable[[Sequence[Shard], Work], None]] = {
