@@ -37,6 +37,9 @@ if TYPE_CHECKING:  # importing this file is cheap
 Environment: TypeAlias = "str | Callable[..., Any] | gymnasium.Env[Any, Any] | PureEnv"
 """An id, a function that makes an environment, or an environment."""
 
+Experts: TypeAlias = "Mapping[str, Any] | Sequence[tuple[str, Any]]"
+"""Names, and what makes experts of them, in an order."""
+
 PARTS = ("learner", "policy", "loss", "solver", "ask", "expert")
 """Parts that a run has by name or as an object, each with options."""
 
@@ -65,6 +68,13 @@ class Settings:
     """A shipped expert's name (default: the one for the environment), a .zip archive, a .safetensors file,
     org/repo on the hub, module:function, or person: you, on a page (person:page) or in a terminal
     (person:terminal). ray: before a name asks it on a Ray cluster, with expert_workers actors."""
+    experts: Experts | None = None
+    """Several experts in place of one, by name: a table, or as JSON '{"walk": "walk.zip", "run": "run.zip"}'.
+    Each may be a table of its own, with expert, expert_sees and other options of an expert."""
+    route: Any = None
+    """Which of the experts labels a state: a key or slice of the observation or an entry of the info, as in
+    task, [4:5] or info:task, or module:function. It gives a name, or a number from 0 in the order of the
+    experts."""
     expert_sees: str | None = _of("expert")
     """What the expert is asked about, where it is not the whole observation: keys, slices and entries of the
     info, as in joints,camera[0:3],info:target (a dict of these) or joints+info:target (one vector)."""
@@ -248,7 +258,7 @@ OLD_NAMES = {
 }
 """What settings were called before they had the words of the field."""
 WORLD = (
-    *("env", "env_kwargs", "student_sees", "expert", "expert_options", "demos"),
+    *("env", "env_kwargs", "student_sees", "expert", "experts", "route", "expert_options", "demos"),
     *OPTIONS["expert"],
     *("expert_workers", "expert_timeout", "expert_retries"),
 )
@@ -300,6 +310,7 @@ class RunSpec(Settings):
             door = self.expert.removeprefix("person:")
             self._spell("expert_options", {**self.expert_options, "door": door})
             self._spell("expert", "person")
+        self._refuse_experts()
         if isinstance(self.expert, str) and self.expert.startswith("ray:"):
             count = str(self.expert_workers)
             if not count.isdecimal():
@@ -339,6 +350,30 @@ class RunSpec(Settings):
             parse_memory(self.memory)
         for part in PARTS[:4]:
             fits(part, getattr(self, part), self.options(part))
+
+    def _refuse_experts(self) -> None:
+        """Refuses what does not go with several experts."""
+        if self.experts is None:
+            if self.route is not None:
+                raise UserError(f"route: {self.route!r} is for several experts; name them (experts).")
+            return
+        if self.expert is not None:
+            raise UserError(
+                f"experts: there is an expert, {describe(self.expert)!r}, too; leave one of them."
+            )
+        if any(isinstance(one, str) and one.startswith("ray:") for _, one in self.experts):
+            raise UserError("experts: a pool on Ray is one for all of them; say expert_workers ray:N.")
+        if self.route is None:
+            raise UserError(
+                "route: it says which of the experts labels a state; give a key of the observation, "
+                "info:NAME or a function."
+            )
+        if options := self.options("expert"):
+            name = next(iter(options))
+            raise UserError(
+                f"{name}: each of several experts has options of its own: experts={{'walk': {{'expert': …, "
+                f"{name!r}: …}}, …}}."
+            )
 
     def _spell(self, name: str, value: Any) -> None:
         """The same setting in its one spelling."""
@@ -688,6 +723,17 @@ def mapping(name: str, value: Any, rules: Mapping[str, Any] | None = None) -> di
     return {str(key): entry for key, entry in value.items()}
 
 
+def _experts(name: str, value: Any, rules: Mapping[str, Any]) -> tuple[tuple[str, Any], ...]:
+    """Pairs, in their order, which JSON with sorted keys would not keep of a table."""
+    pairs: Any = value if is_sequence(value) else list(mapping(name, value).items())
+    if not pairs or not all(is_sequence(pair) and len(pair) == 2 for pair in pairs):
+        raise UserError(f"{name}: {describe(value)!r} is not a table such as {{'walk': 'walk.zip', …}}.")
+    names = [str(key) for key, _ in pairs]
+    if twice := [key for key in names if names.count(key) > 1]:
+        raise UserError(f"{name}: {twice[0]!r} is there twice.")
+    return tuple((str(key), expert) for key, expert in pairs)
+
+
 READERS: dict[str, Callable[[str, Any, Mapping[str, Any]], Any]] = {
     "int": _whole,
     "float": _number,
@@ -695,6 +741,7 @@ READERS: dict[str, Callable[[str, Any, Mapping[str, Any]], Any]] = {
     "str": _word,
     "tuple[int, ...]": _widths,
     "Mapping[str, Any]": mapping,
+    "Experts": _experts,
 }
 """By the type of a field; what has no type here, such as a learner, is checked with its registry."""
 

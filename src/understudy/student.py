@@ -61,6 +61,16 @@ EXTRA = {
 }
 """Columns of a run's ledger beside `understudy.regret.COLUMNS`."""
 NAMES = ["round", "samples", *EXTRA, *(name for name in COLUMNS if name not in ("round", "samples"))]
+BY_EXPERT = {
+    "round": "t, from 1",
+    "expert": "its name",
+    "labels": "its labels so far",
+    "loss": "the loss on its states of the round, before the update; nan where it has none, or of a policy "
+    "with memory",
+    "agreement": "share of these states where the policy's most likely action was its; nan where actions are "
+    "not one choice",
+}
+"""Columns of the account of several experts, with a row a round and expert."""
 COUNTS = ("round", "steps", "labels", "unanswered", "breaks")
 KEPT = ("inputs", "targets", "executed", "rewards", "flags", "slots", "weights")
 OPEN = ("inputs", "targets", "executed", "rewards", "flags", "labelled", "new", "silent", "by_expert")
@@ -149,6 +159,7 @@ class Understudy:
         self.automatic = None if scale is None else Automatic(scale)
         self.round = self.steps = self.labels = self.unanswered = self.breaks = 0
         self.rows: list[dict[str, Any]] = []
+        self.by_expert: list[dict[str, Any]] = []
         self._dtype = jnp.float64 if game.policy.linear else jnp.float32
         self._key = threefry.key(derive(spec.seed, "solver"))
         self.reader: Any = None
@@ -367,6 +378,7 @@ class Understudy:
                 one = self.batch(found.inputs, found.targets, found.weights, found.slots)
             if self.visited is not None and self.cut is None:
                 self._account(self.visited, found, one, share)
+            by_expert = self._of_experts(found, one)
             game = self.game if self.automatic is None else self.automatic.tuned(self.game)
             judge = None
             due = self.timetable.due(self.timetable.comparator_rounds, t, self.labels + found.labels)
@@ -390,6 +402,7 @@ class Understudy:
         clock("comparator")
         self.round, self.steps, labelled, counts = t, self.steps + found.steps, found.labelled, found.counts
         self.labels, self.unanswered = self.labels + found.labels, self.unanswered + found.unanswered
+        self.by_expert += by_expert
         self.rows.append(self._row(labelled, len(found), counts, record, judged=due))
         return self.rows[-1]
 
@@ -399,14 +412,43 @@ class Understudy:
         rng = np.random.default_rng(derive(self.spec.seed, "ask", self.round + 1, 1))
         visited.add(found.weights, losses, rng, share)
 
-    def _each_loss(self, one: Batch, count: int) -> np.ndarray:
-        """The loss of each of the `count` samples of a round, at the parameters that acted in it."""
+    def _of_experts(self, found: Round, one: Batch) -> list[dict[str, Any]]:
+        """The rows of a round in the account of several experts, see `BY_EXPERT`."""
+        names = self.parts.expert.names
+        if not names:
+            return []
+        nobody = np.full(len(found), -1)
+        by, new = nobody if found.by is None else found.by, nobody == 0 if found.new is None else found.new
+        has = np.flatnonzero(found.weights > 0)
+        loss = agreement = np.full(len(has), np.nan)
+        if self.cut is None:
+            loss = self._each_loss(one, found.labelled)
+            if self.game.loss.categorical and getattr(self.game.loss, "groups", None) is None:
+                agreement = self._each_loss(one, found.labelled, same_choice)
+        before = {row["expert"]: row["labels"] for row in self.by_expert[-len(names) :]}
+        rows: list[dict[str, Any]] = []
+        for number, name in enumerate(names):
+            mine = by[has] == number
+            weights = found.weights[has][mine]
+
+            def mean(values: np.ndarray, mine: Any = mine, weights: Any = weights) -> float:
+                return float(np.average(values[mine], weights=weights)) if len(weights) else np.nan
+
+            labels = before.get(name, 0) + int(np.count_nonzero(new & (by == number)))
+            row = {"round": self.round + 1, "expert": name, "labels": labels}
+            rows.append(row | {"loss": mean(loss), "agreement": mean(agreement)})
+        return rows
+
+    def _each_loss(self, one: Batch, count: int, measure: Any = per_sample) -> np.ndarray:
+        """The loss, or another `measure`, of each of the `count` samples of a round, at the parameters that
+        acted in it.
+        """
         about = self.game.policy, self.game.loss, self.params
         if one.inputs.shape[-1]:
-            return np.asarray(per_sample(*about, one.inputs, one.targets))[:count]
+            return np.asarray(measure(*about, one.inputs, one.targets))[:count]
         rows = self.game.policy.minibatch
         parts = (self.reader.take(np.arange(first, first + rows)) for first in range(0, count, rows))
-        return np.concatenate([per_sample(*about, *part[:2]) for part in parts])[:count]
+        return np.concatenate([measure(*about, *part[:2]) for part in parts])[:count]
 
     def _see_scale(self, automatic: Automatic, t: int, record: Mapping[str, Any]) -> None:
         """Shows the first rounds to what finds the scale of a learner's penalty."""
@@ -515,6 +557,11 @@ class Understudy:
     def ledger(self) -> Ledger:
         """One row a round, see `understudy.regret.COLUMNS` and `EXTRA`."""
         return Ledger({name: [row[name] for row in self.rows] for name in NAMES})
+
+    @property
+    def experts(self) -> Ledger:
+        """The account of several experts, a row a round and expert, see `BY_EXPERT`; empty of one alone."""
+        return Ledger({name: [row[name] for row in self.by_expert] for name in BY_EXPERT})
 
     @property
     def certificate(self) -> Certificate:
@@ -737,6 +784,12 @@ def _searched(losses: Losses, start: Params, key: Array, steps: int) -> tuple[An
     solver = adam(batch_size=losses.policy.minibatch, max_iterations=steps, measure=False, decay="cosine")
     found = solver(plain(losses, start), start, key)
     return jnp.minimum(losses.value(found.params), losses.value(start)), found.status
+
+
+@eqx.filter_jit
+def same_choice(policy: Policy, loss: Any, params: Params, inputs: Array, targets: Array) -> Array:
+    """Whether the most likely actions (m,) of samples are those of their targets (m, k)."""
+    return policy.apply(params, inputs).argmax(axis=1) == targets.argmax(axis=1)
 
 
 @jax.jit

@@ -13,7 +13,7 @@ from ..errors import UserError, damaged
 from ..policies import TrainedPolicy
 from ..regret import Ledger
 from ..samples.records import verified
-from ..student import NAMES
+from ..student import BY_EXPERT, NAMES
 
 FORMAT = 4
 """1: before runs had one spec and intervals of the regret. 2: before ask rules and the journal. 3: before
@@ -21,7 +21,7 @@ options and columns had the words of the field."""
 TIMES = ("collect", "solve", "comparator", "evaluate")
 """The parts of a round whose seconds are in times.csv."""
 POLICY = ("policy.safetensors", "policy.json")
-WORDS = {"solver_status", "comparator_status"}
+WORDS = {"solver_status", "comparator_status", "expert"}
 WHOLE = {"round", "samples", "steps", "labels", "unanswered", "breaks", "handovers", "episodes"}
 WHOLE |= {"solver_iterations", "solver_evaluations"}
 
@@ -69,6 +69,15 @@ def read_ledger(path: Path, size: int | None = None) -> Ledger:
     """The same as columns."""
     rows = read_rows(path, size)
     return Ledger({name: [row[name] for row in rows] for name in NAMES})
+
+
+def read_experts(path: Path, size: int | None = None) -> list[dict[str, Any]]:
+    """experts.csv, or its first `size` bytes, as one dict a round and expert; empty of a single expert."""
+    if not (Path(path) / "experts.csv").is_file():
+        return []
+    rows = disk.read_csv(Path(path) / "experts.csv", "run", size)
+    with damaged(f"run: {path}/experts.csv"):
+        return [{name: _value(name, row[name]) for name in BY_EXPERT} for row in rows]
 
 
 def _value(name: str, text: str) -> Any:

@@ -120,16 +120,18 @@ def spaces_in(make: Maker, spaces: Any, spec: RunSpec, *, probe: bool = True) ->
     if spec.env_kwargs and (expert is None or (isinstance(expert, str) and expert in experts.names())):
         # Planners plan in the environment itself, so a shipped expert gets its keywords.
         options = {"env_kwargs": dict(spec.env_kwargs), **options}
+    where: dict[str, Any] = {
+        "env_id": make.name if make.by_id else getattr(spaces, "serves", None),
+        "observation_space": seen if probe else None,
+        "action_space": acts,
+    }
     try:
-        teacher = experts.resolve(
-            expert,
-            env_id=make.name if make.by_id else getattr(spaces, "serves", None),
-            observation_space=seen if probe else None,
-            action_space=acts,
-            **options,
-        )
+        if spec.experts is not None:
+            teacher = experts.several(dict(spec.experts), spec.route, **where)
+        else:
+            teacher = experts.resolve(expert, **where, **options)
     except UserError:
-        if expert is not None or plan_of(spec).total:
+        if expert is not None or spec.experts is not None or plan_of(spec).total:
             raise
         teacher = nobody(acts)  # demonstrations alone need no expert
     if spec.workers is not None:
@@ -140,10 +142,12 @@ def spaces_in(make: Maker, spaces: Any, spec: RunSpec, *, probe: bool = True) ->
             teacher = in_workers(teacher, spec, count, kind)
         teacher = dataclasses.replace(teacher, workers=count)
     if spec.student_infos:
-        ask, plain = teacher.ask, not isinstance(getattr(seen, "spaces", None), Mapping)
+        ask, route = teacher.ask, teacher.route
+        plain = not isinstance(getattr(seen, "spaces", None), Mapping)
         teacher = dataclasses.replace(
             teacher,
             ask=lambda batch, infos: ask(without_infos(batch, plain), infos),
+            route=route and (lambda batch, infos: route(without_infos(batch, plain), infos)),
             observation_space=whole,
             pure=None,
         )
