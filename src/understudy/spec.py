@@ -358,9 +358,7 @@ class RunSpec(Settings):
                 raise UserError(f"route: {self.route!r} is for several experts; name them (experts).")
             return
         if self.expert is not None:
-            raise UserError(
-                f"experts: there is an expert, {describe(self.expert)!r}, too; leave one of them."
-            )
+            raise UserError(f"experts: {describe(self.expert)!r} is the expert already; leave one of them.")
         if any(isinstance(one, str) and one.startswith("ray:") for _, one in self.experts):
             raise UserError("experts: a pool on Ray is one for all of them; say expert_workers ray:N.")
         if self.route is None:

@@ -563,6 +563,11 @@ class Understudy:
         """The account of several experts, a row a round and expert, see `BY_EXPERT`; empty of one alone."""
         return Ledger({name: [row[name] for row in self.by_expert] for name in BY_EXPERT})
 
+    @experts.setter
+    def experts(self, account: Ledger) -> None:
+        rows = zip(*(column.tolist() for column in account.values()), strict=True)
+        self.by_expert = [dict(zip(account, row, strict=True)) for row in rows]
+
     @property
     def certificate(self) -> Certificate:
         """Measured regret and bound after the last judged round; proved for linear policies only."""

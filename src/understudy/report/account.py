@@ -443,6 +443,7 @@ def describe_run(run: Source, group: int) -> dict[str, Any]:
         "study": run.study is not None,
         "score": run.score,
         "expert": run.expert,
+        "experts": {name: dict(about) for name, about in run.experts.items()},
         "columns": columns,
         "rises": int((np.diff(losses[np.isfinite(losses)]) > 0).sum()),
         "certificate": {name: value for name, value in proof.items() if name != "constants"},

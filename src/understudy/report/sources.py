@@ -18,7 +18,16 @@ from ..defaults import plan_of
 from ..errors import UserError, damaged
 from ..experts import EXPERTS
 from ..regret import Certificate
-from ..runs import NAMES, TIMES, Evaluation, read_config, read_ledger, read_summary
+from ..runs import (
+    NAMES,
+    TIMES,
+    Evaluation,
+    last_of_experts,
+    read_config,
+    read_experts,
+    read_ledger,
+    read_summary,
+)
 from ..runs.folder import FREE
 from ..samples import records
 from ..spec import FIELDS, PARTS, RunSpec, default
@@ -44,6 +53,7 @@ class Source:
     evaluation, expert_evaluation: the episodes of the last evaluations. expert: the expert's mean return, or
     what its card says. settings: those that are not defaults.
     own: those of them that were objects or functions of a script, which cannot be typed.
+    experts: of several experts by name, labels, loss and agreement.
     """
 
     name: str
@@ -61,6 +71,7 @@ class Source:
     resolved: Mapping[str, Any] = dataclasses.field(default_factory=dict[str, Any])
     versions: Mapping[str, str] = dataclasses.field(default_factory=dict[str, str])
     own: tuple[str, ...] = ()
+    experts: Mapping[str, Mapping[str, Any]] = dataclasses.field(default_factory=dict[str, Any])
     planned: int | None = None
     study: Path | None = None
     going: bool = False
@@ -187,6 +198,7 @@ def _run(path: Path, *, check: bool) -> Source:
         expert_evaluation=theirs,
         expert=theirs.mean if theirs is not None else math.nan if card is None else float(card),
         certificate={} if proof is None else Certificate.read(proof)._asdict(),
+        experts=last_of_experts(read_experts(path, record.grown.get("experts.csv", (None,))[0])),
         **about,
     )
 
@@ -227,11 +239,20 @@ def _entry(path: Path, name: str, settings: Mapping[str, Any], versions: Mapping
                 expert_evaluation=Evaluation.read(kept.get("expert_evaluation")),
                 expert=float(summary.get("expert_return", math.nan)),
                 certificate=proof,
+                experts=_experts_of(summary),
                 planned=None if error is None else _planned(settings),
                 **about,
             )
     except UserError as error:
         return Source(shown, path, "unreadable", str(error), **about)
+
+
+def _experts_of(summary: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """Of several experts by name, what a study's summary says of each."""
+    whats = ("labels", "loss", "agreement")
+    names = [key.removeprefix("labels_of_") for key in summary if key.startswith("labels_of_")]
+    found = {name: {what: summary[f"{what}_of_{name}"] for what in whats} for name in names}
+    return {name: {w: v if v == v else None for w, v in about.items()} for name, about in found.items()}
 
 
 def _changes(settings: Mapping[str, Any]) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ..student import BY_EXPERT, EXTRA, NAMES
 from .evaluate import Evaluation, acting, judged, maker_of, paired
 from .folder import Folder, resumed, resuming
-from .reading import FORMAT, TIMES, read_config, read_ledger, read_policy, read_summary
+from .reading import FORMAT, TIMES, read_config, read_experts, read_ledger, read_policy, read_summary
 from .record import Record, last_of_experts, unmeasured
 from .run import Run
 from .world import World, Worlds, spaces_of
@@ -31,6 +31,7 @@ __all__ += [
     "unmeasured",
     "maker_of",
     "read_config",
+    "read_experts",
     "read_ledger",
     "read_policy",
     "read_summary",

@@ -277,7 +277,7 @@ class Folder:
                 ours = {k.removeprefix("samples/"): one for k, one in grown.items() if "/" in k}
                 student.samples.back(plain["rows"], ours)
                 student.restore(arrays, plain, read_rows(self.path))
-                student.by_expert = read_experts(self.path)
+                student.experts = read_experts(self.path)
                 run.times = [
                     {k: float(v) for k, v in one.items() if k in TIMES}
                     for one in disk.read_csv(self.path / "times.csv", "run")

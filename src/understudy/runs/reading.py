@@ -71,13 +71,12 @@ def read_ledger(path: Path, size: int | None = None) -> Ledger:
     return Ledger({name: [row[name] for row in rows] for name in NAMES})
 
 
-def read_experts(path: Path, size: int | None = None) -> list[dict[str, Any]]:
-    """experts.csv, or its first `size` bytes, as one dict a round and expert; empty of a single expert."""
-    if not (Path(path) / "experts.csv").is_file():
-        return []
-    rows = disk.read_csv(Path(path) / "experts.csv", "run", size)
-    with damaged(f"run: {path}/experts.csv"):
-        return [{name: _value(name, row[name]) for name in BY_EXPERT} for row in rows]
+def read_experts(path: Path, size: int | None = None) -> Ledger:
+    """experts.csv, or its first `size` bytes, as columns; empty of a single expert."""
+    file = Path(path) / "experts.csv"
+    rows = disk.read_csv(file, "run", size) if file.is_file() else []
+    with damaged(f"run: {file}"):
+        return Ledger({name: [_value(name, row[name]) for row in rows] for name in BY_EXPERT})
 
 
 def _value(name: str, text: str) -> Any:

@@ -143,7 +143,6 @@ class Record:
             kept = outcome.get("summary", {})
             calls, number = int(kept.get("expert_evaluation_calls", 0)), kept.get("kept_round", ledger.rounds)
         policy = TrainedPolicy.load(folder)
-        each = read_experts(folder, record.grown.get("experts.csv", (None,))[0])
         return cls(
             policy=policy,
             ledger=ledger,
@@ -156,7 +155,7 @@ class Record:
             folder=folder,
             expert_calls=calls,
             kept_round=number,
-            experts=Ledger({name: [row[name] for row in each] for name in BY_EXPERT}),
+            experts=read_experts(folder, record.grown.get("experts.csv", (None,))[0]),
         )
 
     def __repr__(self) -> str:

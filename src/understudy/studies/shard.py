@@ -15,7 +15,7 @@ import jax
 from .. import disk
 from ..defaults import plan_of
 from ..errors import UserError
-from ..runs import NAMES, TIMES, Run, World, Worlds, judged
+from ..runs import NAMES, TIMES, Run, World, Worlds, judged, last_of_experts
 from ..spec import RunSpec
 from ..together import Together
 from .study import digest
@@ -40,7 +40,8 @@ class Result(NamedTuple):
     rows: one per round, with the ledger's columns (`understudy.runs.NAMES`), plain numbers and words.
     summary: plain numbers: return_mean, return_std, expert_return, regret, bound, average_loss, labels, ….
       expert_return is what was measured, nan where nothing was; what the expert's card says is not here.
-      return_low, return_high and their like are 95 % intervals of means over the episodes.
+      return_low, return_high and their like are 95 % intervals of means over the episodes. Of several experts
+      also labels_of_NAME, loss_of_NAME and agreement_of_NAME.
     error: one sentence where the run failed; its rows are those up to there.
     seconds: where the time went; first_round is what the first took to collect and solve, and to compile.
     evaluation, expert_evaluation: the episodes of the last evaluations, as `Evaluation.listed` has them.
@@ -220,6 +221,10 @@ def _result(run: Run, error: UserError | None) -> Result:
             "bound": float(certificate.bound),
             "certificate": certificate.kind,
             "memory_bytes": run.student.memory_bytes(),
+        }
+    for name, about in last_of_experts(run.student.experts).items():
+        summary |= {
+            f"{what}_of_{name}": math.nan if number is None else number for what, number in about.items()
         }
     seconds = {name: sum(laps[name] for laps in run.times) for name in TIMES}
     seconds["first_round"] = sum(run.times[0][name] for name in ("collect", "solve")) if run.times else 0.0
