@@ -106,7 +106,7 @@ def settings(series: str, env: str, scale: Scale) -> dict[str, Any]:
     world = WORLDS[env]
     budget = scale.budget or round(scale.share * world.budget)
     plan = plan_of(RunSpec(env=env, budget=budget))
-    first, each = plan.rounds[0][0], int(plan.ask.partition(":")[2])
+    first, each = plan.rounds[0][0], int(str(plan.ask).partition(":")[2])
     made: dict[str, Any] = {"ask": plan.ask, "first_steps": first, "keep_best": plan.keep_best}
     made |= {"budget": budget, "episodes": scale.episodes, "comparator": "none", "learner": "ftl"}
     rounds = (budget - first) / each

@@ -13,14 +13,20 @@ import dataclasses
 import functools
 import math
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple, final
+from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict, final
 
 from .errors import UserError
 from .spec import OPTIONS, Mixing, RunSpec, comparator_rounds, describe, is_pure, mixing
 
 if TYPE_CHECKING:  # importing this file is cheap
+    from .asking import Rule
+    from .disk import Json
+    from .experts import Expert, Source, Space
+    from .learners import AnyLearner
     from .losses import Loss
     from .policies import Actions, Policy
+    from .solvers import AnySolver
+    from .spec import Setting
 
 ROUNDS = 25
 """Rounds of a run for which neither rounds nor a budget is given."""
@@ -58,7 +64,7 @@ class Choice(NamedTuple):
     """
 
     setting: str
-    value: Any
+    value: Setting
     reason: str
     when: str = "now"
     candidates: tuple[str, ...] = ()
@@ -102,8 +108,8 @@ class Timetable:
     steps_per_round: int
     budget: int | None
     num_envs: int
-    ask: Any
-    rule: Any
+    ask: str | Rule
+    rule: Rule | None
     mixing: Mixing
     comparator_rounds: frozenset[int]
     evaluated: frozenset[int]
@@ -161,6 +167,13 @@ class Scale:
         return 2 if self.name == "alpha" else 3
 
 
+class Limits(TypedDict):
+    """Of a call of a slow expert: seconds, and how often it is tried again."""
+
+    timeout: float
+    retries: int
+
+
 @final
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Resolved:
@@ -181,9 +194,9 @@ class Resolved:
     plan: Timetable
     policy: Policy
     loss: Loss
-    learner: Any
+    learner: AnyLearner
     automatic: Scale | None
-    solver: Any
+    solver: str | AnySolver
     solver_options: Mapping[str, Any]
     ensemble: int
     weigh: str
@@ -192,20 +205,20 @@ class Resolved:
     standardise: bool
     stagger: bool
     average: int
-    encoder: Any
+    encoder: Source
     frame_stack: int | None
-    limits: Mapping[str, Any]
+    limits: Limits
     choices: tuple[Choice, ...]
 
-    def record(self) -> dict[str, Any]:
+    def record(self) -> dict[str, Json]:
         """The decisions as plain data, for config.json; `resolve` takes them as `before`."""
         values = {choice.setting: choice.value for choice in self.choices}
         record = {name: values[name] for name in RECORDED} | {"policy": self.policy.config()}
         record |= {"loss": self.loss, "ensemble": self.ensemble, "automatic": self.automatic is not None}
-        return describe(record)
+        return {name: describe(value) for name, value in record.items()}
 
 
-def plan_of(spec: RunSpec, before: Mapping[str, Any] | None = None) -> Timetable:
+def plan_of(spec: RunSpec, before: Mapping[str, Setting] | None = None) -> Timetable:
     """The rounds of a spec, which need no environment; `before` is what a run was begun with (its `record`).
 
     >>> plan = plan_of(RunSpec(env="Hopper-v5", budget=400))
@@ -216,7 +229,11 @@ def plan_of(spec: RunSpec, before: Mapping[str, Any] | None = None) -> Timetable
 
 
 def resolve(
-    spec: RunSpec, space: Any, actions: Actions, teacher: Any, before: Mapping[str, Any] | None = None
+    spec: RunSpec,
+    space: Space,
+    actions: Actions,
+    teacher: Expert,
+    before: Mapping[str, Setting] | None = None,
 ) -> Resolved:
     """What a spec means for a policy that sees `space`, for these actions and this expert."""
     decisions = Decisions(spec, before)
@@ -258,7 +275,7 @@ def resolve(
 class Decisions:
     """What was said, and what the steps have decided so far: the first to decide a setting wins."""
 
-    def __init__(self, spec: RunSpec, before: Mapping[str, Any] | None = None):
+    def __init__(self, spec: RunSpec, before: Mapping[str, Setting] | None = None):
         self.spec, self.preset, self.by = spec, PRESETS[spec.preset], f"the preset {spec.preset}"
         self._before = before or {}
         self.made: dict[str, Choice] = {}
@@ -266,10 +283,18 @@ class Decisions:
     def __getitem__(self, name: str) -> Any:
         return self.made[name].value if name in self.made else getattr(self.spec, name)
 
-    def decide(self, name: str, value: Any, reason: str, **more: Any) -> Any:
+    def decide(
+        self,
+        name: str,
+        value: Setting,
+        reason: str,
+        *,
+        when: str = "now",
+        candidates: tuple[str, ...] = (),
+    ) -> Any:
         """The setting, which is `value` where nothing was said or decided before."""
         if name not in self.made:
-            choice = Choice(name, value, reason, **more)
+            choice = Choice(name, value, reason, when, candidates)
             if not self.spec.unsaid(name):
                 choice = Choice(name, getattr(self.spec, name), SAID)
             elif name in PORTIONS and name in self._before:
@@ -277,9 +302,9 @@ class Decisions:
             self.made[name] = choice
         return self.made[name].value
 
-    def note(self, name: str, value: Any, reason: str, **more: Any) -> None:
+    def note(self, name: str, value: Setting, reason: str, *, when: str = "now") -> None:
         """Writes down what a decision comes to, in place of what was written before."""
-        self.made[name] = Choice(name, value, reason, **more)
+        self.made[name] = Choice(name, value, reason, when)
 
     def options(self, part: str) -> dict[str, Any]:
         """The options of a part: those that were said, and those that were decided."""
@@ -460,7 +485,7 @@ def _rounds(
     return tuple(rounds)
 
 
-def policy(decisions: Decisions, space: Any, actions: Actions, teacher: Any) -> Policy:
+def policy(decisions: Decisions, space: Space, actions: Actions, teacher: Expert) -> Policy:
     """The policy: a network; linear on the expert's features where observations are images, and on vectors
     where the expert is a person, who gives few labels; `camera` for an image with other things beside it. By
     name it has the preset's bias or tanh head, objects stay as they are.
@@ -493,7 +518,7 @@ def policy(decisions: Decisions, space: Any, actions: Actions, teacher: Any) -> 
     return _squashed(made, actions) if squash else made
 
 
-def _architecture(space: Any, teacher: Any, options: Mapping[str, Any]) -> tuple[str, str]:
+def _architecture(space: Space, teacher: Expert, options: Mapping[str, Setting]) -> tuple[str, str]:
     """The name of the policy where none was given, and why."""
     from .experts.networks import find_encoder
 
@@ -506,7 +531,7 @@ def _architecture(space: Any, teacher: Any, options: Mapping[str, Any]) -> tuple
     return "mlp", "a network fits most experts"
 
 
-def _squashed(policy: Any, actions: Actions) -> Any:
+def _squashed(policy: Policy, actions: Actions) -> Policy:
     from .policies import GRU, MLP, Camera
 
     if not isinstance(policy, MLP | Camera | GRU):
@@ -517,12 +542,12 @@ def _squashed(policy: Any, actions: Actions) -> Any:
     return dataclasses.replace(policy, head="tanh", low=low, high=high)
 
 
-def _images(space: Any) -> bool:
+def _images(space: Space) -> bool:
     """Whether observations are images of bytes."""
     return len(getattr(space, "shape", None) or ()) == 3 and getattr(space, "dtype", None) == "uint8"
 
 
-def _beside(space: Any) -> bool:
+def _beside(space: Space) -> bool:
     """Whether an image, not too small, has other things beside it."""
     from .policies import Observations
     from .policies.camera import LEAST
@@ -532,7 +557,7 @@ def _beside(space: Any) -> bool:
     return len(images) == 1 < len(leaves) and min(sorted(images[0].shape)[1:]) >= LEAST
 
 
-def _picture(space: Any) -> dict[str, Any]:
+def _picture(space: Space) -> dict[str, tuple[int, ...] | int]:
     """Where in a row the image is."""
     from .policies import Observations
 
@@ -548,9 +573,9 @@ def _picture(space: Any) -> dict[str, Any]:
     return image
 
 
-def _pixels(space: Any) -> dict[str, Any]:
+def _pixels(space: Space) -> dict[str, int | str]:
     """A stack and size of frames; the solver's loop is inside a compiled program, where products are fast."""
-    shape: Any = tuple(getattr(space, "shape", None) or ())
+    shape = tuple(space.shape or ())
     if not _images(space) or shape[1] != shape[2]:
         raise UserError(
             "policy: 'nature_cnn' sees stacks of square frames of bytes, (stack, size, size), "
@@ -563,7 +588,7 @@ EDGE = 0.1
 """Where the Huber loss turns from a square to a line: a share of the range of the actions."""
 
 
-def loss(decisions: Decisions, policy: Policy, actions: Actions, teacher: Any) -> Loss:
+def loss(decisions: Decisions, policy: Policy, actions: Actions, teacher: Expert) -> Loss:
     """The loss: cross-entropy for choices and squared for Box actions, or Huber's, which a few labels that do
     not fit disturb less, where networks learn from a budget of them.
 
@@ -606,7 +631,7 @@ SCALES = {"ftrl": "eta", "alt_ftrl": "eta", "adaftrl": "alpha"}
 """Regularised learners and the number that sets how strong their penalty is."""
 
 
-def learner(decisions: Decisions, policy: Policy) -> tuple[Any, Scale | None]:
+def learner(decisions: Decisions, policy: Policy) -> tuple[AnyLearner, Scale | None]:
     """The learner, and what finds its scale where a name comes without one.
 
     Where its `start` was not given, the schedule starts in round 1 for a policy that is linear in its
@@ -615,14 +640,13 @@ def learner(decisions: Decisions, policy: Policy) -> tuple[Any, Scale | None]:
     says nothing about the later ones. There a regularised learner given by name finds its scale, and takes
     the mean centre, which the residuals of inexact solves stay out of; a linear policy has α = 1 or η = 1.
     """
-    import equinox as eqx
     import numpy as np
 
-    from .learners import LEARNERS, started
+    from .learners import LEARNERS, Learner, started
 
     spec, options, scale = decisions.spec, decisions.options("learner"), None
     network = decisions.preset.automatic and not policy.linear
-    made: Any = spec.learner
+    made = spec.learner
     if isinstance(made, str):
         name = "ftl" if made == "bc" else LEARNERS.aliases.get(made, made)
         number = SCALES.get(name)
@@ -640,7 +664,8 @@ def learner(decisions: Decisions, policy: Policy) -> tuple[Any, Scale | None]:
             options |= {number: 1.0} if scale is not None or not network else {}
         made = LEARNERS.make(name, options)
         if scale is not None:
-            made = eqx.tree_at(lambda one: one.around_last, made, np.asarray(False))
+            assert isinstance(made, Learner)
+            made = dataclasses.replace(made, around_last=np.asarray(False))
     made = LEARNERS.resolve(made)
     solves = network and not getattr(made, "linear", False)
     first = 1 if not solves else 2 if scale is None else scale.start
@@ -682,8 +707,8 @@ WHY = {
 
 
 def solver(
-    decisions: Decisions, space: Any, policy: Policy, loss: Loss, learner: Any
-) -> tuple[Any, dict[str, Any]]:
+    decisions: Decisions, space: Space, policy: Policy, loss: Loss, learner: AnyLearner
+) -> tuple[str | AnySolver, dict[str, Any]]:
     """What to hand to `make_game`: the exact solver of a linear policy (`solvers.auto_name`); for networks
     Adam on minibatches, at a cost per round that does not grow.
 
@@ -711,7 +736,7 @@ def solver(
     takes = SOLVERS.takes(name)
     if takes is not None and "batch_size" not in takes:
         return name, options
-    more: dict[str, Any] = {"batch_size": policy.minibatch, "measure": False}
+    more: dict[str, float | str] = {"batch_size": policy.minibatch, "measure": False}
     more = {option: value for option, value in more.items() if takes is None or option in takes}
     if spec.solver == "auto" and decisions.preset.automatic:
         more |= {"decay": "cosine", "proximal": not _free(learner)}
@@ -736,7 +761,7 @@ MEMBERS = 5
 """Networks of the ensemble that is kept where labels are few."""
 
 
-def ensemble(decisions: Decisions, policy: Policy, learner: Any) -> int:
+def ensemble(decisions: Decisions, policy: Policy, learner: AnyLearner) -> int:
     """Networks whose mean is evaluated and kept: `MEMBERS` where a network learns from few labels without a
     penalty, else one. What cannot be one of several is refused.
 
@@ -781,8 +806,8 @@ def weights(decisions: Decisions, policy: Policy, plan: Timetable) -> str:
 
 
 def views(
-    decisions: Decisions, space: Any, policy: Policy, actions: Actions, teacher: Any
-) -> tuple[Any, int | None, bool, float]:
+    decisions: Decisions, space: Space, policy: Policy, actions: Actions, teacher: Expert
+) -> tuple[Source, int | None, bool, float]:
     """What the policy sees and what it adds to its actions: encoder, stack, whether observations are
     standardised, noise.
 
@@ -794,7 +819,7 @@ def views(
     from .policies import Observations
 
     spec, decide = decisions.spec, decisions.decide
-    encoder: Any = spec.encoder
+    encoder = spec.encoder
     image = sum(leaf.kind == "byte" and len(leaf.shape) == 3 for leaf in Observations.of(space).leaves) == 1
     own = policy.name == "linear" and image and find_encoder(teacher) is not None
     if encoder == "none" or (encoder == "auto" and not own):
@@ -809,8 +834,8 @@ def views(
     if spec.init is not None:
         standardise = decide("standardise", False, "the statistics of what it starts from are kept")
     else:
-        now = {} if not decisions.preset.standardise else {"when": "after round 1"}
-        standardise = decide("standardise", decisions.preset.standardise, decisions.by, **now)
+        when = "after round 1" if decisions.preset.standardise else "now"
+        standardise = decide("standardise", decisions.preset.standardise, decisions.by, when=when)
     noise = decide("noise", decisions.preset.noise, decisions.by)
     if spec.noise is None and noise and actions.categorical:
         noise = 1.0
@@ -818,12 +843,12 @@ def views(
     return encoder, stack, standardise, noise
 
 
-def check(decisions: Decisions, plan: Timetable, policy: Policy, teacher: Any) -> None:
+def check(decisions: Decisions, plan: Timetable, policy: Policy, teacher: Expert) -> None:
     """Refuses a rule that the policy does not fit, and settings with which an expert that remembers would not
     be asked state after state.
     """
-    if hasattr(plan.rule, "fits"):
-        plan.rule.fits(policy)
+    if (fits := getattr(plan.rule, "fits", None)) is not None:
+        fits(policy)
     if teacher.on_reset is None:
         return
     spec = decisions.spec
@@ -839,7 +864,7 @@ def check(decisions: Decisions, plan: Timetable, policy: Policy, teacher: Any) -
             )
 
 
-def _name(part: Any) -> str:
+def _name(part: Setting) -> str:
     return str(getattr(part, "name", type(part).__name__))
 
 
@@ -850,7 +875,7 @@ def _few(decisions: Decisions, policy: Policy) -> bool:
     return decisions["budget"] is not None and decisions.preset.automatic and isinstance(policy, MLP)
 
 
-def _free(learner: Any) -> bool:
+def _free(learner: AnyLearner) -> bool:
     """Whether the learner has no penalty, as FTL."""
     from .learners import Learner
 

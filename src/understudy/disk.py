@@ -16,9 +16,9 @@ import os
 import shutil
 import time
 import zipfile
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any, TypeAlias
 
 from .errors import UserError
 from .machine import total_memory
@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     import numpy as np
 
 File = str | os.PathLike[str]
+Json: TypeAlias = "bool | int | float | str | Sequence[Json] | Mapping[str, Json] | None"
+"""Plain data."""
 _waits = contextvars.ContextVar("waits", default=True)
 
 

@@ -60,8 +60,8 @@ def check_name(field: str, value: Any, accepted: Collection[str]) -> None:
         raise unknown(field, value, accepted)
 
 
-def check_int(field: str, value: Any, least: int = 1) -> None:
-    """Refuses what is not a whole number of at least `least`.
+def check_int(field: str, value: Any, least: int = 1) -> int:
+    """The value as Python's `int`; what is not a whole number of at least `least` is refused.
 
     >>> check_int("rounds", 0)
     Traceback (most recent call last):
@@ -71,6 +71,7 @@ def check_int(field: str, value: Any, least: int = 1) -> None:
     kind = getattr(getattr(value, "dtype", None), "kind", "i" if isinstance(value, int) else "")
     if isinstance(value, bool) or kind not in "iu" or not kind or value < least:
         raise UserError(f"{field}: {value!r} is not a whole number ≥ {least}.")
+    return int(value)
 
 
 def suggest(value: object, names: Sequence[str]) -> str:

@@ -3,11 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from .errors import UserError
+
+if TYPE_CHECKING:
+    from typing import TypeAlias
+
+    import gymnasium
+    from numpy.typing import ArrayLike
+
+    Nested: TypeAlias = ArrayLike | Mapping[str, "Nested"] | tuple["Nested", ...]
+    """Observations: an array, or dicts and tuples of arrays."""
+    Space: TypeAlias = gymnasium.Space[Any]
+    """What observations or actions may be."""
+    Infos: TypeAlias = Sequence[Mapping[str, Any]] | Mapping[str, Any] | None
+    """Infos of n environments: one dict each, or the dict of arrays of a vector environment."""
 
 
 def batch_size(observations: Any) -> int:

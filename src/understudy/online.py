@@ -332,7 +332,7 @@ class Game(eqx.Module):
         return jnp.sum(batch.weights.reshape(-1) * same)
 
 
-def certify(game: Game, row: Mapping[str, float | np.generic]) -> Certificate:
+def certify(game: Game, row: Mapping[str, float | str | np.generic]) -> Certificate:
     """The certificate (or the estimate) of a round in which the best in hindsight was found.
 
     `row` is the round's row of the ledger: what is printed beside each other belongs to one round.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
-from typing import Any, final
+from typing import TYPE_CHECKING, Protocol, TypeGuard, final
 
 import jax
 import numpy as np
@@ -25,6 +25,12 @@ from .policies.sight import Sight
 from .samples import Round, checksum, count, recorded
 from .spec import FIELDS, WORLD, RunSpec, describe, is_mapping, refuse_old_name, stated
 
+if TYPE_CHECKING:
+    from .disk import Json
+    from .experts import Infos, Kind, Nested, Space
+    from .policies import Policy
+    from .spec import Setting
+
 
 @final
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
@@ -34,14 +40,14 @@ class Spaces:
     sight: what the policy sees; None: all of it. env: the environment's name, for the record.
     """
 
-    observation_space: Any
-    action_space: Any
+    observation_space: Space
+    action_space: Space
     expert: Expert
     sight: Sight | None = None
     env: str = ""
 
     @property
-    def shown(self) -> Any:
+    def shown(self) -> Space:
         """The space of what the policy sees."""
         return self.observation_space if self.sight is None else self.sight.space(self.observation_space)
 
@@ -70,7 +76,7 @@ class Parts:
     game: Game
     params: Params
     normaliser: Normaliser
-    settings: dict[str, Any]
+    settings: dict[str, Json]
     spec: RunSpec
     resolved: Resolved
     demos: Round | None
@@ -83,14 +89,14 @@ class Parts:
         return (self.actions.outputs,) if self.kind == "distribution" else self.actions.shape
 
 
-def make_parts(world: Spaces, spec: RunSpec, before: Mapping[str, Any] | None = None) -> Parts:
+def make_parts(world: Spaces, spec: RunSpec, before: Mapping[str, Setting] | None = None) -> Parts:
     """The parts of a student for these spaces and this expert; `before`: what a run was begun with (see
     `defaults.resolve`).
     """
     shown, actions = world.shown, Actions.of(world.action_space)
     resolved = resolve(spec, shown, actions, world.expert, before)
     architecture, encoder = resolved.policy, resolved.encoder
-    seen: Any = world.observations(tabular=architecture.name == "tabular")
+    seen: Seen = world.observations(tabular=architecture.name == "tabular")
     if encoder is not None:
         seen = Encoded(
             seen, networks.require_encoder(world.expert if encoder == "auto" else experts.resolve(encoder))
@@ -117,15 +123,17 @@ def make_parts(world: Spaces, spec: RunSpec, before: Mapping[str, Any] | None = 
         )
     demos = None if spec.demos is None else recorded(spec.demos, seen, actions, world)
     recorded_samples = 0 if demos is None else len(demos)
-    record = resolved.record() | {
+    record: dict[str, Json] = resolved.record()
+    record |= {
         "expert": teacher.name,
         "card_return": _card_return(teacher.card, world.env),
         "learner": describe(game.learner),
         "solver": describe(game.solver),
         "encoder": getattr(getattr(seen, "encoder", None), "name", None),
-        "demos": demos and {"samples": len(demos), "crc": checksum(demos)},
+        "demos": None if demos is None else {"samples": len(demos), "crc": checksum(demos)},
     }
-    settings = spec.plain() | {"env": world.env, "name": spec.name, "resolved": record}
+    settings: dict[str, Json] = spec.plain()
+    settings |= {"env": world.env, "name": spec.name, "resolved": record}
     return Parts(
         expert=teacher,
         kind=teacher.kind,
@@ -152,28 +160,48 @@ def taught(expert: Expert, spec: RunSpec) -> Expert:
     return mode(expert) if spec.label_kind == "action" else expert
 
 
-def _room(plan: Timetable, policy: Any, demos: int) -> tuple[int, int]:
+class Remembering(Protocol):
+    """What a policy with memory says of the sequences that it learns from."""
+
+    @property
+    def length(self) -> int:
+        """Rows of a sequence that are learnt from."""
+        ...
+
+    @property
+    def burn(self) -> int:
+        """Rows before them that its memory is made of."""
+        ...
+
+
+def remembers(policy: Policy) -> TypeGuard[Remembering]:
+    """Whether a policy has a memory."""
+    return policy.memory > 0
+
+
+def _room(plan: Timetable, policy: Policy, demos: int) -> tuple[int, int]:
     """The most samples with a label, or sequences of a policy with memory, of a round and of the run."""
     most = [most for _, most in plan.rounds]
-    if policy.memory:
-        length: int = policy.length
-        counts = [count(size, plan.num_envs, length) for size in plan.sizes if size]
+    if remembers(policy):
+        counts = [count(size, plan.num_envs, policy.length) for size in plan.sizes if size]
         if demos:
-            counts.append(count(demos, 1, length))
+            counts.append(count(demos, 1, policy.length))
         return max(counts), sum(counts)
     return max(demos, *most), demos + min(sum(most), plan.budget or sum(most))
 
 
-def nobody(action_space: Any, kind: str = "action") -> Expert:
+def nobody(action_space: Space, kind: Kind = "action") -> Expert:
     """What stands for the expert of a student that is given its labels."""
 
-    def ask(observations: Any, infos: Any) -> Any:
+    def ask(observations: Nested, infos: Infos) -> np.ndarray:
         raise UserError("expert: there is none to ask; name one.")
 
-    return Expert("none", ask=ask, kind=kind, action_space=action_space, workers=1)  # type: ignore[arg-type]
+    return Expert("none", ask=ask, kind=kind, action_space=action_space, workers=1)
 
 
-def parts_of(observation_space: Any, action_space: Any, kind: str, settings: Mapping[str, Any]) -> Parts:
+def parts_of(
+    observation_space: Space, action_space: Space, kind: Kind, settings: Mapping[str, Setting]
+) -> Parts:
     """The parts of a student that somebody else's loop asks and teaches."""
     foreign = [name for name in settings if name in WORLD or name not in FIELDS]
     if foreign:
@@ -191,7 +219,7 @@ def parts_of(observation_space: Any, action_space: Any, kind: str, settings: Map
     )
 
 
-def _card_return(card: Mapping[str, Any], env: str) -> float | None:
+def _card_return(card: Mapping[str, Setting], env: str) -> float | None:
     """The mean return in an environment that an expert's card states."""
     stated = card.get("returns")
     if is_mapping(stated):

@@ -18,24 +18,34 @@ import sys
 import tomllib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeGuard, final
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeGuard, TypeVar, final
 
 from . import disk
 from .errors import UserError, check_int, check_name, unknown
 
 if TYPE_CHECKING:  # importing this file is cheap
     import gymnasium
+    import numpy as np
 
     from .asking import Rule
+    from .disk import Json
     from .envs.pure import PureEnv
+    from .experts import Source
     from .learners import AnyLearner
     from .losses import Loss
     from .policies import Policy
+    from .policies.sight import Sight
     from .registry import Registry
     from .solvers import AnySolver
 
+    Said: TypeAlias = bool | int | float | str | Sequence["Setting"] | Mapping[str, "Setting"] | None
+    Made: TypeAlias = "Environment" | Source | AnyLearner | Policy | Loss | AnySolver | Rule
+    Setting: TypeAlias = Said | Made | np.generic | np.ndarray
+    """What may be said of a setting: plain data, or what stands in place of a name."""
+
 Environment: TypeAlias = "str | Callable[..., Any] | gymnasium.Env[Any, Any] | PureEnv"
 """An id, a function that makes an environment, or an environment."""
+T = TypeVar("T")
 
 Experts: TypeAlias = "Mapping[str, Any] | Sequence[tuple[str, Any]]"
 """Names, and what makes experts of them, in an order."""
@@ -44,17 +54,17 @@ PARTS = ("learner", "policy", "loss", "solver", "ask", "expert")
 """Parts that a run has by name or as an object, each with options."""
 
 
-def _of(part: str, default: Any = None) -> Any:
+def _of(part: str, default: bool | None = None) -> Any:
     """A field that is an option of a part."""
     return dataclasses.field(default=default, metadata={"of": part})
 
 
-def _least(default: Any, least: float, most: float = math.inf) -> Any:
+def _least(default: T, least: float, most: float = math.inf) -> T:
     """A number from `least` to `most`."""
     return dataclasses.field(default=default, metadata={"least": least, "most": most})
 
 
-def _among(default: Any, *accepted: str) -> Any:
+def _among(default: T, *accepted: str) -> T:
     return dataclasses.field(default=default, metadata={"among": accepted})
 
 
@@ -64,7 +74,7 @@ class Settings:
 
     env: Environment | None = None
     """A Gymnasium id such as Hopper-v5, module:Id to import a package first, or module:function."""
-    expert: Any = None
+    expert: Source = None
     """A shipped expert's name (default: the one for the environment), a .zip archive, a .safetensors file,
     org/repo on the hub, module:function, or person: you, on a page (person:page) or in a terminal
     (person:terminal). ray: before a name asks it on a Ray cluster, with expert_workers actors."""
@@ -118,9 +128,9 @@ class Settings:
     gru (remembers the episode), linear, tabular, nature_cnn, camera, or module:function."""
     widths: tuple[int, ...] | None = _of("policy")
     """Widths of the network's hidden layers (256 256)."""
-    init: Any = None
+    init: Source = None
     """Start from the parameters of a shipped expert, a policy's file, a run's folder or an archive."""
-    encoder: Any = "auto"
+    encoder: Source = "auto"
     """Whose features a linear policy on images has: auto (the expert's), none (the pixels), or another's
     name or file."""
     label_kind: str = _among("auto", "auto", "action", "distribution")
@@ -221,19 +231,19 @@ class Settings:
     or K past samples, a uniform choice among all (reservoir:K)."""
     seed: int = _least(0, 0)
     """Seed of everything."""
-    env_kwargs: Mapping[str, Any] = dataclasses.field(default_factory=dict[str, Any])
+    env_kwargs: Mapping[str, Setting] = dataclasses.field(default_factory=dict[str, "Setting"])
     """Keywords for the environment, as JSON: '{"max_episode_steps": 200}'."""
-    learner_options: Mapping[str, Any] = dataclasses.field(default_factory=dict[str, Any])
+    learner_options: Mapping[str, Setting] = dataclasses.field(default_factory=dict[str, "Setting"])
     """Other options of the learner, as JSON."""
-    policy_options: Mapping[str, Any] = dataclasses.field(default_factory=dict[str, Any])
+    policy_options: Mapping[str, Setting] = dataclasses.field(default_factory=dict[str, "Setting"])
     """Other options of the policy, as JSON: '{"activation": "tanh"}'."""
-    loss_options: Mapping[str, Any] = dataclasses.field(default_factory=dict[str, Any])
+    loss_options: Mapping[str, Setting] = dataclasses.field(default_factory=dict[str, "Setting"])
     """Options of the loss, as JSON: '{"delta": 0.5}'."""
-    solver_options: Mapping[str, Any] = dataclasses.field(default_factory=dict[str, Any])
+    solver_options: Mapping[str, Setting] = dataclasses.field(default_factory=dict[str, "Setting"])
     """Other options of the solver, as JSON: '{"decay": "cosine"}'."""
-    ask_options: Mapping[str, Any] = dataclasses.field(default_factory=dict[str, Any])
+    ask_options: Mapping[str, Setting] = dataclasses.field(default_factory=dict[str, "Setting"])
     """Other options of the ask rule, as JSON: '{"on": "observations"}'."""
-    expert_options: Mapping[str, Any] = dataclasses.field(default_factory=dict[str, Any])
+    expert_options: Mapping[str, Setting] = dataclasses.field(default_factory=dict[str, "Setting"])
     """Other options of the expert, as JSON: '{"filename": "model.zip"}'."""
 
 
@@ -242,7 +252,7 @@ FIELDS: dict[str, dataclasses.Field[Any]] = {field.name: field for field in data
 
 
 OPTIONS = {
-    part: tuple(name for name, one in FIELDS.items() if one.metadata.get("of") == part) for part in PARTS
+    part: tuple(name for name, field in FIELDS.items() if field.metadata.get("of") == part) for part in PARTS
 }
 """The settings that are options of a part, by part."""
 OLD_NAMES = {
@@ -265,7 +275,7 @@ WORLD = (
 """The settings that say where a run happens and who is its expert."""
 
 
-def default(name: str) -> Any:
+def default(name: str) -> Setting:
     """The value of a setting that was not given."""
     value = FIELDS[name].default
     return {} if value is dataclasses.MISSING else value
@@ -373,7 +383,7 @@ class RunSpec(Settings):
                 f"{name!r}: …}}, …}}."
             )
 
-    def _spell(self, name: str, value: Any) -> None:
+    def _spell(self, name: str, value: Setting) -> None:
         """The same setting in its one spelling."""
         object.__setattr__(self, name, value)
 
@@ -389,7 +399,7 @@ class RunSpec(Settings):
         self._spell(f"{part}_options", given)
 
     @classmethod
-    def of(cls, settings: Mapping[str, Any]) -> RunSpec:
+    def of(cls, settings: Mapping[str, Setting]) -> RunSpec:
         """The spec of named settings; None counts as not given, and a name that does not exist is refused."""
         for name in settings:
             refuse_old_name(name)
@@ -398,11 +408,11 @@ class RunSpec(Settings):
         return cls(**stated(settings))
 
     @classmethod
-    def read(cls, path: str | os.PathLike[str], **changes: Any) -> RunSpec:
+    def read(cls, path: str | os.PathLike[str], **changes: Setting) -> RunSpec:
         """The spec in a TOML file, with `changes` that win over it."""
         return cls.of(read_toml(path, "config") | changes)
 
-    def replace(self, **changes: Any) -> RunSpec:
+    def replace(self, **changes: Setting) -> RunSpec:
         """The same spec with other settings."""
         return RunSpec.of({name: getattr(self, name) for name in FIELDS} | changes)
 
@@ -452,15 +462,15 @@ class RunSpec(Settings):
         """A text that two specs share where they agree in these settings."""
         return repr([describe(getattr(self, name)) for name in names])
 
-    def plain(self) -> dict[str, Any]:
+    def plain(self) -> dict[str, Json]:
         """Every setting as plain data, objects described: what config.json keeps and resuming compares."""
         return {name: describe(getattr(self, name)) for name in FIELDS}
 
-    def changes(self) -> dict[str, Any]:
+    def changes(self) -> dict[str, Json]:
         """The settings that differ from their defaults, with env, learner and seed always: enough to make it
         again with `RunSpec.of`. Objects cannot be written down so, and are refused.
         """
-        changed: dict[str, Any] = {}
+        changed: dict[str, Json] = {}
         for name in FIELDS:
             value = getattr(self, name)
             if name not in ("env", "learner", "seed") and self.unsaid(name):
@@ -489,7 +499,7 @@ class RunSpec(Settings):
         return f"RunSpec({', '.join(f'{name}={value!r}' for name, value in shown.items())})"
 
 
-def _sight(text: str, field: str) -> Any:
+def _sight(text: str, field: str) -> Sight:
     from .policies.sight import Sight
 
     return Sight.of(text, field)
@@ -499,7 +509,7 @@ LIBRARIES = ("brax", "gymnax", "mjx", "playground")
 """What the names of pure environments begin with, as in gymnax:CartPole-v1."""
 
 
-def is_pure(env: Any) -> bool:
+def is_pure(env: Environment | None) -> bool:
     """Whether a name is one of a pure environment, or an object has its shape and is none of Gymnasium's.
 
     >>> is_pure("gymnax:CartPole-v1"), is_pure("CartPole-v1"), is_pure("my_module:make")
@@ -518,7 +528,7 @@ def is_pure(env: Any) -> bool:
 COMPARATORS = ("every", "last", "none")
 
 
-def comparator_rounds(asked: Any, rounds: int | None = None) -> frozenset[int]:
+def comparator_rounds(asked: str | int | Sequence[int], rounds: int | None = None) -> frozenset[int]:
     """The rounds, of so many where that is known, after which `comparator` asks for the best in hindsight.
 
     >>> sorted(comparator_rounds("every", 3)), sorted(comparator_rounds("1,3"))
@@ -526,17 +536,17 @@ def comparator_rounds(asked: Any, rounds: int | None = None) -> frozenset[int]:
     """
     if isinstance(asked, str) and asked in COMPARATORS and rounds is not None:
         return frozenset({"every": range(1, rounds + 1), "last": (rounds,), "none": ()}[asked])
-    numbers: Any = asked.split(",") if isinstance(asked, str) else asked
-    listed: Iterable[Any] = numbers if is_iterable(numbers) else (numbers,)
+    numbers = asked.split(",") if isinstance(asked, str) else asked
+    listed: Iterable[str | int] = numbers if isinstance(numbers, Iterable) else (numbers,)
     try:
         # By way of text, which a fraction or a truth value cannot go without being refused.
         chosen = [int(str(t)) for t in listed]
     except ValueError:
         chosen = []
     if not chosen or not all(1 <= t <= (rounds or t) for t in chosen):
-        asked = [*listed] if isinstance(asked, tuple) else asked
+        shown = [*listed] if isinstance(asked, tuple) else asked
         accepted = "numbers of rounds" if rounds is None else f"rounds among 1 … {rounds}"
-        raise UserError(f"comparator: {asked!r} is not 'every', 'last', 'none' or {accepted}.")
+        raise UserError(f"comparator: {shown!r} is not 'every', 'last', 'none' or {accepted}.")
     return frozenset(chosen)
 
 
@@ -565,7 +575,7 @@ class Mixing:
         return self.value ** (t - 1) if self.kind == "exponential" else self.value
 
 
-def mixing(beta: Any, *, first_round: str = "expert") -> Mixing:
+def mixing(beta: float | str, *, first_round: str = "expert") -> Mixing:
     """From a number in [0, 1], "linear:ROUNDS" or "exponential:RATE".
 
     >>> mixing("exponential:0.5", first_round="agent").beta(3), mixing(1).beta(7)
@@ -602,32 +612,27 @@ def read_toml(path: str | os.PathLike[str], field: str) -> dict[str, Any]:
         raise UserError(f"{field}: {str(path)!r} is not TOML ({error}).") from None
 
 
-def is_mapping(value: Any) -> TypeGuard[Mapping[Any, Any]]:
-    """`isinstance`, for type checkers too: with keys and values of any type."""
+def is_mapping(value: Setting) -> TypeGuard[Mapping[str, Setting]]:
+    """`isinstance`, for type checkers too: with values of any setting's type."""
     return isinstance(value, Mapping)
 
 
-def is_iterable(value: Any) -> TypeGuard[Iterable[Any]]:
-    """`isinstance`, for type checkers too: of values of any type."""
-    return isinstance(value, Iterable)
-
-
-def is_sequence(value: Any) -> TypeGuard[Sequence[Any]]:
-    """`isinstance`, for type checkers too: of values of any type; a text is none."""
+def is_sequence(value: Setting) -> TypeGuard[Sequence[Setting]]:
+    """`isinstance`, for type checkers too: of values of any setting's type; a text is none."""
     return isinstance(value, Sequence) and not isinstance(value, (str, bytes))
 
 
-def is_path(value: Any) -> TypeGuard[os.PathLike[str]]:
+def is_path(value: Setting) -> TypeGuard[os.PathLike[str]]:
     """`isinstance`, for type checkers too: of text."""
     return isinstance(value, os.PathLike)
 
 
-def stated(settings: Mapping[str, Any]) -> dict[str, Any]:
+def stated(settings: Mapping[str, Setting]) -> dict[str, Any]:
     """The settings that were given. None counts as not given, but an encoder of None is the pixels."""
     return {name: value for name, value in settings.items() if value is not None or name == "encoder"}
 
 
-def describe(part: Any) -> Any:
+def describe(part: Setting) -> Json:
     """A part of a run as plain data, for the record and to compare when a run is resumed.
 
     >>> from understudy import ftrl
@@ -653,7 +658,7 @@ def describe(part: Any) -> Any:
     return f"{part.__module__}:{name}" if name else type(part).__qualname__
 
 
-def checked(field: dataclasses.Field[Any], value: Any) -> Any:
+def checked(field: dataclasses.Field[Any], value: Setting) -> Setting:
     """The value in its one spelling, by the field's type and limits, or one sentence."""
     if value is None and field.default is None:
         return None
@@ -663,37 +668,38 @@ def checked(field: dataclasses.Field[Any], value: Any) -> Any:
     return value if read is None else read(field.name, value, field.metadata)
 
 
-def _whole(name: str, value: Any, rules: Mapping[str, Any]) -> int:
+def _whole(name: str, value: Setting, rules: Mapping[str, float]) -> int:
     if not _within(value, rules) or value != int(value):
         raise UserError(f"{name}: {value!r} is not a whole number{_limit(rules, value)}.")
     return int(value)
 
 
-def _number(name: str, value: Any, rules: Mapping[str, Any]) -> float:
+def _number(name: str, value: Setting, rules: Mapping[str, float]) -> float:
     if not _within(value, rules):
         raise UserError(f"{name}: {value!r} is not a finite number{_limit(rules, value)}.")
     return float(value)
 
 
-def _within(value: Any, rules: Mapping[str, Any]) -> bool:
-    real = isinstance(value, (int, float)) and not isinstance(value, bool)
+def _within(value: Setting, rules: Mapping[str, float]) -> TypeGuard[float]:
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return False
     low, high = rules.get("least", -math.inf), rules.get("most", math.inf)
-    return real and low <= value <= high and abs(value) <= sys.float_info.max
+    return low <= value <= high and abs(value) <= sys.float_info.max
 
 
-def _limit(rules: Mapping[str, Any], value: Any) -> str:
+def _limit(rules: Mapping[str, float], value: Setting) -> str:
     if isinstance(value, (int, float)) and value > rules.get("most", math.inf):
         return f" ≤ {rules['most']:,}"
     return f" ≥ {rules['least']:g}" if "least" in rules else ""
 
 
-def _truth(name: str, value: Any, rules: Mapping[str, Any]) -> bool:
+def _truth(name: str, value: Setting, rules: Mapping[str, float]) -> bool:
     if value not in ("yes", "no") and not isinstance(value, bool):
         raise UserError(f"{name}: {value!r} is not accepted; say yes or no.")
     return value is True or value == "yes"
 
 
-def _word(name: str, value: Any, rules: Mapping[str, Any]) -> str:
+def _word(name: str, value: Setting, rules: Mapping[str, tuple[str, ...]]) -> str:
     if "among" in rules and value not in rules["among"]:
         raise unknown(name, value, rules["among"])
     if not isinstance(value, str) and not is_path(value):
@@ -701,17 +707,15 @@ def _word(name: str, value: Any, rules: Mapping[str, Any]) -> str:
     return str(os.fspath(value))
 
 
-def _widths(name: str, value: Any, rules: Mapping[str, Any]) -> tuple[int, ...]:
-    listed: Sequence[Any] = value if is_sequence(value) else (value,)
+def _widths(name: str, value: Setting, rules: Mapping[str, float]) -> tuple[int, ...]:
+    listed = value if is_sequence(value) else (value,)
     try:
-        for width in listed:
-            check_int(name, width)
+        return tuple([check_int(name, width) for width in listed])
     except UserError:
         raise UserError(f"{name}: {value!r} must be positive whole numbers, as in (256, 256).") from None
-    return tuple(int(width) for width in listed)
 
 
-def mapping(name: str, value: Any, rules: Mapping[str, Any] | None = None) -> dict[str, Any]:
+def mapping(name: str, value: Setting, rules: Mapping[str, float] | None = None) -> dict[str, Setting]:
     """A mapping, or the JSON of one."""
     if isinstance(value, str):
         with contextlib.suppress(ValueError):
@@ -721,7 +725,7 @@ def mapping(name: str, value: Any, rules: Mapping[str, Any] | None = None) -> di
     return {str(key): entry for key, entry in value.items()}
 
 
-def _experts(name: str, value: Any, rules: Mapping[str, Any]) -> tuple[tuple[str, Any], ...]:
+def _experts(name: str, value: Setting, rules: Mapping[str, Any]) -> tuple[tuple[str, Any], ...]:
     """Pairs, in their order, which JSON with sorted keys would not keep of a table."""
     pairs: Any = value if is_sequence(value) else list(mapping(name, value).items())
     if not pairs or not all(is_sequence(pair) and len(pair) == 2 for pair in pairs):
@@ -732,19 +736,19 @@ def _experts(name: str, value: Any, rules: Mapping[str, Any]) -> tuple[tuple[str
     return tuple((str(key), expert) for key, expert in pairs)
 
 
-READERS: dict[str, Callable[[str, Any, Mapping[str, Any]], Any]] = {
+READERS: dict[str, Callable[[str, Setting, Mapping[str, Any]], Setting]] = {
     "int": _whole,
     "float": _number,
     "bool": _truth,
     "str": _word,
     "tuple[int, ...]": _widths,
-    "Mapping[str, Any]": mapping,
+    "Mapping[str, Setting]": mapping,
     "Experts": _experts,
 }
 """By the type of a field; what has no type here, such as a learner, is checked with its registry."""
 
 
-def number_or_word(value: Any) -> Any:
+def number_or_word(value: float | str) -> float | str:
     """A number in its one spelling, and what is none as it is.
 
     >>> number_or_word("0.5"), number_or_word(1), number_or_word("linear:3")
@@ -757,7 +761,7 @@ def number_or_word(value: Any) -> Any:
 
 
 @functools.cache
-def registries() -> dict[str, Registry[Any]]:
+def registries() -> dict[str, Registry[AnyLearner] | Registry[Loss] | Registry[Policy] | Registry[AnySolver]]:
     """The registry of each part but the expert."""
     from .learners import LEARNERS
     from .losses import LOSSES
@@ -767,7 +771,7 @@ def registries() -> dict[str, Registry[Any]]:
     return {"learner": LEARNERS, "policy": POLICIES, "loss": LOSSES, "solver": SOLVERS}
 
 
-def fits(part: str, value: Any, given: dict[str, Any]) -> None:
+def fits(part: str, value: Setting, given: Mapping[str, Setting]) -> None:
     """Refuses a name that no registry knows, an object of another kind, and options that do not fit."""
     registry = registries()[part]
     if not isinstance(value, str):

@@ -7,15 +7,20 @@
 of their own calls these two, with whatever time passes between them.
 """
 
+# pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false, reportUnknownLambdaType=false
+# pyright: reportUnknownVariableType=false, reportMissingTypeStubs=false
+# JAX and optax say little of the types of their trees.
+
 from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import os
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path as FilePath
-from typing import Any, NamedTuple, final
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, final
 
 import equinox as eqx
 import jax
@@ -34,13 +39,32 @@ from .errors import UserError, damaged
 from .machine import count_cores
 from .nested import batch_size
 from .objectives import Batch, Limited, Losses, Samples, Statistics, batch, empty_samples, limited, plain
-from .online import LARGE, Game, GameState, certify, copy_leaves
-from .parts import Parts, parts_of
+from .online import LARGE, Game, GameState, Record, certify, copy_leaves
+from .parts import Parts, parts_of, remembers
 from .policies import MLP, Committee, Normaliser, Params, Policy, TrainedPolicy
 from .programs import apart, compiled, compiled_solver, keys_again, plain_keys, stacked, to_one_device
 from .regret import COLUMNS, Certificate, Ledger
 from .samples import UNREAD, Counts, Labels, Path, Reader, Round, SampleLog, Sequences
 from .solvers import Status, adam
+
+if TYPE_CHECKING:
+    from jax.typing import ArrayLike
+
+    from .disk import Json
+    from .experts import Kind, Nested, Space
+    from .learners import Playable
+    from .objectives import Reservoir, Window
+    from .objectives.objective import Column
+    from .objectives.objective import Reader as Rows
+    from .regret.certificate import Running
+    from .spec import Setting
+
+Row: TypeAlias = "dict[str, float | str]"
+"""A row of the ledger: numbers, nan where one was not measured, and words."""
+Small: TypeAlias = (
+    "tuple[Playable, None, Params, Running, Array, list[Array], Array, Window | Reservoir | None]"
+)
+"""A `GameState` without its losses; what a snapshot holds of these, their rounds, and the memory."""
 
 EXTRA = {
     "steps": "environment steps so far",
@@ -104,16 +128,18 @@ class Question:
     path: Path
 
 
-Play = Callable[[Game, GameState, Batch, Array, Any], tuple[GameState, dict[str, Any]]]
+Play = Callable[[Game, GameState, Batch, Array, "ArrayLike | None"], tuple[GameState, Record]]
 """`Game.play`, compiled: alone, or together with those of other runs (`together.Together`)."""
 
 
-def alone(game: Game, state: GameState, one: Batch, key: Array, judge: Any) -> Any:
+def alone(
+    game: Game, state: GameState, samples: Batch, key: Array, compare: ArrayLike | None
+) -> tuple[GameState, Record]:
     """A round of one game by itself."""
-    return compiled(game)(to_one_device(state), one, key, judge)
+    return compiled(game)(to_one_device(state), samples, key, compare)
 
 
-def precision(game: Game) -> Any:
+def precision(game: Game) -> contextlib.AbstractContextManager[None]:
     """Linear policies are solved to rounding, which needs float64; networks are not."""
     return jax.enable_x64(True) if game.policy.linear else contextlib.nullcontext()
 
@@ -139,7 +165,12 @@ class Understudy:
     """
 
     def __init__(
-        self, observation_space: Any, action_space: Any, *, label_kind: str = "action", **settings: Any
+        self,
+        observation_space: Space,
+        action_space: Space,
+        *,
+        label_kind: Kind = "action",
+        **settings: Setting,
     ):
         parts = parts_of(observation_space, action_space, label_kind, settings)
         self._begin(parts, SampleLog(parts.observations, parts.actions))
@@ -158,11 +189,11 @@ class Understudy:
         scale = parts.resolved.automatic
         self.automatic = None if scale is None else Automatic(scale)
         self.round = self.steps = self.labels = self.unanswered = self.breaks = 0
-        self.rows: list[dict[str, Any]] = []
+        self.rows: list[Row] = []
         self.by_expert: list[dict[str, Any]] = []
         self._dtype = jnp.float64 if game.policy.linear else jnp.float32
         self._key = threefry.key(derive(spec.seed, "solver"))
-        self.reader: Any = None
+        self.reader: Rows | None = None
         if samples.mapped:
             self.reader = Reader(samples, self._dtype) if samples.keeps else UNREAD
         # Many demonstrations are never in one batch: they are read where they are, some at a time.
@@ -178,11 +209,10 @@ class Understudy:
         if self._reads_demos:
             self._rows = max(1, *(most for _, most in self.timetable.rounds))
         self.see_as(parts.normaliser)
-        architecture: Any = game.policy
-        remembers = architecture.memory > 0
-        self.cut = Sequences(architecture.length, architecture.burn) if remembers else None
+        architecture = game.policy
+        self.cut = Sequences(architecture.length, architecture.burn) if remembers(architecture) else None
         with precision(game):
-            self.state: Any = game.init(parts.params, self._empty(parts.params))
+            self.state = game.init(parts.params, self._empty(parts.params))
         self.params = self._first = jax.tree.map(np.array, parts.params)
         self.recent: list[Params] = []
         self.ensemble: list[Params] = []
@@ -229,7 +259,7 @@ class Understudy:
         size = self.plan.size if size is None else size
         return Path(size, self.parts.observations, self.parts.actions, self.parts.kind, envs)
 
-    def choose(self, states: Any, *, driven: Any = None) -> Question:
+    def choose(self, states: Nested | Path, *, driven: ArrayLike | None = None) -> Question:
         """The states of a round that the expert is to be asked about.
 
         states: n observations (arrays, or a dict of arrays, with n in front), or the `Path` of a round.
@@ -254,7 +284,7 @@ class Understudy:
         self.open[question.id] = question
         return question
 
-    def _walked(self, states: Any, driven: Any) -> Path:
+    def _walked(self, states: Nested, driven: ArrayLike | None) -> Path:
         """The path of states that somebody else visited; what was played there is not known."""
         path = self.path(batch_size(states))
         rows = self.parts.observations.rows(states)
@@ -292,12 +322,12 @@ class Understudy:
         """When the expert takes over on the spot in the coming round (None: a person, who decides that), and
         for how many steps at most; None where it does not.
         """
-        if isinstance(self.timetable.rule, Driven):
+        rule: Any = self.timetable.rule
+        if isinstance(rule, Driven):
             return None, self.left
         if not self.round:
             return None
         last = self.samples.column("inputs")[-self.timetable.sizes[self.round - 1] :]
-        rule: Any = self.timetable.rule
         made = rule.gate(self._view(last, self.left))
         return made._replace(score=lambda rows: made.score(self.normaliser(rows))), self.left
 
@@ -324,11 +354,11 @@ class Understudy:
     def learn(
         self,
         question: Question,
-        labels: Any = None,
-        answered: Any = None,
+        labels: ArrayLike | Labels | None = None,
+        answered: ArrayLike | None = None,
         *,
         clock: Callable[[str], None] = lambda part: None,
-    ) -> dict[str, Any]:
+    ) -> Row:
         """One round: its loss, the next policy, the best in hindsight where it is due; the row of the ledger.
 
         labels: the expert's answers (k, …) to the states of the question, in its order, or `Labels`. answered
@@ -346,7 +376,7 @@ class Understudy:
         del self.open[question.id]
         return row
 
-    def _read(self, question: Question, labels: Any, answered: Any) -> Labels:
+    def _read(self, question: Question, labels: ArrayLike | Labels, answered: ArrayLike | None) -> Labels:
         """Answers as they are given, checked."""
         if isinstance(labels, Labels):
             return labels
@@ -360,9 +390,7 @@ class Understudy:
             raise UserError("labels: not all are finite; mark states without an answer in answered.")
         return Labels(values, has, np.ones(k, bool))
 
-    def learn_round(
-        self, found: Round, *, clock: Callable[[str], None] = lambda part: None
-    ) -> dict[str, Any]:
+    def learn_round(self, found: Round, *, clock: Callable[[str], None] = lambda part: None) -> Row:
         """`learn` of a round that has its labels already, as recorded demonstrations have."""
         t = self.round + 1
         if t == 1 and self.resolved.standardise:
@@ -446,17 +474,18 @@ class Understudy:
         about = self.game.policy, self.game.loss, self.params
         if one.inputs.shape[-1]:
             return np.asarray(measure(*about, one.inputs, one.targets))[:count]
-        rows = self.game.policy.minibatch
-        parts = (self.reader.take(np.arange(first, first + rows)) for first in range(0, count, rows))
-        return np.concatenate([measure(*about, *part[:2]) for part in parts])[:count]
+        rows, reader = self.game.policy.minibatch, self.reader
+        assert reader is not None
+        parts = (reader.take(np.arange(first, first + rows)) for first in range(0, count, rows))
+        return np.concatenate([measure(*about, *jax.device_put(part[:2])) for part in parts])[:count]
 
-    def _see_scale(self, automatic: Automatic, t: int, record: Mapping[str, Any]) -> None:
+    def _see_scale(self, automatic: Automatic, t: int, record: Mapping[str, np.ndarray]) -> None:
         """Shows the first rounds to what finds the scale of a learner's penalty."""
         with precision(self.game):
             travelled = float(_distance(self.params, self._first))
         automatic.see(t, distance=travelled, gradient=float(record["gradient_norm"]))
 
-    def batch(self, inputs: Any, targets: Any, weights: Any, slots: Any) -> Batch:
+    def batch(self, inputs: Column, targets: Column, weights: np.ndarray, slots: np.ndarray) -> Batch:
         """The samples of a round that have a label, as the learner sees them; of a policy with memory all, in
         sequences.
         """
@@ -473,7 +502,7 @@ class Understudy:
         if isinstance(self.reader, Reader):
             self.reader.normaliser = normaliser
 
-    def _empty(self, params: Any) -> Any:
+    def _empty(self, params: Params) -> Samples | Statistics | Limited:
         """The losses of no round yet."""
         like, capacity, spec = self._like(), self._capacity, self.spec
         if self.reader is None:
@@ -497,7 +526,7 @@ class Understudy:
     def memory_bytes(self) -> int:
         """Bytes of what the learner learns from, with room for all rounds: samples, or their statistics."""
 
-        def kept() -> Any:
+        def kept() -> Window | Reservoir | Samples | Statistics:
             losses = self._empty(jax.tree.map(jnp.asarray, self.parts.params))
             return plain_keys(losses.memory if isinstance(losses, Limited) else losses)
 
@@ -511,7 +540,7 @@ class Understudy:
         linear, steps = self.game.policy.linear, self.spec.comparator_steps
         return not linear and steps > 0 and t in self.timetable.comparator_rounds
 
-    def _search(self, t: int, record: dict[str, Any]) -> dict[str, Any]:
+    def _search(self, t: int, record: Mapping[str, np.ndarray]) -> dict[str, float | np.ndarray]:
         """For networks: the best in hindsight, searched for from where the learner is: an estimate."""
         if self.game.policy.linear or not self.spec.comparator_steps:
             return {}
@@ -523,12 +552,18 @@ class Understudy:
         return {"comparator": float(least), "regret": regret, "comparator_status": status}
 
     def _row(
-        self, labelled: int, size: int, counts: Counts, record: Mapping[str, Any], *, judged: bool
-    ) -> dict[str, Any]:
+        self,
+        labelled: int,
+        size: int,
+        counts: Counts,
+        record: Mapping[str, float | np.ndarray],
+        *,
+        judged: bool,
+    ) -> Row:
         """The row of the round that has just ended, as plain numbers and words; returns come later."""
         # Without a rule every state is labelled. States without an answer were not left out at random.
         high = float(record["cumulative_loss"]) if self.visited is None else self.visited.high()
-        row: dict[str, Any] = {
+        row: Row = {
             "round": self.round,
             "samples": labelled,
             "steps": self.steps,
@@ -583,7 +618,7 @@ class Understudy:
         """A policy with what it sees and plays."""
         return TrainedPolicy(policy, params, self.parts.observations, self.parts.actions, self.normaliser)
 
-    def act(self, observation: Any) -> Any:
+    def act(self, observation: Nested) -> np.ndarray | np.int64:
         """The deterministic action for one observation; a policy with memory takes it as the next of the
         episode (`reset` begins one).
         """
@@ -663,7 +698,7 @@ class Understudy:
 
     @classmethod
     def load(
-        cls, path: str | os.PathLike[str], observation_space: Any, action_space: Any, **settings: Any
+        cls, path: str | os.PathLike[str], observation_space: Space, action_space: Space, **settings: Setting
     ) -> Understudy:
         """The student that `save` wrote. The spaces are given again, and settings that were objects; others
         that are given take the place of those that were saved (more rounds, a larger budget).
@@ -694,7 +729,7 @@ class Understudy:
                 made.open[int(number)] = Question(id=int(number), path=walked, **chosen)
         return made
 
-    def arrays(self) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+    def arrays(self) -> tuple[dict[str, np.ndarray], dict[str, Json]]:
         """Arrays and plain data from which `restore` goes on bit for bit, beside the samples, which are in
         their log; where the log keeps none, the learner's buffer is among the arrays.
         """
@@ -702,16 +737,15 @@ class Understudy:
         arrays |= {"mean": self.normaliser.mean, "scale": self.normaliser.scale}
         arrays |= listed("recent", self.recent)
         arrays |= {} if self.cut is None else self.cut.arrays()
-        plain = {name: getattr(self, name) for name in COUNTS} | {
+        plain: dict[str, Json] = {name: getattr(self, name) for name in COUNTS}
+        plain |= {
             "rows": self.samples.rows,
             "automatic": None if self.automatic is None else self.automatic.numbers(),
             "visited": None if self.visited is None else self.visited.numbers(),
         }
         return arrays, plain
 
-    def restore(
-        self, arrays: Mapping[str, np.ndarray], plain: Mapping[str, Any], rows: list[dict[str, Any]]
-    ) -> None:
+    def restore(self, arrays: Mapping[str, np.ndarray], plain: Mapping[str, Any], rows: list[Row]) -> None:
         """Back to what `arrays` gave; the samples must be in their log already. rows: of the ledger."""
         for name in COUNTS:
             setattr(self, name, plain[name])
@@ -735,28 +769,29 @@ class Understudy:
     def unlisted(self, name: str, arrays: Mapping[str, np.ndarray]) -> list[Params]:
         """The parameters that `listed` gave."""
         leaves, structure = jax.tree.flatten(self.params)
-        count = sum(one.startswith(f"{name}.") for one in arrays) // len(leaves)
+        count = sum(stored.startswith(f"{name}.") for stored in arrays) // len(leaves)
         return [
             jax.tree.unflatten(structure, [arrays[f"{name}.{k:03d}.{i:03d}"] for i in range(len(leaves))])
             for k in range(count)
         ]
 
-    def _small(self) -> tuple[Any, ...]:
+    def _small(self) -> Small:
         """The state without the buffer of samples, unless they are nowhere else."""
         losses, memory = self.state.losses, None
         if isinstance(losses, Limited):
             losses, memory = losses.whole, plain_keys(losses.memory)
         kept = [getattr(losses, name) for name in self._names(losses)]
-        return (*self.state._replace(losses=None), kept, losses.rounds, memory)
+        learner, _, comparator, running, cumulative = self.state
+        return learner, None, comparator, running, cumulative, kept, losses.rounds, memory
 
-    def _names(self, losses: Any) -> tuple[str, ...]:
+    def _names(self, losses: Losses) -> tuple[str, ...]:
         """The arrays of the losses, beside the rounds, that a snapshot holds."""
         if isinstance(losses, Statistics):
             return "factor", "rounding"
         buffer = () if self.samples.keeps or self.reader is not None else ("inputs", "targets", "weights")
         return "filled", *buffer
 
-    def _refill(self, small: tuple[Any, ...]) -> None:
+    def _refill(self, small: Small) -> None:
         """Sets the state from what `_small` gave, and fills the buffer from the samples in their log."""
         learner, _, comparator, running, cumulative, kept, rounds, memory = small
         whole = self.state.losses
@@ -767,22 +802,23 @@ class Understudy:
         else:
             assert isinstance(losses, Samples)
             columns = [self.samples.column(name) for name in ("inputs", "targets", "weights", "slots")]
-            done = np.diff([0, *(row["steps"] for row in self.rows)]).tolist()
+            done: list[int] = np.diff([0, *(int(row["steps"]) for row in self.rows)]).tolist()
             done[:1] = done[:1] if self.parts.demos is None else [len(self.parts.demos)]
             first = 0
             for size in done:
                 part = slice(first, first + size)
-                rows: list[Any] = [np.asarray(column[part]) for column in columns]
+                inputs, targets, weights, slots = (np.asarray(column[part]) for column in columns)
                 if self.on_device:  # its arithmetic differs from NumPy's in the last bit
-                    rows[:2] = map(jnp.asarray, rows[:2])
-                losses, first = _add(losses, self.batch(*rows)), first + size
+                    inputs, targets = jnp.asarray(inputs), jnp.asarray(targets)
+                losses, first = _add(losses, self.batch(inputs, targets, weights, slots)), first + size
         if isinstance(whole, Limited):
+            assert memory is not None
             losses = Limited(losses, keys_again(memory, whole.memory))
         self.state = GameState(learner, losses, comparator, running, cumulative)
 
 
 @eqx.filter_jit
-def _searched(losses: Losses, start: Params, key: Array, steps: int) -> tuple[Any, Any]:
+def _searched(losses: Losses, start: Params, key: Array, steps: int) -> tuple[Array, Array]:
     """The least Σ l_s(w) that Adam finds from `start` with a step that decays to nothing, at most that of
     `start`, and how the search ended.
     """
@@ -798,11 +834,13 @@ def same_choice(policy: Policy, loss: Any, params: Params, inputs: Array, target
 
 
 @jax.jit
-def _distance(params: Any, others: Any) -> jax.Array:
+def _distance(params: Params, others: Params) -> Array:
     return optax.tree.norm(optax.tree.sub(params, others))
 
 
-_add = jax.jit(lambda losses, one: losses.add(one), donate_argnums=0)
+@functools.partial(jax.jit, donate_argnums=0)
+def _add(losses: Samples, samples: Batch) -> Samples:
+    return losses.add(samples)
 
 
 def listed(name: str, policies: list[Params]) -> dict[str, np.ndarray]:

@@ -18,6 +18,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple, Protocol, TypeVar, final
 
 from jax import Array
+from jax.typing import ArrayLike
 
 from .objectives import Batch
 from .online import Game, GameState, Record
@@ -106,7 +107,7 @@ class Together:
                     wish.done.set()
 
     def play(
-        self, game: Game, state: GameState, round: Batch, key: Array, compare: Array | None
+        self, game: Game, state: GameState, round: Batch, key: Array, compare: ArrayLike | None
     ) -> tuple[GameState, Record]:
         """A round of a game, with those of other runs that have the same program."""
         due = None if compare is None else bool(compare)
@@ -115,7 +116,7 @@ class Together:
 
 
 def _play_all(
-    asked: list[tuple[Game, GameState, Batch, Array, Array | None]],
+    asked: list[tuple[Game, GameState, Batch, Array, ArrayLike | None]],
 ) -> list[tuple[GameState, Record]]:
     """Rounds of games of one program, in one call."""
     games, compare = [game for game, *_ in asked], asked[0][4]

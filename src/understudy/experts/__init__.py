@@ -27,9 +27,11 @@ from ..registry import Registry, load
 if TYPE_CHECKING:
     from typing import TypeAlias
 
-    import gymnasium
     from numpy.typing import ArrayLike
 
+    from ..nested import Infos as Infos
+    from ..nested import Nested as Nested
+    from ..nested import Space as Space
     from ..policies import Network
     from .answers import checked, seeing
     from .callables import Predictor, batched, from_callable, from_predictor, from_remote, pure
@@ -39,11 +41,6 @@ if TYPE_CHECKING:
     from .shipped import card, dynamic_programming, for_env, get, names, value_iteration
     from .training import train
 
-    Space: TypeAlias = gymnasium.Space[Any]
-    Nested: TypeAlias = ArrayLike | Mapping[str, "Nested"] | tuple["Nested", ...]
-    """Observations: an array, or dicts and tuples of arrays."""
-    Infos: TypeAlias = Sequence[Mapping[str, Any]] | Mapping[str, Any] | None
-    """Infos of n environments: one dict each, or the dict of arrays of a vector environment."""
     Named: TypeAlias = str | os.PathLike[str] | Callable[..., Any] | Predictor | tuple[Any, ...] | None
     Source: TypeAlias = "Expert | Named"
     """What `resolve` makes an expert of."""

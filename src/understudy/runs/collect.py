@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol, cast, final
+from typing import TYPE_CHECKING, Protocol, TypeAlias, cast, final
 
 import numpy as np
 
@@ -27,8 +27,15 @@ from ..student import Plan, Understudy
 from .journal import Kept
 from .labelling import Human, Labelling, some_of
 
+if TYPE_CHECKING:
+    from ..nested import Nested
+
 Tick = Callable[[str, int, int], None]
 """Called with what is done, and how many steps and labels the round under way has."""
+
+
+Slot: TypeAlias = dict[str, int | np.ndarray]
+"""Where an environment is: the number of its episode, and arrays."""
 
 
 class Collector(Protocol):
@@ -36,15 +43,15 @@ class Collector(Protocol):
 
     def collect(self, plan: Plan, tick: Tick | None = None) -> Path: ...
 
-    def snapshot(self) -> list[dict[str, Any]]:
+    def snapshot(self) -> list[Slot]:
         """Where the environments are, as arrays."""
         ...
 
-    def restore(self, snapshot: Sequence[dict[str, Any]]) -> int:
+    def restore(self, snapshot: Sequence[Slot]) -> int:
         """Back to a snapshot; how often the expert was asked for it."""
         ...
 
-    def resume_anew(self, snapshot: Sequence[dict[str, Any]], found: Sequence[Kept]) -> None:
+    def resume_anew(self, snapshot: Sequence[Slot], found: Sequence[Kept]) -> None:
         """On from a snapshot with new episodes, for environments that cannot play the old ones again; the
         labels found of the round under way are its first samples.
         """
@@ -81,7 +88,7 @@ class Episodes:
         self.driven = np.zeros(count, bool)  # the expert has taken over, until it gives back or the end
         self.history = History(observations, count, keep=burn) if isinstance(observations, Recalled) else None
         # For an expert who looks at pictures: what was played so far in the episode of every slot.
-        self._trails: dict[int, list[Any]] | None = None if expert.person is None else {}
+        self._trails: dict[int, list[np.ndarray]] | None = None if expert.person is None else {}
 
     def begin(self) -> None:
         """Begins an episode in the slots in which none is under way."""
@@ -122,7 +129,7 @@ class Episodes:
             raise not_finite(rows[i])
         return seen, rows
 
-    def _rows(self, slots: np.ndarray, batch: Any) -> np.ndarray:
+    def _rows(self, slots: np.ndarray, batch: Nested) -> np.ndarray:
         """The rows (n, width) of what the slots show."""
         return self.observations.rows(batch) if self.history is None else self.history.see(slots, batch)
 
@@ -135,7 +142,9 @@ class Episodes:
         trail = self._trails[slot]
         return Scene(self.seed_of(slot), trail, len(trail))
 
-    def step(self, slots: np.ndarray, rows: np.ndarray, actions: Any) -> tuple[Any, Any, Any]:
+    def step(
+        self, slots: np.ndarray, rows: np.ndarray, actions: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray | None, np.ndarray | None]:
         """Plays an action in each of the slots that show these rows, and begins the next episode where one
         has ended: rewards, terminated and truncated (n,), None in place of the last two where none has.
         """
@@ -160,7 +169,7 @@ class Episodes:
             since = ends[-1] + 1 if len(ends) else 0
             self._played[slot] = np.concatenate([*before, path.executed[mine][since:]])
 
-    def snapshot(self) -> list[dict[str, Any]]:
+    def snapshot(self) -> list[Slot]:
         """Where each environment is: its episode, the actions played in it, the row it shows."""
         if self._over.any():  # nothing is under way yet
             nothing = np.zeros(0, self.observations.dtype)
@@ -171,26 +180,26 @@ class Episodes:
             for episode, played, row in zip(self._episode, self._played, rows, strict=True)
         ]
 
-    def resume_anew(self, snapshot: Sequence[dict[str, Any]]) -> None:
+    def resume_anew(self, snapshot: Sequence[Slot]) -> None:
         """On from a snapshot with new episodes, for environments that cannot play the old ones again."""
-        for slot, kept in enumerate(snapshot):
-            self._episode[slot] = int(kept["episode"])
+        for slot, before in enumerate(snapshot):
+            self._episode[slot] = int(before["episode"])
 
-    def restore(self, snapshot: Sequence[dict[str, Any]]) -> int:
+    def restore(self, snapshot: Sequence[Slot]) -> int:
         """Back to a snapshot, by beginning each episode with its seed and playing its actions again.
 
         An expert that remembers is reset, and asked about every state again: the number of such calls.
         """
         asked = 0
-        for slot, kept in enumerate(snapshot):
-            if kept["episode"] >= 0:
-                asked += self._play_again(slot, int(kept["episode"]), kept["actions"])
-        for now, kept in zip(self.snapshot() if snapshot else [], snapshot, strict=True):
-            if now["row"].tobytes() != np.asarray(kept["row"]).tobytes():
+        for slot, before in enumerate(snapshot):
+            if before["episode"] >= 0:
+                asked += self._play_again(slot, int(before["episode"]), np.asarray(before["actions"]))
+        for now, before in zip(self.snapshot() if snapshot else [], snapshot, strict=True):
+            if np.asarray(now["row"]).tobytes() != np.asarray(before["row"]).tobytes():
                 raise UserError(
-                    f"resume: the environment does not replay: after {len(kept['actions'])} actions of "
-                    f"episode {kept['episode']} its observation is another one now, so it cannot be "
-                    "continued exactly; --resume=new-episode goes on with a new one."
+                    f"resume: the environment does not replay: after {len(np.asarray(before['actions']))} "
+                    f"actions of episode {before['episode']} its observation is another one now, so it "
+                    "cannot be continued exactly; --resume=new-episode goes on with a new one."
                 )
         return asked
 
@@ -245,8 +254,8 @@ def noise_of(student: Understudy, plan: Plan) -> np.ndarray | None:
         return None
     rng = np.random.default_rng(derive(student.spec.seed, "noise", plan.number))
     shape = plan.size, actions.outputs
-    made = rng.gumbel(size=shape) if actions.categorical else rng.standard_normal(shape)
-    return (size * made).astype(np.float32)
+    noise = rng.gumbel(size=shape) if actions.categorical else rng.standard_normal(shape)
+    return (size * noise).astype(np.float32)
 
 
 @final
@@ -266,7 +275,7 @@ class Driver:
         # A rule must have seen the whole round before anything is asked.
         self._most = None if student.timetable.rule is not None else max(rows, episodes.count)
 
-    def begin(self, plan: Plan, found: Sequence[Any] = ()) -> Path:
+    def begin(self, plan: Plan, found: Sequence[Kept] = ()) -> Path:
         """The empty path of a round; `found` are labels of it from before a break."""
         student = self.student
         self.labelling.begin(plan.number)
@@ -283,7 +292,7 @@ class Driver:
         self._alone = not asked  # nobody but the policy acts, and nothing is asked on the way
         return path
 
-    def act(self, slots: np.ndarray, seen: Seen, rows: np.ndarray) -> Any:
+    def act(self, slots: np.ndarray, seen: Seen, rows: np.ndarray) -> np.ndarray:
         """The actions (n, …) in these slots, which show `seen`, as rows (n, width)."""
         path, here = self.path, slice(self.path.row, self.path.row + len(rows))
         if self._alone:
@@ -314,7 +323,9 @@ class Driver:
             actions[mine] = self._policy(slots[mine], rows[mine], here, mine)
         return actions
 
-    def _policy(self, slots: np.ndarray, rows: np.ndarray, here: slice, mine: Any = slice(None)) -> Any:
+    def _policy(
+        self, slots: np.ndarray, rows: np.ndarray, here: slice, mine: slice | np.ndarray = slice(None)
+    ) -> np.ndarray:
         """The policy's actions for these rows, with the noise of the steps `here`, or of those of them that
         are `mine`.
         """
@@ -358,7 +369,7 @@ class Driver:
         self.episodes.driven[slots] = drives & (np.cumsum(drives) <= left)
         self.path.by_expert[here] = self.episodes.driven[slots]
 
-    def _wait(self, seen: Seen, index: Any) -> None:
+    def _wait(self, seen: Seen, index: np.ndarray | range) -> None:
         """Keeps states whose labels are asked for after the round. Where the limit of memory is reached,
         those before are asked about now: they are on the path already.
         """
@@ -404,12 +415,12 @@ class HostCollector:
         episodes.remember(path)
         return path
 
-    def snapshot(self) -> list[dict[str, Any]]:
+    def snapshot(self) -> list[Slot]:
         return self.episodes.snapshot()
 
-    def restore(self, snapshot: Sequence[dict[str, Any]]) -> int:
+    def restore(self, snapshot: Sequence[Slot]) -> int:
         return self.episodes.restore(snapshot)
 
-    def resume_anew(self, snapshot: Sequence[dict[str, Any]], found: Sequence[Kept]) -> None:
+    def resume_anew(self, snapshot: Sequence[Slot], found: Sequence[Kept]) -> None:
         self.episodes.resume_anew(snapshot)
         self._found = found

@@ -5,12 +5,16 @@ is where the learner wants it; a handful of numbers comes to the host. Seeds, or
 those of `collect` and `evaluate`, so the same run on the host has the same numbers, up to rounding.
 """
 
+# pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false, reportUnknownLambdaType=false
+# pyright: reportUnknownVariableType=false, reportMissingTypeStubs=false
+# JAX says little of the types of its trees.
+
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, NamedTuple, final
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, final
 
 import jax
 import jax.numpy as jnp
@@ -22,28 +26,28 @@ from ..envs.pure import PureEnv, State, chosen, derived, key_of, words
 from ..errors import UserError
 from ..experts import Expert
 from ..parts import Parts
-from ..policies import Observations, Policy, Recalled
+from ..policies import Actions, Observations, Params, Policy, Recalled
 from ..programs import apart, architecture, keys_again, kind, over_devices, plain_keys, stacked, to_one_device
 from ..samples import EXPERT, TERMINATED, TRUNCATED, Counts, Path
 from ..student import Plan, Understudy
 from ..together import Call, alone
-from .collect import Tick, drawn, noise_of
+from .collect import Slot, Tick, drawn, noise_of
 from .evaluate import LIMIT, Asked, Evaluation, endless
 from .world import World
 
+if TYPE_CHECKING:
+    from ..nested import Nested
+    from .journal import Kept
 
-def possible(env: Any, parts: Parts, expert: Expert) -> bool:
-    """Whether a run can stay on the device."""
+R = TypeVar("R")
+
+
+def possible(parts: Parts, expert: Expert) -> bool:
+    """Whether a run in a pure environment can stay on the device."""
     seen = parts.observations
     traced = expert.pure is not None and expert.on_reset is None and expert.workers is None
     inner = seen.inner if isinstance(seen, Recalled) else seen
-    return (
-        isinstance(env, PureEnv)
-        and isinstance(inner, Observations)
-        and traced
-        and parts.spec.moment == "after"
-        and parts.demos is None
-    )
+    return isinstance(inner, Observations) and traced and parts.spec.moment == "after" and parts.demos is None
 
 
 class Past(NamedTuple):
@@ -69,9 +73,13 @@ class Lanes(NamedTuple):
 class Actor(NamedTuple):
     """A policy's numbers: parameters, and the shift and scale of its inputs."""
 
-    params: Any
+    params: Params
     mean: Array
     scale: Array
+
+
+Arguments = tuple[Actor | Lanes | Array | np.ndarray | np.generic | None, ...]
+"""What a program of one run takes."""
 
 
 class Gathered(NamedTuple):
@@ -82,7 +90,15 @@ class Gathered(NamedTuple):
     executed: Array
     rewards: Array
     flags: Array
-    counts: Any
+    counts: dict[str, Array]
+
+
+Played = tuple[Array, Array, Array, Array]
+"""Returns and lengths of episodes, and which have ended and were finite."""
+Playing = tuple[State, Array, Array, Array, Array, Past | None, Array]
+"""Episodes under way: their states, returns and lengths, which go on and are finite, past and memory."""
+Given = tuple[Actor, np.ndarray, np.bool_, np.uint32]
+"""What an evaluation takes: who acts, the seed, whether it is the expert, the number of the evaluation."""
 
 
 @final
@@ -93,15 +109,15 @@ class Kit:
         self,
         env: PureEnv,
         seen: Observations | Recalled,
-        actions: Any,
-        expert: Any,
+        actions: Actions,
+        expert: Expert,
         envs: int,
         burn: int,
         stagger: bool,
     ):
-        self.seen: Any = seen
+        self.seen = seen
         self.actions, self.expert, self.envs, self.burn = actions, expert, envs, burn
-        self._made: dict[Any, Any] = {}
+        self._made: dict[Hashable, Callable[..., Any]] = {}
         # Compiled functions inside of programs are traced once for all of them; physics takes long to trace.
         self._step = jax.vmap(jax.jit(env.step))
         self._reset = jax.vmap(jax.jit(lambda s: env.reset(key_of(s))))
@@ -115,15 +131,16 @@ class Kit:
         rows = jnp.zeros((e, self.seen.depth - 1, self.seen.inner.width))
         return Past(rows, jnp.ones(e, bool), jnp.zeros((e, burn, self.seen.width)))
 
-    def _rows(self, observation: Any, past: Past | None) -> Array:
+    def _rows(self, observation: Nested, past: Past | None) -> Array:
         """What a policy sees, (e, width)."""
-        if past is None:
+        if not isinstance(self.seen, Recalled):
             return self.seen.rows(observation)
+        assert past is not None  # see `_nothing`
         return self.seen.join(self.seen.inner.rows(observation), past.rows, past.fresh)
 
     def _later(self, past: Past | None, inputs: Array, ended: Array) -> Past | None:
         """The past in the step after these rows."""
-        if past is None:
+        if past is None or not isinstance(self.seen, Recalled):
             return None
         burn = past.kept.shape[1]
         kept = jnp.concatenate([past.kept, inputs[:, None]], axis=1)[:, 1:] if burn else past.kept
@@ -162,8 +179,9 @@ class Kit:
         kept = jnp.swapaxes(past.kept, 0, 1)
         return jax.lax.scan(lambda m, one: (self.outputs(policy, actor, m, one)[0], None), memory, kept)[0]
 
-    def taught(self, observation: Any) -> tuple[Array, Array]:
+    def taught(self, observation: Nested) -> tuple[Array, Array]:
         """The expert's target rows, and the actions behind them: of a distribution its mode."""
+        assert self.expert.pure is not None  # see `possible`
         with jax.default_matmul_precision("highest"):
             labels = self.expert.pure(observation)
         if self.expert.kind == "distribution":
@@ -172,17 +190,24 @@ class Kit:
         kind = jnp.int32 if self.actions.categorical else jnp.float32
         return wanted, labels.astype(kind).reshape(len(labels), *self.actions.shape)
 
-    def _program(self, one: Callable[..., Any], policy: Policy, *sizes: Any, alone: bool, **how: Any) -> Any:
-        """``one(policy, *sizes, …)`` compiled, for one run or player, or for a stack of them; made once."""
-        key = one.__name__, architecture(policy), *sizes, alone
+    def _program(
+        self,
+        function: Callable[..., R],
+        policy: Policy,
+        *sizes: int | None,
+        alone: bool,
+        donated: int | None = None,
+    ) -> Callable[..., R]:
+        """``function(policy, *sizes, …)`` compiled, for one run or player, or for a stack of them; once."""
+        key = function.__name__, architecture(policy), *sizes, alone
         if key not in self._made:
-            played = functools.partial(one, policy, *sizes)
-            self._made[key] = jax.jit(played if alone else jax.vmap(played), **how)
+            played = functools.partial(function, policy, *sizes)
+            self._made[key] = jax.jit(played if alone else jax.vmap(played), donate_argnums=donated)
         return self._made[key]
 
-    def collecting(self, policy: Policy, size: int, alone: bool) -> Any:
+    def collecting(self, policy: Policy, size: int, alone: bool) -> Callable[..., tuple[Lanes, Gathered]]:
         """The program of a round: of one run, or of a stack of runs."""
-        return self._program(self._collect, policy, size, alone=alone, donate_argnums=1)
+        return self._program(self._collect, policy, size, alone=alone, donated=1)
 
     def _collect(
         self,
@@ -192,11 +217,13 @@ class Kit:
         lanes: Lanes,
         seed: Array,
         by_expert: Array,
-        noise: Any,
+        noise: Array | None,
     ) -> tuple[Lanes, Gathered]:
         e, steps, rest = self.envs, by_expert.shape[0], size % self.envs
 
-        def turn(carry: tuple[Lanes, Array], given: Any) -> tuple[tuple[Lanes, Array], Any]:
+        def turn(
+            carry: tuple[Lanes, Array], given: tuple[Array, Array, Array | None]
+        ) -> tuple[tuple[Lanes, Array], tuple[tuple[Array, ...], Array]]:
             (lanes, memory), (number, driven, loud) = carry, given
             inputs = self._rows(lanes.state.observation, lanes.past)
             wanted, shown = self.taught(lanes.state.observation)
@@ -230,29 +257,32 @@ class Kit:
         columns = [leaf.reshape(steps * e, *leaf.shape[2:])[:size] for leaf in made]
         return lanes, Gathered(*columns, counts=counts)
 
-    def evaluating(self, policy: Policy, episodes: int, limit: int | None, alone: bool) -> Any:
+    def evaluating(
+        self, policy: Policy, episodes: int, limit: int | None, alone: bool
+    ) -> Callable[..., Played]:
         """The program of an evaluation, of one player or of a stack: returns, lengths, whether each episode
         ended and was finite.
         """
         return self._program(self._evaluate, policy, episodes, limit, alone=alone)
 
     def compile_aside(
-        self, policy: Policy, episodes: int, limit: int | None, alone: bool, given: Any
+        self, policy: Policy, episodes: int, limit: int | None, alone: bool, given: Given
     ) -> None:
         """Begins to compile the evaluation of players in a thread; who plays it first waits for it."""
         play = self.evaluating(policy, episodes, limit, alone)
-        if not hasattr(play, "lower"):  # it is under way
+        lower: Callable[..., jax.stages.Lowered] | None = getattr(play, "lower", None)
+        if lower is None:  # it is under way
             return
-        lowered = play.lower(*given)  # here, so that the round's program finds the environment traced
+        lowered = lower(*given)  # here, so that the round's program finds the environment traced
         pool = ThreadPoolExecutor(1)
-        made = pool.submit(lowered.compile)
+        program = pool.submit(lowered.compile)
         pool.shutdown(wait=False)
         shapes = jax.tree.map(jnp.shape, given)
 
-        def ready(*now: Any) -> Any:
-            return (made.result() if jax.tree.map(jnp.shape, now) == shapes else play)(*now)
+        def ready(*now: Actor | Array | np.ndarray | np.generic) -> Played:
+            return (program.result() if jax.tree.map(jnp.shape, now) == shapes else play)(*now)
 
-        key = next(key for key, one in self._made.items() if one is play)
+        key = next(key for key, made in self._made.items() if made is play)
         self._made[key] = ready
 
     def _evaluate(
@@ -264,17 +294,17 @@ class Kit:
         seed: Array,
         expert: Array,
         number: Array,
-    ) -> tuple[Array, Array, Array, Array]:
+    ) -> Played:
         seeds = derived(seed, "evaluate", number, jnp.arange(episodes))
         state = self._reset(seeds)
         zero, yes = jnp.zeros(episodes), jnp.ones(episodes, bool)
 
-        def going(carry: Any) -> Array:
+        def going(carry: Playing) -> Array:
             _, _, lengths, live, sound, _, _ = carry
             more = (live & sound).any()
             return more & (lengths.max() < LIMIT) if limit is None else more
 
-        def turn(carry: Any) -> Any:
+        def turn(carry: Playing) -> Playing:
             state, returns, lengths, live, sound, past, memory = carry
             inputs = self._rows(state.observation, past)
             memory, outputs = self.outputs(policy, actor, memory, inputs)
@@ -304,11 +334,12 @@ class DeviceCollector:
 
     def __init__(self, world: World, student: Understudy, expert: Expert, call: Call = alone):
         parts = student.parts
-        seen: Any = parts.observations
+        seen = parts.observations
         burn = getattr(student.game.policy, "burn", 0)
         assert world.pure is not None  # see `possible`
         self.student, self.spec, self._env, self._call = student, student.spec, world.pure, call
         self._seed, self._envs, self._lanes = words(student.spec.seed), student.timetable.num_envs, None
+        assert isinstance(seen, Observations | Recalled)
         about = seen, parts.actions, expert, student.timetable.num_envs, burn, student.resolved.stagger
         same = "kit", repr(seen.config()), parts.kind, *about[3:]
         if same not in world.cache:
@@ -329,16 +360,17 @@ class DeviceCollector:
         loud = None if noise is None else self._by_step(noise)
         args = self._actor(params), self._lanes, self._seed, self._by_step(by_expert), loud
 
-        def play(many: list[Any]) -> Sequence[Any]:
+        def collect_all(many: Sequence[Arguments]) -> Sequence[tuple[Lanes, Gathered]]:
             return _called(self._kit.collecting(policy, size, len(many) == 1), many)
 
-        self._lanes, made = self._call(("collect", architecture(policy), kind(args), size), args, play)
-        made = to_one_device(made)
-        counts = jax.device_get(made.counts)
+        same = "collect", architecture(policy), kind(args), size
+        self._lanes, gathered = self._call(same, args, collect_all)
+        gathered = to_one_device(gathered)
+        counts = jax.device_get(gathered.counts)
         if not counts["finite"]:
             raise UserError("environment: an observation or label is not finite.")
-        path.inputs, path.targets, path.executed = made.inputs, made.targets, made.executed
-        path.rewards, path.flags, path.row, path.by_expert = made.rewards, made.flags, size, by_expert
+        path.inputs, path.targets, path.executed = gathered.inputs, gathered.targets, gathered.executed
+        path.rewards, path.flags, path.row, path.by_expert = gathered.rewards, gathered.flags, size, by_expert
         path.known = Counts(float(by_expert.mean()), int(counts["handovers"]), int(counts["episodes"]))
         if tick is not None:
             tick("collecting", size, size)
@@ -362,21 +394,21 @@ class DeviceCollector:
         missing = [(0, -len(values) % self._envs)] + [(0, 0)] * (values.ndim - 1)
         return np.pad(values, missing).reshape(-1, self._envs, *values.shape[1:])
 
-    def _actor(self, params: Any) -> Actor:
+    def _actor(self, params: Params) -> Actor:
         # Thousands of environments act in single precision, whatever their policy is solved in.
         seen = self.student.normaliser
         single = jax.tree.map(lambda leaf: jnp.asarray(leaf, jnp.float32), params)
-        return Actor(single, *(jnp.asarray(one, jnp.float32) for one in (seen.mean, seen.scale)))
+        return Actor(single, jnp.asarray(seen.mean, jnp.float32), jnp.asarray(seen.scale, jnp.float32))
 
     def of_student(self, student: Understudy, asked: Asked) -> Evaluation:
-        return self._play(student, asked, False)
+        return self._evaluate(student, asked, False)
 
     def of_expert(self, asked: Asked) -> Evaluation:
         # Through the program of the policy, whose answers it does not take: a second program would take as
         # long to compile as the first.
-        return self._play(self.student, asked, True)
+        return self._evaluate(self.student, asked, True)
 
-    def _playing(self, student: Understudy, asked: Asked, expert: bool) -> tuple[Any, Any, int]:
+    def _playing(self, student: Understudy, asked: Asked, expert: bool) -> tuple[Policy, Given, int]:
         """The policy whose program plays these episodes, its arguments, and how many it plays: as many in
         looks as in the last evaluation, since more of them take no longer and another program would.
         """
@@ -389,18 +421,18 @@ class DeviceCollector:
             episodes and max(episodes, self.student.timetable.looks, self.student.timetable.judging),
         )
 
-    def _play(self, student: Understudy, asked: Asked, expert: bool) -> Evaluation:
+    def _evaluate(self, student: Understudy, asked: Asked, expert: bool) -> Evaluation:
         """Whole episodes: as `evaluate.play_episodes`, all of them side by side."""
         policy, args, most = self._playing(student, asked, expert)
         seed, episodes, number = asked
         if not episodes:
             return Evaluation(np.zeros(0), np.zeros(0, np.int64))
 
-        def play(many: list[Any]) -> Sequence[Any]:
+        def evaluate_all(many: Sequence[Arguments]) -> Sequence[Played]:
             return _called(self._kit.evaluating(policy, most, self.spec.episode_limit, len(many) == 1), many)
 
-        found = self._call(("evaluate", architecture(policy), kind(args), most), args, play)
-        returns, lengths, over, finite = (one[:episodes] for one in jax.device_get(found))
+        played = self._call(("evaluate", architecture(policy), kind(args), most), args, evaluate_all)
+        returns, lengths, over, finite = (column[:episodes] for column in jax.device_get(played))
         if not finite.all():
             raise UserError("environment: an observation is not finite.")
         if not over.all():
@@ -408,15 +440,15 @@ class DeviceCollector:
         seeds = [derive(seed, "evaluate", number, episode) for episode in range(episodes)]
         return Evaluation(returns.astype(np.float64), lengths.astype(np.int64), np.asarray(seeds))
 
-    def snapshot(self) -> list[dict[str, Any]]:
+    def snapshot(self) -> list[Slot]:
         """Where the environments are: the arrays of their states, as one slot."""
-        nothing = {"episode": -1, "actions": np.zeros(0, np.float32), "row": np.zeros(0, np.float32)}
+        nothing: Slot = {"episode": -1, "actions": np.zeros(0, np.float32), "row": np.zeros(0, np.float32)}
         if self._lanes is None:
             return [nothing]
         leaves = jax.tree.leaves(jax.device_get(plain_keys(self._lanes)))
         return [nothing | {"episode": 0} | {f"lanes.{i:03d}": leaf for i, leaf in enumerate(leaves)}]
 
-    def restore(self, snapshot: Sequence[dict[str, Any]]) -> int:
+    def restore(self, snapshot: Sequence[Slot]) -> int:
         """Back to a snapshot; nobody has to be asked anything again for it. One of other environments is
         refused, for new episodes too: they go on from it.
         """
@@ -424,23 +456,24 @@ class DeviceCollector:
             return 0
         like = jax.eval_shape(self._kit.first, self._seed)
         shapes, structure = jax.tree.flatten(jax.eval_shape(plain_keys, like))
-        kept: list[Any] = [snapshot[0].get(f"lanes.{i:03d}") for i in range(len(shapes))]
+        leaves = [snapshot[0].get(f"lanes.{i:03d}") for i in range(len(shapes))]
         if any(
-            a is None or a.shape != b.shape or a.dtype != b.dtype for a, b in zip(kept, shapes, strict=True)
+            not isinstance(a, np.ndarray) or a.shape != b.shape or a.dtype != b.dtype
+            for a, b in zip(leaves, shapes, strict=True)
         ):
             raise UserError("resume: the environments of the run are not those of now; begin a new run.")
-        back = jax.tree.unflatten(structure, [jnp.asarray(one) for one in kept])
+        back = jax.tree.unflatten(structure, [jnp.asarray(leaf) for leaf in leaves])
         self._lanes = over_devices(keys_again(back, like))
         return 0
 
-    def resume_anew(self, snapshot: Sequence[dict[str, Any]], found: Any) -> None:
+    def resume_anew(self, snapshot: Sequence[Slot], found: Sequence[Kept]) -> None:
         """On from a snapshot with new episodes in all environments."""
         self.restore(snapshot)
         if self._lanes is not None:
             self._lanes = self._kit.anew(self._lanes, self._seed)
 
 
-def _called(program: Any, many: list[Any]) -> Sequence[Any]:
+def _called(program: Callable[..., R], many: Sequence[Arguments]) -> Sequence[R]:
     """A program of one run, or of several, with the arguments of each."""
     if len(many) == 1:
         return [program(*many[0])]

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import contextlib
 import inspect
-from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple, Protocol, final
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, final
 
 import numpy as np
 
@@ -24,9 +24,16 @@ from ..policies import Seen as Sees
 from ..policies.acting import Actor
 from ..policies.sight import Sight
 from ..samples import not_finite_rows
-from ..spec import FIELDS, Environment, checked
+from ..spec import Environment, mapping
 from ..student import Understudy
 from .world import World
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+
+    from ..nested import Nested
+    from ..spec import Setting
+    from ..student import Row
 
 LIMIT = 100_000
 JUDGED = 0, 1 << 31
@@ -41,7 +48,7 @@ PRECISE = 0.01
 """A mean return whose standard error is at most this share of it needs no more episodes."""
 Asked = tuple[int, int, int]
 """Which episodes are played: a seed, how many, and the number of the evaluation."""
-Act = Callable[[Seen, np.ndarray, np.ndarray], Any]
+Act = Callable[[Seen, np.ndarray, np.ndarray], "np.ndarray | Sequence[ArrayLike]"]
 """From what some lanes show, which these are (n,), and where an episode begins (n,), to their actions."""
 
 
@@ -70,14 +77,14 @@ class Evaluation(NamedTuple):
 
     def first(self, episodes: int) -> Evaluation:
         """The first so many of these episodes."""
-        return Evaluation(*(one[:episodes] for one in self))
+        return Evaluation(*(column[:episodes] for column in self))
 
-    def listed(self) -> dict[str, list[Any]]:
+    def listed(self) -> dict[str, list[float]]:
         """As plain data."""
-        return {name: one.tolist() for name, one in self._asdict().items()}
+        return {name: column.tolist() for name, column in self._asdict().items()}
 
     @classmethod
-    def read(cls, listed: Any) -> Evaluation | None:
+    def read(cls, listed: Mapping[str, Sequence[float | None]] | None) -> Evaluation | None:
         """What `listed` gave; None where there is nothing."""
         if not listed:
             return None
@@ -156,15 +163,15 @@ def play_episodes(
     episode = np.full(lanes, -1)  # under way in every lane; -1: none
     total, steps, begun, ended = np.zeros(lanes), np.zeros(lanes, np.int64), 0, 0
 
-    def begin(slots: Any) -> None:
+    def begin(slots: np.ndarray) -> None:
         nonlocal begun
-        here = slots[: episodes - begun]
+        here: np.ndarray = slots[: episodes - begun]
         total[slots], steps[slots], episode[slots] = 0.0, 0, -1
         episode[here] = np.arange(begun, begun + len(here))
         begun += len(here)
         if on_reset is not None and len(here):
             on_reset()
-        env.begin(here, [seeds[j] for j in episode[here]])
+        env.begin(here, [seeds[int(j)] for j in episode[here]])
 
     begin(np.arange(lanes))
     slots = np.flatnonzero(episode >= 0)
@@ -197,7 +204,7 @@ def by_policy(
     actor = Actor(policy, params, normaliser, lanes)
     history = History(seen, lanes) if isinstance(seen, Recalled) else None
 
-    def act(shown: Seen, slots: np.ndarray, fresh: np.ndarray) -> Any:
+    def act(shown: Seen, slots: np.ndarray, fresh: np.ndarray) -> np.ndarray:
         if history is None:
             rows = seen.rows(shown.batch)
         else:
@@ -265,18 +272,23 @@ class Stage:
                 raise failure("expert", error) from error
         return known[same]
 
-    def _taught(self, seen: Seen, slots: np.ndarray, fresh: np.ndarray) -> Any:
+    def _taught(self, seen: Seen, slots: np.ndarray, fresh: np.ndarray) -> np.ndarray:
         return self._expert.act(seen.batch, seen.infos)
 
     def _play(
-        self, asked: Asked, act: Callable[[int], Act], *, deterministic: bool, hook: Any = None
+        self,
+        asked: Asked,
+        act: Callable[[int], Act],
+        *,
+        deterministic: bool,
+        hook: Callable[[], None] | None = None,
     ) -> Evaluation:
         """`act(lanes)` plays in so many slots; deterministic: it does the same in any number of them."""
         lanes = min(asked[1], LANES) if deterministic and self._light else 1
         if lanes not in self._lent:
             self._lent[lanes] = self._opened.enter_context(self._world.lend(lanes))
-        how: dict[str, Any] = {"lanes": lanes, "limit": self._limit, "on_reset": hook}
-        return play_episodes(self._lent[lanes], self._world.make.name, asked, act(lanes), **how)
+        env, name = self._lent[lanes], self._world.make.name
+        return play_episodes(env, name, asked, act(lanes), lanes=lanes, limit=self._limit, on_reset=hook)
 
 
 @final
@@ -314,7 +326,7 @@ class Judge:
         """Whether the policy is evaluated after the round that has just ended."""
         return self.plan.due(self.plan.evaluated, self.student.round, self.student.labels)
 
-    def after(self, row: dict[str, Any], clock: Callable[[str], None]) -> None:
+    def after(self, row: Row, clock: Callable[[str], None]) -> None:
         """Evaluates the policy after a round whose row this is, where that is due."""
         if not self.due():
             return
@@ -370,7 +382,7 @@ def evaluate(
     *,
     episodes: int = 20,
     seed: int | None = None,
-    env_kwargs: Mapping[str, Any] | None = None,
+    env_kwargs: Mapping[str, Setting] | None = None,
     limit: int | None = None,
     progress: Callable[[int], None] | None = None,
     number: int = 0,
@@ -401,21 +413,28 @@ def evaluate(
     if limit is not None:
         check_int("limit", limit)
     make = env if isinstance(env, Maker) else maker(env, env_kwargs)
-    one = acting(player)
+    answer = acting(player)
 
-    def act(seen: Seen, slots: np.ndarray, fresh: np.ndarray) -> Any:
-        return [one(take(seen.batch, 0), seen.infos[0])]
+    def act(seen: Seen, slots: np.ndarray, fresh: np.ndarray) -> Sequence[ArrayLike]:
+        return [answer(take(seen.batch, 0), seen.infos[0])]
 
     slots = vector(make, 1, infos=True)
     try:
-        how: dict[str, Any] = {"stream": stream, "limit": limit, "progress": progress}
-        how |= {"on_reset": getattr(_policy(player), "on_reset", None)}
-        return play_episodes(slots, make.name, (seed, episodes, number), act, **how)
+        return play_episodes(
+            slots,
+            make.name,
+            (seed, episodes, number),
+            act,
+            stream=stream,
+            limit=limit,
+            progress=progress,
+            on_reset=getattr(_policy(player), "on_reset", None),
+        )
     finally:
         slots.close()
 
 
-def acting(player: Any) -> Callable[[Any, Any], Any]:
+def acting(player: Any) -> Callable[[Nested, Mapping[str, Any]], Any]:
     """A player as a function of (observation, info); see `evaluate`. That of one which remembers, and so has
     an `on_reset`, is marked with `remembers`: it is asked about its own states alone.
     """
@@ -423,7 +442,7 @@ def acting(player: Any) -> Callable[[Any, Any], Any]:
     if hasattr(player, "label") or hasattr(player, "act"):
         alone = not hasattr(player, "label")  # an expert takes batches
 
-        def act(observation: Any, info: Any) -> Any:
+        def act(observation: Nested, info: Mapping[str, Any]) -> ArrayLike:
             return player.act(observation) if alone else player.act(stack([observation]), [info])[0]
 
         act.remembers = getattr(player, "on_reset", None) is not None  # type: ignore[attr-defined]
@@ -450,19 +469,22 @@ def _takes_info(function: Any) -> bool:
     return len(given) > 1 and (given[1].default is inspect.Parameter.empty or given[1].name == "info")
 
 
-def maker_of(settings: Mapping[str, Any], env: str | None = None, env_kwargs: Any = None) -> Maker:
+def maker_of(
+    settings: Mapping[str, Any], env: str | None = None, env_kwargs: Mapping[str, Setting] | str | None = None
+) -> Maker:
     """How to make the environment of a run with these settings, or another in its place; `env_kwargs`, a
     mapping or JSON, are added to the run's own.
     """
     import gymnasium as gym
 
-    own = settings["env"]
+    own: str = settings["env"]
+    keywords: dict[str, Setting] = settings["env_kwargs"] if env is None else {}
     if env is None and ":" not in own and "/" not in own and own not in gym.registry:
         raise UserError(
             f"env: the run's environment {own!r} was made by a function in Python; name that function, as in "
             "--env module:make."
         )
-    more = {} if env_kwargs is None else checked(FIELDS["env_kwargs"], env_kwargs)
+    more = {} if env_kwargs is None else mapping("env_kwargs", env_kwargs)
     sees = settings.get("student_sees")
     infos = () if sees is None else Sight.of(sees, "student_sees").infos
-    return maker(env or own, (settings["env_kwargs"] if env is None else {}) | more, infos)
+    return maker(env or own, keywords | more, infos)

@@ -21,9 +21,11 @@ import os
 import time
 import warnings
 import zlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, final
+
+import numpy as np
 
 from .. import disk
 from ..defaults import PORTIONS
@@ -32,7 +34,7 @@ from ..errors import UserError, check_name, damaged
 from ..machine import count_cores, versions
 from ..regret import Ledger
 from ..samples import records
-from ..samples.records import Record, Sums, sum_of
+from ..samples.records import Record, Sum, Sums, sum_of
 from ..spec import FIELDS, PARTS, stated
 from ..student import BY_EXPERT, NAMES, Understudy, listed
 from .evaluate import Best
@@ -40,7 +42,13 @@ from .journal import Journal
 from .reading import FORMAT, POLICY, TIMES, read_checkpoint, read_config, read_experts, read_rows
 
 if TYPE_CHECKING:
+    from ..disk import Json
+    from ..policies import TrainedPolicy
+    from ..spec import Setting
+    from .collect import Slot
+    from .reading import Config
     from .run import Run
+
 
 SECONDS = ("round", *TIMES)
 SHARE = 100
@@ -66,7 +74,7 @@ class Folder:
     def __init__(
         self,
         path: str | os.PathLike[str],
-        config: dict[str, Any],
+        config: dict[str, Json],
         *,
         resume: frozenset[str] = frozenset(),
         slow: bool = False,
@@ -108,7 +116,7 @@ class Folder:
         """Whether a run is there; what must not be written to is refused."""
         if self.path.exists() and not self.path.is_dir():
             raise UserError(f"out: {str(self.path)!r} is a file; name a folder.")
-        names = {one.name for one in self.path.iterdir()} if self.path.is_dir() else set()
+        names = {entry.name for entry in self.path.iterdir()} if self.path.is_dir() else set[str]()
         if not names or (self.path / "config.json").is_file():
             if names and not self.resume:
                 state = "a finished" if (self.path / "summary.json").is_file() else "an unfinished"
@@ -174,7 +182,7 @@ class Folder:
             )
         disk.write_file(self.path / "config.json", text)
 
-    def _reopen(self, config: dict[str, Any]) -> None:
+    def _reopen(self, config: Config) -> None:
         """The round that counts, without an outcome and with the settings of now."""
         if self._record.round and self._record.checkpoint not in self._record.whole:
             raise UserError(f"resume: {str(self.path)!r} was saved without its samples; it cannot go on.")
@@ -183,9 +191,9 @@ class Folder:
             return
         disk.write_file(
             self.path / "next" / "config.json",
-            disk.to_json(config | {"settings": self._config}, indent=2, sort=True) + "\n",
+            disk.to_json({**config, "settings": self._config}, indent=2, sort=True) + "\n",
         )
-        self._count(self._record.round, "config.json", drop=("summary.json",))
+        self.count(self._record.round, "config.json", drop=("summary.json",))
         (self.path / "summary.json").unlink(missing_ok=True)
 
     def begin(self, student: Understudy) -> None:
@@ -199,10 +207,10 @@ class Folder:
                 (self.path / name).unlink(missing_ok=True)
                 self._sums.append(name, csv_line(columns))
             self._record = Record(0, {}, {})
-            self._count(0, "config.json", grown=dict(self._sums))
+            self.count(0, "config.json", grown=dict(self._sums))
 
-    def _count(
-        self, number: int, *new: str, grown: dict[str, Any] | None = None, drop: tuple[str, ...] = ()
+    def count(
+        self, number: int, *new: str, grown: dict[str, Sum] | None = None, drop: tuple[str, ...] = ()
     ) -> None:
         """Makes a round count, with the `new` files of next/; those of the record before that are not
         dropped stay in it.
@@ -214,9 +222,9 @@ class Folder:
             drop = (*drop, self._record.checkpoint)
         for name in new:
             ahead = self.path / "next" / name
-            found = sum_of(ahead if ahead.is_file() else self.path / name)
-            assert found is not None
-            whole[name] = found
+            checksum = sum_of(ahead if ahead.is_file() else self.path / name)
+            assert checksum is not None
+            whole[name] = checksum
         self._record = Record(number, {k: v for k, v in whole.items() if k not in drop}, grown)
         self._record.write(self.path)
         self._record.settle(self.path)
@@ -252,7 +260,11 @@ class Folder:
             arrays, plain = student.arrays()
             arrays |= {} if judge.best is None else listed("best", judge.best.members)
             for i, slot in enumerate(slots):
-                arrays |= {f"slot.{i:03d}.{name}": kept for name, kept in slot.items() if name != "episode"}
+                arrays |= {
+                    f"slot.{i:03d}.{name}": np.asarray(values)
+                    for name, values in slot.items()
+                    if name != "episode"
+                }
             plain |= {
                 "format": FORMAT,
                 "measuring": run.calls,
@@ -262,10 +274,10 @@ class Folder:
             file = f"{records.name_of(student.round)}.safetensors"
             disk.write_tensors(self.path / file, arrays, {"run": json.dumps(plain)})
             grown = dict(self._sums) | {f"samples/{k}": v for k, v in student.samples.sums.items()}
-            self._count(student.round, file, *POLICY, grown=grown)
+            self.count(student.round, file, *POLICY, grown=grown)
             self.journal.commit()
 
-    def restore(self, run: Run) -> list[dict[str, Any]]:
+    def restore(self, run: Run) -> list[Slot]:
         """Brings `run` to the last round that counts, and the files back to it; where its environments were
         then.
         """
@@ -273,32 +285,32 @@ class Folder:
         with reporting(self.path):
             arrays, plain = read_checkpoint(self.path / self._record.checkpoint)
             with damaged(f"run: {str(self.path)!r}"):
-                self._sums.back({name: one for name, one in grown.items() if "/" not in name})
-                ours = {k.removeprefix("samples/"): one for k, one in grown.items() if "/" in k}
+                self._sums.back({name: checksum for name, checksum in grown.items() if "/" not in name})
+                ours = {k.removeprefix("samples/"): checksum for k, checksum in grown.items() if "/" in k}
                 student.samples.back(plain["rows"], ours)
                 student.restore(arrays, plain, read_rows(self.path))
                 student.experts = read_experts(self.path)
                 run.times = [
-                    {k: float(v) for k, v in one.items() if k in TIMES}
-                    for one in disk.read_csv(self.path / "times.csv", "run")
+                    {k: float(v) for k, v in laps.items() if k in TIMES}
+                    for laps in disk.read_csv(self.path / "times.csv", "run")
                 ]
                 run.measuring += plain["measuring"]
                 if plain["best"] is not None:
                     mean, number = plain["best"]
                     run.judge.best = Best(mean, number, student.unlisted("best", arrays))
-                slots: list[dict[str, Any]] = [{"episode": n} for n in plain["episodes"]]
-                for name, kept in arrays.items():
+                slots: list[Slot] = [{"episode": n} for n in plain["episodes"]]
+                for name, values in arrays.items():
                     if name.startswith("slot."):
                         number, _, what = name.removeprefix("slot.").partition(".")
-                        slots[int(number)][what] = kept
+                        slots[int(number)][what] = values
                 return slots
 
-    def finish(self, summary: dict[str, Any], policy: Any) -> None:
+    def finish(self, summary: Mapping[str, Json], policy: TrainedPolicy) -> None:
         """Says that the run is over, with its outcome."""
         with reporting(self.path):
             policy.save(self.path / "next" / "policy")
             disk.write_file(self.path / "next" / "summary.json", disk.to_json(summary, indent=2) + "\n")
-            self._count(self._record.round, "summary.json", *POLICY)
+            self.count(self._record.round, "summary.json", *POLICY)
 
     def __enter__(self) -> Folder:
         return self
@@ -314,10 +326,10 @@ class Folder:
 
 def write_run(
     path: Path,
-    settings: dict[str, Any],
+    settings: dict[str, Json],
     ledger: Ledger,
-    policy: Any,
-    outcome: dict[str, Any],
+    policy: TrainedPolicy,
+    outcome: Mapping[str, Json],
     experts: Ledger | None = None,
 ) -> Path:
     """A finished run, without its samples and checkpoint, as a new folder."""
@@ -327,7 +339,7 @@ def write_run(
             tables = {"ledger.csv": ledger} | ({"experts.csv": experts} if experts else {})
             for name, table in tables.items():
                 table.to_csv(path / name)
-            folder._count(ledger.rounds, "config.json", *tables, grown={})
+            folder.count(ledger.rounds, "config.json", *tables, grown={})
         folder.finish(outcome, policy)
     finally:
         folder.close()
@@ -339,22 +351,22 @@ RESUMES = ("exact", "new-episode", "other-machine")
 with libraries that may give other last bits. Several are joined by commas."""
 GROWING = ("rounds", "budget")
 """Settings that may be larger when a run is resumed: it is extended."""
-FREE = ("episodes", "evaluate_every", "expert_episodes", "comparator", "comparator_steps", "memory_limit")
-FREE += (
+FREE = (
+    *("episodes", "evaluate_every", "expert_episodes", "comparator", "comparator_steps", "memory_limit"),
     "expert_workers",
     "expert_timeout",
     "expert_retries",
     "episode_limit",
     "ensemble",
     "resolved ensemble",
+    "resolved evaluate_every",
 )
-FREE += ("resolved evaluate_every",)
 """Settings that may be others when a run is resumed: they do not change what is learnt."""
 LAST = ("episodes", "expert_episodes", "episode_limit", "resolved ensemble")
 """Those among them that change the last evaluation."""
 
 
-def resuming(value: Any) -> frozenset[str]:
+def resuming(value: bool | str | None) -> frozenset[str]:
     """The ways to resume that a value names: none for False, the exact one for True.
 
     >>> sorted(resuming("new-episode,other-machine")), resuming(False)
@@ -368,7 +380,7 @@ def resuming(value: Any) -> frozenset[str]:
     return frozenset(ways)
 
 
-def resumed(path: str | os.PathLike[str], given: dict[str, Any]) -> dict[str, Any]:
+def resumed(path: str | os.PathLike[str], given: Mapping[str, Setting]) -> dict[str, Setting]:
     """The settings that are given, over those that the run in a folder was begun with. Where there is no run
     yet, those that are given, which must have an environment.
     """
@@ -386,14 +398,14 @@ def resumed(path: str | os.PathLike[str], given: dict[str, Any]) -> dict[str, An
     return {name: value for name, value in kept.items() if name in FIELDS and value is not None} | given
 
 
-def begun(path: str | os.PathLike[str] | None) -> dict[str, Any]:
+def begun(path: str | os.PathLike[str] | None) -> dict[str, Setting]:
     """What the run in a folder was begun with (see `defaults.resolve`); nothing where there is none."""
     if path is None or not (Path(path) / "config.json").is_file():
         return {}
     return read_config(Path(path))["settings"].get("resolved", {})
 
 
-def refuse_other(path: Path, kept: dict[str, Any], config: dict[str, Any], ways: frozenset[str]) -> None:
+def refuse_other(path: Path, kept: Config, config: Mapping[str, Json], ways: frozenset[str]) -> None:
     """Refuses settings other than those that were `kept` in a folder, and a machine that is another one."""
     was, now = _flat(kept["settings"]), _flat(json.loads(json.dumps(config)))
     # Settings come first: what was resolved follows from them.
@@ -424,24 +436,27 @@ def refuse_other(path: Path, kept: dict[str, Any], config: dict[str, Any], ways:
         warnings.warn(f"resume: {difference}; its last bits may differ.", stacklevel=2)
 
 
-def longer(name: str, was: dict[str, Any], now: dict[str, Any]) -> bool:
+def longer(name: str, was: Mapping[str, Json], now: Mapping[str, Json]) -> bool:
     """Whether a run may have more rounds, or labels, now than it might then."""
 
-    def most(settings: dict[str, Any]) -> float:
+    def most(settings: Mapping[str, Json]) -> float:
         value = settings.get(f"resolved {name}", settings[name])
-        return math.inf if value is None else value
+        return value if isinstance(value, int | float) else math.inf
 
     return most(now) > most(was)
 
 
-def over(was: dict[str, Any], now: dict[str, Any]) -> bool:
+def over(was: Mapping[str, Json], now: Mapping[str, Json]) -> bool:
     """Whether a run that was finished with some settings has nothing left to do with those of now."""
     was, now = _flat(was), _flat(json.loads(json.dumps(now)))
     ended = not any(longer(name, was, now) for name in GROWING)
     return ended and all(was.get(name) == now.get(name) for name in LAST)
 
 
-def _flat(settings: dict[str, Any]) -> dict[str, Any]:
+def _flat(settings: Mapping[str, Json]) -> dict[str, Json]:
     """Settings and what was resolved from them, on one level."""
-    resolved = {f"resolved {name}": value for name, value in settings.get("resolved", {}).items()}
-    return {name: value for name, value in settings.items() if name != "resolved"} | resolved
+    resolved = settings.get("resolved")
+    flat = {name: value for name, value in settings.items() if name != "resolved"}
+    if isinstance(resolved, Mapping):
+        flat |= {f"resolved {name}": value for name, value in resolved.items()}
+    return flat

@@ -8,16 +8,19 @@ import inspect
 import os
 import warnings
 from collections.abc import Callable, Iterable
-from typing import Any, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from ..defaults import Timetable
 from ..errors import interruptible
 from ..progress import Rounds, show_bar
-from ..sinks import Started, Watch, make_sinks
+from ..sinks import Source, Started, Watch, make_sinks
 from ..spec import Environment, RunSpec, Settings
 from .evaluate import LIMIT
 from .record import Record
 from .run import Run
+
+if TYPE_CHECKING:
+    from ..student import Row
 
 LONG = 1000
 """Steps from which an episode that has not ended is worth a word: the limit of most environments."""
@@ -29,11 +32,11 @@ R = TypeVar("R")
 class _Call(Settings):
     """What `imitate` takes: the settings of a run, and what else a call says."""
 
-    env: Environment | RunSpec | None = dataclasses.field(default=None, kw_only=False)
+    env: Environment | RunSpec | None = dataclasses.field(default=None, kw_only=False)  # pyright: ignore[reportIncompatibleVariableOverride]
     out: str | os.PathLike[str] | None = None
     resume: bool | str = False
-    progress: bool | Callable[[int, dict[str, Any]], None] = False
-    sinks: Iterable[Any] = ()
+    progress: bool | Callable[[int, Row], None] = False
+    sinks: Iterable[Source] = ()
 
 
 def _takes(call: Callable[P, Any]) -> Callable[[Callable[..., R]], Callable[P, R]]:
@@ -49,12 +52,12 @@ def _takes(call: Callable[P, Any]) -> Callable[[Callable[..., R]], Callable[P, R
 
 @_takes(_Call)
 def imitate(
-    env: Any = None,
+    env: Environment | RunSpec | None = None,
     *,
     out: str | os.PathLike[str] | None = None,
     resume: bool | str = False,
-    progress: bool | Callable[[int, dict[str, Any]], None] = False,
-    sinks: Iterable[Any] = (),
+    progress: bool | Callable[[int, Row], None] = False,
+    sinks: Iterable[Source] = (),
     **settings: Any,
 ) -> Record:
     """Learns to act as the expert does, round by round, and returns the policy with its account.
@@ -100,9 +103,9 @@ def imitate(
             place = None if run.folder is None else run.folder.path
             watch.begin(Started(title, run.student.parts.settings, place, run.student.round))
             for row in run:
-                watch.row(row["round"], row)
+                watch.row(int(row["round"]), row)
                 if callable(tell):
-                    tell(row["round"], row)
+                    tell(int(row["round"]), row)
                 _warn_endless(run)
             record = run.finish()
         if (person := run.labelling.expert.person) is not None:
@@ -152,8 +155,8 @@ def _warn_endless(run: Run) -> None:
     rows, spec = run.student.rows, run.spec
     if run.world.ends or spec.episode_limit is not None or not run.student.timetable.evaluated:
         return
-    before = rows[-2]["steps"] if len(rows) > 1 else 0
-    long = before < LONG * spec.num_envs <= rows[-1]["steps"]
+    before = int(rows[-2]["steps"]) if len(rows) > 1 else 0
+    long = before < LONG * spec.num_envs <= int(rows[-1]["steps"])
     if not long or any(row["episodes"] for row in rows):
         return
     warnings.warn(

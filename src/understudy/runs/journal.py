@@ -7,6 +7,7 @@ of a round is here: the run that resumes finds the answers by their states and d
 from __future__ import annotations
 
 import hashlib
+import io
 import os
 import struct
 import threading
@@ -15,7 +16,7 @@ import warnings
 import zlib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, NamedTuple, final
+from typing import NamedTuple, TypeAlias, final
 
 import numpy as np
 
@@ -30,8 +31,12 @@ EVERY = 0.1
 """Least seconds between two syncs. A kill loses nothing that was written, and of a power cut an expert that
 takes longer than this over a label loses none."""
 
+Leaf: TypeAlias = np.ndarray | np.generic | bool | float | str | bytes | None
+State: TypeAlias = "Mapping[str, State] | tuple[State, ...] | list[State] | Leaf"
+"""What a state may be made of: arrays, numbers and words, in dicts, tuples and lists."""
 
-def key_of(state: Any, salt: bytes = b"") -> bytes:
+
+def key_of(state: State, salt: bytes = b"") -> bytes:
     """A digest of a state: of an observation with its info, whatever they are made of.
 
     >>> key_of(np.zeros(2)) == key_of(np.zeros(2)), key_of(np.zeros(2)) == key_of(np.zeros(2, np.float32))
@@ -42,15 +47,15 @@ def key_of(state: Any, salt: bytes = b"") -> bytes:
     return digest.digest()
 
 
-def _feed(digest: Any, value: Any) -> None:
+def _feed(digest: hashlib.blake2b, value: State) -> None:
     if isinstance(value, Mapping):
-        for name, one in value.items():
+        for name, part in value.items():
             digest.update(f"{name}:".encode())
-            _feed(digest, one)
+            _feed(digest, part)
     elif isinstance(value, tuple | list):
         digest.update(f"[{len(value)}]".encode())
-        for one in value:
-            _feed(digest, one)
+        for part in value:
+            _feed(digest, part)
     elif isinstance(value, np.ndarray | np.generic) and value.dtype != object:
         digest.update(f"{value.dtype.str}{value.shape}".encode())
         digest.update(np.ascontiguousarray(value).tobytes())
@@ -81,12 +86,12 @@ class Journal:
         self.kept: dict[bytes, Kept] = {}
         self.count = 0
         """Labels of the round under way that are kept."""
-        self._kinds: Any = None
-        self._file: Any = None
+        self._kinds: tuple[str, tuple[int, ...], str, tuple[int, ...]] | None = None
+        self._file: io.FileIO | None = None
         self._lock, self._synced = threading.Lock(), 0.0
-        self._before: Any = None if path is None else path.with_suffix(".before.bin")
-        for file in () if path is None else (self._before, path):
-            if file.is_file():
+        self._before = None if path is None else path.with_suffix(".before.bin")
+        for file in (self._before, path):
+            if file is not None and file.is_file():
                 self._read(file)
 
     def expect(self, shape: tuple[int, ...]) -> None:
@@ -100,7 +105,7 @@ class Journal:
     def begin(self, number: int) -> None:
         """Round `number` begins."""
         self.round = number
-        self.count = sum(one.round == number for one in self.kept.values())
+        self.count = sum(entry.round == number for entry in self.kept.values())
 
     def add(self, key: bytes, label: np.ndarray, row: np.ndarray) -> None:
         """Keeps a label; it is in the file when this returns. Threads may call it."""
@@ -118,12 +123,12 @@ class Journal:
     def remove(self, key: bytes) -> None:
         """Takes a label of the round under way back: a record of round 0 says so."""
         with self._lock:
-            found = self.kept.pop(key)
+            taken = self.kept.pop(key)
             self.count -= 1
             if self.path is not None and self._kinds is not None:
                 nothing = np.zeros(self._kinds[3], self._kinds[2])
                 with disk.reporting(self.path.parent):
-                    self._write(key, found.label, nothing, number=0)
+                    self._write(key, taken.label, nothing, number=0)
 
     def _write(self, key: bytes, label: np.ndarray, row: np.ndarray, number: int | None = None) -> None:
         assert self.path is not None
@@ -180,10 +185,10 @@ class Journal:
         """The labels of round `number` whose inputs are known, taken out: for a run whose environment does
         not come back to their states.
         """
-        found = {k: one for k, one in self.kept.items() if one.round == number and one.row is not None}
-        for key in found:
+        orphans = {k: kept for k, kept in self.kept.items() if kept.round == number and kept.row is not None}
+        for key in orphans:
             del self.kept[key]
-        return list(found.values())
+        return list(orphans.values())
 
     def commit(self) -> None:
         """The round counts: its labels are among the samples now."""
@@ -191,10 +196,10 @@ class Journal:
         if self.keep:
             return
         # A run that had to go back to the round before has labels of the round after this one too.
-        self.kept = {key: one for key, one in self.kept.items() if one.round > self.round}
+        self.kept = {key: entry for key, entry in self.kept.items() if entry.round > self.round}
         self.close()
         self._kinds = None
-        if self.path is not None and self.path.is_file():
+        if self.path is not None and self._before is not None and self.path.is_file():
             os.replace(self.path, self._before)
 
     def close(self) -> None:

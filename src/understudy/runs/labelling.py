@@ -12,12 +12,12 @@ import copy
 import time
 import warnings
 from collections import Counter
-from collections.abc import Callable
-from typing import Any, Protocol, final
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Protocol, final
 
 import numpy as np
 
-from ..defaults import Timetable
+from ..defaults import Limits, Timetable
 from ..envs.gymnasium import Seen
 from ..errors import UserError, failure
 from ..experts import Expert
@@ -25,6 +25,9 @@ from ..experts.callables import in_thread, outcomes
 from ..nested import join, take
 from ..samples import Labels, Path
 from .journal import Journal, key_of
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
 
 CHUNK = 32
 """States in one call of a quick expert: what a kill in its midst can cost at most."""
@@ -108,7 +111,7 @@ def waiting(path: Path, weights: np.ndarray) -> tuple[Seen, np.ndarray]:
     return seen if len(chosen) == len(places) else some_of(seen, chosen), places[chosen]
 
 
-def some_of(seen: Seen, chosen: Any) -> Seen:
+def some_of(seen: Seen, chosen: np.ndarray | Sequence[int]) -> Seen:
     """What some of the states show."""
     return Seen(take(seen.batch, chosen), [seen.infos[i] for i in chosen] if len(seen.infos) else [])
 
@@ -118,14 +121,14 @@ def keys_of(seen: Seen, count: int, infos: bool) -> list[bytes]:
     return [key_of((take(seen.batch, i), seen.infos[i] if infos else ())) for i in range(count)]
 
 
-def labels_of(count: int, given: dict[int, Any], new: np.ndarray) -> Labels:
+def labels_of(count: int, given: dict[int, np.ndarray], new: np.ndarray) -> Labels:
     """The answers to states of which some, by number, have a label."""
     answered = np.zeros(count, bool)
     answered[list(given)] = True
-    values: Any = np.zeros((count,))
+    values = np.zeros((count,))
     if given:
-        one = np.asarray(next(iter(given.values())))
-        values = np.zeros((count, *one.shape), one.dtype)
+        first = np.asarray(next(iter(given.values())))
+        values = np.zeros((count, *first.shape), first.dtype)
         for i, label in given.items():
             values[i] = label
     return Labels(values, answered, new & answered)
@@ -261,7 +264,7 @@ class _Once:
         self._met.clear()
         self.journal.begin(number)
 
-    def of(self, keys: list[bytes], put: Callable[[list[int], bool], dict[int, Any]]) -> Labels:
+    def of(self, keys: list[bytes], put: Callable[[list[int], bool], dict[int, np.ndarray]]) -> Labels:
         """The labels of states by their keys; `put(unknown, known)` asks about those whose numbers it is
         given; `known` says whether others of them have a label already.
         """
@@ -281,6 +284,13 @@ class _Once:
         return labels_of(len(keys), {i: labels[key] for i, key in enumerate(keys) if key in labels}, fresh)
 
 
+class CallLimits(Limits):
+    """Of the calls of a slow expert: how many at once, and seconds before the first is tried again."""
+
+    workers: int
+    backoff: float
+
+
 @final
 class Slow:
     """An expert that takes long or costs money."""
@@ -298,8 +308,9 @@ class Slow:
         backoff: float = 0.5,
     ):
         self.expert, self.journal, self.calls = expert, journal, 0
-        limits = {"timeout": timeout, "retries": retries, "backoff": backoff}
-        self._limits: dict[str, Any] = {"workers": expert.workers or 1, **limits}
+        self._limits = CallLimits(
+            workers=expert.workers or 1, timeout=timeout, retries=retries, backoff=backoff
+        )
         self._progress, self._once = progress, _Once(journal)
         self._tried = self._failed = 0
 
@@ -315,12 +326,14 @@ class Slow:
         labels = self._once.of(keys, lambda asked, known: self._put(seen, rows, keys, asked))
         return routed(self.expert, seen, labels)
 
-    def _put(self, seen: Seen, rows: np.ndarray, keys: list[bytes], asked: list[int]) -> dict[int, Any]:
-        labels: dict[int, Any] = {}
+    def _put(
+        self, seen: Seen, rows: np.ndarray, keys: list[bytes], asked: list[int]
+    ) -> dict[int, np.ndarray]:
+        labels: dict[int, np.ndarray] = {}
         size, began, done = self.expert.batch, time.perf_counter(), 0
         left = [asked[at : at + size] for at in range(0, len(asked), size)]
 
-        def call(part: list[int]) -> Any:
+        def call(part: list[int]) -> np.ndarray:
             given = self.expert.label(*some_of(seen, part))
             for at, i in enumerate(part):  # here, in its thread: it is kept even if its time is over
                 if keys[i] not in self.journal.kept:
@@ -328,7 +341,8 @@ class Slow:
             return given
 
         while left:
-            parts, left = left, []
+            parts = left
+            left = list[list[int]]()
             calls = outcomes(lambda p, parts=parts: in_thread(call, parts[p]), len(parts), **self._limits)
             for p, given, reason, attempts in calls:
                 if reason is None:
@@ -345,7 +359,7 @@ class Slow:
                     self._progress(done, len(asked), seconds * (len(asked) - done) / done)
         return labels
 
-    def _count(self, states: int, reason: Any, attempts: int) -> None:
+    def _count(self, states: int, reason: Exception | None, attempts: int) -> None:
         self._tried += states
         if reason is None:
             return
@@ -387,10 +401,10 @@ class Human:
     def label(self, seen: Seen, rows: np.ndarray, *, live: bool = False) -> Labels:
         keys = keys_of(seen, len(rows), False)
 
-        def put(asked: list[int], known: bool) -> dict[int, Any]:
+        def put(asked: list[int], known: bool) -> dict[int, np.ndarray]:
             part, kept = some_of(seen, asked), self.journal
 
-            def keep(i: int, label: Any) -> None:
+            def keep(i: int, label: ArrayLike) -> None:
                 if keys[asked[i]] not in kept.kept:
                     kept.add(keys[asked[i]], np.asarray(label), rows[asked[i]])
 
@@ -401,8 +415,8 @@ class Human:
                 given = self._person.drive(part, keep)
             else:
                 given = self._person.ask(part, keep, drop, known=known or kept.count > 0)
-            return {asked[i]: label for i, label in given.items()}
+            return {asked[i]: np.asarray(label) for i, label in given.items()}
 
-        found = self._once.of(keys, put)
+        labels = self._once.of(keys, put)
         self._replayed.difference_update(keys)
-        return found
+        return labels

@@ -20,14 +20,18 @@ import subprocess
 import sys
 import threading
 import weakref
-from collections.abc import Callable, Mapping
-from typing import IO, Any, Protocol, TypeAlias, final
+from collections.abc import Callable, Iterable, Mapping
+from typing import IO, TYPE_CHECKING, Protocol, TypeAlias, final
 
 import numpy as np
 
 from ..errors import UserError
 from ..nested import nest, parts
 from ..spec import RunSpec
+
+if TYPE_CHECKING:
+    from ..experts import Expert, Infos
+    from ..nested import Nested
 
 Arrays: TypeAlias = dict[str, np.ndarray]
 
@@ -46,7 +50,7 @@ class Worker(Protocol):
     def end(self) -> None: ...
 
 
-def in_workers(expert: Any, spec: RunSpec, count: int, kind: str) -> Any:
+def in_workers(expert: Expert, spec: RunSpec, count: int, kind: str) -> Expert:
     """The expert, answered by `count` processes or actors; it must be one that has a name."""
     if expert.needs_infos:
         raise UserError(
@@ -65,7 +69,7 @@ def in_workers(expert: Any, spec: RunSpec, count: int, kind: str) -> Any:
 
     pool = Pool(start, count, spec.expert_timeout)
 
-    def ask(observations: Any, infos: Any) -> Any:
+    def ask(observations: Nested, infos: Infos) -> np.ndarray:
         return pool.ask(observations)
 
     return dataclasses.replace(expert, ask=ask)
@@ -80,35 +84,33 @@ class Pool:
         self._free: queue.LifoQueue[Worker | None] = queue.LifoQueue()
         for _ in range(count):
             self._free.put(None)
-        self._all: weakref.WeakSet[Any] = weakref.WeakSet()
+        self._all: weakref.WeakSet[Worker] = weakref.WeakSet()
         self._end = weakref.finalize(self, _end, self._all)
 
-    def ask(self, observations: Any) -> np.ndarray:
+    def ask(self, observations: Nested) -> np.ndarray:
         """The labels of a batch, from whichever worker is free. One that is lost is replaced, and the new one
         is asked: the loss may be an old one, of a machine that is gone.
         """
-        worker = self._free.get()
+        worker, again = self._free.get(), True
         try:
-            for again in (True, False):
+            while True:
                 try:
                     if worker is None:
                         worker = self._start()
                         self._all.add(worker)
-                    answer = worker.ask(named(observations), self._timeout)
-                    break
+                    return raised(worker.ask(named(observations), self._timeout))["labels"]
                 except (Lost, TimeoutError) as error:
                     if worker is not None:
                         worker.end()
                     worker = None
                     if not again or isinstance(error, TimeoutError):
                         raise
+                    again = False
         finally:
             self._free.put(worker)
-        raised(answer)
-        return answer["labels"]
 
 
-def _end(workers: Any) -> None:
+def _end(workers: Iterable[Worker]) -> None:
     for worker in list(workers):
         worker.end()
 
@@ -119,7 +121,7 @@ class Process:
 
     def __init__(self, settings: str):
         # Where this process finds modules, the expert's own among them.
-        where = os.pathsep.join(one or os.getcwd() for one in sys.path)
+        where = os.pathsep.join(place or os.getcwd() for place in sys.path)
         self._process = subprocess.Popen(
             [sys.executable, "-m", "understudy.runs.processes"],
             stdin=subprocess.PIPE,
@@ -166,7 +168,7 @@ class Answering:
     """The expert of a spec in a worker: arrays in, arrays out, an error among them as text."""
 
     def __init__(self) -> None:
-        self._expert: Any = None
+        self._expert: Expert | None = None
 
     def begin(self, settings: str) -> Arrays:
         """Makes the expert."""
@@ -180,7 +182,9 @@ class Answering:
 
     def answer(self, arrays: Arrays) -> Arrays:
         """The labels of a batch."""
-        return self._said(lambda: {"labels": self._expert.label(unnamed(arrays))})
+        expert = self._expert
+        assert expert is not None
+        return self._said(lambda: {"labels": expert.label(unnamed(arrays))})
 
     def _said(self, act: Callable[[], Arrays]) -> Arrays:
         try:
@@ -190,18 +194,19 @@ class Answering:
             return {"error": np.frombuffer(text.encode(), np.uint8)}
 
 
-def raised(answer: Mapping[str, np.ndarray]) -> None:
-    """Raises the error that an answer is."""
+def raised(answer: Mapping[str, np.ndarray]) -> Mapping[str, np.ndarray]:
+    """The answer, or the error that it is."""
     if "error" in answer:
         raise UserError(answer["error"].tobytes().decode())
+    return answer
 
 
-def named(batch: Any) -> Arrays:
+def named(batch: Nested) -> Arrays:
     """The arrays of a batch, each under its place as JSON."""
     return {json.dumps(path): one for path, one in parts(batch)}
 
 
-def unnamed(arrays: Mapping[str, np.ndarray]) -> Any:
+def unnamed(arrays: Mapping[str, np.ndarray]) -> Nested:
     """The batch that `named` took apart."""
     return nest([(tuple(json.loads(name)), one) for name, one in arrays.items()])
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypedDict, TypeGuard
 
 import numpy as np
 
@@ -13,7 +13,12 @@ from ..errors import UserError, damaged
 from ..policies import TrainedPolicy
 from ..regret import Ledger
 from ..samples.records import verified
+from ..spec import is_mapping
 from ..student import BY_EXPERT, NAMES
+
+if TYPE_CHECKING:
+    from ..spec import Setting
+    from ..student import Row
 
 FORMAT = 4
 """1: before runs had one spec and intervals of the regret. 2: before ask rules and the journal. 3: before
@@ -22,11 +27,26 @@ TIMES = ("collect", "solve", "comparator", "evaluate")
 """The parts of a round whose seconds are in times.csv."""
 POLICY = ("policy.safetensors", "policy.json")
 WORDS = {"solver_status", "comparator_status", "expert"}
-WHOLE = {"round", "samples", "steps", "labels", "unanswered", "breaks", "handovers", "episodes"}
-WHOLE |= {"solver_iterations", "solver_evaluations"}
+WHOLE = {"round", "samples", "steps", "labels", "unanswered", "breaks", "handovers", "episodes"} | {
+    "solver_iterations",
+    "solver_evaluations",
+}
 
 
-def read_config(path: Path) -> dict[str, Any]:
+class Config(TypedDict):
+    """What config.json holds: the settings with what was resolved from them, and where the run was begun."""
+
+    format: int
+    cores: int
+    versions: dict[str, str]
+    settings: dict[str, Any]
+
+
+def _is_config(value: Setting) -> TypeGuard[Config]:
+    return is_mapping(value) and {"format", "settings", "cores", "versions"} <= set(value)
+
+
+def read_config(path: Path) -> Config:
     """config.json of a run's folder; a newer or damaged one is refused."""
     file = Path(path) / "config.json"
     if not file.is_file():
@@ -37,11 +57,11 @@ def read_config(path: Path) -> dict[str, Any]:
                 "from the same settings."
             )
         raise UserError(f"run: {str(path)!r} is not the folder of a run (it has no config.json).")
-    kept = disk.read_json(file, "run")
-    if not isinstance(kept, dict) or not {"format", "settings", "cores", "versions"} <= set(kept):
+    config = disk.read_json(file, "run")
+    if not _is_config(config):
         raise UserError(f"run: {file} is damaged.")
-    _known(kept["format"], file)
-    return kept
+    _check_format(config["format"], file)
+    return config
 
 
 def read_policy(path: Path) -> TrainedPolicy:
@@ -56,7 +76,7 @@ def read_summary(path: Path) -> dict[str, Any] | None:
     return disk.read_json(file, "run") if file.is_file() else None
 
 
-def read_rows(path: Path, size: int | None = None) -> list[dict[str, Any]]:
+def read_rows(path: Path, size: int | None = None) -> list[Row]:
     """ledger.csv as one dict a round, or its first `size` bytes."""
     rows = disk.read_csv(Path(path) / "ledger.csv", "run", size)
     if rows and list(rows[0]) != NAMES:
@@ -79,11 +99,11 @@ def read_experts(path: Path, size: int | None = None) -> Ledger:
         return Ledger({name: [_value(name, row[name]) for row in rows] for name in BY_EXPERT})
 
 
-def _value(name: str, text: str) -> Any:
+def _value(name: str, text: str) -> float | str:
     return text if name in WORDS else int(text) if name in WHOLE else float(text)
 
 
-def _known(number: Any, file: Path) -> None:
+def _check_format(number: int | None, file: Path) -> None:
     if number != FORMAT:
         raise UserError(f"run: {file} has format {number!r} of another version; {FORMAT} is read here.")
 
@@ -93,5 +113,5 @@ def read_checkpoint(file: Path) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
     arrays, metadata = disk.read_tensors(file, "run")
     with damaged(f"run: {file}"):
         plain = json.loads(metadata["run"])
-    _known(plain.get("format"), file)
+    _check_format(plain.get("format"), file)
     return arrays, plain

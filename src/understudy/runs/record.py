@@ -22,6 +22,8 @@ from .reading import TIMES, read_config, read_experts, read_ledger, read_summary
 if TYPE_CHECKING:
     import numpy as np
 
+    from ..disk import Json
+
 UNFINISHED = Certificate(math.nan, math.nan, {}, "estimate", reason="the run is not finished.")
 
 
@@ -69,7 +71,8 @@ class Record:
     @property
     def demos(self) -> int:
         """How many of the samples, the first ones, are recorded demonstrations."""
-        return int((self.settings["resolved"].get("demos") or {}).get("samples", 0))
+        demos: Mapping[str, int] = self.settings["resolved"].get("demos") or {}
+        return int(demos.get("samples", 0))
 
     @property
     def card_return(self) -> float:
@@ -102,7 +105,7 @@ class Record:
             "run": None if self.folder is None else str(self.folder),
         }
 
-    def outcome(self) -> dict[str, Any]:
+    def outcome(self) -> dict[str, Json]:
         """What `summary.json` of a run's folder holds: the summary and what it was made from."""
         return {
             "summary": self.summary(),
@@ -129,24 +132,26 @@ class Record:
         if not record.round:
             raise UserError(f"run: {str(path)!r} has no round yet.")
         ledger = read_ledger(folder, record.grown.get("ledger.csv", (None,))[0])
-        if record.finished:
-            outcome = read_summary(folder) or {}
-        else:
+        outcome: Mapping[str, Any] = {}
+        if not record.finished:
             seconds = dict.fromkeys((*TIMES, "total"), math.nan)
             outcome = {"certificate": UNFINISHED.described(), "seconds": seconds}
+        elif (read := read_summary(folder)) is not None:
+            outcome = read
         with damaged(f"run: {folder / 'summary.json'}"):
-            made = Certificate.read(outcome["certificate"])
+            certificate = Certificate.read(outcome["certificate"])
             mine, theirs = (
                 Evaluation.read(outcome.get(name)) for name in ("evaluation", "expert_evaluation")
             )
             seconds = outcome["seconds"]
-            kept = outcome.get("summary", {})
-            calls, number = int(kept.get("expert_evaluation_calls", 0)), kept.get("kept_round", ledger.rounds)
+            summary = outcome.get("summary", {})
+            calls = int(summary.get("expert_evaluation_calls", 0))
+            number = summary.get("kept_round", ledger.rounds)
         policy = TrainedPolicy.load(folder)
         return cls(
             policy=policy,
             ledger=ledger,
-            certificate=made,
+            certificate=certificate,
             settings=config["settings"],
             evaluation=mine,
             expert_evaluation=theirs,

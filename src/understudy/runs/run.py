@@ -8,8 +8,8 @@ from __future__ import annotations
 import contextlib
 import os
 import time
-from collections.abc import Callable, Iterator
-from typing import Any, final
+from collections.abc import Callable, Generator, Iterator
+from typing import TYPE_CHECKING, Any, final
 
 from ..errors import UserError
 from ..parts import make_parts
@@ -29,6 +29,13 @@ from .labelling import labelling
 from .reading import TIMES
 from .record import Record
 from .world import World
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from ..spec import Setting
+    from ..student import Row
+    from .collect import Slot
 
 Progress = Callable[..., None]
 """Called as ``progress(stage)``, and in the midst of a round also with its steps and labels."""
@@ -93,7 +100,7 @@ class Run:
         pace: float = 0.0,
         threads: int = 1,
         keep: bool = True,
-        **settings: Any,
+        **settings: Setting,
     ):
         self.began = time.perf_counter()
         ways = resuming(resume) if resume else frozenset[str]()
@@ -133,7 +140,7 @@ class Run:
     def _place(self, threads: int, call: Call) -> tuple[Collector, Arena]:
         """Where rounds and evaluations are played: on the device where they can be traced, or on the host."""
         student, world, expert = self.student, self.world, self.student.parts.expert
-        if world.pure is not None and possible(world.pure, student.parts, expert):
+        if world.pure is not None and possible(student.parts, expert):
             device = DeviceCollector(world, student, expert, call)
             return device, device
         env = self._opened.enter_context(world.lend(student.timetable.num_envs, threads))
@@ -147,17 +154,17 @@ class Run:
         """Restores the run where its folder holds rounds already, and makes the files of a new one."""
         student = self.student
         folder.journal.expect(student.parts.label_shape)
-        slots: list[dict[str, Any]] = []
+        slots: list[Slot] = []
         if folder.fresh:
             folder.begin(student)
         else:
             slots = folder.restore(self)
             self.began -= sum(sum(laps.values()) for laps in self.times)
         if "new-episode" in folder.resume:
-            found = folder.journal.orphans(student.round + 1)
+            orphans = folder.journal.orphans(student.round + 1)
             # Nothing was under way in a run that has just begun.
-            student.breaks += bool(found) or any(slot["episode"] >= 0 for slot in slots)
-            self.collector.resume_anew(slots, found)
+            student.breaks += bool(orphans) or any(int(slot["episode"]) >= 0 for slot in slots)
+            self.collector.resume_anew(slots, orphans)
         else:
             self.measuring += self.collector.restore(slots)
 
@@ -165,11 +172,11 @@ class Run:
     def finished(self) -> bool:
         return self._record is not None or self.student.finished
 
-    def __iter__(self) -> Iterator[dict[str, Any]]:
+    def __iter__(self) -> Iterator[Row]:
         while not self.finished:
             yield self.step()
 
-    def step(self) -> dict[str, Any]:
+    def step(self) -> Row:
         """One round; its row of the ledger."""
         student, clock, number = self.student, Clock(), self.student.round + 1
         watch = self._tick if self._watched else None
@@ -259,7 +266,7 @@ class Run:
         how = {"limit": self.spec.episode_limit} | how
         return evaluate(self.policy, self.world.make, episodes=episodes, **how)
 
-    def save(self, path: str | os.PathLike[str]) -> Any:
+    def save(self, path: str | os.PathLike[str]) -> Path:
         """Writes config, ledger, policy and summary to a new folder."""
         return self.record.save(path)
 
@@ -286,7 +293,8 @@ class Run:
             return
         journal = self.labelling.journal
         here = 0 if journal is None else sum(entry.round == number for entry in journal.kept.values())
-        returns = [row["return_mean"] for row in student.rows if row["return_mean"] == row["return_mean"]]
+        means = [float(row["return_mean"]) for row in student.rows]
+        returns = [mean for mean in means if mean == mean]
         person.tell(
             "collecting",
             round=number,
@@ -311,18 +319,23 @@ class Run:
         return f"Run({self.student.parts.settings['env']}, {self.spec.name}, {done})"
 
 
-def spec_of(env: Any, settings: dict[str, Any], out: Any, ways: frozenset[str]) -> RunSpec:
+def spec_of(
+    env: Environment | RunSpec | None,
+    settings: dict[str, Setting],
+    out: str | os.PathLike[str] | None,
+    ways: frozenset[str],
+) -> RunSpec:
     """The settings of a run as they are given, over those of the run that is resumed."""
     if ways and out is None:
         raise UserError("resume: there is no folder to resume from; give out.")
     if isinstance(env, RunSpec):
         return env.replace(**settings) if settings else env
     given = settings if env is None else {"env": env, **settings}
-    return RunSpec.of(resumed(out, given) if ways else given)
+    return RunSpec.of(resumed(out, given) if ways and out is not None else given)
 
 
 @contextlib.contextmanager
-def numbered(number: int) -> Iterator[None]:
+def numbered(number: int) -> Generator[None]:
     """An error of a round says in which it was."""
     try:
         yield

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-from collections.abc import Iterator, Mapping
-from typing import Any, final
+from collections.abc import Generator, Hashable, Mapping
+from typing import TYPE_CHECKING, Any, final
 
 from .. import experts
 from ..defaults import plan_of
@@ -16,6 +16,12 @@ from ..parts import Spaces, nobody
 from ..policies import Observations
 from ..policies.sight import Sight, without_infos
 from ..spec import WORLD, RunSpec
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import ArrayLike
+
+    from ..experts import Infos, Nested
 
 
 @final
@@ -36,7 +42,7 @@ class World:
         self.first: Any = self.make()
         self.ends = has_limit(self.first)
         self.pure = self.first if isinstance(self.first, PureEnv) else None
-        self.cache: dict[Any, Any] = {}
+        self.cache: dict[Hashable, Any] = {}
         self._idle: dict[tuple[int, int], list[VectorEnv]] = {}
         try:
             self.spaces = spaces_in(self.make, self.first, spec)
@@ -45,7 +51,7 @@ class World:
             raise
 
     @contextlib.contextmanager
-    def lend(self, count: int, threads: int = 1) -> Iterator[VectorEnv]:
+    def lend(self, count: int, threads: int = 1) -> Generator[VectorEnv]:
         """So many slots of the environment. One that begins anew with every episode serves later runs too."""
         idle = self._idle.get((count, threads))
         if idle:
@@ -119,7 +125,7 @@ def spaces_in(make: Maker, spaces: Any, spec: RunSpec, *, probe: bool = True) ->
     options = spec.options("expert")
     if spec.env_kwargs and (expert is None or (isinstance(expert, str) and expert in experts.names())):
         # Planners plan in the environment itself, so a shipped expert gets its keywords.
-        options = {"env_kwargs": dict(spec.env_kwargs), **options}
+        options: dict[str, Any] = {"env_kwargs": dict(spec.env_kwargs), **options}
     where: dict[str, Any] = {
         "env_id": make.name if make.by_id else getattr(spaces, "serves", None),
         "observation_space": seen if probe else None,
@@ -142,12 +148,20 @@ def spaces_in(make: Maker, spaces: Any, spec: RunSpec, *, probe: bool = True) ->
             teacher = in_workers(teacher, spec, count, kind)
         teacher = dataclasses.replace(teacher, workers=count)
     if spec.student_infos:
-        ask, route = teacher.ask, teacher.route
+        asked, routed = teacher.ask, teacher.route
         plain = not isinstance(getattr(seen, "spaces", None), Mapping)
+
+        def ask(batch: Nested, infos: Infos) -> ArrayLike:
+            return asked(without_infos(batch, plain), infos)
+
+        def route(batch: Nested, infos: Infos) -> np.ndarray:
+            assert routed is not None
+            return routed(without_infos(batch, plain), infos)
+
         teacher = dataclasses.replace(
             teacher,
-            ask=lambda batch, infos: ask(without_infos(batch, plain), infos),
-            route=route and (lambda batch, infos: route(without_infos(batch, plain), infos)),
+            ask=ask,
+            route=None if routed is None else route,
             observation_space=whole,
             pure=None,
         )

@@ -120,7 +120,7 @@ class Path:
         self.flags: Any = np.zeros(size, np.uint8)
         self.labelled, self.new, self.silent = (np.zeros(size, bool) for _ in range(3))
         self.by_expert = np.zeros(size, bool)
-        self.waiting: list[tuple[Any, np.ndarray]] = []
+        self.waiting: list[tuple[Any, np.ndarray | range]] = []
         self._steps: list[tuple[np.ndarray, Any, Any]] = []  # entered a few at a time
         self.row = self.begun = 0
         self.known: Counts | None = None

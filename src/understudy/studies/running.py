@@ -412,7 +412,8 @@ def evaluation_steps(spec: RunSpec) -> int:
 
     plan = plan_of(spec)
     known = gymnasium.registry.get(str(spec.env).rpartition(":")[2])
-    own: int | None = spec.env_kwargs.get("max_episode_steps") or getattr(known, "max_episode_steps", None)
+    said = spec.env_kwargs.get("max_episode_steps")
+    own = said if isinstance(said, int) and said else getattr(known, "max_episode_steps", None)
     limit = min(filter(None, (own, spec.episode_limit)), default=0)
     # Where nothing is chosen the last look is a part of the evaluation at the end.
     looks = len(plan.evaluated) - (not plan.keep_best)
