@@ -351,6 +351,27 @@ class Understudy:
 
     # ---------------------------------------------------------------------------------- learning
 
+    def answer(self, question: Question, places: ArrayLike, labels: ArrayLike) -> int:
+        """Enters labels of some states of a question as they come; how many of its states have none yet.
+
+        places (j,): which of the k states of the question, from 0; labels (j, …). They may come in any order,
+        days apart, and twice: what is learnt is the same, so a second label of a state that is another one is
+        refused. `save` keeps what has come. `learn` without labels then plays the round.
+        """
+        self._check_open(question)
+        path, where = question.path, np.asarray(places, np.int64).reshape(-1)
+        if outside := [place for place in where.tolist() if not 0 <= place < len(question.index)]:
+            raise UserError(
+                f"places: {outside[0]} is none of its {len(question.index)} states."
+            )
+        given = self._read(len(where), labels, None)
+        targets = path.targets_of(given.values)
+        for number, (place, i) in enumerate(zip(where.tolist(), question.index[where].tolist(), strict=True)):
+            if path.labelled[i] and not np.array_equal(path.targets[i], targets[number]):
+                raise UserError(f"labels: state {place} of question {question.id} has another label already.")
+            path.enter([i], Labels.of(given.values[number : number + 1]))
+        return int(np.count_nonzero(~path.labelled[question.index]))
+
     def learn(
         self,
         question: Question,
@@ -362,28 +383,35 @@ class Understudy:
         """One round: its loss, the next policy, the best in hindsight where it is due; the row of the ledger.
 
         labels: the expert's answers (k, …) to the states of the question, in its order, or `Labels`. answered
-        (k,): False where it gave none; the others then stand for those. None: the path has them already.
+        (k,): False where it gave none; the others then stand for those. None: the path has them already, by
+        `answer`, and no other label will come.
         """
-        if question.id not in self.open:
-            raise UserError(f"question: number {question.id} is not open; it was answered already.")
+        self._check_open(question)
+        path, index = question.path, question.index
         if labels is not None:
-            question.path.enter(question.index, self._read(question, labels, answered))
+            read = labels if isinstance(labels, Labels) else self._read(len(index), labels, answered)
+            path.enter(index, read)
+        elif path.known is None:
+            path.silent[index] = ~path.labelled[index]
         try:
-            found = question.path.round(question.weights)
+            found = path.round(question.weights)
         except UserError as error:
             raise UserError(f"round {self.round + 1}: {error}") from None
         row = self.learn_round(found, clock=clock)
         del self.open[question.id]
         return row
 
-    def _read(self, question: Question, labels: ArrayLike | Labels, answered: ArrayLike | None) -> Labels:
-        """Answers as they are given, checked."""
-        if isinstance(labels, Labels):
-            return labels
-        has = np.ones(len(question.index), bool) if answered is None else np.asarray(answered, bool)
-        values, k = np.asarray(labels), len(question.index)
-        if len(values) != k or has.shape != (k,):
-            raise UserError(f"labels: there are {len(values)} for the {k} states of the question.")
+    def _check_open(self, question: Question) -> None:
+        if question.id not in self.open:
+            raise UserError(f"question: number {question.id} is not open; it was answered already.")
+
+    def _read(self, k: int, labels: ArrayLike, answered: ArrayLike | None) -> Labels:
+        """Answers to k states as they are given, checked."""
+        has = np.ones(k, bool) if answered is None else np.asarray(answered, bool)
+        values = np.asarray(labels)
+        if values.ndim == 0 or len(values) != k or has.shape != (k,):
+            count = len(np.atleast_1d(values))
+            raise UserError(f"labels: there are {count} for the {k} states of the question.")
         kind = np.int64 if self.parts.actions.categorical and self.parts.kind == "action" else np.float32
         values = values.astype(kind)
         if not np.isfinite(values[has]).all():

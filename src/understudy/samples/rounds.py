@@ -133,7 +133,7 @@ class Path:
         self.row = self.begun = count = len(found)
         if count:
             self.inputs[:count] = np.stack([np.asarray(one.row) for one in found])
-            self.targets[:count] = self._targets(np.stack([one.label for one in found]))
+            self.targets[:count] = self.targets_of(np.stack([one.label for one in found]))
             self.executed[:count], self.rewards[:count], self.flags[:count] = 0, np.nan, BREAK
             self.labelled[:count] = self.new[:count] = True
 
@@ -165,15 +165,16 @@ class Path:
         """Enters the expert's answers to the samples `index` (k,)."""
         has, index = labels.answered, np.asarray(index)
         if has.all():
-            self.targets[index] = self._targets(np.asarray(labels.values))
+            self.targets[index] = self.targets_of(np.asarray(labels.values))
         elif has.any():
-            self.targets[index[has]] = self._targets(np.asarray(labels.values)[has])
+            self.targets[index[has]] = self.targets_of(np.asarray(labels.values)[has])
         self.labelled[index], self.new[index], self.silent[index] = has, labels.new, ~has
         if labels.by is not None:
             self.by = np.full(self.size, -1) if self.by is None else self.by
             self.by[index] = labels.by
 
-    def _targets(self, values: np.ndarray) -> np.ndarray:
+    def targets_of(self, values: np.ndarray) -> np.ndarray:
+        """What the learner is to give where the expert has answered so."""
         return self._actions.targets(values, self._kind)
 
     @property
